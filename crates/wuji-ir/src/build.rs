@@ -1,0 +1,202 @@
+//! Building function bodies, one instruction after the other.
+
+use crate::entities::*;
+use crate::infer;
+use crate::module::*;
+use crate::ops::*;
+use crate::types::{Imm, Scalar, Type};
+use smallvec::SmallVec;
+
+/// Appends to one region of a function. Type errors are bugs of the caller: faces check first, and
+/// the verifier runs afterwards; so a misfit here panics in debug builds with the rule that broke.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    pub module: &'a mut Module,
+    pub func: &'a mut Function,
+    pub region: Region,
+    pub span: Span,
+}
+
+impl<'a> Builder<'a> {
+    /// Starts at the end of the function's entry region.
+    pub fn new(module: &'a mut Module, func: &'a mut Function) -> Builder<'a> {
+        let region = func.entry;
+        Builder { module, func, region, span: Span::UNKNOWN }
+    }
+
+    /// Appends an instruction whose results follow from its arguments.
+    pub fn push(&mut self, op: Op, args: &[Value]) -> Inst {
+        let types: Vec<Type> = args.iter().map(|a| self.func.ty(*a)).collect();
+        let results = match infer::results(self.module, self.func, &op, &types) {
+            Ok(results) => results.unwrap_or_default(),
+            Err(why) => {
+                debug_assert!(false, "building {op:?} on {types:?}: {why}");
+                SmallVec::new()
+            }
+        };
+        self.push_typed(op, args, &results)
+    }
+
+    /// Appends an instruction with given result types.
+    pub fn push_typed(&mut self, op: Op, args: &[Value], results: &[Type]) -> Inst {
+        let inst = self.func.add_inst(op, args.iter().copied().collect(), results, self.span);
+        self.func.regions[self.region].insts.push(inst);
+        inst
+    }
+
+    /// Appends an instruction and gives its one result.
+    pub fn value(&mut self, op: Op, args: &[Value]) -> Value {
+        let inst = self.push(op, args);
+        self.func.result(inst)
+    }
+
+    pub fn imm(&mut self, imm: Imm) -> Value {
+        self.value(Op::Const(imm), &[])
+    }
+
+    pub fn int(&mut self, ty: Scalar, value: i128) -> Value {
+        self.imm(Imm::int(ty, value))
+    }
+
+    pub fn i64(&mut self, value: i64) -> Value {
+        self.int(Scalar::I64, i128::from(value))
+    }
+
+    pub fn float(&mut self, ty: Scalar, value: f64) -> Value {
+        self.imm(Imm::float(ty, value))
+    }
+
+    pub fn bool(&mut self, value: bool) -> Value {
+        self.imm(Imm::bool(value))
+    }
+
+    /// All-zero value of any type.
+    pub fn zero(&mut self, ty: Type) -> Value {
+        match ty {
+            Type::Scalar(s) => self.imm(Imm::zero(s)),
+            Type::Vector(s, _) | Type::Matrix(s, _, _) => {
+                let z = self.imm(Imm::zero(s));
+                self.value(Op::Splat(ty), &[z])
+            }
+            Type::Struct(_) => {
+                let parts: Vec<Value> = (0..self.module.structs.arity(ty))
+                    .filter_map(|k| self.module.structs.component(ty, k))
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .map(|t| self.zero(t))
+                    .collect();
+                self.value(Op::Compose(ty), &parts)
+            }
+        }
+    }
+
+    pub fn unary(&mut self, op: UnOp, a: Value) -> Value {
+        self.value(Op::Unary(op), &[a])
+    }
+
+    pub fn binary(&mut self, op: BinOp, a: Value, b: Value) -> Value {
+        self.value(Op::Binary(op), &[a, b])
+    }
+
+    pub fn compare(&mut self, op: CmpOp, a: Value, b: Value) -> Value {
+        self.value(Op::Compare(op), &[a, b])
+    }
+
+    pub fn select(&mut self, c: Value, a: Value, b: Value) -> Value {
+        self.value(Op::Select, &[c, a, b])
+    }
+
+    /// By value to another element type; nothing when it already has it.
+    pub fn convert(&mut self, a: Value, to: Scalar) -> Value {
+        if self.func.ty(a).elem() == Some(to) { a } else { self.value(Op::Convert(to), &[a]) }
+    }
+
+    pub fn load(&mut self, place: Place, indices: &[Value]) -> Value {
+        self.value(Op::Load(Access::read(place)), indices)
+    }
+
+    pub fn store(&mut self, place: Place, indices: &[Value], value: Value) -> Inst {
+        let mut args: Values = indices.iter().copied().collect();
+        args.push(value);
+        self.push(Op::Store(Access::write(place)), &args)
+    }
+
+    /// Ends the current region.
+    pub fn end(&mut self, term: Term) {
+        let span = self.span;
+        let region = &mut self.func.regions[self.region];
+        region.term = term;
+        region.term_span = span;
+    }
+
+    /// Runs `fill` with a new region as the current one; `fill` must end it.
+    pub fn region(&mut self, params: &[Type], fill: impl FnOnce(&mut Self, &[Value])) -> Region {
+        let region = self.func.add_region(params);
+        let outer = std::mem::replace(&mut self.region, region);
+        let values = self.func.regions[region].params.clone();
+        fill(self, &values);
+        self.region = outer;
+        region
+    }
+
+    /// `if`, with each side giving its values.
+    pub fn if_else(
+        &mut self,
+        cond: Value,
+        results: &[Type],
+        then: impl FnOnce(&mut Self) -> Values,
+        otherwise: impl FnOnce(&mut Self) -> Values,
+    ) -> Inst {
+        let inst = self.push_typed(Op::If, &[cond], results);
+        let a = self.region(&[], |b, _| {
+            let values = then(b);
+            b.end(Term::Yield(values));
+        });
+        let c = self.region(&[], |b, _| {
+            let values = otherwise(b);
+            b.end(Term::Yield(values));
+        });
+        self.func.insts[inst].regions.extend([a, c]);
+        inst
+    }
+
+    /// `for`, with the body giving the carried values of the next iteration.
+    pub fn for_range(
+        &mut self,
+        kind: ForKind,
+        (lo, hi, step): (Value, Value, Value),
+        carried: &[Value],
+        body: impl FnOnce(&mut Self, Label, Value, &[Value]) -> Values,
+    ) -> Inst {
+        let label = self.func.fresh_label();
+        let types: Vec<Type> = carried.iter().map(|v| self.func.ty(*v)).collect();
+        let mut args = vec![lo, hi, step];
+        args.extend(carried);
+        let inst = self.push_typed(Op::For(label, kind), &args, &types);
+        let mut params = vec![self.func.ty(lo)];
+        params.extend(&types);
+        let region = self.region(&params, |b, p| {
+            let next = body(b, label, p[0], &p[1..]);
+            b.end(Term::Continue(label, next));
+        });
+        self.func.insts[inst].regions.push(region);
+        inst
+    }
+}
+
+impl Access {
+    /// A whole-element read.
+    pub fn read(place: Place) -> Access {
+        Access {
+            place,
+            path: SmallVec::new(),
+            activation: Activation::Never,
+            guard: Guard::Checked,
+        }
+    }
+
+    /// A whole-element write or atomic.
+    pub fn write(place: Place) -> Access {
+        Access { activation: Activation::IfAbsent, ..Access::read(place) }
+    }
+}

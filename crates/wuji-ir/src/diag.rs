@@ -1,0 +1,95 @@
+//! The one error type, and how it is shown.
+
+use crate::module::{Module, Span};
+use std::fmt;
+
+/// A resolved source position.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Position {
+    pub file: String,
+    pub line: u32,
+    pub column: u32,
+}
+
+impl Position {
+    /// Where a span of a module is; `None` when unknown.
+    pub fn of(module: &Module, span: Span) -> Option<Position> {
+        let file = module.files.get(span.file)?;
+        span.is_known().then(|| Position {
+            file: file.clone(),
+            line: span.line,
+            column: span.column,
+        })
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// What went wrong, where, why, and what to do next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// Stable, like `W0203`; `wuji explain` knows it.
+    pub code: &'static str,
+    pub message: String,
+    pub at: Option<Position>,
+    pub notes: Vec<String>,
+    pub help: Option<String>,
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub fn new(code: &'static str, message: impl Into<String>) -> Error {
+        Error { code, message: message.into(), at: None, notes: Vec::new(), help: None }
+    }
+
+    pub fn at(mut self, at: Option<Position>) -> Error {
+        self.at = at.or(self.at);
+        self
+    }
+
+    pub fn note(mut self, note: impl Into<String>) -> Error {
+        self.notes.push(note.into());
+        self
+    }
+
+    pub fn help(mut self, help: impl Into<String>) -> Error {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// `error[W0203]: ...`, the source line with a caret when the file can be read, notes and help.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error[{}]: {}", self.code, self.message)?;
+        let mut margin = String::from("  ");
+        if let Some(at) = &self.at {
+            write!(f, "\n  --> {at}")?;
+            if let Some(line) = source_line(at) {
+                margin = " ".repeat(at.line.to_string().len() + 1);
+                let column = (at.column as usize).saturating_sub(1);
+                write!(f, "\n{margin}|\n{} | {line}\n{margin}| {}^", at.line, " ".repeat(column))?;
+            }
+        }
+        for note in &self.notes {
+            write!(f, "\n{margin}= note: {note}")?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\n{margin}= help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+fn source_line(at: &Position) -> Option<String> {
+    let text = std::fs::read_to_string(&at.file).ok()?;
+    let line = text.lines().nth(at.line.checked_sub(1)? as usize)?;
+    Some(line.replace('\t', " "))
+}
+
+impl std::error::Error for Error {}

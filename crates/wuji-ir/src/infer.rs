@@ -1,0 +1,456 @@
+//! The type rules: what an operation gives for arguments of given types, or why it does not fit.
+
+use crate::module::{Function, Module};
+use crate::ops::*;
+use crate::types::{BOOL, I64, Scalar, Type, U64};
+use smallvec::{SmallVec, smallvec};
+
+pub type Types = SmallVec<[Type; 1]>;
+
+/// Result types of `op` on arguments of types `args`. For operations that own regions the results
+/// are whatever the instruction says, and only the arguments are checked here.
+pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Option<Types>, String> {
+    let one = |t: Type| Ok(Some(smallvec![t]));
+    let none = || Ok(Some(Types::new()));
+    let count = |n: usize| {
+        if args.len() == n { Ok(()) } else { Err(format!("takes {n} arguments, found {}", args.len())) }
+    };
+    match op {
+        Op::Const(imm) => {
+            count(0)?;
+            one(Type::Scalar(imm.ty))
+        }
+        Op::Unary(u) => {
+            count(1)?;
+            unary(*u, args[0])?;
+            one(args[0])
+        }
+        Op::Binary(b) => {
+            count(2)?;
+            same(args[0], args[1])?;
+            binary(*b, args[0])?;
+            one(args[0])
+        }
+        Op::Compare(c) => {
+            count(2)?;
+            same(args[0], args[1])?;
+            let elem = numeric(args[0])?;
+            if elem == Scalar::Bool && !matches!(c, CmpOp::Eq | CmpOp::Ne) {
+                return Err("`bool` has no order".into());
+            }
+            one(args[0].with_elem(Scalar::Bool))
+        }
+        Op::Select => {
+            count(3)?;
+            same(args[1], args[2])?;
+            if args[0] != BOOL
+                && (args[1].elem().is_none() || args[0] != args[1].with_elem(Scalar::Bool))
+            {
+                return Err(format!("the condition is `{}`, not `bool`", args[0]));
+            }
+            one(args[1])
+        }
+        Op::Fma => {
+            count(3)?;
+            same(args[0], args[1])?;
+            same(args[0], args[2])?;
+            float(args[0])?;
+            one(args[0])
+        }
+        Op::Convert(to) => {
+            count(1)?;
+            numeric(args[0])?;
+            one(args[0].with_elem(*to))
+        }
+        Op::Bitcast(to) => {
+            count(1)?;
+            let from = numeric(args[0])?;
+            if from.bits() != to.bits() {
+                return Err(format!("`{from}` and `{to}` differ in width"));
+            }
+            one(args[0].with_elem(*to))
+        }
+        Op::Splat(ty) => {
+            count(1)?;
+            if !matches!(ty, Type::Vector(..) | Type::Matrix(..)) {
+                return Err(format!("`{ty}` is neither vector nor matrix"));
+            }
+            same(args[0], Type::Scalar(numeric(*ty)?))?;
+            one(*ty)
+        }
+        Op::Compose(ty) => {
+            let arity = m.structs.arity(*ty);
+            if matches!(ty, Type::Scalar(_)) {
+                return Err("a scalar has no components".into());
+            }
+            count(arity as usize)?;
+            for (k, a) in args.iter().enumerate() {
+                same(*a, component(m, *ty, k as u32)?)?;
+            }
+            one(*ty)
+        }
+        Op::Extract(k) => {
+            count(1)?;
+            one(component(m, args[0], *k)?)
+        }
+        Op::Insert(k) => {
+            count(2)?;
+            same(args[1], component(m, args[0], *k)?)?;
+            one(args[0])
+        }
+        Op::ExtractDyn => {
+            count(2)?;
+            int_scalar(args[1])?;
+            one(component(m, lanes(args[0])?, 0)?)
+        }
+        Op::InsertDyn => {
+            count(3)?;
+            int_scalar(args[1])?;
+            same(args[2], component(m, lanes(args[0])?, 0)?)?;
+            one(args[0])
+        }
+        Op::Shuffle(mask) => {
+            count(1)?;
+            let Type::Vector(s, n) = args[0] else { return Err(format!("`{}` is no vector", args[0])) };
+            if mask.is_empty() || mask.iter().any(|k| *k >= n) {
+                return Err(format!("a component is not among the {n} of the vector"));
+            }
+            one(Type::Vector(s, mask.len() as u8))
+        }
+        Op::MatMul => {
+            count(2)?;
+            match (args[0], args[1]) {
+                (Type::Matrix(s, r, k), Type::Matrix(t, k2, c)) if s == t && k == k2 && arith(s) => {
+                    one(Type::Matrix(s, r, c))
+                }
+                (Type::Matrix(s, r, k), Type::Vector(t, k2)) if s == t && k == k2 && arith(s) => {
+                    one(Type::Vector(s, r))
+                }
+                (a, b) => Err(format!("cannot multiply `{a}` by `{b}`")),
+            }
+        }
+        Op::Transpose => {
+            count(1)?;
+            match args[0] {
+                Type::Matrix(s, r, c) => one(Type::Matrix(s, c, r)),
+                t => Err(format!("`{t}` is no matrix")),
+            }
+        }
+        Op::Dot => {
+            count(2)?;
+            same(args[0], args[1])?;
+            match args[0] {
+                Type::Vector(s, _) if arith(s) => one(Type::Scalar(s)),
+                t => Err(format!("`{t}` is no vector of numbers")),
+            }
+        }
+        Op::Cross => {
+            count(2)?;
+            same(args[0], args[1])?;
+            match args[0] {
+                Type::Vector(s, 3) if arith(s) => one(Type::Vector(s, 3)),
+                Type::Vector(s, 2) if arith(s) => one(Type::Scalar(s)),
+                t => Err(format!("the cross product of `{t}` is not defined")),
+            }
+        }
+        Op::Outer => {
+            count(2)?;
+            match (args[0], args[1]) {
+                (Type::Vector(s, r), Type::Vector(t, c)) if s == t && arith(s) => {
+                    one(Type::Matrix(s, r, c))
+                }
+                (a, b) => Err(format!("no outer product of `{a}` and `{b}`")),
+            }
+        }
+        Op::Determinant | Op::Inverse => {
+            count(1)?;
+            match args[0] {
+                Type::Matrix(s, r, c) if r == c && r <= 4 && s.is_float() => {
+                    one(if *op == Op::Determinant { Type::Scalar(s) } else { args[0] })
+                }
+                t => Err(format!("`{t}` is no square float matrix of at most 4 rows")),
+            }
+        }
+        Op::Reduce(r) => {
+            count(1)?;
+            let s = numeric(lanes(args[0])?)?;
+            match r {
+                ReduceOp::And | ReduceOp::Or if s.is_float() => Err("floats have no bits".into()),
+                ReduceOp::Add | ReduceOp::Mul | ReduceOp::Min | ReduceOp::Max if !arith(s) => {
+                    Err("`bool` has no arithmetic".into())
+                }
+                _ => one(Type::Scalar(s)),
+            }
+        }
+        Op::Load(a) => {
+            let (ty, rest) = access(m, f, a, args)?;
+            if !rest.is_empty() {
+                return Err("too many arguments".into());
+            }
+            one(ty)
+        }
+        Op::Store(a) => {
+            let (ty, rest) = access(m, f, a, args)?;
+            writable(m, a)?;
+            operands(rest, ty, 1)?;
+            none()
+        }
+        Op::Atomic(op, a) => {
+            let (ty, rest) = access(m, f, a, args)?;
+            writable(m, a)?;
+            operands(rest, ty, 1)?;
+            for s in m.structs.flatten(ty) {
+                atomic(*op, s)?;
+            }
+            one(ty)
+        }
+        Op::CompareExchange(a) => {
+            let (ty, rest) = access(m, f, a, args)?;
+            writable(m, a)?;
+            operands(rest, ty, 2)?;
+            if ty.as_scalar().is_none() {
+                return Err(format!("`{ty}` is too large to be exchanged at once"));
+            }
+            one(ty)
+        }
+        Op::ArrayExtent(a, axis) | Op::ArrayStride(a, axis) => {
+            count(0)?;
+            if *axis >= m.arrays[*a].rank {
+                return Err(format!("{a} has {} axes", m.arrays[*a].rank));
+            }
+            one(I64)
+        }
+        Op::MemLoad(_, ty) => {
+            count(1)?;
+            same(args[0], I64)?;
+            one(*ty)
+        }
+        Op::MemStore(_) => {
+            count(2)?;
+            same(args[0], I64)?;
+            none()
+        }
+        Op::MemAtomic(op, _) => {
+            count(2)?;
+            same(args[0], I64)?;
+            for s in m.structs.flatten(args[1]) {
+                atomic(*op, s)?;
+            }
+            one(args[1])
+        }
+        Op::MemCompareExchange(_) => {
+            count(3)?;
+            same(args[0], I64)?;
+            same(args[1], args[2])?;
+            one(args[1])
+        }
+        Op::If => {
+            count(1)?;
+            same(args[0], BOOL)?;
+            Ok(None)
+        }
+        Op::Loop(_) => Ok(None),
+        Op::For(..) => {
+            if args.len() < 3 {
+                return Err("takes lo, hi and step".into());
+            }
+            int_scalar(args[0])?;
+            same(args[0], args[1])?;
+            same(args[0], args[2])?;
+            Ok(None)
+        }
+        Op::Block(_) => count(0).map(|()| None),
+        Op::ForEach(_, Domain::Range { rank }, _) => {
+            count(2 * usize::from(*rank))?;
+            for pair in args.chunks(2) {
+                int_scalar(pair[0])?;
+                same(pair[0], pair[1])?;
+            }
+            none()
+        }
+        Op::ForEach(_, Domain::Field(_), _) => {
+            count(0)?;
+            none()
+        }
+        Op::Call(callee) => {
+            let g = &m.funcs[*callee];
+            count(g.params().len())?;
+            for (a, p) in args.iter().zip(g.params()) {
+                same(*a, g.ty(*p))?;
+            }
+            Ok(Some(g.ret.into_iter().collect()))
+        }
+        Op::Random => {
+            count(0)?;
+            one(U64)
+        }
+        Op::Print(msg) => {
+            message(m, *msg, args)?;
+            none()
+        }
+        Op::Assert(msg) => {
+            let Some((cond, rest)) = args.split_first() else {
+                return Err("takes a condition".into());
+            };
+            same(*cond, BOOL)?;
+            message(m, *msg, rest)?;
+            none()
+        }
+        Op::CheckIndex(_) => {
+            count(1)?;
+            int_scalar(args[0])?;
+            none()
+        }
+        Op::Report(_) => {
+            for a in args {
+                if a.as_scalar().is_none() {
+                    return Err(format!("reports scalars, found `{a}`"));
+                }
+            }
+            none()
+        }
+    }
+}
+
+/// Type of the accessed component, and the arguments after indices and dynamic steps.
+fn access<'a>(
+    m: &Module,
+    f: &Function,
+    a: &Access,
+    args: &'a [Type],
+) -> Result<(Type, &'a [Type]), String> {
+    let (elem, rank) = m.place_elem(f, a.place);
+    if args.len() < rank + a.dynamic_steps() {
+        return Err(format!("takes {rank} indices, found {}", args.len()));
+    }
+    let (indices, mut rest) = args.split_at(rank);
+    for i in indices {
+        int_scalar(*i)?;
+    }
+    let mut ty = elem;
+    for step in &a.path {
+        ty = match step {
+            Step::Const(k) => component(m, ty, *k)?,
+            Step::Dynamic => {
+                int_scalar(rest[0])?;
+                rest = &rest[1..];
+                component(m, lanes(ty)?, 0)?
+            }
+        };
+    }
+    Ok((ty, rest))
+}
+
+fn writable(m: &Module, a: &Access) -> Result<(), String> {
+    match a.place {
+        Place::Array(a) if !m.arrays[a].writable => Err(format!("{a} is read-only")),
+        Place::Array(_) | Place::Field(_) | Place::Local(_) | Place::Temp(_) => Ok(()),
+    }
+}
+
+fn operands(rest: &[Type], ty: Type, n: usize) -> Result<(), String> {
+    if rest.len() != n {
+        return Err(format!("takes {n} operands after the indices, found {}", rest.len()));
+    }
+    rest.iter().try_for_each(|t| same(*t, ty))
+}
+
+fn message(m: &Module, msg: crate::entities::Message, args: &[Type]) -> Result<(), String> {
+    let holes: Vec<Type> = m.messages[msg].holes().collect();
+    if holes.len() != args.len() {
+        return Err(format!("the message has {} holes, found {} values", holes.len(), args.len()));
+    }
+    holes.iter().zip(args).try_for_each(|(h, a)| same(*a, *h))
+}
+
+fn same(found: Type, expected: Type) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("expected `{expected}`, found `{found}`")) }
+}
+
+fn component(m: &Module, ty: Type, k: u32) -> Result<Type, String> {
+    m.structs.component(ty, k).ok_or_else(|| format!("`{ty}` has no component {k}"))
+}
+
+fn lanes(ty: Type) -> Result<Type, String> {
+    match ty {
+        Type::Vector(..) | Type::Matrix(..) => Ok(ty),
+        Type::Scalar(_) | Type::Struct(_) => Err(format!("`{ty}` is neither vector nor matrix")),
+    }
+}
+
+fn numeric(ty: Type) -> Result<Scalar, String> {
+    ty.elem().ok_or_else(|| format!("`{ty}` is a struct"))
+}
+
+fn float(ty: Type) -> Result<(), String> {
+    if numeric(ty)?.is_float() { Ok(()) } else { Err(format!("`{ty}` is not a float type")) }
+}
+
+fn int_scalar(ty: Type) -> Result<(), String> {
+    match ty.as_scalar() {
+        Some(s) if s.is_int() => Ok(()),
+        _ => Err(format!("`{ty}` is not an integer")),
+    }
+}
+
+fn arith(s: Scalar) -> bool {
+    s != Scalar::Bool
+}
+
+/// Which element types a unary operation is defined on.
+pub fn unary(op: UnOp, ty: Type) -> Result<(), String> {
+    let s = numeric(ty)?;
+    let ok = match op {
+        UnOp::Neg | UnOp::Sign => arith(s) && !s.is_unsigned_int(),
+        UnOp::Abs => arith(s),
+        UnOp::Not => !s.is_float(),
+        UnOp::PopCount | UnOp::LeadingZeros | UnOp::TrailingZeros => s.is_int(),
+        UnOp::Freeze => true,
+        UnOp::Floor
+        | UnOp::Ceil
+        | UnOp::Round
+        | UnOp::RoundEven
+        | UnOp::Trunc
+        | UnOp::Sqrt
+        | UnOp::Rsqrt
+        | UnOp::Sin
+        | UnOp::Cos
+        | UnOp::Tan
+        | UnOp::Asin
+        | UnOp::Acos
+        | UnOp::Atan
+        | UnOp::Sinh
+        | UnOp::Cosh
+        | UnOp::Tanh
+        | UnOp::Exp
+        | UnOp::Exp2
+        | UnOp::Log
+        | UnOp::Log2
+        | UnOp::Log10 => s.is_float(),
+    };
+    if ok { Ok(()) } else { Err(format!("`{}` is not defined on `{ty}`", op.name())) }
+}
+
+/// Which element types a binary operation is defined on.
+pub fn binary(op: BinOp, ty: Type) -> Result<(), String> {
+    let s = numeric(ty)?;
+    let ok = match op {
+        BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Rem | BinOp::Min | BinOp::Max => {
+            arith(s)
+        }
+        BinOp::And | BinOp::Or | BinOp::Xor => !s.is_float(),
+        BinOp::Shl | BinOp::Shr => s.is_int(),
+        BinOp::Pow | BinOp::Atan2 => s.is_float(),
+    };
+    if ok { Ok(()) } else { Err(format!("`{}` is not defined on `{ty}`", op.name())) }
+}
+
+/// Which scalar types an atomic is defined on.
+pub fn atomic(op: AtomicOp, s: Scalar) -> Result<(), String> {
+    let ok = match op {
+        AtomicOp::Add | AtomicOp::Mul | AtomicOp::Min | AtomicOp::Max => arith(s),
+        AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => !s.is_float(),
+        AtomicOp::Exchange => true,
+    };
+    if ok { Ok(()) } else { Err(format!("atomic `{}` is not defined on `{s}`", op.name())) }
+}

@@ -1,0 +1,19 @@
+//! The Wuji intermediate representation.
+//!
+//! A [`Module`](module::Module) is one kernel with everything it mentions: struct types, layout
+//! trees, fields, host arrays and functions. Bodies are typed SSA with structured control flow.
+//! `docs/ir.md` defines what every instruction means; the interpreter here is that definition in
+//! code, and every backend is measured against it.
+//!
+//! Architecture invariant: this crate knows no pass, no backend and no face.
+
+pub mod build;
+pub mod diag;
+pub mod entities;
+pub mod infer;
+pub mod layout;
+pub mod module;
+pub mod ops;
+pub mod types;
+
+pub use diag::{Error, Position, Result};

@@ -1,0 +1,430 @@
+//! Modules, functions, regions and tasks.
+
+use crate::entities::*;
+use crate::layout::{FieldData, TreeData};
+use crate::ops::{Op, Place};
+use crate::types::{Structs, Type};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+
+pub type Values = SmallVec<[Value; 4]>;
+
+/// A place in a source file; line 0 means unknown.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Span {
+    pub file: File,
+    /// 1-based.
+    pub line: u32,
+    /// 1-based, in characters.
+    pub column: u32,
+}
+
+impl Span {
+    pub const UNKNOWN: Span = Span { file: File(0), line: 0, column: 0 };
+
+    pub fn is_known(self) -> bool {
+        self.line != 0
+    }
+}
+
+impl Default for Span {
+    fn default() -> Span {
+        Span::UNKNOWN
+    }
+}
+
+/// A kernel with everything it mentions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Module {
+    pub name: String,
+    pub files: PrimaryMap<File, String>,
+    pub structs: Structs,
+    pub trees: PrimaryMap<Tree, TreeData>,
+    pub fields: PrimaryMap<Field, FieldData>,
+    pub arrays: PrimaryMap<Array, ArrayData>,
+    pub temps: PrimaryMap<Temp, TempData>,
+    pub messages: PrimaryMap<Message, MessageData>,
+    pub sites: PrimaryMap<Site, SiteData>,
+    pub funcs: PrimaryMap<Func, Function>,
+    /// The by-value parameters of the kernel. The kernel function takes them; so does every task.
+    pub params: Vec<Param>,
+    /// The kernel itself, until it is offloaded into tasks.
+    pub kernel: Option<Func>,
+    /// What the kernel has become after offloading, in order.
+    pub tasks: Vec<Task>,
+    /// Where the tasks leave the kernel's return value.
+    pub result: Option<Temp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Param {
+    pub name: String,
+    pub ty: Type,
+}
+
+/// A host array argument. The flags are part of what the kernel is specialised for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayData {
+    pub name: String,
+    pub elem: Type,
+    pub rank: u8,
+    pub writable: bool,
+    /// Row-major without gaps, so strides follow from extents.
+    pub contiguous: bool,
+    /// The launch has checked that it overlaps no other array.
+    pub unaliased: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TempData {
+    pub ty: Type,
+}
+
+/// A format string: text and holes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct MessageData {
+    pub pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Piece {
+    Text(String),
+    Hole { ty: Type, precision: Option<u8> },
+}
+
+impl MessageData {
+    pub fn holes(&self) -> impl Iterator<Item = Type> + '_ {
+        self.pieces.iter().filter_map(|p| match p {
+            Piece::Text(_) => None,
+            Piece::Hole { ty, .. } => Some(*ty),
+        })
+    }
+}
+
+/// Something that can go wrong at one place of the program at run time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SiteData {
+    pub kind: SiteKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SiteKind {
+    /// A write, atomic or append outside its place was dropped. Arguments: the indices, as `i64`
+    /// (`u64` beyond that saturates).
+    OutOfRange(Place),
+    /// An index outside `0..len` of a vector or local array. Argument: the index, as `i64`.
+    BadIndex { len: u32 },
+    /// Arguments: the scalars of the message's holes.
+    Assert(Message),
+    /// A function called itself too many times over.
+    TooDeep(Func),
+}
+
+/// Recursion deeper than this ends the iteration with an error.
+pub const MAX_CALL_DEPTH: u32 = 256;
+
+/// Regions nested deeper than this are refused, so that no walk overflows the stack.
+pub const MAX_NESTING: usize = 200;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    pub name: String,
+    pub ret: Option<Type>,
+    /// Its parameters are those of the function.
+    pub entry: Region,
+    pub insts: PrimaryMap<Inst, InstData>,
+    pub regions: PrimaryMap<Region, RegionData>,
+    pub values: PrimaryMap<Value, ValueData>,
+    pub locals: PrimaryMap<Local, LocalData>,
+    pub labels: u32,
+    pub spans: SecondaryMap<Inst, Span>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstData {
+    pub op: Op,
+    pub args: Values,
+    pub regions: SmallVec<[Region; 2]>,
+    pub results: SmallVec<[Value; 1]>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegionData {
+    pub params: Values,
+    pub insts: Vec<Inst>,
+    pub term: Term,
+    pub term_span: Span,
+}
+
+/// How a region ends.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Term {
+    /// Hands results to the `if` or `block` that owns the region.
+    Yield(Values),
+    /// Leaves an enclosing loop or block with its results.
+    Break(Label, Values),
+    /// Starts the next iteration of an enclosing loop with its carried values.
+    Continue(Label, Values),
+    /// Leaves the function.
+    Return(Option<Value>),
+    /// Control never gets here: the instruction before it does not fall through.
+    Unreachable,
+}
+
+impl Term {
+    pub fn args(&self) -> &[Value] {
+        match self {
+            Term::Yield(v) | Term::Break(_, v) | Term::Continue(_, v) => v,
+            Term::Return(v) => v.as_slice(),
+            Term::Unreachable => &[],
+        }
+    }
+
+    pub fn args_mut(&mut self) -> &mut [Value] {
+        match self {
+            Term::Yield(v) | Term::Break(_, v) | Term::Continue(_, v) => v,
+            Term::Return(v) => v.as_mut_slice(),
+            Term::Unreachable => &mut [],
+        }
+    }
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ValueData {
+    pub ty: Type,
+    pub def: ValueDef,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ValueDef {
+    Result(Inst, u16),
+    Param(Region, u16),
+}
+
+/// A local variable, zero until it is stored to. `len` makes it an array.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LocalData {
+    pub name: String,
+    pub ty: Type,
+    pub len: Option<u32>,
+}
+
+/// A piece of a kernel that a device runs in one go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    pub name: String,
+    pub kind: TaskKind,
+    pub func: Func,
+    /// Number of the task for random bits: 2s for the s-th stretch of serial code, 2p + 1 for the
+    /// p-th parallel loop of the kernel.
+    pub ordinal: u32,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskKind {
+    /// The function takes the kernel's parameters.
+    Serial,
+    /// The function takes the kernel's parameters, then one index per axis.
+    Range { dims: Vec<RangeDim>, hints: crate::ops::LoopHints },
+    /// The function takes the kernel's parameters, then one index per axis of the field.
+    Cells { field: Field, hints: crate::ops::LoopHints },
+    /// The function takes the kernel's parameters, then `begin: i64, end: i64`, and runs the units
+    /// numbered `begin..end` of as many as the product of the dimensions.
+    Chunks {
+        dims: Vec<RangeDim>,
+        /// Iterations in one unit, to size chunks by.
+        unit: u64,
+        hints: crate::ops::LoopHints,
+    },
+}
+
+/// The half-open range `lo..hi`, empty when `hi <= lo`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RangeDim {
+    pub lo: Bound,
+    pub hi: Bound,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Bound {
+    Const(i64),
+    /// A by-value integer parameter of the kernel.
+    Param(u32),
+    /// An integer that an earlier task left.
+    Temp(Temp),
+}
+
+impl Function {
+    /// A function with parameters and an empty body that is still `unreachable`.
+    pub fn new(name: impl Into<String>, params: &[Type], ret: Option<Type>) -> Function {
+        let mut f = Function {
+            name: name.into(),
+            ret,
+            entry: Region::from_u32(0),
+            insts: PrimaryMap::new(),
+            regions: PrimaryMap::new(),
+            values: PrimaryMap::new(),
+            locals: PrimaryMap::new(),
+            labels: 0,
+            spans: SecondaryMap::new(),
+        };
+        f.entry = f.add_region(params);
+        f
+    }
+
+    pub fn add_region(&mut self, params: &[Type]) -> Region {
+        let region = self.regions.push(RegionData {
+            params: Values::new(),
+            insts: Vec::new(),
+            term: Term::Unreachable,
+            term_span: Span::UNKNOWN,
+        });
+        for ty in params {
+            self.add_region_param(region, *ty);
+        }
+        region
+    }
+
+    pub fn add_region_param(&mut self, region: Region, ty: Type) -> Value {
+        let n = self.regions[region].params.len() as u16;
+        let value = self.values.push(ValueData { ty, def: ValueDef::Param(region, n) });
+        self.regions[region].params.push(value);
+        value
+    }
+
+    /// Makes an instruction without putting it into a region.
+    pub fn add_inst(&mut self, op: Op, args: Values, results: &[Type], span: Span) -> Inst {
+        let inst = self.insts.push(InstData {
+            op,
+            args,
+            regions: SmallVec::new(),
+            results: SmallVec::new(),
+        });
+        for ty in results {
+            self.add_result(inst, *ty);
+        }
+        if span.is_known() {
+            self.spans[inst] = span;
+        }
+        inst
+    }
+
+    pub fn add_result(&mut self, inst: Inst, ty: Type) -> Value {
+        let n = self.insts[inst].results.len() as u16;
+        let value = self.values.push(ValueData { ty, def: ValueDef::Result(inst, n) });
+        self.insts[inst].results.push(value);
+        value
+    }
+
+    pub fn fresh_label(&mut self) -> Label {
+        let label = Label::from_u32(self.labels);
+        self.labels += 1;
+        label
+    }
+
+    pub fn ty(&self, value: Value) -> Type {
+        self.values[value].ty
+    }
+
+    pub fn params(&self) -> &[Value] {
+        &self.regions[self.entry].params
+    }
+
+    /// The instruction a value comes from; `None` for parameters.
+    pub fn def(&self, value: Value) -> Option<Inst> {
+        match self.values[value].def {
+            ValueDef::Result(inst, _) => Some(inst),
+            ValueDef::Param(..) => None,
+        }
+    }
+
+    /// The constant a value is, if it is one.
+    pub fn constant(&self, value: Value) -> Option<crate::types::Imm> {
+        match self.insts[self.def(value)?].op {
+            Op::Const(imm) => Some(imm),
+            _ => None,
+        }
+    }
+
+    /// The one result of an instruction that has one.
+    pub fn result(&self, inst: Inst) -> Value {
+        self.insts[inst].results[0]
+    }
+
+    /// All instructions that are in the body, each before the ones in its regions.
+    pub fn walk(&self, mut visit: impl FnMut(Inst)) {
+        let mut stack: Vec<(Region, usize)> = vec![(self.entry, 0)];
+        while let Some((region, at)) = stack.pop() {
+            if let Some(&inst) = self.regions[region].insts.get(at) {
+                stack.push((region, at + 1));
+                visit(inst);
+                for r in self.insts[inst].regions.iter().rev() {
+                    stack.push((*r, 0));
+                }
+            }
+        }
+    }
+
+    /// All regions that are in the body, each before the ones inside it.
+    pub fn walk_regions(&self) -> Vec<Region> {
+        let mut regions = vec![self.entry];
+        self.walk(|inst| regions.extend(&self.insts[inst].regions));
+        regions
+    }
+}
+
+impl Module {
+    pub fn kernel_func(&self) -> Option<&Function> {
+        self.kernel.map(|k| &self.funcs[k])
+    }
+
+    /// Takes a function out to rewrite it; a body-less one with the same signature stays, so that
+    /// calls still type-check. Put it back with `m.funcs[id] = f`.
+    pub fn take_func(&mut self, id: Func) -> Function {
+        let f = &self.funcs[id];
+        let params: Vec<Type> = f.params().iter().map(|p| f.ty(*p)).collect();
+        let stub = Function::new(f.name.clone(), &params, f.ret);
+        std::mem::replace(&mut self.funcs[id], stub)
+    }
+
+    /// Element type and number of indices of a place.
+    pub fn place_elem(&self, func: &Function, place: Place) -> (Type, usize) {
+        match place {
+            Place::Field(f) => (self.fields[f].elem, self.fields[f].rank()),
+            Place::Array(a) => (self.arrays[a].elem, usize::from(self.arrays[a].rank)),
+            Place::Local(l) => (func.locals[l].ty, usize::from(func.locals[l].len.is_some())),
+            Place::Temp(t) => (self.temps[t].ty, 0),
+        }
+    }
+
+    /// Byte offset of every temp in the buffer of a launch, and the buffer's size.
+    pub fn temp_offsets(&self) -> (Vec<u64>, u64) {
+        let mut at = 0u64;
+        let offsets = self
+            .temps
+            .values()
+            .map(|t| {
+                let (size, align) = self.structs.size_align(t.ty);
+                at = at.next_multiple_of(align.max(8));
+                let here = at;
+                at += size;
+                here
+            })
+            .collect();
+        (offsets, at.next_multiple_of(8))
+    }
+
+    /// Where each by-value parameter starts in the argument block, counted in scalars: every scalar
+    /// takes 8 bytes there. The last entry is the number of scalars.
+    pub fn param_slots(&self) -> Vec<usize> {
+        let mut at = 0;
+        let mut slots = vec![0];
+        for p in &self.params {
+            at += self.structs.flatten(p.ty).len();
+            slots.push(at);
+        }
+        slots
+    }
+}

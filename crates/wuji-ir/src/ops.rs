@@ -1,0 +1,409 @@
+//! Operations. An instruction is an operation, its argument values and its regions; everything that
+//! is not a value (constants, places, types) is in the operation, so equal operations with equal
+//! arguments compute the same thing.
+
+use crate::entities::{Array, Field, Func, Label, Local, Message, Site, Temp, Tree};
+use crate::types::{Imm, Scalar, Type};
+use smallvec::SmallVec;
+
+/// One argument, element by element on vectors and matrices. See `docs/ir.md` for each rule.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum UnOp {
+    /// Integers wrap; floats flip the sign bit.
+    Neg,
+    /// Bitwise on integers, logical on `bool`.
+    Not,
+    Abs,
+    /// -1, 0 or 1; keeps NaN and the sign of zero.
+    Sign,
+    Floor,
+    Ceil,
+    /// Half away from zero.
+    Round,
+    /// Half to even.
+    RoundEven,
+    Trunc,
+    Sqrt,
+    Rsqrt,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Log10,
+    PopCount,
+    LeadingZeros,
+    TrailingZeros,
+    /// The same value; if memory gave an undefined one, some fixed one from here on.
+    Freeze,
+}
+
+/// Two arguments of one type, element by element on vectors and matrices.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum BinOp {
+    Add,
+    Sub,
+    Mul,
+    /// Integers: truncating, 0 when the divisor is 0, `MIN / -1 == MIN`.
+    Div,
+    /// Integers: sign of the dividend, 0 when the divisor is 0. Floats: `fmod`.
+    Rem,
+    And,
+    Or,
+    Xor,
+    /// The amount is taken modulo the width.
+    Shl,
+    /// Arithmetic on signed types, logical on unsigned ones; the amount is taken modulo the width.
+    Shr,
+    /// Floats: the other operand when one is NaN.
+    Min,
+    Max,
+    Pow,
+    Atan2,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum CmpOp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// Horizontal reduction of a vector or matrix to a scalar, in component order.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ReduceOp {
+    Add,
+    Mul,
+    Min,
+    Max,
+    And,
+    Or,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum AtomicOp {
+    Add,
+    Mul,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Exchange,
+}
+
+/// What an access of a cell that does not exist does.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Activation {
+    /// The cell is left absent: a read gives zero, a write is dropped.
+    Never,
+    /// The cell and the path to it come into being.
+    IfAbsent,
+    /// The compiler has proved that it exists.
+    KnownActive,
+}
+
+/// Whether an access still has to be compared with the bounds of its place.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Guard {
+    Checked,
+    /// Proved, split or versioned to be inside; or the user opted out.
+    InBounds,
+}
+
+/// Something with elements that can be loaded and stored.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    Field(Field),
+    Array(Array),
+    /// A local variable (no index) or local array (one index).
+    Local(Local),
+    /// No index.
+    Temp(Temp),
+}
+
+/// One step from an element into its components.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Step {
+    Const(u32),
+    /// The component number is an argument; only into a vector or a matrix (row by row).
+    Dynamic,
+}
+
+/// How an element of a place is touched: `place[indices].path`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Access {
+    pub place: Place,
+    pub path: SmallVec<[Step; 2]>,
+    pub activation: Activation,
+    pub guard: Guard,
+}
+
+impl Access {
+    pub fn dynamic_steps(&self) -> usize {
+        self.path.iter().filter(|s| **s == Step::Dynamic).count()
+    }
+}
+
+/// Memory after access lowering: a run of bytes, addressed by an `i64` offset.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Space {
+    /// All memory of one tree. The field, when there is one, tells aliases apart.
+    Tree(Tree, Field),
+    Array(Array),
+    Temps,
+}
+
+/// A loop over all elements of something, in no order.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Domain {
+    /// `rank` pairs of bounds among the arguments: lo, hi, lo, hi, ...
+    Range { rank: u8 },
+    /// All cells of a field.
+    Field(Field),
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct LoopHints {
+    /// Iterations that one worker takes at a time.
+    pub block_size: Option<u32>,
+    /// In order, on one thread.
+    pub serial: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    Const(Imm),
+    Unary(UnOp),
+    Binary(BinOp),
+    /// Result `bool` of the shape of the arguments.
+    Compare(CmpOp),
+    /// `(condition, if_true, if_false)`; the condition is `bool` or `bool` of the same shape.
+    Select,
+    /// `a * b + c`, rounded once.
+    Fma,
+    /// Element by element to another scalar type, by value.
+    Convert(Scalar),
+    /// Element by element to another scalar type of equal width, by bits.
+    Bitcast(Scalar),
+
+    /// One scalar in every component of a vector or matrix.
+    Splat(Type),
+    /// A vector or matrix from its scalars, a struct from its fields.
+    Compose(Type),
+    /// Component of a vector or matrix, field of a struct.
+    Extract(u32),
+    /// `(aggregate, component)`.
+    Insert(u32),
+    /// `(vector or matrix, index)`; zero outside.
+    ExtractDyn,
+    /// `(vector or matrix, index, scalar)`; unchanged outside.
+    InsertDyn,
+    /// A vector of the listed components of a vector.
+    Shuffle(SmallVec<[u8; 4]>),
+    /// Matrix by matrix, matrix by vector.
+    MatMul,
+    Transpose,
+    Dot,
+    /// Vectors of length 3, or of length 2 (a scalar).
+    Cross,
+    /// Column by row: a matrix.
+    Outer,
+    Determinant,
+    Inverse,
+    Reduce(ReduceOp),
+
+    /// `indices, dynamic steps`.
+    Load(Access),
+    /// `indices, dynamic steps, value`.
+    Store(Access),
+    /// `indices, dynamic steps, operand`, gives the old value. Component by component on aggregates.
+    Atomic(AtomicOp, Access),
+    /// `indices, dynamic steps, expected, new`, gives the old value; scalars only, compared by bits.
+    CompareExchange(Access),
+    /// Extent of an axis of an array, `i64`.
+    ArrayExtent(Array, u8),
+    /// Distance in bytes between neighbours along an axis of an array, `i64`. Only after lowering.
+    ArrayStride(Array, u8),
+
+    /// Bytes to value: `(offset: i64)`. Only after lowering.
+    MemLoad(Space, Type),
+    /// `(offset: i64, value)`. Only after lowering.
+    MemStore(Space),
+    /// `(offset: i64, operand)`, gives the old value. Only after lowering.
+    MemAtomic(AtomicOp, Space),
+    /// `(offset: i64, expected, new)`, gives the old value. Only after lowering.
+    MemCompareExchange(Space),
+
+    /// `(condition)`; regions then, else; results by `yield`.
+    If,
+    /// Runs its region again on `continue`, ends on `break`. Arguments start the region's parameters.
+    Loop(Label),
+    /// `(lo, hi, step, initial...)`; region parameters are the index and the carried values, which
+    /// `continue` hands on; `break` leaves with values, running out leaves with the carried ones.
+    For(Label, ForKind),
+    /// `break` leaves it with values, and so does `yield` at its end.
+    Block(Label),
+    /// Iterations in parallel; only at the top level of a kernel. Region parameters: one index per axis.
+    ForEach(Label, Domain, LoopHints),
+
+    Call(Func),
+    /// 64 random bits, `u64`.
+    Random,
+    /// Arguments fill the holes of the message.
+    Print(Message),
+    /// `(condition, holes...)`; a false condition fails the launch and ends the iteration.
+    Assert(Message),
+    /// `(index)`: reports an index outside `0..len` of a vector or local array.
+    CheckIndex(u32),
+    /// Notes a problem at run time; the arguments say more. Only after lowering.
+    Report(Site),
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ForKind {
+    Serial,
+    /// No iteration touches what another one writes, other than by atomics or racing stores:
+    /// the loop came from a `ForEach`.
+    Parallel,
+}
+
+/// What an operation does besides giving values; regions are looked at on their own.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Nothing: may be removed when unused, merged, moved.
+    Pure,
+    /// Depends on memory: may be removed when unused.
+    Reads,
+    /// Must stay, in order.
+    Writes,
+    /// Owns regions or calls: look inside.
+    Control,
+}
+
+impl Op {
+    pub fn effect(&self) -> Effect {
+        match self {
+            Op::Const(_)
+            | Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Fma
+            | Op::Convert(_)
+            | Op::Bitcast(_)
+            | Op::Splat(_)
+            | Op::Compose(_)
+            | Op::Extract(_)
+            | Op::Insert(_)
+            | Op::ExtractDyn
+            | Op::InsertDyn
+            | Op::Shuffle(_)
+            | Op::MatMul
+            | Op::Transpose
+            | Op::Dot
+            | Op::Cross
+            | Op::Outer
+            | Op::Determinant
+            | Op::Inverse
+            | Op::Reduce(_)
+            | Op::ArrayExtent(..)
+            | Op::ArrayStride(..) => Effect::Pure,
+            // A checked field load reports nothing: reading outside is defined to give zero.
+            Op::Load(_) | Op::MemLoad(..) => Effect::Reads,
+            Op::Store(_)
+            | Op::Atomic(..)
+            | Op::CompareExchange(_)
+            | Op::MemStore(_)
+            | Op::MemAtomic(..)
+            | Op::MemCompareExchange(_)
+            | Op::Random
+            | Op::Print(_)
+            | Op::Assert(_)
+            | Op::CheckIndex(_)
+            | Op::Report(_) => Effect::Writes,
+            Op::If
+            | Op::Loop(_)
+            | Op::For(..)
+            | Op::Block(_)
+            | Op::ForEach(..)
+            | Op::Call(_) => Effect::Control,
+        }
+    }
+
+    /// The label an operation defines for the regions it owns.
+    pub fn label(&self) -> Option<Label> {
+        match self {
+            Op::Loop(l) | Op::For(l, _) | Op::Block(l) | Op::ForEach(l, _, _) => Some(*l),
+            _ => None,
+        }
+    }
+
+    pub fn set_label(&mut self, label: Label) {
+        match self {
+            Op::Loop(l) | Op::For(l, _) | Op::Block(l) | Op::ForEach(l, _, _) => *l = label,
+            _ => {}
+        }
+    }
+
+    /// How `Load`, `Store`, `Atomic` and `CompareExchange` touch their place.
+    pub fn access(&self) -> Option<&Access> {
+        match self {
+            Op::Load(a) | Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => Some(a),
+            _ => None,
+        }
+    }
+
+    pub fn access_mut(&mut self) -> Option<&mut Access> {
+        match self {
+            Op::Load(a) | Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => Some(a),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! names {
+    ($ty:ident { $($variant:ident = $name:literal),* $(,)? }) => {
+        impl $ty {
+            pub const ALL: &[$ty] = &[$($ty::$variant),*];
+            /// The spelling in the text format.
+            pub const fn name(self) -> &'static str {
+                match self { $($ty::$variant => $name),* }
+            }
+            pub fn from_name(name: &str) -> Option<$ty> {
+                match name { $($name => Some($ty::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+names!(UnOp {
+    Neg = "neg", Not = "not", Abs = "abs", Sign = "sign", Floor = "floor", Ceil = "ceil",
+    Round = "round", RoundEven = "round_even", Trunc = "trunc", Sqrt = "sqrt", Rsqrt = "rsqrt",
+    Sin = "sin", Cos = "cos", Tan = "tan", Asin = "asin", Acos = "acos", Atan = "atan",
+    Sinh = "sinh", Cosh = "cosh", Tanh = "tanh", Exp = "exp", Exp2 = "exp2", Log = "log",
+    Log2 = "log2", Log10 = "log10", PopCount = "popcount", LeadingZeros = "clz",
+    TrailingZeros = "ctz", Freeze = "freeze",
+});
+names!(BinOp {
+    Add = "add", Sub = "sub", Mul = "mul", Div = "div", Rem = "rem", And = "and", Or = "or",
+    Xor = "xor", Shl = "shl", Shr = "shr", Min = "min", Max = "max", Pow = "pow", Atan2 = "atan2",
+});
+names!(CmpOp { Eq = "eq", Ne = "ne", Lt = "lt", Le = "le", Gt = "gt", Ge = "ge" });
+names!(ReduceOp { Add = "add", Mul = "mul", Min = "min", Max = "max", And = "and", Or = "or" });
+names!(AtomicOp {
+    Add = "add", Mul = "mul", Min = "min", Max = "max", And = "and", Or = "or", Xor = "xor",
+    Exchange = "exchange",
+});
+names!(Activation { Never = "never", IfAbsent = "if_absent", KnownActive = "known_active" });

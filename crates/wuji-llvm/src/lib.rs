@@ -1,0 +1,1 @@
+//! Wuji IR to machine code through LLVM.

@@ -1,0 +1,1 @@
+//! Devices, memory, launches and the kernel cache of Wuji.
