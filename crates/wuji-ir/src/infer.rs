@@ -280,7 +280,7 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             }
             Ok(Some(g.ret.into_iter().collect()))
         }
-        Op::Random => {
+        Op::Random | Op::RandomKey => {
             count(0)?;
             one(U64)
         }

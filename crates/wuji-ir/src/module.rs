@@ -117,6 +117,8 @@ pub enum SiteKind {
     BadIndex { len: u32 },
     /// Arguments: the scalars of the message's holes.
     Assert(Message),
+    /// Arguments: the number of the iteration as `i64`, then the scalars of the message's holes.
+    Print(Message),
     /// A function called itself too many times over.
     TooDeep(Func),
 }

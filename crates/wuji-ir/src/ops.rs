@@ -261,6 +261,8 @@ pub enum Op {
     Call(Func),
     /// 64 random bits, `u64`.
     Random,
+    /// The task's key for random bits, `u64`; see `docs/ir.md`. Only after lowering.
+    RandomKey,
     /// Arguments fill the holes of the message.
     Print(Message),
     /// `(condition, holes...)`; a false condition fails the launch and ends the iteration.
@@ -319,7 +321,8 @@ impl Op {
             | Op::Inverse
             | Op::Reduce(_)
             | Op::ArrayExtent(..)
-            | Op::ArrayStride(..) => Effect::Pure,
+            | Op::ArrayStride(..)
+            | Op::RandomKey => Effect::Pure,
             // A checked field load reports nothing: reading outside is defined to give zero.
             Op::Load(_) | Op::MemLoad(..) => Effect::Reads,
             Op::Store(_)

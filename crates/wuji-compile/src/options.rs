@@ -1,0 +1,28 @@
+//! What a compilation may be told.
+
+/// How floats may be treated. See `docs/ir.md`, section 2.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Math {
+    /// Every operation is rounded as written.
+    Strict,
+    /// `a * b + c` may be fused.
+    #[default]
+    Contract,
+    /// Contract, approximate functions, reciprocals, reassociation; NaN and infinities stay.
+    Fast,
+}
+
+/// Whether accesses are kept inside their places.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Bounds {
+    #[default]
+    Checked,
+    /// The user has promised that every access is inside.
+    Unchecked,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Options {
+    pub math: Math,
+    pub bounds: Bounds,
+}
