@@ -24,5 +24,8 @@ impl Lowered {
 
 /// Takes a kernel through all passes.
 pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
-    Ok(Lowered { module, options: options.clone() })
+    Ok(Lowered {
+        module,
+        options: options.clone(),
+    })
 }

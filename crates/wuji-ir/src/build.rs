@@ -21,7 +21,12 @@ impl<'a> Builder<'a> {
     /// Starts at the end of the function's entry region.
     pub fn new(module: &'a mut Module, func: &'a mut Function) -> Builder<'a> {
         let region = func.entry;
-        Builder { module, func, region, span: Span::UNKNOWN }
+        Builder {
+            module,
+            func,
+            region,
+            span: Span::UNKNOWN,
+        }
     }
 
     /// Appends an instruction whose results follow from its arguments.
@@ -39,7 +44,9 @@ impl<'a> Builder<'a> {
 
     /// Appends an instruction with given result types.
     pub fn push_typed(&mut self, op: Op, args: &[Value], results: &[Type]) -> Inst {
-        let inst = self.func.add_inst(op, args.iter().copied().collect(), results, self.span);
+        let inst = self
+            .func
+            .add_inst(op, args.iter().copied().collect(), results, self.span);
         self.func.regions[self.region].insts.push(inst);
         inst
     }
@@ -108,7 +115,11 @@ impl<'a> Builder<'a> {
 
     /// By value to another element type; nothing when it already has it.
     pub fn convert(&mut self, a: Value, to: Scalar) -> Value {
-        if self.func.ty(a).elem() == Some(to) { a } else { self.value(Op::Convert(to), &[a]) }
+        if self.func.ty(a).elem() == Some(to) {
+            a
+        } else {
+            self.value(Op::Convert(to), &[a])
+        }
     }
 
     pub fn load(&mut self, place: Place, indices: &[Value]) -> Value {
@@ -197,6 +208,9 @@ impl Access {
 
     /// A whole-element write or atomic.
     pub fn write(place: Place) -> Access {
-        Access { activation: Activation::IfAbsent, ..Access::read(place) }
+        Access {
+            activation: Activation::IfAbsent,
+            ..Access::read(place)
+        }
     }
 }

@@ -44,7 +44,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub fn new(code: &'static str, message: impl Into<String>) -> Error {
-        Error { code, message: message.into(), at: None, notes: Vec::new(), help: None }
+        Error {
+            code,
+            message: message.into(),
+            at: None,
+            notes: Vec::new(),
+            help: None,
+        }
     }
 
     pub fn at(mut self, at: Option<Position>) -> Error {
@@ -73,7 +79,12 @@ impl fmt::Display for Error {
             if let Some(line) = source_line(at) {
                 margin = " ".repeat(at.line.to_string().len() + 1);
                 let column = (at.column as usize).saturating_sub(1);
-                write!(f, "\n{margin}|\n{} | {line}\n{margin}| {}^", at.line, " ".repeat(column))?;
+                write!(
+                    f,
+                    "\n{margin}|\n{} | {line}\n{margin}| {}^",
+                    at.line,
+                    " ".repeat(column)
+                )?;
             }
         }
         for note in &self.notes {

@@ -13,7 +13,11 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
     let one = |t: Type| Ok(Some(smallvec![t]));
     let none = || Ok(Some(Types::new()));
     let count = |n: usize| {
-        if args.len() == n { Ok(()) } else { Err(format!("takes {n} arguments, found {}", args.len())) }
+        if args.len() == n {
+            Ok(())
+        } else {
+            Err(format!("takes {n} arguments, found {}", args.len()))
+        }
     };
     match op {
         Op::Const(imm) => {
@@ -111,7 +115,9 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
         }
         Op::Shuffle(mask) => {
             count(1)?;
-            let Type::Vector(s, n) = args[0] else { return Err(format!("`{}` is no vector", args[0])) };
+            let Type::Vector(s, n) = args[0] else {
+                return Err(format!("`{}` is no vector", args[0]));
+            };
             if mask.is_empty() || mask.iter().any(|k| *k >= n) {
                 return Err(format!("a component is not among the {n} of the vector"));
             }
@@ -120,7 +126,9 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
         Op::MatMul => {
             count(2)?;
             match (args[0], args[1]) {
-                (Type::Matrix(s, r, k), Type::Matrix(t, k2, c)) if s == t && k == k2 && arith(s) => {
+                (Type::Matrix(s, r, k), Type::Matrix(t, k2, c))
+                    if s == t && k == k2 && arith(s) =>
+                {
                     one(Type::Matrix(s, r, c))
                 }
                 (Type::Matrix(s, r, k), Type::Vector(t, k2)) if s == t && k == k2 && arith(s) => {
@@ -166,7 +174,11 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             count(1)?;
             match args[0] {
                 Type::Matrix(s, r, c) if r == c && r <= 4 && s.is_float() => {
-                    one(if *op == Op::Determinant { Type::Scalar(s) } else { args[0] })
+                    one(if *op == Op::Determinant {
+                        Type::Scalar(s)
+                    } else {
+                        args[0]
+                    })
                 }
                 t => Err(format!("`{t}` is no square float matrix of at most 4 rows")),
             }
@@ -278,7 +290,7 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             for (a, p) in args.iter().zip(g.params()) {
                 same(*a, g.ty(*p))?;
             }
-            Ok(Some(g.ret.into_iter().collect()))
+            Ok(Some(g.results.iter().copied().collect()))
         }
         Op::Random | Op::RandomKey => {
             count(0)?;
@@ -350,7 +362,10 @@ fn writable(m: &Module, a: &Access) -> Result<(), String> {
 
 fn operands(rest: &[Type], ty: Type, n: usize) -> Result<(), String> {
     if rest.len() != n {
-        return Err(format!("takes {n} operands after the indices, found {}", rest.len()));
+        return Err(format!(
+            "takes {n} operands after the indices, found {}",
+            rest.len()
+        ));
     }
     rest.iter().try_for_each(|t| same(*t, ty))
 }
@@ -358,17 +373,27 @@ fn operands(rest: &[Type], ty: Type, n: usize) -> Result<(), String> {
 fn message(m: &Module, msg: crate::entities::Message, args: &[Type]) -> Result<(), String> {
     let holes: Vec<Type> = m.messages[msg].holes().collect();
     if holes.len() != args.len() {
-        return Err(format!("the message has {} holes, found {} values", holes.len(), args.len()));
+        return Err(format!(
+            "the message has {} holes, found {} values",
+            holes.len(),
+            args.len()
+        ));
     }
     holes.iter().zip(args).try_for_each(|(h, a)| same(*a, *h))
 }
 
 fn same(found: Type, expected: Type) -> Result<(), String> {
-    if found == expected { Ok(()) } else { Err(format!("expected `{expected}`, found `{found}`")) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(format!("expected `{expected}`, found `{found}`"))
+    }
 }
 
 fn component(m: &Module, ty: Type, k: u32) -> Result<Type, String> {
-    m.structs.component(ty, k).ok_or_else(|| format!("`{ty}` has no component {k}"))
+    m.structs
+        .component(ty, k)
+        .ok_or_else(|| format!("`{ty}` has no component {k}"))
 }
 
 fn lanes(ty: Type) -> Result<Type, String> {
@@ -383,7 +408,11 @@ fn numeric(ty: Type) -> Result<Scalar, String> {
 }
 
 fn float(ty: Type) -> Result<(), String> {
-    if numeric(ty)?.is_float() { Ok(()) } else { Err(format!("`{ty}` is not a float type")) }
+    if numeric(ty)?.is_float() {
+        Ok(())
+    } else {
+        Err(format!("`{ty}` is not a float type"))
+    }
 }
 
 fn int_scalar(ty: Type) -> Result<(), String> {
@@ -428,21 +457,33 @@ pub fn unary(op: UnOp, ty: Type) -> Result<(), String> {
         | UnOp::Log2
         | UnOp::Log10 => s.is_float(),
     };
-    if ok { Ok(()) } else { Err(format!("`{}` is not defined on `{ty}`", op.name())) }
+    if ok {
+        Ok(())
+    } else {
+        Err(format!("`{}` is not defined on `{ty}`", op.name()))
+    }
 }
 
 /// Which element types a binary operation is defined on.
 pub fn binary(op: BinOp, ty: Type) -> Result<(), String> {
     let s = numeric(ty)?;
     let ok = match op {
-        BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Rem | BinOp::Min | BinOp::Max => {
-            arith(s)
-        }
+        BinOp::Add
+        | BinOp::Sub
+        | BinOp::Mul
+        | BinOp::Div
+        | BinOp::Rem
+        | BinOp::Min
+        | BinOp::Max => arith(s),
         BinOp::And | BinOp::Or | BinOp::Xor => !s.is_float(),
         BinOp::Shl | BinOp::Shr => s.is_int(),
         BinOp::Pow | BinOp::Atan2 => s.is_float(),
     };
-    if ok { Ok(()) } else { Err(format!("`{}` is not defined on `{ty}`", op.name())) }
+    if ok {
+        Ok(())
+    } else {
+        Err(format!("`{}` is not defined on `{ty}`", op.name()))
+    }
 }
 
 /// Which scalar types an atomic is defined on.
@@ -452,5 +493,9 @@ pub fn atomic(op: AtomicOp, s: Scalar) -> Result<(), String> {
         AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => !s.is_float(),
         AtomicOp::Exchange => true,
     };
-    if ok { Ok(()) } else { Err(format!("atomic `{}` is not defined on `{s}`", op.name())) }
+    if ok {
+        Ok(())
+    } else {
+        Err(format!("atomic `{}` is not defined on `{s}`", op.name()))
+    }
 }

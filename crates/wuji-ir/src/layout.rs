@@ -22,7 +22,10 @@ impl Axis {
     }
 
     pub fn from_name(name: &str) -> Option<Axis> {
-        Axis::NAMES.iter().position(|n| *n == name).and_then(Axis::new)
+        Axis::NAMES
+            .iter()
+            .position(|n| *n == name)
+            .and_then(Axis::new)
     }
 
     pub fn number(self) -> usize {
@@ -146,7 +149,10 @@ impl FieldData {
     /// Smallest coordinate and extent along each index.
     pub fn domain(&self, trees: &PrimaryMap<Tree, TreeData>) -> Vec<(i64, u64)> {
         let tree = &trees[self.tree];
-        self.axes.iter().map(|(axis, lo)| (*lo, tree.extent(self.node, *axis))).collect()
+        self.axes
+            .iter()
+            .map(|(axis, lo)| (*lo, tree.extent(self.node, *axis)))
+            .collect()
     }
 }
 
@@ -166,7 +172,10 @@ pub struct TreeMemory {
 
 impl TreeMemory {
     pub fn place(&self, field: Field) -> u64 {
-        self.place_offset.iter().find(|p| p.0 == field).map_or(0, |p| p.1)
+        self.place_offset
+            .iter()
+            .find(|p| p.0 == field)
+            .map_or(0, |p| p.1)
     }
 }
 
@@ -188,9 +197,10 @@ impl TreeMemory {
             for child in &tree.nodes[node].children {
                 let (size, child_align) = match *child {
                     Child::Place(f) => structs.size_align(fields[f].elem),
-                    Child::Node(n) => {
-                        (cell_size[n].checked_mul(tree.nodes[n].cells_checked()?)?, align[n])
-                    }
+                    Child::Node(n) => (
+                        cell_size[n].checked_mul(tree.nodes[n].cells_checked()?)?,
+                        align[n],
+                    ),
                 };
                 at = at.checked_next_multiple_of(child_align)?;
                 match *child {
@@ -218,6 +228,8 @@ impl TreeMemory {
 
 impl NodeData {
     fn cells_checked(&self) -> Option<u64> {
-        self.extents.iter().try_fold(1u64, |n, e| n.checked_mul(e.1))
+        self.extents
+            .iter()
+            .try_fold(1u64, |n, e| n.checked_mul(e.1))
     }
 }

@@ -20,7 +20,11 @@ pub struct Span {
 }
 
 impl Span {
-    pub const UNKNOWN: Span = Span { file: File(0), line: 0, column: 0 };
+    pub const UNKNOWN: Span = Span {
+        file: File(0),
+        line: 0,
+        column: 0,
+    };
 
     pub fn is_known(self) -> bool {
         self.line != 0
@@ -132,7 +136,8 @@ pub const MAX_NESTING: usize = 200;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     pub name: String,
-    pub ret: Option<Type>,
+    /// At most one before `scalarize`, any number of scalars after it.
+    pub results: Vec<Type>,
     /// Its parameters are those of the function.
     pub entry: Region,
     pub insts: PrimaryMap<Inst, InstData>,
@@ -169,7 +174,7 @@ pub enum Term {
     /// Starts the next iteration of an enclosing loop with its carried values.
     Continue(Label, Values),
     /// Leaves the function.
-    Return(Option<Value>),
+    Return(Values),
     /// Control never gets here: the instruction before it does not fall through.
     Unreachable,
 }
@@ -177,16 +182,14 @@ pub enum Term {
 impl Term {
     pub fn args(&self) -> &[Value] {
         match self {
-            Term::Yield(v) | Term::Break(_, v) | Term::Continue(_, v) => v,
-            Term::Return(v) => v.as_slice(),
+            Term::Yield(v) | Term::Break(_, v) | Term::Continue(_, v) | Term::Return(v) => v,
             Term::Unreachable => &[],
         }
     }
 
     pub fn args_mut(&mut self) -> &mut [Value] {
         match self {
-            Term::Yield(v) | Term::Break(_, v) | Term::Continue(_, v) => v,
-            Term::Return(v) => v.as_mut_slice(),
+            Term::Yield(v) | Term::Break(_, v) | Term::Continue(_, v) | Term::Return(v) => v,
             Term::Unreachable => &mut [],
         }
     }
@@ -229,9 +232,15 @@ pub enum TaskKind {
     /// The function takes the kernel's parameters.
     Serial,
     /// The function takes the kernel's parameters, then one index per axis.
-    Range { dims: Vec<RangeDim>, hints: crate::ops::LoopHints },
+    Range {
+        dims: Vec<RangeDim>,
+        hints: crate::ops::LoopHints,
+    },
     /// The function takes the kernel's parameters, then one index per axis of the field.
-    Cells { field: Field, hints: crate::ops::LoopHints },
+    Cells {
+        field: Field,
+        hints: crate::ops::LoopHints,
+    },
     /// The function takes the kernel's parameters, then `begin: i64, end: i64`, and runs the units
     /// numbered `begin..end` of as many as the product of the dimensions.
     Chunks {
@@ -260,10 +269,10 @@ pub enum Bound {
 
 impl Function {
     /// A function with parameters and an empty body that is still `unreachable`.
-    pub fn new(name: impl Into<String>, params: &[Type], ret: Option<Type>) -> Function {
+    pub fn new(name: impl Into<String>, params: &[Type], results: &[Type]) -> Function {
         let mut f = Function {
             name: name.into(),
-            ret,
+            results: results.to_vec(),
             entry: Region::from_u32(0),
             insts: PrimaryMap::new(),
             regions: PrimaryMap::new(),
@@ -291,7 +300,10 @@ impl Function {
 
     pub fn add_region_param(&mut self, region: Region, ty: Type) -> Value {
         let n = self.regions[region].params.len() as u16;
-        let value = self.values.push(ValueData { ty, def: ValueDef::Param(region, n) });
+        let value = self.values.push(ValueData {
+            ty,
+            def: ValueDef::Param(region, n),
+        });
         self.regions[region].params.push(value);
         value
     }
@@ -315,7 +327,10 @@ impl Function {
 
     pub fn add_result(&mut self, inst: Inst, ty: Type) -> Value {
         let n = self.insts[inst].results.len() as u16;
-        let value = self.values.push(ValueData { ty, def: ValueDef::Result(inst, n) });
+        let value = self.values.push(ValueData {
+            ty,
+            def: ValueDef::Result(inst, n),
+        });
         self.insts[inst].results.push(value);
         value
     }
@@ -387,7 +402,7 @@ impl Module {
     pub fn take_func(&mut self, id: Func) -> Function {
         let f = &self.funcs[id];
         let params: Vec<Type> = f.params().iter().map(|p| f.ty(*p)).collect();
-        let stub = Function::new(f.name.clone(), &params, f.ret);
+        let stub = Function::new(f.name.clone(), &params, &f.results);
         std::mem::replace(&mut self.funcs[id], stub)
     }
 

@@ -336,12 +336,9 @@ impl Op {
             | Op::Assert(_)
             | Op::CheckIndex(_)
             | Op::Report(_) => Effect::Writes,
-            Op::If
-            | Op::Loop(_)
-            | Op::For(..)
-            | Op::Block(_)
-            | Op::ForEach(..)
-            | Op::Call(_) => Effect::Control,
+            Op::If | Op::Loop(_) | Op::For(..) | Op::Block(_) | Op::ForEach(..) | Op::Call(_) => {
+                Effect::Control
+            }
         }
     }
 

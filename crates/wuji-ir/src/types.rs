@@ -317,8 +317,15 @@ impl Imm {
     /// From raw bits; those above the width of the type are dropped.
     pub fn from_bits(ty: Scalar, bits: u64) -> Imm {
         let width = ty.bits();
-        let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
-        Imm { ty, bits: bits & mask }
+        let mask = if width == 64 {
+            u64::MAX
+        } else {
+            (1 << width) - 1
+        };
+        Imm {
+            ty,
+            bits: bits & mask,
+        }
     }
 
     pub fn bits(self) -> u64 {
@@ -330,20 +337,36 @@ impl Imm {
     }
 
     pub fn bool(value: bool) -> Imm {
-        Imm { ty: Scalar::Bool, bits: u64::from(value) }
+        Imm {
+            ty: Scalar::Bool,
+            bits: u64::from(value),
+        }
     }
 
     /// An integer, wrapped to its type; for float types the nearest float.
     pub fn int(ty: Scalar, value: i128) -> Imm {
-        if ty.is_float() { Imm::float(ty, value as f64) } else { Imm::from_bits(ty, value as u64) }
+        if ty.is_float() {
+            Imm::float(ty, value as f64)
+        } else {
+            Imm::from_bits(ty, value as u64)
+        }
     }
 
     /// A float rounded to its type; for integer types a saturating conversion.
     pub fn float(ty: Scalar, value: f64) -> Imm {
         match ty {
-            Scalar::F16 => Imm { ty, bits: u64::from(f16::from_f64(value).to_bits()) },
-            Scalar::F32 => Imm { ty, bits: u64::from((value as f32).to_bits()) },
-            Scalar::F64 => Imm { ty, bits: value.to_bits() },
+            Scalar::F16 => Imm {
+                ty,
+                bits: u64::from(f16::from_f64(value).to_bits()),
+            },
+            Scalar::F32 => Imm {
+                ty,
+                bits: u64::from((value as f32).to_bits()),
+            },
+            Scalar::F64 => Imm {
+                ty,
+                bits: value.to_bits(),
+            },
             Scalar::Bool => Imm::bool(value != 0.0),
             _ => {
                 let (lo, hi) = ty.int_range().unwrap_or((0, 0));
