@@ -263,6 +263,8 @@ pub enum Op {
     Random,
     /// The task's key for random bits, `u64`; see `docs/ir.md`. Only after lowering.
     RandomKey,
+    /// The row-major number of the iteration a task's function runs, `i64`. Only in tasks.
+    Iteration,
     /// Arguments fill the holes of the message.
     Print(Message),
     /// `(condition, holes...)`; a false condition fails the launch and ends the iteration.
@@ -322,7 +324,8 @@ impl Op {
             | Op::Reduce(_)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
-            | Op::RandomKey => Effect::Pure,
+            | Op::RandomKey
+            | Op::Iteration => Effect::Pure,
             // A checked field load reports nothing: reading outside is defined to give zero.
             Op::Load(_) | Op::MemLoad(..) => Effect::Reads,
             Op::Store(_)
