@@ -1,7 +1,10 @@
 //! The passes of the Wuji compiler and the one pipeline that orders them.
 
 pub mod options;
+pub mod passes;
 pub mod pipeline;
+pub mod rewrite;
 
 pub use options::{Bounds, Math, Options};
-pub use pipeline::{Lowered, compile};
+pub use passes::{Cx, PASSES, Pass, PassKind};
+pub use pipeline::{Lowered, compile, compile_with, run_pass};

@@ -25,4 +25,8 @@ pub enum Bounds {
 pub struct Options {
     pub math: Math,
     pub bounds: Bounds,
+    /// Optimizations to leave out, by their names in the pass table.
+    pub without: Vec<String>,
+    /// How many optional rewrites may be done, so that a wrong one can be found by bisection.
+    pub fuel: Option<u64>,
 }

@@ -1,15 +1,18 @@
 //! The pipeline: every pass, in order.
 
 use crate::options::Options;
-use wuji_ir::Result;
+use crate::passes::{self, Cx, PASSES, Pass, PassKind, Timing};
+use std::time::Instant;
 use wuji_ir::module::Module;
+use wuji_ir::{Error, Result};
 
 /// A module that a backend can compile: tasks are `serial` or `chunks`, every value is a scalar, all
-/// memory is reached by byte offsets.
+/// memory is reached by byte offsets. Only the pipeline makes one.
 #[derive(Debug, Clone)]
 pub struct Lowered {
     module: Module,
     options: Options,
+    timings: Vec<Timing>,
 }
 
 impl Lowered {
@@ -20,12 +23,65 @@ impl Lowered {
     pub fn options(&self) -> &Options {
         &self.options
     }
+
+    /// How long each pass took, in order.
+    pub fn timings(&self) -> &[Timing] {
+        &self.timings
+    }
 }
 
 /// Takes a kernel through all passes.
 pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
+    compile_with(module, &mut Cx::new(options))
+}
+
+/// Takes a kernel through all passes, with a context that listens in.
+pub fn compile_with(mut module: Module, cx: &mut Cx) -> Result<Lowered> {
+    for name in &cx.options.without {
+        match passes::find(name) {
+            Some(pass) if pass.kind == PassKind::Optimization => {}
+            Some(_) => {
+                return Err(Error::new(
+                    "W0301",
+                    format!("the pass `{name}` cannot be left out"),
+                ));
+            }
+            None => return Err(unknown_pass(name)),
+        }
+    }
+    for pass in PASSES {
+        if cx.wants(pass) {
+            step(pass, &mut module, cx)?;
+        }
+    }
     Ok(Lowered {
         module,
-        options: options.clone(),
+        options: cx.options.clone(),
+        timings: std::mem::take(&mut cx.timings),
     })
+}
+
+/// Runs one pass of the table on a module.
+pub fn run_pass(name: &str, module: &mut Module, cx: &mut Cx) -> Result<()> {
+    let pass = passes::find(name).ok_or_else(|| unknown_pass(name))?;
+    step(pass, module, cx)
+}
+
+fn step(pass: &'static Pass, module: &mut Module, cx: &mut Cx) -> Result<()> {
+    let start = Instant::now();
+    (pass.run)(module, cx)?;
+    cx.timings.push(Timing {
+        pass: pass.name,
+        time: start.elapsed(),
+    });
+    if let Some(print) = &mut cx.print_after {
+        print(pass.name, module);
+    }
+    Ok(())
+}
+
+fn unknown_pass(name: &str) -> Error {
+    let names: Vec<&str> = PASSES.iter().map(|p| p.name).collect();
+    Error::new("W0300", format!("there is no pass `{name}`"))
+        .note(format!("the passes are {}", names.join(", ")))
 }

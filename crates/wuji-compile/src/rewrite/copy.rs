@@ -1,0 +1,190 @@
+//! Deep copies of instructions and regions, within a function or from one into another.
+
+use rustc_hash::FxHashMap;
+use wuji_ir::entities::*;
+use wuji_ir::module::{Function, InstData, RegionData, Span, Term, Values};
+use wuji_ir::ops::{Op, Place};
+use wuji_ir::types::Type;
+
+/// What stands for what in a copy. Fill in whatever is to be replaced; copying adds the values, labels
+/// and (between functions) locals it makes. May be used for several copies: the last one counts.
+///
+/// Within one function, anything not in the map stands for itself.
+#[derive(Clone, Debug, Default)]
+pub struct Map {
+    pub values: FxHashMap<Value, Value>,
+    pub labels: FxHashMap<Label, Label>,
+    pub locals: FxHashMap<Local, Local>,
+}
+
+impl Map {
+    pub fn new() -> Map {
+        Map::default()
+    }
+
+    /// A map that gives `to` for `from`, pairwise.
+    pub fn of(from: &[Value], to: &[Value]) -> Map {
+        debug_assert_eq!(from.len(), to.len());
+        Map {
+            values: from.iter().copied().zip(to.iter().copied()).collect(),
+            ..Map::default()
+        }
+    }
+
+    pub fn set(&mut self, from: Value, to: Value) {
+        self.values.insert(from, to);
+    }
+
+    pub fn value(&self, v: Value) -> Value {
+        self.values.get(&v).copied().unwrap_or(v)
+    }
+
+    pub fn label(&self, l: Label) -> Label {
+        self.labels.get(&l).copied().unwrap_or(l)
+    }
+
+    fn values(&self, vs: &[Value]) -> Values {
+        vs.iter().map(|v| self.value(*v)).collect()
+    }
+
+    /// A terminator with its values and label replaced.
+    pub fn term(&self, term: &Term) -> Term {
+        match term {
+            Term::Yield(v) => Term::Yield(self.values(v)),
+            Term::Break(l, v) => Term::Break(self.label(*l), self.values(v)),
+            Term::Continue(l, v) => Term::Continue(self.label(*l), self.values(v)),
+            Term::Return(v) => Term::Return(self.values(v)),
+            Term::Unreachable => Term::Unreachable,
+        }
+    }
+}
+
+/// Copies a region within its function, with parameters of its own; put the copy into an instruction
+/// yourself. To replace the parameters by other values, use [`clone_body`].
+pub fn clone_region(f: &mut Function, region: Region, map: &mut Map) -> Region {
+    Copier { from: None, to: f }.region(region, map)
+}
+
+/// Appends copies of a region's instructions to the region `into` of the same function, and gives the
+/// region's terminator as it reads there. Map the region's parameters first.
+pub fn clone_body(f: &mut Function, region: Region, into: Region, map: &mut Map) -> Term {
+    Copier { from: None, to: f }.body(region, into, map)
+}
+
+/// Copies one instruction with its regions within its function, without putting it into a region.
+pub fn clone_inst(f: &mut Function, inst: Inst, map: &mut Map) -> Inst {
+    Copier { from: None, to: f }.inst(inst, map)
+}
+
+/// Copies a region of one function into another. Every value from outside of the region must be
+/// mapped; locals are copied with it, once per map.
+pub fn copy_region(from: &Function, region: Region, to: &mut Function, map: &mut Map) -> Region {
+    Copier {
+        from: Some(from),
+        to,
+    }
+    .region(region, map)
+}
+
+/// Appends copies of a region's instructions to the region `into` of another function, and gives the
+/// region's terminator as it reads there. Map the region's parameters first.
+pub fn copy_body(
+    from: &Function,
+    region: Region,
+    to: &mut Function,
+    into: Region,
+    map: &mut Map,
+) -> Term {
+    Copier {
+        from: Some(from),
+        to,
+    }
+    .body(region, into, map)
+}
+
+struct Copier<'a> {
+    /// `None`: the same function.
+    from: Option<&'a Function>,
+    to: &'a mut Function,
+}
+
+impl Copier<'_> {
+    fn source(&self) -> &Function {
+        self.from.unwrap_or(self.to)
+    }
+
+    fn region(&mut self, region: Region, map: &mut Map) -> Region {
+        let params = self.source().regions[region].params.clone();
+        let copy = self.to.add_region(&[]);
+        for p in params {
+            let ty = self.source().ty(p);
+            let new = self.to.add_region_param(copy, ty);
+            map.set(p, new);
+        }
+        let term = self.body(region, copy, map);
+        let span = self.source().regions[region].term_span;
+        let RegionData {
+            term: t,
+            term_span: s,
+            ..
+        } = &mut self.to.regions[copy];
+        *t = term;
+        *s = span;
+        copy
+    }
+
+    fn body(&mut self, region: Region, into: Region, map: &mut Map) -> Term {
+        // Only what is there now: `into` may be the region itself.
+        let insts = self.source().regions[region].insts.clone();
+        for inst in insts {
+            let copy = self.inst(inst, map);
+            self.to.regions[into].insts.push(copy);
+        }
+        map.term(&self.source().regions[region].term)
+    }
+
+    fn inst(&mut self, inst: Inst, map: &mut Map) -> Inst {
+        let span: Span = self.source().spans[inst];
+        let InstData {
+            mut op,
+            args,
+            regions,
+            results,
+        } = self.source().insts[inst].clone();
+        if let Some(label) = op.label() {
+            let fresh = self.to.fresh_label();
+            map.labels.insert(label, fresh);
+            op.set_label(fresh);
+        }
+        self.map_local(&mut op, map);
+        let types: Vec<Type> = results.iter().map(|r| self.source().ty(*r)).collect();
+        let args = map.values(&args);
+        let copy = self.to.add_inst(op, args, &types, span);
+        for r in regions {
+            let r = self.region(r, map);
+            self.to.insts[copy].regions.push(r);
+        }
+        for (old, new) in results.iter().zip(self.to.insts[copy].results.clone()) {
+            map.set(*old, new);
+        }
+        copy
+    }
+
+    fn map_local(&mut self, op: &mut Op, map: &mut Map) {
+        let Some(access) = op.access_mut() else {
+            return;
+        };
+        if let Place::Local(local) = access.place {
+            let new = match (map.locals.get(&local), self.from) {
+                (Some(new), _) => *new,
+                (None, None) => local,
+                (None, Some(from)) => {
+                    let new = self.to.locals.push(from.locals[local].clone());
+                    map.locals.insert(local, new);
+                    new
+                }
+            };
+            access.place = Place::Local(new);
+        }
+    }
+}
