@@ -10,10 +10,12 @@
 pub mod build;
 pub mod diag;
 pub mod entities;
+pub mod eval;
 pub mod infer;
 pub mod layout;
 pub mod module;
 pub mod ops;
+pub mod random;
 pub mod types;
 
 pub use diag::{Error, Position, Result};

@@ -357,7 +357,7 @@ impl Imm {
         match ty {
             Scalar::F16 => Imm {
                 ty,
-                bits: u64::from(f16::from_f64(value).to_bits()),
+                bits: u64::from(crate::eval::round_to_f16(value).to_bits()),
             },
             Scalar::F32 => Imm {
                 ty,
