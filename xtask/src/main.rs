@@ -1,1 +1,55 @@
-fn main() {}
+//! `cargo xtask`: the few commands that a user of this repository needs.
+//!
+//! This program has no dependencies and links nothing, so it builds in seconds on a machine that has only
+//! Rust; it then installs or asks for what is missing and calls cargo for the rest.
+
+mod args;
+mod bench;
+mod bundle;
+mod demo;
+mod fuzz;
+mod help;
+mod setup;
+mod steps;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+/// What a command can end with: done, or a message for the user.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let command = words.next().unwrap_or_else(|| "help".to_string());
+    let rest: Vec<String> = words.collect();
+    if rest.iter().any(|word| word == "--help" || word == "-h") && help::of(&command).is_some() {
+        println!("{}", help::of(&command).unwrap_or(help::OVERVIEW));
+        return ExitCode::SUCCESS;
+    }
+    let outcome = match command.as_str() {
+        "demo" => demo::demo(&rest),
+        "test" => test::test(&rest),
+        "bench" => bench::bench(&rest),
+        "fuzz" => fuzz::fuzz(&rest),
+        "bundle" => bundle::bundle(&rest),
+        "setup" => setup::command(&rest),
+        "help" | "--help" | "-h" => {
+            let topic = rest.first().and_then(|word| help::of(word));
+            println!("{}", topic.unwrap_or(help::OVERVIEW));
+            Ok(())
+        }
+        other => Err(format!(
+            "there is no command `{other}`{}\n\n{}",
+            help::nearest(other).map_or(String::new(), |name| format!("; did you mean `{name}`?")),
+            help::OVERVIEW
+        )),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

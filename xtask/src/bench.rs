@@ -1,0 +1,88 @@
+//! `cargo xtask bench`: workloads against hand-written loops.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Outcome;
+use crate::args::Args;
+use crate::demo::absolute;
+use crate::setup;
+use crate::workspace::{cargo, on_path, root, run, target};
+
+pub(crate) fn bench(words: &[String]) -> Outcome {
+    let mut args = Args::new(words);
+    let json = args.value("--json")?.map(absolute);
+    let cpp = args.flag("--cpp");
+    let rest = args.rest();
+    let llvm = setup::setup()?;
+
+    // No RUSTFLAGS: the references choose their instructions at run time (`#[target_feature]`), so that a
+    // bundle measures the same code as this command.
+    let mut command = cargo(&llvm);
+    command
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "wuji-bench",
+            "--",
+        ])
+        .args(rest);
+    if let Some(json) = json {
+        command.arg("--json").arg(json);
+    }
+    if cpp {
+        command.arg("--cpp").arg(build_cpp()?);
+    }
+    run(&mut command)
+}
+
+/// Compiles the C++ loops into one shared library.
+fn build_cpp() -> Result<PathBuf, String> {
+    if !on_path("g++") {
+        return Err("`--cpp` needs g++; on Debian or Ubuntu: apt-get install g++".to_string());
+    }
+    let out = target().join("bench-cpp");
+    std::fs::create_dir_all(&out).map_err(|e| format!("cannot make {}: {e}", out.display()))?;
+    let library = out.join("libwuji_bench_cpp.so");
+    let mut objects = Vec::new();
+    for source in sources(&root().join("benches/cpp"))? {
+        let object = out
+            .join(source.file_stem().unwrap_or_default())
+            .with_extension("o");
+        let mut compile = Command::new("g++");
+        compile.args([
+            "-O3",
+            "-march=native",
+            "-fopenmp",
+            "-fPIC",
+            "-std=c++17",
+            "-Wall",
+            "-c",
+        ]);
+        // A sum in source order cannot use vectors; the reference reassociates, so may this.
+        if source.file_stem().is_some_and(|name| name == "sum") {
+            compile.arg("-ffast-math");
+        }
+        run(compile.arg(&source).arg("-o").arg(&object))?;
+        objects.push(object);
+    }
+    run(Command::new("g++")
+        .args(["-shared", "-fopenmp", "-o"])
+        .arg(&library)
+        .args(&objects))?;
+    Ok(library)
+}
+
+fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries =
+        std::fs::read_dir(folder).map_err(|e| format!("cannot read {}: {e}", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|e| e == "cpp"))
+        .collect();
+    files.sort();
+    Ok(files)
+}

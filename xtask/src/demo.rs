@@ -1,0 +1,44 @@
+//! `cargo xtask demo`: a simulation to look at.
+
+use std::path::{Path, PathBuf};
+
+use crate::Outcome;
+use crate::args::Args;
+use crate::setup;
+use crate::workspace::{cargo, run, target};
+
+pub(crate) fn demo(words: &[String]) -> Outcome {
+    let mut args = Args::new(words);
+    let frames = args.number("--frames")?;
+    let out = args
+        .value("--out")?
+        .map_or_else(|| target().join("demo"), absolute);
+    args.finish("demo")?;
+    let llvm = setup::setup()?;
+
+    let mut command = cargo(&llvm);
+    command
+        .args([
+            "run",
+            "--release",
+            "--package",
+            "wuji-examples",
+            "--bin",
+            "mpm",
+            "--",
+            "--out",
+        ])
+        .arg(&out);
+    if let Some(frames) = frames {
+        command.args(["--frames", &frames.to_string()]);
+    }
+    run(&mut command)
+}
+
+/// A path as the user meant it: relative to where they stand, not to the workspace.
+pub(crate) fn absolute(path: String) -> PathBuf {
+    match std::env::current_dir() {
+        Ok(here) => here.join(path),
+        Err(_) => Path::new(&path).to_path_buf(),
+    }
+}

@@ -1,0 +1,49 @@
+//! `cargo xtask fuzz`: random programs, interpreter against compiled code.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::Outcome;
+use crate::args::Args;
+use crate::setup;
+use crate::workspace::{cargo, run};
+
+/// The fuzzer, without options.
+pub(crate) fn command(llvm: &Path) -> Command {
+    let mut command = cargo(llvm);
+    command.args([
+        "run",
+        "--quiet",
+        "--package",
+        "wuji-tests",
+        "--bin",
+        "fuzz",
+        "--",
+    ]);
+    command
+}
+
+pub(crate) fn fuzz(words: &[String]) -> Outcome {
+    let mut args = Args::new(words);
+    let seconds = args.number("--seconds")?.unwrap_or(60);
+    let seed = args.number("--seed")?.unwrap_or_else(clock_seed);
+    let rest = args.rest();
+    let llvm = setup::setup()?;
+    println!("seed {seed}, {seconds} seconds");
+    run(command(&llvm)
+        .args([
+            "--seconds",
+            &seconds.to_string(),
+            "--seed",
+            &seed.to_string(),
+        ])
+        .args(rest))
+}
+
+/// Six digits from the clock: short enough to type again.
+fn clock_seed() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(1, |time| u64::from(time.subsec_micros()))
+}

@@ -1,0 +1,146 @@
+//! What `--help` says.
+
+pub(crate) const OVERVIEW: &str = "\
+Commands of the Wuji workspace
+
+Usage: cargo xtask COMMAND [OPTIONS]
+
+  demo      simulate three materials and write target/demo/mpm.gif and mpm.png
+  test      everything that must hold: format, lints, tests, doc tests, filetests, random programs
+  bench     measure the workloads against hand-written loops
+  fuzz      random kernels over random layouts: interpreter against compiled code
+  bundle    a self-contained build for another machine
+  setup     install or ask for LLVM 22 (every other command does this first)
+  help      this text; `cargo xtask help COMMAND` for one command
+
+The first command on a bare machine installs LLVM 22 by apt where it may (root or sudo without a
+password); elsewhere it prints the command to type.";
+
+const DEMO: &str = "\
+Simulate jelly, snow and water falling into a box (MLS-MPM), and draw it
+
+Usage: cargo xtask demo [--frames N] [--out DIR]
+
+  --frames N   pictures in the animation (default 160)
+  --out DIR    where to write (default target/demo)
+
+Writes mpm.gif (the animation) and mpm.png (one large picture), and ends with the number of
+particles, substeps per second and compile time.";
+
+const TEST: &str = "\
+Everything that must hold before a change lands
+
+Usage: cargo xtask test [--quick] [--fuzz-seconds N]
+
+  --quick            only `cargo test` (with the filetests), no lints, doc tests or random programs
+  --fuzz-seconds N   how long to try random programs (default 30)
+
+Steps that need rustfmt or clippy are skipped, and said to be, where those are not installed
+(`rustup component add rustfmt clippy`). All steps run even when one fails; the closing table has
+the time of each. The golden files are rewritten by WUJI_BLESS=1 cargo xtask test --quick.";
+
+const BENCH: &str = "\
+Measure the workloads against hand-written loops
+
+Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
+
+  --filter REGEX   only workloads whose name matches (for example 'saxpy|jacobi', '^mpm')
+  --json FILE      also write one JSON object a line: workload, size, backend, metric, value,
+                   reference, ratio, compile_ms
+  --guard          also compare guarded with unchecked accesses (rows with metric guard_ratio)
+  --cpp            also compare the references with the same loops in C++ (needs g++)
+  --pairs N        interleaved pairs per row (default 15); a row shows the median
+  --threads N      worker threads (default: all cores)
+  --list           the workloads, without running them
+
+A ratio above 1 means faster than the reference. References are hand-written threaded Rust,
+compiled for the features of this CPU.";
+
+const FUZZ: &str = "\
+Random kernels over random layouts: the interpreter against compiled code
+
+Usage: cargo xtask fuzz [--seconds N] [--seed S]
+
+  --seconds N   how long to run (default 60)
+  --seed S      where to start (default: from the clock; always printed)
+
+Prints the number of programs tried and of mismatches, and ends with an error when there is one.
+Further options go to the fuzzer as they are.";
+
+const BUNDLE: &str = "\
+A build that runs on another machine of the same kind, without LLVM and without Rust
+
+Usage: cargo xtask bundle [--out DIR]
+
+  --out DIR   where to put it (default bundle)
+
+Links LLVM statically, and collects the demo and the benchmarks in one folder. Further build
+dependencies (a C++ standard library, zlib, zstd, libxml2, libffi) are part of `setup`.";
+
+const SETUP: &str = "\
+Install or ask for what the build needs: LLVM 22.1 with headers, and a linker
+
+Usage: cargo xtask setup [--dry-run]
+
+  --dry-run   say what would be done, and do nothing
+
+LLVM is looked for in $LLVM_SYS_221_PREFIX, in the usual places of apt, dnf and brew, and as
+llvm-config-22 or llvm-config on the path.";
+
+const TOPICS: [(&str, &str); 7] = [
+    ("demo", DEMO),
+    ("test", TEST),
+    ("bench", BENCH),
+    ("fuzz", FUZZ),
+    ("bundle", BUNDLE),
+    ("setup", SETUP),
+    ("help", OVERVIEW),
+];
+
+/// The help text of one command.
+pub(crate) fn of(command: &str) -> Option<&'static str> {
+    TOPICS
+        .iter()
+        .find(|(name, _)| *name == command)
+        .map(|(_, text)| *text)
+}
+
+/// The command that was probably meant.
+pub(crate) fn nearest(word: &str) -> Option<&'static str> {
+    TOPICS
+        .iter()
+        .map(|(name, _)| (distance(word, name), *name))
+        .min()
+        .filter(|(distance, _)| *distance <= 2)
+        .map(|(_, name)| name)
+}
+
+/// Number of single-letter edits between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_is_named() {
+        assert_eq!(nearest("tset"), Some("test"));
+        assert_eq!(nearest("benhc"), Some("bench"));
+        assert_eq!(nearest("deploy"), None);
+        assert_eq!(distance("", "fuzz"), 4);
+        assert_eq!(distance("fuzz", "fuzz"), 0);
+    }
+}

@@ -1,0 +1,62 @@
+//! `cargo xtask test`: everything that must hold before a change lands.
+
+use crate::Outcome;
+use crate::args::Args;
+use crate::setup;
+use crate::steps::Steps;
+use crate::workspace::{cargo, output};
+
+pub(crate) fn test(words: &[String]) -> Outcome {
+    let mut args = Args::new(words);
+    let quick = args.flag("--quick");
+    let seconds = args.number("--fuzz-seconds")?.unwrap_or(30);
+    args.finish("test")?;
+    let llvm = setup::setup()?;
+
+    let mut steps = Steps::new();
+    if !quick {
+        if component("fmt") {
+            steps.run("format", cargo(&llvm).args(["fmt", "--all", "--check"]));
+        } else {
+            steps.skip("format", "rustfmt is not installed");
+        }
+        if component("clippy") {
+            steps.run(
+                "lints",
+                cargo(&llvm).args([
+                    "clippy",
+                    "--workspace",
+                    "--all-targets",
+                    "--",
+                    "-D",
+                    "warnings",
+                ]),
+            );
+        } else {
+            steps.skip("lints", "clippy is not installed");
+        }
+    }
+    // Examples and the benchmark program are built here too: they must not rot.
+    steps.run(
+        "tests",
+        cargo(&llvm).args(["test", "--workspace", "--all-targets", "--no-fail-fast"]),
+    );
+    if !quick {
+        steps.run(
+            "doc tests",
+            cargo(&llvm).args(["test", "--workspace", "--doc", "--no-fail-fast"]),
+        );
+        let seconds = seconds.to_string();
+        steps.run(
+            "random programs",
+            crate::fuzz::command(&llvm).args(["--seconds", &seconds, "--seed", "1"]),
+        );
+    }
+    steps.finish()
+}
+
+/// Whether `cargo NAME` exists.
+fn component(name: &str) -> bool {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    output(cargo, &[name, "--version"]).is_some()
+}
