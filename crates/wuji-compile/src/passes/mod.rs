@@ -1,5 +1,8 @@
 //! The pass table: every pass once, in order, with a sentence about what it does.
 
+pub mod inline;
+pub mod promote;
+
 use crate::options::Options;
 use std::fmt;
 use std::time::Duration;
@@ -44,7 +47,10 @@ macro_rules! passes {
 
 // Order: promote, inline, simplify, offload, loops, demote_atomics, reductions, bounds, lower_checks,
 // lower_access, simplify_lowered, scalarize, cleanup, legality.
-passes! {}
+passes! {
+    Lowering promote = promote::promote: "locals that are not arrays become values",
+    Optimization inline = inline::inline: "bodies of functions take the place of calls",
+}
 
 /// The row of a pass, by name.
 pub fn find(name: &str) -> Option<&'static Pass> {

@@ -1,0 +1,340 @@
+//! Puts the bodies of functions in the place of calls, except where functions call themselves.
+
+use super::Cx;
+use crate::rewrite::{Map, Substitution, copy_body};
+use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use wuji_ir::Result;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::*;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::Scalar;
+
+/// A function stops growing here; further calls stay calls.
+const MAX_INSTS: usize = 200_000;
+
+pub fn inline(module: &mut Module, cx: &mut Cx) -> Result<()> {
+    let graph = CallGraph::of(module);
+    for caller in &graph.callees_first {
+        let mut f = module.take_func(*caller);
+        let mut inliner = Inliner {
+            b: Builder::new(module, &mut f),
+            graph: &graph,
+            substitution: Substitution::new(),
+            cx,
+            depth: 0,
+            loops: 0,
+        };
+        let entry = inliner.b.region;
+        inliner.region(entry);
+        module.funcs[*caller] = f;
+    }
+    remove_uncalled(module);
+    Ok(())
+}
+
+fn callees(f: &Function) -> Vec<Func> {
+    let mut list = Vec::new();
+    f.walk(|inst| {
+        if let Op::Call(callee) = f.insts[inst].op {
+            list.push(callee);
+        }
+    });
+    list
+}
+
+struct CallGraph {
+    callees_first: Vec<Func>,
+    /// In a cycle of calls.
+    recursive: SecondaryMap<Func, bool>,
+}
+
+impl CallGraph {
+    /// Strongly connected components by Tarjan's method, with an explicit stack.
+    fn of(module: &Module) -> CallGraph {
+        let edges: SecondaryMap<Func, Vec<Func>> = {
+            let mut edges = SecondaryMap::new();
+            for (func, f) in module.funcs.iter() {
+                edges[func] = callees(f);
+            }
+            edges
+        };
+        let mut graph = CallGraph {
+            callees_first: Vec::new(),
+            recursive: SecondaryMap::new(),
+        };
+        let mut number: SecondaryMap<Func, u32> = SecondaryMap::new();
+        let mut low: SecondaryMap<Func, u32> = SecondaryMap::new();
+        let mut open: Vec<Func> = Vec::new();
+        let mut is_open: SecondaryMap<Func, bool> = SecondaryMap::new();
+        let mut next = 1;
+        for root in module.funcs.keys() {
+            let mut stack = vec![(root, 0usize)];
+            while let Some((func, at)) = stack.pop() {
+                if at == 0 {
+                    if number[func] != 0 {
+                        continue;
+                    }
+                    (number[func], low[func]) = (next, next);
+                    next += 1;
+                    open.push(func);
+                    is_open[func] = true;
+                } else {
+                    let child = edges[func][at - 1];
+                    if is_open[child] {
+                        low[func] = low[func].min(low[child]);
+                    }
+                }
+                // Children that are known already need no visit of their own.
+                let mut at = at;
+                while let Some(child) = edges[func].get(at) {
+                    at += 1;
+                    if number[*child] == 0 {
+                        stack.push((func, at));
+                        stack.push((*child, 0));
+                        break;
+                    }
+                    if is_open[*child] {
+                        low[func] = low[func].min(number[*child]);
+                    }
+                    if *child == func {
+                        graph.recursive[func] = true;
+                    }
+                }
+                let waiting = stack.last().is_some_and(|(f, a)| *a == 0 && number[*f] == 0);
+                if waiting || low[func] != number[func] {
+                    continue;
+                }
+                let mut component = Vec::new();
+                while let Some(member) = open.pop() {
+                    is_open[member] = false;
+                    component.push(member);
+                    if member == func {
+                        break;
+                    }
+                }
+                if component.len() > 1 {
+                    for member in &component {
+                        graph.recursive[*member] = true;
+                    }
+                }
+                graph.callees_first.extend(component);
+            }
+        }
+        graph
+    }
+}
+
+struct Inliner<'a, 'b, 'c> {
+    b: Builder<'a>,
+    graph: &'b CallGraph,
+    substitution: Substitution,
+    cx: &'b mut Cx<'c>,
+    /// Regions around this point.
+    depth: usize,
+    /// Loops around this point, not counting `foreach`.
+    loops: usize,
+}
+
+impl Inliner<'_, '_, '_> {
+    fn region(&mut self, region: Region) {
+        let insts = std::mem::take(&mut self.b.func.regions[region].insts);
+        let outer = std::mem::replace(&mut self.b.region, region);
+        self.depth += 1;
+        for inst in insts {
+            self.substitution.apply_to_inst(self.b.func, inst);
+            let callee = match self.b.func.insts[inst].op {
+                Op::Call(callee) => Some(callee),
+                _ => None,
+            };
+            match callee {
+                Some(callee) if self.wants(callee) => self.call(inst, callee),
+                _ => {
+                    let data = &self.b.func.insts[inst];
+                    let repeats = matches!(data.op, Op::Loop(_) | Op::For(..));
+                    self.loops += usize::from(repeats);
+                    for r in data.regions.clone() {
+                        self.region(r);
+                    }
+                    self.loops -= usize::from(repeats);
+                    self.b.func.regions[region].insts.push(inst);
+                }
+            }
+        }
+        self.substitution.apply_to_term(self.b.func, region);
+        self.depth -= 1;
+        self.b.region = outer;
+    }
+
+    fn wants(&mut self, callee: Func) -> bool {
+        let g = &self.b.module.funcs[callee];
+        !self.graph.recursive[callee]
+            && self.b.func.insts.len() + g.insts.len() <= MAX_INSTS
+            && self.depth + nesting(g) < MAX_NESTING
+            && self.cx.fuel()
+    }
+
+    fn call(&mut self, inst: Inst, callee: Func) {
+        let InstData { args, results, .. } = self.b.func.insts[inst].clone();
+        let g = self.b.module.take_func(callee);
+        let mut map = Map::of(g.params(), &args);
+        self.b.span = self.b.func.spans[inst];
+        self.copy_locals(&g, &mut map);
+        if returns_once(&g) {
+            let term = copy_body(&g, g.entry, self.b.func, self.b.region, &mut map);
+            for (r, v) in results.iter().zip(term.args()) {
+                self.substitution.set(*r, *v);
+            }
+        } else {
+            let label = self.b.func.fresh_label();
+            let block = self.b.push_typed(Op::Block(label), &[], &g.results);
+            let body = self.b.func.add_region(&[]);
+            self.b.func.insts[block].regions.push(body);
+            let term = copy_body(&g, g.entry, self.b.func, body, &mut map);
+            self.b.func.regions[body].term = term;
+            self.b.func.regions[body].term_span = g.regions[g.entry].term_span;
+            leave_by(self.b.func, body, label);
+            let made = self.b.func.insts[block].results.clone();
+            for (r, v) in results.iter().zip(made) {
+                self.substitution.set(*r, v);
+            }
+        }
+        self.b.module.funcs[callee] = g;
+    }
+
+    /// Locals of the callee become the caller's. Each activation finds them zero, so within a loop
+    /// they have to be cleared.
+    fn copy_locals(&mut self, g: &Function, map: &mut Map) {
+        for (local, data) in g.locals.iter() {
+            let copy = self.b.func.locals.push(data.clone());
+            map.locals.insert(local, copy);
+            if self.loops == 0 {
+                continue;
+            }
+            let zero = self.b.zero(data.ty);
+            match data.len {
+                None => {
+                    self.b.store(Place::Local(copy), &[], zero);
+                }
+                Some(len) => {
+                    let lo = self.b.int(Scalar::I32, 0);
+                    let hi = self.b.int(Scalar::I32, i128::from(len));
+                    let step = self.b.int(Scalar::I32, 1);
+                    self.b
+                        .for_range(ForKind::Serial, (lo, hi, step), &[], |b, _, i, _| {
+                            let store = b.store(Place::Local(copy), &[i], zero);
+                            if let Some(access) = b.func.insts[store].op.access_mut() {
+                                access.guard = Guard::InBounds;
+                            }
+                            Values::new()
+                        });
+                }
+            }
+        }
+    }
+}
+
+/// Depth of the deepest region.
+fn nesting(f: &Function) -> usize {
+    let mut depth: SecondaryMap<Region, usize> = SecondaryMap::new();
+    let mut deepest = 1;
+    let mut stack = vec![f.entry];
+    while let Some(region) = stack.pop() {
+        for inst in &f.regions[region].insts {
+            for r in &f.insts[*inst].regions {
+                depth[*r] = depth[region] + 1;
+                deepest = deepest.max(depth[*r] + 1);
+                stack.push(*r);
+            }
+        }
+    }
+    deepest
+}
+
+/// Whether the only `return` is the one at the end.
+fn returns_once(f: &Function) -> bool {
+    f.walk_regions()
+        .iter()
+        .all(|r| matches!(f.regions[*r].term, Term::Return(_)) == (*r == f.entry))
+}
+
+/// Turns the `return`s in the region of a block into exits of that block.
+fn leave_by(f: &mut Function, body: Region, label: Label) {
+    let mut stack = vec![body];
+    while let Some(region) = stack.pop() {
+        for inst in &f.regions[region].insts {
+            stack.extend(&f.insts[*inst].regions);
+        }
+        let term = &mut f.regions[region].term;
+        if let Term::Return(values) = term {
+            let values = std::mem::take(values);
+            *term = if region == body {
+                Term::Yield(values)
+            } else {
+                Term::Break(label, values)
+            };
+        }
+    }
+}
+
+/// Drops functions that neither the kernel nor a task reaches any more.
+fn remove_uncalled(module: &mut Module) {
+    let mut stack: Vec<Func> = module.tasks.iter().map(|t| t.func).collect();
+    stack.extend(module.kernel);
+    if stack.is_empty() {
+        return;
+    }
+    let mut reached: SecondaryMap<Func, bool> = SecondaryMap::new();
+    while let Some(func) = stack.pop() {
+        if !std::mem::replace(&mut reached[func], true) {
+            stack.extend(callees(&module.funcs[func]));
+        }
+    }
+    let named_by_sites: Vec<Func> = module
+        .sites
+        .values()
+        .filter_map(|s| match s.kind {
+            SiteKind::TooDeep(func) => Some(func),
+            SiteKind::OutOfRange(_)
+            | SiteKind::BadIndex { .. }
+            | SiteKind::Assert(_)
+            | SiteKind::Print(_) => None,
+        })
+        .collect();
+    for func in named_by_sites {
+        reached[func] = true;
+    }
+    if module.funcs.keys().all(|f| reached[f]) {
+        return;
+    }
+    let mut renamed: SecondaryMap<Func, PackedOption<Func>> = SecondaryMap::new();
+    let mut funcs: PrimaryMap<Func, Function> = PrimaryMap::new();
+    for (func, f) in std::mem::take(&mut module.funcs) {
+        if reached[func] {
+            renamed[func] = funcs.push(f).into();
+        }
+    }
+    module.funcs = funcs;
+    let rename = |func: &mut Func| {
+        if let Some(new) = renamed[*func].expand() {
+            *func = new;
+        }
+    };
+    for f in module.funcs.values_mut() {
+        let mut calls = Vec::new();
+        f.walk(|inst| calls.push(inst));
+        for inst in calls {
+            if let Op::Call(callee) = &mut f.insts[inst].op {
+                rename(callee);
+            }
+        }
+    }
+    module.kernel.iter_mut().for_each(rename);
+    module.tasks.iter_mut().for_each(|t| rename(&mut t.func));
+    for site in module.sites.values_mut() {
+        if let SiteKind::TooDeep(func) = &mut site.kind {
+            rename(func);
+        }
+    }
+}
