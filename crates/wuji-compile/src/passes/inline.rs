@@ -102,7 +102,9 @@ impl CallGraph {
                         graph.recursive[func] = true;
                     }
                 }
-                let waiting = stack.last().is_some_and(|(f, a)| *a == 0 && number[*f] == 0);
+                let waiting = stack
+                    .last()
+                    .is_some_and(|(f, a)| *a == 0 && number[*f] == 0);
                 if waiting || low[func] != number[func] {
                     continue;
                 }

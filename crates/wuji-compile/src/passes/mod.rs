@@ -2,6 +2,7 @@
 
 pub mod inline;
 pub mod promote;
+pub mod scalarize;
 
 use crate::options::Options;
 use std::fmt;
@@ -50,6 +51,7 @@ macro_rules! passes {
 passes! {
     Lowering promote = promote::promote: "locals that are not arrays become values",
     Optimization inline = inline::inline: "bodies of functions take the place of calls",
+    Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
 }
 
 /// The row of a pass, by name.

@@ -140,7 +140,9 @@ impl HandedOn {
                 )
                 .at(Position::of(module, f.spans[inst]))
                 .note("the iterations of a parallel loop run at once and have no shared variables")
-                .help("add to an element of a field instead, or declare the variable in the loop"));
+                .help(
+                    "add to an element of a field instead, or declare the variable in the loop",
+                ));
             }
             fresh.push(local);
         }
