@@ -1,1 +1,29 @@
-//! A language and compiler for visual computing: parallel kernels over sparse, differentiable and quantized data.
+//! Wuji: a language and compiler for visual computing.
+//!
+//! A [`World`] is one device; fields live in it, in the memory that [`World::layout`] describes, and
+//! kernels run in it.
+//!
+//! Architecture invariant: no function here panics on what a user hands it, and none is `unsafe`
+//! but the one that makes a promise, [`WorldBuilder::unchecked`].
+
+mod address;
+pub mod axes;
+pub mod element;
+pub mod field;
+pub mod layout;
+#[cfg(test)]
+mod tests;
+pub mod world;
+
+pub use element::Element;
+pub use field::{Field, Window};
+pub use layout::{Node, Tree};
+pub use world::{World, WorldBuilder};
+pub use wuji_compile::Math;
+pub use wuji_ir::{Error, Position, Result};
+
+/// What most programs need.
+pub mod prelude {
+    pub use crate::axes::{I, IJ, IJK, IJKL, J, JI, K};
+    pub use crate::{Element, Field, Math, World};
+}

@@ -1,0 +1,235 @@
+//! Memory of trees: reserved at once, zero, and taken from the system page by page when touched.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wuji_ir::{Error, Result};
+
+/// The order of everything that happens to the memory of one device: a launch holds it from start
+/// to end, host access for as long as it looks at bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    launches: Mutex<u64>,
+    used: AtomicU64,
+}
+
+impl Turn {
+    /// Waits for its turn. The guarded number counts the launches so far.
+    pub(crate) fn take(&self) -> MutexGuard<'_, u64> {
+        // Nothing that runs under the lock leaves memory in a state that others may not see.
+        self.launches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of all live memory.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+/// Zeroed bytes of a device; freed on drop.
+#[derive(Debug)]
+pub struct Memory {
+    base: NonNull<u8>,
+    size: usize,
+    turn: Arc<Turn>,
+}
+
+// SAFETY: the bytes are only reached through `Turn`, by one thread at a time, or by the tasks of the
+// launch that holds it, whose accesses to them race at most as `docs/ir.md` allows.
+unsafe impl Send for Memory {}
+// SAFETY: as above; `&Memory` alone gives no access to the bytes.
+unsafe impl Sync for Memory {}
+
+/// Alignment of every piece of memory, enough for any element and for vector loads.
+pub const ALIGN: usize = 4096;
+/// From here on, large pages save more on page faults than their rounding costs.
+const LARGE: usize = 4 << 20;
+/// Beyond this, a tree is reserved to be touched here and there, and small pages keep that cheap.
+const SPARSE: usize = 8 << 30;
+
+impl Memory {
+    pub(crate) fn reserve(turn: &Arc<Turn>, size: u64) -> Result<Memory> {
+        let too_much = || {
+            Error::new("W0110", format!("cannot reserve {} of memory", Bytes(size)))
+                .help("make the extents smaller, or the elements narrower")
+        };
+        let size = usize::try_from(size).map_err(|_| too_much())?;
+        let mapped = size.max(1).checked_next_multiple_of(ALIGN);
+        let mapped = mapped
+            .filter(|s| *s <= isize::MAX as usize)
+            .ok_or_else(too_much)?;
+        // SAFETY: a fresh private mapping; no existing memory is touched.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                mapped,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            let why = std::io::Error::last_os_error();
+            return Err(too_much().note(format!("the system says: {why}")));
+        }
+        #[cfg(target_os = "linux")]
+        if (LARGE..=SPARSE).contains(&size) {
+            // SAFETY: the range is the mapping made above. The advice may be refused; that is fine.
+            unsafe { libc::madvise(base, mapped, libc::MADV_HUGEPAGE) };
+        }
+        let base = NonNull::new(base.cast::<u8>()).ok_or_else(too_much)?;
+        turn.used.fetch_add(size as u64, Ordering::Relaxed);
+        Ok(Memory {
+            base,
+            size,
+            turn: turn.clone(),
+        })
+    }
+
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Waits for launches to finish and keeps new ones waiting while the bytes are looked at.
+    pub fn lock(&self) -> MemoryGuard<'_> {
+        MemoryGuard {
+            memory: self,
+            _turn: self.turn.take(),
+        }
+    }
+
+    /// Whether this is memory of the device that `turn` belongs to.
+    pub(crate) fn belongs_to(&self, turn: &Arc<Turn>) -> bool {
+        Arc::ptr_eq(&self.turn, turn)
+    }
+
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// The bytes, for whoever holds the turn of the device already.
+    ///
+    /// # Safety
+    /// The caller holds the turn and nobody else touches the bytes while the slice lives.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn bytes_in_turn(&self) -> &mut [u8] {
+        // SAFETY: the mapping has `size` initialised bytes; exclusive by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.size) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.turn
+            .used
+            .fetch_sub(self.size as u64, Ordering::Relaxed);
+        // SAFETY: the mapping was made in `reserve` with this size, and nothing borrows it any more.
+        unsafe {
+            libc::munmap(
+                self.base.as_ptr().cast(),
+                self.size.max(1).next_multiple_of(ALIGN),
+            );
+        }
+    }
+}
+
+/// The bytes of one [`Memory`], between launches.
+#[derive(Debug)]
+pub struct MemoryGuard<'a> {
+    memory: &'a Memory,
+    _turn: MutexGuard<'a, u64>,
+}
+
+impl MemoryGuard<'_> {
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the turn is ours, and `&mut` access needs `&mut self`.
+        unsafe { self.memory.bytes_in_turn() }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the turn is ours, and `&mut self` makes this the only slice.
+        unsafe { self.memory.bytes_in_turn() }
+    }
+
+    /// Makes all bytes zero; large memory goes back to the system instead of being written to.
+    pub fn clear(&mut self) {
+        #[cfg(target_os = "linux")]
+        if self.memory.size >= LARGE {
+            let mapped = self.memory.size.next_multiple_of(ALIGN);
+            // SAFETY: the range is our own private anonymous mapping, which reads as zero after this.
+            let done = unsafe {
+                libc::madvise(
+                    self.memory.base.as_ptr().cast(),
+                    mapped,
+                    libc::MADV_DONTNEED,
+                )
+            };
+            if done == 0 {
+                return;
+            }
+        }
+        self.bytes_mut().fill(0);
+    }
+}
+
+/// A number of bytes as people read it.
+struct Bytes(u64);
+
+impl std::fmt::Display for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+        let mut value = self.0 as f64;
+        let mut unit = "bytes";
+        for next in UNITS {
+            if value < 1024.0 {
+                break;
+            }
+            value /= 1024.0;
+            unit = next;
+        }
+        if unit == "bytes" {
+            write!(f, "{} bytes", self.0)
+        } else {
+            write!(f, "{value:.1} {unit}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_counted_and_freed() {
+        let turn = Arc::new(Turn::default());
+        let memory = Memory::reserve(&turn, 10_000_000).unwrap();
+        assert_eq!(turn.used(), 10_000_000);
+        let mut guard = memory.lock();
+        assert!(guard.bytes().iter().all(|b| *b == 0));
+        guard.bytes_mut()[9_999_999] = 7;
+        guard.clear();
+        assert_eq!(guard.bytes()[9_999_999], 0);
+        drop(guard);
+        drop(memory);
+        assert_eq!(turn.used(), 0);
+    }
+
+    #[test]
+    fn far_too_much_is_an_error() {
+        let turn = Arc::new(Turn::default());
+        let error = Memory::reserve(&turn, 1 << 61).unwrap_err();
+        assert_eq!(error.code, "W0110");
+        assert_eq!(error.message, "cannot reserve 2048.0 PiB of memory");
+        assert_eq!(turn.used(), 0);
+    }
+
+    #[test]
+    fn reserving_is_not_touching() {
+        let turn = Arc::new(Turn::default());
+        let memory = Memory::reserve(&turn, 1 << 40).unwrap();
+        let mut guard = memory.lock();
+        guard.bytes_mut()[(1 << 40) - 1] = 1;
+        assert_eq!(guard.bytes()[(1 << 40) - 1], 1);
+    }
+}

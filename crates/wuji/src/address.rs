@@ -1,0 +1,175 @@
+//! From coordinates to bytes, on the host.
+//!
+//! A tree of dense nodes is separable: the offset of an element is a sum of one term per index and
+//! node, so windows of a field are visited as runs of equal stride along the last index.
+
+use smallvec::SmallVec;
+use wuji_ir::entities::Field;
+use wuji_ir::layout::{FieldData, TreeData, TreeMemory};
+
+/// Where the elements of one field are in the memory of its tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    base: u64,
+    /// One per index of the field.
+    axes: SmallVec<[AxisAddress; 3]>,
+}
+
+#[derive(Clone, Debug)]
+struct AxisAddress {
+    /// The smallest coordinate.
+    from: i64,
+    extent: u64,
+    /// From the root down.
+    levels: SmallVec<[Level; 2]>,
+}
+
+/// The share of one node: `(coordinate / divisor % extent) * stride`.
+#[derive(Copy, Clone, Debug)]
+struct Level {
+    divisor: u64,
+    extent: u64,
+    stride: u64,
+}
+
+impl AxisAddress {
+    fn offset(&self, at: u64) -> u64 {
+        self.levels
+            .iter()
+            .map(|l| at / l.divisor % l.extent * l.stride)
+            .sum()
+    }
+
+    /// Distance of neighbours, and how many neighbours from `at` on keep it.
+    fn run(&self, at: u64) -> (u64, u64) {
+        match self.levels.last() {
+            Some(innermost) => (innermost.stride, innermost.extent - at % innermost.extent),
+            None => (0, 1),
+        }
+    }
+
+    /// The one stride of an axis that a single node splits.
+    fn stride(&self) -> Option<u64> {
+        match self.levels[..] {
+            [level] => Some(level.stride),
+            _ => None,
+        }
+    }
+}
+
+/// Elements at equal distances, a row-major stretch of a window.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) offset: usize,
+    pub(crate) stride: usize,
+    pub(crate) count: usize,
+}
+
+impl Address {
+    pub(crate) fn of(
+        tree: &TreeData,
+        memory: &TreeMemory,
+        field: Field,
+        data: &FieldData,
+    ) -> Address {
+        let path = tree.path(data.node);
+        let nodes: u64 = path.iter().map(|n| memory.node_offset[*n]).sum();
+        let axes = data.axes.iter().map(|(axis, from)| {
+            let mut levels = SmallVec::new();
+            let mut below = tree.extent(data.node, *axis);
+            for node in &path {
+                let mut stride = memory.cell_size[*node];
+                for (a, extent) in tree.nodes[*node].extents.iter().rev() {
+                    if a == axis {
+                        below /= extent;
+                        levels.push(Level {
+                            divisor: below,
+                            extent: *extent,
+                            stride,
+                        });
+                    }
+                    stride *= extent;
+                }
+            }
+            AxisAddress {
+                from: *from,
+                extent: tree.extent(data.node, *axis),
+                levels,
+            }
+        });
+        Address {
+            axes: axes.collect(),
+            base: nodes + memory.place(field),
+        }
+    }
+
+    /// Smallest coordinate and extent of each index.
+    pub(crate) fn domain(&self) -> impl Iterator<Item = (i64, u64)> {
+        self.axes.iter().map(|axis| (axis.from, axis.extent))
+    }
+
+    /// Offset of an element that is inside.
+    pub(crate) fn offset(&self, at: impl IntoIterator<Item = i64>) -> usize {
+        let inside = self.axes.iter().zip(at);
+        let terms = inside.map(|(axis, c)| axis.offset((c - axis.from) as u64));
+        (self.base + terms.sum::<u64>()) as usize
+    }
+
+    /// Visits the elements with coordinates `lo..hi` on each index, in row-major order.
+    pub(crate) fn runs(&self, window: &[(u64, u64)], mut visit: impl FnMut(Run)) {
+        if window.iter().any(|(lo, hi)| lo >= hi) {
+            return;
+        }
+        // Trailing indices that lie in memory as one long row count as one index.
+        let mut inner = window.len().saturating_sub(1);
+        let mut joined = 1;
+        while inner > 0 {
+            let (last, before) = (&self.axes[inner], &self.axes[inner - 1]);
+            let whole = window[inner] == (0, last.extent);
+            match (last.stride(), before.stride()) {
+                (Some(s), Some(b)) if whole && b == s * last.extent => {
+                    joined *= last.extent;
+                    inner -= 1;
+                }
+                _ => break,
+            }
+        }
+        let Some((lo, hi)) = window.get(inner).copied() else {
+            return visit(Run {
+                offset: self.base as usize,
+                stride: 0,
+                count: 1,
+            });
+        };
+        let row = &self.axes[inner];
+        let mut at: SmallVec<[u64; 4]> = window[..inner].iter().map(|w| w.0).collect();
+        loop {
+            let terms = self.axes.iter().zip(&at).map(|(axis, c)| axis.offset(*c));
+            let start = self.base + terms.sum::<u64>();
+            let mut c = lo;
+            while c < hi {
+                let (stride, count) = row.run(c);
+                let count = count.min(hi - c);
+                visit(Run {
+                    offset: (start + row.offset(c)) as usize,
+                    stride: (stride / joined) as usize,
+                    count: (count * joined) as usize,
+                });
+                c += count;
+            }
+            // The next point of the outer indices, or the end.
+            let mut k = inner;
+            loop {
+                if k == 0 {
+                    return;
+                }
+                k -= 1;
+                at[k] += 1;
+                if at[k] < window[k].1 {
+                    break;
+                }
+                at[k] = window[k].0;
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Worlds: a device with its memory and its kernels.
+
+use crate::layout::TreeShape;
+use rustc_hash::FxHashMap;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+use wuji_compile::{Bounds, Math, Options};
+use wuji_ir::entities;
+use wuji_ir::types::Structs;
+use wuji_ir::{Position, Result};
+use wuji_runtime::{Backend, Device, DeviceOptions};
+
+/// One device, its memory and its kernels. A handle: clones mean the same world, which lives as long
+/// as any of them, or any field in it. Worlds share nothing with each other.
+///
+/// Launches on one world run one after the other, from whichever thread they come.
+#[derive(Clone)]
+pub struct World {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    device: Device,
+    options: Options,
+    shapes: Mutex<FxHashMap<String, Arc<TreeShape>>>,
+}
+
+impl World {
+    /// A world on the processor: kernels become machine code and run on all cores.
+    pub fn cpu() -> Result<World> {
+        World::builder().build()
+    }
+
+    /// A world that interprets kernels, with every check on. Slow, and the definition of what a
+    /// kernel means.
+    pub fn interpreter() -> Result<World> {
+        World::builder().interpreter().build()
+    }
+
+    /// A world with settings of its own.
+    pub fn builder() -> WorldBuilder {
+        WorldBuilder::default()
+    }
+
+    /// Bytes of the trees that are alive in this world, counted as if all of it were touched.
+    pub fn memory_used(&self) -> u64 {
+        self.inner.device.memory_used()
+    }
+
+    /// How many threads run a parallel loop.
+    pub fn threads(&self) -> usize {
+        self.inner.device.threads()
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.inner.device
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// The one shape of this world that has this structure.
+    pub(crate) fn intern(&self, shape: TreeShape) -> Arc<TreeShape> {
+        let mut structs = Structs::default();
+        let fields: Vec<_> = shape
+            .describe(entities::Tree::from_u32(0), &mut structs, &[])
+            .collect();
+        let key = format!("{:?}{fields:?}{structs:?}", shape.data);
+        let mut shapes = lock(&self.inner.shapes);
+        shapes.entry(key).or_insert_with(|| Arc::new(shape)).clone()
+    }
+}
+
+/// Whether two handles mean the same world.
+impl PartialEq for World {
+    fn eq(&self, other: &World) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl Eq for World {}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World")
+            .field("backend", &self.inner.device.backend())
+            .field("threads", &self.threads())
+            .field("options", &self.inner.options)
+            .finish()
+    }
+}
+
+/// Settings of a [`World`].
+#[derive(Clone, Debug, Default)]
+pub struct WorldBuilder {
+    device: DeviceOptions,
+    options: Options,
+}
+
+impl WorldBuilder {
+    /// How many threads run parallel loops; all cores when not said.
+    pub fn threads(mut self, threads: usize) -> WorldBuilder {
+        self.device.threads = Some(threads);
+        self
+    }
+
+    /// How floats may be treated.
+    pub fn math(mut self, math: Math) -> WorldBuilder {
+        self.options.math = math;
+        self
+    }
+
+    /// The seed of `random`.
+    pub fn seed(mut self, seed: u64) -> WorldBuilder {
+        self.device.seed = seed;
+        self
+    }
+
+    /// Interprets kernels instead of compiling them.
+    pub fn interpreter(mut self) -> WorldBuilder {
+        self.device.backend = Backend::Interpreter;
+        self
+    }
+
+    /// Leaves out the checks that keep accesses inside their fields and arrays.
+    ///
+    /// # Safety
+    /// With this, no kernel that runs in the world may access an element outside its field, array or
+    /// local array, not even to read it.
+    // The one promise that the API can be asked to believe; nothing unsafe happens here.
+    #[allow(unsafe_code)]
+    pub unsafe fn unchecked(mut self) -> WorldBuilder {
+        self.options.bounds = Bounds::Unchecked;
+        self
+    }
+
+    pub fn build(self) -> Result<World> {
+        Ok(World {
+            inner: Arc::new(Inner {
+                device: Device::new(&self.device)?,
+                options: self.options,
+                shapes: Mutex::default(),
+            }),
+        })
+    }
+}
+
+/// The user's line, as errors show it.
+pub(crate) fn here(location: &Location<'_>) -> Position {
+    Position {
+        file: location.file().to_owned(),
+        line: location.line(),
+        column: location.column(),
+    }
+}
+
+/// A lock whose contents no panic can leave half-done.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
