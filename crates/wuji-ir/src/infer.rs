@@ -118,7 +118,7 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             let Type::Vector(s, n) = args[0] else {
                 return Err(format!("`{}` is no vector", args[0]));
             };
-            if mask.is_empty() || mask.iter().any(|k| *k >= n) {
+            if mask.is_empty() || mask.len() > 255 || mask.iter().any(|k| *k >= n) {
                 return Err(format!("a component is not among the {n} of the vector"));
             }
             one(Type::Vector(s, mask.len() as u8))

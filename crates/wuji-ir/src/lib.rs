@@ -16,6 +16,8 @@ pub mod layout;
 pub mod module;
 pub mod ops;
 pub mod random;
+pub mod text;
 pub mod types;
+pub mod verify;
 
 pub use diag::{Error, Position, Result};

@@ -1,0 +1,323 @@
+//! Modules as text.
+
+use super::lex::{is_plain_name, quote};
+use super::print_body::BodyPrinter;
+use crate::entities::*;
+use crate::layout::{Child, FieldData, NodeKind, TreeData};
+use crate::module::*;
+use crate::ops::{LoopHints, Place};
+use cranelift_entity::EntityRef;
+use std::fmt::{self, Write};
+
+/// The whole module; values, labels and instructions are numbered densely on the way.
+impl fmt::Display for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        print_module(self, &mut out)?;
+        f.write_str(&out)
+    }
+}
+
+/// The function as in a module, but without its id.
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        print_function(self, "fn", None, usize::MAX, &mut out)?;
+        f.write_str(&out)
+    }
+}
+
+fn print_module(m: &Module, out: &mut String) -> fmt::Result {
+    if !m.name.is_empty() {
+        out.push_str("module");
+        name(&m.name, out);
+        out.push('\n');
+    }
+    for (id, path) in &m.files {
+        write!(out, "file {id} ")?;
+        quote(path, out);
+        out.push('\n');
+    }
+    for (id, ty) in &m.structs.0 {
+        write!(out, "struct {id}")?;
+        name(&ty.name, out);
+        out.push_str(" {");
+        for (k, (field, ty)) in ty.fields.iter().enumerate() {
+            out.push_str(if k == 0 { " " } else { ", " });
+            if is_plain_name(field) {
+                out.push_str(field);
+            } else {
+                quote(field, out);
+            }
+            write!(out, ": {ty}")?;
+        }
+        out.push_str(" }\n");
+    }
+    for (id, tree) in &m.trees {
+        writeln!(out, "tree {id} {{")?;
+        if !tree.nodes.is_empty() {
+            print_children(tree, tree.root(), 1, out)?;
+        }
+        out.push_str("}\n");
+    }
+    for (id, field) in &m.fields {
+        print_field(id, field, out)?;
+    }
+    for (id, a) in &m.arrays {
+        write!(out, "array {id}")?;
+        name(&a.name, out);
+        write!(out, ": {} rank {}", a.elem, a.rank)?;
+        for (flag, word) in [
+            (a.writable, "writable"),
+            (a.contiguous, "contiguous"),
+            (a.unaliased, "unaliased"),
+        ] {
+            if flag {
+                write!(out, " {word}")?;
+            }
+        }
+        out.push('\n');
+    }
+    for (id, t) in &m.temps {
+        writeln!(out, "temp {id}: {}", t.ty)?;
+    }
+    for (id, message) in &m.messages {
+        write!(out, "message {id} ")?;
+        print_message(message, out)?;
+        out.push('\n');
+    }
+    for (k, p) in m.params.iter().enumerate() {
+        write!(out, "param p{k}")?;
+        name(&p.name, out);
+        writeln!(out, ": {}", p.ty)?;
+    }
+    for (id, site) in &m.sites {
+        write!(out, "site {id} ")?;
+        match &site.kind {
+            SiteKind::OutOfRange(place) => write!(out, "out_of_range {}", PlaceName(*place))?,
+            SiteKind::BadIndex { len } => write!(out, "bad_index {len}")?,
+            SiteKind::Assert(message) => write!(out, "assert {message}")?,
+            SiteKind::Print(message) => write!(out, "print {message}")?,
+            SiteKind::TooDeep(func) => write!(out, "too_deep {func}")?,
+        }
+        position(site.span, m.files.len(), out)?;
+        out.push('\n');
+    }
+    for (id, func) in &m.funcs {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let keyword = if m.kernel == Some(id) { "kernel" } else { "fn" };
+        print_function(func, keyword, Some(id), m.files.len(), out)?;
+    }
+    if !m.tasks.is_empty() || m.result.is_some() {
+        out.push('\n');
+    }
+    for task in &m.tasks {
+        print_task(m, task, out)?;
+    }
+    if let Some(temp) = m.result {
+        writeln!(out, "result {temp}")?;
+    }
+    Ok(())
+}
+
+fn print_children(tree: &TreeData, node: Node, depth: usize, out: &mut String) -> fmt::Result {
+    let indent = "  ".repeat(depth);
+    let mut places: Vec<Field> = Vec::new();
+    let flush = |places: &mut Vec<Field>, out: &mut String| -> fmt::Result {
+        for (k, f) in places.drain(..).enumerate() {
+            if k == 0 {
+                write!(out, "{indent}place {f}")?;
+            } else {
+                write!(out, ", {f}")?;
+            }
+        }
+        if !out.ends_with('\n') {
+            out.push('\n');
+        }
+        Ok(())
+    };
+    for child in &tree.nodes[node].children {
+        match *child {
+            Child::Place(f) => places.push(f),
+            Child::Node(n) => {
+                flush(&mut places, out)?;
+                let Some(data) = tree.nodes.get(n) else {
+                    continue;
+                };
+                let kind = match data.kind {
+                    NodeKind::Root => "root",
+                    NodeKind::Dense => "dense",
+                };
+                write!(out, "{indent}{kind} {n} [")?;
+                for (k, (axis, extent)) in data.extents.iter().enumerate() {
+                    let comma = if k == 0 { "" } else { ", " };
+                    write!(out, "{comma}{axis}: {extent}")?;
+                }
+                if depth > MAX_NESTING {
+                    out.push_str("] { ... }\n");
+                    continue;
+                }
+                out.push_str("] {\n");
+                print_children(tree, n, depth + 1, out)?;
+                writeln!(out, "{indent}}}")?;
+            }
+        }
+    }
+    flush(&mut places, out)
+}
+
+fn print_field(id: Field, field: &FieldData, out: &mut String) -> fmt::Result {
+    write!(out, "field {id}")?;
+    name(&field.name, out);
+    write!(out, ": {} in {}.{} (", field.elem, field.tree, field.node)?;
+    for (k, (axis, from)) in field.axes.iter().enumerate() {
+        let comma = if k == 0 { "" } else { ", " };
+        write!(out, "{comma}{axis}")?;
+        if *from != 0 {
+            write!(out, " from {from}")?;
+        }
+    }
+    out.push_str(")\n");
+    Ok(())
+}
+
+fn print_message(message: &MessageData, out: &mut String) -> fmt::Result {
+    let mut text = String::new();
+    for piece in &message.pieces {
+        match piece {
+            Piece::Text(t) => text.push_str(&t.replace('{', "{{").replace('}', "}}")),
+            Piece::Hole {
+                ty,
+                precision: None,
+            } => write!(text, "{{{ty}}}")?,
+            Piece::Hole {
+                ty,
+                precision: Some(p),
+            } => write!(text, "{{{ty}:.{p}}}")?,
+        }
+    }
+    quote(&text, out);
+    Ok(())
+}
+
+fn print_function(
+    f: &Function,
+    keyword: &str,
+    id: Option<Func>,
+    files: usize,
+    out: &mut String,
+) -> fmt::Result {
+    out.push_str(keyword);
+    if let Some(id) = id {
+        write!(out, " {id}")?;
+    }
+    name(&f.name, out);
+    let mut body = BodyPrinter::new(f, files, out);
+    body.signature()?;
+    for (id, local) in &f.locals {
+        write!(body.out, "  local {id}")?;
+        name(&local.name, body.out);
+        write!(body.out, ": {}", local.ty)?;
+        if let Some(len) = local.len {
+            write!(body.out, "[{len}]")?;
+        }
+        body.out.push('\n');
+    }
+    body.region(f.entry, 1)?;
+    body.out.push_str("}\n");
+    Ok(())
+}
+
+fn print_task(m: &Module, task: &Task, out: &mut String) -> fmt::Result {
+    out.push_str("task");
+    name(&task.name, out);
+    let hints = match &task.kind {
+        TaskKind::Serial => {
+            out.push_str(" serial");
+            LoopHints::default()
+        }
+        TaskKind::Range { dims, hints } => {
+            out.push_str(" range ");
+            print_dims(dims, out)?;
+            *hints
+        }
+        TaskKind::Cells { field, hints } => {
+            write!(out, " cells {field}")?;
+            *hints
+        }
+        TaskKind::Chunks { dims, unit, hints } => {
+            out.push_str(" chunks ");
+            print_dims(dims, out)?;
+            write!(out, " unit {unit}")?;
+            *hints
+        }
+    };
+    write!(out, " {} ordinal {}", task.func, task.ordinal)?;
+    print_hints(hints, out)?;
+    position(task.span, m.files.len(), out)?;
+    out.push('\n');
+    Ok(())
+}
+
+fn print_dims(dims: &[RangeDim], out: &mut String) -> fmt::Result {
+    out.push('(');
+    for (k, dim) in dims.iter().enumerate() {
+        let comma = if k == 0 { "" } else { ", " };
+        write!(out, "{comma}{}..{}", BoundName(dim.lo), BoundName(dim.hi))?;
+    }
+    out.push(')');
+    Ok(())
+}
+
+/// A quoted name after a space; nothing when there is none.
+fn name(text: &str, out: &mut String) {
+    if !text.is_empty() {
+        out.push(' ');
+        quote(text, out);
+    }
+}
+
+pub(super) fn print_hints(hints: LoopHints, out: &mut String) -> fmt::Result {
+    if let Some(size) = hints.block_size {
+        write!(out, " block_size {size}")?;
+    }
+    if hints.serial {
+        out.push_str(" serial");
+    }
+    Ok(())
+}
+
+/// ` @F0:12:9`; nothing when unknown or not among the first `files` files.
+pub(super) fn position(span: Span, files: usize, out: &mut String) -> fmt::Result {
+    if span.is_known() && span.file.index() < files {
+        write!(out, " @{}:{}:{}", span.file, span.line, span.column)?;
+    }
+    Ok(())
+}
+
+struct BoundName(Bound);
+
+impl fmt::Display for BoundName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Bound::Const(n) => write!(f, "{n}"),
+            Bound::Param(p) => write!(f, "p{p}"),
+            Bound::Temp(t) => write!(f, "{t}"),
+        }
+    }
+}
+
+pub(super) struct PlaceName(pub(super) Place);
+
+impl fmt::Display for PlaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Place::Field(id) => write!(f, "{id}"),
+            Place::Array(id) => write!(f, "{id}"),
+            Place::Local(id) => write!(f, "{id}"),
+            Place::Temp(id) => write!(f, "{id}"),
+        }
+    }
+}

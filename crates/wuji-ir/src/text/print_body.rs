@@ -1,0 +1,440 @@
+//! Function bodies as text.
+
+use super::number::Numbering;
+use super::print::{PlaceName, position, print_hints};
+use crate::entities::*;
+use crate::module::*;
+use crate::ops::*;
+use std::fmt::{self, Write};
+
+/// Prints regions and instructions of one function with dense numbers.
+///
+/// It also has to show functions that the verifier refuses, so it takes nothing for granted: a value
+/// that nothing defines is `v?7`, and an argument that an operation does not have is left out or added
+/// at the end.
+pub(crate) struct BodyPrinter<'a> {
+    f: &'a Function,
+    n: Numbering,
+    files: usize,
+    pub(super) out: &'a mut String,
+}
+
+impl<'a> BodyPrinter<'a> {
+    pub(crate) fn new(f: &'a Function, files: usize, out: &'a mut String) -> BodyPrinter<'a> {
+        BodyPrinter {
+            f,
+            n: Numbering::of(f),
+            files,
+            out,
+        }
+    }
+
+    /// `(v0: f32) -> f32 {` and a line end.
+    pub(super) fn signature(&mut self) -> fmt::Result {
+        let params: Values = match self.f.regions.get(self.f.entry) {
+            Some(entry) => entry.params.clone(),
+            None => Values::new(),
+        };
+        self.out.push('(');
+        self.definitions(&params)?;
+        self.out.push(')');
+        for (k, ty) in self.f.results.iter().enumerate() {
+            let lead = if k == 0 { " -> " } else { ", " };
+            write!(self.out, "{lead}{ty}")?;
+        }
+        self.out.push_str(" {\n");
+        Ok(())
+    }
+
+    /// The instructions and the terminator of a region, a line each.
+    pub(super) fn region(&mut self, region: Region, depth: usize) -> fmt::Result {
+        let f = self.f;
+        let indent = "  ".repeat(depth.min(MAX_NESTING));
+        let Some(data) = f.regions.get(region) else {
+            return writeln!(self.out, "{indent}?{region}");
+        };
+        if depth > MAX_NESTING + 1 {
+            return writeln!(self.out, "{indent}...");
+        }
+        for inst in &data.insts {
+            self.out.push_str(&indent);
+            self.inst(*inst, Some(depth))?;
+            self.out.push('\n');
+        }
+        self.out.push_str(&indent);
+        self.term(&data.term)?;
+        position(data.term_span, self.files, self.out)?;
+        self.out.push('\n');
+        Ok(())
+    }
+
+    /// One instruction; its regions too when it is printed at a depth, else as `{ ... }`.
+    pub(crate) fn inst(&mut self, inst: Inst, depth: Option<usize>) -> fmt::Result {
+        let f = self.f;
+        let Some(data) = f.insts.get(inst) else {
+            return write!(self.out, "?{inst}");
+        };
+        self.definitions(&data.results)?;
+        if !data.results.is_empty() {
+            self.out.push_str(" = ");
+        }
+        self.operation(data, depth)?;
+        if depth.is_some() {
+            position(f.spans[inst], self.files, self.out)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn term(&mut self, term: &Term) -> fmt::Result {
+        match term {
+            Term::Yield(values) => self.keyword_list("yield", values),
+            Term::Break(l, values) => self.exit("break", *l, values),
+            Term::Continue(l, values) => self.exit("continue", *l, values),
+            Term::Return(values) => self.keyword_list("return", values),
+            Term::Unreachable => self.out.write_str("unreachable"),
+        }
+    }
+
+    fn operation(&mut self, data: &InstData, depth: Option<usize>) -> fmt::Result {
+        let args = &data.args[..];
+        match &data.op {
+            Op::Const(imm) => write!(self.out, "const {imm}"),
+            Op::Unary(op) => self.keyword_list(op.name(), args),
+            Op::Binary(op) => self.keyword_list(op.name(), args),
+            Op::Compare(op) => self.keyword_list(op.name(), args),
+            Op::Select => self.keyword_list("select", args),
+            Op::Fma => self.keyword_list("fma", args),
+            Op::Convert(_) => self.keyword_list("convert", args),
+            Op::Bitcast(_) => self.keyword_list("bitcast", args),
+            Op::Splat(_) => self.keyword_list("splat", args),
+            Op::Compose(_) if args.is_empty() => self.out.write_str("compose ()"),
+            Op::Compose(_) => self.keyword_list("compose", args),
+            Op::Extract(k) => {
+                let (v, rest) = split(args);
+                self.out.push_str("extract ");
+                self.list(v)?;
+                write!(self.out, ".{k}")?;
+                self.more(rest)
+            }
+            Op::Insert(k) => {
+                let (v, rest) = split(args);
+                self.out.push_str("insert ");
+                self.list(v)?;
+                write!(self.out, ".{k}")?;
+                self.more(rest)
+            }
+            Op::ExtractDyn => self.indexed("extract ", args),
+            Op::InsertDyn => self.indexed("insert ", args),
+            Op::Shuffle(mask) => {
+                self.keyword_list("shuffle", args)?;
+                write!(self.out, " {mask:?}")
+            }
+            Op::MatMul => self.keyword_list("matmul", args),
+            Op::Transpose => self.keyword_list("transpose", args),
+            Op::Dot => self.keyword_list("dot", args),
+            Op::Cross => self.keyword_list("cross", args),
+            Op::Outer => self.keyword_list("outer", args),
+            Op::Determinant => self.keyword_list("determinant", args),
+            Op::Inverse => self.keyword_list("inverse", args),
+            Op::Reduce(op) => {
+                write!(self.out, "reduce {} ", op.name())?;
+                self.list(args)
+            }
+            Op::Load(a) => self.access("load", "", a, Activation::Never, 0, args),
+            Op::Store(a) => self.access("store", "", a, Activation::IfAbsent, 1, args),
+            Op::Atomic(op, a) => self.access("atomic", op.name(), a, Activation::IfAbsent, 1, args),
+            Op::CompareExchange(a) => self.access("cmpxchg", "", a, Activation::IfAbsent, 2, args),
+            Op::ArrayExtent(a, axis) => write!(self.out, "extent {a}.{axis}"),
+            Op::ArrayStride(a, axis) => write!(self.out, "stride {a}.{axis}"),
+            Op::MemLoad(space, _) => self.memory("memload", space, args),
+            Op::MemStore(space) => self.memory("memstore", space, args),
+            Op::MemAtomic(op, space) => {
+                self.memory(&format!("mematomic {}", op.name()), space, args)
+            }
+            Op::MemCompareExchange(space) => self.memory("memcmpxchg", space, args),
+            Op::If => {
+                self.keyword_list("if", args)?;
+                for (k, region) in data.regions.iter().enumerate() {
+                    if k > 0 {
+                        self.out.push_str(" else");
+                    }
+                    self.braced(*region, depth)?;
+                }
+                Ok(())
+            }
+            Op::Loop(l) => {
+                self.out.push_str("loop ");
+                self.label(*l)?;
+                self.carried(data, 0, args)?;
+                self.bodies(data, depth)
+            }
+            Op::For(l, kind) => {
+                self.out.push_str(match kind {
+                    ForKind::Serial => "for ",
+                    ForKind::Parallel => "for.parallel ",
+                });
+                self.label(*l)?;
+                self.out.push(' ');
+                if let Some(index) = self.body_params(data).first() {
+                    self.definitions(&[*index])?;
+                }
+                self.out.push_str(" in ");
+                let (bounds, rest) = args.split_at(args.len().min(3));
+                for (v, lead) in bounds.iter().zip(["", "..", " step "]) {
+                    self.out.push_str(lead);
+                    self.value(*v)?;
+                }
+                self.carried(data, 1, rest)?;
+                self.bodies(data, depth)
+            }
+            Op::Block(l) => {
+                self.out.push_str("block ");
+                self.label(*l)?;
+                self.more(args)?;
+                self.bodies(data, depth)
+            }
+            Op::ForEach(l, domain, hints) => {
+                self.out.push_str("foreach ");
+                self.label(*l)?;
+                self.out.push_str(" (");
+                self.definitions(&self.body_params(data))?;
+                self.out.push_str(") in ");
+                match domain {
+                    Domain::Field(f) => write!(self.out, "{f}")?,
+                    Domain::Range { .. } if args.is_empty() => self.out.push_str("()"),
+                    Domain::Range { .. } => {
+                        for (k, v) in args.iter().enumerate() {
+                            self.out.push_str(match k {
+                                0 => "",
+                                k if k % 2 == 1 => "..",
+                                _ => ", ",
+                            });
+                            self.value(*v)?;
+                        }
+                    }
+                }
+                print_hints(*hints, self.out)?;
+                self.bodies(data, depth)
+            }
+            Op::Call(func) => {
+                write!(self.out, "call {func}(")?;
+                self.list(args)?;
+                self.out.push(')');
+                Ok(())
+            }
+            Op::Random => self.out.write_str("random"),
+            Op::RandomKey => self.out.write_str("random_key"),
+            Op::Iteration => self.out.write_str("iteration"),
+            Op::Print(m) => {
+                write!(self.out, "print {m}")?;
+                self.parenthesised(args)
+            }
+            Op::Assert(m) => {
+                let (cond, holes) = split(args);
+                self.out.push_str("assert ");
+                self.list(cond)?;
+                write!(self.out, ", {m}")?;
+                self.parenthesised(holes)
+            }
+            Op::CheckIndex(len) => {
+                self.keyword_list("check_index", args)?;
+                write!(self.out, " < {len}")
+            }
+            Op::Report(site) => {
+                write!(self.out, "report {site}")?;
+                self.parenthesised(args)
+            }
+        }
+    }
+
+    fn access(
+        &mut self,
+        word: &str,
+        op: &str,
+        a: &Access,
+        default: Activation,
+        operands: usize,
+        args: &[Value],
+    ) -> fmt::Result {
+        self.out.push_str(word);
+        if a.activation != default {
+            write!(self.out, ".{}", a.activation.name())?;
+        }
+        if a.guard == Guard::InBounds {
+            self.out.push_str(".inbounds");
+        }
+        if !op.is_empty() {
+            write!(self.out, " {op}")?;
+        }
+        write!(self.out, " {}[", PlaceName(a.place))?;
+        let steps = a.dynamic_steps();
+        let indices = args.len().saturating_sub(steps + operands);
+        let (indices, rest) = args.split_at(indices);
+        self.list(indices)?;
+        self.out.push(']');
+        let (steps, rest) = rest.split_at(rest.len().min(steps));
+        let mut steps = steps.iter();
+        for step in &a.path {
+            match step {
+                Step::Const(k) => write!(self.out, ".{k}")?,
+                Step::Dynamic => {
+                    self.out.push_str(".[");
+                    self.list(steps.next().map_or(&[], std::slice::from_ref))?;
+                    self.out.push(']');
+                }
+            }
+        }
+        self.more(rest)
+    }
+
+    fn memory(&mut self, word: &str, space: &Space, args: &[Value]) -> fmt::Result {
+        write!(self.out, "{word} ")?;
+        match space {
+            Space::Tree(tree, field) => write!(self.out, "{tree}.{field}")?,
+            Space::Array(array) => write!(self.out, "{array}")?,
+            Space::Temps => self.out.push_str("temps"),
+        }
+        let (offset, rest) = split(args);
+        self.out.push_str(" [");
+        self.list(offset)?;
+        self.out.push(']');
+        self.more(rest)
+    }
+
+    /// `extract v0[v1]`, `insert v0[v1], v2`.
+    fn indexed(&mut self, word: &str, args: &[Value]) -> fmt::Result {
+        let (aggregate, rest) = split(args);
+        let (index, rest) = split(rest);
+        self.out.push_str(word);
+        self.list(aggregate)?;
+        self.out.push('[');
+        self.list(index)?;
+        self.out.push(']');
+        self.more(rest)
+    }
+
+    /// ` (v2: i32 = v0)`, the region's parameters from `skip` on with what they start as.
+    fn carried(&mut self, data: &InstData, skip: usize, initial: &[Value]) -> fmt::Result {
+        let params = self.body_params(data);
+        let params = params.get(skip..).unwrap_or(&[]);
+        if params.is_empty() && initial.is_empty() {
+            return Ok(());
+        }
+        self.out.push_str(" (");
+        for k in 0..params.len().max(initial.len()) {
+            if k > 0 {
+                self.out.push_str(", ");
+            }
+            if let Some(p) = params.get(k) {
+                self.definitions(&[*p])?;
+            }
+            if let Some(v) = initial.get(k) {
+                self.out.push_str(" = ");
+                self.value(*v)?;
+            }
+        }
+        self.out.push(')');
+        Ok(())
+    }
+
+    fn body_params(&self, data: &InstData) -> Values {
+        data.regions
+            .first()
+            .and_then(|r| self.f.regions.get(*r))
+            .map_or(Values::new(), |r| r.params.clone())
+    }
+
+    fn bodies(&mut self, data: &InstData, depth: Option<usize>) -> fmt::Result {
+        data.regions
+            .iter()
+            .try_for_each(|region| self.braced(*region, depth))
+    }
+
+    fn braced(&mut self, region: Region, depth: Option<usize>) -> fmt::Result {
+        let Some(depth) = depth else {
+            return self.out.write_str(" { ... }");
+        };
+        self.out.push_str(" {\n");
+        self.region(region, depth + 1)?;
+        write!(self.out, "{}}}", "  ".repeat(depth.min(MAX_NESTING)))
+    }
+
+    fn exit(&mut self, word: &str, label: Label, values: &[Value]) -> fmt::Result {
+        write!(self.out, "{word} ")?;
+        self.label(label)?;
+        self.parenthesised(values)
+    }
+
+    pub(crate) fn label(&mut self, label: Label) -> fmt::Result {
+        match self.n.label(label) {
+            Some(l) => write!(self.out, "{l}"),
+            None => write!(self.out, "L?{}", label.as_u32()),
+        }
+    }
+
+    pub(crate) fn value(&mut self, value: Value) -> fmt::Result {
+        match self.n.value(value) {
+            Some(v) => write!(self.out, "{v}"),
+            None => write!(self.out, "v?{}", value.as_u32()),
+        }
+    }
+
+    /// `v0, v1`
+    fn list(&mut self, values: &[Value]) -> fmt::Result {
+        for (k, v) in values.iter().enumerate() {
+            if k > 0 {
+                self.out.push_str(", ");
+            }
+            self.value(*v)?;
+        }
+        Ok(())
+    }
+
+    /// `, v0, v1`
+    fn more(&mut self, values: &[Value]) -> fmt::Result {
+        for v in values {
+            self.out.push_str(", ");
+            self.value(*v)?;
+        }
+        Ok(())
+    }
+
+    /// ` (v0, v1)`; nothing when empty.
+    fn parenthesised(&mut self, values: &[Value]) -> fmt::Result {
+        if !values.is_empty() {
+            self.out.push_str(" (");
+            self.list(values)?;
+            self.out.push(')');
+        }
+        Ok(())
+    }
+
+    /// `word v0, v1`
+    fn keyword_list(&mut self, word: &str, values: &[Value]) -> fmt::Result {
+        self.out.push_str(word);
+        if !values.is_empty() {
+            self.out.push(' ');
+        }
+        self.list(values)
+    }
+
+    /// `v0: f32, v1: i32`
+    fn definitions(&mut self, values: &[Value]) -> fmt::Result {
+        for (k, v) in values.iter().enumerate() {
+            if k > 0 {
+                self.out.push_str(", ");
+            }
+            self.value(*v)?;
+            match self.f.values.get(*v) {
+                Some(data) => write!(self.out, ": {}", data.ty)?,
+                None => self.out.push_str(": ?"),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first value, if any, and the others.
+fn split(args: &[Value]) -> (&[Value], &[Value]) {
+    args.split_at(args.len().min(1))
+}

@@ -1,0 +1,410 @@
+//! Function bodies: visibility of values, types, regions and how they end.
+
+use super::{ids, tables};
+use crate::diag::{Error, Position, Result};
+use crate::entities::*;
+use crate::infer;
+use crate::module::*;
+use crate::ops::*;
+use crate::text::BodyPrinter;
+use crate::types::{I64, Type};
+use cranelift_entity::EntitySet;
+
+pub(super) fn function(m: &Module, func: Func) -> Result<()> {
+    let mut checker = Checker {
+        m,
+        f: &m.funcs[func],
+        func,
+        visible: EntitySet::new(),
+        seen_insts: EntitySet::new(),
+        seen_regions: EntitySet::new(),
+        seen_labels: EntitySet::new(),
+        owners: Vec::new(),
+    };
+    checker.region(checker.f.entry)
+}
+
+/// A walk over one function.
+struct Checker<'a> {
+    m: &'a Module,
+    f: &'a Function,
+    func: Func,
+    visible: EntitySet<Value>,
+    seen_insts: EntitySet<Inst>,
+    seen_regions: EntitySet<Region>,
+    seen_labels: EntitySet<Label>,
+    /// The instructions that own the regions around the current place, outermost first.
+    owners: Vec<Inst>,
+}
+
+type Check = std::result::Result<(), (&'static str, String)>;
+
+fn wrong<T>(
+    code: &'static str,
+    why: impl Into<String>,
+) -> std::result::Result<T, (&'static str, String)> {
+    Err((code, why.into()))
+}
+
+impl Checker<'_> {
+    fn region(&mut self, region: Region) -> Result<()> {
+        let data = &self.f.regions[region];
+        for (k, p) in data.params.iter().enumerate() {
+            self.definition(*p, ValueDef::Param(region, k as u16))
+                .map_err(|e| self.in_function(e))?;
+            self.visible.insert(*p);
+        }
+        for &inst in &data.insts {
+            if !self.f.insts.is_valid(inst) {
+                return Err(self.in_function(("W0020", format!("{inst} is not defined"))));
+            }
+            if !self.seen_insts.insert(inst) {
+                let why = "this instruction is in the function twice".to_owned();
+                return Err(self.at_inst(inst, ("W0025", why)));
+            }
+            self.operation(inst).map_err(|e| self.at_inst(inst, e))?;
+            self.regions(inst)?;
+            for v in &self.f.insts[inst].results {
+                self.visible.insert(*v);
+            }
+        }
+        self.terminator(region)
+            .map_err(|e| self.at_term(region, e))?;
+        // What was defined here ends here.
+        for inst in &data.insts {
+            for v in &self.f.insts[*inst].results {
+                self.visible.remove(*v);
+            }
+        }
+        for p in &data.params {
+            self.visible.remove(*p);
+        }
+        Ok(())
+    }
+
+    /// The instruction itself: arguments, types, and the shape of its regions.
+    fn operation(&mut self, inst: Inst) -> Check {
+        let data = &self.f.insts[inst];
+        ids::operation(self.m, self.f, &data.op).or_else(|why| wrong("W0020", why))?;
+        let args = self.arguments(&data.args)?;
+        for (k, v) in data.results.iter().enumerate() {
+            self.definition(*v, ValueDef::Result(inst, k as u16))?;
+        }
+        let results: Vec<Type> = data.results.iter().map(|v| self.f.ty(*v)).collect();
+        let expected =
+            infer::results(self.m, self.f, &data.op, &args).or_else(|why| wrong("W0026", why))?;
+        if let Some(expected) = expected {
+            if expected[..] != results[..] {
+                return wrong(
+                    "W0027",
+                    format!(
+                        "the results are ({}), but it gives ({})",
+                        tables::type_list(&results),
+                        tables::type_list(&expected)
+                    ),
+                );
+            }
+        }
+        if let Some(label) = data.op.label() {
+            if label.as_u32() >= self.f.labels {
+                return wrong("W0030", "its label is not one of the function's");
+            }
+            if !self.seen_labels.insert(label) {
+                return wrong("W0030", "its label names another loop or block too");
+            }
+        }
+        self.shape(data, &args, &results)
+    }
+
+    /// The types of arguments, which are all visible here.
+    fn arguments(&self, args: &[Value]) -> std::result::Result<Vec<Type>, (&'static str, String)> {
+        for v in args {
+            if !self.visible.contains(*v) {
+                let name = self.printed(|p| p.value(*v));
+                return wrong("W0025", format!("{name} is not visible here"));
+            }
+        }
+        Ok(args.iter().map(|v| self.f.ty(*v)).collect())
+    }
+
+    /// A value is defined where it says, once, and has a type.
+    fn definition(&self, value: Value, def: ValueDef) -> Check {
+        let Some(data) = self.f.values.get(value) else {
+            return wrong("W0020", format!("{value} is not defined"));
+        };
+        if data.def != def {
+            return wrong(
+                "W0025",
+                format!("{value} is defined here but says it is by {:?}", data.def),
+            );
+        }
+        ids::value_type(self.m, data.ty).or_else(|why| wrong("W0021", why))
+    }
+
+    fn shape(&self, data: &InstData, args: &[Type], results: &[Type]) -> Check {
+        let count = match data.op {
+            Op::If => 2,
+            Op::Loop(_) | Op::For(..) | Op::Block(_) | Op::ForEach(..) => 1,
+            _ => 0,
+        };
+        if data.regions.len() != count {
+            return wrong(
+                "W0032",
+                format!("it has {} regions instead of {count}", data.regions.len()),
+            );
+        }
+        let mut params = Vec::new();
+        for r in &data.regions {
+            let Some(region) = self.f.regions.get(*r) else {
+                return wrong("W0020", format!("{r} is not defined"));
+            };
+            for p in &region.params {
+                match self.f.values.get(*p) {
+                    Some(v) => params.push(v.ty),
+                    None => return wrong("W0020", format!("{p} is not defined")),
+                }
+            }
+        }
+        match &data.op {
+            Op::If | Op::Block(_) => same_types("W0032", "its regions take", &params, &[]),
+            Op::Loop(_) => same_types("W0032", "its region takes", &params, args),
+            Op::For(..) => {
+                let mut expected = vec![args[0]];
+                expected.extend(&args[3..]);
+                same_types("W0032", "its region takes", &params, &expected)?;
+                same_types("W0027", "the results are", results, &args[3..])
+            }
+            Op::ForEach(_, domain, hints) => {
+                if self.m.kernel != Some(self.func) || !self.owners.is_empty() {
+                    return wrong(
+                        "W0031",
+                        "`foreach` stands only in the outermost region of the kernel",
+                    );
+                }
+                if hints.block_size == Some(0) {
+                    return wrong("W0031", "a block has at least one iteration");
+                }
+                match domain {
+                    Domain::Range { .. } => {
+                        let expected: Vec<Type> = args.iter().step_by(2).copied().collect();
+                        same_types("W0032", "its region takes", &params, &expected)
+                    }
+                    Domain::Field(field) => {
+                        for ty in &params {
+                            if !ty.as_scalar().is_some_and(|s| s.is_int()) {
+                                let why = format!("an index has type `{ty}`, not an integer type");
+                                return wrong("W0032", why);
+                            }
+                        }
+                        tables::holds_domain(self.m, *field, &params)
+                            .or_else(|why| wrong("W0032", why))
+                    }
+                }
+            }
+            Op::Call(func) if self.m.kernel == Some(*func) => {
+                wrong("W0035", "the kernel cannot be called")
+            }
+            Op::Report(site) => self.report(*site, args),
+            Op::MemCompareExchange(_) if results.iter().any(|t| t.as_scalar().is_none()) => {
+                wrong("W0026", "only a scalar can be exchanged at once")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A report has the arguments that its site promises.
+    fn report(&self, site: Site, args: &[Type]) -> Check {
+        // Holes stay whole until `scalarize`: compare what they consist of.
+        let flat = |types: &[Type]| -> Vec<Type> {
+            let scalars = types.iter().flat_map(|t| self.m.structs.flatten(*t));
+            scalars.map(Type::Scalar).collect()
+        };
+        let scalars = |message: Message| -> Vec<Type> {
+            flat(&self.m.messages[message].holes().collect::<Vec<_>>())
+        };
+        let expected = match self.m.sites[site].kind {
+            SiteKind::OutOfRange(Place::Local(l)) if !self.f.locals.is_valid(l) => {
+                return wrong("W0020", format!("{l} is not defined"));
+            }
+            SiteKind::OutOfRange(place) => vec![I64; self.m.place_elem(self.f, place).1],
+            SiteKind::BadIndex { .. } => vec![I64],
+            SiteKind::Assert(message) => scalars(message),
+            SiteKind::Print(message) => {
+                let mut types = vec![I64];
+                types.extend(scalars(message));
+                types
+            }
+            SiteKind::TooDeep(_) => Vec::new(),
+        };
+        same_types("W0026", "it reports", &flat(args), &expected)
+    }
+
+    fn regions(&mut self, inst: Inst) -> Result<()> {
+        let regions = &self.f.insts[inst].regions;
+        if regions.is_empty() {
+            return Ok(());
+        }
+        self.owners.push(inst);
+        if self.owners.len() > MAX_NESTING {
+            let why = format!("regions nest at most {MAX_NESTING} deep");
+            return Err(self.in_function(("W0033", why)));
+        }
+        for r in regions {
+            if *r == self.f.entry || !self.seen_regions.insert(*r) {
+                let why = "its region belongs to another instruction too".to_owned();
+                return Err(self.at_inst(inst, ("W0032", why)));
+            }
+            self.region(*r)?;
+        }
+        self.owners.pop();
+        Ok(())
+    }
+
+    fn terminator(&self, region: Region) -> Check {
+        let data = &self.f.regions[region];
+        let found = self.arguments(data.term.args())?;
+        let owner = self.owners.last().map(|i| &self.f.insts[*i]);
+        match &data.term {
+            Term::Yield(_) => match owner {
+                Some(inst) if matches!(inst.op, Op::If | Op::Block(_)) => {
+                    let results: Vec<Type> = inst.results.iter().map(|v| self.f.ty(*v)).collect();
+                    same_types("W0029", "it yields", &found, &results)
+                }
+                _ => wrong(
+                    "W0028",
+                    "only the regions of `if` and `block` end in `yield`",
+                ),
+            },
+            Term::Break(label, _) => {
+                let target = self.target(*label)?;
+                match target.op {
+                    Op::ForEach(..) => wrong("W0028", "a `foreach` cannot be left by `break`"),
+                    _ => {
+                        let results: Vec<Type> =
+                            target.results.iter().map(|v| self.f.ty(*v)).collect();
+                        same_types("W0029", "it leaves with", &found, &results)
+                    }
+                }
+            }
+            Term::Continue(label, _) => {
+                let target = self.target(*label)?;
+                let params: Vec<Type> = target
+                    .regions
+                    .first()
+                    .map(|r| &self.f.regions[*r].params[..])
+                    .unwrap_or(&[])
+                    .iter()
+                    .map(|v| self.f.ty(*v))
+                    .collect();
+                match target.op {
+                    Op::Loop(_) => same_types("W0029", "it goes on with", &found, &params),
+                    Op::For(..) => same_types("W0029", "it goes on with", &found, &params[1..]),
+                    Op::ForEach(..) => same_types("W0029", "it goes on with", &found, &[]),
+                    _ => wrong("W0028", "`continue` aims at a loop, not at a block"),
+                }
+            }
+            Term::Return(_) => {
+                let in_foreach = |i: &Inst| matches!(self.f.insts[*i].op, Op::ForEach(..));
+                if self.owners.iter().any(in_foreach) {
+                    return wrong("W0028", "`return` cannot leave a `foreach`");
+                }
+                same_types("W0029", "it returns", &found, &self.f.results)
+            }
+            Term::Unreachable => match data.insts.last() {
+                Some(last) if !self.falls_through(*last) => Ok(()),
+                _ => wrong(
+                    "W0034",
+                    "`unreachable` stands only behind an instruction that never falls through",
+                ),
+            },
+        }
+    }
+
+    /// The enclosing instruction that a label names.
+    fn target(&self, label: Label) -> std::result::Result<&InstData, (&'static str, String)> {
+        let mut owners = self.owners.iter().rev().map(|i| &self.f.insts[*i]);
+        match owners.find(|i| i.op.label() == Some(label)) {
+            Some(inst) => Ok(inst),
+            None => {
+                let name = self.printed(|p| p.label(label));
+                wrong(
+                    "W0030",
+                    format!("{name} names no loop or block around this"),
+                )
+            }
+        }
+    }
+
+    /// Whether control can come out behind an instruction that has been checked.
+    fn falls_through(&self, inst: Inst) -> bool {
+        let data = &self.f.insts[inst];
+        let yields = || {
+            data.regions
+                .iter()
+                .any(|r| matches!(self.f.regions[*r].term, Term::Yield(_)))
+        };
+        match data.op {
+            Op::If => yields(),
+            Op::Block(l) => yields() || self.breaks(inst, l),
+            Op::Loop(l) => self.breaks(inst, l),
+            _ => true,
+        }
+    }
+
+    /// Whether anything inside an instruction breaks to a label.
+    fn breaks(&self, inst: Inst, label: Label) -> bool {
+        let mut stack: Vec<Region> = self.f.insts[inst].regions.to_vec();
+        while let Some(r) = stack.pop() {
+            let data = &self.f.regions[r];
+            if matches!(data.term, Term::Break(l, _) if l == label) {
+                return true;
+            }
+            for i in &data.insts {
+                stack.extend(&self.f.insts[*i].regions);
+            }
+        }
+        false
+    }
+
+    fn printed(&self, print: impl FnOnce(&mut BodyPrinter<'_>) -> std::fmt::Result) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = print(&mut BodyPrinter::new(self.f, 0, &mut out));
+        out
+    }
+
+    fn in_function(&self, (code, why): (&'static str, String)) -> Error {
+        Error::new(code, why).note(format!("in {}", tables::named(self.m, self.func)))
+    }
+
+    fn at_inst(&self, inst: Inst, (code, why): (&'static str, String)) -> Error {
+        let text = self.printed(|p| p.inst(inst, None));
+        self.located(code, why, &text, self.f.spans[inst])
+    }
+
+    fn at_term(&self, region: Region, (code, why): (&'static str, String)) -> Error {
+        let data = &self.f.regions[region];
+        let text = self.printed(|p| p.term(&data.term));
+        self.located(code, why, &text, data.term_span)
+    }
+
+    fn located(&self, code: &'static str, why: String, text: &str, span: Span) -> Error {
+        Error::new(code, why)
+            .at(Position::of(self.m, span))
+            .note(format!("in {}: `{text}`", tables::named(self.m, self.func)))
+    }
+}
+
+fn same_types(code: &'static str, what: &str, found: &[Type], expected: &[Type]) -> Check {
+    if found == expected {
+        return Ok(());
+    }
+    wrong(
+        code,
+        format!(
+            "{what} ({}), expected ({})",
+            tables::type_list(found),
+            tables::type_list(expected)
+        ),
+    )
+}

@@ -1,0 +1,97 @@
+//! Whether everything an operation mentions exists, so that type rules may look it up.
+
+use crate::entities::Tree;
+use crate::module::{Function, Module};
+use crate::ops::*;
+use crate::types::Type;
+use cranelift_entity::{EntityRef, PrimaryMap};
+use std::fmt::Display;
+
+fn known<K: EntityRef + Display, V>(table: &PrimaryMap<K, V>, id: K) -> Result<(), String> {
+    if table.is_valid(id) {
+        Ok(())
+    } else {
+        Err(format!("{id} is not defined"))
+    }
+}
+
+pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String> {
+    match op {
+        Op::Const(_)
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Compare(_)
+        | Op::Select
+        | Op::Fma
+        | Op::Convert(_)
+        | Op::Bitcast(_)
+        | Op::Extract(_)
+        | Op::Insert(_)
+        | Op::ExtractDyn
+        | Op::InsertDyn
+        | Op::Shuffle(_)
+        | Op::MatMul
+        | Op::Transpose
+        | Op::Dot
+        | Op::Cross
+        | Op::Outer
+        | Op::Determinant
+        | Op::Inverse
+        | Op::Reduce(_)
+        | Op::If
+        | Op::Loop(_)
+        | Op::For(..)
+        | Op::Block(_)
+        | Op::ForEach(_, Domain::Range { .. }, _)
+        | Op::Random
+        | Op::RandomKey
+        | Op::Iteration
+        | Op::CheckIndex(_) => Ok(()),
+        Op::Splat(ty) | Op::Compose(ty) => value_type(m, *ty),
+        Op::Load(a) | Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => match a.place {
+            Place::Field(id) => known(&m.fields, id),
+            Place::Array(id) => known(&m.arrays, id),
+            Place::Local(id) => known(&f.locals, id),
+            Place::Temp(id) => known(&m.temps, id),
+        },
+        Op::ArrayExtent(a, _) | Op::ArrayStride(a, _) => known(&m.arrays, *a),
+        Op::MemLoad(space, ty) => {
+            value_type(m, *ty)?;
+            memory(m, space)
+        }
+        Op::MemStore(space) | Op::MemAtomic(_, space) | Op::MemCompareExchange(space) => {
+            memory(m, space)
+        }
+        Op::ForEach(_, Domain::Field(id), _) => known(&m.fields, *id),
+        Op::Call(id) => known(&m.funcs, *id),
+        Op::Print(id) | Op::Assert(id) => known(&m.messages, *id),
+        Op::Report(id) => known(&m.sites, *id),
+    }
+}
+
+pub(super) fn value_type(m: &Module, ty: Type) -> Result<(), String> {
+    match ty {
+        Type::Struct(id) => known(&m.structs.0, id),
+        Type::Vector(_, 0) | Type::Matrix(_, 0, _) | Type::Matrix(_, _, 0) => {
+            Err(format!("`{ty}` has no components"))
+        }
+        Type::Scalar(_) | Type::Vector(..) | Type::Matrix(..) => Ok(()),
+    }
+}
+
+fn memory(m: &Module, space: &Space) -> Result<(), String> {
+    match space {
+        Space::Tree(tree, field) => {
+            known(&m.trees, *tree)?;
+            known(&m.fields, *field)?;
+            let home: Tree = m.fields[*field].tree;
+            if home == *tree {
+                Ok(())
+            } else {
+                Err(format!("{field} is in {home}, not in {tree}"))
+            }
+        }
+        Space::Array(array) => known(&m.arrays, *array),
+        Space::Temps => Ok(()),
+    }
+}
