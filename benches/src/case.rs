@@ -1,0 +1,85 @@
+//! What is measured: a workload, and those who run it.
+
+use std::sync::Arc;
+
+use crate::cpp::Cpp;
+use crate::pool::Pool;
+
+/// Somebody who can run a workload again and again.
+pub trait Contender {
+    /// One sample; the state goes on from where the previous sample left it.
+    fn run(&mut self) -> Result<(), String>;
+    /// What has been computed so far, to compare contenders.
+    fn result(&mut self) -> Result<Vec<f32>, String>;
+}
+
+/// One workload.
+pub trait Case {
+    fn name(&self) -> &'static str;
+    /// For people: `2^24`, `4096x4096`.
+    fn size(&self) -> String;
+    /// Unit of the value in the table, such as `GB/s`.
+    fn metric(&self) -> &'static str;
+    /// Units that one sample gets through.
+    fn work(&self) -> f64;
+    /// How far results may be apart.
+    fn tolerance(&self) -> f32;
+    /// How far two results are apart: by default the largest difference relative to the largest number.
+    fn difference(&self, a: &[f32], b: &[f32]) -> f32 {
+        difference(a, b)
+    }
+    /// The hand-written loop.
+    fn reference(&self, pool: &Arc<Pool>) -> Box<dyn Contender>;
+    /// The same loop in C++.
+    fn cpp(&self, cpp: &Cpp, threads: usize) -> Result<Box<dyn Contender>, String>;
+}
+
+/// Largest difference relative to the largest number.
+pub fn difference(a: &[f32], b: &[f32]) -> f32 {
+    if a.len() != b.len() {
+        return f32::INFINITY;
+    }
+    let scale = b.iter().fold(f32::MIN_POSITIVE, |m, x| m.max(x.abs()));
+    a.iter().zip(b).fold(0.0, |m, (x, y)| {
+        let d = (x - y).abs() / scale;
+        if d.is_nan() {
+            f32::INFINITY
+        } else {
+            f32::max(m, d)
+        }
+    })
+}
+
+/// A contender made of a state and two functions.
+pub struct Made<S, R, V> {
+    pub state: S,
+    pub run: R,
+    pub view: V,
+}
+
+impl<S, R: FnMut(&mut S), V: Fn(&S) -> Vec<f32>> Contender for Made<S, R, V> {
+    fn run(&mut self) -> Result<(), String> {
+        (self.run)(&mut self.state);
+        Ok(())
+    }
+    fn result(&mut self) -> Result<Vec<f32>, String> {
+        Ok((self.view)(&self.state))
+    }
+}
+
+/// A contender made of a state, what one sample does to it, and how to read it.
+pub fn made<S: 'static>(
+    state: S,
+    run: impl FnMut(&mut S) + 'static,
+    view: impl Fn(&S) -> Vec<f32> + 'static,
+) -> Box<dyn Contender> {
+    Box::new(Made { state, run, view })
+}
+
+/// Numbers that look random and are the same everywhere: the top bits of a hash of `i`, in 0..1.
+pub fn noise(i: usize) -> f32 {
+    let mut x = (i as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((x ^ (x >> 31)) >> 40) as f32 / (1u64 << 24) as f32
+}

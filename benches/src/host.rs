@@ -1,0 +1,110 @@
+//! The instructions of this CPU, chosen at run time.
+
+/// Which family of vector instructions the references use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Baseline,
+    Avx2,
+    Avx512,
+}
+
+impl Level {
+    /// The best that this CPU has.
+    #[inline]
+    pub fn detect() -> Level {
+        #[cfg(target_arch = "x86_64")]
+        {
+            // Each answer is cached by the standard library.
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("bmi2")
+            {
+                return Level::Avx512;
+            }
+            if is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("bmi2")
+            {
+                return Level::Avx2;
+            }
+        }
+        Level::Baseline
+    }
+}
+
+/// Compiles a function three times, for AVX-512, AVX2 with FMA, and the baseline, and calls the best one that
+/// this CPU can run. Everything it calls must be inlined into it (`#[inline(always)]`) to profit.
+#[macro_export]
+macro_rules! host_fn {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments)]
+            fn body($($arg: $ty),*) $(-> $ret)? $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+                #[allow(clippy::too_many_arguments)]
+                fn avx512($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
+                #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+                #[allow(clippy::too_many_arguments)]
+                fn avx2($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
+                match $crate::host::Level::detect() {
+                    // SAFETY: the CPU has these features.
+                    $crate::host::Level::Avx512 => return unsafe { avx512($($arg),*) },
+                    // SAFETY: the CPU has these features.
+                    $crate::host::Level::Avx2 => return unsafe { avx2($($arg),*) },
+                    $crate::host::Level::Baseline => {}
+                }
+            }
+            body($($arg),*)
+        }
+    };
+}
+
+/// Floats that start on a cache line, as every serious program keeps them.
+#[derive(Debug)]
+pub struct Floats {
+    lines: Vec<Line>,
+    length: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Line([f32; 16]);
+
+impl Floats {
+    pub fn new(length: usize, value: impl Fn(usize) -> f32) -> Floats {
+        let mut floats = Floats {
+            lines: vec![Line([0.0; 16]); length.div_ceil(16)],
+            length,
+        };
+        for (i, x) in floats.iter_mut().enumerate() {
+            *x = value(i);
+        }
+        floats
+    }
+
+    pub fn zeros(length: usize) -> Floats {
+        Floats::new(length, |_| 0.0)
+    }
+}
+
+impl std::ops::Deref for Floats {
+    type Target = [f32];
+    fn deref(&self) -> &[f32] {
+        // SAFETY: lines are arrays of floats without gaps, and hold at least `length` of them.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.length) }
+    }
+}
+
+impl std::ops::DerefMut for Floats {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as above, and borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.length) }
+    }
+}

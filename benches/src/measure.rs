@@ -1,0 +1,186 @@
+//! Timing two contenders in turn, and telling the result.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::case::Contender;
+
+/// Medians of interleaved samples of two contenders.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    pub first_s: f64,
+    pub second_s: f64,
+    /// Median over the pairs of `second / first`: above 1 when the first is faster.
+    pub ratio: f64,
+}
+
+/// Threads of a library may still spin after its sample; they are asleep after this.
+const PAUSE: Duration = Duration::from_millis(4);
+/// Samples shorter than this are repeated within one measurement.
+const SHORT: f64 = 2e-3;
+
+/// Runs `pairs` pairs; who starts alternates, so that neither profits from what the other leaves in the caches.
+pub fn interleave(
+    first: &mut dyn Contender,
+    second: &mut dyn Contender,
+    pairs: usize,
+) -> Result<Pair, String> {
+    let (a, b) = (sample(first, 1)?, sample(second, 1)?);
+    let repeats = (SHORT / a.max(b).max(1e-6)).ceil().clamp(1.0, 200.0) as usize;
+    sample(first, repeats)?;
+    sample(second, repeats)?;
+    let (mut firsts, mut seconds, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for k in 0..pairs {
+        let (a, b) = if k % 2 == 0 {
+            let a = sample(first, repeats)?;
+            (a, sample(second, repeats)?)
+        } else {
+            let b = sample(second, repeats)?;
+            (sample(first, repeats)?, b)
+        };
+        firsts.push(a);
+        seconds.push(b);
+        ratios.push(b / a);
+    }
+    Ok(Pair {
+        first_s: median(&mut firsts),
+        second_s: median(&mut seconds),
+        ratio: median(&mut ratios),
+    })
+}
+
+/// Seconds per run.
+fn sample(contender: &mut dyn Contender, repeats: usize) -> Result<f64, String> {
+    std::thread::sleep(PAUSE);
+    let start = Instant::now();
+    for _ in 0..repeats {
+        contender.run()?;
+    }
+    Ok(start.elapsed().as_secs_f64() / repeats as f64)
+}
+
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => 0.5 * (values[n / 2 - 1] + values[n / 2]),
+    }
+}
+
+/// One line of the table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub workload: String,
+    pub size: String,
+    pub backend: String,
+    pub metric: String,
+    pub value: f64,
+    pub reference: f64,
+    pub ratio: f64,
+    pub compile_ms: Option<f64>,
+}
+
+impl Row {
+    pub fn json(&self) -> String {
+        let number = |x: f64| {
+            if x.is_finite() {
+                format!("{x:.6}")
+            } else {
+                "null".into()
+            }
+        };
+        format!(
+            "{{\"workload\":{},\"size\":{},\"backend\":{},\"metric\":{},\"value\":{},\"reference\":{},\"ratio\":{},\"compile_ms\":{}}}",
+            quoted(&self.workload),
+            quoted(&self.size),
+            quoted(&self.backend),
+            quoted(&self.metric),
+            number(self.value),
+            number(self.reference),
+            number(self.ratio),
+            self.compile_ms.map_or("null".into(), number),
+        )
+    }
+
+    pub fn line(&self) -> String {
+        let mut text = format!(
+            "{:<14} {:<16} {:<10} {:<12} {:>9} {:>9} {:>7.2}x",
+            self.workload,
+            self.size,
+            self.backend,
+            self.metric,
+            short(self.value),
+            short(self.reference),
+            self.ratio
+        );
+        if let Some(ms) = self.compile_ms {
+            let _ = write!(text, " {ms:>9.1}");
+        }
+        text
+    }
+
+    pub fn heading() -> String {
+        format!(
+            "{:<14} {:<16} {:<10} {:<12} {:>9} {:>9} {:>8} {:>9}",
+            "workload", "size", "backend", "metric", "value", "reference", "ratio", "compile ms"
+        )
+    }
+}
+
+/// Three or four digits that count.
+fn short(x: f64) -> String {
+    match x.abs() {
+        a if a >= 100.0 => format!("{x:.0}"),
+        a if a >= 10.0 => format!("{x:.1}"),
+        _ => format!("{x:.2}"),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c < ' ' => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&mut []).is_nan());
+    }
+
+    #[test]
+    fn rows_are_json() {
+        let row = Row {
+            workload: "sum".into(),
+            size: "2^24 \"x\"".into(),
+            backend: "cpu".into(),
+            metric: "GB/s".into(),
+            value: 45.25,
+            reference: f64::NAN,
+            ratio: 1.0,
+            compile_ms: None,
+        };
+        assert_eq!(
+            row.json(),
+            "{\"workload\":\"sum\",\"size\":\"2^24 \\\"x\\\"\",\"backend\":\"cpu\",\"metric\":\"GB/s\",\"value\":45.250000,\"reference\":null,\"ratio\":1.000000,\"compile_ms\":null}"
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! The workloads, each with its hand-written reference.
+
+mod fluids;
+mod jacobi;
+mod julia;
+mod mpm2d;
+mod mpm3d;
+mod nbody;
+mod saxpy;
+mod sum;
+
+use crate::case::Case;
+
+/// All of them, in the order of the table.
+pub fn all() -> Vec<Box<dyn Case>> {
+    vec![
+        Box::new(saxpy::Saxpy),
+        Box::new(jacobi::Jacobi),
+        Box::new(sum::Sum),
+        Box::new(julia::Julia),
+        Box::new(nbody::Nbody),
+        Box::new(mpm2d::Mpm2d),
+        Box::new(mpm3d::Mpm3d),
+        Box::new(fluids::Fluids),
+    ]
+}

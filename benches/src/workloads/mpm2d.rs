@@ -1,0 +1,212 @@
+//! MLS-MPM of a fluid in two dimensions: scatter to a grid, and gather from it.
+
+use std::sync::Arc;
+
+use crate::case::{Case, Contender, made, noise};
+use crate::cpp::Cpp;
+use crate::host_fn;
+use crate::pool::Pool;
+
+pub const PARTICLES: usize = 8192;
+pub const GRID: usize = 128;
+const DX: f32 = 1.0 / GRID as f32;
+const DT: f32 = 2e-4;
+const VOLUME: f32 = DX * DX * 0.25;
+const MASS: f32 = VOLUME;
+const STIFFNESS: f32 = 400.0;
+const GRAVITY: f32 = 9.8;
+const WALL: usize = 3;
+/// Substeps of one sample.
+const SUBSTEPS: usize = 20;
+
+pub struct Mpm2d;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Particle {
+    x: [f32; 2],
+    v: [f32; 2],
+    /// Affine velocity, row by row.
+    c: [f32; 4],
+    /// Volume relative to the volume at rest.
+    j: f32,
+}
+
+/// Momentum, then velocity, and mass; one lane is unused.
+type Node = [f32; 4];
+
+struct State {
+    particles: Vec<Particle>,
+    /// One grid per thread: no two threads write to one node, so nothing is atomic.
+    grids: Vec<Vec<Node>>,
+}
+
+impl State {
+    fn new(threads: usize) -> State {
+        let particle = |i: usize| Particle {
+            x: [noise(2 * i) * 0.4 + 0.2, noise(2 * i + 1) * 0.4 + 0.2],
+            v: [0.0, -1.0],
+            c: [0.0; 4],
+            j: 1.0,
+        };
+        State {
+            particles: (0..PARTICLES).map(particle).collect(),
+            grids: vec![vec![[0.0; 4]; GRID * GRID]; threads],
+        }
+    }
+}
+
+/// Quadratic B-spline weights of the three nodes around a particle.
+#[inline(always)]
+fn weights(f: f32) -> [f32; 3] {
+    let (a, b, c) = (1.5 - f, f - 1.0, f - 0.5);
+    [0.5 * a * a, 0.75 - b * b, 0.5 * c * c]
+}
+
+host_fn! {
+    fn scatter(particles: &[Particle], grid: &mut [Node]) {
+        grid.fill([0.0; 4]);
+        for p in particles {
+            let (gx, gy) = (p.x[0] * GRID as f32, p.x[1] * GRID as f32);
+            let (bx, by) = ((gx - 0.5) as i32 as usize, (gy - 0.5) as i32 as usize);
+            let (fx, fy) = (gx - bx as f32, gy - by as f32);
+            let (wx, wy) = (weights(fx), weights(fy));
+            let stress = -DT * 4.0 * STIFFNESS * VOLUME * (p.j - 1.0) / (DX * DX);
+            let a = [stress + MASS * p.c[0], MASS * p.c[1], MASS * p.c[2], stress + MASS * p.c[3]];
+            let base: Node = [MASS * p.v[0], MASS * p.v[1], MASS, 0.0];
+            let (ax, ay): (Node, Node) = ([a[0], a[2], 0.0, 0.0], [a[1], a[3], 0.0, 0.0]);
+            for i in 0..3 {
+                let dx = (i as f32 - fx) * DX;
+                let row: &mut [Node; 3] = (&mut grid[(bx + i) * GRID + by..][..3]).try_into().expect("three nodes");
+                for j in 0..3 {
+                    let dy = (j as f32 - fy) * DX;
+                    let w = wx[i] * wy[j];
+                    for k in 0..4 {
+                        row[j][k] = w.mul_add(ax[k].mul_add(dx, ay[k].mul_add(dy, base[k])), row[j][k]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+host_fn! {
+    fn update(first: usize, nodes: &mut [Node], others: &[&[Node]]) {
+        for (at, node) in nodes.iter_mut().enumerate() {
+            let n = first + at;
+            for other in others {
+                for k in 0..4 {
+                    node[k] += other[n][k];
+                }
+            }
+            let (i, j) = (n / GRID, n % GRID);
+            let inverse = if node[2] > 0.0 { 1.0 / node[2] } else { 0.0 };
+            let mut v = [node[0] * inverse, node[1] * inverse - DT * GRAVITY];
+            if (i < WALL && v[0] < 0.0) || (i + WALL > GRID && v[0] > 0.0) { v[0] = 0.0 }
+            if (j < WALL && v[1] < 0.0) || (j + WALL > GRID && v[1] > 0.0) { v[1] = 0.0 }
+            *node = [v[0], v[1], node[2], 0.0];
+        }
+    }
+}
+
+host_fn! {
+    fn gather(grid: &[Node], particles: &mut [Particle]) {
+        for p in particles {
+            let (gx, gy) = (p.x[0] * GRID as f32, p.x[1] * GRID as f32);
+            let (bx, by) = ((gx - 0.5) as i32 as usize, (gy - 0.5) as i32 as usize);
+            let (fx, fy) = (gx - bx as f32, gy - by as f32);
+            let (wx, wy) = (weights(fx), weights(fy));
+            // Sums of w v, w v dx and w v dy.
+            let (mut v, mut cx, mut cy) = ([0.0f32; 4], [0.0f32; 4], [0.0f32; 4]);
+            for i in 0..3 {
+                let dx = i as f32 - fx;
+                let row: &[Node; 3] = (&grid[(bx + i) * GRID + by..][..3]).try_into().expect("three nodes");
+                for j in 0..3 {
+                    let dy = j as f32 - fy;
+                    let w = wx[i] * wy[j];
+                    for k in 0..4 {
+                        let wv = w * row[j][k];
+                        v[k] += wv;
+                        cx[k] = wv.mul_add(dx, cx[k]);
+                        cy[k] = wv.mul_add(dy, cy[k]);
+                    }
+                }
+            }
+            let scale = 4.0 * GRID as f32;
+            p.v = [v[0], v[1]];
+            p.c = [cx[0] * scale, cy[0] * scale, cx[1] * scale, cy[1] * scale];
+            p.x = [p.x[0] + DT * v[0], p.x[1] + DT * v[1]];
+            p.j *= 1.0 + DT * (p.c[0] + p.c[3]);
+        }
+    }
+}
+
+fn substep(s: &mut State, pool: &Pool) {
+    let threads = pool.threads();
+    let particles = &s.particles[..];
+    pool.each(&mut s.grids, |t, grid| {
+        scatter(
+            &particles[PARTICLES * t / threads..PARTICLES * (t + 1) / threads],
+            grid,
+        );
+    });
+    let (first, others) = s.grids.split_at_mut(1);
+    let others: Vec<&[Node]> = others.iter().map(|grid| &grid[..]).collect();
+    let grid = &mut first[0];
+    pool.split(grid, GRID, |at, nodes| update(at, nodes, &others));
+    let grid = &grid[..];
+    pool.split(&mut s.particles, 1, |_, particles| gather(grid, particles));
+}
+
+fn positions(s: &State) -> Vec<f32> {
+    s.particles.iter().flat_map(|p| p.x).collect()
+}
+
+impl Case for Mpm2d {
+    fn name(&self) -> &'static str {
+        "mpm2d"
+    }
+    fn size(&self) -> String {
+        "8192 on 128x128".into()
+    }
+    fn metric(&self) -> &'static str {
+        "substeps/s"
+    }
+    fn work(&self) -> f64 {
+        SUBSTEPS as f64
+    }
+    fn tolerance(&self) -> f32 {
+        1e-4
+    }
+
+    fn reference(&self, pool: &Arc<Pool>) -> Box<dyn Contender> {
+        let pool = Arc::clone(pool);
+        let state = State::new(pool.threads());
+        made(
+            state,
+            move |s| (0..SUBSTEPS).for_each(|_| substep(s, &pool)),
+            positions,
+        )
+    }
+
+    fn cpp(&self, cpp: &Cpp, threads: usize) -> Result<Box<dyn Contender>, String> {
+        // SAFETY: the signature in `benches/cpp/mpm2d.cpp`.
+        let f = unsafe {
+            cpp.function::<unsafe extern "C" fn(*mut Particle, *const *mut Node, i32)>(
+                c"cpp_mpm2d",
+            )?
+        };
+        Ok(made(
+            State::new(threads),
+            move |s| {
+                let grids: Vec<*mut Node> =
+                    s.grids.iter_mut().map(|grid| grid.as_mut_ptr()).collect();
+                for _ in 0..SUBSTEPS {
+                    // SAFETY: PARTICLES particles, and a grid of GRID * GRID nodes for each thread.
+                    unsafe { f(s.particles.as_mut_ptr(), grids.as_ptr(), grids.len() as i32) }
+                }
+            },
+            positions,
+        ))
+    }
+}
