@@ -4,6 +4,8 @@
 
 #![allow(unsafe_code)]
 
+pub mod callable;
+pub mod components;
 pub mod device;
 pub mod memory;
 

@@ -1,11 +1,18 @@
 //! What a field holds and a kernel takes: scalars, and whatever is made of them.
 
-use wuji_ir::types::{Scalar, Structs, Type};
+use half::f16;
+use wuji_ir::types::{Scalar, StructType, Structs, Type};
 
-/// A value that lives in fields, arrays and kernels: a scalar, vector, matrix, tuple or struct.
+/// A value that lives in fields, arrays and kernels: a scalar, [`Vector`](crate::lang::Vector),
+/// [`Matrix`](crate::lang::Matrix), tuple, or a struct with `#[derive(Element)]`.
 ///
 /// In memory a value is its scalars in order, structs with every field at its alignment, so the
-/// layout does not depend on what rustc does with the type. Structs derive it.
+/// layout does not depend on what rustc does with the type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be used inside a Wuji kernel",
+    label = "not a type of the kernel language",
+    note = "kernels work on numbers, `bool`, vectors, matrices, tuples and structs with `#[derive(Element)]`"
+)]
 pub trait Element: Copy + Send + Sync + 'static {
     /// Bytes in memory.
     const SIZE: usize;
@@ -16,6 +23,9 @@ pub trait Element: Copy + Send + Sync + 'static {
 
     /// The type in the IR; struct types are entered into `structs`.
     fn ir_type(structs: &mut Structs) -> Type;
+
+    /// All bits zero.
+    fn zero() -> Self;
 
     /// From the first `SIZE` bytes.
     fn read(bytes: &[u8]) -> Self;
@@ -31,12 +41,12 @@ pub trait Element: Copy + Send + Sync + 'static {
 }
 
 /// An element that is one scalar.
-pub trait ScalarElement: Element {
+pub trait ScalarElement: Element + PartialEq + PartialOrd {
     const SCALAR: Scalar;
 }
 
 macro_rules! scalars {
-    ($($ty:ty = $scalar:ident, $bits:ty, $slot:ident => $to:expr, $from:expr;)*) => {$(
+    ($($ty:ty = $scalar:ident, $bits:ty, $zero:expr, $slot:ident => $to:expr, $from:expr;)*) => {$(
         impl Element for $ty {
             const SIZE: usize = size_of::<$bits>();
             const ALIGN: usize = size_of::<$bits>();
@@ -46,6 +56,11 @@ macro_rules! scalars {
                 Type::Scalar(Scalar::$scalar)
             }
 
+            fn zero() -> $ty {
+                $zero
+            }
+
+            #[inline]
             fn read(bytes: &[u8]) -> $ty {
                 let mut own = [0; size_of::<$bits>()];
                 own.copy_from_slice(&bytes[..size_of::<$bits>()]);
@@ -53,6 +68,7 @@ macro_rules! scalars {
                 $from
             }
 
+            #[inline]
             fn write(self, bytes: &mut [u8]) {
                 let $slot = self;
                 let bits: $bits = $to;
@@ -78,46 +94,170 @@ macro_rules! scalars {
 }
 
 scalars! {
-    bool = Bool, u8, x => u8::from(x), x != 0;
-    i8 = I8, u8, x => x as u8, x as i8;
-    i16 = I16, u16, x => x as u16, x as i16;
-    i32 = I32, u32, x => x as u32, x as i32;
-    i64 = I64, u64, x => x as u64, x as i64;
-    u8 = U8, u8, x => x, x;
-    u16 = U16, u16, x => x, x;
-    u32 = U32, u32, x => x, x;
-    u64 = U64, u64, x => x, x;
-    half::f16 = F16, u16, x => x.to_bits(), half::f16::from_bits(x);
-    f32 = F32, u32, x => x.to_bits(), f32::from_bits(x);
-    f64 = F64, u64, x => x.to_bits(), f64::from_bits(x);
+    bool = Bool, u8, false, x => u8::from(x), x != 0;
+    i8 = I8, u8, 0, x => x as u8, x as i8;
+    i16 = I16, u16, 0, x => x as u16, x as i16;
+    i32 = I32, u32, 0, x => x as u32, x as i32;
+    i64 = I64, u64, 0, x => x as u64, x as i64;
+    isize = I64, u64, 0, x => x as u64, x as isize;
+    u8 = U8, u8, 0, x => x, x;
+    u16 = U16, u16, 0, x => x, x;
+    u32 = U32, u32, 0, x => x, x;
+    u64 = U64, u64, 0, x => x, x;
+    usize = U64, u64, 0, x => x as u64, x as usize;
+    f16 = F16, u16, f16::ZERO, x => x.to_bits(), f16::from_bits(x);
+    f32 = F32, u32, 0.0, x => x.to_bits(), f32::from_bits(x);
+    f64 = F64, u64, 0.0, x => x.to_bits(), f64::from_bits(x);
 }
+
+/// The IR type of a tuple of these parts.
+pub fn tuple_type(structs: &mut Structs, parts: &[Type]) -> Type {
+    let fields = parts
+        .iter()
+        .enumerate()
+        .map(|(k, t)| (k.to_string(), *t))
+        .collect();
+    Type::Struct(structs.intern(StructType {
+        name: "tuple".into(),
+        fields,
+    }))
+}
+
+/// Where the next field of a struct starts: `at` rounded up to `align`.
+#[doc(hidden)]
+pub const fn align_up(at: usize, align: usize) -> usize {
+    at.div_ceil(align) * align
+}
+
+#[doc(hidden)]
+pub const fn larger(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
+}
+
+macro_rules! tuple {
+    ($($name:ident $k:tt),*) => {
+        impl<$($name: Element),*> Element for ($($name,)*) {
+            const ALIGN: usize = {
+                let align = 1;
+                $(let align = larger(align, $name::ALIGN);)*
+                align
+            };
+            const SIZE: usize = {
+                let at = 0;
+                $(let at = align_up(at, $name::ALIGN) + $name::SIZE;)*
+                align_up(at, Self::ALIGN)
+            };
+            const SCALARS: usize = 0 $(+ $name::SCALARS)*;
+
+            fn ir_type(structs: &mut Structs) -> Type {
+                let parts = [$($name::ir_type(structs)),*];
+                tuple_type(structs, &parts)
+            }
+
+            fn zero() -> Self {
+                ($($name::zero(),)*)
+            }
+
+            #[allow(unused_assignments)]
+            fn read(bytes: &[u8]) -> Self {
+                let mut at = 0;
+                ($({
+                    at = align_up(at, $name::ALIGN);
+                    let value = $name::read(&bytes[at..]);
+                    at += $name::SIZE;
+                    value
+                },)*)
+            }
+
+            #[allow(unused_assignments)]
+            fn write(self, bytes: &mut [u8]) {
+                let mut at = 0;
+                $(
+                    at = align_up(at, $name::ALIGN);
+                    self.$k.write(&mut bytes[at..]);
+                    at += $name::SIZE;
+                )*
+            }
+
+            #[allow(unused_assignments)]
+            fn to_slots(self, slots: &mut [u64]) {
+                let mut at = 0;
+                $(
+                    self.$k.to_slots(&mut slots[at..]);
+                    at += $name::SCALARS;
+                )*
+            }
+
+            #[allow(unused_assignments)]
+            fn from_slots(slots: &[u64]) -> Self {
+                let mut at = 0;
+                ($({
+                    let value = $name::from_slots(&slots[at..]);
+                    at += $name::SCALARS;
+                    value
+                },)*)
+            }
+        }
+    };
+}
+
+tuple!(A 0);
+tuple!(A 0, B 1);
+tuple!(A 0, B 1, C 2);
+tuple!(A 0, B 1, C 2, D 3);
+tuple!(A 0, B 1, C 2, D 3, E 4);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lang::{Matrix, Vector};
 
-    fn round_trip<T: Element + PartialEq + std::fmt::Debug>(value: T) {
-        let mut bytes = [0xaa; 8];
-        value.write(&mut bytes);
-        assert_eq!(T::read(&bytes), value);
-        let mut slots = [u64::MAX];
+    /// Both representations give the value back, and memory agrees with the layout rules of the IR.
+    fn check<T: Element + PartialEq + std::fmt::Debug>(value: T) {
+        let mut structs = Structs::default();
+        let ty = T::ir_type(&mut structs);
+        assert_eq!(
+            structs.size_align(ty),
+            (T::SIZE as u64, T::ALIGN as u64),
+            "size of {ty}"
+        );
+        assert_eq!(structs.flatten(ty).len(), T::SCALARS);
+        let mut slots = vec![u64::MAX; T::SCALARS];
         value.to_slots(&mut slots);
         assert_eq!(T::from_slots(&slots), value);
+        let mut bytes = vec![0xaau8; T::SIZE];
+        value.write(&mut bytes);
+        assert_eq!(T::read(&bytes), value);
+        for ((scalar, at), slot) in structs.scalar_offsets(ty).into_iter().zip(slots) {
+            let mut word = [0u8; 8];
+            let (at, n) = (at as usize, scalar.bytes() as usize);
+            word[..n].copy_from_slice(&bytes[at..at + n]);
+            assert_eq!(u64::from_le_bytes(word), slot);
+        }
     }
 
     #[test]
-    fn scalars_survive_bytes_and_slots() {
-        round_trip(true);
-        round_trip(-3i8);
-        round_trip(i16::MIN);
-        round_trip(-1i32);
-        round_trip(i64::MIN);
-        round_trip(250u8);
-        round_trip(65_000u16);
-        round_trip(u32::MAX);
-        round_trip(u64::MAX);
-        round_trip(half::f16::from_f32(-0.5));
-        round_trip(f32::NEG_INFINITY);
-        round_trip(1e300f64);
+    fn values_survive_bytes_and_slots() {
+        check(true);
+        check(-3i8);
+        check(i16::MIN);
+        check(-1i32);
+        check(i64::MIN);
+        check(-5isize);
+        check(250u8);
+        check(65_000u16);
+        check(u32::MAX);
+        check(u64::MAX);
+        check(7usize);
+        check(f16::from_f32(-0.5));
+        check(f32::NEG_INFINITY);
+        check(1e300f64);
+        check(Vector([1.0f32, 2.0, 3.0]));
+        check(Matrix([[1i64, 2, 3], [4, 5, 6]]));
+        check((true, 2.0f64, -3i16));
+        check((1u8, (Vector([1.0f32, 2.0]), false), 3i64));
     }
 }

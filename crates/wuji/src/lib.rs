@@ -6,10 +6,14 @@
 //! Architecture invariant: no function here panics on what a user hands it, and none is `unsafe`
 //! but the one that makes a promise, [`WorldBuilder::unchecked`].
 
+// The macros say `::wuji`, here too.
+extern crate self as wuji;
+
 mod address;
 pub mod axes;
 pub mod element;
 pub mod field;
+pub mod lang;
 pub mod layout;
 #[cfg(test)]
 mod tests;
