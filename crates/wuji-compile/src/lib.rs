@@ -1,5 +1,6 @@
 //! The passes of the Wuji compiler and the one pipeline that orders them.
 
+pub mod analysis;
 pub mod options;
 pub mod passes;
 pub mod pipeline;

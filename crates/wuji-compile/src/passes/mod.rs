@@ -1,7 +1,14 @@
 //! The pass table: every pass once, in order, with a sentence about what it does.
 
+pub mod bounds;
+pub mod demote_atomics;
 pub mod inline;
+pub mod loops;
+pub mod lower_access;
+pub mod lower_checks;
+pub mod offload;
 pub mod promote;
+pub mod reductions;
 pub mod scalarize;
 
 use crate::options::Options;
@@ -46,11 +53,16 @@ macro_rules! passes {
     };
 }
 
-// Order: promote, inline, simplify, offload, loops, demote_atomics, reductions, bounds, lower_checks,
-// lower_access, simplify_lowered, scalarize, cleanup, legality.
 passes! {
     Lowering promote = promote::promote: "locals that are not arrays become values",
     Optimization inline = inline::inline: "bodies of functions take the place of calls",
+    Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
+    Optimization demote_atomics = demote_atomics::demote_atomics: "plain updates where an address belongs to one iteration",
+    Lowering lower_checks = lower_checks::lower_checks: "assertions, prints, random numbers and recursion become plain instructions",
+    Lowering loops = loops::loops: "parallel tasks become loops over chunks, in memory order",
+    Optimization reductions = reductions::reductions: "atomics on one address go to an accumulator first",
+    Optimization bounds = bounds::bounds: "accesses are proved inside, or loops are split so that they are",
+    Lowering lower_access = lower_access::lower_access: "accesses become loads and stores at byte offsets",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
 }
 

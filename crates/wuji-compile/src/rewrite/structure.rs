@@ -3,7 +3,7 @@
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use wuji_ir::entities::*;
-use wuji_ir::module::Function;
+use wuji_ir::module::{Function, ValueDef};
 
 /// Enclosing regions and instructions of everything in a body. Goes stale when the body changes.
 #[derive(Clone, Debug, Default)]
@@ -53,5 +53,19 @@ impl Structure {
                 None => return false,
             }
         }
+    }
+
+    /// The region a value is defined in; none when its instruction is in no body.
+    pub fn def_region(&self, f: &Function, v: Value) -> Option<Region> {
+        match f.values[v].def {
+            ValueDef::Param(region, _) => Some(region),
+            ValueDef::Result(inst, _) => self.region_of[inst].expand(),
+        }
+    }
+
+    /// Whether a value is defined outside `region`, and so the same throughout it.
+    pub fn is_invariant(&self, f: &Function, v: Value, region: Region) -> bool {
+        self.def_region(f, v)
+            .is_none_or(|d| !self.is_inside(d, region))
     }
 }

@@ -1,0 +1,3 @@
+//! What passes know about a function without changing it.
+
+pub mod linear;

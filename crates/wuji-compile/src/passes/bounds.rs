@@ -1,0 +1,763 @@
+//! Proves accesses inside their places, or arranges loops so that they are.
+//!
+//! Three ways, tried in this order:
+//! - *prove*: the range of every index lies in the domain;
+//! - *version*: a short loop nest gets one comparison per index in front and two bodies;
+//! - *split*: a long loop runs guarded, unguarded and guarded again, the middle part being where every
+//!   index is inside.
+//!
+//! What is left stays checked, and `lower_access` masks it.
+
+use crate::analysis::linear::{Linear, Sums};
+use crate::options;
+use crate::passes::Cx;
+use crate::rewrite::{Map, Structure, Substitution, clone_inst};
+use rustc_hash::FxHashSet;
+use wuji_ir::Result;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Array, Func, Inst, Region, Value};
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{Imm, Scalar, Type};
+
+/// Loops of at most so many iterations are versioned as a whole.
+const SHORT: i128 = 32;
+/// And nests of short loops up to this many iterations.
+const SHORT_NEST: i128 = 1024;
+/// Numbers beyond this could wrap in the arithmetic of the comparisons.
+const SAFE: i128 = 1 << 60;
+
+pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    let funcs: Vec<Func> = m.funcs.keys().collect();
+    for func in funcs {
+        let mut f = m.take_func(func);
+        if cx.options.bounds == options::Bounds::Unchecked {
+            trust(&mut f);
+        } else {
+            prove(m, &mut f, cx);
+            arrange(m, &mut f, cx);
+        }
+        m.funcs[func] = f;
+    }
+    Ok(())
+}
+
+fn trust(f: &mut Function) {
+    for inst in f.insts.values_mut() {
+        if let Some(a) = inst.op.access_mut() {
+            a.guard = Guard::InBounds;
+        }
+    }
+}
+
+/// The end of a domain: `lo..hi` with `hi` a number, or the extent of an array's axis.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum End {
+    Const(i128),
+    Extent(Array, u8),
+}
+
+/// Domain of every index of an access, in the order of its arguments: indices, then dynamic steps.
+fn domains(m: &Module, f: &Function, access: &Access) -> Vec<(i128, End)> {
+    let mut out: Vec<(i128, End)> = match access.place {
+        Place::Field(field) => m.fields[field]
+            .domain(&m.trees)
+            .iter()
+            .map(|(lo, e)| {
+                (
+                    i128::from(*lo),
+                    End::Const(i128::from(*lo) + i128::from(*e)),
+                )
+            })
+            .collect(),
+        Place::Array(a) => (0..m.arrays[a].rank)
+            .map(|k| (0, End::Extent(a, k)))
+            .collect(),
+        Place::Local(l) => f.locals[l]
+            .len
+            .iter()
+            .map(|n| (0, End::Const((*n).into())))
+            .collect(),
+        Place::Temp(_) => Vec::new(),
+    };
+    let mut ty = m.place_elem(f, access.place).0;
+    for step in &access.path {
+        let k = match step {
+            Step::Const(k) => *k,
+            Step::Dynamic => {
+                out.push((0, End::Const(m.structs.arity(ty).into())));
+                0
+            }
+        };
+        ty = m.structs.component(ty, k).unwrap_or(ty);
+    }
+    out
+}
+
+/// The domain narrowed to what the index's type can hold: inside it, index and form are one number.
+fn effective(f: &Function, index: Value, domain: (i128, End)) -> (i128, End) {
+    let (min, max) = f
+        .ty(index)
+        .as_scalar()
+        .and_then(Scalar::int_range)
+        .unwrap_or((0, -1));
+    let end = match domain.1 {
+        End::Const(hi) => End::Const(hi.min(max + 1)),
+        End::Extent(a, k) => End::Extent(a, k),
+    };
+    (domain.0.max(min), end)
+}
+
+fn checked(f: &Function, inst: Inst) -> Option<&Access> {
+    f.insts[inst]
+        .op
+        .access()
+        .filter(|a| a.guard == Guard::Checked)
+}
+
+fn proved(sums: &mut Sums, index: Value, domain: (i128, End)) -> bool {
+    let (lo, end) = effective(sums.func, index, domain);
+    let End::Const(hi) = end else { return false };
+    let form = sums.form(index);
+    let range = sums.range_of(&form);
+    lo <= range.0 && range.1 < hi
+}
+
+fn prove(m: &Module, f: &mut Function, cx: &mut Cx) {
+    let structure = Structure::of(f);
+    let mut sums = Sums::new(f, &structure);
+    let mut fine = Vec::new();
+    f.walk(|inst| {
+        let Some(access) = checked(f, inst) else {
+            return;
+        };
+        let domains = domains(m, f, access);
+        let args = &f.insts[inst].args;
+        if domains
+            .iter()
+            .zip(args)
+            .all(|(d, v)| proved(&mut sums, *v, *d))
+        {
+            fine.push(inst);
+        }
+    });
+    for inst in fine {
+        if cx.fuel()
+            && let Some(a) = f.insts[inst].op.access_mut()
+        {
+            a.guard = Guard::InBounds;
+        }
+    }
+}
+
+/// One comparison in front of a loop: `lo <= invariant + spread < end`, and in a split also with the
+/// loop's own index added.
+#[derive(Clone, Debug)]
+struct Constraint {
+    with_index: bool,
+    invariant: Linear,
+    /// Smallest and largest contribution of the loops inside.
+    spread: (i128, i128),
+    lo: i128,
+    end: End,
+}
+
+/// A loop, and what has to hold for some of its accesses to be inside.
+struct Plan {
+    inst: Inst,
+    versioned: bool,
+    constraints: Vec<Constraint>,
+    accesses: Vec<Inst>,
+}
+
+fn arrange(m: &mut Module, f: &mut Function, cx: &mut Cx) {
+    // One loop after the other: each change makes what is known about the function stale. Loops that
+    // were arranged, and those around them, are left alone afterwards.
+    let mut settled: FxHashSet<Inst> = FxHashSet::default();
+    while let Some(plan) = next_plan(m, f, &mut settled) {
+        if !cx.fuel() {
+            return;
+        }
+        freeze_atoms(m, f, &plan);
+        // Freezing has put other values into the forms.
+        let Some(plan) = replan(m, f, &plan) else {
+            continue;
+        };
+        settle_around(f, plan.inst, &mut settled);
+        let guarded = if plan.versioned {
+            version(m, f, &plan)
+        } else {
+            split(m, f, &plan)
+        };
+        for half in [plan.inst, guarded] {
+            settled.insert(half);
+            for r in f.insts[half].regions.clone() {
+                walk_region(f, r, &mut |i| {
+                    settled.insert(i);
+                });
+            }
+        }
+    }
+}
+
+fn next_plan(m: &Module, f: &Function, settled: &mut FxHashSet<Inst>) -> Option<Plan> {
+    let structure = Structure::of(f);
+    let mut candidates: Vec<Inst> = Vec::new();
+    f.walk(|inst| {
+        if checked(f, inst).is_some()
+            && let Some(l) = nearest_for(f, &structure, inst)
+            && !settled.contains(&l)
+            && !candidates.contains(&l)
+        {
+            candidates.push(l);
+        }
+    });
+    // Innermost first: what stands later and deeper.
+    candidates.sort_by_key(|l| std::cmp::Reverse(depth(f, &structure, *l)));
+    for l in candidates {
+        let top = short_nest(f, &structure, l);
+        let plan = plan(m, f, &structure, top.unwrap_or(l), top.is_some());
+        settled.insert(l);
+        if plan.is_some() {
+            return plan;
+        }
+    }
+    None
+}
+
+/// Loops around one that was arranged are left as they are: two versions are enough.
+fn settle_around(f: &Function, inst: Inst, settled: &mut FxHashSet<Inst>) {
+    let structure = Structure::of(f);
+    settled.extend(std::iter::successors(structure.parent(inst), |i| {
+        structure.parent(*i)
+    }));
+}
+
+fn replan(m: &Module, f: &Function, old: &Plan) -> Option<Plan> {
+    let structure = Structure::of(f);
+    plan(m, f, &structure, old.inst, old.versioned)
+}
+
+fn nearest_for(f: &Function, structure: &Structure, inst: Inst) -> Option<Inst> {
+    let mut at = structure.parent(inst);
+    while let Some(i) = at {
+        if let Op::For(..) = f.insts[i].op {
+            return Some(i);
+        }
+        at = structure.parent(i);
+    }
+    None
+}
+
+fn depth(f: &Function, structure: &Structure, inst: Inst) -> usize {
+    std::iter::successors(structure.parent(inst), |i| structure.parent(*i))
+        .filter(|i| matches!(f.insts[*i].op, Op::For(..)))
+        .count()
+}
+
+fn trip_count(f: &Function, inst: Inst) -> Option<i128> {
+    let args = &f.insts[inst].args;
+    let number = |v: Value| f.constant(v).and_then(Imm::as_int);
+    // Bounds may still be sums of constants: one step back is enough for what `loops` writes.
+    let (lo, hi, step) = (number(args[0]), number(args[1]), number(args[2])?);
+    if step != 1 {
+        return None;
+    }
+    match (lo, hi) {
+        (Some(lo), Some(hi)) => Some((hi - lo).max(0)),
+        _ => {
+            let structure = Structure::default();
+            let mut sums = Sums::new(f, &structure);
+            let (lo, hi) = (sums.form(args[0]), sums.form(args[1]));
+            let length = hi.add_scaled(&lo, -1)?.as_constant()?;
+            Some(i128::from(length).max(0))
+        }
+    }
+}
+
+/// The outermost loop of a nest of short loops around and including `inst`; none when it is long.
+fn short_nest(f: &Function, structure: &Structure, inst: Inst) -> Option<Inst> {
+    let mut total = trip_count(f, inst).filter(|n| *n <= SHORT)?;
+    let mut top = inst;
+    while let Some(up) = structure.parent(top)
+        && let Op::For(..) = f.insts[up].op
+        && let Some(n) = trip_count(f, up)
+        && n <= SHORT
+        && total * n <= SHORT_NEST
+    {
+        total *= n;
+        top = up;
+    }
+    Some(top)
+}
+
+fn plan(
+    m: &Module,
+    f: &Function,
+    structure: &Structure,
+    inst: Inst,
+    versioned: bool,
+) -> Option<Plan> {
+    let data = &f.insts[inst];
+    let Op::For(label, _) = data.op else {
+        return None;
+    };
+    let body = data.regions[0];
+    let index = f.regions[body].params[0];
+    if !versioned && !splittable(f, inst, label) {
+        return None;
+    }
+    let mut sums = Sums::new(f, structure);
+    let mut plan = Plan {
+        inst,
+        versioned,
+        constraints: Vec::new(),
+        accesses: Vec::new(),
+    };
+    let mut inside = Vec::new();
+    walk_region(f, body, &mut |i| inside.push(i));
+    for i in inside {
+        let Some(access) = checked(f, i) else {
+            continue;
+        };
+        let domains = domains(m, f, access);
+        let found: Option<Vec<Option<Constraint>>> = domains
+            .iter()
+            .zip(&f.insts[i].args)
+            .map(|(d, v)| constraint(&mut sums, body, index, versioned, *v, *d))
+            .collect();
+        if let Some(found) = found {
+            plan.accesses.push(i);
+            found
+                .into_iter()
+                .flatten()
+                .for_each(|c| merge(&mut plan.constraints, c));
+        }
+    }
+    (!plan.accesses.is_empty()).then_some(plan)
+}
+
+/// A split runs the loop in pieces: its index must count up by one, and nothing may leave it by name.
+fn splittable(f: &Function, inst: Inst, label: wuji_ir::entities::Label) -> bool {
+    let data = &f.insts[inst];
+    let by_one = f.constant(data.args[2]).and_then(Imm::as_int) == Some(1);
+    let fits = matches!(
+        f.ty(data.args[0]),
+        Type::Scalar(Scalar::I32 | Scalar::I64 | Scalar::U32 | Scalar::I16 | Scalar::U16)
+    );
+    let mut leaves = false;
+    let mut regions = vec![data.regions[0]];
+    while let Some(r) = regions.pop() {
+        leaves |= matches!(f.regions[r].term, Term::Break(l, _) if l == label);
+        for i in &f.regions[r].insts {
+            regions.extend(&f.insts[*i].regions);
+        }
+    }
+    by_one && fits && !leaves
+}
+
+fn walk_region(f: &Function, region: Region, visit: &mut impl FnMut(Inst)) {
+    for i in &f.regions[region].insts {
+        visit(*i);
+        for r in &f.insts[*i].regions {
+            walk_region(f, *r, visit);
+        }
+    }
+}
+
+/// What one index needs: `Some(None)` when it is proved already, `None` when nothing helps.
+fn constraint(
+    sums: &mut Sums,
+    body: Region,
+    index: Value,
+    versioned: bool,
+    value: Value,
+    domain: (i128, End),
+) -> Option<Option<Constraint>> {
+    if proved(sums, value, domain) {
+        return Some(None);
+    }
+    let (lo, end) = effective(sums.func, value, domain);
+    let form = sums.form(value);
+    let mut c = Constraint {
+        with_index: false,
+        invariant: Linear::constant(form.constant),
+        spread: (0, 0),
+        lo,
+        end,
+    };
+    for (v, k) in &form.terms {
+        if *v == index && *k == 1 && !versioned {
+            c.with_index = true;
+        } else if sums.structure.is_invariant(sums.func, *v, body) {
+            c.invariant = c.invariant.add_scaled(&Linear::atom(*v), *k)?;
+        } else {
+            let range = loop_index_range(sums, *v)?;
+            let (a, b) = (range.0 * i128::from(*k), range.1 * i128::from(*k));
+            c.spread = (c.spread.0 + a.min(b), c.spread.1 + a.max(b));
+        }
+    }
+    let range = sums.range_of(&c.invariant);
+    let small = |n: i128| -SAFE < n && n < SAFE;
+    // Unbounded atoms of 64 bits could wrap; narrower ones cannot get far.
+    if !small(range.0) || !small(range.1) || !small(c.spread.0) || !small(c.spread.1) {
+        return None;
+    }
+    Some(Some(c))
+}
+
+/// Range of the index of a `for` whose bounds are constants.
+fn loop_index_range(sums: &mut Sums, v: Value) -> Option<(i128, i128)> {
+    let ValueDef::Param(region, 0) = sums.func.values[v].def else {
+        return None;
+    };
+    let owner = sums.structure.owner[region].expand()?;
+    matches!(sums.func.insts[owner].op, Op::For(..)).then_some(())?;
+    let range = sums.range(v);
+    let all = sums.func.ty(v).as_scalar()?.int_range()?;
+    (range != all).then_some(range)
+}
+
+/// Constraints that differ in their constants only become one.
+fn merge(list: &mut Vec<Constraint>, new: Constraint) {
+    let (lo, hi) = (
+        new.spread.0 + i128::from(new.invariant.constant),
+        new.spread.1 + i128::from(new.invariant.constant),
+    );
+    let new = Constraint {
+        spread: (lo, hi),
+        invariant: Linear {
+            constant: 0,
+            ..new.invariant
+        },
+        ..new
+    };
+    match list.iter_mut().find(|c| {
+        c.with_index == new.with_index
+            && c.invariant == new.invariant
+            && c.lo == new.lo
+            && c.end == new.end
+    }) {
+        Some(c) => c.spread = (c.spread.0.min(new.spread.0), c.spread.1.max(new.spread.1)),
+        None => list.push(new),
+    }
+}
+
+/// A number that came from memory must not change between its comparison and its use.
+fn freeze_atoms(m: &mut Module, f: &mut Function, plan: &Plan) {
+    let mut atoms: Vec<Value> = Vec::new();
+    for c in &plan.constraints {
+        for (v, _) in &c.invariant.terms {
+            let steady = match f.values[*v].def {
+                ValueDef::Param(region, k) => {
+                    region == f.entry || (k == 0 && is_for_body(f, region))
+                }
+                ValueDef::Result(inst, _) => matches!(
+                    f.insts[inst].op,
+                    Op::ArrayExtent(..) | Op::Const(_) | Op::Unary(UnOp::Freeze)
+                ),
+            };
+            if !steady && !atoms.contains(v) {
+                atoms.push(*v);
+            }
+        }
+    }
+    for v in atoms {
+        freeze(m, f, v);
+    }
+}
+
+fn is_for_body(f: &Function, region: Region) -> bool {
+    let structure = Structure::of(f);
+    structure.owner[region]
+        .expand()
+        .is_some_and(|o| matches!(f.insts[o].op, Op::For(..)))
+}
+
+/// Puts a `freeze` right behind the definition of a value, for all its uses.
+fn freeze(m: &mut Module, f: &mut Function, v: Value) {
+    let structure = Structure::of(f);
+    let Some(region) = structure.def_region(f, v) else {
+        return;
+    };
+    let at = match f.values[v].def {
+        ValueDef::Param(..) => 0,
+        ValueDef::Result(inst, _) => {
+            match f.regions[region].insts.iter().position(|i| *i == inst) {
+                Some(k) => k + 1,
+                None => return,
+            }
+        }
+    };
+    let rest = f.regions[region].insts.split_off(at);
+    let mut b = Builder::new(m, f);
+    b.region = region;
+    let frozen = b.unary(UnOp::Freeze, v);
+    f.regions[region].insts.extend(rest);
+    let mut subst = Substitution::new();
+    subst.set(v, frozen);
+    subst.apply(f);
+    // The freeze itself still looks at the original.
+    if let Some(def) = f.def(frozen) {
+        f.insts[def].args[0] = v;
+    }
+}
+
+/// Cuts the function open at a loop: what follows it in its region is given back.
+fn cut(f: &mut Function, inst: Inst) -> Option<(Region, Vec<Inst>)> {
+    let region = Structure::of(f).region_of[inst].expand()?;
+    let at = f.regions[region].insts.iter().position(|i| *i == inst)?;
+    let rest = f.regions[region].insts.split_off(at);
+    Some((region, rest[1..].to_vec()))
+}
+
+fn mark_inside(f: &mut Function, plan: &Plan) {
+    for i in &plan.accesses {
+        if let Some(a) = f.insts[*i].op.access_mut() {
+            a.guard = Guard::InBounds;
+        }
+    }
+}
+
+/// `if inside { loop without checks } else { loop with checks }`.
+fn version(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
+    let guarded = clone_inst(f, plan.inst, &mut Map::new());
+    mark_inside(f, plan);
+    let Some((region, rest)) = cut(f, plan.inst) else {
+        return guarded;
+    };
+    let mut b = Builder::new(m, f);
+    b.region = region;
+    b.span = b.func.spans[plan.inst];
+    let inside = all_hold(&mut b, &plan.constraints);
+    let choice = choose(&mut b, inside, plan.inst, guarded);
+    b.func.regions[region].insts.extend(rest);
+    replace_results(f, plan.inst, choice);
+    guarded
+}
+
+/// `if c { a } else { b }` of two instructions with the same results.
+fn choose(b: &mut Builder, c: Value, then: Inst, otherwise: Inst) -> Inst {
+    let types: Vec<Type> = b.func.insts[then]
+        .results
+        .iter()
+        .map(|v| b.func.ty(*v))
+        .collect();
+    let choice = b.push_typed(Op::If, &[c], &types);
+    for inst in [then, otherwise] {
+        let region = b.region(&[], |b, _| {
+            b.func.regions[b.region].insts.push(inst);
+            let results: Values = b.func.insts[inst].results.iter().copied().collect();
+            b.end(Term::Yield(results));
+        });
+        b.func.insts[choice].regions.push(region);
+    }
+    choice
+}
+
+/// Uses of an instruction's results become uses of another's, except in the terminators of the regions
+/// the other one owns.
+fn replace_results(f: &mut Function, old: Inst, new: Inst) {
+    let mut subst = Substitution::new();
+    let pairs: Vec<(Value, Value)> = f.insts[old]
+        .results
+        .iter()
+        .copied()
+        .zip(f.insts[new].results.iter().copied())
+        .collect();
+    if pairs.is_empty() {
+        return;
+    }
+    for (o, n) in pairs {
+        subst.set(o, n);
+    }
+    let kept: Vec<(Region, Term)> = f.insts[new]
+        .regions
+        .iter()
+        .map(|r| (*r, f.regions[*r].term.clone()))
+        .collect();
+    subst.apply(f);
+    for (r, term) in kept {
+        f.regions[r].term = term;
+    }
+}
+
+fn all_hold(b: &mut Builder, constraints: &[Constraint]) -> Value {
+    let mut all: Option<Value> = None;
+    for c in constraints.iter().filter(|c| !c.with_index) {
+        let ok = holds(b, c);
+        all = Some(match all {
+            Some(a) => b.binary(BinOp::And, a, ok),
+            None => ok,
+        });
+    }
+    match all {
+        Some(v) => v,
+        None => b.bool(true),
+    }
+}
+
+/// `lo <= invariant + spread.0` and `invariant + spread.1 < end`.
+fn holds(b: &mut Builder, c: &Constraint) -> Value {
+    let inv = materialize(b, &c.invariant);
+    let low = b.i64(clamp64(c.spread.0 - c.lo));
+    let from_lo = b.binary(BinOp::Add, inv, low);
+    let width = c.spread.1 - c.spread.0;
+    let room = match c.end {
+        End::Const(hi) => b.i64(clamp64(hi - c.lo - width)),
+        End::Extent(a, k) => {
+            let extent = b.value(Op::ArrayExtent(a, k), &[]);
+            let less = b.i64(clamp64(c.lo + width));
+            b.binary(BinOp::Sub, extent, less)
+        }
+    };
+    let zero = b.i64(0);
+    let above = b.compare(CmpOp::Ge, from_lo, zero);
+    let below = b.compare(CmpOp::Lt, from_lo, room);
+    b.binary(BinOp::And, above, below)
+}
+
+fn clamp64(n: i128) -> i64 {
+    n.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+/// A sum as an `i64` value.
+pub fn materialize(b: &mut Builder, sum: &Linear) -> Value {
+    let mut out: Option<Value> = None;
+    for (v, k) in &sum.terms {
+        let mut term = b.convert(*v, Scalar::I64);
+        if *k != 1 {
+            let k = b.i64(*k);
+            term = b.binary(BinOp::Mul, term, k);
+        }
+        out = Some(match out {
+            Some(o) => b.binary(BinOp::Add, o, term),
+            None => term,
+        });
+    }
+    match out {
+        Some(o) if sum.constant == 0 => o,
+        Some(o) => {
+            let c = b.i64(sum.constant);
+            b.binary(BinOp::Add, o, c)
+        }
+        None => b.i64(sum.constant),
+    }
+}
+
+/// Runs the loop in up to three pieces, in order: before, inside and after the part where every index
+/// is inside.
+fn split(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
+    if !plan.constraints.iter().any(|c| c.with_index) {
+        return version(m, f, plan);
+    }
+    let guarded = clone_inst(f, plan.inst, &mut Map::new());
+    mark_inside(f, plan);
+    let data = f.insts[plan.inst].clone();
+    let Some((region, rest)) = cut(f, plan.inst) else {
+        return guarded;
+    };
+    let Some(scalar) = f.ty(data.args[0]).as_scalar() else {
+        return guarded;
+    };
+    let mut b = Builder::new(m, f);
+    b.region = region;
+    b.span = b.func.spans[plan.inst];
+    let (lo, hi) = (data.args[0], data.args[1]);
+    let wide_lo = b.convert(lo, Scalar::I64);
+    let wide_hi = b.convert(hi, Scalar::I64);
+    // An empty loop has all its pieces at `lo`.
+    let wide_hi = b.binary(BinOp::Max, wide_lo, wide_hi);
+    let (mut from, mut to) = (wide_lo, wide_hi);
+    for c in plan.constraints.iter().filter(|c| c.with_index) {
+        let (least, most) = interior(&mut b, c);
+        from = b.binary(BinOp::Max, from, least);
+        to = b.binary(BinOp::Min, to, most);
+    }
+    let from = b.binary(BinOp::Min, from, wide_hi);
+    let inside = all_hold(&mut b, &plan.constraints);
+    let from = b.select(inside, from, wide_hi);
+    let to = b.binary(BinOp::Max, to, from);
+    let to = b.binary(BinOp::Min, to, wide_hi);
+    let (from, to) = (b.convert(from, scalar), b.convert(to, scalar));
+    let end = b.convert(wide_hi, scalar);
+
+    let (zero, three, one) = (b.i64(0), b.i64(3), b.i64(1));
+    let carried = &data.args[3..];
+    let pieces = b.for_range(
+        ForKind::Serial,
+        (zero, three, one),
+        carried,
+        |b, _, piece, now| {
+            let (zero, one) = (b.i64(0), b.i64(1));
+            let first = b.compare(CmpOp::Eq, piece, zero);
+            let middle = b.compare(CmpOp::Eq, piece, one);
+            let start = b.select(middle, from, to);
+            let start = b.select(first, lo, start);
+            let stop = b.select(middle, to, end);
+            let stop = b.select(first, from, stop);
+            for inst in [plan.inst, guarded] {
+                let args = &mut b.func.insts[inst].args;
+                args[0] = start;
+                args[1] = stop;
+                for (a, v) in args[3..].iter_mut().zip(now) {
+                    *a = *v;
+                }
+            }
+            let choice = choose(b, middle, plan.inst, guarded);
+            b.func.insts[choice].results.iter().copied().collect()
+        },
+    );
+    b.func.regions[region].insts.extend(rest);
+    replace_split_results(f, plan.inst, pieces);
+    guarded
+}
+
+/// As [`replace_results`], for the loop over pieces, whose inner results stay as they are.
+fn replace_split_results(f: &mut Function, old: Inst, pieces: Inst) {
+    if f.insts[old].results.is_empty() {
+        return;
+    }
+    let body = f.insts[pieces].regions[0];
+    let mut inside = vec![body];
+    let mut k = 0;
+    while k < inside.len() {
+        for i in f.regions[inside[k]].insts.clone() {
+            inside.extend(f.insts[i].regions.iter().copied());
+        }
+        k += 1;
+    }
+    let kept: Vec<(Region, Term)> = inside
+        .iter()
+        .map(|r| (*r, f.regions[*r].term.clone()))
+        .collect();
+    let mut subst = Substitution::new();
+    for (o, n) in f.insts[old]
+        .results
+        .clone()
+        .iter()
+        .zip(f.insts[pieces].results.clone())
+    {
+        subst.set(*o, n);
+    }
+    subst.apply(f);
+    for (r, term) in kept {
+        f.regions[r].term = term;
+    }
+}
+
+/// The indices for which a constraint holds: from the first to before the second.
+fn interior(b: &mut Builder, c: &Constraint) -> (Value, Value) {
+    let inv = materialize(b, &c.invariant);
+    let least = b.i64(clamp64(c.lo - c.spread.0));
+    let least = b.binary(BinOp::Sub, least, inv);
+    let most = match c.end {
+        End::Const(hi) => b.i64(clamp64(hi - c.spread.1)),
+        End::Extent(a, k) => {
+            let extent = b.value(Op::ArrayExtent(a, k), &[]);
+            let less = b.i64(clamp64(c.spread.1));
+            b.binary(BinOp::Sub, extent, less)
+        }
+    };
+    (least, b.binary(BinOp::Sub, most, inv))
+}

@@ -1,0 +1,509 @@
+//! Turns parallel tasks into functions over chunks of units, with explicit loops in memory order.
+//!
+//! The iteration space is a list of dimensions, slowest first: the axes of a range, or for the cells of
+//! a field the axes of every node on its path, so that the innermost loop runs along memory. Trailing
+//! dimensions of constant size become a full loop nest, *one unit*; the others are numbered through.
+//! Where the last dimension is large or unknown, a chunk walks along it in rows, so that no iteration
+//! pays for a division.
+
+use crate::passes::Cx;
+use crate::rewrite::Substitution;
+use smallvec::smallvec;
+use wuji_ir::Result;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Func, Region, Value};
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{I64, Scalar, Type};
+
+/// Iterations in one unit at most.
+const UNIT_LIMIT: u64 = 1 << 14;
+/// Units there should be at least, for threads to share.
+const MIN_UNITS: u64 = 64;
+
+pub fn loops(m: &mut Module, _: &mut Cx) -> Result<()> {
+    for t in 0..m.tasks.len() {
+        let task = m.tasks[t].clone();
+        match task.kind {
+            TaskKind::Serial => serial(m, task.func),
+            TaskKind::Chunks { .. } => {}
+            TaskKind::Range { dims, hints } => {
+                let dims = dims
+                    .iter()
+                    .enumerate()
+                    .map(|(k, d)| Dim {
+                        bounds: *d,
+                        index: k,
+                        scale: 1,
+                    })
+                    .collect();
+                m.tasks[t].kind = chunk(m, task.func, dims, &[], hints);
+            }
+            TaskKind::Cells { field, hints } => {
+                let dims = cell_dims(m, field, hints.serial);
+                let origins: Vec<i64> = m.fields[field].axes.iter().map(|a| a.1).collect();
+                m.tasks[t].kind = chunk(m, task.func, dims, &origins, hints);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Serial code is iteration 0.
+fn serial(m: &mut Module, func: Func) {
+    let mut f = m.take_func(func);
+    let zero = wuji_ir::types::Imm::zero(Scalar::I64);
+    for inst in f.insts.values_mut() {
+        if inst.op == Op::Iteration {
+            inst.op = Op::Const(zero);
+        }
+    }
+    m.funcs[func] = f;
+}
+
+/// One dimension: `scale *` its number is added to one index of the loop.
+struct Dim {
+    bounds: RangeDim,
+    index: usize,
+    scale: i64,
+}
+
+impl Dim {
+    fn constant_extent(&self) -> Option<u64> {
+        match (self.bounds.lo, self.bounds.hi) {
+            (Bound::Const(lo), Bound::Const(hi)) => {
+                Some(u64::try_from(i128::from(hi) - i128::from(lo)).unwrap_or(0))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The dimensions of a field's cells in memory order; in index order when that was asked for.
+fn cell_dims(m: &Module, field: wuji_ir::entities::Field, index_order: bool) -> Vec<Dim> {
+    let data = &m.fields[field];
+    let tree = &m.trees[data.tree];
+    let dim = |extent: u64, index: usize, scale: u64| Dim {
+        bounds: RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Const(i64::try_from(extent).unwrap_or(i64::MAX)),
+        },
+        index,
+        scale: scale as i64,
+    };
+    if index_order {
+        let domain = data.domain(&m.trees);
+        return domain
+            .iter()
+            .enumerate()
+            .map(|(k, (_, e))| dim(*e, k, 1))
+            .collect();
+    }
+    let path = tree.path(data.node);
+    let mut dims = Vec::new();
+    for (level, node) in path.iter().enumerate() {
+        for (axis, extent) in &tree.nodes[*node].extents {
+            let Some(index) = data.axes.iter().position(|a| a.0 == *axis) else {
+                continue;
+            };
+            let scale: u64 = path[level + 1..]
+                .iter()
+                .flat_map(|n| &tree.nodes[*n].extents)
+                .filter(|e| e.0 == *axis)
+                .map(|e| e.1)
+                .product();
+            dims.push(dim(*extent, index, scale));
+        }
+    }
+    dims
+}
+
+/// How many leading dimensions are numbered through; the rest is one unit. `None`: walk in rows.
+fn split(dims: &[Dim]) -> Option<usize> {
+    let extents: Vec<Option<u64>> = dims.iter().map(Dim::constant_extent).collect();
+    let total: Option<u64> = extents.iter().try_fold(1u64, |n, e| n.checked_mul((*e)?));
+    if dims.len() <= 1 {
+        return Some(dims.len());
+    }
+    for k in 1..dims.len() {
+        let Some(unit) = extents[k..]
+            .iter()
+            .try_fold(1u64, |n, e| n.checked_mul((*e)?))
+        else {
+            continue;
+        };
+        let outer = extents[..k]
+            .iter()
+            .try_fold(1u64, |n, e| n.checked_mul((*e)?));
+        let enough = outer.is_none_or(|n| n >= MIN_UNITS) || total.is_some_and(|t| t < 1 << 12);
+        if unit <= UNIT_LIMIT && enough {
+            return Some(k);
+        }
+    }
+    None
+}
+
+fn chunk(
+    m: &mut Module,
+    func: Func,
+    dims: Vec<Dim>,
+    origins: &[i64],
+    hints: LoopHints,
+) -> TaskKind {
+    let mut f = m.take_func(func);
+    let kernel_params = m.params.len();
+    let old_params: Vec<Value> = f.params().to_vec();
+    let body = f.entry;
+    let index_types: Vec<Type> = old_params[kernel_params..]
+        .iter()
+        .map(|v| f.ty(*v))
+        .collect();
+    let mut types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
+    types.extend([I64, I64]);
+    f.entry = f.add_region(&types);
+    let entry = f.entry;
+    let new_params: Vec<Value> = f.params().to_vec();
+    let mut subst = Substitution::new();
+    for (old, new) in old_params.iter().zip(&new_params[..kernel_params]) {
+        subst.set(*old, *new);
+    }
+
+    let at = split(&dims);
+    let outer = at.unwrap_or(dims.len());
+    let unit = dims[outer..]
+        .iter()
+        .filter_map(Dim::constant_extent)
+        .product();
+    let mut b = Builder::new(m, &mut f);
+    let mut nest = Nest {
+        bounds: Vec::new(),
+        dims: &dims,
+        body,
+        origins,
+        index_types,
+        old_indices: old_params[kernel_params..].to_vec(),
+        subst,
+    };
+    nest.load_bounds(&mut b, &new_params);
+    let (begin, end) = (new_params[kernel_params], new_params[kernel_params + 1]);
+    match at {
+        Some(outer) => nest.units(&mut b, outer, begin, end),
+        None => nest.rows(&mut b, begin, end),
+    }
+    b.region = entry;
+    b.end(Term::Return(Values::new()));
+    let subst = nest.subst;
+    subst.apply(&mut f);
+    m.funcs[func] = f;
+    TaskKind::Chunks {
+        dims: dims[..outer].iter().map(|d| d.bounds).collect(),
+        unit,
+        hints,
+    }
+}
+
+struct Nest<'a> {
+    dims: &'a [Dim],
+    /// `lo` and extent of every dimension, `i64`.
+    bounds: Vec<(Value, Value)>,
+    body: Region,
+    /// Added to each index; none means zeros.
+    origins: &'a [i64],
+    index_types: Vec<Type>,
+    old_indices: Vec<Value>,
+    subst: Substitution,
+}
+
+impl Nest<'_> {
+    fn load_bounds(&mut self, b: &mut Builder, params: &[Value]) {
+        for dim in self.dims {
+            let lo = bound(b, dim.bounds.lo, params);
+            let extent = match dim.constant_extent() {
+                Some(e) => b.i64(e as i64),
+                None => {
+                    let hi = bound(b, dim.bounds.hi, params);
+                    let most = b.binary(BinOp::Max, lo, hi);
+                    b.binary(BinOp::Sub, most, lo)
+                }
+            };
+            self.bounds.push((lo, extent));
+        }
+    }
+
+    /// `for.parallel u in begin..end`, then a full nest over the dimensions from `outer` on.
+    fn units(&mut self, b: &mut Builder, outer: usize, begin: Value, end: Value) {
+        let one = b.i64(1);
+        // A single dimension counts in its own coordinates, so that indices are the loop's index.
+        let (from, to, own) = if outer == 1 {
+            let lo = self.bounds[0].0;
+            (
+                b.binary(BinOp::Add, begin, lo),
+                b.binary(BinOp::Add, end, lo),
+                true,
+            )
+        } else {
+            (begin, end, false)
+        };
+        let label = b.func.fresh_label();
+        let inst = b.push_typed(Op::For(label, ForKind::Parallel), &[from, to, one], &[]);
+        let region = if outer == self.dims.len() {
+            let u = self.adopt_body(b, label);
+            let at = b.region;
+            let mut numbers = Vec::new();
+            let fresh = self.before_body(b, |nest, b| {
+                numbers = if own {
+                    vec![u]
+                } else {
+                    nest.unravel(b, u, outer)
+                };
+                nest.indices(b, &numbers);
+            });
+            b.region = at;
+            fresh
+        } else {
+            b.region(&[I64], |b, p| {
+                let mut numbers = if own {
+                    vec![p[0]]
+                } else {
+                    self.unravel(b, p[0], outer)
+                };
+                self.inner(b, outer, &mut numbers);
+                b.end(Term::Continue(label, Values::new()));
+            })
+        };
+        b.func.insts[inst].regions.push(region);
+    }
+
+    /// Loops over dimensions `k..`, the body innermost.
+    fn inner(&mut self, b: &mut Builder, k: usize, numbers: &mut Vec<Value>) {
+        let (lo, extent) = self.bounds[k];
+        let hi = b.binary(BinOp::Add, lo, extent);
+        self.inner_range(b, k, numbers, lo, hi);
+    }
+
+    fn inner_range(
+        &mut self,
+        b: &mut Builder,
+        k: usize,
+        numbers: &mut Vec<Value>,
+        lo: Value,
+        hi: Value,
+    ) {
+        let one = b.i64(1);
+        let label = b.func.fresh_label();
+        let inst = b.push_typed(Op::For(label, ForKind::Parallel), &[lo, hi, one], &[]);
+        let region = if k + 1 == self.dims.len() {
+            let u = self.adopt_body(b, label);
+            numbers.push(u);
+            self.before_body(b, |nest, b| nest.indices(b, numbers))
+        } else {
+            b.region(&[I64], |b, p| {
+                numbers.push(p[0]);
+                self.inner(b, k + 1, numbers);
+                b.end(Term::Continue(label, Values::new()));
+            })
+        };
+        numbers.pop();
+        b.func.insts[inst].regions.push(region);
+    }
+
+    /// Walks along the last dimension in rows, whatever its extent.
+    fn rows(&mut self, b: &mut Builder, begin: Value, end: Value) {
+        let last = self.dims.len() - 1;
+        let (lo, extent) = self.bounds[last];
+        let row = b.binary(BinOp::Div, begin, extent);
+        let column = b.binary(BinOp::Rem, begin, extent);
+        let label = b.func.fresh_label();
+        let inst = b.push_typed(Op::Loop(label), &[begin, row, column], &[]);
+        let region = b.region(&[I64, I64, I64], |b, p| {
+            let (at, row, column) = (p[0], p[1], p[2]);
+            let more = b.compare(CmpOp::Lt, at, end);
+            let branch = b.push_typed(Op::If, &[more], &[]);
+            let stay = b.region(&[], |b, _| b.end(Term::Yield(Values::new())));
+            let leave = b.region(&[], |b, _| b.end(Term::Break(label, Values::new())));
+            b.func.insts[branch].regions.extend([stay, leave]);
+            let left = b.binary(BinOp::Sub, end, at);
+            let stop = b.binary(BinOp::Add, column, left);
+            let stop = b.binary(BinOp::Min, stop, extent);
+            let mut numbers = self.unravel(b, row, last);
+            let from = b.binary(BinOp::Add, lo, column);
+            let to = b.binary(BinOp::Add, lo, stop);
+            self.inner_range(b, last, &mut numbers, from, to);
+            let width = b.binary(BinOp::Sub, stop, column);
+            let at = b.binary(BinOp::Add, at, width);
+            let one = b.i64(1);
+            let row = b.binary(BinOp::Add, row, one);
+            let zero = b.i64(0);
+            b.end(Term::Continue(label, smallvec![at, row, zero]));
+        });
+        b.func.insts[inst].regions.push(region);
+    }
+
+    /// The numbers of the first `count` dimensions from their joint number.
+    fn unravel(&self, b: &mut Builder, joint: Value, count: usize) -> Vec<Value> {
+        let mut numbers = vec![joint; count];
+        let mut rest = joint;
+        for k in (0..count).rev() {
+            let (lo, extent) = self.bounds[k];
+            let own = if k == 0 {
+                rest
+            } else {
+                let own = b.binary(BinOp::Rem, rest, extent);
+                rest = b.binary(BinOp::Div, rest, extent);
+                own
+            };
+            numbers[k] = b.binary(BinOp::Add, own, lo);
+        }
+        numbers
+    }
+
+    /// Makes the old entry region the body of the innermost loop: one parameter, `continue` at its end.
+    fn adopt_body(&mut self, b: &mut Builder, label: wuji_ir::entities::Label) -> Value {
+        let f = &mut *b.func;
+        f.regions[self.body].params.clear();
+        let u = f.add_region_param(self.body, I64);
+        let mut regions = vec![self.body];
+        let mut k = 0;
+        while k < regions.len() {
+            let r = regions[k];
+            k += 1;
+            for i in &f.regions[r].insts {
+                regions.extend(&f.insts[*i].regions);
+            }
+            if let Term::Return(_) = f.regions[r].term {
+                f.regions[r].term = Term::Continue(label, Values::new());
+            }
+        }
+        u
+    }
+
+    /// Puts instructions in front of the body.
+    fn before_body(
+        &mut self,
+        b: &mut Builder,
+        fill: impl FnOnce(&mut Self, &mut Builder),
+    ) -> Region {
+        let rest = std::mem::take(&mut b.func.regions[self.body].insts);
+        let outer = std::mem::replace(&mut b.region, self.body);
+        fill(self, b);
+        self.clear_local_arrays(b);
+        b.region = outer;
+        b.func.regions[self.body].insts.extend(rest);
+        self.body
+    }
+
+    /// The loop's indices from the numbers of all dimensions, and its iteration number.
+    fn indices(&mut self, b: &mut Builder, numbers: &[Value]) {
+        let mut wide: Vec<Option<Value>> = vec![None; self.index_types.len()];
+        for (dim, number) in self.dims.iter().zip(numbers) {
+            let part = if dim.scale == 1 {
+                *number
+            } else {
+                let scale = b.i64(dim.scale);
+                b.binary(BinOp::Mul, *number, scale)
+            };
+            wide[dim.index] = Some(match wide[dim.index] {
+                Some(sum) => b.binary(BinOp::Add, sum, part),
+                None => part,
+            });
+        }
+        let mut coordinates = Vec::new();
+        for (k, ty) in self.index_types.clone().iter().enumerate() {
+            let value = match wide[k] {
+                Some(v) => v,
+                None => b.i64(0),
+            };
+            coordinates.push(value);
+            let value = match self.origins.get(k) {
+                Some(origin) if *origin != 0 => {
+                    let origin = b.i64(*origin);
+                    b.binary(BinOp::Add, value, origin)
+                }
+                _ => value,
+            };
+            let Some(scalar) = ty.as_scalar() else {
+                continue;
+            };
+            let narrow = b.convert(value, scalar);
+            self.subst.set(self.old_indices[k], narrow);
+        }
+        self.iteration_number(b, &coordinates);
+    }
+
+    /// Row-major over the domain, whatever order the loops run in. Coordinates are without origins.
+    fn iteration_number(&mut self, b: &mut Builder, coordinates: &[Value]) {
+        let askers: Vec<Value> = {
+            let f = &*b.func;
+            let mut found = Vec::new();
+            for inst in f.insts.values() {
+                if inst.op == Op::Iteration {
+                    found.extend(inst.results.iter().copied());
+                }
+            }
+            found
+        };
+        if askers.is_empty() {
+            return;
+        }
+        let mut number = b.i64(0);
+        for (k, c) in coordinates.iter().enumerate() {
+            let (lo, extent) = self.index_domain(b, k);
+            let from_zero = b.binary(BinOp::Sub, *c, lo);
+            number = b.binary(BinOp::Mul, number, extent);
+            number = b.binary(BinOp::Add, number, from_zero);
+        }
+        for a in askers {
+            self.subst.set(a, number);
+        }
+    }
+
+    /// Smallest coordinate and extent of an index over all its dimensions.
+    fn index_domain(&self, b: &mut Builder, index: usize) -> (Value, Value) {
+        let mut lo = b.i64(0);
+        let mut extent = b.i64(1);
+        for (dim, (l, e)) in self.dims.iter().zip(&self.bounds) {
+            if dim.index == index {
+                let scale = b.i64(dim.scale);
+                let part = b.binary(BinOp::Mul, *l, scale);
+                lo = b.binary(BinOp::Add, lo, part);
+                extent = b.binary(BinOp::Mul, extent, *e);
+            }
+        }
+        (lo, extent)
+    }
+
+    /// Local arrays are zero at the start of every iteration.
+    fn clear_local_arrays(&mut self, b: &mut Builder) {
+        let arrays: Vec<_> = b
+            .func
+            .locals
+            .iter()
+            .filter_map(|(l, d)| d.len.map(|n| (l, d.ty, n)))
+            .collect();
+        for (local, ty, len) in arrays {
+            let zero = b.zero(ty);
+            let (lo, hi, one) = (b.i64(0), b.i64(len.into()), b.i64(1));
+            b.for_range(ForKind::Serial, (lo, hi, one), &[], |b, _, i, _| {
+                let mut access = Access::write(Place::Local(local));
+                access.guard = Guard::InBounds;
+                b.push(Op::Store(access), &[i, zero]);
+                Values::new()
+            });
+        }
+    }
+}
+
+/// A bound as `i64`.
+fn bound(b: &mut Builder, bound: Bound, params: &[Value]) -> Value {
+    let value = match bound {
+        Bound::Const(c) => return b.i64(c),
+        Bound::Param(p) => params[p as usize],
+        Bound::Temp(t) => b.load(Place::Temp(t), &[]),
+    };
+    if b.func.ty(value).as_scalar() == Some(Scalar::U64) {
+        let most = b.int(Scalar::U64, i64::MAX.into());
+        let clamped = b.binary(BinOp::Min, value, most);
+        return b.convert(clamped, Scalar::I64);
+    }
+    b.convert(value, Scalar::I64)
+}

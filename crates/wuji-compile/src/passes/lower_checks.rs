@@ -1,0 +1,318 @@
+//! Turns assertions, prints, index checks, random numbers and recursion into plain instructions and
+//! reports.
+//!
+//! Runs on the functions of tasks, where `return` ends an iteration, and on the functions that are
+//! still called: those recurse. A recursive function takes three more parameters (iteration, draws made
+//! so far, depth) and gives two more results (draws made, failed), so that a failed assertion deep down
+//! ends the iteration.
+
+use crate::options::Bounds;
+use crate::passes::Cx;
+use crate::rewrite::Substitution;
+use rustc_hash::FxHashSet;
+use smallvec::smallvec;
+use wuji_ir::Result;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Func, Inst, Local, Region, Value};
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{BOOL, I32, I64, Imm, Scalar, Type, U64};
+
+pub fn lower_checks(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    let tasks: FxHashSet<Func> = m.tasks.iter().map(|t| t.func).collect();
+    let recursive = called(m, &tasks);
+    for g in &recursive {
+        extend_signature(&mut m.funcs[*g]);
+    }
+    for func in tasks.iter().chain(&recursive).copied() {
+        lower_function(m, func, recursive.contains(&func), cx.options.bounds);
+    }
+    Ok(())
+}
+
+/// The functions that tasks still call.
+fn called(m: &Module, tasks: &FxHashSet<Func>) -> FxHashSet<Func> {
+    let mut seen = FxHashSet::default();
+    let mut work: Vec<Func> = tasks.iter().copied().collect();
+    while let Some(func) = work.pop() {
+        let f = &m.funcs[func];
+        f.walk(|inst| {
+            if let Op::Call(g) = f.insts[inst].op
+                && seen.insert(g)
+            {
+                work.push(g);
+            }
+        });
+    }
+    seen
+}
+
+fn extend_signature(f: &mut Function) {
+    let entry = f.entry;
+    for ty in [I64, U64, I32] {
+        f.add_region_param(entry, ty);
+    }
+    f.results.extend([U64, BOOL]);
+}
+
+fn lower_function(m: &mut Module, func: Func, recursive: bool, bounds: Bounds) {
+    let mut f = m.take_func(func);
+    let needs_draws = recursive || uses(&f, |op| matches!(op, Op::Random | Op::Call(_)));
+    let draw = needs_draws.then(|| {
+        f.locals.push(LocalData {
+            name: "draw".into(),
+            ty: U64,
+            len: None,
+        })
+    });
+    let given = recursive.then(|| {
+        let p = f.params();
+        let n = p.len();
+        Given {
+            iteration: p[n - 3],
+            draw: p[n - 2],
+            depth: p[n - 1],
+        }
+    });
+    let regions = f.walk_regions();
+    let entry = f.entry;
+    let mut lower = Lower {
+        b: Builder::new(m, &mut f),
+        func,
+        draw,
+        given,
+        bounds,
+        subst: Substitution::new(),
+    };
+    for region in regions {
+        lower.region(region);
+    }
+    let subst = std::mem::take(&mut lower.subst);
+    lower.begin(entry);
+    subst.apply(&mut f);
+    m.funcs[func] = f;
+}
+
+fn uses(f: &Function, pred: impl Fn(&Op) -> bool) -> bool {
+    let mut any = false;
+    f.walk(|i| any |= pred(&f.insts[i].op));
+    any
+}
+
+/// The extra parameters of a recursive function.
+#[derive(Copy, Clone)]
+struct Given {
+    iteration: Value,
+    draw: Value,
+    depth: Value,
+}
+
+struct Lower<'a> {
+    b: Builder<'a>,
+    func: Func,
+    draw: Option<Local>,
+    given: Option<Given>,
+    bounds: Bounds,
+    subst: Substitution,
+}
+
+impl Lower<'_> {
+    fn region(&mut self, region: Region) {
+        let insts = std::mem::take(&mut self.b.func.regions[region].insts);
+        self.b.region = region;
+        for inst in insts {
+            self.inst(inst);
+        }
+        if let (Some(_), Term::Return(values)) =
+            (self.given, self.b.func.regions[region].term.clone())
+        {
+            let draws = self.load_draw();
+            let failed = self.b.bool(false);
+            let mut values = values;
+            values.extend([draws, failed]);
+            self.b.func.regions[region].term = Term::Return(values);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        let data = self.b.func.insts[inst].clone();
+        self.b.span = self.b.func.spans[inst];
+        match data.op {
+            Op::Assert(message) => {
+                let site = self.site(SiteKind::Assert(message));
+                let holes: Values = data.args[1..].into();
+                self.unless(data.args[0], |l| {
+                    l.b.push(Op::Report(site), &holes);
+                    l.give_up()
+                });
+            }
+            Op::Print(message) => {
+                let site = self.site(SiteKind::Print(message));
+                let mut args: Values = smallvec![self.iteration()];
+                args.extend(data.args.iter().copied());
+                self.b.push(Op::Report(site), &args);
+            }
+            Op::CheckIndex(len) => self.check_index(data.args[0], len),
+            Op::Random => {
+                let value = self.random();
+                self.subst.set(data.results[0], value);
+            }
+            Op::Call(callee) => self.call(inst, callee, &data),
+            _ => self.b.func.regions[self.b.region].insts.push(inst),
+        }
+    }
+
+    fn site(&mut self, kind: SiteKind) -> wuji_ir::entities::Site {
+        let span = self.b.span;
+        self.b.module.sites.push(SiteData { kind, span })
+    }
+
+    /// Runs `otherwise` when the condition is false; it says how its region ends.
+    fn unless(&mut self, cond: Value, otherwise: impl FnOnce(&mut Self) -> Term) {
+        let branch = self.b.push_typed(Op::If, &[cond], &[]);
+        let outer = self.b.region;
+        let (fine, bad) = (self.b.func.add_region(&[]), self.b.func.add_region(&[]));
+        self.b.region = fine;
+        self.b.end(Term::Yield(Values::new()));
+        self.b.region = bad;
+        let term = otherwise(self);
+        self.b.end(term);
+        self.b.region = outer;
+        self.b.func.insts[branch].regions.extend([fine, bad]);
+    }
+
+    /// Ends the iteration: zeros and the flag in a recursive function.
+    fn give_up(&mut self) -> Term {
+        let mut values = Values::new();
+        if self.given.is_some() {
+            let types: Vec<Type> = self.b.func.results.clone();
+            for ty in &types[..types.len() - 2] {
+                let zero = self.b.zero(*ty);
+                values.push(zero);
+            }
+            values.push(self.load_draw());
+            values.push(self.b.bool(true));
+        }
+        Term::Return(values)
+    }
+
+    fn iteration(&mut self) -> Value {
+        match self.given {
+            Some(g) => g.iteration,
+            None => self.b.value(Op::Iteration, &[]),
+        }
+    }
+
+    fn check_index(&mut self, index: Value, len: u32) {
+        if self.bounds == Bounds::Unchecked {
+            return;
+        }
+        let known = self.b.func.constant(index).and_then(Imm::as_int);
+        if known.is_some_and(|k| (0..i128::from(len)).contains(&k)) {
+            return;
+        }
+        let wide = self.b.convert(index, Scalar::I64);
+        let bits = self.b.value(Op::Bitcast(Scalar::U64), &[wide]);
+        let end = self.b.int(Scalar::U64, len.into());
+        let ok = self.b.compare(CmpOp::Lt, bits, end);
+        let site = self.site(SiteKind::BadIndex { len });
+        self.unless(ok, |l| {
+            l.b.push(Op::Report(site), &[wide]);
+            Term::Yield(Values::new())
+        });
+    }
+
+    fn load_draw(&mut self) -> Value {
+        match self.draw {
+            Some(local) => self.b.load(Place::Local(local), &[]),
+            None => self.b.int(Scalar::U64, 0),
+        }
+    }
+
+    /// `docs/ir.md`, section 5.
+    fn random(&mut self) -> Value {
+        const G: u64 = 0x9e37_79b9_7f4a_7c15;
+        let draw = self.load_draw();
+        let one = self.b.int(Scalar::U64, 1);
+        let next = self.b.binary(BinOp::Add, draw, one);
+        if let Some(local) = self.draw {
+            self.b.store(Place::Local(local), &[], next);
+        }
+        let iteration = self.iteration();
+        let iteration = self.b.value(Op::Bitcast(Scalar::U64), &[iteration]);
+        let key = self.b.value(Op::RandomKey, &[]);
+        let g = self.b.int(Scalar::U64, G.into());
+        let key = self.mix(key);
+        let shift = self.b.binary(BinOp::Mul, iteration, g);
+        let key = self.b.binary(BinOp::Add, key, shift);
+        let key = self.mix(key);
+        let shift = self.b.binary(BinOp::Mul, next, g);
+        let key = self.b.binary(BinOp::Add, key, shift);
+        self.mix(key)
+    }
+
+    fn mix(&mut self, z: Value) -> Value {
+        let mut z = z;
+        for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9u64), (27, 0x94d0_49bb_1331_11eb)] {
+            let s = self.b.int(Scalar::U64, shift);
+            let high = self.b.binary(BinOp::Shr, z, s);
+            z = self.b.binary(BinOp::Xor, z, high);
+            let factor = self.b.int(Scalar::U64, factor.into());
+            z = self.b.binary(BinOp::Mul, z, factor);
+        }
+        let s = self.b.int(Scalar::U64, 31);
+        let high = self.b.binary(BinOp::Shr, z, s);
+        self.b.binary(BinOp::Xor, z, high)
+    }
+
+    /// Hands iteration, draws and depth down, takes draws back, and gives up when the callee did.
+    fn call(&mut self, inst: Inst, callee: Func, data: &InstData) {
+        let iteration = self.iteration();
+        let draw = self.load_draw();
+        let one = self.b.int(Scalar::I32, 1);
+        let depth = match self.given {
+            Some(g) => self.b.binary(BinOp::Add, g.depth, one),
+            None => one,
+        };
+        let mut args = data.args.clone();
+        args.extend([iteration, draw, depth]);
+        let mut types: Vec<Type> = data.results.iter().map(|r| self.b.func.ty(*r)).collect();
+        types.extend([U64, BOOL]);
+        let call = self.b.push_typed(Op::Call(callee), &args, &types);
+        let results = self.b.func.insts[call].results.clone();
+        for (old, new) in self.b.func.insts[inst].results.clone().iter().zip(&results) {
+            self.subst.set(*old, *new);
+        }
+        let n = results.len();
+        if let Some(local) = self.draw {
+            self.b.store(Place::Local(local), &[], results[n - 2]);
+        }
+        let went_well = self.b.unary(UnOp::Not, results[n - 1]);
+        self.unless(went_well, Self::give_up);
+    }
+
+    /// What every activation starts with: its draws, and the depth check.
+    fn begin(&mut self, entry: Region) {
+        let body = std::mem::take(&mut self.b.func.regions[entry].insts);
+        self.b.region = entry;
+        self.b.span = Span::UNKNOWN;
+        if let Some(local) = self.draw {
+            let start = match self.given {
+                Some(g) => g.draw,
+                None => self.b.int(Scalar::U64, 0),
+            };
+            self.b.store(Place::Local(local), &[], start);
+        }
+        if let Some(g) = self.given {
+            let limit = self.b.int(Scalar::I32, MAX_CALL_DEPTH.into());
+            let fine = self.b.compare(CmpOp::Le, g.depth, limit);
+            let func = self.func;
+            let site = self.site(SiteKind::TooDeep(func));
+            self.unless(fine, |l| {
+                l.b.push(Op::Report(site), &[]);
+                l.give_up()
+            });
+        }
+        self.b.func.regions[entry].insts.extend(body);
+    }
+}

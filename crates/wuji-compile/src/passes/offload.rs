@@ -1,0 +1,543 @@
+//! Splits a kernel into tasks: stretches of serial code and parallel loops.
+//!
+//! A task's function takes the kernel's by-value parameters. What else it needs from earlier code is
+//! computed again when that is pure and cheap, and otherwise handed over in a temp.
+
+use crate::passes::Cx;
+use crate::rewrite::Substitution;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use rustc_hash::{FxHashMap, FxHashSet};
+use wuji_ir::entities::{Func, Inst, Local, Region, Temp, Value};
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{BOOL, Imm, Type};
+use wuji_ir::{Error, Position, Result};
+
+/// At most so many instructions are computed again to spare a temp.
+const RECOMPUTE_LIMIT: usize = 64;
+
+pub fn offload(m: &mut Module, _: &mut Cx) -> Result<()> {
+    let Some(kernel) = m.kernel else {
+        return Ok(());
+    };
+    let f = m.take_func(kernel);
+    let stretches = stretches(&f);
+    let crossing = Crossing::find(&f, &stretches);
+    crossing.check_local_arrays(m, &f, &stretches)?;
+
+    let mut split = Split {
+        m,
+        f: &f,
+        temps: FxHashMap::default(),
+        done: None,
+        result: None,
+    };
+    split.plan_exits(kernel);
+    for v in &crossing.handed_over {
+        split.temp_for(*v);
+    }
+    for stretch in &stretches {
+        if let Stretch::Parallel { inst, .. } = stretch {
+            split.plan_bounds(*inst);
+        }
+    }
+    let mut tasks = Vec::new();
+    for stretch in &stretches {
+        let task = match stretch {
+            Stretch::Serial {
+                ordinal,
+                insts,
+                last,
+            } => split.serial(&crossing, *ordinal, insts, *last),
+            Stretch::Parallel { ordinal, inst } => Some(split.parallel(&crossing, *ordinal, *inst)),
+        };
+        tasks.extend(task);
+    }
+    let (done, result) = (split.done, split.result);
+    m.tasks = tasks;
+    m.result = result;
+    m.kernel = None;
+    if let Some(done) = done {
+        skip_when_done(m, done);
+    }
+    Ok(())
+}
+
+enum Stretch {
+    Serial {
+        ordinal: u32,
+        insts: Vec<Inst>,
+        last: bool,
+    },
+    Parallel {
+        ordinal: u32,
+        inst: Inst,
+    },
+}
+
+fn stretches(f: &Function) -> Vec<Stretch> {
+    let mut out = Vec::new();
+    let (mut serial, mut loops) = (Vec::new(), 0);
+    for &inst in &f.regions[f.entry].insts {
+        if let Op::ForEach(..) = f.insts[inst].op {
+            out.push(Stretch::Serial {
+                ordinal: 2 * loops,
+                insts: std::mem::take(&mut serial),
+                last: false,
+            });
+            out.push(Stretch::Parallel {
+                ordinal: 2 * loops + 1,
+                inst,
+            });
+            loops += 1;
+        } else {
+            serial.push(inst);
+        }
+    }
+    out.push(Stretch::Serial {
+        ordinal: 2 * loops,
+        insts: serial,
+        last: true,
+    });
+    out
+}
+
+/// Which top-level values are used in another stretch than their own.
+struct Crossing {
+    /// Values that can be computed again anywhere, with how many instructions that takes.
+    recompute: SecondaryMap<Value, Option<u32>>,
+    handed_over: Vec<Value>,
+}
+
+impl Crossing {
+    fn find(f: &Function, stretches: &[Stretch]) -> Crossing {
+        let mut recompute: SecondaryMap<Value, Option<u32>> = SecondaryMap::new();
+        for p in f.params() {
+            recompute[*p] = Some(0);
+        }
+        let mut home: FxHashMap<Value, usize> = FxHashMap::default();
+        for (at, stretch) in stretches.iter().enumerate() {
+            let Stretch::Serial { insts, .. } = stretch else {
+                continue;
+            };
+            for &inst in insts {
+                let data = &f.insts[inst];
+                for r in &data.results {
+                    home.insert(*r, at);
+                }
+                if data.op.effect() == Effect::Pure {
+                    let cost = data
+                        .args
+                        .iter()
+                        .try_fold(1u32, |n, a| recompute[*a].and_then(|c| n.checked_add(c)));
+                    for r in &data.results {
+                        recompute[*r] = cost.filter(|c| *c as usize <= RECOMPUTE_LIMIT);
+                    }
+                }
+            }
+        }
+        let mut crossing = Crossing {
+            recompute,
+            handed_over: Vec::new(),
+        };
+        let mut seen = FxHashSet::default();
+        for (at, stretch) in stretches.iter().enumerate() {
+            crossing.each_use(f, stretch, &mut |v| {
+                if home.get(&v).is_some_and(|h| *h != at) && crossing.recompute[v].is_none() {
+                    seen.insert(v);
+                }
+            });
+        }
+        let mut handed: Vec<Value> = seen.into_iter().collect();
+        handed.sort();
+        crossing.handed_over = handed;
+        crossing
+    }
+
+    /// Every value a stretch mentions, its own definitions included.
+    fn each_use(&self, f: &Function, stretch: &Stretch, visit: &mut impl FnMut(Value)) {
+        match stretch {
+            Stretch::Serial { insts, last, .. } => {
+                insts.iter().for_each(|i| uses_in(f, *i, visit));
+                if *last {
+                    f.regions[f.entry]
+                        .term
+                        .args()
+                        .iter()
+                        .for_each(|v| visit(*v));
+                }
+            }
+            Stretch::Parallel { inst, .. } => {
+                for r in &f.insts[*inst].regions {
+                    uses_in_region(f, *r, visit);
+                }
+            }
+        }
+    }
+
+    /// A local array belongs to one task.
+    fn check_local_arrays(&self, m: &Module, f: &Function, stretches: &[Stretch]) -> Result<()> {
+        let mut home: FxHashMap<Local, usize> = FxHashMap::default();
+        for (at, stretch) in stretches.iter().enumerate() {
+            let mut bad = None;
+            let mut visit = |inst: Inst| {
+                if let Some(Access {
+                    place: Place::Local(l),
+                    ..
+                }) = f.insts[inst].op.access()
+                    && *home.entry(*l).or_insert(at) != at
+                {
+                    bad.get_or_insert((*l, inst));
+                }
+            };
+            match stretch {
+                Stretch::Serial { insts, .. } => {
+                    insts.iter().for_each(|i| each_inst(f, *i, &mut visit));
+                }
+                Stretch::Parallel { inst, .. } => each_inst(f, *inst, &mut visit),
+            }
+            if let Some((l, inst)) = bad {
+                return Err(Error::new(
+                    "W0301",
+                    format!(
+                        "the local array `{}` is used inside and outside of a parallel loop",
+                        f.locals[l].name
+                    ),
+                )
+                .at(Position::of(m, f.spans[inst]))
+                .note("every iteration of a parallel loop has local arrays of its own")
+                .help(
+                    "declare it inside the loop, or use a field to share data between iterations",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn uses_in(f: &Function, inst: Inst, visit: &mut impl FnMut(Value)) {
+    f.insts[inst].args.iter().for_each(|v| visit(*v));
+    for r in &f.insts[inst].regions {
+        uses_in_region(f, *r, visit);
+    }
+}
+
+fn uses_in_region(f: &Function, region: Region, visit: &mut impl FnMut(Value)) {
+    for inst in &f.regions[region].insts {
+        uses_in(f, *inst, visit);
+    }
+    f.regions[region].term.args().iter().for_each(|v| visit(*v));
+}
+
+fn each_inst(f: &Function, inst: Inst, visit: &mut impl FnMut(Inst)) {
+    visit(inst);
+    for r in &f.insts[inst].regions {
+        for i in &f.regions[*r].insts {
+            each_inst(f, *i, visit);
+        }
+    }
+}
+
+struct Split<'a> {
+    m: &'a mut Module,
+    f: &'a Function,
+    temps: FxHashMap<Value, Temp>,
+    /// Set by an early return, when there is one.
+    done: Option<Temp>,
+    result: Option<Temp>,
+}
+
+impl Split<'_> {
+    fn temp_for(&mut self, v: Value) -> Temp {
+        let ty = self.f.ty(v);
+        *self
+            .temps
+            .entry(v)
+            .or_insert_with(|| self.m.temps.push(TempData { ty }))
+    }
+
+    /// Temps for the kernel's result and for leaving early.
+    fn plan_exits(&mut self, kernel: Func) {
+        if let Some(ty) = self.m.funcs[kernel].results.first() {
+            self.result = Some(self.m.temps.push(TempData { ty: *ty }));
+        }
+        let f = self.f;
+        let early = f
+            .walk_regions()
+            .iter()
+            .any(|r| *r != f.entry && matches!(f.regions[*r].term, Term::Return(_)));
+        if early {
+            self.done = Some(self.m.temps.push(TempData { ty: BOOL }));
+        }
+    }
+
+    /// Bounds that are neither constants nor parameters are left in temps.
+    fn plan_bounds(&mut self, inst: Inst) {
+        for v in self.f.insts[inst].args.clone() {
+            if self.plain_bound(v).is_none() {
+                self.temp_for(v);
+            }
+        }
+    }
+
+    fn plain_bound(&self, v: Value) -> Option<Bound> {
+        if let Some(c) = self.f.constant(v).and_then(Imm::as_int) {
+            return Some(Bound::Const(i64::try_from(c).unwrap_or(i64::MAX)));
+        }
+        let at = self.f.params().iter().position(|p| *p == v)?;
+        Some(Bound::Param(at as u32))
+    }
+
+    /// A copy of the kernel's function whose entry has nothing but parameters.
+    fn empty_copy(&self, name: &str) -> Function {
+        let mut g = self.f.clone();
+        g.name = name.to_string();
+        g.results.clear();
+        g.regions[g.entry].insts.clear();
+        g.regions[g.entry].term = Term::Return(Values::new());
+        g
+    }
+
+    /// Makes what `stretch` uses from elsewhere available at the start of `g`: recomputed or loaded.
+    fn provide(
+        &mut self,
+        g: &mut Function,
+        crossing: &Crossing,
+        used: &[Value],
+        own: &EntitySet<Value>,
+    ) {
+        let mut map = Substitution::new();
+        let mut start: Vec<Inst> = Vec::new();
+        for v in used {
+            if !own.contains(*v) {
+                self.provide_one(g, crossing, *v, &mut map, &mut start);
+            }
+        }
+        let entry = g.entry;
+        map.apply(g);
+        g.regions[entry].insts.splice(0..0, start);
+    }
+
+    fn provide_one(
+        &mut self,
+        g: &mut Function,
+        crossing: &Crossing,
+        v: Value,
+        map: &mut Substitution,
+        start: &mut Vec<Inst>,
+    ) -> Value {
+        let there = map.get(v);
+        if there != v {
+            return there;
+        }
+        if self.f.params().contains(&v) {
+            return v;
+        }
+        let Some(def) = self.f.def(v) else { return v };
+        let ty = self.f.ty(v);
+        let (op, args) = if crossing.recompute[v].is_some() {
+            let data = self.f.insts[def].clone();
+            let args = data
+                .args
+                .iter()
+                .map(|a| self.provide_one(g, crossing, *a, map, start))
+                .collect();
+            (data.op, args)
+        } else {
+            let temp = self.temp_for(v);
+            (Op::Load(Access::read(Place::Temp(temp))), Values::new())
+        };
+        let inst = g.add_inst(op, args, &[ty], self.f.spans[def]);
+        start.push(inst);
+        let there = g.result(inst);
+        map.set(v, there);
+        there
+    }
+
+    fn serial(
+        &mut self,
+        crossing: &Crossing,
+        ordinal: u32,
+        insts: &[Inst],
+        last: bool,
+    ) -> Option<Task> {
+        let name = format!("{}.{ordinal}", self.m.name);
+        let mut g = self.empty_copy(&name);
+        let entry = g.entry;
+        g.regions[entry].insts = insts.to_vec();
+        let mut own = EntitySet::new();
+        for i in insts {
+            each_inst(self.f, *i, &mut |i| {
+                own.extend(self.f.insts[i].results.iter().copied());
+                for r in &self.f.insts[i].regions {
+                    own.extend(self.f.regions[*r].params.iter().copied());
+                }
+            });
+        }
+        // Leave behind what later tasks need.
+        let mut leave: Vec<(Value, Temp)> = self.temps.iter().map(|(v, t)| (*v, *t)).collect();
+        leave.sort();
+        leave.retain(|(v, _)| {
+            own.contains(*v) && insts.iter().any(|i| self.f.insts[*i].results.contains(v))
+        });
+        let span = insts.first().map_or(Span::UNKNOWN, |i| self.f.spans[*i]);
+        let f = self.f;
+        let mut used = Vec::new();
+        insts
+            .iter()
+            .for_each(|i| uses_in(f, *i, &mut |v| used.push(v)));
+        let returned = last
+            .then(|| f.regions[f.entry].term.args().to_vec())
+            .unwrap_or_default();
+        used.extend(&returned);
+        for (v, t) in &leave {
+            store_temp(&mut g, entry, *t, *v);
+        }
+        if let (Some(t), Some(v)) = (self.result, returned.first()) {
+            store_temp(&mut g, entry, t, *v);
+        }
+        let early = leave_early(&mut g, self.result, self.done);
+        let quiet = insts
+            .iter()
+            .all(|i| matches!(f.insts[*i].op.effect(), Effect::Pure));
+        if quiet && leave.is_empty() && returned.is_empty() && !early {
+            return None;
+        }
+        self.provide(&mut g, crossing, &used, &own);
+        let func = self.m.funcs.push(g);
+        Some(Task {
+            name,
+            kind: TaskKind::Serial,
+            func,
+            ordinal,
+            span,
+        })
+    }
+
+    fn parallel(&mut self, crossing: &Crossing, ordinal: u32, inst: Inst) -> Task {
+        let name = format!("{}.{ordinal}", self.m.name);
+        let f = self.f;
+        let data = &f.insts[inst];
+        let Op::ForEach(label, domain, hints) = data.op.clone() else {
+            unreachable!("stretches() only gives foreach here")
+        };
+        let body = data.regions[0];
+        let mut g = self.empty_copy(&name);
+        // The loop's body becomes the function's: its indices are the last parameters.
+        let entry = g.entry;
+        let indices: Vec<(Value, Type)> = f.regions[body]
+            .params
+            .iter()
+            .map(|v| (*v, f.ty(*v)))
+            .collect();
+        let mut map = Substitution::new();
+        for (old, ty) in &indices {
+            let new = g.add_region_param(entry, *ty);
+            map.set(*old, new);
+        }
+        g.regions[entry].insts = f.regions[body].insts.clone();
+        g.regions[entry].term = f.regions[body].term.clone();
+        g.regions[entry].term_span = f.regions[body].term_span;
+        for r in g.walk_regions() {
+            if matches!(g.regions[r].term, Term::Continue(l, _) if l == label) {
+                g.regions[r].term = Term::Return(Values::new());
+            }
+        }
+        map.apply(&mut g);
+        let mut used = Vec::new();
+        uses_in_region(f, body, &mut |v| used.push(v));
+        let mut own = EntitySet::new();
+        own.extend(indices.iter().map(|i| i.0));
+        for i in &f.regions[body].insts {
+            each_inst(f, *i, &mut |i| {
+                own.extend(f.insts[i].results.iter().copied());
+                for r in &f.insts[i].regions {
+                    own.extend(f.regions[*r].params.iter().copied());
+                }
+            });
+        }
+        self.provide(&mut g, crossing, &used, &own);
+        let func = self.m.funcs.push(g);
+        let kind = match domain {
+            Domain::Field(field) => TaskKind::Cells { field, hints },
+            Domain::Range { .. } => {
+                let bounds: Vec<Bound> = data
+                    .args
+                    .iter()
+                    .map(|v| {
+                        self.plain_bound(*v)
+                            .unwrap_or_else(|| Bound::Temp(self.temps[v]))
+                    })
+                    .collect();
+                let dims = bounds
+                    .chunks(2)
+                    .map(|b| RangeDim { lo: b[0], hi: b[1] })
+                    .collect();
+                TaskKind::Range { dims, hints }
+            }
+        };
+        Task {
+            name,
+            kind,
+            func,
+            ordinal,
+            span: f.spans[inst],
+        }
+    }
+}
+
+fn store_temp(g: &mut Function, region: Region, t: Temp, v: Value) {
+    let op = Op::Store(Access::write(Place::Temp(t)));
+    let inst = g.add_inst(op, Values::from_slice(&[v]), &[], Span::UNKNOWN);
+    g.regions[region].insts.push(inst);
+}
+
+/// Turns `return v` below the top level into stores of the result and of the flag. Gives whether
+/// there was one.
+fn leave_early(g: &mut Function, result: Option<Temp>, done: Option<Temp>) -> bool {
+    let mut any = false;
+    for r in g.walk_regions() {
+        let Term::Return(values) = g.regions[r].term.clone() else {
+            continue;
+        };
+        if r == g.entry {
+            g.regions[r].term = Term::Return(Values::new());
+            continue;
+        }
+        any = true;
+        if let (Some(t), Some(v)) = (result, values.first()) {
+            store_temp(g, r, t, *v);
+        }
+        if let Some(t) = done {
+            let yes = g.add_inst(
+                Op::Const(Imm::bool(true)),
+                Values::new(),
+                &[BOOL],
+                Span::UNKNOWN,
+            );
+            g.regions[r].insts.push(yes);
+            let yes = g.result(yes);
+            store_temp(g, r, t, yes);
+        }
+        g.regions[r].term = Term::Return(Values::new());
+    }
+    any
+}
+
+/// After an early return the remaining tasks do nothing.
+fn skip_when_done(m: &mut Module, done: Temp) {
+    let funcs: Vec<Func> = m.tasks.iter().skip(1).map(|t| t.func).collect();
+    for func in funcs {
+        let g = &mut m.funcs[func];
+        let load = Op::Load(Access::read(Place::Temp(done)));
+        let flag = g.add_inst(load, Values::new(), &[BOOL], Span::UNKNOWN);
+        let cond = g.result(flag);
+        let branch = g.add_inst(Op::If, Values::from_slice(&[cond]), &[], Span::UNKNOWN);
+        let (leave, stay) = (g.add_region(&[]), g.add_region(&[]));
+        g.regions[leave].term = Term::Return(Values::new());
+        g.regions[stay].term = Term::Yield(Values::new());
+        g.insts[branch].regions.extend([leave, stay]);
+        let entry = g.entry;
+        g.regions[entry].insts.splice(0..0, [flag, branch]);
+    }
+}

@@ -1,0 +1,297 @@
+//! Atomics on one and the same address throughout a chunk go to an accumulator first, and to memory
+//! once at the end of the chunk.
+//!
+//! Any number of targets, scalars or vectors, under any condition. The accumulator is a local that the
+//! backend keeps in registers; its name starts with `acc.`, which tells the backend that its sums and
+//! products may be reassociated, as those of atomics always may.
+
+use crate::passes::Cx;
+use crate::passes::demote_atomics::combine;
+use crate::rewrite::{Map, Structure, clone_inst};
+use rustc_hash::{FxHashMap, FxHashSet};
+use wuji_ir::Result;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Func, Inst, Local, Region, Value};
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{BOOL, Imm, Scalar, Type};
+
+/// The prefix of accumulators' names.
+pub const ACCUMULATOR: &str = "acc.";
+
+pub fn reductions(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    for t in 0..m.tasks.len() {
+        if let TaskKind::Chunks { .. } = m.tasks[t].kind {
+            let func = m.tasks[t].func;
+            reduce(m, func, cx);
+        }
+    }
+    Ok(())
+}
+
+/// One target of a reduction and the atomics that aim at it.
+struct Target {
+    op: AtomicOp,
+    access: Access,
+    /// Indices, with constants looked through.
+    indices: Vec<Index>,
+    atomics: Vec<Inst>,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Index {
+    Const(i128),
+    Value(Value),
+}
+
+fn reduce(m: &mut Module, func: Func, cx: &mut Cx) {
+    let mut f = m.take_func(func);
+    for target in targets(m, &f) {
+        if cx.fuel() {
+            accumulate(m, &mut f, &target);
+        }
+    }
+    m.funcs[func] = f;
+}
+
+fn targets(m: &Module, f: &Function) -> Vec<Target> {
+    let structure = Structure::of(f);
+    let used = used_values(f);
+    let mut targets: Vec<Target> = Vec::new();
+    // Places that are touched in some other way keep their atomics; so do mixed operations.
+    let mut spoiled: FxHashSet<Place> = FxHashSet::default();
+    let mut op_of: FxHashMap<Place, AtomicOp> = FxHashMap::default();
+    f.walk(|inst| {
+        let data = &f.insts[inst];
+        let Some(access) = data.op.access() else {
+            return;
+        };
+        let place = access.place;
+        let reducible = match &data.op {
+            Op::Atomic(op, a) if *op != AtomicOp::Exchange && !used.contains(&data.results[0]) => {
+                let same_op = *op_of.entry(place).or_insert(*op) == *op;
+                (same_op && a.dynamic_steps() == 0).then_some(*op)
+            }
+            _ => None,
+        };
+        let overlaps = matches!(place, Place::Array(a) if !m.arrays[a].unaliased);
+        let Some(op) = reducible.filter(|_| !overlaps) else {
+            spoiled.insert(place);
+            return;
+        };
+        let rank = m.place_elem(f, place).1;
+        let indices: Option<Vec<Index>> = data.args[..rank]
+            .iter()
+            .map(|v| match f.constant(*v).and_then(Imm::as_int) {
+                Some(c) => Some(Index::Const(c)),
+                None => (structure.def_region(f, *v) == Some(f.entry)).then_some(Index::Value(*v)),
+            })
+            .collect();
+        // An address that changes from iteration to iteration stays an atomic, which commutes.
+        let Some(indices) = indices else { return };
+        let in_loop = structure.region_of[inst].expand() != Some(f.entry);
+        if !in_loop {
+            return;
+        }
+        match targets.iter_mut().find(|t| {
+            t.op == op
+                && t.access.place == place
+                && t.access.path == access.path
+                && t.indices == indices
+        }) {
+            Some(t) => t.atomics.push(inst),
+            None => {
+                targets.push(Target {
+                    op,
+                    access: access.clone(),
+                    indices,
+                    atomics: vec![inst],
+                });
+            }
+        }
+    });
+    targets.retain(|t| {
+        !spoiled.contains(&t.access.place) && !matches!(t.access.place, Place::Local(_))
+    });
+    targets
+}
+
+fn used_values(f: &Function) -> FxHashSet<Value> {
+    let mut used = FxHashSet::default();
+    for r in f.walk_regions() {
+        for i in &f.regions[r].insts {
+            used.extend(f.insts[*i].args.iter().copied());
+        }
+        used.extend(f.regions[r].term.args().iter().copied());
+    }
+    used
+}
+
+fn accumulate(m: &mut Module, f: &mut Function, target: &Target) {
+    let first = target.atomics[0];
+    let ty = f.ty(f.result(first));
+    let number = f.locals.len();
+    let acc = f.locals.push(LocalData {
+        name: format!("{ACCUMULATOR}{number}"),
+        ty,
+        len: None,
+    });
+    // Whether any iteration contributed matters when the address might be outside.
+    let sure = in_domain(m, f, target);
+    let touched = (!sure).then(|| {
+        f.locals.push(LocalData {
+            name: format!("touched.{number}"),
+            ty: BOOL,
+            len: None,
+        })
+    });
+    start(m, f, target.op, acc, ty);
+    for &inst in &target.atomics {
+        contribute(m, f, inst, target.op, acc, touched);
+    }
+    finish(m, f, target, first, acc, touched);
+}
+
+fn in_domain(m: &Module, f: &Function, target: &Target) -> bool {
+    match target.access.place {
+        Place::Temp(_) => true,
+        Place::Field(field) => {
+            let domain = m.fields[field].domain(&m.trees);
+            target
+                .indices
+                .iter()
+                .zip(domain)
+                .all(|(i, (lo, extent))| match i {
+                    Index::Const(c) => {
+                        (i128::from(lo)..i128::from(lo) + i128::from(extent)).contains(c)
+                    }
+                    Index::Value(_) => false,
+                })
+        }
+        Place::Array(_) => false,
+        Place::Local(l) => f.locals[l].len.is_none(),
+    }
+}
+
+/// `acc = identity` at the start of the chunk.
+fn start(m: &mut Module, f: &mut Function, op: AtomicOp, acc: Local, ty: Type) {
+    let entry = f.entry;
+    let rest = std::mem::take(&mut f.regions[entry].insts);
+    let mut b = Builder::new(m, f);
+    let identity = identity(&mut b, op, ty);
+    b.store(Place::Local(acc), &[], identity);
+    f.regions[entry].insts.extend(rest);
+}
+
+/// The value that leaves every other one as it is. For float minima and maxima that is NaN.
+fn identity(b: &mut Builder, op: AtomicOp, ty: Type) -> Value {
+    match ty {
+        Type::Scalar(s) => b.imm(scalar_identity(op, s)),
+        Type::Vector(s, _) | Type::Matrix(s, _, _) => {
+            let one = b.imm(scalar_identity(op, s));
+            b.value(Op::Splat(ty), &[one])
+        }
+        Type::Struct(_) => {
+            let parts: Vec<Type> = (0..b.module.structs.arity(ty))
+                .filter_map(|k| b.module.structs.component(ty, k))
+                .collect();
+            let parts: Values = parts.into_iter().map(|t| identity(b, op, t)).collect();
+            b.value(Op::Compose(ty), &parts)
+        }
+    }
+}
+
+fn scalar_identity(op: AtomicOp, s: Scalar) -> Imm {
+    let float = s.is_float();
+    let (lo, hi) = s.int_range().unwrap_or((0, 0));
+    match op {
+        AtomicOp::Add if float => Imm::float(s, -0.0),
+        AtomicOp::Add | AtomicOp::Or | AtomicOp::Xor => Imm::zero(s),
+        AtomicOp::Mul => Imm::int(s, 1),
+        AtomicOp::Min | AtomicOp::Max if float => Imm::float(s, f64::NAN),
+        AtomicOp::Min => Imm::int(s, hi),
+        AtomicOp::Max => Imm::int(s, lo),
+        AtomicOp::And => Imm::from_bits(s, u64::MAX),
+        AtomicOp::Exchange => Imm::zero(s),
+    }
+}
+
+/// The atomic becomes an update of the accumulator.
+fn contribute(
+    m: &mut Module,
+    f: &mut Function,
+    inst: Inst,
+    op: AtomicOp,
+    acc: Local,
+    touched: Option<Local>,
+) {
+    let Some((region, at)) = find(f, inst) else {
+        return;
+    };
+    let rest = f.regions[region].insts.split_off(at);
+    let value = f.insts[inst].args[f.insts[inst].args.len() - 1];
+    let mut b = Builder::new(m, f);
+    b.region = region;
+    b.span = b.func.spans[inst];
+    let old = b.load(Place::Local(acc), &[]);
+    let new = combine(&mut b, op, old, value);
+    b.store(Place::Local(acc), &[], new);
+    if let Some(t) = touched {
+        let yes = b.bool(true);
+        b.store(Place::Local(t), &[], yes);
+    }
+    f.regions[region].insts.extend(&rest[1..]);
+}
+
+fn find(f: &Function, inst: Inst) -> Option<(Region, usize)> {
+    let region = Structure::of(f).region_of[inst].expand()?;
+    let at = f.regions[region].insts.iter().position(|i| *i == inst)?;
+    Some((region, at))
+}
+
+/// One atomic at the end of the chunk.
+fn finish(
+    m: &mut Module,
+    f: &mut Function,
+    target: &Target,
+    first: Inst,
+    acc: Local,
+    touched: Option<Local>,
+) {
+    let args = f.insts[first].args.clone();
+    let span = f.spans[first];
+    let ty = f.ty(f.result(first));
+    // Constants among the indices were made inside the loop.
+    let mut address = Values::new();
+    for v in &args[..target.indices.len()] {
+        let copy = match f.def(*v).filter(|_| f.constant(*v).is_some()) {
+            Some(def) => {
+                let copy = clone_inst(f, def, &mut Map::new());
+                let entry = f.entry;
+                f.regions[entry].insts.push(copy);
+                f.result(copy)
+            }
+            None => *v,
+        };
+        address.push(copy);
+    }
+    let mut b = Builder::new(m, f);
+    b.span = span;
+    let op = Op::Atomic(target.op, target.access.clone());
+    let add = |b: &mut Builder| {
+        let value = b.load(Place::Local(acc), &[]);
+        let mut args = address.clone();
+        args.push(value);
+        b.push_typed(op, &args, &[ty]);
+        Values::new()
+    };
+    match touched {
+        None => {
+            add(&mut b);
+        }
+        Some(t) => {
+            let any = b.load(Place::Local(t), &[]);
+            b.if_else(any, &[], add, |_| Values::new());
+        }
+    }
+}
