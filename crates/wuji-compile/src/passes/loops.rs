@@ -174,6 +174,7 @@ fn chunk(
         .iter()
         .filter_map(Dim::constant_extent)
         .product();
+    lift_skip(&mut f, body);
     let mut b = Builder::new(m, &mut f);
     let mut nest = Nest {
         bounds: Vec::new(),
@@ -202,10 +203,36 @@ fn chunk(
     }
 }
 
+/// A body that starts by returning when a temp says so returns for the whole chunk.
+fn lift_skip(f: &mut Function, body: Region) {
+    let &[load, branch, ..] = &f.regions[body].insts[..] else {
+        return;
+    };
+    let temp = matches!(&f.insts[load].op, Op::Load(a) if matches!(a.place, Place::Temp(_)));
+    let data = &f.insts[branch];
+    let skips = data.op == Op::If
+        && data.args.first() == f.insts[load].results.first()
+        && data.regions.iter().all(|r| f.regions[*r].insts.is_empty())
+        && matches!(f.regions[data.regions[0]].term, Term::Return(_))
+        && matches!(f.regions[data.regions[1]].term, Term::Yield(_));
+    if temp && skips {
+        f.regions[body].insts.drain(..2);
+        let entry = f.entry;
+        f.regions[entry].insts.extend([load, branch]);
+    }
+}
+
+#[derive(Copy, Clone)]
+struct Bounds {
+    lo: Value,
+    hi: Value,
+    extent: Value,
+}
+
 struct Nest<'a> {
     dims: &'a [Dim],
-    /// `lo` and extent of every dimension, `i64`.
-    bounds: Vec<(Value, Value)>,
+    /// Every dimension's `lo`, `hi` and extent, `i64`.
+    bounds: Vec<Bounds>,
     body: Region,
     /// Added to each index; none means zeros.
     origins: &'a [i64],
@@ -218,15 +245,15 @@ impl Nest<'_> {
     fn load_bounds(&mut self, b: &mut Builder, params: &[Value]) {
         for dim in self.dims {
             let lo = bound(b, dim.bounds.lo, params);
+            let hi = bound(b, dim.bounds.hi, params);
             let extent = match dim.constant_extent() {
                 Some(e) => b.i64(e as i64),
                 None => {
-                    let hi = bound(b, dim.bounds.hi, params);
                     let most = b.binary(BinOp::Max, lo, hi);
                     b.binary(BinOp::Sub, most, lo)
                 }
             };
-            self.bounds.push((lo, extent));
+            self.bounds.push(Bounds { lo, hi, extent });
         }
     }
 
@@ -235,12 +262,8 @@ impl Nest<'_> {
         let one = b.i64(1);
         // A single dimension counts in its own coordinates, so that indices are the loop's index.
         let (from, to, own) = if outer == 1 {
-            let lo = self.bounds[0].0;
-            (
-                b.binary(BinOp::Add, begin, lo),
-                b.binary(BinOp::Add, end, lo),
-                true,
-            )
+            let (from, to) = self.within(b, 0, begin, end);
+            (from, to, true)
         } else {
             (begin, end, false)
         };
@@ -276,8 +299,7 @@ impl Nest<'_> {
 
     /// Loops over dimensions `k..`, the body innermost.
     fn inner(&mut self, b: &mut Builder, k: usize, numbers: &mut Vec<Value>) {
-        let (lo, extent) = self.bounds[k];
-        let hi = b.binary(BinOp::Add, lo, extent);
+        let Bounds { lo, hi, .. } = self.bounds[k];
         self.inner_range(b, k, numbers, lo, hi);
     }
 
@@ -310,7 +332,7 @@ impl Nest<'_> {
     /// Walks along the last dimension in rows, whatever its extent.
     fn rows(&mut self, b: &mut Builder, begin: Value, end: Value) {
         let last = self.dims.len() - 1;
-        let (lo, extent) = self.bounds[last];
+        let extent = self.bounds[last].extent;
         let row = b.binary(BinOp::Div, begin, extent);
         let column = b.binary(BinOp::Rem, begin, extent);
         let label = b.func.fresh_label();
@@ -326,8 +348,7 @@ impl Nest<'_> {
             let stop = b.binary(BinOp::Add, column, left);
             let stop = b.binary(BinOp::Min, stop, extent);
             let mut numbers = self.unravel(b, row, last);
-            let from = b.binary(BinOp::Add, lo, column);
-            let to = b.binary(BinOp::Add, lo, stop);
+            let (from, to) = self.within(b, last, column, stop);
             self.inner_range(b, last, &mut numbers, from, to);
             let width = b.binary(BinOp::Sub, stop, column);
             let at = b.binary(BinOp::Add, at, width);
@@ -339,12 +360,22 @@ impl Nest<'_> {
         b.func.insts[inst].regions.push(region);
     }
 
+    /// A piece of a dimension in its own coordinates. Clamping changes nothing, but tells the passes
+    /// after this one where the index lies.
+    fn within(&self, b: &mut Builder, k: usize, begin: Value, end: Value) -> (Value, Value) {
+        let Bounds { lo, hi, .. } = self.bounds[k];
+        let from = b.binary(BinOp::Add, begin, lo);
+        let from = b.binary(BinOp::Max, from, lo);
+        let to = b.binary(BinOp::Add, end, lo);
+        (from, b.binary(BinOp::Min, to, hi))
+    }
+
     /// The numbers of the first `count` dimensions from their joint number.
     fn unravel(&self, b: &mut Builder, joint: Value, count: usize) -> Vec<Value> {
         let mut numbers = vec![joint; count];
         let mut rest = joint;
         for k in (0..count).rev() {
-            let (lo, extent) = self.bounds[k];
+            let Bounds { lo, hi, extent } = self.bounds[k];
             let own = if k == 0 {
                 rest
             } else {
@@ -352,7 +383,11 @@ impl Nest<'_> {
                 rest = b.binary(BinOp::Div, rest, extent);
                 own
             };
-            numbers[k] = b.binary(BinOp::Add, own, lo);
+            let number = b.binary(BinOp::Add, own, lo);
+            let one = b.i64(1);
+            let last = b.binary(BinOp::Sub, hi, one);
+            let number = b.binary(BinOp::Max, number, lo);
+            numbers[k] = b.binary(BinOp::Min, number, last);
         }
         numbers
     }
@@ -461,7 +496,13 @@ impl Nest<'_> {
     fn index_domain(&self, b: &mut Builder, index: usize) -> (Value, Value) {
         let mut lo = b.i64(0);
         let mut extent = b.i64(1);
-        for (dim, (l, e)) in self.dims.iter().zip(&self.bounds) {
+        for (
+            dim,
+            Bounds {
+                lo: l, extent: e, ..
+            },
+        ) in self.dims.iter().zip(&self.bounds)
+        {
             if dim.index == index {
                 let scale = b.i64(dim.scale);
                 let part = b.binary(BinOp::Mul, *l, scale);

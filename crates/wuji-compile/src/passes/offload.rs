@@ -60,7 +60,58 @@ pub fn offload(m: &mut Module, _: &mut Cx) -> Result<()> {
     if let Some(done) = done {
         skip_when_done(m, done);
     }
+    keep_called_functions(m);
     Ok(())
+}
+
+/// Drops the kernel's function and every function that no task calls.
+fn keep_called_functions(m: &mut Module) {
+    let mut new_id: FxHashMap<Func, Func> = FxHashMap::default();
+    let mut old = std::mem::take(&mut m.funcs);
+    let mut work: Vec<Func> = m.tasks.iter().rev().map(|t| t.func).collect();
+    while let Some(id) = work.pop() {
+        if new_id.contains_key(&id) {
+            continue;
+        }
+        let f = std::mem::replace(&mut old[id], Function::new("", &[], &[]));
+        f.walk(|i| {
+            if let Op::Call(g) = f.insts[i].op {
+                work.push(g);
+            }
+        });
+        new_id.insert(id, m.funcs.push(f));
+    }
+    for f in m.funcs.values_mut() {
+        for inst in f.insts.values_mut() {
+            if let Op::Call(g) = &mut inst.op
+                && let Some(new) = new_id.get(g)
+            {
+                *g = *new;
+            }
+        }
+    }
+    for task in &mut m.tasks {
+        task.func = new_id[&task.func];
+    }
+}
+
+/// Drops the local arrays that a task does not use.
+fn keep_used_locals(g: &mut Function) {
+    let mut new_id: FxHashMap<Local, Local> = FxHashMap::default();
+    let old = std::mem::take(&mut g.locals);
+    let mut insts = Vec::new();
+    g.walk(|i| insts.push(i));
+    for i in insts {
+        if let Some(Access {
+            place: Place::Local(l),
+            ..
+        }) = g.insts[i].op.access_mut()
+        {
+            *l = *new_id
+                .entry(*l)
+                .or_insert_with(|| g.locals.push(old[*l].clone()));
+        }
+    }
 }
 
 enum Stretch {
@@ -404,6 +455,7 @@ impl Split<'_> {
             return None;
         }
         self.provide(&mut g, crossing, &used, &own);
+        keep_used_locals(&mut g);
         let func = self.m.funcs.push(g);
         Some(Task {
             name,
@@ -457,6 +509,7 @@ impl Split<'_> {
             });
         }
         self.provide(&mut g, crossing, &used, &own);
+        keep_used_locals(&mut g);
         let func = self.m.funcs.push(g);
         let kind = match domain {
             Domain::Field(field) => TaskKind::Cells { field, hints },
