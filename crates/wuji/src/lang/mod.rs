@@ -1,7 +1,19 @@
 //! The kernel language: its types, and how a `#[kernel]` becomes IR.
+//!
+//! A call of a kernel goes through these steps:
+//!
+//! 1. The expansion binds each argument: `let mut call = launch::Call::new(name, key); call.arg(x); ...`,
+//!    where `key` is a `TypeId` that tells instances of kernels apart (their type and const arguments
+//!    included; captured constants follow from those), and `call.arg(impl KernelArg)`.
+//! 2. `call.run::<R>(&|| -> Recording)` looks for code by the key and by what the arguments are
+//!    specialised for. Only when there is none, it makes the [`Recording`](recording::Recording), fills a
+//!    module with structs, trees, fields and arrays, and calls
+//!    `lang::lower(&recording, &bounds, module)` for the unlowered kernel.
 
+pub mod ast;
 pub mod matrix;
 pub mod num;
+pub mod recording;
 pub mod vector;
 
 pub use half::f16;

@@ -1,0 +1,87 @@
+//! One instance of a kernel with the functions it calls: the source as data, and what rustc found out.
+//!
+//! The expansion of a kernel holds a closure that makes a [`Recording`]; a launch calls it when it has
+//! no code for the kernel yet, and hands the result to `lang::lower`.
+
+use super::ast::Ast;
+use wuji_ir::types::{Imm, Structs, Type};
+
+/// A kernel and every function it reaches; the kernel is the first.
+#[derive(Debug, Default)]
+pub struct Recording {
+    pub functions: Vec<Function>,
+}
+
+/// One instance of a function: the type and const arguments are settled.
+#[derive(Debug)]
+pub struct Function {
+    pub ast: &'static Ast,
+    pub types: Vec<TypeTag>,
+    pub constants: Vec<Constant>,
+    pub callees: Vec<Callee>,
+    pub result: TypeTag,
+}
+
+/// A type of the language that rustc has inferred.
+#[derive(Clone, Debug)]
+pub enum TypeTag {
+    Unit,
+    /// Enters structs where they are needed.
+    Element(fn(&mut Structs) -> Type),
+    Array(Box<TypeTag>, usize),
+    /// A field or a host array; which one, is bound at the launch.
+    Data,
+}
+
+/// The value of a constant, const parameter or static.
+#[derive(Clone, Debug)]
+pub struct Constant {
+    pub ty: TypeTag,
+    /// The scalars, depth first.
+    pub bits: Vec<u64>,
+}
+
+/// What a call means.
+#[derive(Clone, Debug)]
+pub struct Callee {
+    pub target: Target,
+    pub params: Vec<TypeTag>,
+    pub result: TypeTag,
+}
+
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Number of a function of the recording.
+    Function(usize),
+    /// A function of the library or of the language itself, by its full name.
+    Builtin(String),
+    /// A method of a built-in type; its name is in the source.
+    Method,
+    /// The constructor of a tuple struct.
+    Constructor,
+    /// Something that is no `#[func]`.
+    Unknown(String),
+}
+
+/// What a parameter of the kernel is bound to. By-value parameters are bound to nothing here: they
+/// become parameters of the module, in order.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    Value,
+    World,
+    Field(wuji_ir::entities::Field),
+    Array(wuji_ir::entities::Array),
+}
+
+impl Constant {
+    /// The scalar it is, if it is one.
+    pub fn scalar(&self) -> Option<Imm> {
+        match (&self.ty, self.bits.as_slice()) {
+            (TypeTag::Element(ty), [bits]) => {
+                let scalar = ty(&mut Structs::default()).as_scalar()?;
+                Some(Imm::from_bits(scalar, *bits))
+            }
+            _ => None,
+        }
+    }
+}
