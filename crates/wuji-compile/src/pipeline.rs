@@ -1,5 +1,6 @@
 //! The pipeline: every pass, in order.
 
+use crate::analysis::effects::Source;
 use crate::options::Options;
 use crate::passes::{self, Cx, PASSES, Pass, PassKind, Timing};
 use std::time::Instant;
@@ -13,6 +14,7 @@ pub struct Lowered {
     module: Module,
     options: Options,
     timings: Vec<Timing>,
+    sources: Vec<Source>,
 }
 
 impl Lowered {
@@ -27,6 +29,11 @@ impl Lowered {
     /// How long each pass took, in order.
     pub fn timings(&self) -> &[Timing] {
         &self.timings
+    }
+
+    /// The tasks as they were before lowering, with what they touch.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
     }
 }
 
@@ -58,6 +65,7 @@ pub fn compile_with(mut module: Module, cx: &mut Cx) -> Result<Lowered> {
         module,
         options: cx.options.clone(),
         timings: std::mem::take(&mut cx.timings),
+        sources: std::mem::take(&mut cx.sources),
     })
 }
 

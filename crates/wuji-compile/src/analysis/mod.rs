@@ -1,3 +1,4 @@
 //! What passes know about a function without changing it.
 
+pub mod effects;
 pub mod linear;

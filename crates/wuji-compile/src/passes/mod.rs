@@ -86,6 +86,8 @@ pub type PrintAfter<'a> = Box<dyn FnMut(&'static str, &Module) + 'a>;
 pub struct Cx<'a> {
     pub options: Options,
     pub timings: Vec<Timing>,
+    /// What the tasks were right after offloading.
+    pub sources: Vec<crate::analysis::effects::Source>,
     pub print_after: Option<PrintAfter<'a>>,
     spent: u64,
 }

@@ -3,6 +3,7 @@
 //! A task's function takes the kernel's by-value parameters. What else it needs from earlier code is
 //! computed again when that is pure and cheap, and otherwise handed over in a temp.
 
+use crate::analysis::effects::Source;
 use crate::passes::Cx;
 use crate::rewrite::Substitution;
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -16,7 +17,7 @@ use wuji_ir::{Error, Position, Result};
 /// At most so many instructions are computed again to spare a temp.
 const RECOMPUTE_LIMIT: usize = 64;
 
-pub fn offload(m: &mut Module, _: &mut Cx) -> Result<()> {
+pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());
     };
@@ -61,6 +62,7 @@ pub fn offload(m: &mut Module, _: &mut Cx) -> Result<()> {
         skip_when_done(m, done);
     }
     keep_called_functions(m);
+    cx.sources = m.tasks.iter().map(|t| Source::of(m, t)).collect();
     Ok(())
 }
 

@@ -46,16 +46,16 @@ enum Index {
 
 fn reduce(m: &mut Module, func: Func, cx: &mut Cx) {
     let mut f = m.take_func(func);
-    for target in targets(m, &f) {
+    let structure = Structure::of(&f);
+    for target in targets(m, &f, &structure) {
         if cx.fuel() {
-            accumulate(m, &mut f, &target);
+            accumulate(m, &mut f, &structure, &target);
         }
     }
     m.funcs[func] = f;
 }
 
-fn targets(m: &Module, f: &Function) -> Vec<Target> {
-    let structure = Structure::of(f);
+fn targets(m: &Module, f: &Function, structure: &Structure) -> Vec<Target> {
     let used = used_values(f);
     let mut targets: Vec<Target> = Vec::new();
     // Places that are touched in some other way keep their atomics; so do mixed operations.
@@ -127,7 +127,7 @@ fn used_values(f: &Function) -> FxHashSet<Value> {
     used
 }
 
-fn accumulate(m: &mut Module, f: &mut Function, target: &Target) {
+fn accumulate(m: &mut Module, f: &mut Function, structure: &Structure, target: &Target) {
     let first = target.atomics[0];
     let ty = f.ty(f.result(first));
     let number = f.locals.len();
@@ -147,7 +147,10 @@ fn accumulate(m: &mut Module, f: &mut Function, target: &Target) {
     });
     start(m, f, target.op, acc, ty);
     for &inst in &target.atomics {
-        contribute(m, f, inst, target.op, acc, touched);
+        // Instructions are replaced within their region, so regions stay what they were.
+        if let Some(region) = structure.region_of[inst].expand() {
+            contribute(m, f, region, inst, target.op, acc, touched);
+        }
     }
     finish(m, f, target, first, acc, touched);
 }
@@ -220,12 +223,13 @@ fn scalar_identity(op: AtomicOp, s: Scalar) -> Imm {
 fn contribute(
     m: &mut Module,
     f: &mut Function,
+    region: Region,
     inst: Inst,
     op: AtomicOp,
     acc: Local,
     touched: Option<Local>,
 ) {
-    let Some((region, at)) = find(f, inst) else {
+    let Some(at) = f.regions[region].insts.iter().position(|i| *i == inst) else {
         return;
     };
     let rest = f.regions[region].insts.split_off(at);
@@ -241,12 +245,6 @@ fn contribute(
         b.store(Place::Local(t), &[], yes);
     }
     f.regions[region].insts.extend(&rest[1..]);
-}
-
-fn find(f: &Function, inst: Inst) -> Option<(Region, usize)> {
-    let region = Structure::of(f).region_of[inst].expand()?;
-    let at = f.regions[region].insts.iter().position(|i| *i == inst)?;
-    Some((region, at))
 }
 
 /// One atomic at the end of the chunk.

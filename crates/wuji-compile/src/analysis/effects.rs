@@ -1,0 +1,140 @@
+//! What a task touches: the summary that passes across tasks and kernels work with.
+
+use crate::analysis::linear::{Linear, Sums};
+use crate::rewrite::Structure;
+use wuji_ir::entities::Value;
+use wuji_ir::module::{Function, Module, Task, TaskKind};
+use wuji_ir::ops::{Activation, Op, Place};
+
+/// How a task uses one field, array or temp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Use {
+    pub place: Place,
+    pub reads: bool,
+    pub writes: bool,
+    /// By atomics.
+    pub updates: bool,
+    /// May bring cells into being.
+    pub activates: bool,
+    /// Every access is at the iteration's own indices, so iterations never meet here.
+    pub element_wise: bool,
+}
+
+/// A task as it was before lowering, with what it touches.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub task: Task,
+    pub body: Function,
+    /// One entry per place, in order of first use.
+    pub uses: Vec<Use>,
+}
+
+impl Source {
+    pub fn of(m: &Module, task: &Task) -> Source {
+        let body = m.funcs[task.func].clone();
+        let uses = uses(m, task, &body);
+        Source {
+            task: task.clone(),
+            body,
+            uses,
+        }
+    }
+
+    pub fn use_of(&self, place: Place) -> Option<&Use> {
+        self.uses.iter().find(|u| u.place == place)
+    }
+}
+
+fn uses(m: &Module, task: &Task, f: &Function) -> Vec<Use> {
+    let own: &[Value] = match task.kind {
+        TaskKind::Serial | TaskKind::Chunks { .. } => &[],
+        TaskKind::Range { .. } | TaskKind::Cells { .. } => &f.params()[m.params.len()..],
+    };
+    let own: Vec<Linear> = own.iter().map(|v| Linear::atom(*v)).collect();
+    let structure = Structure::of(f);
+    let mut sums = Sums::new(f, &structure);
+    let mut out: Vec<Use> = Vec::new();
+    collect(f, &mut |place, args, op| {
+        let rank = m.place_elem(f, place).1;
+        let indices: Vec<Linear> = args[..rank].iter().map(|v| sums.form(*v)).collect();
+        let element_wise = !own.is_empty() && indices == own;
+        let at = match out.iter().position(|u| u.place == place) {
+            Some(at) => at,
+            None => {
+                out.push(Use {
+                    place,
+                    reads: false,
+                    writes: false,
+                    updates: false,
+                    activates: false,
+                    element_wise: true,
+                });
+                out.len() - 1
+            }
+        };
+        let used = &mut out[at];
+        used.element_wise &= element_wise;
+        match op {
+            Op::Load(_) => used.reads = true,
+            Op::Store(a) => {
+                used.writes = true;
+                used.activates |= a.activation == Activation::IfAbsent;
+            }
+            Op::Atomic(_, a) | Op::CompareExchange(a) => {
+                used.updates = true;
+                used.activates |= a.activation == Activation::IfAbsent;
+            }
+            _ => {}
+        }
+    });
+    // A function that is still called may touch anything in its own way.
+    for g in called(m, f) {
+        let g = &m.funcs[g];
+        collect(g, &mut |place, _, op| {
+            let writes = !matches!(op, Op::Load(_));
+            match out.iter_mut().find(|u| u.place == place) {
+                Some(u) => {
+                    u.element_wise = false;
+                    u.reads |= !writes;
+                    u.writes |= writes;
+                }
+                None => out.push(Use {
+                    place,
+                    reads: !writes,
+                    writes,
+                    updates: writes,
+                    activates: writes,
+                    element_wise: false,
+                }),
+            }
+        });
+    }
+    out
+}
+
+fn collect(f: &Function, visit: &mut impl FnMut(Place, &[Value], &Op)) {
+    f.walk(|inst| {
+        let data = &f.insts[inst];
+        if let Some(a) = data.op.access()
+            && !matches!(a.place, Place::Local(_))
+        {
+            visit(a.place, &data.args, &data.op);
+        }
+    });
+}
+
+fn called(m: &Module, f: &Function) -> Vec<wuji_ir::entities::Func> {
+    let mut seen = Vec::new();
+    let mut work = vec![f];
+    while let Some(f) = work.pop() {
+        f.walk(|inst| {
+            if let Op::Call(g) = f.insts[inst].op
+                && !seen.contains(&g)
+            {
+                seen.push(g);
+                work.push(&m.funcs[g]);
+            }
+        });
+    }
+    seen
+}
