@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 
 /// What the workers are to call, as an address that is valid until `run` returns.
 #[derive(Clone, Copy)]
@@ -13,6 +13,8 @@ unsafe impl Send for Job {}
 
 struct Board {
     job: Option<Job>,
+    /// Who waits for the job to end.
+    caller: Option<Thread>,
     stop: bool,
 }
 
@@ -47,14 +49,15 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// Turns of the spin loop before a worker sleeps: some tens of microseconds.
-const SPINS: usize = 20_000;
+/// Turns of the spin loop before a thread sleeps: some tens of microseconds.
+const SPINS: usize = 1000;
 
 impl Pool {
     pub fn new(threads: usize) -> Pool {
         let shared = Arc::new(Shared {
             board: Mutex::new(Board {
                 job: None,
+                caller: None,
                 stop: false,
             }),
             wake: Condvar::new(),
@@ -88,6 +91,7 @@ impl Pool {
         {
             let mut board = self.shared.board();
             board.job = Some(job);
+            board.caller = Some(std::thread::current());
             self.shared.epoch.fetch_add(1, Ordering::Release);
         }
         self.shared.wake.notify_all();
@@ -156,23 +160,31 @@ struct WaitForAll<'a>(&'a Shared);
 
 impl Drop for WaitForAll<'_> {
     fn drop(&mut self) {
-        let mut turns = 0usize;
+        let mut turns = 0;
         while self.0.pending.load(Ordering::Acquire) != 0 {
             turns += 1;
             if turns < SPINS {
-                std::hint::spin_loop()
+                std::hint::spin_loop();
             } else {
-                std::thread::yield_now()
+                std::thread::park();
             }
         }
     }
 }
 
-struct Finished<'a>(&'a Shared);
+/// Counts a worker out, also when it unwinds.
+struct Finished<'a> {
+    shared: &'a Shared,
+    caller: Option<Thread>,
+}
 
 impl Drop for Finished<'_> {
     fn drop(&mut self) {
-        self.0.pending.fetch_sub(1, Ordering::Release);
+        if self.shared.pending.fetch_sub(1, Ordering::Release) == 1
+            && let Some(caller) = self.caller.take()
+        {
+            caller.unpark();
+        }
     }
 }
 
@@ -184,7 +196,7 @@ fn work(shared: &Shared, number: usize) {
             turns += 1;
             std::hint::spin_loop();
         }
-        let job = {
+        let (job, caller) = {
             let mut board = shared.board();
             while shared.epoch.load(Ordering::Acquire) == seen {
                 board = shared
@@ -196,9 +208,9 @@ fn work(shared: &Shared, number: usize) {
                 return;
             }
             seen = shared.epoch.load(Ordering::Acquire);
-            board.job
+            (board.job, board.caller.clone())
         };
-        let _finished = Finished(shared);
+        let _finished = Finished { shared, caller };
         if let Some(Job(f)) = job {
             // SAFETY: `run` waits for `pending` before it lets go of the closure.
             unsafe { (*f)(number) }

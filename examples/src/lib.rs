@@ -1,0 +1,7 @@
+//! What the examples share: a canvas for particles, pictures and animations on disk, and a progress bar.
+
+pub mod animation;
+pub mod canvas;
+pub mod picture;
+pub mod plain;
+pub mod progress;

@@ -1,0 +1,82 @@
+//! A bar for people who wait.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Shows how far a loop of known length has come; on anything but a terminal, a line at each quarter.
+#[derive(Debug)]
+pub struct Progress {
+    total: usize,
+    start: Instant,
+    shown: Option<Instant>,
+    quarter: usize,
+    terminal: bool,
+}
+
+const WIDTH: usize = 32;
+
+impl Progress {
+    pub fn new(total: usize) -> Progress {
+        let terminal = std::io::stderr().is_terminal();
+        Progress {
+            total: total.max(1),
+            start: Instant::now(),
+            shown: None,
+            quarter: 0,
+            terminal,
+        }
+    }
+
+    /// Tells that `done` of the total are done, with a word about them.
+    pub fn show(&mut self, done: usize, note: &str) {
+        if self.terminal {
+            let fresh = self
+                .shown
+                .is_some_and(|shown| shown.elapsed() < Duration::from_millis(60));
+            if fresh && done < self.total {
+                return;
+            }
+            self.shown = Some(Instant::now());
+            eprint!(
+                "\r  {}\x1b[K",
+                line(done, self.total, self.start.elapsed(), note)
+            );
+            if done >= self.total {
+                eprintln!();
+            }
+            // A bar that cannot be shown is no reason to stop.
+            let _ = std::io::stderr().flush();
+        } else if done * 4 / self.total > self.quarter {
+            self.quarter = done * 4 / self.total;
+            eprintln!("  {}", line(done, self.total, self.start.elapsed(), note));
+        }
+    }
+}
+
+fn line(done: usize, total: usize, elapsed: Duration, note: &str) -> String {
+    let eighths = (done * WIDTH * 8 / total).min(WIDTH * 8);
+    let mut bar: String = "█".repeat(eighths / 8);
+    if eighths % 8 > 0 {
+        bar.push(['▏', '▎', '▍', '▌', '▋', '▊', '▉'][eighths % 8 - 1]);
+    }
+    let bar = format!("{bar:·<WIDTH$}");
+    let left = elapsed.as_secs_f64() * (total.saturating_sub(done)) as f64 / done.max(1) as f64;
+    format!(
+        "{bar} {:>3}%  {left:.0} s left  {note}",
+        (done * 100 / total).min(100)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_fills() {
+        let at = |done| line(done, 64, Duration::from_secs(2), "x");
+        assert!(at(0).starts_with("····"));
+        assert!(at(1).starts_with("▌···"), "{}", at(1));
+        assert!(at(32).contains(" 50%  2 s left  x"), "{}", at(32));
+        assert!(at(64).contains("█ 100%  0 s left"));
+    }
+}
