@@ -341,10 +341,6 @@ fn plan(
 fn splittable(f: &Function, inst: Inst, label: wuji_ir::entities::Label) -> bool {
     let data = &f.insts[inst];
     let by_one = f.constant(data.args[2]).and_then(Imm::as_int) == Some(1);
-    let fits = matches!(
-        f.ty(data.args[0]),
-        Type::Scalar(Scalar::I32 | Scalar::I64 | Scalar::U32 | Scalar::I16 | Scalar::U16)
-    );
     let mut leaves = false;
     let mut regions = vec![data.regions[0]];
     while let Some(r) = regions.pop() {
@@ -353,7 +349,7 @@ fn splittable(f: &Function, inst: Inst, label: wuji_ir::entities::Label) -> bool
             regions.extend(&f.insts[*i].regions);
         }
     }
-    by_one && fits && !leaves
+    by_one && !leaves
 }
 
 fn walk_region(f: &Function, region: Region, visit: &mut impl FnMut(Inst)) {
@@ -664,8 +660,8 @@ fn split(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
     b.region = region;
     b.span = b.func.spans[plan.inst];
     let (lo, hi) = (data.args[0], data.args[1]);
-    let wide_lo = b.convert(lo, Scalar::I64);
-    let wide_hi = b.convert(hi, Scalar::I64);
+    let wide_lo = saturate(&mut b, lo);
+    let wide_hi = saturate(&mut b, hi);
     // An empty loop has all its pieces at `lo`.
     let wide_hi = b.binary(BinOp::Max, wide_lo, wide_hi);
     let (mut from, mut to) = (wide_lo, wide_hi);
@@ -680,8 +676,8 @@ fn split(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
     let to = b.binary(BinOp::Max, to, from);
     let to = b.binary(BinOp::Min, to, wide_hi);
     let (from, to) = (b.convert(from, scalar), b.convert(to, scalar));
-    let end = b.convert(wide_hi, scalar);
-
+    // Beyond what `i64` can say, everything is the last piece.
+    let tail = b.binary(BinOp::Max, to, lo);
     let (zero, three, one) = (b.i64(0), b.i64(3), b.i64(1));
     let carried = &data.args[3..];
     let pieces = b.for_range(
@@ -692,9 +688,9 @@ fn split(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
             let (zero, one) = (b.i64(0), b.i64(1));
             let first = b.compare(CmpOp::Eq, piece, zero);
             let middle = b.compare(CmpOp::Eq, piece, one);
-            let start = b.select(middle, from, to);
+            let start = b.select(middle, from, tail);
             let start = b.select(first, lo, start);
-            let stop = b.select(middle, to, end);
+            let stop = b.select(middle, to, hi);
             let stop = b.select(first, from, stop);
             for inst in [plan.inst, guarded] {
                 let args = &mut b.func.insts[inst].args;
@@ -744,6 +740,16 @@ fn replace_split_results(f: &mut Function, old: Inst, pieces: Inst) {
     for (r, term) in kept {
         f.regions[r].term = term;
     }
+}
+
+/// An integer as `i64`; what is larger than that is as large as it gets.
+fn saturate(b: &mut Builder, v: Value) -> Value {
+    if b.func.ty(v).as_scalar() != Some(Scalar::U64) {
+        return b.convert(v, Scalar::I64);
+    }
+    let most = b.int(Scalar::U64, i64::MAX.into());
+    let v = b.binary(BinOp::Min, v, most);
+    b.convert(v, Scalar::I64)
 }
 
 /// The indices for which a constraint holds: from the first to before the second.
