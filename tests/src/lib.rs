@@ -1,1 +1,3 @@
 //! The test suite of Wuji.
+
+pub mod filetest;

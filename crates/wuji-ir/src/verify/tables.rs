@@ -240,16 +240,19 @@ fn task(m: &Module, task: &Task) -> Result<()> {
         return Err(Error::new("W0035", why));
     }
     // A task's function has as many indices at the end as its domain has axes.
-    let indices = |rank: usize| -> Vec<Type> {
+    let indices = |rank: usize| -> Result<Vec<Type>> {
         let params = f.params();
-        let at = params.len().saturating_sub(rank);
-        params[at..].iter().map(|p| f.ty(*p)).collect()
+        let Some(at) = params.len().checked_sub(rank) else {
+            let why = format!("{who} {} does not take {rank} indices", named(m, task.func));
+            return Err(Error::new("W0035", why));
+        };
+        Ok(params[at..].iter().map(|p| f.ty(*p)).collect())
     };
     match &task.kind {
         TaskKind::Serial => takes(m, task.func, &who, &[]),
         TaskKind::Range { dims, .. } => {
             bounds(m, &who, dims)?;
-            let indices = indices(dims.len());
+            let indices = indices(dims.len())?;
             for ty in &indices {
                 integer(&who, *ty)?;
             }
@@ -271,7 +274,7 @@ fn task(m: &Module, task: &Task) -> Result<()> {
                 let why = format!("{who} {field} is not defined");
                 return Err(Error::new("W0020", why));
             };
-            let indices = indices(data.rank());
+            let indices = indices(data.rank())?;
             for ty in &indices {
                 integer(&who, *ty)?;
             }

@@ -1,0 +1,97 @@
+//! What a `; test:` line can ask for. One row of the table, one function.
+
+use super::TestFile;
+use super::run;
+use wuji_compile::{Cx, Options, run_pass};
+use wuji_ir::module::Module;
+use wuji_ir::text::parse;
+use wuji_ir::verify::verify;
+
+pub(super) struct Command {
+    pub(super) name: &'static str,
+    /// Given the file and the rest of the line: the output that the file should have, if the command
+    /// looks at it. `Err` says what failed.
+    pub(super) run: fn(&TestFile, &str) -> Result<Option<String>, String>,
+}
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "verify",
+        run: sound,
+    },
+    Command {
+        name: "roundtrip",
+        run: roundtrip,
+    },
+    Command {
+        name: "error",
+        run: refused,
+    },
+    Command {
+        name: "pass",
+        run: passes,
+    },
+    Command {
+        name: "run",
+        run: run::runs,
+    },
+];
+
+/// The module of a file, verified.
+pub(super) fn module(file: &TestFile) -> Result<Module, String> {
+    read(file).map_err(|e| e.to_string())
+}
+
+fn read(file: &TestFile) -> wuji_ir::Result<Module> {
+    let module = parse(file.source(), &file.name())?;
+    verify(&module)?;
+    Ok(module)
+}
+
+fn sound(file: &TestFile, _: &str) -> Result<Option<String>, String> {
+    module(file).map(|_| None)
+}
+
+fn roundtrip(file: &TestFile, _: &str) -> Result<Option<String>, String> {
+    // Without verifying: what the verifier refuses can be printed too.
+    let module = parse(file.source(), &file.name()).map_err(|e| e.to_string())?;
+    let printed = module.to_string();
+    let again = parse(&printed, "printed").map_err(|e| format!("{e}\n{printed}"))?;
+    if again != module.compacted() {
+        return Err(format!("another module came back from:\n{printed}"));
+    }
+    if again.to_string() != printed {
+        return Err(format!("another text came back from:\n{printed}"));
+    }
+    Ok(None)
+}
+
+fn refused(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
+    let result = read(file).and_then(|mut module| {
+        for pass in names(arguments) {
+            run_pass(pass, &mut module, &mut Cx::new(&Options::default()))?;
+        }
+        Ok(module)
+    });
+    match result {
+        Ok(module) => Err(format!("nothing is wrong with this module:\n{module}")),
+        Err(error) => Ok(Some(format!("{error}\n"))),
+    }
+}
+
+fn passes(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
+    let mut module = module(file)?;
+    for pass in names(arguments) {
+        run_pass(pass, &mut module, &mut Cx::new(&Options::default()))
+            .map_err(|e| format!("{pass}: {e}"))?;
+        verify(&module).map_err(|e| format!("{pass} left this: {e}\n{module}"))?;
+    }
+    Ok(Some(module.to_string()))
+}
+
+fn names(arguments: &str) -> impl Iterator<Item = &str> {
+    arguments
+        .split([',', ' '])
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+}

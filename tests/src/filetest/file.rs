@@ -1,0 +1,103 @@
+//! The parts of a filetest.
+
+use std::path::{Path, PathBuf};
+
+const OUTPUT: &str = "; output:";
+
+/// A `.wir` file, taken apart.
+#[derive(Debug)]
+pub struct TestFile {
+    pub path: PathBuf,
+    text: String,
+    /// Names and arguments of the `; test:` lines.
+    pub commands: Vec<(String, String)>,
+    /// The `; run:` lines, with their line numbers.
+    pub runs: Vec<(usize, String)>,
+    /// What follows `; output:`, without the comment signs.
+    pub output: String,
+}
+
+impl TestFile {
+    pub fn read(path: &Path) -> Result<TestFile, String> {
+        let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+        let mut file = TestFile {
+            path: path.to_owned(),
+            text,
+            commands: Vec::new(),
+            runs: Vec::new(),
+            output: String::new(),
+        };
+        let mut in_output = false;
+        for (number, line) in file.text.lines().enumerate() {
+            if in_output {
+                let Some(rest) = line.strip_prefix(';') else {
+                    return Err(format!(
+                        "line {}: only output follows `{OUTPUT}`",
+                        number + 1
+                    ));
+                };
+                file.output.push_str(rest.strip_prefix(' ').unwrap_or(rest));
+                file.output.push('\n');
+            } else if line.trim_end() == OUTPUT {
+                in_output = true;
+            } else if let Some(command) = line.strip_prefix("; test:") {
+                let (name, arguments) = match command.trim().split_once(' ') {
+                    Some((name, arguments)) => (name, arguments.trim()),
+                    None => (command.trim(), ""),
+                };
+                file.commands.push((name.to_owned(), arguments.to_owned()));
+            } else if let Some(run) = line.strip_prefix("; run:") {
+                file.runs.push((number + 1, run.trim().to_owned()));
+            } else if let (Some(more), Some(last)) =
+                (line.strip_prefix(";      "), file.runs.last_mut())
+            {
+                // A run line goes on in the next one, indented.
+                last.1.push(' ');
+                last.1.push_str(more.trim());
+            }
+        }
+        let golden = |c: &&(String, String)| matches!(c.0.as_str(), "error" | "pass");
+        if file.commands.iter().filter(golden).count() > 1 {
+            return Err("one command at most may look at the output".to_owned());
+        }
+        if file.commands.is_empty() {
+            return Err("the file has no `; test:` line".to_owned());
+        }
+        let runs = file.commands.iter().any(|c| c.0 == "run");
+        if runs == file.runs.is_empty() {
+            return Err("`; test: run` and `; run:` lines need each other".to_owned());
+        }
+        Ok(file)
+    }
+
+    /// The module's text: what comes before the output, so that errors at its end stay where they are.
+    pub fn source(&self) -> &str {
+        let end = self.text.find(&format!("\n{OUTPUT}"));
+        self.text[..end.unwrap_or(self.text.len())].trim_end()
+    }
+
+    /// The path as it is shown, and as messages have it.
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Writes the file anew with other output.
+    pub(super) fn bless(&self, output: &str) -> Result<(), String> {
+        let mut text: String = self
+            .text
+            .lines()
+            .take_while(|line| line.trim_end() != OUTPUT)
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        if !text.ends_with("\n\n") {
+            text.push('\n');
+        }
+        text.push_str(OUTPUT);
+        text.push('\n');
+        for line in output.lines() {
+            text.push_str(format!("; {line}").trim_end());
+            text.push('\n');
+        }
+        std::fs::write(&self.path, text).map_err(|e| e.to_string())
+    }
+}

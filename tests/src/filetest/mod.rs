@@ -1,0 +1,67 @@
+//! Filetests: a `.wir` file is a module, and comments in it say what to do with it and what comes out.
+//!
+//! ```text
+//! ; test: verify                     the module is sound
+//! ; test: roundtrip                  print and parse give it back
+//! ; test: error                      the module is refused, with the text below `; output:`
+//! ; test: error promote, offload     ... by these passes at the latest
+//! ; test: pass promote, inline       these passes give the module below `; output:`
+//! ; test: run                        every `; run:` line holds, on everything that runs IR
+//! ```
+//!
+//! A file may have several `; test:` lines, of which one at most looks at the output. With `WUJI_BLESS=1`
+//! in the environment the output found replaces the one in the file.
+
+mod commands;
+mod diff;
+mod file;
+mod run;
+mod run_line;
+
+pub use file::TestFile;
+
+use std::path::{Path, PathBuf};
+
+/// Every `.wir` file below a folder, in order.
+pub fn find(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "wir") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Runs all commands of one file. The error is what to show.
+pub fn check(path: &Path, bless: bool) -> Result<(), String> {
+    let file = TestFile::read(path)?;
+    for (name, arguments) in &file.commands {
+        let Some(command) = commands::COMMANDS.iter().find(|c| c.name == name) else {
+            let names: Vec<&str> = commands::COMMANDS.iter().map(|c| c.name).collect();
+            return Err(format!(
+                "there is no command `{name}`; there are: {}",
+                names.join(", ")
+            ));
+        };
+        match (command.run)(&file, arguments).map_err(|e| format!("test: {name}: {e}"))? {
+            None => {}
+            Some(output) if output == file.output => {}
+            Some(output) if bless => file.bless(&output)?,
+            Some(output) => {
+                return Err(format!(
+                    "test: {name}: the output differs (- expected, + found; WUJI_BLESS=1 takes it)\n{}",
+                    diff::lines(&file.output, &output)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
