@@ -79,10 +79,10 @@ struct Line([f32; 16]);
 
 impl Floats {
     pub fn new(length: usize, value: impl Fn(usize) -> f32) -> Floats {
-        let mut floats = Floats {
-            lines: vec![Line([0.0; 16]); length.div_ceil(16)],
-            length,
-        };
+        let mut lines: Vec<Line> = Vec::with_capacity(length.div_ceil(16));
+        large_pages(&mut lines);
+        lines.resize(length.div_ceil(16), Line([0.0; 16]));
+        let mut floats = Floats { lines, length };
         for (i, x) in floats.iter_mut().enumerate() {
             *x = value(i);
         }
@@ -91,6 +91,25 @@ impl Floats {
 
     pub fn zeros(length: usize) -> Floats {
         Floats::new(length, |_| 0.0)
+    }
+}
+
+/// Asks for large pages, as Wuji's runtime does for its trees: the two shall differ in code, not in memory.
+fn large_pages(lines: &mut Vec<Line>) {
+    const PAGE: usize = 1 << 12;
+    let spare = lines.spare_capacity_mut();
+    let (start, bytes) = (spare.as_mut_ptr() as usize, size_of_val(spare));
+    let (first, last) = (start.next_multiple_of(PAGE), (start + bytes) / PAGE * PAGE);
+    if first < last {
+        #[cfg(target_os = "linux")]
+        // SAFETY: whole pages of memory that the vector owns; the advice changes no contents. Refusal does no harm.
+        unsafe {
+            libc::madvise(
+                first as *mut libc::c_void,
+                last - first,
+                libc::MADV_HUGEPAGE,
+            );
+        }
     }
 }
 
