@@ -1,1 +1,24 @@
-//! Wuji IR to machine code through LLVM.
+//! From Wuji IR to machine code, through LLVM.
+//!
+//! [`Jit`] compiles a [`Lowered`](wuji_compile::Lowered) module for the processor we run on and loads
+//! it; a [`CompiledKernel`] holds the addresses of its tasks and unloads them when dropped.
+//!
+//! Architecture invariant: everything that reaches LLVM is already known to be legal, because LLVM
+//! ends the process where it has no other answer. What the backend cannot do is an error `W05xx`.
+
+#![allow(unsafe_code)]
+
+pub mod abi;
+mod codegen;
+mod emit;
+mod imports;
+mod jit;
+mod link;
+mod optimize;
+mod perf;
+mod target;
+
+pub use abi::{ArrayView, LaunchContext, ReportFn, TREE_ALIGN, TaskFn};
+pub use jit::{CompiledKernel, Jit, JitOptions, Object, Text, Timings};
+pub use optimize::Effort;
+pub use target::Host;

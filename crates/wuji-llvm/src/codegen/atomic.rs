@@ -1,0 +1,143 @@
+//! Atomic updates: relaxed, one scalar at a time, giving the old value.
+
+use super::function::FunctionGen;
+use crate::emit::Val;
+use inkwell::llvm_sys::LLVMAtomicRMWBinOp::{self, *};
+use wuji_ir::Result;
+use wuji_ir::entities::Value;
+use wuji_ir::ops::{AtomicOp, BinOp, Space};
+use wuji_ir::types::Scalar;
+
+impl FunctionGen<'_, '_, '_> {
+    pub(super) fn mem_atomic(
+        &mut self,
+        op: AtomicOp,
+        space: Space,
+        offset: Value,
+        operand: Value,
+    ) -> Result<Val> {
+        let s = self.scalar(operand)?;
+        let at = self.address(space, offset)?;
+        let operand = self.get(operand)?;
+        let Some(machine) = machine_op(op, s) else {
+            let op = match op {
+                AtomicOp::Min => BinOp::Min,
+                AtomicOp::Max => BinOp::Max,
+                AtomicOp::Mul => BinOp::Mul,
+                // `machine_op` has all others.
+                AtomicOp::Add
+                | AtomicOp::And
+                | AtomicOp::Or
+                | AtomicOp::Xor
+                | AtomicOp::Exchange => BinOp::Add,
+            };
+            return Ok(self.update_loop(op, space, s, at, operand));
+        };
+        // Floats are exchanged as their bits.
+        let as_bits = s.is_float() && op == AtomicOp::Exchange;
+        let e = &self.unit.emit;
+        let value = if as_bits {
+            e.bitcast(operand, e.int_ty(s.bits()))
+        } else {
+            self.to_memory(operand, s)
+        };
+        let old = e.atomic_rmw(machine, at, value);
+        self.mark(old, space);
+        if as_bits {
+            let e = &self.unit.emit;
+            return Ok(e.bitcast(old, e.scalar_ty(s)));
+        }
+        Ok(self.from_memory(old, s))
+    }
+
+    /// Tries until no other thread has come between the load and the exchange.
+    fn update_loop(&mut self, op: BinOp, space: Space, s: Scalar, at: Val, operand: Val) -> Val {
+        let e = &self.unit.emit;
+        let bits = e.int_ty(s.bits());
+        let first = e.load_relaxed(bits, at, s.bytes());
+        self.mark(first, space);
+        let e = &self.unit.emit;
+        let before = e.current();
+        let head = e.append_block(self.fun, c"update");
+        let done = e.append_block(self.fun, c"updated");
+        e.br(head);
+        e.position(head);
+        let seen = e.phi(bits);
+        e.add_incoming(seen, first, before);
+        let old = if s.is_float() {
+            e.bitcast(seen, e.scalar_ty(s))
+        } else {
+            seen
+        };
+        let new = if s.is_float() {
+            self.float_binary(op, s, old, operand, 0, false)
+        } else {
+            self.int_binary(op, s, old, operand, None)
+        };
+        let e = &self.unit.emit;
+        let new_bits = if s.is_float() {
+            e.bitcast(new, bits)
+        } else {
+            new
+        };
+        let pair = e.cmpxchg(at, seen, new_bits);
+        self.mark(pair, space);
+        let e = &self.unit.emit;
+        let found = e.extract(pair, 0);
+        let success = e.extract(pair, 1);
+        e.add_incoming(seen, found, e.current());
+        e.cond_br(success, done, head);
+        e.position(done);
+        old
+    }
+
+    /// Compares bits.
+    pub(super) fn mem_compare_exchange(
+        &mut self,
+        space: Space,
+        offset: Value,
+        expected: Value,
+        new: Value,
+    ) -> Result<Val> {
+        let s = self.scalar(expected)?;
+        let at = self.address(space, offset)?;
+        let to_bits = |g: &Self, v: Val| {
+            if s.is_float() {
+                g.unit.emit.bitcast(v, g.unit.emit.int_ty(s.bits()))
+            } else {
+                g.to_memory(v, s)
+            }
+        };
+        let expected = to_bits(self, self.get(expected)?);
+        let new = to_bits(self, self.get(new)?);
+        let pair = self.unit.emit.cmpxchg(at, expected, new);
+        self.mark(pair, space);
+        let e = &self.unit.emit;
+        let old = e.extract(pair, 0);
+        Ok(if s.is_float() {
+            e.bitcast(old, e.scalar_ty(s))
+        } else {
+            self.from_memory(old, s)
+        })
+    }
+}
+
+/// The LLVM instruction with exactly this meaning; `None` where there is none: integer `mul`, and
+/// float `min`, `max` and `mul`, whose rules for NaN are ours.
+fn machine_op(op: AtomicOp, s: Scalar) -> Option<LLVMAtomicRMWBinOp> {
+    let float = s.is_float();
+    match op {
+        AtomicOp::Add if float => Some(LLVMAtomicRMWBinOpFAdd),
+        AtomicOp::Add => Some(LLVMAtomicRMWBinOpAdd),
+        AtomicOp::Mul => None,
+        AtomicOp::Min | AtomicOp::Max if float => None,
+        AtomicOp::Min if s.is_signed_int() => Some(LLVMAtomicRMWBinOpMin),
+        AtomicOp::Min => Some(LLVMAtomicRMWBinOpUMin),
+        AtomicOp::Max if s.is_signed_int() => Some(LLVMAtomicRMWBinOpMax),
+        AtomicOp::Max => Some(LLVMAtomicRMWBinOpUMax),
+        AtomicOp::And => Some(LLVMAtomicRMWBinOpAnd),
+        AtomicOp::Or => Some(LLVMAtomicRMWBinOpOr),
+        AtomicOp::Xor => Some(LLVMAtomicRMWBinOpXor),
+        AtomicOp::Exchange => Some(LLVMAtomicRMWBinOpXchg),
+    }
+}

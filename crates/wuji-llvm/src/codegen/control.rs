@@ -1,0 +1,413 @@
+//! Structured control flow becomes blocks and phis.
+
+use super::function::{FunctionGen, Hoisted, Join, Target, YieldTo};
+use crate::emit::{Md, Ty, Val};
+use inkwell::llvm_sys::LLVMIntPredicate::*;
+use inkwell::llvm_sys::LLVMOpcode;
+use wuji_ir::Result;
+use wuji_ir::entities::{Func, Inst, Label, Value};
+use wuji_ir::ops::ForKind;
+use wuji_ir::types::{Imm, Scalar};
+
+/// How the index of a `for` moves.
+enum Steps {
+    /// By 1 or -1: the bound itself ends the loop.
+    Unit { down: bool },
+    /// By anything else: a count of iterations ends the loop, so the index cannot wrap.
+    Counted { trips: Val, step: Val },
+}
+
+impl FunctionGen<'_, '_, '_> {
+    fn join(&self, name: &std::ffi::CStr) -> Join {
+        Join {
+            block: self.unit.emit.append_block(self.fun, name),
+            incoming: Vec::new(),
+        }
+    }
+
+    /// Goes on at a join; gives the values that arrive there.
+    fn enter(&self, join: &Join, tys: &[Ty]) -> Vec<Val> {
+        let e = &self.unit.emit;
+        e.position(join.block);
+        match &join.incoming[..] {
+            // Nothing arrives: what follows is dead, any value will do.
+            [] => tys.iter().map(|t| e.zero(*t)).collect(),
+            [(_, values)] => values.clone(),
+            many => tys
+                .iter()
+                .enumerate()
+                .map(|(k, ty)| {
+                    let phi = e.phi(*ty);
+                    for (from, values) in many {
+                        e.add_incoming(phi, values[k], *from);
+                    }
+                    phi
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn return_values(&self, values: &[Val]) {
+        let e = &self.unit.emit;
+        let value = match values {
+            [] => None,
+            [one] => Some(*one),
+            many => {
+                let mut all = e.zero(self.result);
+                for (k, v) in many.iter().enumerate() {
+                    all = e.insert(all, *v, k as u32);
+                }
+                Some(all)
+            }
+        };
+        e.ret(self.result, value);
+    }
+
+    pub(super) fn return_zero(&self) {
+        let e = &self.unit.emit;
+        let zero = (!self.f.results.is_empty()).then(|| e.zero(self.result));
+        e.ret(self.result, zero);
+    }
+
+    pub(super) fn if_else(&mut self, inst: Inst) -> Result<()> {
+        let data = &self.f.insts[inst];
+        let condition = self.get(data.args[0])?;
+        let e = &self.unit.emit;
+        let then = e.append_block(self.fun, c"then");
+        let otherwise = e.append_block(self.fun, c"else");
+        e.cond_br(condition, then, otherwise);
+        let join = self.join(c"endif");
+        self.yields.push(YieldTo::If(join));
+        for (block, region) in [(then, data.regions[0]), (otherwise, data.regions[1])] {
+            self.unit.emit.position(block);
+            self.region(region)?;
+        }
+        if let Some(YieldTo::If(join)) = self.yields.pop() {
+            self.leave(inst, &join)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn block(&mut self, inst: Inst, label: Label) -> Result<()> {
+        let exit = self.join(c"endblock");
+        self.targets.insert(label, Target { exit, next: None });
+        self.yields.push(YieldTo::Block(label));
+        self.region(self.f.insts[inst].regions[0])?;
+        self.yields.pop();
+        if let Some(target) = self.targets.remove(&label) {
+            self.leave(inst, &target.exit)?;
+        }
+        Ok(())
+    }
+
+    /// The results of an instruction are what arrives at its exit.
+    fn leave(&mut self, inst: Inst, exit: &Join) -> Result<()> {
+        let results = &self.f.insts[inst].results;
+        let tys = self.tys(results)?;
+        let values = self.enter(exit, &tys);
+        self.define_all(results, &values);
+        Ok(())
+    }
+
+    pub(super) fn endless_loop(&mut self, inst: Inst, label: Label) -> Result<()> {
+        let data = &self.f.insts[inst];
+        let region = data.regions[0];
+        let initial = self.all(&data.args)?;
+        let params = &self.f.regions[region].params;
+        let tys = self.tys(params)?;
+
+        let before = self.unit.emit.current();
+        let head = self.unit.emit.append_block(self.fun, c"loop");
+        self.unit.emit.br(head);
+        self.unit.emit.position(head);
+        let phis: Vec<Val> = tys.iter().map(|t| self.unit.emit.phi(*t)).collect();
+        for (phi, v) in phis.iter().zip(&initial) {
+            self.unit.emit.add_incoming(*phi, *v, before);
+        }
+        self.define_all(params, &phis);
+
+        let (exit, next) = (self.join(c"endloop"), Some(self.join(c"again")));
+        self.targets.insert(label, Target { exit, next });
+        self.region(region)?;
+        let Some(target) = self.targets.remove(&label) else {
+            return Ok(());
+        };
+        if let Some(next) = &target.next {
+            let values = self.enter(next, &tys);
+            if next.incoming.is_empty() {
+                self.return_zero();
+            } else {
+                self.poll_interrupt();
+                let latch = self.unit.emit.current();
+                self.unit.emit.br(head);
+                for (phi, v) in phis.iter().zip(&values) {
+                    self.unit.emit.add_incoming(*phi, *v, latch);
+                }
+            }
+        }
+        self.leave(inst, &target.exit)
+    }
+
+    /// Leaves the function when the runtime has asked for it.
+    fn poll_interrupt(&mut self) {
+        let flag = self.hoisted(Hoisted::Interrupt);
+        let e = &self.unit.emit;
+        let value = e.load_fresh(e.int_ty(32), flag, 4);
+        self.unit.scopes.mark_context(e, value);
+        let stop = e.icmp(LLVMIntNE, value, e.const_int(e.int_ty(32), 0));
+        let leave = e.append_block(self.fun, c"interrupted");
+        let go_on = e.append_block(self.fun, c"go_on");
+        let branch = e.cond_br(stop, leave, go_on);
+        let weight = |w: u64| e.md_value(e.const_int(e.int_ty(32), w));
+        let weights = e.md_node(&[e.md_string("branch_weights"), weight(1), weight(1 << 20)]);
+        e.set_md(branch, e.kinds.prof, weights);
+        e.position(leave);
+        self.return_zero();
+        self.unit.emit.position(go_on);
+    }
+
+    pub(super) fn for_loop(&mut self, inst: Inst, label: Label, kind: ForKind) -> Result<()> {
+        let data = &self.f.insts[inst];
+        let region = data.regions[0];
+        let (bounds, carried) = data.args.split_at(3);
+        let scalar = self.scalar(bounds[0])?;
+        let initial = self.all(carried)?;
+        let (lo, hi) = (self.get(bounds[0])?, self.get(bounds[1])?);
+        let exit = self.join(c"endfor");
+
+        let Some((guard, steps)) = self.steps(scalar, lo, hi, bounds[2])? else {
+            // A step of 0 runs nothing.
+            let exit = Join {
+                block: exit.block,
+                incoming: vec![(self.unit.emit.current(), initial)],
+            };
+            self.unit.emit.br(exit.block);
+            return self.leave(inst, &exit);
+        };
+
+        let e = &self.unit.emit;
+        let before = e.append_block(self.fun, c"for");
+        let head = e.append_block(self.fun, c"iterate");
+        let from = e.current();
+        e.cond_br(guard, before, exit.block);
+        e.position(before);
+        e.br(head);
+        e.position(head);
+        let index_ty = e.scalar_ty(scalar);
+        let index = e.phi(index_ty);
+        e.add_incoming(index, lo, before);
+        let count = match steps {
+            Steps::Unit { .. } => None,
+            Steps::Counted { .. } => {
+                let count = e.phi(index_ty);
+                e.add_incoming(count, e.zero(index_ty), before);
+                Some(count)
+            }
+        };
+        let params = &self.f.regions[region].params;
+        let tys = self.tys(&params[1..])?;
+        let phis: Vec<Val> = tys.iter().map(|t| self.unit.emit.phi(*t)).collect();
+        for (phi, v) in phis.iter().zip(&initial) {
+            self.unit.emit.add_incoming(*phi, *v, before);
+        }
+        self.set(params[0], index);
+        self.define_all(&params[1..], &phis);
+
+        let exit = Join {
+            block: exit.block,
+            incoming: vec![(from, initial)],
+        };
+        let next = Some(self.join(c"next"));
+        self.targets.insert(label, Target { exit, next });
+        let group = match kind {
+            ForKind::Parallel => self.unit.groups.take(),
+            ForKind::Serial => None,
+        };
+        self.groups.extend(group);
+        self.region(region)?;
+        if group.is_some() {
+            self.groups.pop();
+        }
+        let Some(mut target) = self.targets.remove(&label) else {
+            return Ok(());
+        };
+        if let Some(next) = &target.next {
+            let values = self.enter(next, &tys);
+            if next.incoming.is_empty() {
+                self.return_zero();
+            } else {
+                let e = &self.unit.emit;
+                let (following, more) = self.advance(scalar, index, hi, count, &steps);
+                let latch = e.current();
+                let branch = e.cond_br(more, head, target.exit.block);
+                e.set_md(branch, e.kinds.loop_, self.loop_metadata(group));
+                e.add_incoming(index, following, latch);
+                for (phi, v) in phis.iter().zip(&values) {
+                    e.add_incoming(*phi, *v, latch);
+                }
+                target.exit.incoming.push((latch, values));
+            }
+        }
+        self.leave(inst, &target.exit)
+    }
+
+    /// Whether there is a first iteration, and how the index moves; `None` when the step is 0.
+    fn steps(&self, s: Scalar, lo: Val, hi: Val, step: Value) -> Result<Option<(Val, Steps)>> {
+        let e = &self.unit.emit;
+        let ty = e.scalar_ty(s);
+        let signed = s.is_signed_int();
+        let (less, greater) = if signed {
+            (LLVMIntSLT, LLVMIntSGT)
+        } else {
+            (LLVMIntULT, LLVMIntUGT)
+        };
+        // Distances are exact as unsigned numbers, whatever the type.
+        let trips = |distance: Val, step: Val| {
+            let one = e.const_int(ty, 1);
+            let last = e.binary(LLVMOpcode::LLVMUDiv, e.sub(distance, one), step);
+            e.add(last, one)
+        };
+        if let Some(k) = self.f.constant(step).and_then(Imm::as_int) {
+            return Ok(match k {
+                0 => None,
+                1 => Some((e.icmp(less, lo, hi), Steps::Unit { down: false })),
+                -1 => Some((e.icmp(greater, lo, hi), Steps::Unit { down: true })),
+                _ => {
+                    let (guard, distance) = if k > 0 {
+                        (e.icmp(less, lo, hi), e.sub(hi, lo))
+                    } else {
+                        (e.icmp(greater, lo, hi), e.sub(lo, hi))
+                    };
+                    let size = e.const_int(ty, k.unsigned_abs() as u64);
+                    Some((
+                        guard,
+                        Steps::Counted {
+                            trips: trips(distance, size),
+                            step: e.const_int(ty, k as u64),
+                        },
+                    ))
+                }
+            });
+        }
+        let step = self.get(step)?;
+        let (zero, one) = (e.zero(ty), e.const_int(ty, 1));
+        let moves = e.icmp(LLVMIntNE, step, zero);
+        let (first, distance, size) = if signed {
+            let up = e.icmp(LLVMIntSGT, step, zero);
+            (
+                e.select(up, e.icmp(less, lo, hi), e.icmp(greater, lo, hi)),
+                e.select(up, e.sub(hi, lo), e.sub(lo, hi)),
+                e.select(up, step, e.sub(zero, step)),
+            )
+        } else {
+            (e.icmp(less, lo, hi), e.sub(hi, lo), step)
+        };
+        let size = e.select(moves, size, one);
+        Ok(Some((
+            e.select(moves, first, e.const_bool(false)),
+            Steps::Counted {
+                trips: trips(distance, size),
+                step,
+            },
+        )))
+    }
+
+    /// The next index, and whether it is one.
+    fn advance(
+        &self,
+        s: Scalar,
+        index: Val,
+        hi: Val,
+        count: Option<Val>,
+        steps: &Steps,
+    ) -> (Val, Val) {
+        let e = &self.unit.emit;
+        let ty = e.scalar_ty(s);
+        let signed = s.is_signed_int();
+        match steps {
+            Steps::Unit { down: false } => {
+                // Below the bound, so one more fits.
+                let following = e.add_no_wrap(index, e.const_int(ty, 1), signed);
+                let less = if signed { LLVMIntSLT } else { LLVMIntULT };
+                (following, e.icmp(less, following, hi))
+            }
+            Steps::Unit { down: true } => {
+                let following = e.add_no_wrap(index, e.const_int(ty, u64::MAX), true);
+                (following, e.icmp(LLVMIntSGT, following, hi))
+            }
+            Steps::Counted { trips, step } => {
+                // The index after the last one may wrap, and is never looked at.
+                let following = e.add_no_wrap(index, *step, signed);
+                match count {
+                    Some(count) => {
+                        let done = e.add_no_wrap(count, e.const_int(ty, 1), false);
+                        e.add_incoming(count, done, e.current());
+                        (following, e.icmp(LLVMIntULT, done, *trips))
+                    }
+                    None => (following, e.const_bool(false)),
+                }
+            }
+        }
+    }
+
+    fn loop_metadata(&self, group: Option<Md>) -> Md {
+        let e = &self.unit.emit;
+        let mut facts = vec![e.md_node(&[e.md_string("llvm.loop.mustprogress")])];
+        if let Some(group) = group {
+            facts.push(e.md_node(&[e.md_string("llvm.loop.parallel_accesses"), group]));
+        }
+        e.md_self_node(&facts)
+    }
+
+    pub(super) fn call(&mut self, inst: Inst, callee: Func) -> Result<()> {
+        let data = &self.f.insts[inst];
+        let mut args = vec![self.context()];
+        args.extend(self.all(&data.args)?);
+        let fun = self.unit.callee(callee)?;
+        let value = self.unit.emit.call(fun, &args);
+        match &data.results[..] {
+            [] => {}
+            [one] => self.set(*one, value),
+            many => {
+                for (k, result) in many.iter().enumerate() {
+                    let part = self.unit.emit.extract(value, k as u32);
+                    self.set(*result, part);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn report(&mut self, site: u32, args: &[Value]) -> Result<()> {
+        let mut values = vec![
+            self.context(),
+            self.unit
+                .emit
+                .const_int(self.unit.emit.int_ty(32), u64::from(site)),
+        ];
+        for arg in args {
+            let (v, s) = (self.get(*arg)?, self.scalar(*arg)?);
+            values.push(self.to_slot(v, s));
+        }
+        let reporter = self.unit.reporter(args.len());
+        self.unit.emit.call(reporter, &values);
+        Ok(())
+    }
+
+    /// A scalar in an 8-byte slot.
+    fn to_slot(&self, v: Val, s: Scalar) -> Val {
+        let e = &self.unit.emit;
+        let bits = if s.is_float() {
+            e.bitcast(v, e.int_ty(s.bits()))
+        } else {
+            v
+        };
+        if s.bits() == 64 {
+            bits
+        } else if s.is_signed_int() {
+            e.cast(LLVMOpcode::LLVMSExt, bits, e.i64_ty())
+        } else {
+            e.cast(LLVMOpcode::LLVMZExt, bits, e.i64_ty())
+        }
+    }
+}

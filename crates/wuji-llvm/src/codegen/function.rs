@@ -1,0 +1,418 @@
+//! One function: values, regions, and the choice of what to do for each instruction.
+
+use super::Unit;
+use crate::abi::offset;
+use crate::emit::{Block, Fun, Md, Ty, Val};
+use std::collections::{HashMap, HashSet};
+use wuji_ir::entities::{Array, Inst, Label, Local, Region, Tree, Value};
+use wuji_ir::module::{Function, Span, Term};
+use wuji_ir::ops::{Op, Place};
+use wuji_ir::types::Scalar;
+use wuji_ir::{Error, Result};
+
+/// Where control comes together again, and with which values.
+#[derive(Debug)]
+pub(super) struct Join {
+    pub(super) block: Block,
+    pub(super) incoming: Vec<(Block, Vec<Val>)>,
+}
+
+/// What `break` and `continue` of a label do.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) exit: Join,
+    /// Loops only.
+    pub(super) next: Option<Join>,
+}
+
+/// Where `yield` goes: to the `if` or `block` that owns the region.
+#[derive(Debug)]
+pub(super) enum YieldTo {
+    If(Join),
+    Block(Label),
+}
+
+/// Things that are read from the launch context once, in the entry block.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Hoisted {
+    Params,
+    Trees,
+    Arrays,
+    Temps,
+    Interrupt,
+    RandomKey,
+    Tree(Tree),
+    ArrayBase(Array),
+    ArrayExtent(Array, u8),
+    ArrayStride(Array, u8),
+}
+
+pub(super) struct FunctionGen<'a, 'c, 'm> {
+    pub(super) unit: &'a mut Unit<'c, 'm>,
+    pub(super) f: &'m Function,
+    pub(super) fun: Fun,
+    pub(super) result: Ty,
+    context: Val,
+    /// Allocas and loads from the context; falls through to the body when that is done.
+    entry: Block,
+    values: Vec<Option<Val>>,
+    hoisted: HashMap<Hoisted, Val>,
+    pub(super) locals: HashMap<Local, Val>,
+    pub(super) targets: HashMap<Label, Target>,
+    pub(super) yields: Vec<YieldTo>,
+    /// Groups of the parallel loops around the current place.
+    pub(super) groups: Vec<Md>,
+    /// Float operations of reductions, which may be reassociated in every math mode.
+    pub(super) reductions: HashSet<Inst>,
+}
+
+/// Locals of one function may take this many bytes of the stack; of one that calls itself, less.
+const MAX_LOCAL_BYTES: u64 = 256 << 10;
+const MAX_RECURSIVE_LOCAL_BYTES: u64 = 4 << 10;
+
+impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
+    pub(super) fn new(
+        unit: &'a mut Unit<'c, 'm>,
+        f: &'m Function,
+        fun: Fun,
+        context: Val,
+    ) -> Result<FunctionGen<'a, 'c, 'm>> {
+        let result = unit.result_ty(f)?;
+        let entry = unit.emit.append_block(fun, c"entry");
+        let mut this = FunctionGen {
+            unit,
+            f,
+            fun,
+            result,
+            context,
+            entry,
+            values: vec![None; f.values.len()],
+            hoisted: HashMap::new(),
+            locals: HashMap::new(),
+            targets: HashMap::new(),
+            yields: Vec::new(),
+            groups: Vec::new(),
+            reductions: super::reduction::operations(f),
+        };
+        this.check_frame()?;
+        Ok(this)
+    }
+
+    /// Refuses frames that could overflow a thread's stack.
+    fn check_frame(&mut self) -> Result<()> {
+        let bytes: u64 = self
+            .f
+            .locals
+            .values()
+            .map(|l| {
+                let (size, _) = self.unit.module.structs.size_align(l.ty);
+                size.saturating_mul(u64::from(l.len.unwrap_or(1)))
+            })
+            .fold(0, u64::saturating_add);
+        let mut calls = false;
+        self.f
+            .walk(|i| calls |= matches!(self.f.insts[i].op, Op::Call(_)));
+        let limit = if calls {
+            MAX_RECURSIVE_LOCAL_BYTES
+        } else {
+            MAX_LOCAL_BYTES
+        };
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(Error::new(
+            "W0504",
+            format!(
+                "the local arrays of `{}` take {bytes} bytes; at most {limit} fit on the stack",
+                self.f.name
+            ),
+        )
+        .help("keep the data in a field, or make the arrays smaller"))
+    }
+
+    /// Emits everything from the entry region on.
+    pub(super) fn body(mut self) -> Result<()> {
+        let start = self.unit.emit.append_block(self.fun, c"body");
+        self.unit.emit.position(start);
+        self.region(self.f.entry)?;
+        self.unit.emit.position(self.entry);
+        self.unit.emit.br(start);
+        Ok(())
+    }
+
+    // Values
+
+    pub(super) fn set(&mut self, value: Value, to: Val) {
+        self.values[value.as_u32() as usize] = Some(to);
+    }
+
+    pub(super) fn get(&self, value: Value) -> Result<Val> {
+        self.values
+            .get(value.as_u32() as usize)
+            .copied()
+            .flatten()
+            .ok_or_else(|| {
+                Error::new(
+                    "W0505",
+                    format!("{value} of `{}` is used before it is defined", self.f.name),
+                )
+            })
+    }
+
+    pub(super) fn all(&self, values: &[Value]) -> Result<Vec<Val>> {
+        values.iter().map(|v| self.get(*v)).collect()
+    }
+
+    pub(super) fn scalar(&self, value: Value) -> Result<Scalar> {
+        self.unit.only_scalar(self.f, self.f.ty(value))
+    }
+
+    pub(super) fn tys(&self, values: &[Value]) -> Result<Vec<Ty>> {
+        values
+            .iter()
+            .map(|v| Ok(self.unit.emit.scalar_ty(self.scalar(*v)?)))
+            .collect()
+    }
+
+    pub(super) fn define_all(&mut self, values: &[Value], to: &[Val]) {
+        for (value, v) in values.iter().zip(to) {
+            self.set(*value, *v);
+        }
+    }
+
+    // The launch context
+
+    /// Does something once, in the entry block.
+    pub(super) fn at_entry<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        let resume = self.unit.emit.current();
+        self.unit.emit.position(self.entry);
+        let made = make(self);
+        self.unit.emit.position(resume);
+        made
+    }
+
+    pub(super) fn hoisted(&mut self, what: Hoisted) -> Val {
+        if let Some(v) = self.hoisted.get(&what) {
+            return *v;
+        }
+        let v = self.at_entry(|g| g.load_hoisted(what));
+        self.hoisted.insert(what, v);
+        v
+    }
+
+    fn load_hoisted(&mut self, what: Hoisted) -> Val {
+        let ptr = self.unit.emit.ptr_ty();
+        let i64_ty = self.unit.emit.i64_ty();
+        let array = |a: Array, at: u64| a.as_u32() as u64 * offset::ARRAY_SIZE + at;
+        let (base, at, ty) = match what {
+            Hoisted::Params => (self.context, offset::PARAMS, ptr),
+            Hoisted::Trees => (self.context, offset::TREES, ptr),
+            Hoisted::Arrays => (self.context, offset::ARRAYS, ptr),
+            Hoisted::Temps => (self.context, offset::TEMPS, ptr),
+            Hoisted::Interrupt => (self.context, offset::INTERRUPT, ptr),
+            Hoisted::RandomKey => (self.context, offset::RANDOM_KEY, i64_ty),
+            Hoisted::Tree(t) => (self.hoisted(Hoisted::Trees), u64::from(t.as_u32()) * 8, ptr),
+            Hoisted::ArrayBase(a) => (
+                self.hoisted(Hoisted::Arrays),
+                array(a, offset::ARRAY_BASE),
+                ptr,
+            ),
+            Hoisted::ArrayExtent(a, axis) => (
+                self.hoisted(Hoisted::Arrays),
+                array(a, offset::ARRAY_EXTENTS + 8 * u64::from(axis)),
+                i64_ty,
+            ),
+            Hoisted::ArrayStride(a, axis) => (
+                self.hoisted(Hoisted::Arrays),
+                array(a, offset::ARRAY_STRIDES + 8 * u64::from(axis)),
+                i64_ty,
+            ),
+        };
+        let v = self.load_invariant(base, at, ty, 8);
+        let e = &self.unit.emit;
+        match what {
+            Hoisted::Tree(_) => {
+                e.set_md(v, e.kinds.nonnull, e.md_node(&[]));
+                let align = e.const_i64(crate::abi::TREE_ALIGN as i64);
+                e.set_md(v, e.kinds.align, e.md_node(&[e.md_value(align)]));
+            }
+            Hoisted::Params
+            | Hoisted::Trees
+            | Hoisted::Arrays
+            | Hoisted::Temps
+            | Hoisted::Interrupt
+            | Hoisted::RandomKey
+            | Hoisted::ArrayBase(_)
+            | Hoisted::ArrayExtent(..)
+            | Hoisted::ArrayStride(..) => {}
+        }
+        v
+    }
+
+    /// Loads what stays the same for the whole launch.
+    fn load_invariant(&self, base: Val, at: u64, ty: Ty, align: u32) -> Val {
+        let e = &self.unit.emit;
+        let address = e.offset(base, e.const_i64(at as i64));
+        let v = e.load(ty, address, align);
+        let empty = e.md_node(&[]);
+        e.set_md(v, e.kinds.invariant_load, empty);
+        e.set_md(v, e.kinds.noundef, empty);
+        self.unit.scopes.mark_context(e, v);
+        v
+    }
+
+    /// A by-value parameter of the kernel.
+    pub(super) fn parameter(&mut self, slot: usize, scalar: Scalar) -> Val {
+        let params = self.hoisted(Hoisted::Params);
+        self.at_entry(|g| {
+            let ty = g.unit.emit.memory_ty(scalar);
+            let v = g.load_invariant(params, 8 * slot as u64, ty, 8);
+            g.from_memory(v, scalar)
+        })
+    }
+
+    pub(super) fn context(&self) -> Val {
+        self.context
+    }
+
+    // Regions
+
+    pub(super) fn region(&mut self, region: Region) -> Result<()> {
+        for k in 0..self.f.regions[region].insts.len() {
+            self.inst(self.f.regions[region].insts[k])?;
+        }
+        self.term(region)
+    }
+
+    fn term(&mut self, region: Region) -> Result<()> {
+        let data = &self.f.regions[region];
+        let values = self.all(data.term.args())?;
+        match &data.term {
+            Term::Yield(_) => {
+                let from = self.unit.emit.current();
+                match self.yields.last_mut() {
+                    Some(YieldTo::If(join)) => {
+                        self.unit.emit.br(join.block);
+                        join.incoming.push((from, values));
+                    }
+                    Some(YieldTo::Block(label)) => {
+                        let label = *label;
+                        self.jump(label, values, false)?;
+                    }
+                    None => return Err(self.misplaced("yield", data.term_span)),
+                }
+            }
+            Term::Break(label, _) => self.jump(*label, values, false)?,
+            Term::Continue(label, _) => self.jump(*label, values, true)?,
+            Term::Return(_) => self.return_values(&values),
+            // No edge leads here; a plain return keeps even a wrong program within its rules.
+            Term::Unreachable => self.return_zero(),
+        }
+        Ok(())
+    }
+
+    fn jump(&mut self, label: Label, values: Vec<Val>, again: bool) -> Result<()> {
+        let from = self.unit.emit.current();
+        let join = self.targets.get_mut(&label).and_then(|t| {
+            if again {
+                t.next.as_mut()
+            } else {
+                Some(&mut t.exit)
+            }
+        });
+        let Some(join) = join else {
+            return Err(self.misplaced("jump", Span::UNKNOWN));
+        };
+        self.unit.emit.br(join.block);
+        join.incoming.push((from, values));
+        Ok(())
+    }
+
+    fn misplaced(&self, what: &str, span: Span) -> Error {
+        self.unit.unlowered(
+            span,
+            format!("a misplaced `{what}` in function `{}`", self.f.name),
+        )
+    }
+
+    pub(super) fn unlowered(&self, inst: Inst) -> Error {
+        let op = format!("{:?}", self.f.insts[inst].op);
+        self.unit.unlowered(
+            self.f.spans[inst],
+            format!("`{op}` in function `{}`", self.f.name),
+        )
+    }
+
+    fn inst(&mut self, inst: Inst) -> Result<()> {
+        let data = &self.f.insts[inst];
+        let args = &data.args[..];
+        let value = match &data.op {
+            Op::Const(imm) => self.unit.emit.const_bits(imm.ty, imm.bits()),
+            Op::Unary(op) => self.unary(inst, *op, args[0])?,
+            Op::Binary(op) => self.binary(inst, *op, args[0], args[1])?,
+            Op::Compare(op) => self.compare(*op, args[0], args[1])?,
+            Op::Select => {
+                let (c, a, b) = (self.get(args[0])?, self.get(args[1])?, self.get(args[2])?);
+                self.unit.emit.select(c, a, b)
+            }
+            Op::Fma => self.fma(args)?,
+            Op::Convert(to) => self.convert(args[0], *to)?,
+            Op::Bitcast(to) => {
+                let v = self.get(args[0])?;
+                self.unit.emit.bitcast(v, self.unit.emit.scalar_ty(*to))
+            }
+
+            Op::Splat(_)
+            | Op::Compose(_)
+            | Op::Extract(_)
+            | Op::Insert(_)
+            | Op::ExtractDyn
+            | Op::InsertDyn
+            | Op::Shuffle(_)
+            | Op::MatMul
+            | Op::Transpose
+            | Op::Dot
+            | Op::Cross
+            | Op::Outer
+            | Op::Determinant
+            | Op::Inverse
+            | Op::Reduce(_)
+            | Op::Atomic(..)
+            | Op::CompareExchange(_)
+            | Op::ForEach(..)
+            | Op::Random
+            | Op::Iteration
+            | Op::Print(_)
+            | Op::Assert(_)
+            | Op::CheckIndex(_) => return Err(self.unlowered(inst)),
+
+            Op::Load(access) => match access.place {
+                Place::Local(l) if access.path.is_empty() => self.load_local(l, args)?,
+                _ => return Err(self.unlowered(inst)),
+            },
+            Op::Store(access) => match access.place {
+                Place::Local(l) if access.path.is_empty() => return self.store_local(l, args),
+                _ => return Err(self.unlowered(inst)),
+            },
+            Op::ArrayExtent(a, axis) => self.hoisted(Hoisted::ArrayExtent(*a, *axis)),
+            Op::ArrayStride(a, axis) => self.hoisted(Hoisted::ArrayStride(*a, *axis)),
+
+            Op::MemLoad(space, _) => self.mem_load(*space, args[0], data.results[0])?,
+            Op::MemStore(space) => return self.mem_store(*space, args[0], args[1]),
+            Op::MemAtomic(op, space) => self.mem_atomic(*op, *space, args[0], args[1])?,
+            Op::MemCompareExchange(space) => {
+                self.mem_compare_exchange(*space, args[0], args[1], args[2])?
+            }
+
+            Op::If => return self.if_else(inst),
+            Op::Loop(label) => return self.endless_loop(inst, *label),
+            Op::For(label, kind) => return self.for_loop(inst, *label, *kind),
+            Op::Block(label) => return self.block(inst, *label),
+            Op::Call(callee) => return self.call(inst, *callee),
+            Op::RandomKey => self.hoisted(Hoisted::RandomKey),
+            Op::Report(site) => return self.report(site.as_u32(), args),
+        };
+        self.set(data.results[0], value);
+        Ok(())
+    }
+}

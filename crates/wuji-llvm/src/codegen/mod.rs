@@ -1,0 +1,335 @@
+//! From lowered Wuji IR to LLVM IR.
+//!
+//! One LLVM module holds some tasks of a kernel and the functions they call. Every Wuji instruction
+//! becomes the few LLVM instructions that have exactly the meaning `docs/ir.md` gives it.
+
+mod alias;
+mod atomic;
+mod control;
+mod convert;
+mod function;
+mod math;
+mod memory;
+mod reduction;
+mod scalar;
+
+use crate::abi::offset;
+use crate::emit::{Emit, Fun, On, Ty, Val};
+use crate::target::Host;
+use alias::{AccessGroups, AliasScopes};
+use function::FunctionGen;
+use inkwell::context::Context;
+use inkwell::llvm_sys::LLVMCallConv;
+use inkwell::module::Module as LlvmModule;
+use std::collections::HashMap;
+use wuji_compile::{Lowered, Math};
+use wuji_ir::diag::Position;
+use wuji_ir::entities::Func;
+use wuji_ir::module::{Function, Module, Span, TaskKind};
+use wuji_ir::types::Scalar;
+use wuji_ir::{Error, Result};
+
+/// What code generation may choose.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Tuning {
+    /// Preferred vector width in bits.
+    pub(crate) vector_bits: u32,
+    /// Keep frame pointers, so that profilers can walk the stack.
+    pub(crate) frame_pointers: bool,
+    /// Call glibc's vector math in fast mode.
+    pub(crate) vector_math: bool,
+}
+
+/// Builds the LLVM module of some of the tasks; `symbols[k]` names task `tasks[k]`.
+pub(crate) fn build<'c>(
+    context: &'c Context,
+    lowered: &Lowered,
+    tasks: &[usize],
+    symbols: &[String],
+    host: &Host,
+    tuning: Tuning,
+) -> Result<LlvmModule<'c>> {
+    let module = lowered.module();
+    let reached = reachable(module, tasks);
+    let llvm = AccessGroups::new_module(context, module, &reached)?;
+    let mut unit = Unit::new(context, &llvm, lowered, host, tuning);
+    for (task, symbol) in tasks.iter().zip(symbols) {
+        unit.task(*task, symbol)?;
+    }
+    while let Some(func) = unit.pending.pop() {
+        unit.helper(func)?;
+    }
+    let Unit { emit, vector, .. } = unit;
+    emit.set_compiler_used(&vector);
+    Ok(llvm)
+}
+
+/// The functions of the tasks and those they call.
+fn reachable(module: &Module, tasks: &[usize]) -> Vec<Func> {
+    let mut found: Vec<Func> = Vec::new();
+    let mut stack: Vec<Func> = tasks.iter().map(|t| module.tasks[*t].func).collect();
+    while let Some(func) = stack.pop() {
+        if found.contains(&func) {
+            continue;
+        }
+        found.push(func);
+        let f = &module.funcs[func];
+        f.walk(|inst| {
+            if let wuji_ir::ops::Op::Call(callee) = f.insts[inst].op {
+                stack.push(callee);
+            }
+        });
+    }
+    found
+}
+
+/// One LLVM module under construction.
+struct Unit<'c, 'm> {
+    emit: Emit<'c>,
+    module: &'m Module,
+    math: Math,
+    host: &'m Host,
+    tuning: Tuning,
+    scopes: AliasScopes,
+    groups: AccessGroups,
+    /// Declared helper functions.
+    helpers: HashMap<Func, Fun>,
+    /// Declared, not yet defined.
+    pending: Vec<Func>,
+    /// By number of arguments.
+    reporters: HashMap<usize, Fun>,
+    libm: HashMap<&'static str, Fun>,
+    /// Vector variants of math functions that only attributes mention.
+    vector: Vec<Val>,
+}
+
+impl<'c, 'm> Unit<'c, 'm> {
+    fn new(
+        context: &'c Context,
+        llvm: &LlvmModule<'c>,
+        lowered: &'m Lowered,
+        host: &'m Host,
+        tuning: Tuning,
+    ) -> Unit<'c, 'm> {
+        let emit = Emit::new(context, llvm);
+        let module = lowered.module();
+        let scopes = AliasScopes::new(&emit, module);
+        let groups = AccessGroups::of(&emit);
+        Unit {
+            emit,
+            module,
+            math: lowered.options().math,
+            host,
+            tuning,
+            scopes,
+            groups,
+            helpers: HashMap::new(),
+            pending: Vec::new(),
+            reporters: HashMap::new(),
+            libm: HashMap::new(),
+            vector: Vec::new(),
+        }
+    }
+
+    /// A task becomes an exported function of the type [`crate::abi::TaskFn`].
+    fn task(&mut self, index: usize, symbol: &str) -> Result<()> {
+        let task = &self.module.tasks[index];
+        let module = self.module;
+        let f = &module.funcs[task.func];
+        let slots = module.param_slots().last().copied().unwrap_or(0);
+        let extra = match task.kind {
+            TaskKind::Serial => 0,
+            TaskKind::Chunks { .. } => 2,
+            TaskKind::Range { .. } | TaskKind::Cells { .. } => {
+                return Err(self.unlowered(task.span, format!("task `{}`", task.name)));
+            }
+        };
+        if f.params().len() != slots + extra || !f.results.is_empty() {
+            return Err(self.unlowered(
+                task.span,
+                format!("the signature of the function of task `{}`", task.name),
+            ));
+        }
+        let e = &self.emit;
+        let ty = e.fn_ty(e.void_ty(), &[e.ptr_ty(), e.i64_ty(), e.i64_ty()]);
+        let fun = e.add_function(symbol, ty);
+        self.function_attributes(fun);
+        self.context_attributes(fun);
+        let (context, begin, end) = (e.param(fun, 0), e.param(fun, 1), e.param(fun, 2));
+        for k in 1..3 {
+            e.add_attr(fun, On::Param(k), "noundef", 0);
+        }
+        let mut body = FunctionGen::new(self, f, fun, context)?;
+        for slot in 0..slots {
+            let value = f.params()[slot];
+            let scalar = body.scalar(value)?;
+            let loaded = body.parameter(slot, scalar);
+            body.set(value, loaded);
+        }
+        if extra == 2 {
+            body.set(f.params()[slots], begin);
+            body.set(f.params()[slots + 1], end);
+        }
+        body.body()
+    }
+
+    /// Defines a function that was called.
+    fn helper(&mut self, func: Func) -> Result<()> {
+        let f = &self.module.funcs[func];
+        let fun = self.callee(func)?;
+        let context = self.emit.param(fun, 0);
+        let values: Vec<Val> = (0..f.params().len())
+            .map(|k| self.emit.param(fun, k as u32 + 1))
+            .collect();
+        let mut body = FunctionGen::new(self, f, fun, context)?;
+        for (param, value) in f.params().iter().zip(values) {
+            body.set(*param, value);
+        }
+        body.body()
+    }
+
+    /// The LLVM function of a Wuji function; the first call declares it.
+    fn callee(&mut self, func: Func) -> Result<Fun> {
+        if let Some(fun) = self.helpers.get(&func) {
+            return Ok(*fun);
+        }
+        let f = &self.module.funcs[func];
+        let e = &self.emit;
+        let mut params = vec![e.ptr_ty()];
+        for p in f.params() {
+            params.push(e.scalar_ty(self.only_scalar(f, f.ty(*p))?));
+        }
+        let ty = e.fn_ty(self.result_ty(f)?, &params);
+        let fun = e.add_function(&format!("wuji.{}.{}", self.module.name, f.name), ty);
+        e.set_internal(fun);
+        e.set_call_conv(fun, LLVMCallConv::LLVMFastCallConv);
+        self.function_attributes(fun);
+        self.context_attributes(fun);
+        self.helpers.insert(func, fun);
+        self.pending.push(func);
+        Ok(fun)
+    }
+
+    /// Nothing, a scalar, or a struct of scalars.
+    fn result_ty(&self, f: &Function) -> Result<Ty> {
+        let e = &self.emit;
+        let scalars = f
+            .results
+            .iter()
+            .map(|t| Ok(e.scalar_ty(self.only_scalar(f, *t)?)))
+            .collect::<Result<Vec<Ty>>>()?;
+        Ok(match scalars[..] {
+            [] => e.void_ty(),
+            [one] => one,
+            _ => e.struct_ty(&scalars),
+        })
+    }
+
+    fn only_scalar(&self, f: &Function, ty: wuji_ir::types::Type) -> Result<Scalar> {
+        ty.as_scalar().ok_or_else(|| {
+            self.unlowered(
+                Span::UNKNOWN,
+                format!("a value of type `{ty}` in function `{}`", f.name),
+            )
+        })
+    }
+
+    fn function_attributes(&self, fun: Fun) {
+        let e = &self.emit;
+        e.add_attr(fun, On::Function, "nounwind", 0);
+        e.add_attr(fun, On::Function, "nofree", 0);
+        e.add_string_attr(fun, "target-cpu", &self.host.cpu);
+        e.add_string_attr(fun, "target-features", &self.host.features);
+        e.add_string_attr(
+            fun,
+            "prefer-vector-width",
+            &self.tuning.vector_bits.to_string(),
+        );
+        if self.tuning.frame_pointers {
+            e.add_string_attr(fun, "frame-pointer", "all");
+        }
+    }
+
+    /// The launch context is the first parameter of every function.
+    fn context_attributes(&self, fun: Fun) {
+        let e = &self.emit;
+        for (name, value) in [
+            ("noalias", 0),
+            ("nonnull", 0),
+            ("noundef", 0),
+            ("readonly", 0),
+            ("align", 8),
+            ("dereferenceable", offset::CONTEXT_SIZE),
+        ] {
+            e.add_attr(fun, On::Param(0), name, value);
+        }
+    }
+
+    /// The function that hands a report with `count` arguments to the runtime. It is kept out of
+    /// line, so that a check costs the hot path a compare and a branch.
+    fn reporter(&mut self, count: usize) -> Fun {
+        if let Some(fun) = self.reporters.get(&count) {
+            return *fun;
+        }
+        let e = &self.emit;
+        let mut params = vec![e.ptr_ty(), e.int_ty(32)];
+        params.extend(std::iter::repeat_n(e.i64_ty(), count));
+        let fun = e.add_function(
+            &format!("wuji.report.{count}"),
+            e.fn_ty(e.void_ty(), &params),
+        );
+        e.set_internal(fun);
+        e.set_call_conv(fun, LLVMCallConv::LLVMPreserveMostCallConv);
+        self.function_attributes(fun);
+        for name in ["cold", "noinline", "minsize", "optsize"] {
+            e.add_attr(fun, On::Function, name, 0);
+        }
+        let resume = e.current();
+        let entry = e.append_block(fun, c"entry");
+        e.position(entry);
+        let context = e.param(fun, 0);
+        let slots = e.alloca(e.array_ty(e.i64_ty(), count.max(1) as u64), 8);
+        for k in 0..count {
+            let at = e.offset(slots, e.const_i64(8 * k as i64));
+            e.store(e.param(fun, k as u32 + 2), at, 8);
+        }
+        let at = e.offset(context, e.const_i64(offset::REPORT as i64));
+        let target = e.load(e.ptr_ty(), at, 8);
+        let ty = e.fn_ty(
+            e.void_ty(),
+            &[e.ptr_ty(), e.int_ty(32), e.ptr_ty(), e.int_ty(32)],
+        );
+        let count_value = e.const_int(e.int_ty(32), count as u64);
+        e.call_indirect(ty, target, &[context, e.param(fun, 1), slots, count_value]);
+        e.ret(e.void_ty(), None);
+        e.position(resume);
+        self.reporters.insert(count, fun);
+        fun
+    }
+
+    /// Fast-math flags of ordinary float operations.
+    fn fast_math(&self) -> u32 {
+        use inkwell::llvm_sys::{
+            LLVMFastMathAllowContract, LLVMFastMathAllowReassoc, LLVMFastMathAllowReciprocal,
+            LLVMFastMathApproxFunc, LLVMFastMathNoSignedZeros,
+        };
+        match self.math {
+            Math::Strict => 0,
+            Math::Contract => LLVMFastMathAllowContract,
+            Math::Fast => {
+                LLVMFastMathAllowContract
+                    | LLVMFastMathAllowReassoc
+                    | LLVMFastMathAllowReciprocal
+                    | LLVMFastMathApproxFunc
+                    | LLVMFastMathNoSignedZeros
+            }
+        }
+    }
+
+    /// Something that the passes should have removed has come through.
+    fn unlowered(&self, span: Span, what: String) -> Error {
+        Error::new("W0502", format!("the CPU backend cannot compile {what}"))
+            .at(Position::of(self.module, span))
+            .note("this is a bug of the compiler: lowering has left it behind")
+    }
+}

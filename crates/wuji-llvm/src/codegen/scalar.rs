@@ -1,0 +1,308 @@
+//! Arithmetic, comparisons and bit operations, exactly as `docs/ir.md` section 2 has them.
+
+use super::function::FunctionGen;
+use crate::emit::Val;
+use inkwell::llvm_sys::LLVMFastMathNoSignedZeros;
+use inkwell::llvm_sys::LLVMIntPredicate::{self, *};
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::LLVMRealPredicate::{self, *};
+use wuji_compile::Math;
+use wuji_ir::Result;
+use wuji_ir::entities::{Inst, Value};
+use wuji_ir::ops::{BinOp, CmpOp, UnOp};
+use wuji_ir::types::{Imm, Scalar};
+
+impl FunctionGen<'_, '_, '_> {
+    /// The flags of a float operation: those of the math mode, and freedom for reductions.
+    fn flags(&self, inst: Inst) -> u32 {
+        let mut flags = self.unit.fast_math();
+        if self.reductions.contains(&inst) {
+            flags |= inkwell::llvm_sys::LLVMFastMathAllowReassoc;
+        }
+        flags
+    }
+
+    pub(super) fn unary(&mut self, inst: Inst, op: UnOp, arg: Value) -> Result<Val> {
+        let (a, s) = (self.get(arg)?, self.scalar(arg)?);
+        let flags = self.flags(inst);
+        let e = &self.unit.emit;
+        let ty = e.scalar_ty(s);
+        let float_intrinsic = |name: &str| {
+            let v = e.intrinsic(name, &[ty], &[a]);
+            e.set_fast_math(v, flags);
+            v
+        };
+        Ok(match op {
+            UnOp::Neg if s.is_float() => e.fneg(a),
+            UnOp::Neg => e.sub(e.zero(ty), a),
+            UnOp::Not => e.xor(a, e.const_int(ty, u64::MAX)),
+            UnOp::Abs if s.is_float() => e.intrinsic("llvm.fabs", &[ty], &[a]),
+            UnOp::Abs if s.is_signed_int() => {
+                e.intrinsic("llvm.abs", &[ty], &[a, e.const_bool(false)])
+            }
+            UnOp::Abs => a,
+            UnOp::Sign if s.is_float() => {
+                let (zero, one) = (e.zero(ty), e.const_float(s, 1.0));
+                let negative = e.fcmp(LLVMRealOLT, a, zero);
+                let positive = e.fcmp(LLVMRealOGT, a, zero);
+                e.select(positive, one, e.select(negative, e.const_float(s, -1.0), a))
+            }
+            UnOp::Sign => {
+                let zero = e.zero(ty);
+                let up = e.cast(LLVMOpcode::LLVMZExt, e.icmp(LLVMIntSGT, a, zero), ty);
+                let down = e.cast(LLVMOpcode::LLVMZExt, e.icmp(LLVMIntSLT, a, zero), ty);
+                e.sub(up, down)
+            }
+            UnOp::Floor => float_intrinsic("llvm.floor"),
+            UnOp::Ceil => float_intrinsic("llvm.ceil"),
+            UnOp::Round => float_intrinsic("llvm.round"),
+            UnOp::RoundEven => float_intrinsic("llvm.roundeven"),
+            UnOp::Trunc => float_intrinsic("llvm.trunc"),
+            UnOp::Sqrt => float_intrinsic("llvm.sqrt"),
+            UnOp::Rsqrt => {
+                let root = float_intrinsic("llvm.sqrt");
+                let v = e.binary(LLVMOpcode::LLVMFDiv, e.const_float(s, 1.0), root);
+                e.set_fast_math(v, flags);
+                v
+            }
+            UnOp::Sin
+            | UnOp::Cos
+            | UnOp::Tan
+            | UnOp::Asin
+            | UnOp::Acos
+            | UnOp::Atan
+            | UnOp::Sinh
+            | UnOp::Cosh
+            | UnOp::Tanh
+            | UnOp::Exp
+            | UnOp::Exp2
+            | UnOp::Log
+            | UnOp::Log2
+            | UnOp::Log10 => self.math_call(op.name(), s, &[a]),
+            UnOp::PopCount => e.intrinsic("llvm.ctpop", &[ty], &[a]),
+            UnOp::LeadingZeros => e.intrinsic("llvm.ctlz", &[ty], &[a, e.const_bool(false)]),
+            UnOp::TrailingZeros => e.intrinsic("llvm.cttz", &[ty], &[a, e.const_bool(false)]),
+            UnOp::Freeze => e.freeze(a),
+        })
+    }
+
+    pub(super) fn binary(&mut self, inst: Inst, op: BinOp, x: Value, y: Value) -> Result<Val> {
+        let s = self.scalar(x)?;
+        let (a, b) = (self.get(x)?, self.get(y)?);
+        if s.is_float() {
+            let flags = self.flags(inst);
+            let reduction = self.reductions.contains(&inst);
+            return Ok(self.float_binary(op, s, a, b, flags, reduction));
+        }
+        let constant = self.f.constant(y).and_then(Imm::as_int);
+        Ok(self.int_binary(op, s, a, b, constant))
+    }
+
+    pub(super) fn float_binary(
+        &mut self,
+        op: BinOp,
+        s: Scalar,
+        a: Val,
+        b: Val,
+        flags: u32,
+        reduction: bool,
+    ) -> Val {
+        let e = &self.unit.emit;
+        let plain = |opcode: LLVMOpcode| {
+            let v = e.binary(opcode, a, b);
+            e.set_fast_math(v, flags);
+            v
+        };
+        match op {
+            BinOp::Add => plain(LLVMOpcode::LLVMFAdd),
+            BinOp::Sub => plain(LLVMOpcode::LLVMFSub),
+            BinOp::Mul => plain(LLVMOpcode::LLVMFMul),
+            BinOp::Div => plain(LLVMOpcode::LLVMFDiv),
+            BinOp::Rem => plain(LLVMOpcode::LLVMFRem),
+            BinOp::Min | BinOp::Max => self.float_min_max(op, s, a, b, reduction),
+            BinOp::Pow | BinOp::Atan2 => self.math_call(op.name(), s, &[a, b]),
+            // The type rules keep bit operations away from floats.
+            BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr => a,
+        }
+    }
+
+    /// `min(a, b)` is `a` when `b` is NaN or `a < b`, else `b`.
+    fn float_min_max(&self, op: BinOp, s: Scalar, a: Val, b: Val, reduction: bool) -> Val {
+        let e = &self.unit.emit;
+        let ty = e.scalar_ty(s);
+        // Which of two zeros comes out is open in fast mode, and in a reduction, where it depends
+        // on the order; the intrinsic is what LLVM vectorizes.
+        if reduction || self.unit.math == Math::Fast {
+            let name = if op == BinOp::Min {
+                "llvm.minnum"
+            } else {
+                "llvm.maxnum"
+            };
+            let v = e.intrinsic(name, &[ty], &[a, b]);
+            e.set_fast_math(v, LLVMFastMathNoSignedZeros);
+            return v;
+        }
+        let better = if op == BinOp::Min {
+            LLVMRealOLT
+        } else {
+            LLVMRealOGT
+        };
+        let chosen = e.select(e.fcmp(better, a, b), a, b);
+        e.select(e.fcmp(LLVMRealUNO, b, b), a, chosen)
+    }
+
+    pub(super) fn int_binary(
+        &self,
+        op: BinOp,
+        s: Scalar,
+        a: Val,
+        b: Val,
+        constant: Option<i128>,
+    ) -> Val {
+        let e = &self.unit.emit;
+        let ty = e.scalar_ty(s);
+        let signed = s.is_signed_int();
+        match op {
+            BinOp::Add => e.add(a, b),
+            BinOp::Sub => e.sub(a, b),
+            BinOp::Mul => e.binary(LLVMOpcode::LLVMMul, a, b),
+            BinOp::Div => self.int_div(s, a, b, constant),
+            BinOp::Rem => {
+                // A divisor of 1 also gives the 0 wanted for the divisors 0 and -1.
+                let opcode = if signed {
+                    LLVMOpcode::LLVMSRem
+                } else {
+                    LLVMOpcode::LLVMURem
+                };
+                e.binary(opcode, a, self.safe_divisor(s, b, constant))
+            }
+            BinOp::And => e.and(a, b),
+            BinOp::Or => e.or(a, b),
+            BinOp::Xor => e.xor(a, b),
+            BinOp::Shl | BinOp::Shr => {
+                let amount = e.and(b, e.const_int(ty, u64::from(s.bits() - 1)));
+                let opcode = match (op, signed) {
+                    (BinOp::Shl, _) => LLVMOpcode::LLVMShl,
+                    (_, true) => LLVMOpcode::LLVMAShr,
+                    (_, false) => LLVMOpcode::LLVMLShr,
+                };
+                e.binary(opcode, a, amount)
+            }
+            BinOp::Min | BinOp::Max => {
+                let name = match (op, signed) {
+                    (BinOp::Min, true) => "llvm.smin",
+                    (BinOp::Min, false) => "llvm.umin",
+                    (_, true) => "llvm.smax",
+                    (_, false) => "llvm.umax",
+                };
+                e.intrinsic(name, &[ty], &[a, b])
+            }
+            // The type rules keep these to floats.
+            BinOp::Pow | BinOp::Atan2 => a,
+        }
+    }
+
+    /// The divisor, or 1 where the machine would trap: for 0, and for -1, where `MIN / -1` does.
+    fn safe_divisor(&self, s: Scalar, b: Val, constant: Option<i128>) -> Val {
+        let e = &self.unit.emit;
+        let ty = e.scalar_ty(s);
+        let one = e.const_int(ty, 1);
+        match constant {
+            Some(0 | -1) => return one,
+            Some(_) => return b,
+            None => {}
+        }
+        let bad = if s.is_signed_int() {
+            e.icmp(LLVMIntULT, e.add(b, one), e.const_int(ty, 2))
+        } else {
+            e.icmp(LLVMIntEQ, b, e.zero(ty))
+        };
+        e.select(bad, one, b)
+    }
+
+    fn int_div(&self, s: Scalar, a: Val, b: Val, constant: Option<i128>) -> Val {
+        let e = &self.unit.emit;
+        let ty = e.scalar_ty(s);
+        let zero = e.zero(ty);
+        match constant {
+            Some(0) => return zero,
+            Some(-1) => return e.sub(zero, a),
+            Some(_) | None => {}
+        }
+        let safe = self.safe_divisor(s, b, constant);
+        if !s.is_signed_int() {
+            let q = e.binary(LLVMOpcode::LLVMUDiv, a, safe);
+            return match constant {
+                Some(_) => q,
+                None => e.select(e.icmp(LLVMIntEQ, b, zero), zero, q),
+            };
+        }
+        let q = e.binary(LLVMOpcode::LLVMSDiv, a, safe);
+        if constant.is_some() {
+            return q;
+        }
+        let minus = e.icmp(LLVMIntEQ, b, e.const_int(ty, u64::MAX));
+        let q = e.select(minus, e.sub(zero, a), q);
+        e.select(e.icmp(LLVMIntEQ, b, zero), zero, q)
+    }
+
+    pub(super) fn compare(&self, op: CmpOp, x: Value, y: Value) -> Result<Val> {
+        let (a, b) = (self.get(x)?, self.get(y)?);
+        let s = self.scalar(x)?;
+        let e = &self.unit.emit;
+        Ok(if s.is_float() {
+            e.fcmp(float_predicate(op), a, b)
+        } else {
+            e.icmp(int_predicate(op, s.is_signed_int()), a, b)
+        })
+    }
+
+    /// `a * b + c`, rounded once.
+    pub(super) fn fma(&self, args: &[Value]) -> Result<Val> {
+        let s = self.scalar(args[0])?;
+        let v = self.all(args)?;
+        let e = &self.unit.emit;
+        let ty = e.scalar_ty(s);
+        if s == Scalar::F16 && !self.unit.host.has("avx512fp16") {
+            // Without the instruction LLVM computes in f32 and rounds twice. In f64 the product is
+            // exact, and so is the sum whenever it is near a tie of f16.
+            let wide = e.scalar_ty(Scalar::F64);
+            let w: Vec<Val> = v
+                .iter()
+                .map(|x| e.cast(LLVMOpcode::LLVMFPExt, *x, wide))
+                .collect();
+            let product = e.binary(LLVMOpcode::LLVMFMul, w[0], w[1]);
+            let sum = e.binary(LLVMOpcode::LLVMFAdd, product, w[2]);
+            return Ok(e.cast(LLVMOpcode::LLVMFPTrunc, sum, ty));
+        }
+        let fused = e.intrinsic("llvm.fma", &[ty], &v);
+        e.set_fast_math(fused, self.unit.fast_math());
+        Ok(fused)
+    }
+}
+
+fn float_predicate(op: CmpOp) -> LLVMRealPredicate {
+    match op {
+        CmpOp::Eq => LLVMRealOEQ,
+        CmpOp::Ne => LLVMRealUNE,
+        CmpOp::Lt => LLVMRealOLT,
+        CmpOp::Le => LLVMRealOLE,
+        CmpOp::Gt => LLVMRealOGT,
+        CmpOp::Ge => LLVMRealOGE,
+    }
+}
+
+fn int_predicate(op: CmpOp, signed: bool) -> LLVMIntPredicate {
+    match (op, signed) {
+        (CmpOp::Eq, _) => LLVMIntEQ,
+        (CmpOp::Ne, _) => LLVMIntNE,
+        (CmpOp::Lt, true) => LLVMIntSLT,
+        (CmpOp::Le, true) => LLVMIntSLE,
+        (CmpOp::Gt, true) => LLVMIntSGT,
+        (CmpOp::Ge, true) => LLVMIntSGE,
+        (CmpOp::Lt, false) => LLVMIntULT,
+        (CmpOp::Le, false) => LLVMIntULE,
+        (CmpOp::Gt, false) => LLVMIntUGT,
+        (CmpOp::Ge, false) => LLVMIntUGE,
+    }
+}

@@ -1,0 +1,429 @@
+//! Compiling a kernel and keeping it loaded.
+
+use crate::abi::TaskFn;
+use crate::codegen::{self, Tuning};
+use crate::link::{Linker, Loaded};
+use crate::optimize::{self, Effort};
+use crate::perf;
+use crate::target::Host;
+use inkwell::context::Context;
+use inkwell::llvm_sys::LLVMDiagnosticSeverity;
+use inkwell::llvm_sys::core::{
+    LLVMContextSetDiagnosticHandler, LLVMContextSetDiscardValueNames, LLVMDisposeMessage,
+    LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity,
+};
+use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
+use inkwell::module::Module;
+use inkwell::targets::{FileType, TargetMachine, TargetTriple};
+use std::collections::HashSet;
+use std::ffi::{CStr, c_void};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use wuji_compile::Lowered;
+use wuji_ir::{Error, Result};
+
+/// What a [`Jit`] may be told.
+#[derive(Clone, Debug)]
+pub struct JitOptions {
+    /// The processor to compile for; the one we run on when left out.
+    pub host: Option<Host>,
+    /// Preferred width of vectors in bits; a good one for the processor when left out.
+    pub vector_bits: Option<u32>,
+    pub effort: Effort,
+    /// How many threads compile the tasks of one kernel; as many as there are cores when left out.
+    pub threads: Option<usize>,
+    /// Write symbols for `perf`, and keep frame pointers. The environment variable `WUJI_PERF=1` asks
+    /// for it too.
+    pub perf: bool,
+    /// Tell gdb of loaded code. The environment variable `WUJI_GDB=1` asks for it too.
+    pub debugger: bool,
+    /// Run LLVM's verifier before its passes.
+    pub verify: bool,
+    /// Let loops call glibc's vector math in fast mode.
+    pub vector_math: bool,
+}
+
+impl Default for JitOptions {
+    fn default() -> JitOptions {
+        JitOptions {
+            host: None,
+            vector_bits: None,
+            effort: Effort::Full,
+            threads: None,
+            perf: false,
+            debugger: false,
+            verify: cfg!(debug_assertions),
+            vector_math: true,
+        }
+    }
+}
+
+/// Compiles kernels for one processor and loads them into this process.
+///
+/// ```
+/// use wuji_llvm::{Jit, JitOptions};
+/// let jit = Jit::new(&JitOptions::default())?;
+/// assert_ne!(jit.host().cpu, "native");
+/// # Ok::<(), wuji_ir::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Jit {
+    linker: Arc<Linker>,
+    host: Host,
+    tuning: Tuning,
+    options: JitOptions,
+}
+
+/// Machine code of a kernel, not loaded yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Object {
+    /// Object files.
+    pub code: Vec<Vec<u8>>,
+    /// The symbol of each task, in order.
+    pub symbols: Vec<String>,
+    pub timings: Timings,
+}
+
+/// Where the time of a compilation went. Threads work at once, so the parts may add up to more than
+/// the whole.
+#[derive(Copy, Clone, PartialEq, Eq, Default, Debug)]
+pub struct Timings {
+    /// Wuji IR to LLVM IR.
+    pub build: Duration,
+    pub optimize: Duration,
+    /// LLVM IR to machine code.
+    pub emit: Duration,
+    pub link: Duration,
+    /// On the clock.
+    pub total: Duration,
+}
+
+/// A kernel that can be launched. Dropping it takes its code out of the process, so the owner makes
+/// sure that no launch is under way.
+#[derive(Debug)]
+pub struct CompiledKernel {
+    linker: Arc<Linker>,
+    /// Taken when dropped.
+    loaded: Option<Loaded>,
+    tasks: Vec<TaskFn>,
+    symbols: Vec<String>,
+    timings: Timings,
+}
+
+impl CompiledKernel {
+    /// The code of a task; `None` when there are not so many.
+    ///
+    /// Calling it is unsafe: the context must be as [`crate::abi::LaunchContext`] says, and the kernel
+    /// must outlive the call.
+    pub fn task(&self, index: usize) -> Option<TaskFn> {
+        self.tasks.get(index).copied()
+    }
+
+    pub fn tasks(&self) -> &[TaskFn] {
+        &self.tasks
+    }
+
+    /// The symbols of the tasks, as profilers and debuggers show them.
+    pub fn symbols(&self) -> &[String] {
+        &self.symbols
+    }
+
+    pub fn timings(&self) -> &Timings {
+        &self.timings
+    }
+}
+
+impl Drop for CompiledKernel {
+    fn drop(&mut self) {
+        if let Some(loaded) = self.loaded.take() {
+            self.linker.unload(loaded);
+        }
+    }
+}
+
+/// What [`Jit::text`] shows.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Text {
+    /// LLVM IR as code generation made it.
+    Ir,
+    /// LLVM IR after the passes.
+    OptimizedIr,
+    Assembly,
+}
+
+/// LLVM recurses deeply on long expressions; threads that run it get this much stack.
+const STACK_BYTES: usize = 64 << 20;
+
+impl Jit {
+    pub fn new(options: &JitOptions) -> Result<Jit> {
+        let asked = |name: &str| std::env::var_os(name).is_some_and(|v| v != "0" && !v.is_empty());
+        let mut options = options.clone();
+        options.perf |= asked("WUJI_PERF");
+        options.debugger |= asked("WUJI_GDB");
+        let host = options.host.clone().unwrap_or_else(Host::detect);
+        // Fail here rather than in the first kernel.
+        host.machine()?;
+        let tuning = Tuning {
+            vector_bits: options.vector_bits.unwrap_or_else(|| host.vector_bits()),
+            frame_pointers: options.perf,
+            vector_math: options.vector_math,
+        };
+        Ok(Jit {
+            linker: Arc::new(Linker::new(options.debugger)?),
+            host,
+            tuning,
+            options,
+        })
+    }
+
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Compiles and loads a kernel.
+    pub fn compile(&self, lowered: &Lowered) -> Result<CompiledKernel> {
+        let started = Instant::now();
+        let object = self.build(lowered)?;
+        let mut kernel = self.load(&object)?;
+        kernel.timings.total = started.elapsed();
+        Ok(kernel)
+    }
+
+    /// Compiles a kernel. Its tasks are shared out among threads, one LLVM module for each.
+    pub fn build(&self, lowered: &Lowered) -> Result<Object> {
+        let started = Instant::now();
+        let symbols = symbols(lowered);
+        let parts = self.parts(lowered);
+        let done: Vec<Result<(Vec<u8>, Timings)>> =
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = parts
+                    .iter()
+                    .map(|part| {
+                        let names: Vec<String> = part.iter().map(|t| symbols[*t].clone()).collect();
+                        std::thread::Builder::new()
+                            .name("wuji-compile".into())
+                            .stack_size(STACK_BYTES)
+                            .spawn_scoped(scope, move || self.build_part(lowered, part, &names))
+                    })
+                    .collect();
+                threads
+                    .into_iter()
+                    .map(|thread| match thread {
+                        Ok(thread) => thread.join().unwrap_or_else(|_| {
+                            Err(Error::new("W0507", "a compiler thread has panicked"))
+                        }),
+                        Err(e) => Err(Error::new("W0507", "cannot start a compiler thread")
+                            .note(e.to_string())),
+                    })
+                    .collect()
+            });
+        let mut timings = Timings::default();
+        let mut code = Vec::new();
+        for part in done {
+            let (bytes, t) = part?;
+            code.push(bytes);
+            timings.build += t.build;
+            timings.optimize += t.optimize;
+            timings.emit += t.emit;
+        }
+        timings.total = started.elapsed();
+        Ok(Object {
+            code,
+            symbols,
+            timings,
+        })
+    }
+
+    /// Loads what [`Jit::build`] made. The code is trusted: it must come from there.
+    pub fn load(&self, object: &Object) -> Result<CompiledKernel> {
+        let started = Instant::now();
+        let code: Vec<&[u8]> = object.code.iter().map(Vec::as_slice).collect();
+        let loaded = self.linker.load(&code, &object.symbols)?;
+        let tasks = loaded
+            .addresses
+            .iter()
+            .map(|address| {
+                // SAFETY: the symbol is a function that code generation has given this type.
+                unsafe { std::mem::transmute::<usize, TaskFn>(*address as usize) }
+            })
+            .collect();
+        if self.options.perf {
+            perf::note(&code, &object.symbols, &loaded.addresses);
+        }
+        let mut timings = object.timings;
+        timings.link = started.elapsed();
+        timings.total += timings.link;
+        Ok(CompiledKernel {
+            linker: self.linker.clone(),
+            loaded: Some(loaded),
+            tasks,
+            symbols: object.symbols.clone(),
+            timings,
+        })
+    }
+
+    /// The kernel in one of LLVM's textual forms, for people.
+    pub fn text(&self, lowered: &Lowered, what: Text) -> Result<String> {
+        let symbols = symbols(lowered);
+        let all: Vec<usize> = (0..symbols.len()).collect();
+        std::thread::scope(|scope| {
+            std::thread::Builder::new()
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, || {
+                    self.with_module(lowered, &all, &symbols, |module, machine, _| {
+                        if what != Text::Ir {
+                            optimize::run(module, machine, self.options.effort)?;
+                        }
+                        if what != Text::Assembly {
+                            return Ok(module.print_to_string().to_string());
+                        }
+                        let text = machine
+                            .write_to_memory_buffer(module, FileType::Assembly)
+                            .map_err(refused)?;
+                        Ok(String::from_utf8_lossy(text.as_slice()).into_owned())
+                    })
+                })
+                .map_err(|e| {
+                    Error::new("W0507", "cannot start a compiler thread").note(e.to_string())
+                })?
+                .join()
+                .unwrap_or_else(|_| Err(Error::new("W0507", "a compiler thread has panicked")))
+        })
+    }
+
+    /// Shares the tasks out, the heaviest first to whoever has least.
+    fn parts(&self, lowered: &Lowered) -> Vec<Vec<usize>> {
+        let module = lowered.module();
+        let threads = self.options.threads.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+        });
+        let mut weighed: Vec<(usize, usize)> = module
+            .tasks
+            .iter()
+            .map(|task| module.funcs[task.func].insts.len())
+            .enumerate()
+            .map(|(task, weight)| (weight, task))
+            .collect();
+        weighed.sort_unstable_by(|a, b| b.cmp(a));
+        let count = threads.clamp(1, weighed.len().max(1));
+        let mut parts = vec![(0usize, Vec::new()); count];
+        for (weight, task) in weighed {
+            if let Some(part) = parts.iter_mut().min_by_key(|p| p.0) {
+                part.0 += weight.max(1);
+                part.1.push(task);
+            }
+        }
+        parts
+            .into_iter()
+            .map(|p| p.1)
+            .filter(|p| !p.is_empty())
+            .collect()
+    }
+
+    fn build_part(
+        &self,
+        lowered: &Lowered,
+        tasks: &[usize],
+        symbols: &[String],
+    ) -> Result<(Vec<u8>, Timings)> {
+        self.with_module(lowered, tasks, symbols, |module, machine, build| {
+            let started = Instant::now();
+            optimize::run(module, machine, self.options.effort)?;
+            let optimized = Instant::now();
+            let object = machine
+                .write_to_memory_buffer(module, FileType::Object)
+                .map_err(refused)?;
+            let timings = Timings {
+                build,
+                optimize: optimized - started,
+                emit: optimized.elapsed(),
+                ..Timings::default()
+            };
+            Ok((object.as_slice().to_vec(), timings))
+        })
+    }
+
+    /// Builds a module in a context of its own and does something with it.
+    fn with_module<T>(
+        &self,
+        lowered: &Lowered,
+        tasks: &[usize],
+        symbols: &[String],
+        work: impl FnOnce(&Module<'_>, &TargetMachine, Duration) -> Result<T>,
+    ) -> Result<T> {
+        let started = Instant::now();
+        // Declared before the context that points to it.
+        let problems: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let context = Context::create();
+        // SAFETY: the context is live; `problems` outlives it.
+        unsafe {
+            LLVMContextSetDiscardValueNames(context.raw(), 1);
+            LLVMContextSetDiagnosticHandler(
+                context.raw(),
+                Some(collect),
+                (&raw const problems).cast_mut().cast(),
+            );
+        }
+        let machine = self.host.machine()?;
+        let module = codegen::build(&context, lowered, tasks, symbols, &self.host, self.tuning)?;
+        module.set_triple(&TargetTriple::create(&self.host.triple));
+        module.set_data_layout(&machine.get_target_data().get_data_layout());
+        if self.options.verify {
+            module.verify().map_err(|e| {
+                Error::new("W0503", "the generated LLVM IR is not valid").note(e.to_string())
+            })?;
+        }
+        let done = work(&module, &machine, started.elapsed());
+        let problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
+        match problems.first() {
+            Some(problem) => {
+                Err(Error::new("W0503", "LLVM could not compile the kernel").note(problem.clone()))
+            }
+            None => done,
+        }
+    }
+}
+
+/// Keeps what LLVM would otherwise print before it ends the process.
+extern "C" fn collect(info: LLVMDiagnosticInfoRef, problems: *mut c_void) {
+    // SAFETY: LLVM hands us live information; the text is disposed of after the copy; `with_module`
+    // keeps the list alive.
+    unsafe {
+        if LLVMGetDiagInfoSeverity(info) != LLVMDiagnosticSeverity::LLVMDSError {
+            return;
+        }
+        let text = LLVMGetDiagInfoDescription(info);
+        let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
+        LLVMDisposeMessage(text);
+        let problems = &*problems.cast::<Mutex<Vec<String>>>();
+        problems
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(copy);
+    }
+}
+
+fn refused(e: inkwell::support::LLVMString) -> Error {
+    Error::new("W0503", "LLVM could not compile the kernel").note(e.to_string())
+}
+
+/// `wuji.<kernel>.<task>`, each once.
+fn symbols(lowered: &Lowered) -> Vec<String> {
+    let module = lowered.module();
+    let mut taken = HashSet::new();
+    module
+        .tasks
+        .iter()
+        .map(|task| {
+            let mut name = if task.name.starts_with(&module.name) {
+                format!("wuji.{}", task.name)
+            } else {
+                format!("wuji.{}.{}", module.name, task.name)
+            };
+            while !taken.insert(name.clone()) {
+                name.push('\'');
+            }
+            name
+        })
+        .collect()
+}

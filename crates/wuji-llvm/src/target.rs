@@ -1,0 +1,84 @@
+//! The machine that code is made for.
+
+use inkwell::OptimizationLevel;
+use inkwell::targets::{
+    CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple,
+};
+use std::sync::Once;
+use wuji_ir::{Error, Result};
+
+/// A processor, in LLVM's words. It is part of what compiled code is keyed by.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Host {
+    pub triple: String,
+    /// Never `native`, which kills the process: the name of a processor LLVM knows.
+    pub cpu: String,
+    /// `+avx2,-amx-tile,...`
+    pub features: String,
+}
+
+impl Host {
+    /// The processor we run on.
+    pub fn detect() -> Host {
+        initialize();
+        Host {
+            triple: text(TargetMachine::get_default_triple().as_str()),
+            cpu: text(&TargetMachine::get_host_cpu_name()),
+            features: text(&TargetMachine::get_host_cpu_features()),
+        }
+    }
+
+    pub fn has(&self, feature: &str) -> bool {
+        self.features
+            .split(',')
+            .any(|f| f.strip_prefix('+') == Some(feature))
+    }
+
+    /// How wide the vectors of the processor are, in bits.
+    pub fn vector_bits(&self) -> u32 {
+        if self.has("avx512f") {
+            512
+        } else if self.has("avx") {
+            256
+        } else {
+            128
+        }
+    }
+
+    pub(crate) fn machine(&self) -> Result<TargetMachine> {
+        initialize();
+        let triple = TargetTriple::create(&self.triple);
+        let target = Target::from_triple(&triple).map_err(|e| {
+            Error::new(
+                "W0501",
+                format!("LLVM has no code generator for `{}`", self.triple),
+            )
+            .note(e.to_string())
+        })?;
+        target
+            .create_target_machine(
+                &triple,
+                &self.cpu,
+                &self.features,
+                OptimizationLevel::Default,
+                RelocMode::PIC,
+                CodeModel::Small,
+            )
+            .ok_or_else(|| {
+                Error::new(
+                    "W0501",
+                    format!("LLVM cannot make code for `{}` `{}`", self.triple, self.cpu),
+                )
+            })
+    }
+}
+
+fn text(c: &std::ffi::CStr) -> String {
+    c.to_string_lossy().into_owned()
+}
+
+/// Registers the code generators of this build, once per process.
+fn initialize() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| Target::initialize_x86(&InitializationConfig::default()));
+}
