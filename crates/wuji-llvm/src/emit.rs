@@ -92,6 +92,9 @@ impl<'c> Emit<'c> {
     /// Builds into `module`, which must live in `context`.
     pub(crate) fn new(context: &'c Context, module: &Module<'c>) -> Emit<'c> {
         let raw = context.raw();
+        // Nobody reads the names of values and blocks; not keeping them saves time.
+        // SAFETY: the context is live.
+        unsafe { LLVMContextSetDiscardValueNames(raw, 1) };
         let kind = |name: &str| {
             // SAFETY: the context is live, the name has the given length.
             unsafe { LLVMGetMDKindIDInContext(raw, name.as_ptr().cast(), name.len() as u32) }

@@ -9,8 +9,8 @@ use crate::target::Host;
 use inkwell::context::Context;
 use inkwell::llvm_sys::LLVMDiagnosticSeverity;
 use inkwell::llvm_sys::core::{
-    LLVMContextSetDiagnosticHandler, LLVMContextSetDiscardValueNames, LLVMDisposeMessage,
-    LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity,
+    LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription,
+    LLVMGetDiagInfoSeverity,
 };
 use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
 use inkwell::module::Module;
@@ -357,7 +357,6 @@ impl Jit {
         let context = Context::create();
         // SAFETY: the context is live; `problems` outlives it.
         unsafe {
-            LLVMContextSetDiscardValueNames(context.raw(), 1);
             LLVMContextSetDiagnosticHandler(
                 context.raw(),
                 Some(collect),

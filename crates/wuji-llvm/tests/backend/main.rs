@@ -1,0 +1,6 @@
+//! The CPU backend on hand-written lowered modules, against the definition in `wuji_ir::eval`.
+
+#![allow(unsafe_code)]
+
+mod harness;
+mod smoke;
