@@ -33,6 +33,7 @@ impl Lowered {
             module,
             options: options.clone(),
             timings: Vec::new(),
+            sources: Vec::new(),
         }
     }
 
