@@ -10,6 +10,7 @@ pub mod offload;
 pub mod promote;
 pub mod reductions;
 pub mod scalarize;
+pub mod simplify;
 
 use crate::options::Options;
 use std::fmt;
@@ -56,6 +57,7 @@ macro_rules! passes {
 passes! {
     Lowering promote = promote::promote: "locals that are not arrays become values",
     Optimization inline = inline::inline: "bodies of functions take the place of calls",
+    Optimization simplify = simplify::simplify: "constants, algebra, common parts and dead code",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
     Optimization demote_atomics = demote_atomics::demote_atomics: "plain updates where an address belongs to one iteration",
     Lowering lower_checks = lower_checks::lower_checks: "assertions, prints, random numbers and recursion become plain instructions",
@@ -63,7 +65,9 @@ passes! {
     Optimization reductions = reductions::reductions: "atomics on one address go to an accumulator first",
     Optimization bounds = bounds::bounds: "accesses are proved inside, or loops are split so that they are",
     Lowering lower_access = lower_access::lower_access: "accesses become loads and stores at byte offsets",
+    Optimization simplify_lowered = simplify::simplify: "the same again, on addresses",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
+    Optimization cleanup = simplify::simplify: "the same again, on scalars",
 }
 
 /// The row of a pass, by name.

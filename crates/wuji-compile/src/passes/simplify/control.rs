@@ -1,0 +1,383 @@
+//! Control instructions: walking into them, and flattening those with one way to go.
+
+use super::memory::Writes;
+use super::{Exits, Kind, Simplifier};
+use wuji_ir::entities::*;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::Imm;
+
+/// Instructions of both sides together that an `if` may turn into `select`s.
+const MAX_SPECULATED: usize = 6;
+
+impl Simplifier<'_, '_> {
+    /// Says whether control goes on to the next instruction.
+    pub(super) fn control(&mut self, inst: Inst) -> bool {
+        match self.f.insts[inst].op.clone() {
+            Op::If => self.branch(inst),
+            Op::Block(label) => self.block(inst, label),
+            Op::For(label, _) => self.count(inst, label),
+            Op::Loop(label) => self.repeat(inst, label),
+            Op::ForEach(..) => {
+                // Runs elsewhere: what it needs from here is handed over, so nothing is shared
+                // with it, and nothing is known about memory in it or after it.
+                let known = std::mem::take(&mut self.known);
+                self.memory = super::Memory::default();
+                let region = self.f.insts[inst].regions[0];
+                self.region(region, Kind::Apart);
+                self.known = known;
+                self.memory = super::Memory::default();
+                self.keep(inst);
+                true
+            }
+            _ => {
+                let mut writes = Writes::default();
+                writes.everything();
+                self.memory.forget(self.m, &writes);
+                self.memory.new_stretch();
+                self.keep(inst);
+                true
+            }
+        }
+    }
+
+    /// Puts the body of a region here; its `yield` gives the results of `inst`.
+    fn splice(&mut self, inst: Inst, region: Region) -> bool {
+        self.again = true;
+        let insts = std::mem::take(&mut self.f.regions[region].insts);
+        if !self.run(insts) {
+            return false;
+        }
+        self.substitution.apply_to_term(self.f, region);
+        let term = self.f.regions[region].term.clone();
+        match &term {
+            Term::Yield(values) => {
+                let results = self.f.insts[inst].results.clone();
+                for (r, v) in results.iter().zip(values) {
+                    self.substitution.set(*r, *v);
+                }
+                true
+            }
+            Term::Break(..) | Term::Continue(..) | Term::Return(_) | Term::Unreachable => {
+                let span = self.f.regions[region].term_span;
+                let here = self.level_here();
+                self.frames[here].term = Some((term, span));
+                false
+            }
+        }
+    }
+
+    fn branch(&mut self, inst: Inst) -> bool {
+        let condition = self.f.insts[inst].args[0];
+        let sides = self.f.insts[inst].regions.clone();
+        if let Some(holds) = self.truth(condition)
+            && self.cx.fuel()
+        {
+            return self.splice(inst, sides[usize::from(!holds)]);
+        }
+        let opposite = self.negated(condition);
+        self.memory.new_stretch();
+        let mut ends = false;
+        for (side, holds) in sides.iter().zip([true, false]) {
+            let before = (self.facts[condition], opposite.map(|o| self.facts[o]));
+            self.facts[condition] = Some(holds);
+            if let Some(o) = opposite {
+                self.facts[o] = Some(!holds);
+            }
+            let end = self.region(*side, Kind::Apart);
+            ends |= end && matches!(self.f.regions[*side].term, Term::Yield(_));
+            self.facts[condition] = before.0;
+            if let (Some(o), Some(fact)) = (opposite, before.1) {
+                self.facts[o] = fact;
+            }
+        }
+        let writes = std::mem::take(&mut self.writes[inst]);
+        self.memory.forget(self.m, &writes);
+        self.memory.new_stretch();
+        if self.is_cheap(&sides) && self.cx.fuel() {
+            self.speculate(inst, condition, &sides);
+            return true;
+        }
+        self.unify(inst, &sides);
+        self.keep(inst);
+        ends
+    }
+
+    /// The value a condition is the `not` of.
+    fn negated(&self, condition: Value) -> Option<Value> {
+        let data = &self.f.insts[self.f.def(condition)?];
+        match data.op {
+            Op::Unary(UnOp::Not) => Some(data.args[0]),
+            _ => None,
+        }
+    }
+
+    /// Results that are the same value from outside on every side are that value.
+    fn unify(&mut self, inst: Inst, sides: &[Region]) {
+        for (k, result) in self.f.insts[inst].results.clone().into_iter().enumerate() {
+            let mut same: Option<Value> = None;
+            let mut agree = true;
+            for side in sides {
+                if let Term::Yield(values) = &self.f.regions[*side].term {
+                    match same {
+                        None => same = Some(values[k]),
+                        Some(v) => agree &= v == values[k],
+                    }
+                }
+            }
+            if let (Some(v), true) = (same, agree)
+                && self.level[v] as usize <= self.level_here()
+                && self.cx.fuel()
+            {
+                self.substitution.set(result, v);
+                self.again = true;
+            }
+        }
+    }
+
+    /// Whether both sides only compute a little and give their values.
+    fn is_cheap(&self, sides: &[Region]) -> bool {
+        let mut count = 0;
+        for side in sides {
+            let data = &self.f.regions[*side];
+            if !matches!(data.term, Term::Yield(_)) {
+                return false;
+            }
+            count += data.insts.len();
+            if count > MAX_SPECULATED || !data.insts.iter().all(|i| is_cheap(&self.f.insts[*i].op))
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Computes both sides and selects.
+    fn speculate(&mut self, inst: Inst, condition: Value, sides: &[Region]) {
+        self.again = true;
+        let span = self.f.spans[inst];
+        for side in sides {
+            let insts = std::mem::take(&mut self.f.regions[*side].insts);
+            self.run(insts);
+            self.substitution.apply_to_term(self.f, *side);
+        }
+        let values: Vec<Values> = sides
+            .iter()
+            .map(|s| self.f.regions[*s].term.args().iter().copied().collect())
+            .collect();
+        for (k, result) in self.f.insts[inst].results.clone().into_iter().enumerate() {
+            let args: Values = [condition, values[0][k], values[1][k]]
+                .into_iter()
+                .collect();
+            let ty = self.f.ty(result);
+            let v = self.emit(Op::Select, args, ty, span);
+            self.substitution.set(result, v);
+        }
+    }
+
+    fn block(&mut self, inst: Inst, label: Label) -> bool {
+        let region = self.f.insts[inst].regions[0];
+        if self.exits[label].breaks.is_empty() && self.cx.fuel() {
+            return self.splice(inst, region);
+        }
+        self.memory.new_stretch();
+        self.region(region, Kind::Once);
+        self.after(inst)
+    }
+
+    /// Forgets what an instruction may have written, and keeps it.
+    fn after(&mut self, inst: Inst) -> bool {
+        let writes = std::mem::take(&mut self.writes[inst]);
+        self.memory.forget(self.m, &writes);
+        self.memory.new_stretch();
+        self.keep(inst);
+        true
+    }
+
+    fn repeat(&mut self, inst: Inst, label: Label) -> bool {
+        let region = self.f.insts[inst].regions[0];
+        self.drop_invariant(inst, label, 0);
+        let writes = self.writes[inst].clone();
+        self.memory.forget(self.m, &writes);
+        self.memory.new_stretch();
+        self.region(region, Kind::Repeated);
+        self.after(inst)
+    }
+
+    fn count(&mut self, inst: Inst, label: Label) -> bool {
+        let args = self.f.insts[inst].args.clone();
+        let region = self.f.insts[inst].regions[0];
+        match self.trips(&args) {
+            Some(0) if self.cx.fuel() => {
+                self.again = true;
+                let results = self.f.insts[inst].results.clone();
+                for (r, v) in results.iter().zip(&args[3..]) {
+                    self.substitution.set(*r, *v);
+                }
+                return true;
+            }
+            Some(1) if self.cx.fuel() => {
+                self.once(inst, label, &args);
+                return self.block(inst, label);
+            }
+            _ => {}
+        }
+        self.drop_invariant(inst, label, 3);
+        let writes = self.writes[inst].clone();
+        self.memory.forget(self.m, &writes);
+        self.memory.new_stretch();
+        self.region(region, Kind::Repeated);
+        self.after(inst)
+    }
+
+    /// How often a `for` runs, where that is known to be never or once.
+    fn trips(&self, args: &[Value]) -> Option<u32> {
+        let (lo, hi) = (args[0], args[1]);
+        if lo == hi {
+            return Some(0);
+        }
+        let int = |v: Value| self.f.constant(v).and_then(Imm::as_int);
+        let step = int(args[2])?;
+        if step == 0 {
+            return Some(0);
+        }
+        let distance = match (int(lo), int(hi)) {
+            (Some(lo), Some(hi)) => hi - lo,
+            _ => return None,
+        };
+        let distance = if step > 0 { distance } else { -distance };
+        if distance <= 0 {
+            Some(0)
+        } else if distance <= step.abs() {
+            Some(1)
+        } else {
+            None
+        }
+    }
+
+    /// Turns a `for` that runs once into a block.
+    fn once(&mut self, inst: Inst, label: Label, args: &[Value]) {
+        let region = self.f.insts[inst].regions[0];
+        let params = std::mem::take(&mut self.f.regions[region].params);
+        self.substitution.set(params[0], args[0]);
+        for (p, a) in params[1..].iter().zip(&args[3..]) {
+            self.substitution.set(*p, *a);
+        }
+        self.f.insts[inst].op = Op::Block(label);
+        self.f.insts[inst].args.clear();
+        let Exits {
+            mut breaks,
+            continues,
+        } = std::mem::take(&mut self.exits[label]);
+        for r in continues {
+            let term = &mut self.f.regions[r].term;
+            if let Term::Continue(_, values) = term {
+                let values = std::mem::take(values);
+                if r == region {
+                    *term = Term::Yield(values);
+                } else {
+                    *term = Term::Break(label, values);
+                    breaks.push(r);
+                }
+            }
+        }
+        self.exits[label].breaks = breaks;
+    }
+
+    /// A carried value that every iteration hands on as it was is no carried value.
+    fn drop_invariant(&mut self, inst: Inst, label: Label, first: usize) {
+        let InstData {
+            args,
+            regions,
+            results,
+            op,
+        } = self.f.insts[inst].clone();
+        let counts = matches!(op, Op::For(..));
+        let params: Values = self.f.regions[regions[0]].params[usize::from(counts)..]
+            .iter()
+            .copied()
+            .collect();
+        let exits = self.exits[label].clone();
+        for (k, p) in params.iter().enumerate() {
+            let start = args[first + k];
+            let same = |s: &Simplifier<'_, '_>, regions: &[Region]| {
+                regions.iter().all(|r| {
+                    let v = s.substitution.get(s.f.regions[*r].term.args()[k]);
+                    v == *p || v == start
+                })
+            };
+            if *p == start || !same(self, &exits.continues) || !self.cx.fuel() {
+                continue;
+            }
+            self.again = true;
+            if counts && same(self, &exits.breaks) {
+                self.substitution.set(results[k], start);
+            }
+            self.substitution.set(*p, start);
+        }
+    }
+}
+
+/// Worth computing even when it is not needed.
+fn is_cheap(op: &Op) -> bool {
+    match op {
+        Op::Const(_)
+        | Op::Compare(_)
+        | Op::Select
+        | Op::Convert(_)
+        | Op::Bitcast(_)
+        | Op::Splat(_)
+        | Op::Compose(_)
+        | Op::Extract(_)
+        | Op::Insert(_)
+        | Op::Shuffle(_)
+        | Op::Fma
+        | Op::ArrayExtent(..)
+        | Op::ArrayStride(..) => true,
+        Op::Unary(u) => matches!(u, UnOp::Neg | UnOp::Not | UnOp::Abs | UnOp::Freeze),
+        Op::Binary(b) => match b {
+            BinOp::Add
+            | BinOp::Sub
+            | BinOp::Mul
+            | BinOp::And
+            | BinOp::Or
+            | BinOp::Xor
+            | BinOp::Shl
+            | BinOp::Shr
+            | BinOp::Min
+            | BinOp::Max => true,
+            BinOp::Div | BinOp::Rem | BinOp::Pow | BinOp::Atan2 => false,
+        },
+        Op::ExtractDyn
+        | Op::InsertDyn
+        | Op::MatMul
+        | Op::Transpose
+        | Op::Dot
+        | Op::Cross
+        | Op::Outer
+        | Op::Determinant
+        | Op::Inverse
+        | Op::Reduce(_)
+        | Op::RandomKey
+        | Op::Iteration => false,
+        Op::Load(_)
+        | Op::Store(_)
+        | Op::Atomic(..)
+        | Op::CompareExchange(_)
+        | Op::MemLoad(..)
+        | Op::MemStore(_)
+        | Op::MemAtomic(..)
+        | Op::MemCompareExchange(_)
+        | Op::If
+        | Op::Loop(_)
+        | Op::For(..)
+        | Op::Block(_)
+        | Op::ForEach(..)
+        | Op::Call(_)
+        | Op::Random
+        | Op::Print(_)
+        | Op::Assert(_)
+        | Op::CheckIndex(_)
+        | Op::Report(_) => false,
+    }
+}

@@ -1,0 +1,642 @@
+//! What a pure operation comes down to, looking at the operations its arguments come from. Exact under
+//! `docs/ir.md`; a few more rules in fast math.
+
+use wuji_ir::entities::Value;
+use wuji_ir::eval;
+use wuji_ir::module::{Function, Values};
+use wuji_ir::ops::*;
+use wuji_ir::types::{Imm, Scalar, Type};
+
+/// What to put in the place of an operation.
+#[derive(Debug)]
+pub(super) enum Fold {
+    Value(Value),
+    /// A constant in every component of a type.
+    Const(Type, Imm),
+    /// The same result from another operation.
+    Op(Op, Values),
+    /// Another operation on a value and a constant in every component of the value's type.
+    OpConst(Op, Value, Imm),
+}
+
+pub(super) struct Folder<'a> {
+    pub(super) f: &'a Function,
+    pub(super) fast: bool,
+}
+
+impl Folder<'_> {
+    fn op(&self, v: Value) -> Option<(&Op, &[Value])> {
+        let data = &self.f.insts[self.f.def(v)?];
+        Some((&data.op, &data.args))
+    }
+
+    /// The constant in every component of a value.
+    pub(super) fn uniform(&self, v: Value) -> Option<Imm> {
+        match self.op(v)? {
+            (Op::Const(imm), _) => Some(*imm),
+            (Op::Splat(_), args) => self.f.constant(args[0]),
+            _ => None,
+        }
+    }
+
+    fn uniform_int(&self, v: Value) -> Option<i128> {
+        self.uniform(v)?.as_int()
+    }
+
+    /// `op` on values of type `ty`.
+    pub(super) fn fold(&self, op: &Op, args: &[Value], ty: Type) -> Option<Fold> {
+        match op {
+            Op::Const(_) => None,
+            Op::Unary(u) => self.unary(*u, args[0], ty),
+            Op::Binary(b) => self.binary(*b, args[0], args[1], ty),
+            Op::Compare(c) => self.compare(*c, args[0], args[1], ty),
+            Op::Select => self.select(args, ty),
+            Op::Fma => self.fma(args, ty),
+            Op::Convert(to) => self.convert(args[0], *to, ty),
+            Op::Bitcast(to) => self.bitcast(args[0], *to, ty),
+            Op::Splat(_) => None,
+            Op::Compose(_) => self.compose(args, ty),
+            Op::Extract(k) => self.extract(args[0], *k),
+            Op::Insert(k) => self.insert(args, *k),
+            Op::ExtractDyn => self.extract_dyn(args, ty),
+            Op::InsertDyn => self.insert_dyn(args, ty),
+            Op::Shuffle(mask) => self.shuffle(args[0], mask, ty),
+            Op::Transpose => match self.op(args[0])? {
+                (Op::Transpose, inner) => Some(Fold::Value(inner[0])),
+                (Op::Splat(_), inner) => Some(Fold::Op(Op::Splat(ty), one(inner[0]))),
+                _ => None,
+            },
+            Op::MatMul
+            | Op::Dot
+            | Op::Cross
+            | Op::Outer
+            | Op::Determinant
+            | Op::Inverse
+            | Op::Reduce(_)
+            | Op::ArrayExtent(..)
+            | Op::ArrayStride(..)
+            | Op::RandomKey
+            | Op::Iteration => None,
+            // Not pure: not asked.
+            Op::Load(_)
+            | Op::Store(_)
+            | Op::Atomic(..)
+            | Op::CompareExchange(_)
+            | Op::MemLoad(..)
+            | Op::MemStore(_)
+            | Op::MemAtomic(..)
+            | Op::MemCompareExchange(_)
+            | Op::If
+            | Op::Loop(_)
+            | Op::For(..)
+            | Op::Block(_)
+            | Op::ForEach(..)
+            | Op::Call(_)
+            | Op::Random
+            | Op::Print(_)
+            | Op::Assert(_)
+            | Op::CheckIndex(_)
+            | Op::Report(_) => None,
+        }
+    }
+
+    fn unary(&self, op: UnOp, a: Value, ty: Type) -> Option<Fold> {
+        if let Some(imm) = self.uniform(a) {
+            return eval::unary(op, imm).map(|imm| Fold::Const(ty, imm));
+        }
+        let (inner, args) = self.op(a)?;
+        match (op, inner) {
+            (UnOp::Neg, Op::Unary(UnOp::Neg)) | (UnOp::Not, Op::Unary(UnOp::Not)) => {
+                Some(Fold::Value(args[0]))
+            }
+            (
+                UnOp::Abs
+                | UnOp::Floor
+                | UnOp::Ceil
+                | UnOp::Round
+                | UnOp::RoundEven
+                | UnOp::Trunc
+                | UnOp::Sign
+                | UnOp::Freeze,
+                Op::Unary(same),
+            ) if *same == op => Some(Fold::Value(a)),
+            (UnOp::Abs, Op::Unary(UnOp::Neg)) => Some(Fold::Op(Op::Unary(UnOp::Abs), one(args[0]))),
+            (UnOp::Not, Op::Compare(c)) => {
+                let ordered = self.f.ty(args[0]).elem().is_some_and(|s| !s.is_float());
+                let inverse = match c {
+                    CmpOp::Eq => CmpOp::Ne,
+                    CmpOp::Ne => CmpOp::Eq,
+                    // With NaN around, neither of the two holds.
+                    CmpOp::Lt if ordered => CmpOp::Ge,
+                    CmpOp::Le if ordered => CmpOp::Gt,
+                    CmpOp::Gt if ordered => CmpOp::Le,
+                    CmpOp::Ge if ordered => CmpOp::Lt,
+                    CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => return None,
+                };
+                Some(Fold::Op(Op::Compare(inverse), two(args[0], args[1])))
+            }
+            _ => None,
+        }
+    }
+
+    fn binary(&self, op: BinOp, a: Value, b: Value, ty: Type) -> Option<Fold> {
+        let s = ty.elem()?;
+        let (ca, cb) = (self.uniform(a), self.uniform(b));
+        if let (Some(x), Some(y)) = (ca, cb) {
+            return eval::binary(op, x, y).map(|imm| Fold::Const(ty, imm));
+        }
+        if ca.is_some() && commutes(op, s) {
+            return Some(Fold::Op(Op::Binary(op), two(b, a)));
+        }
+        if s.is_float() {
+            self.float_binary(op, a, b, cb, ty)
+        } else {
+            self.int_binary(op, a, b, ca, cb, ty)
+        }
+    }
+
+    fn int_binary(
+        &self,
+        op: BinOp,
+        a: Value,
+        b: Value,
+        ca: Option<Imm>,
+        cb: Option<Imm>,
+        ty: Type,
+    ) -> Option<Fold> {
+        let s = ty.elem()?;
+        let zero = || Some(Fold::Const(ty, Imm::zero(s)));
+        let all_ones = Imm::from_bits(s, u64::MAX);
+        let left_zero = ca.is_some_and(|c| c.bits() == 0);
+        let is = |n: i128| cb.is_some_and(|c| c == Imm::int(s, n));
+        let keep = Some(Fold::Value(a));
+        match op {
+            BinOp::Add => {
+                if is(0) {
+                    return keep;
+                }
+                match self.op(a) {
+                    Some((Op::Binary(BinOp::Sub), x)) if x[1] == b => {
+                        return Some(Fold::Value(x[0]));
+                    }
+                    _ => {}
+                }
+                match self.op(b) {
+                    Some((Op::Binary(BinOp::Sub), x)) if x[1] == a => {
+                        return Some(Fold::Value(x[0]));
+                    }
+                    _ => {}
+                }
+                self.reassociate(BinOp::Add, a, cb?)
+            }
+            BinOp::Sub => {
+                if a == b {
+                    return zero();
+                }
+                if let Some(c) = cb {
+                    // One form for `x + c` and `x - c`, so that equal ones are seen to be equal.
+                    let minus = Imm::int(s, -c.as_int()?);
+                    return Some(Fold::OpConst(Op::Binary(BinOp::Add), a, minus));
+                }
+                match self.op(a) {
+                    Some((Op::Binary(BinOp::Add), x)) if x[0] == b => {
+                        return Some(Fold::Value(x[1]));
+                    }
+                    Some((Op::Binary(BinOp::Add), x)) if x[1] == b => {
+                        return Some(Fold::Value(x[0]));
+                    }
+                    _ => {}
+                }
+                (left_zero && s.is_signed_int()).then(|| Fold::Op(Op::Unary(UnOp::Neg), one(b)))
+            }
+            BinOp::Mul => {
+                if is(0) {
+                    return zero();
+                }
+                if is(1) {
+                    return keep;
+                }
+                self.reassociate(BinOp::Mul, a, cb?)
+            }
+            BinOp::Div => {
+                if left_zero || is(0) {
+                    return zero();
+                }
+                if is(1) {
+                    return keep;
+                }
+                let shift = self.power_of_two(cb?)?;
+                Some(Fold::OpConst(Op::Binary(BinOp::Shr), a, shift))
+            }
+            BinOp::Rem => {
+                if left_zero || is(0) || is(1) {
+                    return zero();
+                }
+                let c = cb?;
+                self.power_of_two(c)?;
+                let mask = Imm::int(s, c.as_int()? - 1);
+                Some(Fold::OpConst(Op::Binary(BinOp::And), a, mask))
+            }
+            BinOp::And => {
+                if a == b || cb == Some(all_ones) {
+                    return keep;
+                }
+                if is(0) {
+                    return zero();
+                }
+                self.reassociate(BinOp::And, a, cb?)
+            }
+            BinOp::Or => {
+                if a == b || is(0) {
+                    return keep;
+                }
+                if cb == Some(all_ones) {
+                    return Some(Fold::Const(ty, all_ones));
+                }
+                self.reassociate(BinOp::Or, a, cb?)
+            }
+            BinOp::Xor => {
+                if a == b {
+                    return zero();
+                }
+                if is(0) {
+                    return keep;
+                }
+                if cb == Some(all_ones) {
+                    return Some(Fold::Op(Op::Unary(UnOp::Not), one(a)));
+                }
+                self.reassociate(BinOp::Xor, a, cb?)
+            }
+            BinOp::Shl | BinOp::Shr => {
+                if left_zero {
+                    return zero();
+                }
+                let width = u64::from(s.bits());
+                (cb?.bits() % width == 0).then_some(Fold::Value(a))
+            }
+            BinOp::Min | BinOp::Max => {
+                if a == b {
+                    return keep;
+                }
+                let (lo, hi) = s.int_range()?;
+                let c = cb?;
+                let (weakest, strongest) = if op == BinOp::Min { (hi, lo) } else { (lo, hi) };
+                if c.as_int() == Some(weakest) {
+                    return keep;
+                }
+                if c.as_int() == Some(strongest) {
+                    return Some(Fold::Const(ty, c));
+                }
+                self.reassociate(op, a, c)
+            }
+            BinOp::Pow | BinOp::Atan2 => None,
+        }
+    }
+
+    /// `(x op c1) op c2` is `x op (c1 op c2)`, for integers.
+    fn reassociate(&self, op: BinOp, a: Value, c: Imm) -> Option<Fold> {
+        match self.op(a)? {
+            (Op::Binary(inner), args) if *inner == op => {
+                let c = eval::binary(op, self.uniform(args[1])?, c)?;
+                Some(Fold::OpConst(Op::Binary(op), args[0], c))
+            }
+            _ => None,
+        }
+    }
+
+    /// The exponent of an unsigned power of two.
+    fn power_of_two(&self, c: Imm) -> Option<Imm> {
+        let power = c.ty.is_unsigned_int() && c.bits().is_power_of_two();
+        power.then(|| Imm::int(c.ty, i128::from(c.bits().trailing_zeros())))
+    }
+
+    fn float_binary(
+        &self,
+        op: BinOp,
+        a: Value,
+        b: Value,
+        cb: Option<Imm>,
+        ty: Type,
+    ) -> Option<Fold> {
+        let s = ty.elem()?;
+        let is = |x: f64| cb.is_some_and(|c| c == Imm::float(s, x));
+        let keep = Some(Fold::Value(a));
+        match op {
+            BinOp::Add if is(-0.0) || (self.fast && is(0.0)) => keep,
+            BinOp::Sub if is(0.0) || (self.fast && is(-0.0)) => keep,
+            BinOp::Add => match self.op(b)? {
+                (Op::Unary(UnOp::Neg), args) => {
+                    Some(Fold::Op(Op::Binary(BinOp::Sub), two(a, args[0])))
+                }
+                _ => None,
+            },
+            BinOp::Sub => match self.op(b)? {
+                (Op::Unary(UnOp::Neg), args) => {
+                    Some(Fold::Op(Op::Binary(BinOp::Add), two(a, args[0])))
+                }
+                _ => None,
+            },
+            BinOp::Mul | BinOp::Div if is(1.0) => keep,
+            BinOp::Mul | BinOp::Div if is(-1.0) => Some(Fold::Op(Op::Unary(UnOp::Neg), one(a))),
+            BinOp::Mul => None,
+            BinOp::Div => {
+                let c = cb?;
+                let x = c.as_float()?;
+                let inverse = Imm::float(s, 1.0 / x);
+                let y = inverse.as_float()?;
+                // The reciprocal of a power of two is one: both forms round the same number.
+                let exact = x * y == 1.0 && is_power_of_two(x) && is_power_of_two(y);
+                let fast = self.fast && y.is_normal() && x.is_normal();
+                (exact || fast).then_some(Fold::OpConst(Op::Binary(BinOp::Mul), a, inverse))
+            }
+            BinOp::Min | BinOp::Max if a == b => keep,
+            BinOp::Pow => {
+                if is(1.0) {
+                    keep
+                } else if is(2.0) {
+                    Some(Fold::Op(Op::Binary(BinOp::Mul), two(a, a)))
+                } else if is(0.0) || is(-0.0) {
+                    Some(Fold::Const(ty, Imm::float(s, 1.0)))
+                } else {
+                    None
+                }
+            }
+            BinOp::Min | BinOp::Max | BinOp::Rem | BinOp::Atan2 => None,
+            BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr => None,
+        }
+    }
+
+    fn compare(&self, op: CmpOp, a: Value, b: Value, ty: Type) -> Option<Fold> {
+        let s = self.f.ty(a).elem()?;
+        let (ca, cb) = (self.uniform(a), self.uniform(b));
+        let constant = |x: bool| Some(Fold::Const(ty, Imm::bool(x)));
+        if let (Some(x), Some(y)) = (ca, cb) {
+            return eval::compare(op, x, y).and_then(constant);
+        }
+        if a == b {
+            return match op {
+                CmpOp::Lt | CmpOp::Gt => constant(false),
+                CmpOp::Ne if !s.is_float() => constant(false),
+                CmpOp::Eq | CmpOp::Le | CmpOp::Ge if !s.is_float() => constant(true),
+                CmpOp::Ne | CmpOp::Eq | CmpOp::Le | CmpOp::Ge => None,
+            };
+        }
+        if ca.is_some() {
+            let swapped = match op {
+                CmpOp::Eq | CmpOp::Ne => op,
+                CmpOp::Lt => CmpOp::Gt,
+                CmpOp::Le => CmpOp::Ge,
+                CmpOp::Gt => CmpOp::Lt,
+                CmpOp::Ge => CmpOp::Le,
+            };
+            return Some(Fold::Op(Op::Compare(swapped), two(b, a)));
+        }
+        let c = cb?;
+        if s == Scalar::Bool {
+            return Some(match (op, c.as_bool()?) {
+                (CmpOp::Eq, true) | (CmpOp::Ne, false) => Fold::Value(a),
+                _ => Fold::Op(Op::Unary(UnOp::Not), one(a)),
+            });
+        }
+        let (lo, hi) = s.int_range()?;
+        let value = c.as_int()?;
+        match op {
+            CmpOp::Lt if value == lo => return constant(false),
+            CmpOp::Ge if value == lo => return constant(true),
+            CmpOp::Gt if value == hi => return constant(false),
+            CmpOp::Le if value == hi => return constant(true),
+            _ => {}
+        }
+        match (op, self.op(a)?) {
+            // Exact for wrapping sums, unlike the ordered comparisons.
+            (CmpOp::Eq | CmpOp::Ne, (Op::Binary(BinOp::Add), args)) => {
+                let moved = Imm::int(s, value - self.uniform_int(args[1])?);
+                Some(Fold::OpConst(Op::Compare(op), args[0], moved))
+            }
+            _ => None,
+        }
+    }
+
+    fn select(&self, args: &[Value], ty: Type) -> Option<Fold> {
+        let (c, a, b) = (args[0], args[1], args[2]);
+        if a == b {
+            return Some(Fold::Value(a));
+        }
+        if let Some(imm) = self.uniform(c) {
+            return Some(Fold::Value(if imm.as_bool()? { a } else { b }));
+        }
+        if let Some((Op::Unary(UnOp::Not), inner)) = self.op(c) {
+            let args: Values = [inner[0], b, a].into_iter().collect();
+            return Some(Fold::Op(Op::Select, args));
+        }
+        if self.f.ty(c) != ty {
+            return None;
+        }
+        // A choice of `bool`s is logic.
+        let (ca, cb) = (
+            self.uniform(a).and_then(Imm::as_bool),
+            self.uniform(b).and_then(Imm::as_bool),
+        );
+        match (ca, cb) {
+            (Some(true), Some(false)) => Some(Fold::Value(c)),
+            (Some(false), Some(true)) => Some(Fold::Op(Op::Unary(UnOp::Not), one(c))),
+            (None, Some(false)) => Some(Fold::Op(Op::Binary(BinOp::And), two(c, a))),
+            (Some(true), None) => Some(Fold::Op(Op::Binary(BinOp::Or), two(c, b))),
+            _ => None,
+        }
+    }
+
+    fn fma(&self, args: &[Value], ty: Type) -> Option<Fold> {
+        let s = ty.elem()?;
+        let (a, b, c) = (
+            self.uniform(args[0]),
+            self.uniform(args[1]),
+            self.uniform(args[2]),
+        );
+        if let (Some(a), Some(b), Some(c)) = (a, b, c) {
+            return eval::fma(a, b, c).map(|imm| Fold::Const(ty, imm));
+        }
+        let one = Some(Imm::float(s, 1.0));
+        if a == one {
+            return Some(Fold::Op(Op::Binary(BinOp::Add), two(args[1], args[2])));
+        }
+        if b == one {
+            return Some(Fold::Op(Op::Binary(BinOp::Add), two(args[0], args[2])));
+        }
+        None
+    }
+
+    fn convert(&self, a: Value, to: Scalar, ty: Type) -> Option<Fold> {
+        let from = self.f.ty(a).elem()?;
+        if from == to {
+            return Some(Fold::Value(a));
+        }
+        if let Some(imm) = self.uniform(a) {
+            return Some(Fold::Const(ty, eval::convert(imm, to)));
+        }
+        let (Op::Convert(_), args) = self.op(a)? else {
+            return None;
+        };
+        let origin = self.f.ty(args[0]).elem()?;
+        let keeps_value = match (origin.int_range(), from.int_range()) {
+            (Some((lo, hi)), Some((lo2, hi2))) => lo2 <= lo && hi <= hi2,
+            (None, None) => origin.bits() <= from.bits(),
+            (Some(_), None) => origin == Scalar::Bool,
+            (None, Some(_)) => false,
+        };
+        // Narrowing twice keeps the same low bits as narrowing once.
+        let keeps_low_bits =
+            origin.is_int() && from.is_int() && to.is_int() && to.bits() <= from.bits();
+        (keeps_value || keeps_low_bits).then(|| Fold::Op(Op::Convert(to), one(args[0])))
+    }
+
+    fn bitcast(&self, a: Value, to: Scalar, ty: Type) -> Option<Fold> {
+        if self.f.ty(a).elem()? == to {
+            return Some(Fold::Value(a));
+        }
+        if let Some(imm) = self.uniform(a) {
+            return eval::bitcast(imm, to).map(|imm| Fold::Const(ty, imm));
+        }
+        match self.op(a)? {
+            (Op::Bitcast(_), args) => Some(Fold::Op(Op::Bitcast(to), one(args[0]))),
+            _ => None,
+        }
+    }
+
+    fn compose(&self, args: &[Value], ty: Type) -> Option<Fold> {
+        let first = *args.first()?;
+        if ty.elem().is_some() && args.iter().all(|a| *a == first) {
+            return Some(Fold::Op(Op::Splat(ty), one(first)));
+        }
+        // All components of one value, in order: that value.
+        let whole = match self.op(first)? {
+            (Op::Extract(0), inner) => inner[0],
+            _ => return None,
+        };
+        let same = self.f.ty(whole) == ty
+            && args.iter().enumerate().all(|(k, a)| {
+                matches!(self.op(*a), Some((Op::Extract(n), inner))
+                    if *n as usize == k && inner[0] == whole)
+            });
+        same.then_some(Fold::Value(whole))
+    }
+
+    fn extract(&self, whole: Value, k: u32) -> Option<Fold> {
+        let (op, args) = self.op(whole)?;
+        match op {
+            Op::Compose(_) => Some(Fold::Value(*args.get(k as usize)?)),
+            Op::Splat(_) => Some(Fold::Value(args[0])),
+            Op::Insert(n) if *n == k => Some(Fold::Value(args[1])),
+            Op::Insert(_) => Some(Fold::Op(Op::Extract(k), one(args[0]))),
+            Op::Shuffle(mask) => {
+                let from = u32::from(*mask.get(k as usize)?);
+                Some(Fold::Op(Op::Extract(from), one(args[0])))
+            }
+            Op::Transpose => match self.f.ty(args[0]) {
+                Type::Matrix(_, rows, cols) => {
+                    let (rows, cols) = (u32::from(rows), u32::from(cols));
+                    let from = (k % rows) * cols + k / rows;
+                    Some(Fold::Op(Op::Extract(from), one(args[0])))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn insert(&self, args: &[Value], k: u32) -> Option<Fold> {
+        let (whole, part) = (args[0], args[1]);
+        if let Some((Op::Extract(n), inner)) = self.op(part)
+            && *n == k
+            && inner[0] == whole
+        {
+            return Some(Fold::Value(whole));
+        }
+        match self.op(whole)? {
+            (Op::Insert(n), inner) if *n == k => Some(Fold::Op(Op::Insert(k), two(inner[0], part))),
+            (Op::Compose(ty), inner) => {
+                let mut parts: Values = inner.iter().copied().collect();
+                *parts.get_mut(k as usize)? = part;
+                Some(Fold::Op(Op::Compose(*ty), parts))
+            }
+            (Op::Splat(ty), inner) if ty.lanes()? <= 16 => {
+                let mut parts: Values = (0..ty.lanes()?).map(|_| inner[0]).collect();
+                *parts.get_mut(k as usize)? = part;
+                Some(Fold::Op(Op::Compose(*ty), parts))
+            }
+            _ => None,
+        }
+    }
+
+    /// A constant component number: the component, or none of them.
+    fn component(&self, whole: Value, index: Value) -> Option<Option<u32>> {
+        let k = self.uniform_int(index)?;
+        let lanes = i128::from(self.f.ty(whole).lanes()?);
+        Some((0..lanes).contains(&k).then_some(k as u32))
+    }
+
+    fn extract_dyn(&self, args: &[Value], ty: Type) -> Option<Fold> {
+        if let Some((Op::Splat(_), _)) = self.op(args[0])
+            && self.uniform(args[0]).is_some_and(|c| c.bits() == 0)
+        {
+            return Some(Fold::Const(ty, Imm::zero(ty.elem()?)));
+        }
+        Some(match self.component(args[0], args[1])? {
+            Some(k) => Fold::Op(Op::Extract(k), one(args[0])),
+            None => Fold::Const(ty, Imm::zero(ty.elem()?)),
+        })
+    }
+
+    fn insert_dyn(&self, args: &[Value], _: Type) -> Option<Fold> {
+        Some(match self.component(args[0], args[1])? {
+            Some(k) => Fold::Op(Op::Insert(k), two(args[0], args[2])),
+            None => Fold::Value(args[0]),
+        })
+    }
+
+    fn shuffle(&self, a: Value, mask: &[u8], ty: Type) -> Option<Fold> {
+        let identity = mask.iter().enumerate().all(|(k, m)| k == usize::from(*m));
+        if identity && self.f.ty(a) == ty {
+            return Some(Fold::Value(a));
+        }
+        match self.op(a)? {
+            (Op::Splat(_), args) => Some(Fold::Op(Op::Splat(ty), one(args[0]))),
+            (Op::Compose(_), args) => {
+                let parts: Values = mask.iter().map(|m| args[usize::from(*m)]).collect();
+                Some(Fold::Op(Op::Compose(ty), parts))
+            }
+            (Op::Shuffle(inner), args) => {
+                let mask = mask.iter().map(|m| inner[usize::from(*m)]).collect();
+                Some(Fold::Op(Op::Shuffle(mask), one(args[0])))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn one(a: Value) -> Values {
+    [a].into_iter().collect()
+}
+
+fn two(a: Value, b: Value) -> Values {
+    [a, b].into_iter().collect()
+}
+
+fn commutes(op: BinOp, s: Scalar) -> bool {
+    match op {
+        BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor => true,
+        // Of -0.0 and 0.0, floats give the second.
+        BinOp::Min | BinOp::Max => !s.is_float(),
+        BinOp::Sub
+        | BinOp::Div
+        | BinOp::Rem
+        | BinOp::Shl
+        | BinOp::Shr
+        | BinOp::Pow
+        | BinOp::Atan2 => false,
+    }
+}
+
+fn is_power_of_two(x: f64) -> bool {
+    x.is_normal() && x.to_bits() << 12 == 0
+}

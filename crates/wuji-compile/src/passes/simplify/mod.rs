@@ -1,0 +1,440 @@
+//! Makes a function say the same with less, in one walk from top to bottom.
+//!
+//! On the way: constants are folded, algebra is applied ([`fold`]), equal pure operations are merged,
+//! invariant ones move out of loops, known contents of memory are used and overwritten stores dropped
+//! ([`memory`]), and control with only one way to go is flattened ([`control`]). What nobody needs
+//! any more is swept away at the end. Everything is looked at a bounded number of times.
+
+mod control;
+mod fold;
+mod memory;
+
+use super::Cx;
+use crate::options::{Bounds, Math};
+use crate::rewrite::{Substitution, sweep};
+use cranelift_entity::{EntitySet, SecondaryMap};
+use fold::{Fold, Folder};
+use memory::{Memory, Spot, Writes};
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
+use wuji_ir::Result;
+use wuji_ir::entities::*;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{Imm, Type};
+
+/// Folds in a row that one instruction may go through.
+const MAX_FOLDS: usize = 16;
+
+pub fn simplify(module: &mut Module, cx: &mut Cx) -> Result<()> {
+    for func in module.funcs.keys() {
+        let mut f = module.take_func(func);
+        // What the first walk uncovers is mostly found by a second one.
+        for _ in 0..2 {
+            let mut s = Simplifier::new(module, &mut f, cx);
+            s.function();
+            let again = s.again;
+            let swept = sweep(&mut f);
+            if !again && !swept {
+                break;
+            }
+        }
+        module.funcs[func] = f;
+    }
+    Ok(())
+}
+
+/// Why a region is entered, as far as moving code out of it goes.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Kind {
+    /// Runs again and again.
+    Repeated,
+    /// Runs once, as a part of what is around it.
+    Once,
+    /// Runs sometimes, or elsewhere: nothing moves out.
+    Apart,
+}
+
+struct Frame {
+    out: Vec<Inst>,
+    /// Hashes entered into the table of known operations for this region.
+    known: Vec<(u64, Inst)>,
+    kind: Kind,
+    /// Takes the place of the terminator: control never gets to the old one.
+    term: Option<(Term, Span)>,
+}
+
+/// Terminators that leave through a label.
+#[derive(Clone, Default)]
+struct Exits {
+    breaks: Vec<Region>,
+    continues: Vec<Region>,
+}
+
+struct Simplifier<'a, 'c> {
+    m: &'a Module,
+    f: &'a mut Function,
+    cx: &'a mut Cx<'c>,
+    frames: Vec<Frame>,
+    /// Number of the frame that a value is defined in.
+    level: SecondaryMap<Value, u32>,
+    substitution: Substitution,
+    known: FxHashMap<u64, Inst>,
+    /// Conditions that hold, or do not, where we are.
+    facts: SecondaryMap<Value, Option<bool>>,
+    memory: Memory,
+    writes: SecondaryMap<Inst, Writes>,
+    exits: SecondaryMap<Label, Exits>,
+    removed: EntitySet<Inst>,
+    /// A second walk is likely to find more.
+    again: bool,
+}
+
+impl<'a, 'c> Simplifier<'a, 'c> {
+    fn new(m: &'a Module, f: &'a mut Function, cx: &'a mut Cx<'c>) -> Simplifier<'a, 'c> {
+        Simplifier {
+            m,
+            f,
+            cx,
+            frames: Vec::new(),
+            level: SecondaryMap::new(),
+            substitution: Substitution::new(),
+            known: FxHashMap::default(),
+            facts: SecondaryMap::new(),
+            memory: Memory::default(),
+            writes: SecondaryMap::new(),
+            exits: SecondaryMap::new(),
+            removed: EntitySet::new(),
+            again: false,
+        }
+    }
+
+    fn function(&mut self) {
+        let entry = self.f.entry;
+        self.summarize(entry);
+        self.region(entry, Kind::Apart);
+    }
+
+    /// Collects what regions write, and their exits, bottom up.
+    fn summarize(&mut self, region: Region) -> Writes {
+        let mut all = Writes::default();
+        for inst in self.f.regions[region].insts.clone() {
+            all.add_op(&self.f.insts[inst].op);
+            let regions = self.f.insts[inst].regions.clone();
+            if !regions.is_empty() {
+                let mut mine = Writes::default();
+                for r in regions {
+                    mine.merge(&self.summarize(r));
+                }
+                all.merge(&mine);
+                self.writes[inst] = mine;
+            }
+        }
+        match &self.f.regions[region].term {
+            Term::Break(label, _) => self.exits[*label].breaks.push(region),
+            Term::Continue(label, _) => self.exits[*label].continues.push(region),
+            Term::Yield(_) | Term::Return(_) | Term::Unreachable => {}
+        }
+        all
+    }
+
+    /// Simplifies a region in place. Says whether control gets to its end.
+    fn region(&mut self, region: Region, kind: Kind) -> bool {
+        let insts = std::mem::take(&mut self.f.regions[region].insts);
+        let level = self.frames.len() as u32;
+        for p in self.f.regions[region].params.clone() {
+            self.level[p] = level;
+        }
+        self.frames.push(Frame {
+            out: Vec::with_capacity(insts.len()),
+            known: Vec::new(),
+            kind,
+            term: None,
+        });
+        let mark = self.memory.mark();
+        let ends = self.run(insts);
+        self.memory.undo(mark);
+        let Some(mut frame) = self.frames.pop() else {
+            return ends;
+        };
+        for (hash, inst) in &frame.known {
+            if self.known.get(hash) == Some(inst) {
+                self.known.remove(hash);
+            }
+        }
+        if !self.removed.is_empty() {
+            frame.out.retain(|inst| !self.removed.contains(*inst));
+        }
+        self.f.regions[region].insts = frame.out;
+        if let Some((term, span)) = frame.term {
+            self.f.regions[region].term = term;
+            self.f.regions[region].term_span = span;
+        }
+        self.substitution.apply_to_term(self.f, region);
+        ends
+    }
+
+    /// Simplifies instructions into the current frame, until control leaves for good.
+    fn run(&mut self, insts: Vec<Inst>) -> bool {
+        for inst in insts {
+            if !self.inst(inst) {
+                let last = self.frames.len() - 1;
+                let frame = &mut self.frames[last];
+                if frame.term.is_none() {
+                    frame.term = Some((Term::Unreachable, self.f.spans[inst]));
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Says whether control goes on to the next instruction.
+    fn inst(&mut self, inst: Inst) -> bool {
+        self.substitution.apply_to_inst(self.f, inst);
+        match self.f.insts[inst].op.effect() {
+            Effect::Pure => self.pure(inst),
+            Effect::Reads => self.read(inst),
+            Effect::Writes => self.write(inst),
+            Effect::Control => return self.control(inst),
+        }
+        true
+    }
+
+    fn level_here(&self) -> usize {
+        self.frames.len() - 1
+    }
+
+    /// Appends an instruction to the region of a frame.
+    fn put(&mut self, inst: Inst, frame: usize) {
+        for r in self.f.insts[inst].results.clone() {
+            self.level[r] = frame as u32;
+        }
+        self.frames[frame].out.push(inst);
+    }
+
+    fn keep(&mut self, inst: Inst) {
+        self.put(inst, self.level_here());
+    }
+
+    fn replace(&mut self, inst: Inst, by: Value) {
+        let result = self.f.result(inst);
+        self.substitution.set(result, by);
+    }
+
+    fn pure(&mut self, inst: Inst) {
+        for _ in 0..MAX_FOLDS {
+            match self.fold_once(inst) {
+                Folded::To(value) => return self.replace(inst, value),
+                Folded::Changed => {}
+                Folded::No => break,
+            }
+        }
+        let hash = self.hash(inst);
+        if let Some(same) = self.known.get(&hash).copied()
+            && self.f.insts[same].op == self.f.insts[inst].op
+            && self.f.insts[same].args == self.f.insts[inst].args
+            && self.cx.fuel()
+        {
+            return self.replace(inst, self.f.result(same));
+        }
+        let frame = self.frame_for(inst);
+        self.put(inst, frame);
+        self.known.insert(hash, inst);
+        self.frames[frame].known.push((hash, inst));
+    }
+
+    fn fold_once(&mut self, inst: Inst) -> Folded {
+        let data = &self.f.insts[inst];
+        let Some(result) = data.results.first() else {
+            return Folded::No;
+        };
+        let folder = Folder {
+            f: self.f,
+            fast: self.cx.options.math == Math::Fast,
+        };
+        // A condition that is known here decides a `select`.
+        let decided = match &data.op {
+            Op::Select => self.facts[data.args[0]]
+                .map(|holds| Fold::Value(data.args[if holds { 1 } else { 2 }])),
+            _ => None,
+        };
+        let fold = decided.or_else(|| folder.fold(&data.op, &data.args, self.f.ty(*result)));
+        let Some(fold) = fold else {
+            return Folded::No;
+        };
+        if !self.cx.fuel() {
+            return Folded::No;
+        }
+        let span = self.f.spans[inst];
+        match fold {
+            Fold::Value(v) => Folded::To(v),
+            Fold::Const(ty, imm) => Folded::To(self.constant(ty, imm, span)),
+            Fold::Op(op, args) => {
+                self.f.insts[inst].op = op;
+                self.f.insts[inst].args = args;
+                Folded::Changed
+            }
+            Fold::OpConst(op, a, imm) => {
+                let c = self.constant(self.f.ty(a), imm, span);
+                self.f.insts[inst].op = op;
+                self.f.insts[inst].args = [a, c].into_iter().collect();
+                Folded::Changed
+            }
+        }
+    }
+
+    /// A constant in every component of a type.
+    fn constant(&mut self, ty: Type, imm: Imm, span: Span) -> Value {
+        let scalar = Type::Scalar(imm.ty);
+        let v = self.emit(Op::Const(imm), Values::new(), scalar, span);
+        if ty == scalar {
+            return v;
+        }
+        self.emit(Op::Splat(ty), [v].into_iter().collect(), ty, span)
+    }
+
+    /// Adds a pure instruction at this point, simplified like any other.
+    fn emit(&mut self, op: Op, args: Values, ty: Type, span: Span) -> Value {
+        let inst = self.f.add_inst(op, args, &[ty], span);
+        self.pure(inst);
+        self.substitution.get(self.f.result(inst))
+    }
+
+    fn hash(&self, inst: Inst) -> u64 {
+        let data = &self.f.insts[inst];
+        let mut hasher = FxHasher::default();
+        data.op.hash(&mut hasher);
+        data.args.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// The outermost loop that a pure instruction does not depend on decides where it goes.
+    fn frame_for(&mut self, inst: Inst) -> usize {
+        let here = self.level_here();
+        let needs = self.f.insts[inst]
+            .args
+            .iter()
+            .map(|a| self.level[*a] as usize)
+            .max()
+            .unwrap_or(0);
+        let (mut at, mut best) = (here, here);
+        while at > needs {
+            match self.frames[at].kind {
+                Kind::Repeated => best = at - 1,
+                Kind::Once => {}
+                Kind::Apart => break,
+            }
+            at -= 1;
+        }
+        if best < here && !self.cx.fuel() {
+            return here;
+        }
+        best
+    }
+
+    fn read(&mut self, inst: Inst) {
+        let data = &self.f.insts[inst];
+        let spot = match &data.op {
+            Op::Load(access) => Spot::of_access(access, &data.args),
+            Op::MemLoad(space, ty) => Spot::of_bytes(*space, *ty, data.args[0]),
+            _ => return self.keep(inst),
+        };
+        if let Some(value) = self.memory.value(&spot)
+            && self.cx.fuel()
+        {
+            return self.replace(inst, value);
+        }
+        let result = self.f.result(inst);
+        self.memory.read(self.m, self.f, spot, result);
+        self.keep(inst);
+    }
+
+    /// Whether an access surely happens, so that what is stored can be read back.
+    fn surely_inside(&self, access: &Access, indices: usize) -> bool {
+        access.guard == Guard::InBounds
+            || self.cx.options.bounds == Bounds::Unchecked
+            || indices == 0
+    }
+
+    fn write(&mut self, inst: Inst) {
+        let data = &self.f.insts[inst];
+        match &data.op {
+            Op::Store(access) => {
+                let (at, value) = data.args.split_at(data.args.len() - 1);
+                let spot = Spot::of_access(access, at);
+                let sure = self.surely_inside(access, at.len());
+                self.store(inst, spot, value[0], sure);
+            }
+            Op::MemStore(space) => {
+                let value = data.args[1];
+                let spot = Spot::of_bytes(*space, self.f.ty(value), data.args[0]);
+                self.store(inst, spot, value, true);
+            }
+            Op::Atomic(_, access) | Op::CompareExchange(access) => {
+                let operands = if matches!(data.op, Op::Atomic(..)) {
+                    1
+                } else {
+                    2
+                };
+                let at = &data.args[..data.args.len() - operands];
+                let spot = Spot::of_access(access, at);
+                self.memory.write(self.m, self.f, spot, None, None);
+                self.keep(inst);
+            }
+            Op::MemAtomic(_, space) | Op::MemCompareExchange(space) => {
+                let ty = self.f.ty(data.args[1]);
+                let spot = Spot::of_bytes(*space, ty, data.args[0]);
+                self.memory.write(self.m, self.f, spot, None, None);
+                self.keep(inst);
+            }
+            Op::Assert(_) => {
+                let condition = data.args[0];
+                if self.truth(condition) == Some(true) && self.cx.fuel() {
+                    return;
+                }
+                // A failing one ends the iteration: earlier stores have to be there.
+                self.memory.new_stretch();
+                self.keep(inst);
+            }
+            Op::CheckIndex(len) => {
+                let len = i128::from(*len);
+                let index = self.f.constant(data.args[0]).and_then(Imm::as_int);
+                if index.is_some_and(|i| (0..len).contains(&i)) && self.cx.fuel() {
+                    return;
+                }
+                self.keep(inst);
+            }
+            // Random draws are counted, reports and prints are seen: all stay in order.
+            _ => self.keep(inst),
+        }
+    }
+
+    fn store(&mut self, inst: Inst, spot: Spot, value: Value, sure: bool) {
+        if sure && self.memory.value(&spot) == Some(value) && self.cx.fuel() {
+            return;
+        }
+        if let Some(earlier) = self.memory.overwritten(&spot)
+            && self.cx.fuel()
+        {
+            self.removed.insert(earlier);
+        }
+        let known = sure.then_some(value);
+        self.memory.write(self.m, self.f, spot, known, Some(inst));
+        self.keep(inst);
+    }
+
+    /// What is known of a condition here.
+    fn truth(&self, condition: Value) -> Option<bool> {
+        match self.f.constant(condition) {
+            Some(imm) => imm.as_bool(),
+            None => self.facts[condition],
+        }
+    }
+}
+
+enum Folded {
+    To(Value),
+    Changed,
+    No,
+}
