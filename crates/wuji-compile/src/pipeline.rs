@@ -96,6 +96,17 @@ fn step(pass: &'static Pass, module: &mut Module, cx: &mut Cx) -> Result<()> {
     if let Some(print) = &mut cx.print_after {
         print(pass.name, module);
     }
+    if cfg!(debug_assertions) {
+        wuji_ir::verify::verify(module).map_err(|why| {
+            Error::new(
+                "W0302",
+                format!("the pass `{}` left a module that makes no sense", pass.name),
+            )
+            .at(why.at.clone())
+            .note(why.message)
+            .note("this is a mistake of the compiler, not of the kernel")
+        })?;
+    }
     Ok(())
 }
 

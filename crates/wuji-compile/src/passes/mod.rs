@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod demote_atomics;
 pub mod inline;
+pub mod legality;
 pub mod loops;
 pub mod lower_access;
 pub mod lower_checks;
@@ -68,6 +69,7 @@ passes! {
     Optimization simplify_lowered = simplify::simplify: "the same again, on addresses",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
+    Lowering legality = legality::legality: "what backends rely on holds",
 }
 
 /// The row of a pass, by name.

@@ -1,0 +1,188 @@
+//! Checks what backends rely on, so that whatever they cannot do is named here, with its position.
+//!
+//! Tasks are `serial` or `chunks`; all values are scalars; memory is touched by byte offset, locals by
+//! an index that is inside; nothing is left of checks, messages and random numbers but reports.
+
+use super::Cx;
+use cranelift_entity::SecondaryMap;
+use wuji_ir::entities::*;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::Type;
+use wuji_ir::{Error, Position, Result};
+
+/// Bytes of locals that one function of a task may have: they live on the stack of a worker.
+const MAX_LOCAL_BYTES: u64 = 256 << 10;
+
+/// The same for functions that call themselves, of which there may be many activations.
+const MAX_RECURSIVE_LOCAL_BYTES: u64 = 4 << 10;
+
+pub fn legality(module: &mut Module, _: &mut Cx) -> Result<()> {
+    let m = &*module;
+    if m.kernel.is_some() {
+        return Err(internal("the kernel has not been split into tasks"));
+    }
+    let mut reached: SecondaryMap<Func, bool> = SecondaryMap::new();
+    let mut work = Vec::new();
+    for task in &m.tasks {
+        match task.kind {
+            TaskKind::Serial | TaskKind::Chunks { .. } => {}
+            TaskKind::Range { .. } | TaskKind::Cells { .. } => {
+                return Err(internal(format!(
+                    "the task `{}` has not become a loop",
+                    task.name
+                )));
+            }
+        }
+        check_params(m, task)?;
+        work.push((task.func, MAX_LOCAL_BYTES));
+    }
+    while let Some((func, local_bytes)) = work.pop() {
+        if std::mem::replace(&mut reached[func], true) {
+            continue;
+        }
+        let f = &m.funcs[func];
+        check_locals(m, f, local_bytes)?;
+        for ty in &f.results {
+            scalar(*ty).map_err(|why| internal(format!("`{}` returns {why}", f.name)))?;
+        }
+        for region in f.walk_regions() {
+            for p in &f.regions[region].params {
+                scalar(f.ty(*p)).map_err(|why| internal(format!("a parameter is {why}")))?;
+            }
+            for inst in &f.regions[region].insts {
+                check(m, f, *inst).map_err(|why| {
+                    let op = &f.insts[*inst].op;
+                    internal(format!("{why} (`{op:?}` in `{}`)", f.name))
+                        .at(Position::of(m, f.spans[*inst]))
+                })?;
+                if let Op::Call(callee) = f.insts[*inst].op {
+                    work.push((callee, MAX_RECURSIVE_LOCAL_BYTES));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn internal(message: impl Into<String>) -> Error {
+    Error::new("W0330", message).note("this is a mistake of the compiler, not of the kernel")
+}
+
+/// A function of a task takes the scalars of the kernel's parameters, then `begin` and `end`.
+fn check_params(m: &Module, task: &Task) -> Result<()> {
+    let slots = m.param_slots().last().copied().unwrap_or(0);
+    let own = match task.kind {
+        TaskKind::Chunks { .. } => 2,
+        TaskKind::Serial | TaskKind::Range { .. } | TaskKind::Cells { .. } => 0,
+    };
+    let found = m.funcs[task.func].params().len();
+    if found == slots + own {
+        return Ok(());
+    }
+    Err(internal(format!(
+        "the task `{}` takes {found} scalars instead of {}",
+        task.name,
+        slots + own
+    )))
+}
+
+fn check_locals(m: &Module, f: &Function, limit: u64) -> Result<()> {
+    let mut bytes = 0u64;
+    for local in f.locals.values() {
+        scalar(local.ty).map_err(|why| internal(format!("`{}` is {why}", local.name)))?;
+        let (size, _) = m.structs.size_align(local.ty);
+        bytes += size * u64::from(local.len.unwrap_or(1));
+        if bytes > limit {
+            return Err(Error::new(
+                "W0331",
+                format!("the local arrays of `{}` are too large", f.name),
+            )
+            .note(format!("together they may have {limit} bytes"))
+            .help("keep large arrays in a field, with one more axis"));
+        }
+    }
+    Ok(())
+}
+
+fn scalar(ty: Type) -> std::result::Result<(), String> {
+    match ty.as_scalar() {
+        Some(_) => Ok(()),
+        None => Err(format!("`{ty}`, not a scalar")),
+    }
+}
+
+fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String> {
+    let data = &f.insts[inst];
+    for v in data.results.iter().chain(&data.args) {
+        scalar(f.ty(*v)).map_err(|why| format!("{v} is {why}"))?;
+    }
+    match &data.op {
+        Op::Const(_)
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Compare(_)
+        | Op::Select
+        | Op::Fma
+        | Op::Convert(_)
+        | Op::Bitcast(_)
+        | Op::ArrayExtent(..)
+        | Op::ArrayStride(..)
+        | Op::MemAtomic(..)
+        | Op::MemCompareExchange(_)
+        | Op::If
+        | Op::Loop(_)
+        | Op::For(..)
+        | Op::Block(_)
+        | Op::Call(_)
+        | Op::RandomKey
+        | Op::Report(_) => Ok(()),
+        Op::MemLoad(space, ty) => {
+            scalar(*ty).map_err(|why| format!("loads {why}"))?;
+            writable(m, *space, false)
+        }
+        Op::MemStore(space) => writable(m, *space, true),
+        Op::Load(access) | Op::Store(access) => local_access(f, access),
+        Op::Atomic(..) | Op::CompareExchange(_) => Err("an atomic has not been lowered".into()),
+        Op::Splat(_)
+        | Op::Compose(_)
+        | Op::Extract(_)
+        | Op::Insert(_)
+        | Op::ExtractDyn
+        | Op::InsertDyn
+        | Op::Shuffle(_)
+        | Op::MatMul
+        | Op::Transpose
+        | Op::Dot
+        | Op::Cross
+        | Op::Outer
+        | Op::Determinant
+        | Op::Inverse
+        | Op::Reduce(_) => Err("an aggregate has not been taken apart".into()),
+        Op::ForEach(..) => Err("a parallel loop is inside of a task".into()),
+        Op::Random | Op::Iteration => Err("random numbers have not been lowered".into()),
+        Op::Print(_) | Op::Assert(_) | Op::CheckIndex(_) => {
+            Err("a check has not been lowered".into())
+        }
+    }
+}
+
+fn writable(m: &Module, space: Space, writes: bool) -> std::result::Result<(), String> {
+    match space {
+        Space::Array(a) if writes && !m.arrays[a].writable => Err(format!("{a} is read-only")),
+        Space::Array(_) | Space::Tree(..) | Space::Temps => Ok(()),
+    }
+}
+
+fn local_access(f: &Function, access: &Access) -> std::result::Result<(), String> {
+    let Place::Local(local) = access.place else {
+        return Err("an access has not been lowered to bytes".into());
+    };
+    if !access.path.is_empty() {
+        return Err("a local has not been taken apart".into());
+    }
+    if f.locals[local].len.is_some() && access.guard != Guard::InBounds {
+        return Err(format!("an index of {local} is not known to be inside"));
+    }
+    Ok(())
+}
