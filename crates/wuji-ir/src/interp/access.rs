@@ -1,0 +1,394 @@
+//! Loads, stores and atomics: by coordinates, and after lowering by byte offset.
+
+use super::Memory;
+use super::compute::reported;
+use super::error::{BAD_ADDRESS, NOT_INSIDE, NOT_RUNNABLE};
+use super::launch::Launch;
+use super::prepare::zero;
+use super::store::Relative;
+use crate::Result;
+use crate::entities::{Array, Field, Inst, Temp, Value};
+use crate::eval;
+use crate::module::{InstData, SiteKind, Span};
+use crate::ops::{Access, AtomicOp, Guard, Place, Space, Step};
+use crate::types::{Imm, Scalar, Type};
+use smallvec::SmallVec;
+
+/// An element that exists, and the run of its scalars that an access is about.
+struct Target {
+    element: Element,
+    start: usize,
+    len: usize,
+}
+
+enum Element {
+    Field(Field, Relative),
+    /// Byte offset from element zero.
+    Array(Array, i64),
+    /// First scalar on the stack of locals.
+    Local(usize),
+    Temp(Temp),
+}
+
+impl Launch<'_, '_> {
+    pub(super) fn load(&mut self, inst: Inst, access: &Access, span: Span) -> Result<()> {
+        let f = self.func();
+        let data = &f.insts[inst];
+        let result = data.results[0];
+        let (target, _) = self.locate(data, access, span, false)?;
+        match target {
+            None => self.set_zero(result),
+            Some(t) => {
+                for k in 0..t.len {
+                    let value = self.read(&t.element, t.start + k);
+                    let at = self.run_of(result).start + k;
+                    self.stacks.values[at] = value;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(&mut self, inst: Inst, access: &Access, span: Span) -> Result<()> {
+        let f = self.func();
+        let data = &f.insts[inst];
+        let (target, operands) = self.locate(data, access, span, true)?;
+        if let Some(t) = target {
+            for k in 0..t.len {
+                let value = self.value(operands[0])[k];
+                self.write(&t.element, t.start + k, value);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn atomic(
+        &mut self,
+        inst: Inst,
+        op: AtomicOp,
+        access: &Access,
+        span: Span,
+    ) -> Result<()> {
+        let f = self.func();
+        let data = &f.insts[inst];
+        let result = data.results[0];
+        let (target, operands) = self.locate(data, access, span, true)?;
+        let Some(t) = target else {
+            self.set_zero(result);
+            return Ok(());
+        };
+        for k in 0..t.len {
+            let old = self.read(&t.element, t.start + k);
+            let operand = self.value(operands[0])[k];
+            let new = self.combine(op, old, operand, span)?;
+            self.write(&t.element, t.start + k, new);
+            let at = self.run_of(result).start + k;
+            self.stacks.values[at] = old;
+        }
+        Ok(())
+    }
+
+    pub(super) fn compare_exchange(
+        &mut self,
+        inst: Inst,
+        access: &Access,
+        span: Span,
+    ) -> Result<()> {
+        let f = self.func();
+        let data = &f.insts[inst];
+        let (target, operands) = self.locate(data, access, span, true)?;
+        let Some(t) = target else {
+            self.set_zero(data.results[0]);
+            return Ok(());
+        };
+        let old = self.read(&t.element, t.start);
+        if old.bits() == self.scalar(operands[0]).bits() {
+            let new = self.scalar(operands[1]);
+            self.write(&t.element, t.start, new);
+        }
+        self.set_scalar(data.results[0], old);
+        Ok(())
+    }
+
+    fn combine(&self, op: AtomicOp, old: Imm, operand: Imm, span: Span) -> Result<Imm> {
+        eval::combine(op, old, operand).ok_or_else(|| {
+            let why = format!("atomic `{}` is not defined on `{}`", op.name(), old.ty);
+            self.error(NOT_RUNNABLE, why, span)
+        })
+    }
+
+    fn set_zero(&mut self, result: Value) {
+        let zeros = zero(self.machine.module, self.func().ty(result));
+        self.set(result, &zeros);
+    }
+
+    /// Finds what an access is about; `None` when it is outside, which has then been reported if it
+    /// has to be. Also gives the arguments after indices and steps.
+    fn locate<'d>(
+        &mut self,
+        data: &'d InstData,
+        access: &Access,
+        span: Span,
+        writes: bool,
+    ) -> Result<(Option<Target>, &'d [Value])> {
+        let f = self.func();
+        let (elem, rank) = self.machine.module.place_elem(f, access.place);
+        let (indices, mut rest) = data.args.split_at(rank);
+        let int = |v: &Value| self.scalar(*v).as_int().unwrap_or(0);
+        let indices: SmallVec<[i128; 4]> = indices.iter().map(int).collect();
+        let element = self.element(access.place, &indices, span)?;
+
+        let mut ty = elem;
+        let mut start = 0;
+        let mut bad_step = None;
+        for step in &access.path {
+            let component = match step {
+                Step::Const(k) => *k,
+                Step::Dynamic => {
+                    let (step, others) = match rest.split_first() {
+                        Some((step, others)) => (int(step), others),
+                        None => return Err(self.error(NOT_RUNNABLE, "a step is missing", span)),
+                    };
+                    rest = others;
+                    let len = self.machine.module.structs.arity(ty);
+                    if step < 0 || step >= i128::from(len) {
+                        bad_step = bad_step.or(Some((step, len)));
+                        0
+                    } else {
+                        step as u32
+                    }
+                }
+            };
+            start += self.machine.prepared.component_start(ty, component);
+            ty = match self.machine.module.structs.component(ty, component) {
+                Some(ty) => ty,
+                None => return Err(self.error(NOT_RUNNABLE, "no such component", span)),
+            };
+        }
+
+        if access.guard == Guard::InBounds && (element.is_none() || bad_step.is_some()) {
+            let why = format!("an access of {:?} marked as inside is not", access.place);
+            return Err(self
+                .error(NOT_INSIDE, why, span)
+                .note(format!("indices {indices:?}, component {bad_step:?}")));
+        }
+        if let Some((step, len)) = bad_step {
+            self.report(SiteKind::BadIndex { len }, span, vec![reported(step)]);
+        }
+        let Some(element) = element else {
+            if writes {
+                let values = indices.into_iter().map(reported).collect();
+                self.report(SiteKind::OutOfRange(access.place), span, values);
+            }
+            return Ok((None, rest));
+        };
+        let target = bad_step.is_none().then(|| Target {
+            element,
+            start,
+            len: self.machine.prepared.scalars(ty),
+        });
+        Ok((target, rest))
+    }
+
+    fn element(&self, place: Place, indices: &[i128], span: Span) -> Result<Option<Element>> {
+        let lowered = || {
+            let why = "lowered memory is accessed by byte offset only";
+            self.error(NOT_RUNNABLE, why, span)
+        };
+        Ok(match (place, &self.machine.memory) {
+            (Place::Field(f), Memory::Abstract { fields, .. }) => {
+                let at = fields[f].domain.locate(indices);
+                at.map(|at| Element::Field(f, at))
+            }
+            (Place::Temp(t), Memory::Abstract { .. }) => Some(Element::Temp(t)),
+            (Place::Array(a), Memory::Abstract { .. }) => {
+                let at = self.machine.arrays.locate(a, indices);
+                at.map(|offset| Element::Array(a, offset))
+            }
+            (Place::Field(_) | Place::Temp(_) | Place::Array(_), Memory::Lowered { .. }) => {
+                return Err(lowered());
+            }
+            (Place::Local(l), _) => {
+                let frame = &self.stacks.frames[self.stacks.frames.len() - 1];
+                let local = &self.machine.prepared.funcs[frame.func].locals[l];
+                let base = frame.locals + local.start;
+                match local.len {
+                    None => Some(Element::Local(base)),
+                    Some(len) => {
+                        let index = indices.first().copied().unwrap_or(-1);
+                        (0 <= index && index < i128::from(len))
+                            .then(|| Element::Local(base + index as usize * local.elem))
+                    }
+                }
+            }
+        })
+    }
+
+    fn read(&self, element: &Element, scalar: usize) -> Imm {
+        match (element, &self.machine.memory) {
+            (Element::Field(f, at), Memory::Abstract { fields, .. }) => fields[*f].get(at, scalar),
+            (Element::Temp(t), Memory::Abstract { temps, .. }) => temps[t.0 as usize][scalar],
+            (Element::Array(a, offset), _) => {
+                let (ty, within) = self.machine.arrays.get(*a).scalars[scalar];
+                self.machine.arrays.read(*a, offset + within as i64, ty)
+            }
+            (Element::Local(start), _) => self.stacks.locals[start + scalar],
+            // `element` makes these in abstract memory only.
+            (Element::Field(..) | Element::Temp(_), Memory::Lowered { .. }) => {
+                Imm::zero(Scalar::Bool)
+            }
+        }
+    }
+
+    fn write(&mut self, element: &Element, scalar: usize, value: Imm) {
+        match (element, &mut self.machine.memory) {
+            (Element::Field(f, at), Memory::Abstract { fields, .. }) => {
+                fields[*f].set(at, scalar, value);
+            }
+            (Element::Temp(t), Memory::Abstract { temps, .. }) => {
+                temps[t.0 as usize][scalar] = value;
+            }
+            (Element::Array(a, offset), _) => {
+                let (_, within) = self.machine.arrays.get(*a).scalars[scalar];
+                self.machine.arrays.write(*a, offset + within as i64, value);
+            }
+            (Element::Local(start), _) => self.stacks.locals[start + scalar] = value,
+            (Element::Field(..) | Element::Temp(_), Memory::Lowered { .. }) => {}
+        }
+    }
+}
+
+/// After lowering.
+impl Launch<'_, '_> {
+    pub(super) fn mem_load(&mut self, data: &InstData, space: Space, span: Span) -> Result<()> {
+        let result = data.results[0];
+        let run = self.run_of(result);
+        for (k, (ty, offset)) in self
+            .bytes_of(data.args[0], self.func().ty(result))
+            .enumerate()
+        {
+            self.check_bytes(space, offset, ty, span)?;
+            self.stacks.values[run.start + k] = self.read_bytes(space, offset, ty);
+        }
+        Ok(())
+    }
+
+    pub(super) fn mem_store(&mut self, data: &InstData, space: Space, span: Span) -> Result<()> {
+        let run = self.run_of(data.args[1]);
+        let places = self.bytes_of(data.args[0], self.func().ty(data.args[1]));
+        for (k, (ty, offset)) in places.enumerate() {
+            self.check_bytes(space, offset, ty, span)?;
+            let value = self.stacks.values[run.start + k];
+            self.write_bytes(space, offset, value);
+        }
+        Ok(())
+    }
+
+    pub(super) fn mem_atomic(
+        &mut self,
+        data: &InstData,
+        op: AtomicOp,
+        space: Space,
+        span: Span,
+    ) -> Result<()> {
+        let operand = self.run_of(data.args[1]).start;
+        let result = self.run_of(data.results[0]).start;
+        let places = self.bytes_of(data.args[0], self.func().ty(data.args[1]));
+        for (k, (ty, offset)) in places.enumerate() {
+            self.check_bytes(space, offset, ty, span)?;
+            let old = self.read_bytes(space, offset, ty);
+            let new = self.combine(op, old, self.stacks.values[operand + k], span)?;
+            self.write_bytes(space, offset, new);
+            self.stacks.values[result + k] = old;
+        }
+        Ok(())
+    }
+
+    pub(super) fn mem_compare_exchange(
+        &mut self,
+        data: &InstData,
+        space: Space,
+        span: Span,
+    ) -> Result<()> {
+        let (expected, new) = (self.scalar(data.args[1]), self.scalar(data.args[2]));
+        let offset = self.scalar(data.args[0]).as_int().unwrap_or(0) as i64;
+        self.check_bytes(space, offset, expected.ty, span)?;
+        let old = self.read_bytes(space, offset, expected.ty);
+        if old.bits() == expected.bits() {
+            self.write_bytes(space, offset, new);
+        }
+        self.set_scalar(data.results[0], old);
+        Ok(())
+    }
+
+    /// Where the scalars of a value at a byte offset are.
+    fn bytes_of(&self, offset: Value, ty: Type) -> impl Iterator<Item = (Scalar, i64)> + use<> {
+        let base = self.scalar(offset).as_int().unwrap_or(0) as i64;
+        let scalars: SmallVec<[(Scalar, u64); 1]> = match ty {
+            Type::Scalar(s) => SmallVec::from_slice(&[(s, 0)]),
+            _ => self.machine.module.structs.scalar_offsets(ty).into(),
+        };
+        scalars
+            .into_iter()
+            .map(move |(s, at)| (s, base.wrapping_add(at as i64)))
+    }
+
+    fn check_bytes(&self, space: Space, offset: i64, ty: Scalar, span: Span) -> Result<()> {
+        let m = self.machine.module;
+        let size = u64::from(ty.bytes());
+        let (inside, owned) = match (space, &self.machine.memory) {
+            (Space::Tree(tree, field), Memory::Lowered { trees, .. }) => {
+                let tree = &trees[tree];
+                let inside = tree.bytes.holds(offset, ty);
+                let owned = inside
+                    && tree.belongs(m, field, offset as u64)
+                    && tree.belongs(m, field, offset as u64 + size - 1);
+                (inside, owned)
+            }
+            (Space::Temps, Memory::Lowered { temps, .. }) => (temps.holds(offset, ty), true),
+            (Space::Array(a), Memory::Lowered { .. }) => {
+                let aligned = offset % size as i64 == 0;
+                (aligned && self.machine.arrays.covers(a, offset, size), true)
+            }
+            (Space::Tree(..) | Space::Temps | Space::Array(_), Memory::Abstract { .. }) => {
+                let why = "a lowered access on memory that has no bytes";
+                return Err(self.error(NOT_RUNNABLE, why, span));
+            }
+        };
+        if inside && owned {
+            return Ok(());
+        }
+        let why = match inside {
+            true => "belongs to another field",
+            false => "is outside or misaligned",
+        };
+        Err(self.error(
+            BAD_ADDRESS,
+            format!("`{ty}` at byte {offset} of {space:?} {why}"),
+            span,
+        ))
+    }
+
+    /// Callers have checked the offset.
+    fn read_bytes(&self, space: Space, offset: i64, ty: Scalar) -> Imm {
+        match (space, &self.machine.memory) {
+            (Space::Tree(tree, _), Memory::Lowered { trees, .. }) => {
+                trees[tree].bytes.read(offset as u64, ty)
+            }
+            (Space::Temps, Memory::Lowered { temps, .. }) => temps.read(offset as u64, ty),
+            (Space::Array(a), _) => self.machine.arrays.read(a, offset, ty),
+            (Space::Tree(..) | Space::Temps, Memory::Abstract { .. }) => Imm::zero(ty),
+        }
+    }
+
+    fn write_bytes(&mut self, space: Space, offset: i64, value: Imm) {
+        match (space, &mut self.machine.memory) {
+            (Space::Tree(tree, _), Memory::Lowered { trees, .. }) => {
+                trees[tree].bytes.write(offset as u64, value);
+            }
+            (Space::Temps, Memory::Lowered { temps, .. }) => temps.write(offset as u64, value),
+            (Space::Array(a), _) => self.machine.arrays.write(a, offset, value),
+            (Space::Tree(..) | Space::Temps, Memory::Abstract { .. }) => {}
+        }
+    }
+}

@@ -1,0 +1,571 @@
+//! Frames, regions and exits.
+
+use super::error::{NOT_RUNNABLE, REACHED, TOO_LARGE, TOO_LONG, stop};
+use super::launch::Launch;
+use super::order::Permutation;
+use super::prepare::EMPTY;
+use crate::entities::*;
+use crate::module::{MAX_CALL_DEPTH, SiteKind, Span, Term};
+use crate::ops::{Domain, ForKind, LoopHints, Op, Place};
+use crate::types::Imm;
+use crate::{Error, Position, Result};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// More scalars than this in all activations together are refused.
+const MAX_STACK: usize = 1 << 26;
+
+/// One activation of a function.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) func: Func,
+    /// Where its values and locals start on their stacks.
+    pub(super) values: usize,
+    pub(super) locals: usize,
+    /// The `call` in the frame below.
+    call: Option<Inst>,
+}
+
+/// A region that is running.
+#[derive(Debug)]
+struct Running {
+    region: Region,
+    /// The next instruction.
+    at: usize,
+    owner: Owner,
+}
+
+#[derive(Debug)]
+enum Owner {
+    /// The body of a function.
+    Body,
+    /// `if`, `block` or `loop`.
+    Plain(Inst),
+    For(Inst, ForKind, Counter),
+    ForEach(Inst, Points),
+}
+
+/// Where a `for` has got to.
+#[derive(Debug)]
+struct Counter {
+    lo: i128,
+    step: i128,
+    turn: u64,
+    turns: u64,
+    order: Permutation,
+}
+
+impl Counter {
+    fn index(&self) -> i128 {
+        self.lo + i128::from(self.order.at(self.turn)) * self.step
+    }
+}
+
+/// Where a `foreach` has got to.
+#[derive(Debug)]
+struct Points {
+    /// Lower bound and extent of each axis.
+    axes: SmallVec<[(i128, u64); 4]>,
+    turn: u64,
+    turns: u64,
+    order: Permutation,
+    /// Locals that the body stores to, and what they were before: every iteration finds that.
+    locals: Vec<(Range<usize>, Vec<Imm>)>,
+}
+
+/// How a function came to its end.
+#[derive(Debug, PartialEq)]
+pub(super) enum End {
+    Returned(Vec<Imm>),
+    /// An assertion or the recursion limit ended the iteration.
+    Ended,
+}
+
+/// The stacks of one thread of control.
+#[derive(Debug, Default)]
+pub(super) struct Stacks {
+    pub(super) frames: Vec<Frame>,
+    running: Vec<Running>,
+    pub(super) values: Vec<Imm>,
+    pub(super) locals: Vec<Imm>,
+    /// Activations of functions that can call themselves.
+    depth: u32,
+    /// Values on their way from one place to another.
+    moving: Vec<Imm>,
+}
+
+/// What an instruction did to control.
+pub(super) enum Next {
+    On,
+    /// The iteration is over.
+    EndIteration,
+}
+
+impl Launch<'_, '_> {
+    /// Runs a function from its arguments, as scalars, to its end.
+    pub(super) fn call(&mut self, func: Func, args: &[Imm]) -> Result<End> {
+        self.stacks.frames.clear();
+        self.stacks.running.clear();
+        self.stacks.values.clear();
+        self.stacks.locals.clear();
+        self.stacks.depth = 0;
+        self.stacks.moving.clear();
+        self.stacks.moving.extend_from_slice(args);
+        let span = Span::UNKNOWN;
+        if let Next::EndIteration = self.enter(func, None, span)? {
+            return Ok(End::Ended);
+        }
+        loop {
+            let Some(running) = self.stacks.running.last_mut() else {
+                return Ok(End::Ended);
+            };
+            let at = running.at;
+            running.at += 1;
+            let region = running.region;
+            let region = &self.func().regions[region];
+            let next = if let Some(inst) = region.insts.get(at) {
+                self.step(*inst)?
+            } else {
+                if let Some(values) = self.terminate(&region.term, region.term_span)? {
+                    return Ok(End::Returned(values));
+                }
+                Next::On
+            };
+            match next {
+                Next::On => {}
+                Next::EndIteration => {
+                    if !self.end_iteration()? {
+                        return Ok(End::Ended);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counts a step.
+    pub(super) fn tick(&mut self) -> Result<()> {
+        self.outcome.steps += 1;
+        if self.outcome.steps > self.machine.config.max_steps {
+            return Err(self.error(TOO_LONG, "the program runs for too long", Span::UNKNOWN));
+        }
+        Ok(())
+    }
+
+    pub(super) fn error(
+        &self,
+        code: &'static str,
+        message: impl Into<String>,
+        span: Span,
+    ) -> Error {
+        stop(code, message).at(Position::of(self.machine.module, span))
+    }
+
+    fn step(&mut self, inst: Inst) -> Result<Next> {
+        self.tick()?;
+        let f = self.func();
+        let data = &f.insts[inst];
+        match &data.op {
+            Op::If => {
+                let side = usize::from(self.scalar(data.args[0]).bits() == 0);
+                self.run_region(data.regions[side], Owner::Plain(inst));
+            }
+            Op::Block(_) => self.run_region(data.regions[0], Owner::Plain(inst)),
+            Op::Loop(_) => {
+                self.gather(&data.args);
+                self.run_region(data.regions[0], Owner::Plain(inst));
+                self.scatter(&f.regions[data.regions[0]].params);
+            }
+            Op::For(_, kind) => self.start_for(inst, *kind)?,
+            Op::ForEach(_, domain, hints) => self.start_foreach(inst, domain, *hints)?,
+            Op::Call(callee) => {
+                self.gather(&data.args);
+                return self.enter(*callee, Some(inst), f.spans[inst]);
+            }
+            _ => return self.compute(inst),
+        }
+        Ok(Next::On)
+    }
+
+    fn run_region(&mut self, region: Region, owner: Owner) {
+        self.stacks.running.push(Running {
+            region,
+            at: 0,
+            owner,
+        });
+    }
+
+    /// Starts a function; its arguments are those in motion.
+    fn enter(&mut self, func: Func, call: Option<Inst>, span: Span) -> Result<Next> {
+        let layout = &self.machine.prepared.funcs[func];
+        if layout.recursive {
+            if self.stacks.depth >= MAX_CALL_DEPTH {
+                self.report(SiteKind::TooDeep(func), span, Vec::new());
+                return Ok(Next::EndIteration);
+            }
+            self.stacks.depth += 1;
+        }
+        let s = &mut self.stacks;
+        let frame = Frame {
+            func,
+            values: s.values.len(),
+            locals: s.locals.len(),
+            call,
+        };
+        if s.values.len() + s.locals.len() + layout.size + layout.zeros.len() > MAX_STACK {
+            return Err(self.error(TOO_LARGE, "the program needs too much memory", span));
+        }
+        s.values
+            .resize(frame.values + layout.size, Imm::zero(EMPTY));
+        s.locals.extend_from_slice(&layout.zeros);
+        s.frames.push(frame);
+        let f = &self.machine.module.funcs[func];
+        self.run_region(f.entry, Owner::Body);
+        self.scatter(f.params());
+        Ok(Next::On)
+    }
+
+    /// Ends a region. Gives the results when that was the end of the whole call.
+    fn terminate(&mut self, term: &Term, span: Span) -> Result<Option<Vec<Imm>>> {
+        match term {
+            Term::Yield(values) => {
+                self.gather(values);
+                let Some(Running {
+                    owner: Owner::Plain(inst),
+                    ..
+                }) = self.stacks.running.pop()
+                else {
+                    return Err(self.error(NOT_RUNNABLE, "nothing takes this `yield`", span));
+                };
+                self.give_results(inst);
+            }
+            Term::Break(label, values) => {
+                self.gather(values);
+                self.leave_to(*label, span)?;
+                match self.stacks.running.pop().map(|r| r.owner) {
+                    Some(Owner::Plain(inst) | Owner::For(inst, ..)) => self.give_results(inst),
+                    Some(Owner::Body | Owner::ForEach(..)) | None => {
+                        return Err(self.error(NOT_RUNNABLE, "nothing takes this `break`", span));
+                    }
+                }
+            }
+            Term::Continue(label, values) => {
+                self.tick()?;
+                self.gather(values);
+                self.leave_to(*label, span)?;
+                self.next_iteration()?;
+            }
+            Term::Return(values) => {
+                self.gather(values);
+                return Ok(self.leave_function());
+            }
+            Term::Unreachable => {
+                return Err(self.error(REACHED, "control reached `unreachable`", span));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Drops the regions inside of the one that a label names.
+    fn leave_to(&mut self, label: Label, span: Span) -> Result<()> {
+        let f = self.func();
+        while let Some(running) = self.stacks.running.last() {
+            let inst = match running.owner {
+                Owner::Body => break,
+                Owner::Plain(inst) | Owner::For(inst, ..) | Owner::ForEach(inst, _) => inst,
+            };
+            if f.insts[inst].op.label() == Some(label) {
+                return Ok(());
+            }
+            self.stacks.running.pop();
+        }
+        Err(self.error(NOT_RUNNABLE, format!("{label} is not around this"), span))
+    }
+
+    /// Runs the innermost region again, with the values in motion as what it carries.
+    fn next_iteration(&mut self) -> Result<()> {
+        let f = self.func();
+        let Some(running) = self.stacks.running.last_mut() else {
+            return Ok(());
+        };
+        running.at = 0;
+        let region = running.region;
+        match &mut running.owner {
+            Owner::Body => {}
+            Owner::Plain(_) => self.scatter(&f.regions[region].params),
+            Owner::For(inst, _, counter) => {
+                counter.turn += 1;
+                if counter.turn == counter.turns {
+                    let inst = *inst;
+                    self.stacks.running.pop();
+                    self.give_results(inst);
+                } else {
+                    let index = counter.index();
+                    self.start_turn(region, index);
+                }
+            }
+            Owner::ForEach(_, points) => {
+                points.turn += 1;
+                self.visit_point();
+            }
+        }
+        Ok(())
+    }
+
+    fn start_for(&mut self, inst: Inst, kind: ForKind) -> Result<()> {
+        let f = self.func();
+        let data = &f.insts[inst];
+        let int = |v: Value| self.scalar(v).as_int().unwrap_or(0);
+        let (lo, hi, step) = (int(data.args[0]), int(data.args[1]), int(data.args[2]));
+        let distance = if step < 0 { lo - hi } else { hi - lo };
+        let turns = if step == 0 || distance <= 0 {
+            0
+        } else {
+            ((distance - 1) / step.abs() + 1) as u64
+        };
+        let carried = &data.args[3..];
+        self.gather(carried);
+        if turns == 0 {
+            self.give_results(inst);
+            return Ok(());
+        }
+        let shuffled = kind == ForKind::Parallel && carried.is_empty();
+        let order = self.order(turns, !shuffled);
+        let counter = Counter {
+            lo,
+            step,
+            turn: 0,
+            turns,
+            order,
+        };
+        let (region, index) = (data.regions[0], counter.index());
+        self.run_region(region, Owner::For(inst, kind, counter));
+        self.start_turn(region, index);
+        Ok(())
+    }
+
+    fn start_turn(&mut self, region: Region, index: i128) {
+        let f = self.func();
+        let params = &f.regions[region].params;
+        self.scatter(&params[1..]);
+        self.set_int(params[0], index);
+    }
+
+    fn start_foreach(&mut self, inst: Inst, domain: &Domain, hints: LoopHints) -> Result<()> {
+        let f = self.func();
+        let data = &f.insts[inst];
+        let mut axes = SmallVec::new();
+        match domain {
+            Domain::Range { .. } => {
+                for pair in data.args.chunks(2) {
+                    let lo = self.scalar(pair[0]).as_int().unwrap_or(0);
+                    let hi = self.scalar(pair[1]).as_int().unwrap_or(0);
+                    axes.push((lo, (hi - lo).max(0) as u64));
+                }
+            }
+            Domain::Field(field) => {
+                for (lo, extent) in self.machine.domain(*field) {
+                    axes.push((i128::from(*lo), *extent));
+                }
+            }
+        }
+        let Some(turns) = count_points(&axes) else {
+            return Err(self.error(TOO_LONG, "the loop has too many points", f.spans[inst]));
+        };
+        let order = self.order(turns, hints.serial);
+        let base = self.stacks.frames[self.stacks.frames.len() - 1].locals;
+        let locals = self
+            .stored_locals(data.regions[0])
+            .into_iter()
+            .map(|l| {
+                let local = &self.machine.prepared.funcs[self.func_id()].locals[l];
+                let start = base + local.start;
+                let range = start..start + local.scalars();
+                let before = self.stacks.locals[range.clone()].to_vec();
+                (range, before)
+            })
+            .collect();
+        self.start_parallel_scope();
+        let points = Points {
+            axes,
+            turn: 0,
+            turns,
+            order,
+            locals,
+        };
+        self.run_region(data.regions[0], Owner::ForEach(inst, points));
+        self.visit_point();
+        Ok(())
+    }
+
+    /// Locals that a region or one inside it stores to.
+    fn stored_locals(&self, region: Region) -> Vec<Local> {
+        let f = self.func();
+        let mut stored = Vec::new();
+        let mut work = vec![region];
+        while let Some(region) = work.pop() {
+            for inst in &f.regions[region].insts {
+                let data = &f.insts[*inst];
+                work.extend(&data.regions);
+                match data.op.access().map(|a| a.place) {
+                    Some(Place::Local(local)) if !matches!(data.op, Op::Load(_)) => {
+                        stored.push(local);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        stored.sort_unstable();
+        stored.dedup();
+        stored
+    }
+
+    /// Starts the iteration of a `foreach` whose turn it is, or ends the loop.
+    fn visit_point(&mut self) {
+        let f = self.func();
+        let Some(Running {
+            region,
+            owner: Owner::ForEach(_, points),
+            ..
+        }) = self.stacks.running.last()
+        else {
+            return;
+        };
+        for (range, before) in &points.locals {
+            self.stacks.locals[range.clone()].copy_from_slice(before);
+        }
+        if points.turn == points.turns {
+            self.stacks.running.pop();
+            self.start_serial_scope();
+            return;
+        }
+        let number = points.order.at(points.turn);
+        let coords = point(&points.axes, number);
+        self.scope.iteration = Some(number);
+        self.scope.draws = 0;
+        for (param, c) in f.regions[*region].params.iter().zip(coords) {
+            self.set_int(*param, c);
+        }
+    }
+
+    /// Ends the iteration that is running. `false` when the whole call is one iteration.
+    fn end_iteration(&mut self) -> Result<bool> {
+        let parallel = |r: &Running| match r.owner {
+            Owner::ForEach(..) => true,
+            Owner::For(_, ForKind::Parallel, _) => self.scope.in_chunk,
+            Owner::For(..) | Owner::Body | Owner::Plain(_) => false,
+        };
+        // Parallel loops are in the function that the task starts with, so the innermost one that
+        // belongs to it is the iteration's.
+        let first_frame = self
+            .stacks
+            .running
+            .iter()
+            .skip(1)
+            .position(|r| matches!(r.owner, Owner::Body))
+            .map_or(self.stacks.running.len(), |n| n + 1);
+        let Some(at) = self.stacks.running[..first_frame]
+            .iter()
+            .rposition(parallel)
+        else {
+            return Ok(false);
+        };
+        while self.stacks.frames.len() > 1 {
+            self.pop_frame();
+        }
+        self.stacks.running.truncate(at + 1);
+        self.tick()?;
+        if let Owner::For(..) = self.stacks.running[at].owner {
+            let f = self.func();
+            self.gather(&f.regions[self.stacks.running[at].region].params[1..]);
+        }
+        self.next_iteration()?;
+        Ok(true)
+    }
+
+    fn pop_frame(&mut self) -> Option<Frame> {
+        let frame = self.stacks.frames.pop()?;
+        self.stacks.values.truncate(frame.values);
+        self.stacks.locals.truncate(frame.locals);
+        if self.machine.prepared.funcs[frame.func].recursive {
+            self.stacks.depth -= 1;
+        }
+        Some(frame)
+    }
+
+    /// Takes the results in motion to the caller; gives them when there is none.
+    fn leave_function(&mut self) -> Option<Vec<Imm>> {
+        while let Some(running) = self.stacks.running.pop() {
+            if let Owner::Body = running.owner {
+                break;
+            }
+        }
+        let frame = self.pop_frame();
+        match frame.and_then(|f| f.call) {
+            Some(call) => {
+                self.give_results(call);
+                None
+            }
+            None => Some(std::mem::take(&mut self.stacks.moving)),
+        }
+    }
+
+    /// Puts the values in motion into the results of an instruction.
+    fn give_results(&mut self, inst: Inst) {
+        let f = self.func();
+        self.scatter(&f.insts[inst].results);
+    }
+
+    /// Sets values in motion, so that they can be put where others of them come from.
+    fn gather(&mut self, values: &[Value]) {
+        let mut moving = std::mem::take(&mut self.stacks.moving);
+        moving.clear();
+        for value in values {
+            moving.extend_from_slice(self.value(*value));
+        }
+        self.stacks.moving = moving;
+    }
+
+    /// Puts what is in motion into values.
+    fn scatter(&mut self, values: &[Value]) {
+        let moving = std::mem::take(&mut self.stacks.moving);
+        let mut at = 0;
+        for value in values {
+            let n = self.run_of(*value).len();
+            self.set(*value, &moving[at..at + n]);
+            at += n;
+        }
+        self.stacks.moving = moving;
+    }
+
+    pub(super) fn order(&mut self, turns: u64, in_order: bool) -> Permutation {
+        match &mut self.dice {
+            Some(dice) if !in_order => Permutation::random(turns, dice),
+            _ => Permutation::Identity,
+        }
+    }
+}
+
+/// `None` when there are more than any machine would visit.
+pub(super) fn count_points(axes: &[(i128, u64)]) -> Option<u64> {
+    if axes.iter().any(|a| a.1 == 0) {
+        return Some(0);
+    }
+    axes.iter()
+        .try_fold(1u64, |n, a| n.checked_mul(a.1))
+        .filter(|n| *n < 1 << 62)
+}
+
+/// Coordinates of a point from its row-major number.
+pub(super) fn point(axes: &[(i128, u64)], mut number: u64) -> SmallVec<[i128; 4]> {
+    let mut coords: SmallVec<[i128; 4]> = axes
+        .iter()
+        .rev()
+        .map(|(lo, extent)| {
+            let c = number % extent;
+            number /= extent;
+            lo + i128::from(c)
+        })
+        .collect();
+    coords.reverse();
+    coords
+}

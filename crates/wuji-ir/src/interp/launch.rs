@@ -1,0 +1,313 @@
+//! One run of a kernel: its tasks, their iterations, and what they report.
+
+use super::control::{End, Stacks, count_points, point};
+use super::error::{BAD_LAUNCH, NOT_RUNNABLE, TOO_LONG, stop};
+use super::order::{Dice, Order};
+use super::prepare::{Run, zero};
+use super::{Machine, Memory, Outcome, Printed, Report};
+use crate::Result;
+use crate::entities::{Func, Message, Temp, Value};
+use crate::message::format_message;
+use crate::module::{Bound, Function, RangeDim, SiteKind, Span, Task, TaskKind};
+use crate::ops::LoopHints;
+use crate::random;
+use crate::types::{Imm, Scalar};
+use smallvec::SmallVec;
+
+/// Where a program is, for random numbers and reports.
+#[derive(Debug, Default)]
+pub(super) struct Scope {
+    pub(super) task: u32,
+    pub(super) key: u64,
+    /// `None` in a task of chunks, which keeps its own count.
+    pub(super) iteration: Option<u64>,
+    pub(super) draws: u64,
+    /// Parallel `for`s of the task's function are iterations.
+    pub(super) in_chunk: bool,
+    /// An assertion or the recursion limit has struck.
+    pub(super) failed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Launch<'r, 'm> {
+    pub(super) machine: &'r mut Machine<'m>,
+    pub(super) stacks: Stacks,
+    pub(super) scope: Scope,
+    pub(super) outcome: Outcome,
+    /// `None` for serial order.
+    pub(super) dice: Option<Dice>,
+    params: Vec<Imm>,
+}
+
+pub(super) fn run(machine: &mut Machine<'_>, params: &[Imm]) -> Result<Outcome> {
+    let m = machine.module;
+    let expected: Vec<Scalar> = m
+        .params
+        .iter()
+        .flat_map(|p| m.structs.flatten(p.ty))
+        .collect();
+    if !expected.iter().eq(params.iter().map(|p| &p.ty)) {
+        return Err(stop(
+            BAD_LAUNCH,
+            format!("the kernel takes {expected:?}, found {params:?}"),
+        ));
+    }
+    machine.arrays.check_aliases(m)?;
+    match &mut machine.memory {
+        Memory::Abstract { temps, .. } => {
+            *temps = m.temps.values().map(|t| zero(m, t.ty)).collect();
+        }
+        Memory::Lowered { temps, .. } => *temps = super::Bytes::new(m.temp_offsets().1),
+    }
+    let dice = match machine.config.order {
+        Order::Serial => None,
+        Order::Shuffled(seed) => Some(Dice::new(seed)),
+    };
+    let mut launch = Launch {
+        machine,
+        stacks: Stacks::default(),
+        scope: Scope::default(),
+        outcome: Outcome::default(),
+        dice,
+        params: params.to_vec(),
+    };
+    launch.kernel()?;
+    let mut outcome = launch.outcome;
+    // Stable, so lines of one iteration stay in the order of the program.
+    outcome.printed.sort_by_key(|p| (p.task, p.iteration));
+    Ok(outcome)
+}
+
+impl<'m> Launch<'_, 'm> {
+    fn kernel(&mut self) -> Result<()> {
+        let m = self.machine.module;
+        if let Some(kernel) = m.kernel {
+            self.start_scope(0);
+            self.scope.iteration = Some(0);
+            let params = self.params.clone();
+            if let End::Returned(values) = self.call(kernel, &params)?
+                && !m.funcs[kernel].results.is_empty()
+            {
+                self.outcome.result = Some(values);
+            }
+            return Ok(());
+        }
+        for task in &m.tasks {
+            if !self.task(task)? {
+                return Ok(());
+            }
+        }
+        if let Some(temp) = m.result {
+            self.outcome.result = Some(self.read_temp(temp));
+        }
+        Ok(())
+    }
+
+    /// Runs one task. `false` when it ended the kernel.
+    fn task(&mut self, task: &Task) -> Result<bool> {
+        self.start_scope(task.ordinal);
+        match &task.kind {
+            TaskKind::Serial => {
+                self.scope.iteration = Some(0);
+                let params = self.params.clone();
+                let end = self.call(task.func, &params)?;
+                // Lowered code reports the failure and returns.
+                Ok(matches!(end, End::Returned(_)) && !self.scope.failed)
+            }
+            TaskKind::Range { dims, hints } => {
+                let axes: SmallVec<[(i128, u64); 4]> = dims
+                    .iter()
+                    .map(|d| self.range(d))
+                    .collect::<Result<SmallVec<_>>>()?;
+                self.points(task.func, &axes, *hints)
+            }
+            TaskKind::Cells { field, hints } => {
+                let axes: SmallVec<[(i128, u64); 4]> = self
+                    .machine
+                    .domain(*field)
+                    .iter()
+                    .map(|(lo, extent)| (i128::from(*lo), *extent))
+                    .collect();
+                self.points(task.func, &axes, *hints)
+            }
+            TaskKind::Chunks { dims, hints, .. } => {
+                let axes: SmallVec<[(i128, u64); 4]> = dims
+                    .iter()
+                    .map(|d| self.range(d))
+                    .collect::<Result<SmallVec<_>>>()?;
+                self.chunks(task.func, &axes, *hints)
+            }
+        }
+    }
+
+    fn points(&mut self, func: Func, axes: &[(i128, u64)], hints: LoopHints) -> Result<bool> {
+        let turns = self.count(axes)?;
+        let order = self.order(turns, hints.serial);
+        let types = self.param_types(func);
+        for turn in 0..turns {
+            let number = order.at(turn);
+            self.scope.iteration = Some(number);
+            self.scope.draws = 0;
+            let mut args = self.params.clone();
+            for (k, c) in point(axes, number).into_iter().enumerate() {
+                let ty = types.get(self.params.len() + k).copied();
+                args.push(Imm::int(ty.unwrap_or(Scalar::I64), c));
+            }
+            self.call(func, &args)?;
+            self.tick()?;
+        }
+        Ok(true)
+    }
+
+    fn chunks(&mut self, func: Func, axes: &[(i128, u64)], hints: LoopHints) -> Result<bool> {
+        let units = self.count(axes)?;
+        let chunks = match &mut self.dice {
+            _ if units == 0 => Vec::new(),
+            None => vec![(0, units)],
+            Some(dice) => dice.chunks(units, hints.serial),
+        };
+        self.scope.in_chunk = true;
+        self.scope.iteration = None;
+        for (begin, end) in chunks {
+            let mut args = self.params.clone();
+            args.push(Imm::int(Scalar::I64, i128::from(begin)));
+            args.push(Imm::int(Scalar::I64, i128::from(end)));
+            self.call(func, &args)?;
+        }
+        Ok(true)
+    }
+
+    fn count(&self, axes: &[(i128, u64)]) -> Result<u64> {
+        count_points(axes).ok_or_else(|| stop(TOO_LONG, "a task has too many iterations"))
+    }
+
+    fn param_types(&self, func: Func) -> Vec<Scalar> {
+        let m = self.machine.module;
+        let f = &m.funcs[func];
+        f.params()
+            .iter()
+            .flat_map(|p| m.structs.flatten(f.ty(*p)))
+            .collect()
+    }
+
+    /// Lower bound and extent.
+    fn range(&self, dim: &RangeDim) -> Result<(i128, u64)> {
+        let (lo, hi) = (self.bound(dim.lo)?, self.bound(dim.hi)?);
+        Ok((lo, (hi - lo).max(0) as u64))
+    }
+
+    fn bound(&self, bound: Bound) -> Result<i128> {
+        let m = self.machine.module;
+        let value = match bound {
+            Bound::Const(c) => return Ok(i128::from(c)),
+            Bound::Param(k) => {
+                let slot = m.param_slots().get(k as usize).copied();
+                slot.and_then(|s| self.params.get(s)).copied()
+            }
+            Bound::Temp(t) => self.read_temp(t).first().copied(),
+        };
+        value
+            .and_then(Imm::as_int)
+            .ok_or_else(|| stop(NOT_RUNNABLE, "the bound of a task is no integer"))
+    }
+
+    fn read_temp(&self, temp: Temp) -> Vec<Imm> {
+        let m = self.machine.module;
+        match &self.machine.memory {
+            Memory::Abstract { temps, .. } => temps[temp.0 as usize].clone(),
+            Memory::Lowered { temps, .. } => {
+                let start = m.temp_offsets().0[temp.0 as usize];
+                m.structs
+                    .scalar_offsets(m.temps[temp].ty)
+                    .into_iter()
+                    .map(|(ty, offset)| temps.read(start + offset, ty))
+                    .collect()
+            }
+        }
+    }
+
+    fn start_scope(&mut self, task: u32) {
+        let config = &self.machine.config;
+        self.scope = Scope {
+            task,
+            key: random::task_key(config.seed, config.launch, u64::from(task)),
+            ..Scope::default()
+        };
+    }
+
+    /// A `foreach` of a kernel that is still whole begins.
+    pub(super) fn start_parallel_scope(&mut self) {
+        self.start_scope(self.scope.task + 1);
+    }
+
+    /// The serial code after a `foreach` begins.
+    pub(super) fn start_serial_scope(&mut self) {
+        self.start_scope(self.scope.task + 1);
+        self.scope.iteration = Some(0);
+    }
+
+    pub(super) fn report(&mut self, kind: SiteKind, span: Span, values: Vec<Imm>) {
+        if let SiteKind::Assert(_) | SiteKind::TooDeep(_) = kind {
+            self.scope.failed = true;
+        }
+        self.outcome.reports.push(Report {
+            kind,
+            span,
+            task: self.scope.task,
+            iteration: self.scope.iteration,
+            values,
+        });
+    }
+
+    pub(super) fn print(&mut self, message: Message, iteration: u64, values: &[Imm]) {
+        let m = self.machine.module;
+        self.outcome.printed.push(Printed {
+            task: self.scope.task,
+            iteration,
+            text: format_message(&m.structs, &m.messages[message], values),
+        });
+    }
+
+    pub(super) fn func_id(&self) -> Func {
+        self.stacks.frames[self.stacks.frames.len() - 1].func
+    }
+
+    /// The function that is running.
+    pub(super) fn func(&self) -> &'m Function {
+        let m = self.machine.module;
+        &m.funcs[self.func_id()]
+    }
+
+    /// Where a value of the running function is on the stack.
+    pub(super) fn run_of(&self, value: Value) -> std::ops::Range<usize> {
+        let frame = &self.stacks.frames[self.stacks.frames.len() - 1];
+        let Run { start, len } = self.machine.prepared.funcs[frame.func].values[value];
+        frame.values + start..frame.values + start + len
+    }
+
+    /// The scalars of a value.
+    pub(super) fn value(&self, value: Value) -> &[Imm] {
+        &self.stacks.values[self.run_of(value)]
+    }
+
+    /// The one scalar of a value.
+    pub(super) fn scalar(&self, value: Value) -> Imm {
+        self.stacks.values[self.run_of(value).start]
+    }
+
+    pub(super) fn set(&mut self, value: Value, scalars: &[Imm]) {
+        let run = self.run_of(value);
+        self.stacks.values[run].copy_from_slice(scalars);
+    }
+
+    pub(super) fn set_scalar(&mut self, value: Value, scalar: Imm) {
+        let at = self.run_of(value).start;
+        self.stacks.values[at] = scalar;
+    }
+
+    /// Sets an integer value, wrapped to its type.
+    pub(super) fn set_int(&mut self, value: Value, int: i128) {
+        let ty = self.func().ty(value).as_scalar().unwrap_or(Scalar::I64);
+        self.set_scalar(value, Imm::int(ty, int));
+    }
+}

@@ -1,0 +1,156 @@
+//! Abstract stores: maps from coordinates to elements. They know nothing of layouts.
+
+use super::error::{TOO_LARGE, stop};
+use crate::Result;
+use crate::entities::Field;
+use crate::module::Module;
+use crate::types::{Imm, Scalar};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Coordinates minus the smallest ones of the field.
+pub(super) type Relative = SmallVec<[u64; 4]>;
+
+/// The box of coordinates of a field.
+#[derive(Debug, Clone)]
+pub(super) struct FieldDomain {
+    /// Smallest coordinate and extent along each index.
+    pub(super) axes: SmallVec<[(i64, u64); 4]>,
+}
+
+impl FieldDomain {
+    pub(super) fn new(m: &Module, field: Field) -> FieldDomain {
+        let data = &m.fields[field];
+        let tree = &m.trees[data.tree];
+        let path = tree.path(data.node);
+        let axes = data
+            .axes
+            .iter()
+            .map(|(axis, lo)| {
+                let extent = path
+                    .iter()
+                    .flat_map(|n| &tree.nodes[*n].extents)
+                    .filter(|e| e.0 == *axis)
+                    .fold(1u64, |n, e| n.saturating_mul(e.1));
+                (*lo, extent)
+            })
+            .collect();
+        FieldDomain { axes }
+    }
+
+    /// `None` for coordinates outside.
+    pub(super) fn locate(&self, coords: &[i128]) -> Option<Relative> {
+        self.axes
+            .iter()
+            .zip(coords)
+            .map(|((lo, extent), c)| {
+                let relative = c - i128::from(*lo);
+                (0 <= relative && relative < i128::from(*extent)).then_some(relative as u64)
+            })
+            .collect()
+    }
+
+    /// Number of elements; saturates.
+    pub(super) fn count(&self) -> u64 {
+        self.axes
+            .iter()
+            .fold(1u64, |n, axis| n.saturating_mul(axis.1))
+    }
+
+    /// The coordinates of an element from its row-major number.
+    pub(super) fn point(&self, mut number: u64) -> SmallVec<[i128; 4]> {
+        let mut coords: SmallVec<[i128; 4]> = self
+            .axes
+            .iter()
+            .rev()
+            .map(|(lo, extent)| {
+                let c = number % (*extent).max(1);
+                number /= (*extent).max(1);
+                i128::from(*lo) + i128::from(c)
+            })
+            .collect();
+        coords.reverse();
+        coords
+    }
+}
+
+/// The elements of one field.
+#[derive(Debug, Clone)]
+pub(super) struct FieldStore {
+    pub(super) domain: FieldDomain,
+    /// The scalars of one element.
+    pub(super) scalars: Vec<Scalar>,
+    cells: Cells,
+}
+
+#[derive(Debug, Clone)]
+enum Cells {
+    /// Every element, row-major, as bits.
+    All(Vec<u64>),
+    /// Those that were written to.
+    Written(FxHashMap<Relative, Vec<u64>>),
+}
+
+impl FieldStore {
+    /// Fields with more scalars than this keep only what is written.
+    const ALL_MAX: u64 = 1 << 24;
+
+    pub(super) fn new(m: &Module, field: Field) -> FieldStore {
+        let domain = FieldDomain::new(m, field);
+        let scalars = m.structs.flatten(m.fields[field].elem);
+        let total = domain.count().saturating_mul(scalars.len() as u64);
+        let cells = if total <= Self::ALL_MAX {
+            Cells::All(vec![0; total as usize])
+        } else {
+            Cells::Written(FxHashMap::default())
+        };
+        FieldStore {
+            domain,
+            scalars,
+            cells,
+        }
+    }
+
+    /// The number of an element among all; callers have located it.
+    fn number(&self, at: &Relative) -> usize {
+        self.domain
+            .axes
+            .iter()
+            .zip(at)
+            .fold(0, |n, (axis, c)| n * axis.1 as usize + *c as usize)
+    }
+
+    pub(super) fn get(&self, at: &Relative, scalar: usize) -> Imm {
+        let bits = match &self.cells {
+            Cells::All(bits) => bits[self.number(at) * self.scalars.len() + scalar],
+            Cells::Written(cells) => cells.get(at).map_or(0, |cell| cell[scalar]),
+        };
+        Imm::from_bits(self.scalars[scalar], bits)
+    }
+
+    pub(super) fn set(&mut self, at: &Relative, scalar: usize, value: Imm) {
+        let width = self.scalars.len();
+        let number = match self.cells {
+            Cells::All(_) => self.number(at) * width + scalar,
+            Cells::Written(_) => 0,
+        };
+        match &mut self.cells {
+            Cells::All(bits) => bits[number] = value.bits(),
+            Cells::Written(cells) => {
+                cells.entry(at.clone()).or_insert_with(|| vec![0; width])[scalar] = value.bits();
+            }
+        }
+    }
+
+    /// Every scalar, row-major.
+    pub(super) fn all(&self) -> Result<Vec<Imm>> {
+        match &self.cells {
+            Cells::All(bits) => Ok(bits
+                .iter()
+                .zip(self.scalars.iter().cycle())
+                .map(|(bits, ty)| Imm::from_bits(*ty, *bits))
+                .collect()),
+            Cells::Written(_) => Err(stop(TOO_LARGE, "the field is too large to list")),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Byte offsets, and what they must not touch.
+
+use super::*;
+use crate::interp::{ArrayView, error};
+use crate::types::{F32, I64};
+
+/// `dense [i: 2] { place a: f32, b: f64x2; dense [i: 3] { place c: i16 } }`, in bytes:
+/// a cell has `a` at 0, `b` at 8, `c` at 24, 26 and 28, and 32 bytes in all.
+fn blocked() -> (Module, Tree, [Field; 3]) {
+    let mut m = Module::default();
+    let i = Axis::new(0).expect("an axis");
+    let mut tree = TreeData::default();
+    let outer = tree.add(tree.root(), NodeKind::Dense, &[(i, 2)]);
+    let tree = m.trees.push(tree);
+    let a = place(&mut m, tree, outer, "a", F32, &[(2, 0)]);
+    let vector = Type::Vector(Scalar::F64, 2);
+    let b = place(&mut m, tree, outer, "b", vector, &[(2, 0)]);
+    let inner = m.trees[tree].add(outer, NodeKind::Dense, &[(i, 3)]);
+    let short = Type::Scalar(Scalar::I16);
+    let c = place(&mut m, tree, inner, "c", short, &[(6, -1)]);
+    (m, tree, [a, b, c])
+}
+
+/// Loads an `i16` at an offset, doubles it and stores it back.
+fn double(m: Module, space: Space) -> Module {
+    kernel(m, &[I64], &[], |b, p| {
+        let x = b.value(Op::MemLoad(space, Type::Scalar(Scalar::I16)), &[p[0]]);
+        let y = b.binary(BinOp::Add, x, x);
+        b.push(Op::MemStore(space), &[p[0], y]);
+        smallvec![]
+    })
+}
+
+fn offset(at: i64) -> Imm {
+    Imm::int(Scalar::I64, i128::from(at))
+}
+
+#[test]
+fn bytes_of_a_blocked_tree() {
+    let (m, tree, [a, b, c]) = blocked();
+    let m = double(m, Space::Tree(tree, c));
+    let mut machine = Machine::lowered(&m, Config::default()).expect("a machine");
+    let shorts: Vec<Imm> = (1..7).map(|k| Imm::int(Scalar::I16, k)).collect();
+    machine.fill(c, &shorts).expect("fills");
+    machine.fill(a, &f32s(&[1.0, 2.0])).expect("fills");
+    // Second cell, second short: the fifth element.
+    machine.run(&[offset(32 + 26)]).expect("runs");
+    let doubled = [1, 2, 3, 4, 10, 6].map(|k| Imm::int(Scalar::I16, k));
+    assert_eq!(machine.field(c), Ok(doubled.to_vec()));
+    assert_eq!(machine.get(c, &[3]), Ok(vec![doubled[4]]));
+    assert_eq!(machine.field(a), Ok(f32s(&[1.0, 2.0])));
+    assert_eq!(machine.domain(c), [(-1, 6)]);
+    assert_eq!(machine.domain(b), [(0, 2)]);
+    // Outside, between, misaligned, someone else's.
+    for wrong in [-2, 64, i64::MAX - 1, i64::MIN, 30, 25, 0, 8] {
+        let stopped = machine.run(&[offset(wrong)]);
+        assert_eq!(
+            stopped.expect_err("a bug").code,
+            error::BAD_ADDRESS,
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn bytes_of_arrays_end_where_the_array_does() {
+    let mut m = Module::default();
+    let a = m.arrays.push(ArrayData {
+        name: "a".into(),
+        elem: Type::Scalar(Scalar::I16),
+        rank: 1,
+        writable: true,
+        contiguous: false,
+        unaliased: false,
+    });
+    let m = double(m, Space::Array(a));
+    let mut machine = Machine::lowered(&m, Config::default()).expect("a machine");
+    assert!(machine.run(&[offset(0)]).is_err(), "empty");
+    let buffer = machine.add_buffer(vec![1, 0, 2, 0, 3, 0, 4, 0]);
+    let view = ArrayView {
+        buffer,
+        base: 6,
+        extents: vec![3],
+        strides: vec![-2],
+    };
+    machine.bind(a, view).expect("binds");
+    machine.run(&[offset(-4)]).expect("runs");
+    assert_eq!(machine.buffer(buffer), [1, 0, 4, 0, 3, 0, 4, 0]);
+    for wrong in [-6, 2, -3] {
+        let stopped = machine.run(&[offset(wrong)]);
+        assert_eq!(stopped.expect_err("a bug").code, error::BAD_ADDRESS);
+    }
+}
+
+#[test]
+fn aggregates_and_atomics_on_bytes() {
+    let (m, tree, [_, b, _]) = blocked();
+    let space = Space::Tree(tree, b);
+    let vector = Type::Vector(Scalar::F64, 2);
+    let m = kernel(m, &[], &[vector, Type::Scalar(Scalar::F64)], |bu, _| {
+        let at = bu.i64(8);
+        let x = bu.float(Scalar::F64, 1.5);
+        let v = bu.value(Op::Splat(vector), &[x]);
+        bu.push(Op::MemStore(space), &[at, v]);
+        bu.value(Op::MemAtomic(AtomicOp::Add, space), &[at, v]);
+        let second = bu.i64(16);
+        let three = bu.float(Scalar::F64, 3.0);
+        let old = bu.value(Op::MemCompareExchange(space), &[second, three, x]);
+        smallvec![bu.value(Op::MemLoad(space, vector), &[at]), old]
+    });
+    let mut machine = Machine::lowered(&m, Config::default()).expect("a machine");
+    let outcome = machine.run(&[]).expect("runs");
+    let expected = [3.0, 1.5, 3.0].map(|x| Imm::float(Scalar::F64, x));
+    assert_eq!(outcome.result, Some(expected.to_vec()));
+    assert_eq!(machine.get(b, &[0]), Ok(expected[..2].to_vec()));
+}
+
+#[test]
+fn each_form_has_its_memory() {
+    let (m, tree, [a, _, c]) = blocked();
+    let lowered = double(m.clone(), Space::Tree(tree, c));
+    let mut machine = Machine::new(&lowered, Config::default()).expect("a machine");
+    let stopped = machine.run(&[offset(24)]);
+    assert_eq!(stopped.expect_err("no bytes").code, error::NOT_RUNNABLE);
+    let plain = kernel(m, &[], &[], |b, _| {
+        let zero = b.i64(0);
+        b.load(Place::Field(a), &[zero]);
+        smallvec![]
+    });
+    let mut machine = Machine::lowered(&plain, Config::default()).expect("a machine");
+    let stopped = machine.run(&[]);
+    assert_eq!(
+        stopped.expect_err("no coordinates").code,
+        error::NOT_RUNNABLE
+    );
+}
+
+/// Reports and leaves, as lowered assertions do; temps hold a bound and the result.
+#[test]
+fn sites_and_temps() {
+    let mut m = Module::default();
+    let bound = m.temps.push(TempData {
+        ty: crate::types::I32,
+    });
+    let out = m.temps.push(TempData { ty: F32 });
+    let why = message(&mut m, "no", &[F32]);
+    let shown = m.sites.push(SiteData {
+        kind: SiteKind::Print(why),
+        span: Span::UNKNOWN,
+    });
+    let bad = m.sites.push(SiteData {
+        kind: SiteKind::BadIndex { len: 4 },
+        span: Span::UNKNOWN,
+    });
+    let assert = m.sites.push(SiteData {
+        kind: SiteKind::Assert(why),
+        span: Span::UNKNOWN,
+    });
+    let start = function(&mut m, "start", &[], &[], |b, _| {
+        let n = b.int(Scalar::I32, 3);
+        let at = b.i64(0);
+        b.push(Op::MemStore(Space::Temps), &[at, n]);
+        smallvec![]
+    });
+    let chunks = function(&mut m, "chunks", &[I64, I64], &[], |b, p| {
+        let one = b.i64(1);
+        b.for_range(ForKind::Parallel, (p[0], p[1], one), &[], |b, _, i, _| {
+            let x = b.convert(i, Scalar::F32);
+            b.push(Op::Report(shown), &[i, x]);
+            b.push(Op::Report(bad), &[i]);
+            let at = b.i64(8);
+            b.value(Op::MemAtomic(AtomicOp::Add, Space::Temps), &[at, x]);
+            smallvec![]
+        });
+        smallvec![]
+    });
+    let end = function(&mut m, "end", &[], &[], |b, _| {
+        let x = b.imm(f32(0.5));
+        b.push(Op::Report(assert), &[x]);
+        smallvec![]
+    });
+    let dims = vec![RangeDim {
+        lo: Bound::Const(0),
+        hi: Bound::Temp(bound),
+    }];
+    let chunk_kind = TaskKind::Chunks {
+        dims,
+        unit: 1,
+        hints: LoopHints::default(),
+    };
+    for (ordinal, (kind, func)) in [(TaskKind::Serial, start), (chunk_kind, chunks)]
+        .into_iter()
+        .enumerate()
+    {
+        m.tasks.push(Task {
+            name: String::new(),
+            kind,
+            func,
+            ordinal: ordinal as u32,
+            span: Span::UNKNOWN,
+        });
+    }
+    m.result = Some(out);
+    for config in orders() {
+        let mut machine = Machine::lowered(&m, config).expect("a machine");
+        let outcome = machine.run(&[]).expect("runs");
+        assert_eq!(outcome.result, Some(f32s(&[3.0])));
+        let lines: Vec<&str> = outcome.printed.iter().map(|p| p.text.as_str()).collect();
+        assert_eq!(lines, ["no0", "no1", "no2"]);
+        assert_eq!(outcome.reports.len(), 3);
+    }
+    m.tasks.push(Task {
+        name: String::new(),
+        kind: TaskKind::Serial,
+        func: end,
+        ordinal: 2,
+        span: Span::UNKNOWN,
+    });
+    let mut machine = Machine::lowered(&m, Config::default()).expect("a machine");
+    let outcome = machine.run(&[]).expect("runs");
+    assert_eq!(outcome.result, None);
+    assert_eq!(outcome.reports[3].kind, SiteKind::Assert(why));
+}
