@@ -182,6 +182,36 @@ impl<'f> Sums<'f> {
         }
     }
 
+    /// Whether a value is made of loop indices, parameters and constants alone, so that it cannot be
+    /// one of those numbers from memory that a race may change between two uses.
+    pub fn is_steady(&mut self, v: Value) -> bool {
+        let f = self.func;
+        // Values made during a rewrite are not looked into.
+        if v.as_u32() as usize >= f.values.len() {
+            return false;
+        }
+        self.form(v)
+            .terms
+            .iter()
+            .all(|(v, _)| self.is_steady_atom(*v))
+    }
+
+    /// As [`Sums::is_steady`], for a value that a form is made of.
+    pub fn is_steady_atom(&self, v: Value) -> bool {
+        let f = self.func;
+        match f.values[v].def {
+            ValueDef::Param(region, k) => {
+                let owner = self.structure.owner[region].expand();
+                region == f.entry
+                    || (k == 0 && owner.is_some_and(|o| matches!(f.insts[o].op, Op::For(..))))
+            }
+            ValueDef::Result(inst, _) => matches!(
+                f.insts[inst].op,
+                Op::ArrayExtent(..) | Op::Const(_) | Op::Unary(UnOp::Freeze)
+            ),
+        }
+    }
+
     /// All numbers a form can be, from the ranges of its terms.
     pub fn range_of(&mut self, form: &Linear) -> Range {
         let mut range = (i128::from(form.constant), i128::from(form.constant));

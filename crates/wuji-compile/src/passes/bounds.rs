@@ -441,33 +441,17 @@ fn merge(list: &mut Vec<Constraint>, new: Constraint) {
 
 /// A number that came from memory must not change between its comparison and its use.
 fn freeze_atoms(m: &mut Module, f: &mut Function, plan: &Plan) {
+    let structure = Structure::of(f);
+    let sums = Sums::new(f, &structure);
     let mut atoms: Vec<Value> = Vec::new();
-    for c in &plan.constraints {
-        for (v, _) in &c.invariant.terms {
-            let steady = match f.values[*v].def {
-                ValueDef::Param(region, k) => {
-                    region == f.entry || (k == 0 && is_for_body(f, region))
-                }
-                ValueDef::Result(inst, _) => matches!(
-                    f.insts[inst].op,
-                    Op::ArrayExtent(..) | Op::Const(_) | Op::Unary(UnOp::Freeze)
-                ),
-            };
-            if !steady && !atoms.contains(v) {
-                atoms.push(*v);
-            }
+    for (v, _) in plan.constraints.iter().flat_map(|c| &c.invariant.terms) {
+        if !sums.is_steady_atom(*v) && !atoms.contains(v) {
+            atoms.push(*v);
         }
     }
     for v in atoms {
         freeze(m, f, v);
     }
-}
-
-fn is_for_body(f: &Function, region: Region) -> bool {
-    let structure = Structure::of(f);
-    structure.owner[region]
-        .expand()
-        .is_some_and(|o| matches!(f.insts[o].op, Op::For(..)))
 }
 
 /// Puts a `freeze` right behind the definition of a value, for all its uses.

@@ -238,9 +238,13 @@ impl Lower<'_> {
         }
     }
 
-    /// An index as `i64`, frozen; for `u64` also whether it fits there.
+    /// An index as `i64`, frozen when it may come from memory; for `u64` also whether it fits there.
     fn widen(&mut self, index: Value) -> (Value, Option<Value>) {
-        let index = self.b.unary(UnOp::Freeze, index);
+        let index = if self.sums.is_steady(index) {
+            index
+        } else {
+            self.b.unary(UnOp::Freeze, index)
+        };
         let fits = (self.b.func.ty(index).as_scalar() == Some(Scalar::U64)).then(|| {
             let most = self.b.int(Scalar::U64, i64::MAX.into());
             self.b.compare(CmpOp::Le, index, most)
