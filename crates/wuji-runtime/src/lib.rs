@@ -8,6 +8,8 @@ pub mod callable;
 pub mod components;
 pub mod device;
 pub mod memory;
+pub mod pool;
 
 pub use device::{Backend, Device, DeviceOptions};
 pub use memory::{Memory, MemoryGuard};
+pub use pool::Pool;

@@ -39,7 +39,7 @@ impl FunctionGen<'_, '_, '_> {
         let value = if as_bits {
             e.bitcast(operand, e.int_ty(s.bits()))
         } else {
-            self.to_memory(operand, s)
+            self.storable(operand, s)
         };
         let old = e.atomic_rmw(machine, at, value);
         self.mark(old, space);
@@ -47,7 +47,7 @@ impl FunctionGen<'_, '_, '_> {
             let e = &self.unit.emit;
             return Ok(e.bitcast(old, e.scalar_ty(s)));
         }
-        Ok(self.from_memory(old, s))
+        Ok(self.loaded(old, s))
     }
 
     /// Tries until no other thread has come between the load and the exchange.
@@ -105,7 +105,7 @@ impl FunctionGen<'_, '_, '_> {
             if s.is_float() {
                 g.unit.emit.bitcast(v, g.unit.emit.int_ty(s.bits()))
             } else {
-                g.to_memory(v, s)
+                g.storable(v, s)
             }
         };
         let expected = to_bits(self, self.get(expected)?);
@@ -117,7 +117,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(if s.is_float() {
             e.bitcast(old, e.scalar_ty(s))
         } else {
-            self.from_memory(old, s)
+            self.loaded(old, s)
         })
     }
 }

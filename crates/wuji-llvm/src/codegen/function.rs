@@ -267,7 +267,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         self.at_entry(|g| {
             let ty = g.unit.emit.memory_ty(scalar);
             let v = g.load_invariant(params, 8 * slot as u64, ty, 8);
-            g.from_memory(v, scalar)
+            g.loaded(v, scalar)
         })
     }
 

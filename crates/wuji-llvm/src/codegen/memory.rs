@@ -11,7 +11,7 @@ use wuji_ir::types::Scalar;
 
 impl FunctionGen<'_, '_, '_> {
     /// A `bool` is a byte in memory; any byte but 0 is true.
-    pub(super) fn from_memory(&self, v: Val, s: Scalar) -> Val {
+    pub(super) fn loaded(&self, v: Val, s: Scalar) -> Val {
         let e = &self.unit.emit;
         match s {
             Scalar::Bool => e.icmp(LLVMIntNE, v, e.zero(e.int_ty(8))),
@@ -19,7 +19,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    pub(super) fn to_memory(&self, v: Val, s: Scalar) -> Val {
+    pub(super) fn storable(&self, v: Val, s: Scalar) -> Val {
         let e = &self.unit.emit;
         match s {
             Scalar::Bool => e.cast(LLVMOpcode::LLVMZExt, v, e.int_ty(8)),
@@ -54,13 +54,13 @@ impl FunctionGen<'_, '_, '_> {
         let e = &self.unit.emit;
         let v = e.load(e.memory_ty(s), at, s.bytes());
         self.mark(v, space);
-        Ok(self.from_memory(v, s))
+        Ok(self.loaded(v, s))
     }
 
     pub(super) fn mem_store(&mut self, space: Space, offset: Value, value: Value) -> Result<()> {
         let s = self.scalar(value)?;
         let at = self.address(space, offset)?;
-        let v = self.to_memory(self.get(value)?, s);
+        let v = self.storable(self.get(value)?, s);
         let inst = self.unit.emit.store(v, at, s.bytes());
         self.mark(inst, space);
         Ok(())
@@ -110,7 +110,7 @@ impl FunctionGen<'_, '_, '_> {
         let (at, s) = self.local_address(local, index)?;
         let e = &self.unit.emit;
         let v = e.load(e.memory_ty(s), at, s.bytes());
-        Ok(self.from_memory(v, s))
+        Ok(self.loaded(v, s))
     }
 
     pub(super) fn store_local(&mut self, local: Local, args: &[Value]) -> Result<()> {
@@ -118,7 +118,7 @@ impl FunctionGen<'_, '_, '_> {
             return Ok(());
         };
         let (at, s) = self.local_address(local, index)?;
-        let v = self.to_memory(self.get(*value)?, s);
+        let v = self.storable(self.get(*value)?, s);
         self.unit.emit.store(v, at, s.bytes());
         Ok(())
     }

@@ -1,0 +1,451 @@
+//! Worker threads that share out the units of a parallel task.
+//!
+//! A launch opens a *gate*; workers that see it open join, take chunks from a common counter, and leave.
+//! The caller takes chunks too, closes the gate when none are left, and waits for those who joined.
+//! Nobody waits for workers that were asleep, so a short launch costs no more than waking them. Workers
+//! that have just had work look for more for some microseconds, then sleep.
+
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
+use wuji_ir::{Error, Result};
+
+/// How long an idle thread looks for work before it sleeps: longer than waking it takes, short enough
+/// that an idle pool takes no time.
+const SPIN: Duration = Duration::from_micros(20);
+
+/// Kernels recurse, and keep arrays on the stack.
+const STACK_BYTES: usize = 8 << 20;
+
+/// A fixed number of threads, the caller of [`Pool::run`] included.
+///
+/// ```
+/// use std::sync::atomic::{AtomicI64, Ordering};
+/// use wuji_runtime::Pool;
+/// let pool = Pool::new(2)?;
+/// let sum = AtomicI64::new(0);
+/// pool.run(1000, 64, &|begin, end| {
+///     sum.fetch_add((begin..end).sum::<i64>(), Ordering::Relaxed);
+/// })?;
+/// assert_eq!(sum.into_inner(), 499_500);
+/// # Ok::<(), wuji_ir::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    /// Held during a launch: one at a time.
+    turn: Mutex<()>,
+    /// The number of forks before the threads were made.
+    forks: u32,
+}
+
+type Work<'a> = &'a (dyn Fn(i64, i64) + Sync);
+
+/// What the workers of a launch need. The lifetime of `work` is a lie that `run` makes good: it returns
+/// only when the gate is closed and everybody who joined has left.
+struct Job {
+    work: Work<'static>,
+    total: u64,
+    grain: u64,
+    /// Workers with smaller numbers are worth waking.
+    helpers: usize,
+    caller: Thread,
+}
+
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct OwnCacheLine<T>(T);
+
+struct Shared {
+    gate: OwnCacheLine<AtomicU64>,
+    /// First unit that nobody has taken.
+    next: OwnCacheLine<AtomicU64>,
+    /// Written by the caller while the gate is closed and nobody is inside; read by those inside.
+    job: UnsafeCell<Option<Job>>,
+    stop: AtomicBool,
+    /// The first panic of a launch.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    workers: OnceLock<Vec<Thread>>,
+    spin: Duration,
+}
+
+// SAFETY: `job` is only written under the rule of its comment, which the gate enforces.
+unsafe impl Sync for Shared {}
+// SAFETY: `Job` holds a reference to a `Sync` closure and a thread handle.
+unsafe impl Send for Shared {}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("gate", &self.gate.0)
+            .field("next", &self.next.0)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The gate in one word: number of the launch (high half), whether workers may join, whether the caller
+/// sleeps until the last one has left, and how many are inside.
+#[derive(Copy, Clone, PartialEq, Eq)]
+struct Gate(u64);
+
+impl Gate {
+    const OPEN: u64 = 1 << 31;
+    const CALLER_SLEEPS: u64 = 1 << 30;
+    const INSIDE: u64 = Gate::CALLER_SLEEPS - 1;
+
+    fn launch(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn is_open(self) -> bool {
+        self.0 & Gate::OPEN != 0
+    }
+
+    fn caller_sleeps(self) -> bool {
+        self.0 & Gate::CALLER_SLEEPS != 0
+    }
+
+    fn inside(self) -> u64 {
+        self.0 & Gate::INSIDE
+    }
+
+    fn next_open(self) -> Gate {
+        Gate((u64::from(self.launch().wrapping_add(1)) << 32) | Gate::OPEN)
+    }
+}
+
+thread_local! {
+    /// Set while this thread runs units: a launch from inside one runs on this thread alone.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Pool {
+    /// As many threads as there are cores for this process.
+    pub fn default_threads() -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
+
+    /// A pool of `threads`, of which one is whoever calls [`Pool::run`].
+    pub fn new(threads: usize) -> Result<Pool> {
+        let workers = threads.max(1) - 1;
+        let spin = if threads > Pool::default_threads() {
+            // Looking for work would take a core from someone who has some.
+            Duration::ZERO
+        } else {
+            SPIN
+        };
+        let mut pool = Pool {
+            shared: Arc::new(Shared {
+                gate: OwnCacheLine::default(),
+                next: OwnCacheLine::default(),
+                job: UnsafeCell::new(None),
+                stop: AtomicBool::new(false),
+                panic: Mutex::new(None),
+                workers: OnceLock::new(),
+                spin,
+            }),
+            workers: Vec::with_capacity(workers),
+            turn: Mutex::new(()),
+            forks: forks(),
+        };
+        for number in 0..workers {
+            let shared = pool.shared.clone();
+            // On an error the pool is dropped, which stops those that have started.
+            let worker = std::thread::Builder::new()
+                .name(format!("wuji-worker-{number}"))
+                .stack_size(STACK_BYTES)
+                .spawn(move || shared.serve(number))
+                .map_err(|e| {
+                    Error::new("W0508", format!("cannot start worker thread {number}"))
+                        .note(e.to_string())
+                        .help("ask for fewer threads")
+                })?;
+            pool.workers.push(worker);
+        }
+        let handles = pool.workers.iter().map(|w| w.thread().clone()).collect();
+        // Set once, here.
+        let _ = pool.shared.workers.set(handles);
+        Ok(pool)
+    }
+
+    pub fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// Calls `work(begin, end)` on pieces of `0..total` of about `grain` units each, on all threads, and
+    /// returns when all are done. Launches from several threads take turns. A panic in `work` ends the
+    /// launch early and goes on in the caller.
+    pub fn run(&self, total: i64, grain: i64, work: Work<'_>) -> Result<()> {
+        if total <= 0 {
+            return Ok(());
+        }
+        let (total, threads) = (total as u64, self.threads() as u64);
+        // Whole numbers of units, and no overflow of the counter when every thread asks once more.
+        let grain = (grain.max(1) as u64).min(total.div_ceil(threads));
+        let chunks = total.div_ceil(grain);
+        if self.workers.is_empty() || chunks == 1 || INSIDE.get() {
+            run_alone(total, grain, work);
+            return Ok(());
+        }
+        if self.forks != forks() {
+            return Err(Error::new(
+                "W0509",
+                "this process was forked after its worker threads had started",
+            )
+            .note("only the thread that forks goes on in the new process")
+            .help("make a new world after the fork, or start the process anew"));
+        }
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let helpers = (self.workers.len() as u64).min(chunks - 1) as usize;
+        self.shared.launch(work, total, grain, helpers);
+        let panic = self.shared.take_panic();
+        drop(turn);
+        match panic {
+            Some(panic) => resume_unwind(panic),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let workers = std::mem::take(&mut self.workers);
+        if self.forks != forks() {
+            // The threads are in the parent process.
+            std::mem::forget(workers);
+            return;
+        }
+        self.shared.stop.store(true, Ordering::Release);
+        for worker in &workers {
+            worker.thread().unpark();
+        }
+        for worker in workers {
+            // A worker catches the panics of its work.
+            let _ = worker.join();
+        }
+    }
+}
+
+/// Sets [`INSIDE`] for as long as it lives.
+struct Inside(bool);
+
+impl Inside {
+    fn enter() -> Inside {
+        Inside(INSIDE.replace(true))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(self.0);
+    }
+}
+
+fn run_alone(total: u64, grain: u64, work: Work<'_>) {
+    let _inside = Inside::enter();
+    let mut begin = 0;
+    while begin < total {
+        let end = (begin + grain).min(total);
+        work(begin as i64, end as i64);
+        begin = end;
+    }
+}
+
+impl Shared {
+    /// One launch, from the caller's side.
+    fn launch(&self, work: Work<'_>, total: u64, grain: u64, helpers: usize) {
+        // SAFETY: only the lifetime changes; see `Job`.
+        let work = unsafe { std::mem::transmute::<Work<'_>, Work<'static>>(work) };
+        let job = Job {
+            work,
+            total,
+            grain,
+            helpers,
+            caller: std::thread::current(),
+        };
+        self.next.0.store(0, Ordering::Relaxed);
+        // SAFETY: it is our turn and the gate is closed with nobody inside, so nobody looks.
+        unsafe { *self.job.get() = Some(job) };
+        let gate = Gate(self.gate.0.load(Ordering::Relaxed));
+        self.gate.0.store(gate.next_open().0, Ordering::Release);
+        self.wake(0, helpers);
+        self.take_chunks(work, total, grain);
+        self.close();
+        // SAFETY: the gate is closed and nobody is inside.
+        unsafe { *self.job.get() = None };
+    }
+
+    /// Wakes a worker, who will wake two more.
+    fn wake(&self, number: usize, helpers: usize) {
+        if number < helpers
+            && let Some(worker) = self.workers.get().and_then(|w| w.get(number))
+        {
+            worker.unpark();
+        }
+    }
+
+    /// Runs chunks until none are left. A panic is kept for the caller.
+    fn take_chunks(&self, work: Work<'_>, total: u64, grain: u64) {
+        let _inside = Inside::enter();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            loop {
+                let begin = self.next.0.fetch_add(grain, Ordering::Relaxed);
+                if begin >= total {
+                    break;
+                }
+                work(begin as i64, (begin + grain).min(total) as i64);
+            }
+        }));
+        if let Err(panic) = outcome {
+            self.next.0.store(total, Ordering::Relaxed);
+            let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(panic);
+        }
+    }
+
+    fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.panic
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    /// Lets nobody in any more and waits until all are out.
+    fn close(&self) {
+        let mut gate = Gate(self.gate.0.fetch_and(!Gate::OPEN, Ordering::AcqRel));
+        let mut patience = Patience::new(self.spin);
+        while gate.inside() > 0 {
+            if !patience.spin() {
+                self.gate.0.fetch_or(Gate::CALLER_SLEEPS, Ordering::AcqRel);
+                break;
+            }
+            gate = Gate(self.gate.0.load(Ordering::Acquire));
+        }
+        while Gate(self.gate.0.load(Ordering::Acquire)).inside() > 0 {
+            std::thread::park();
+        }
+    }
+
+    /// The life of a worker.
+    fn serve(&self, number: usize) {
+        let mut seen = 0;
+        while let Some(gate) = self.wait_for_launch(seen) {
+            seen = gate.launch();
+            if !self.join(seen) {
+                continue;
+            }
+            // SAFETY: we are inside, so the job stays until we leave.
+            if let Some(job) = unsafe { &*self.job.get() } {
+                self.wake(2 * number + 1, job.helpers);
+                self.wake(2 * number + 2, job.helpers);
+                self.take_chunks(job.work, job.total, job.grain);
+            }
+            self.leave();
+        }
+    }
+
+    /// The gate once it is open for a launch not seen yet; `None` when the pool is dropped.
+    fn wait_for_launch(&self, seen: u32) -> Option<Gate> {
+        let mut patience = Patience::new(self.spin);
+        loop {
+            let gate = Gate(self.gate.0.load(Ordering::Acquire));
+            if gate.is_open() && gate.launch() != seen {
+                return Some(gate);
+            }
+            if self.stop.load(Ordering::Acquire) {
+                return None;
+            }
+            if !patience.spin() {
+                // Whoever opens the gate or stops the pool does so before waking us.
+                std::thread::park();
+            }
+        }
+    }
+
+    /// Goes inside, unless the launch is over.
+    fn join(&self, launch: u32) -> bool {
+        self.gate
+            .0
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
+                let gate = Gate(word);
+                (gate.is_open() && gate.launch() == launch).then_some(word + 1)
+            })
+            .is_ok()
+    }
+
+    fn leave(&self) {
+        // The handle must be in our hands before we leave: then the job may be gone.
+        let mut caller = None;
+        let left = self
+            .gate
+            .0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                let gate = Gate(word);
+                if gate.caller_sleeps() && gate.inside() == 1 && caller.is_none() {
+                    // SAFETY: we are still inside.
+                    let job = unsafe { &*self.job.get() };
+                    caller = job.as_ref().map(|j| j.caller.clone());
+                }
+                Some(word - 1)
+            });
+        if let (Ok(word), Some(caller)) = (left, caller)
+            && Gate(word).inside() == 1
+        {
+            caller.unpark();
+        }
+    }
+}
+
+/// Spins for a while.
+struct Patience {
+    limit: Duration,
+    started: Option<Instant>,
+    rounds: u32,
+}
+
+impl Patience {
+    fn new(limit: Duration) -> Patience {
+        Patience {
+            limit,
+            started: None,
+            rounds: 0,
+        }
+    }
+
+    /// Waits a moment; `false` when it is time to sleep.
+    fn spin(&mut self) -> bool {
+        if self.limit.is_zero() {
+            return false;
+        }
+        std::hint::spin_loop();
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds % 16 != 0 {
+            return true;
+        }
+        self.started.get_or_insert_with(Instant::now).elapsed() < self.limit
+    }
+}
+
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// How often this process has been forked off another, since the first pool.
+fn forks() -> u32 {
+    static ONCE: Once = Once::new();
+    extern "C" fn forked() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+    ONCE.call_once(|| {
+        // SAFETY: the handler only adds to a counter, which is fine right after a fork.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    });
+    FORKS.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

@@ -1,0 +1,223 @@
+use super::*;
+use std::sync::atomic::{AtomicI64, AtomicUsize};
+
+/// Every unit exactly once.
+fn check_cover(pool: &Pool, total: i64, grain: i64) {
+    let hits: Vec<AtomicU32> = (0..total).map(|_| AtomicU32::new(0)).collect();
+    pool.run(total, grain, &|begin, end| {
+        assert!(begin < end);
+        for i in begin..end {
+            hits[i as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    })
+    .unwrap();
+    assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1));
+}
+
+#[test]
+fn every_unit_runs_once() {
+    for threads in [0, 1, 2, 3, 8, 33] {
+        let pool = Pool::new(threads).unwrap();
+        assert_eq!(pool.threads(), threads.max(1));
+        for (total, grain) in [
+            (1, 1),
+            (7, 3),
+            (1000, 1),
+            (1000, 64),
+            (1000, 5000),
+            (4096, 0),
+        ] {
+            check_cover(&pool, total, grain);
+        }
+        pool.run(0, 1, &|_, _| panic!("nothing to do")).unwrap();
+        pool.run(-5, 1, &|_, _| panic!("nothing to do")).unwrap();
+    }
+}
+
+#[test]
+fn huge_ranges_do_not_overflow() {
+    let pool = Pool::new(3).unwrap();
+    let (sum, calls) = (AtomicI64::new(0), AtomicUsize::new(0));
+    pool.run(i64::MAX, i64::MAX, &|begin, end| {
+        sum.fetch_add(end - begin, Ordering::Relaxed);
+        calls.fetch_add(1, Ordering::Relaxed);
+    })
+    .unwrap();
+    assert_eq!(sum.into_inner(), i64::MAX);
+    assert_eq!(calls.into_inner(), 3);
+}
+
+#[test]
+fn many_short_launches() {
+    for threads in [2, 4] {
+        let pool = Pool::new(threads).unwrap();
+        let sum = AtomicI64::new(0);
+        for round in 0..20_000 {
+            pool.run(16, 1, &|begin, end| {
+                sum.fetch_add(end - begin, Ordering::Relaxed);
+            })
+            .unwrap();
+            if round % 1000 == 0 {
+                // Let the workers fall asleep now and then.
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        assert_eq!(sum.into_inner(), 20_000 * 16);
+    }
+}
+
+#[test]
+fn launches_of_several_threads_take_turns() {
+    let pool = Pool::new(3).unwrap();
+    let running = AtomicU32::new(0);
+    let sum = AtomicI64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let id = std::thread::current().id();
+                    let owner = Mutex::new(id);
+                    pool.run(64, 4, &|begin, end| {
+                        assert!(*owner.lock().unwrap() == id);
+                        running.fetch_add(1, Ordering::Relaxed);
+                        sum.fetch_add(end - begin, Ordering::Relaxed);
+                        assert!(running.fetch_sub(1, Ordering::Relaxed) <= 3);
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(sum.into_inner(), 4 * 500 * 64);
+}
+
+#[test]
+fn a_launch_inside_a_launch_runs_on_its_own_thread() {
+    let pool = Pool::new(3).unwrap();
+    let sum = AtomicI64::new(0);
+    pool.run(8, 1, &|_, _| {
+        pool.run(100, 10, &|begin, end| {
+            sum.fetch_add(end - begin, Ordering::Relaxed);
+        })
+        .unwrap();
+    })
+    .unwrap();
+    assert_eq!(sum.into_inner(), 800);
+}
+
+#[test]
+fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
+    let pool = Pool::new(3).unwrap();
+    for _ in 0..50 {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            pool.run(100, 1, &|begin, _| {
+                if begin % 10 == 3 {
+                    resume_unwind(Box::new("unit failed"));
+                }
+            })
+        }));
+        let payload = caught.expect_err("the panic comes through");
+        assert_eq!(payload.downcast_ref::<&str>(), Some(&"unit failed"));
+        check_cover(&pool, 100, 1);
+    }
+}
+
+#[test]
+fn dropping_ends_the_threads() {
+    let pool = Pool::new(20).unwrap();
+    check_cover(&pool, 1000, 1);
+    // Every thread holds on to what it shares with the others.
+    let shared = Arc::downgrade(&pool.shared);
+    assert!(shared.strong_count() > 1);
+    drop(pool);
+    assert_eq!(shared.strong_count(), 0);
+}
+
+/// Processor time of this process so far.
+fn cpu_time() -> Duration {
+    // SAFETY: the struct is plain data that the call fills.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        let time = |t: libc::timeval| {
+            Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
+        };
+        time(usage.ru_utime) + time(usage.ru_stime)
+    }
+}
+
+/// Needs the process for itself: `cargo test -p wuji-runtime idle -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures; run it alone"]
+fn idle_pools_take_no_time() {
+    let pool = Pool::new(Pool::default_threads()).unwrap();
+    check_cover(&pool, 1000, 1);
+    std::thread::sleep(Duration::from_millis(50));
+    let (before, clock) = (cpu_time(), Instant::now());
+    std::thread::sleep(Duration::from_secs(2));
+    let share = (cpu_time() - before).as_secs_f64() / clock.elapsed().as_secs_f64();
+    println!("idle: {:.4}% of one core", share * 100.0);
+    assert!(share < 0.01);
+}
+
+/// Prints what a launch costs; the assertion is loose, since tests share the machine.
+#[test]
+fn launches_are_cheap() {
+    let pool = Pool::new(Pool::default_threads()).unwrap();
+    let mut data = vec![1f32; 1024];
+    let address = data.as_mut_ptr() as usize;
+    let work = |begin: i64, end: i64| {
+        // SAFETY: the pieces do not overlap and lie inside `data`.
+        let part = unsafe {
+            std::slice::from_raw_parts_mut(
+                (address as *mut f32).add(begin as usize),
+                (end - begin) as usize,
+            )
+        };
+        part.iter_mut().for_each(|x| *x *= 1.0001);
+    };
+    let median = |pause: Duration, rounds: usize, grain: i64| {
+        let mut times: Vec<Duration> = (0..rounds)
+            .map(|_| {
+                if !pause.is_zero() {
+                    std::thread::sleep(pause);
+                }
+                let start = Instant::now();
+                pool.run(1024, grain, &work).unwrap();
+                start.elapsed()
+            })
+            .collect();
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let hot = median(Duration::ZERO, 5000, 256);
+    let cold = median(Duration::from_micros(300), 300, 256);
+    let alone = median(Duration::ZERO, 5000, 1024);
+    println!(
+        "1024 elements: {hot:?} one after the other, {cold:?} after sleep, {alone:?} in one chunk"
+    );
+    assert!(hot < Duration::from_millis(1));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_process_gets_an_error() {
+    let pool = Pool::new(2).unwrap();
+    check_cover(&pool, 100, 1);
+    // SAFETY: the child only uses this thread, and leaves without running destructors.
+    let code = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let refused = pool.run(100, 1, &|_, _| {});
+            let alone = pool.run(1, 1, &|_, _| {});
+            let ok = refused.is_err_and(|e| e.code == "W0509") && alone.is_ok();
+            drop(pool);
+            libc::_exit(if ok { 0 } else { 1 });
+        }
+        let mut status = 0;
+        libc::waitpid(child, &mut status, 0);
+        status
+    };
+    assert_eq!(code, 0);
+    check_cover(&pool, 100, 1);
+}
