@@ -140,7 +140,8 @@ impl Launch<'_, '_> {
 
         let mut ty = elem;
         let mut start = 0;
-        let mut bad_step = None;
+        let mut found: SmallVec<[i128; 4]> = indices.clone();
+        let mut bad_step = false;
         for step in &access.path {
             let component = match step {
                 Step::Const(k) => *k,
@@ -150,13 +151,11 @@ impl Launch<'_, '_> {
                         None => return Err(self.error(NOT_RUNNABLE, "a step is missing", span)),
                     };
                     rest = others;
+                    found.push(step);
                     let len = self.machine.module.structs.arity(ty);
-                    if step < 0 || step >= i128::from(len) {
-                        bad_step = bad_step.or(Some((step, len)));
-                        0
-                    } else {
-                        step as u32
-                    }
+                    let inside = 0 <= step && step < i128::from(len);
+                    bad_step |= !inside;
+                    if inside { step as u32 } else { 0 }
                 }
             };
             start += self.machine.prepared.component_start(ty, component);
@@ -166,23 +165,19 @@ impl Launch<'_, '_> {
             };
         }
 
-        if access.guard == Guard::InBounds && (element.is_none() || bad_step.is_some()) {
+        let inside = element.is_some() && !bad_step;
+        if access.guard == Guard::InBounds && !inside {
             let why = format!("an access of {:?} marked as inside is not", access.place);
-            return Err(self
-                .error(NOT_INSIDE, why, span)
-                .note(format!("indices {indices:?}, component {bad_step:?}")));
+            let note = format!("indices and components: {found:?}");
+            return Err(self.error(NOT_INSIDE, why, span).note(note));
         }
-        if let Some((step, len)) = bad_step {
-            self.report(SiteKind::BadIndex { len }, span, vec![reported(step)]);
+        // A bad component of a local is not memory that is missing: it is like `insert`.
+        let quiet = element.is_some() && matches!(access.place, Place::Local(_));
+        if writes && !inside && !quiet {
+            let values = found.into_iter().map(reported).collect();
+            self.report(SiteKind::OutOfRange(access.place), span, values);
         }
-        let Some(element) = element else {
-            if writes {
-                let values = indices.into_iter().map(reported).collect();
-                self.report(SiteKind::OutOfRange(access.place), span, values);
-            }
-            return Ok((None, rest));
-        };
-        let target = bad_step.is_none().then(|| Target {
+        let target = element.filter(|_| inside).map(|element| Target {
             element,
             start,
             len: self.machine.prepared.scalars(ty),

@@ -1,6 +1,6 @@
 //! Frames, regions and exits.
 
-use super::error::{NOT_RUNNABLE, REACHED, TOO_LARGE, TOO_LONG, stop};
+use super::error::{NOT_INSIDE, NOT_RUNNABLE, REACHED, TOO_LARGE, TOO_LONG, stop};
 use super::launch::Launch;
 use super::order::Permutation;
 use super::prepare::EMPTY;
@@ -41,7 +41,7 @@ enum Owner {
     Body,
     /// `if`, `block` or `loop`.
     Plain(Inst),
-    For(Inst, ForKind, Counter),
+    For(Inst, Counter),
     ForEach(Inst, Points),
 }
 
@@ -198,7 +198,12 @@ impl Launch<'_, '_> {
     fn enter(&mut self, func: Func, call: Option<Inst>, span: Span) -> Result<Next> {
         let layout = &self.machine.prepared.funcs[func];
         if layout.recursive {
-            if self.stacks.depth >= MAX_CALL_DEPTH {
+            // Lowered functions count for themselves, and report when they are one too deep.
+            let limit = MAX_CALL_DEPTH + u32::from(layout.reports_depth);
+            if self.stacks.depth >= limit && layout.reports_depth {
+                return Err(self.error(NOT_INSIDE, "the recursion limit did not hold", span));
+            }
+            if self.stacks.depth >= limit {
                 self.report(SiteKind::TooDeep(func), span, Vec::new());
                 return Ok(Next::EndIteration);
             }
@@ -292,7 +297,7 @@ impl Launch<'_, '_> {
         match &mut running.owner {
             Owner::Body => {}
             Owner::Plain(_) => self.scatter(&f.regions[region].params),
-            Owner::For(inst, _, counter) => {
+            Owner::For(inst, counter) => {
                 counter.turn += 1;
                 if counter.turn == counter.turns {
                     let inst = *inst;
@@ -338,7 +343,7 @@ impl Launch<'_, '_> {
             order,
         };
         let (region, index) = (data.regions[0], counter.index());
-        self.run_region(region, Owner::For(inst, kind, counter));
+        self.run_region(region, Owner::For(inst, counter));
         self.start_turn(region, index);
         Ok(())
     }
@@ -449,24 +454,13 @@ impl Launch<'_, '_> {
 
     /// Ends the iteration that is running. `false` when the whole call is one iteration.
     fn end_iteration(&mut self) -> Result<bool> {
-        let parallel = |r: &Running| match r.owner {
-            Owner::ForEach(..) => true,
-            Owner::For(_, ForKind::Parallel, _) => self.scope.in_chunk,
-            Owner::For(..) | Owner::Body | Owner::Plain(_) => false,
-        };
-        // Parallel loops are in the function that the task starts with, so the innermost one that
-        // belongs to it is the iteration's.
-        let first_frame = self
-            .stacks
-            .running
-            .iter()
-            .skip(1)
-            .position(|r| matches!(r.owner, Owner::Body))
-            .map_or(self.stacks.running.len(), |n| n + 1);
-        let Some(at) = self.stacks.running[..first_frame]
-            .iter()
-            .rposition(parallel)
-        else {
+        if self.scope.iteration.is_none() {
+            let why = "checks of a task of chunks have to be lowered";
+            return Err(self.error(NOT_RUNNABLE, why, Span::UNKNOWN));
+        }
+        // A `foreach` is directly in the kernel's body.
+        let foreach = |r: &Running| matches!(r.owner, Owner::ForEach(..));
+        let Some(at) = self.stacks.running.iter().position(foreach) else {
             return Ok(false);
         };
         while self.stacks.frames.len() > 1 {
@@ -474,10 +468,6 @@ impl Launch<'_, '_> {
         }
         self.stacks.running.truncate(at + 1);
         self.tick()?;
-        if let Owner::For(..) = self.stacks.running[at].owner {
-            let f = self.func();
-            self.gather(&f.regions[self.stacks.running[at].region].params[1..]);
-        }
         self.next_iteration()?;
         Ok(true)
     }

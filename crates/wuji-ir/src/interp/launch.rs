@@ -22,8 +22,6 @@ pub(super) struct Scope {
     /// `None` in a task of chunks, which keeps its own count.
     pub(super) iteration: Option<u64>,
     pub(super) draws: u64,
-    /// Parallel `for`s of the task's function are iterations.
-    pub(super) in_chunk: bool,
     /// An assertion or the recursion limit has struck.
     pub(super) failed: bool,
 }
@@ -166,7 +164,6 @@ impl<'m> Launch<'_, 'm> {
             None => vec![(0, units)],
             Some(dice) => dice.chunks(units, hints.serial),
         };
-        self.scope.in_chunk = true;
         self.scope.iteration = None;
         for (begin, end) in chunks {
             let mut args = self.params.clone();

@@ -1,6 +1,6 @@
 //! The interpreter: `docs/ir.md` in code, and what every backend is measured against.
 //!
-//! It runs any verified module, before and after any pass, in one of two forms. A machine made by
+//! It runs any module that the verifier accepts, before and after any pass, in one of two forms. A machine made by
 //! [`Machine::new`] keeps fields as maps from coordinates to elements and knows no layout, so it can
 //! tell whether the layout code is right. One made by [`Machine::lowered`] runs the lowered form on
 //! bytes and checks that every access touches only what it says.
@@ -32,6 +32,7 @@ use crate::Result;
 use crate::entities::{Array, Field, Tree};
 use crate::module::{Module, SiteKind, Span};
 use crate::types::Imm;
+use crate::verify::verify;
 use array::Arrays;
 use bytes::{Bytes, TreeBytes};
 use cranelift_entity::PrimaryMap;
@@ -126,6 +127,7 @@ pub struct Machine<'m> {
 impl<'m> Machine<'m> {
     /// For modules that access fields by coordinates: before `lower_access`.
     pub fn new(module: &'m Module, config: Config) -> Result<Machine<'m>> {
+        verify(module)?;
         let memory = Memory::Abstract {
             fields: module
                 .fields
@@ -139,6 +141,7 @@ impl<'m> Machine<'m> {
 
     /// For modules that access memory by byte offsets: after `lower_access`.
     pub fn lowered(module: &'m Module, config: Config) -> Result<Machine<'m>> {
+        verify(module)?;
         let mut trees = PrimaryMap::new();
         for tree in module.trees.keys() {
             trees.push(TreeBytes::new(module, tree)?);

@@ -6,7 +6,7 @@
 use super::error::{TOO_LARGE, stop};
 use crate::Result;
 use crate::entities::{Func, Local, StructId, Value};
-use crate::module::{Function, Module};
+use crate::module::{Function, Module, SiteKind};
 use crate::ops::Op;
 use crate::types::{Imm, Scalar, Type};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -38,6 +38,8 @@ pub(super) struct FrameLayout {
     pub(super) zeros: Vec<Imm>,
     /// Whether it can come to call itself, by way of others or not.
     pub(super) recursive: bool,
+    /// Whether it has become its own business to report that it is called too deep.
+    pub(super) reports_depth: bool,
 }
 
 #[derive(Debug)]
@@ -69,9 +71,14 @@ impl Prepared {
             structs.push(starts);
         }
         let recursive = recursive_funcs(m);
-        let mut funcs = PrimaryMap::new();
+        let mut funcs: PrimaryMap<Func, FrameLayout> = PrimaryMap::new();
         for (id, f) in &m.funcs {
             funcs.push(FrameLayout::new(m, f, &structs, recursive[id])?);
+        }
+        for site in m.sites.values() {
+            if let SiteKind::TooDeep(f) = site.kind {
+                funcs[f].reports_depth = true;
+            }
         }
         Ok(Prepared { structs, funcs })
     }
@@ -140,6 +147,7 @@ impl FrameLayout {
             locals,
             zeros,
             recursive,
+            reports_depth: false,
         })
     }
 }

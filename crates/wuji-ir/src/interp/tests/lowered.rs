@@ -97,7 +97,7 @@ fn aggregates_and_atomics_on_bytes() {
     let (m, tree, [_, b, _]) = blocked();
     let space = Space::Tree(tree, b);
     let vector = Type::Vector(Scalar::F64, 2);
-    let m = kernel(m, &[], &[vector, Type::Scalar(Scalar::F64)], |bu, _| {
+    let m = kernel(m, &[], &[Type::Scalar(Scalar::F64); 3], |bu, _| {
         let at = bu.i64(8);
         let x = bu.float(Scalar::F64, 1.5);
         let v = bu.value(Op::Splat(vector), &[x]);
@@ -106,7 +106,9 @@ fn aggregates_and_atomics_on_bytes() {
         let second = bu.i64(16);
         let three = bu.float(Scalar::F64, 3.0);
         let old = bu.value(Op::MemCompareExchange(space), &[second, three, x]);
-        smallvec![bu.value(Op::MemLoad(space, vector), &[at]), old]
+        let v = bu.value(Op::MemLoad(space, vector), &[at]);
+        let parts = [0, 1].map(|k| bu.value(Op::Extract(k), &[v]));
+        smallvec![parts[0], parts[1], old]
     });
     let mut machine = Machine::lowered(&m, Config::default()).expect("a machine");
     let outcome = machine.run(&[]).expect("runs");

@@ -128,10 +128,33 @@ fn paths_reach_into_elements() {
     );
     let element = vec![f32(0.0), int(0), int(0), int(7)];
     assert_eq!(machine.get(x, &[1]), Ok(element));
+    // The store is reported with index and component, the load gives zero.
     let outcome = machine.run(&[int(3)]).expect("runs");
     assert_eq!(outcome.result, Some(i32s(&[0])));
-    let kinds: Vec<&SiteKind> = outcome.reports.iter().map(|r| &r.kind).collect();
-    assert_eq!(kinds, [&SiteKind::BadIndex { len: 3 }; 2]);
+    assert_eq!(outcome.reports.len(), 1);
+    let report = &outcome.reports[0];
+    assert_eq!(report.kind, SiteKind::OutOfRange(Place::Field(x)));
+    let values = [1, 3].map(|k| Imm::int(Scalar::I64, k));
+    assert_eq!(report.values, values);
+}
+
+#[test]
+fn bad_components_of_locals_are_like_insert() {
+    let m = kernel(Module::default(), &[I32], &[I32], |b, p| {
+        let v = b.func.locals.push(LocalData {
+            name: "v".into(),
+            ty: Type::Vector(Scalar::I32, 2),
+            len: None,
+        });
+        let at = access(Place::Local(v), &[Step::Dynamic]);
+        let five = b.int(Scalar::I32, 5);
+        b.push(Op::Store(at.clone()), &[p[0], five]);
+        smallvec![b.value(Op::Load(at), &[p[0]])]
+    });
+    assert_eq!(run(&m, &[int(1)]).result, Some(i32s(&[5])));
+    let outcome = run(&m, &[int(2)]);
+    assert_eq!(outcome.result, Some(i32s(&[0])));
+    assert!(outcome.reports.is_empty());
 }
 
 #[test]
