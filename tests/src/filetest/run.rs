@@ -1,7 +1,375 @@
-//! `; test: run`.
+//! `; test: run`: launches on everything that runs IR, compared with what the file says.
+//!
+//! The interpreter runs the module as it is and as it is after each pass of the pipeline, in order and in
+//! random orders; backends run what the whole pipeline gives. All of them have to agree with the file, bit
+//! for bit.
 
 use super::TestFile;
+use super::commands::module;
+use super::run_line::{self, Entry, Side, Target};
+use wuji_compile::{Cx, Math, Options, PASSES, run_pass};
+use wuji_ir::entities::{Array, Field};
+use wuji_ir::interp::{Config, Machine, Order};
+use wuji_ir::module::{Module, SiteKind};
+use wuji_ir::text::constant;
+use wuji_ir::types::{Imm, Scalar};
+use wuji_ir::verify::verify;
 
-pub(super) fn runs(_: &TestFile, _: &str) -> Result<Option<String>, String> {
-    Err("nothing runs IR yet".to_owned())
+/// What a launch starts from.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    pub(super) seed: u64,
+    pub(super) launch: u64,
+    /// The scalars of all parameters.
+    pub(super) params: Vec<Imm>,
+    pub(super) fields: Vec<(Field, Vec<Imm>)>,
+    pub(super) elements: Vec<(Field, Vec<i64>, Vec<Imm>)>,
+    pub(super) arrays: Vec<(Array, Vec<i64>, Vec<Imm>)>,
+}
+
+/// What a launch has left, in a form that can be asked.
+pub(super) trait Left {
+    fn field(&self, field: Field) -> Result<Vec<Imm>, String>;
+    fn element(&self, field: Field, at: &[i64]) -> Result<Vec<Imm>, String>;
+    fn array(&self, array: Array) -> Result<Vec<Imm>, String>;
+    fn result(&self) -> Option<Vec<Imm>>;
+    /// The kinds of problems, each once, sorted.
+    fn reports(&self) -> Vec<String>;
+    fn prints(&self) -> Vec<String>;
+}
+
+pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
+    let module = module(file)?;
+    let mut lines = Vec::new();
+    for (number, line) in &file.runs {
+        let at = |e: String| format!("line {number}: {e}");
+        let (before, after) = run_line::read(line).map_err(at)?;
+        let start = start(&module, &before).map_err(at)?;
+        lines.push((*number, start, after));
+    }
+    let each = |m: &Module, stage: &str, lowered: bool, orders: &[Order]| -> Result<(), String> {
+        for (number, start, after) in &lines {
+            for order in orders {
+                interpret(m, lowered, *order, start, after).map_err(|e| {
+                    format!("line {number}: interpreter, {stage}, {order:?}: {e}\n{m}")
+                })?;
+            }
+        }
+        Ok(())
+    };
+    each(
+        &module,
+        "as written",
+        false,
+        &[
+            Order::Serial,
+            Order::Shuffled(1),
+            Order::Shuffled(2),
+            Order::Shuffled(3),
+        ],
+    )?;
+    let options = Options {
+        math: Math::Strict,
+        ..Options::default()
+    };
+    let mut cx = Cx::new(&options);
+    let mut m = module.clone();
+    let mut lowered = false;
+    for pass in PASSES {
+        let stage = format!("after {}", pass.name);
+        run_pass(pass.name, &mut m, &mut cx).map_err(|e| format!("{stage}: {e}"))?;
+        verify(&m).map_err(|e| format!("{stage}: {e}\n{m}"))?;
+        lowered |= pass.name == "lower_access";
+        each(&m, &stage, lowered, &[Order::Serial, Order::Shuffled(4)])?;
+    }
+    Ok(None)
+}
+
+fn start(m: &Module, side: &Side) -> Result<Start, String> {
+    let mut params: Vec<Imm> = Vec::new();
+    for p in &m.params {
+        params.extend(m.structs.flatten(p.ty).into_iter().map(Imm::zero));
+    }
+    let slots = m.param_slots();
+    let mut start = Start {
+        seed: 0,
+        launch: 0,
+        params,
+        fields: Vec::new(),
+        elements: Vec::new(),
+        arrays: Vec::new(),
+    };
+    for entry in &side.entries {
+        match &entry.target {
+            Target::Seed => start.seed = whole(entry)?,
+            Target::Launch => start.launch = whole(entry)?,
+            Target::Param(n) => {
+                let p = m.params.get(*n).ok_or(format!("there is no p{n}"))?;
+                let values = scalars(&m.structs.flatten(p.ty), Some(1), entry)?;
+                start.params[slots[*n]..][..values.len()].copy_from_slice(&values);
+            }
+            Target::Field(f) => {
+                let data = m.fields.get(*f).ok_or(format!("there is no {f}"))?;
+                let cells = data.domain(&m.trees).iter().map(|d| d.1).product::<u64>();
+                let elem = m.structs.flatten(data.elem);
+                start
+                    .fields
+                    .push((*f, scalars(&elem, Some(cells as usize), entry)?));
+            }
+            Target::Element(f, at) => {
+                let data = m.fields.get(*f).ok_or(format!("there is no {f}"))?;
+                let values = scalars(&m.structs.flatten(data.elem), Some(1), entry)?;
+                start.elements.push((*f, at.clone(), values));
+            }
+            Target::Array(a, extents) => {
+                let data = m.arrays.get(*a).ok_or(format!("there is no {a}"))?;
+                let elem = m.structs.flatten(data.elem);
+                let count = entry.words.len() / elem.len().max(1);
+                let extents = match (extents, data.rank) {
+                    (Some(e), _) => e.clone(),
+                    (None, 0) => Vec::new(),
+                    (None, 1) => vec![count as i64],
+                    (None, _) => return Err(format!("{a} needs extents, like `{a}(2, 3) = ...`")),
+                };
+                let cells = extents.iter().product::<i64>() as usize;
+                let values = scalars(&elem, Some(cells), entry)?;
+                start.arrays.push((*a, extents, values));
+            }
+            Target::Result | Target::Reports | Target::Prints => {
+                return Err("results, reports and prints stand behind `=>`".to_owned());
+            }
+        }
+    }
+    Ok(start)
+}
+
+fn whole(entry: &Entry) -> Result<u64, String> {
+    match &entry.words[..] {
+        [word] => word.parse().map_err(|_| format!("`{word}` is no number")),
+        _ => Err("expected one number".to_owned()),
+    }
+}
+
+/// The scalars of `count` elements (of any number of them without).
+fn scalars(elem: &[Scalar], count: Option<usize>, entry: &Entry) -> Result<Vec<Imm>, String> {
+    let given = entry.words.len();
+    let fits = match count {
+        Some(count) => given == count * elem.len(),
+        None => elem.is_empty() && given == 0 || given.is_multiple_of(elem.len().max(1)),
+    };
+    if !fits {
+        return Err(format!(
+            "{:?} gets {given} scalars, not {} times {}",
+            entry.target,
+            count.unwrap_or(0),
+            elem.len()
+        ));
+    }
+    entry
+        .words
+        .iter()
+        .zip(elem.iter().cycle())
+        .map(|(word, ty)| constant(word, *ty))
+        .collect()
+}
+
+/// Runs on the interpreter and compares.
+fn interpret(
+    m: &Module,
+    lowered: bool,
+    order: Order,
+    start: &Start,
+    after: &Side,
+) -> Result<(), String> {
+    let config = Config {
+        order,
+        seed: start.seed,
+        launch: start.launch,
+        ..Config::default()
+    };
+    let machine = if lowered {
+        Machine::lowered(m, config)
+    } else {
+        Machine::new(m, config)
+    };
+    let show = |e: wuji_ir::Error| e.to_string();
+    let mut machine = machine.map_err(show)?;
+    for (field, values) in &start.fields {
+        machine.fill(*field, values).map_err(show)?;
+    }
+    for (field, at, values) in &start.elements {
+        machine.set(*field, at, values).map_err(show)?;
+    }
+    for (array, data) in &m.arrays {
+        match start.arrays.iter().find(|a| a.0 == array) {
+            Some((_, extents, values)) => machine.bind_values(array, extents, values),
+            None => machine.bind_values(array, &vec![0; usize::from(data.rank)], &[]),
+        }
+        .map_err(show)?;
+    }
+    let outcome = machine.run(&start.params).map_err(show)?;
+    let left = Interpreted { machine, outcome };
+    compare(m, start, after, &left)
+}
+
+struct Interpreted<'m> {
+    machine: Machine<'m>,
+    outcome: wuji_ir::interp::Outcome,
+}
+
+impl Left for Interpreted<'_> {
+    fn field(&self, field: Field) -> Result<Vec<Imm>, String> {
+        self.machine.field(field).map_err(|e| e.to_string())
+    }
+
+    fn element(&self, field: Field, at: &[i64]) -> Result<Vec<Imm>, String> {
+        self.machine.get(field, at).map_err(|e| e.to_string())
+    }
+
+    fn array(&self, array: Array) -> Result<Vec<Imm>, String> {
+        Ok(self.machine.array(array))
+    }
+
+    fn result(&self) -> Option<Vec<Imm>> {
+        self.outcome.result.clone()
+    }
+
+    fn reports(&self) -> Vec<String> {
+        let mut kinds: Vec<String> = self
+            .outcome
+            .reports
+            .iter()
+            .map(|r| site_name(&r.kind).to_owned())
+            .collect();
+        kinds.sort();
+        kinds.dedup();
+        kinds
+    }
+
+    fn prints(&self) -> Vec<String> {
+        self.outcome
+            .printed
+            .iter()
+            .map(|p| p.text.clone())
+            .collect()
+    }
+}
+
+/// The word of the text format for what a site reports.
+pub(super) fn site_name(kind: &SiteKind) -> &'static str {
+    match kind {
+        SiteKind::OutOfRange(_) => "out_of_range",
+        SiteKind::BadIndex { .. } => "bad_index",
+        SiteKind::Assert(_) => "assert",
+        SiteKind::Print(_) => "print",
+        SiteKind::TooDeep(_) => "too_deep",
+    }
+}
+
+/// Everything the line mentions is as it says; what it does not mention is as before.
+pub(super) fn compare(
+    m: &Module,
+    start: &Start,
+    after: &Side,
+    left: &dyn Left,
+) -> Result<(), String> {
+    let mut reports: Vec<String> = Vec::new();
+    let mut prints: Vec<String> = Vec::new();
+    let mut fields: Vec<Field> = Vec::new();
+    let mut arrays: Vec<Array> = Vec::new();
+    for entry in &after.entries {
+        match &entry.target {
+            Target::Field(f) => {
+                let data = m.fields.get(*f).ok_or(format!("there is no {f}"))?;
+                let elem = m.structs.flatten(data.elem);
+                let found = left.field(*f)?;
+                same(&format!("{f}"), &elem, entry, &found)?;
+                fields.push(*f);
+            }
+            Target::Element(f, at) => {
+                let data = m.fields.get(*f).ok_or(format!("there is no {f}"))?;
+                let elem = m.structs.flatten(data.elem);
+                same(&format!("{f}{at:?}"), &elem, entry, &left.element(*f, at)?)?;
+                fields.push(*f);
+            }
+            Target::Array(a, _) => {
+                let data = m.arrays.get(*a).ok_or(format!("there is no {a}"))?;
+                let elem = m.structs.flatten(data.elem);
+                same(&format!("{a}"), &elem, entry, &left.array(*a)?)?;
+                arrays.push(*a);
+            }
+            Target::Result => {
+                let found = left.result().ok_or("the kernel gave no result")?;
+                let elem: Vec<Scalar> = found.iter().map(|v| v.ty).collect();
+                same("result", &elem, entry, &found)?;
+            }
+            Target::Reports => reports = entry.words.clone(),
+            Target::Prints => prints = entry.words.clone(),
+            Target::Param(_) | Target::Seed | Target::Launch => {
+                return Err("parameters stand before `=>`".to_owned());
+            }
+        }
+    }
+    reports.sort();
+    if reports != left.reports() {
+        return Err(format!(
+            "reports {:?}, expected {reports:?}",
+            left.reports()
+        ));
+    }
+    if prints != left.prints() {
+        return Err(format!("prints {:?}, expected {prints:?}", left.prints()));
+    }
+    for (field, values) in &start.fields {
+        if !fields.contains(field) && left.field(*field)? != *values {
+            return Err(format!("{field} has changed: {:?}", left.field(*field)?));
+        }
+    }
+    for (array, _, values) in &start.arrays {
+        if !arrays.contains(array) && left.array(*array)? != *values {
+            return Err(format!("{array} has changed: {:?}", left.array(*array)?));
+        }
+    }
+    Ok(())
+}
+
+fn same(what: &str, elem: &[Scalar], entry: &Entry, found: &[Imm]) -> Result<(), String> {
+    let expected = scalars(elem, None, entry)?;
+    let close = |a: Imm, b: Imm| {
+        a == b
+            || is_nan(a) && is_nan(b)
+            || entry.approximate && a.ty == b.ty && ulps(a).abs_diff(ulps(b)) <= 4
+    };
+    let equal =
+        expected.len() == found.len() && expected.iter().zip(found).all(|(a, b)| close(*a, *b));
+    if equal {
+        return Ok(());
+    }
+    let words = |v: &[Imm]| -> String {
+        let words: Vec<String> = v.iter().map(Imm::to_string).collect();
+        words.join(", ")
+    };
+    Err(format!(
+        "{what} differs\n  expected [{}]\n  found    [{}]",
+        words(&expected),
+        words(found)
+    ))
+}
+
+fn is_nan(v: Imm) -> bool {
+    v.as_float().is_some_and(f64::is_nan)
+}
+
+/// Floats as integers in the same order, neighbours next to each other; integers as they are.
+fn ulps(v: Imm) -> i128 {
+    if let Some(n) = v.as_int() {
+        return n;
+    }
+    let sign = 1u64 << (v.ty.bits() - 1);
+    let magnitude = i128::from(v.bits() & (sign - 1));
+    if v.bits() & sign == 0 {
+        magnitude
+    } else {
+        -magnitude
+    }
 }

@@ -5,8 +5,8 @@ use crate::module::{MessageData, Piece};
 use crate::types::{Imm, Scalar, Type};
 use half::f16;
 
-/// A constant of a given type. `Err` says what is wrong with it.
-pub(super) fn constant(text: &str, ty: Scalar) -> Result<Imm, String> {
+/// A constant of a given type, as it stands behind `const`. `Err` says what is wrong with it.
+pub fn constant(text: &str, ty: Scalar) -> Result<Imm, String> {
     let bad = || format!("`{}` is no constant of type `{ty}`", shortened(text));
     match ty {
         Scalar::Bool => match text {

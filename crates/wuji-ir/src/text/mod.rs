@@ -24,5 +24,6 @@ mod parse_items;
 mod print;
 mod print_body;
 
+pub use literal::constant;
 pub use parse::parse;
 pub(crate) use print_body::BodyPrinter;
