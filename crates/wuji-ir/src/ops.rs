@@ -281,6 +281,8 @@ pub enum ForKind {
     /// No iteration touches what another one writes, other than by atomics or racing stores:
     /// the loop came from a `ForEach`.
     Parallel,
+    /// In order, and seldom run: a piece that `bounds` split off, not worth the backend's time.
+    Boundary,
 }
 
 /// What an operation does besides giving values; regions are looked at on their own.

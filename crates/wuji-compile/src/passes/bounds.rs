@@ -491,6 +491,21 @@ fn cut(f: &mut Function, inst: Inst) -> Option<(Region, Vec<Inst>)> {
     Some((region, rest[1..].to_vec()))
 }
 
+/// A copy that keeps its checks; it runs at the edges only.
+fn guarded_copy(f: &mut Function, inst: Inst) -> Inst {
+    let copy = clone_inst(f, inst, &mut Map::new());
+    let mut loops = vec![copy];
+    for r in f.insts[copy].regions.clone() {
+        walk_region(f, r, &mut |i| loops.push(i));
+    }
+    for i in loops {
+        if let Op::For(_, kind) = &mut f.insts[i].op {
+            *kind = ForKind::Boundary;
+        }
+    }
+    copy
+}
+
 fn mark_inside(f: &mut Function, plan: &Plan) {
     for i in &plan.accesses {
         if let Some(a) = f.insts[*i].op.access_mut() {
@@ -501,7 +516,7 @@ fn mark_inside(f: &mut Function, plan: &Plan) {
 
 /// `if inside { loop without checks } else { loop with checks }`.
 fn version(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
-    let guarded = clone_inst(f, plan.inst, &mut Map::new());
+    let guarded = guarded_copy(f, plan.inst);
     mark_inside(f, plan);
     let Some((region, rest)) = cut(f, plan.inst) else {
         return guarded;
@@ -631,7 +646,7 @@ fn split(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
     if !plan.constraints.iter().any(|c| c.with_index) {
         return version(m, f, plan);
     }
-    let guarded = clone_inst(f, plan.inst, &mut Map::new());
+    let guarded = guarded_copy(f, plan.inst);
     mark_inside(f, plan);
     let data = f.insts[plan.inst].clone();
     let Some((region, rest)) = cut(f, plan.inst) else {

@@ -191,8 +191,12 @@ impl Body<'_, '_> {
             return Ok(());
         }
         let kind = if word == "for" && self.p.c.eat(".") {
-            self.p.c.expect_word("parallel")?;
-            ForKind::Parallel
+            if self.p.c.eat("boundary") {
+                ForKind::Boundary
+            } else {
+                self.p.c.expect_word("parallel")?;
+                ForKind::Parallel
+            }
         } else {
             ForKind::Serial
         };

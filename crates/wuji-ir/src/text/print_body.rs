@@ -172,6 +172,7 @@ impl<'a> BodyPrinter<'a> {
                 self.out.push_str(match kind {
                     ForKind::Serial => "for ",
                     ForKind::Parallel => "for.parallel ",
+                    ForKind::Boundary => "for.boundary ",
                 });
                 self.label(*l)?;
                 self.out.push(' ');

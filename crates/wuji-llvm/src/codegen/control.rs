@@ -221,7 +221,7 @@ impl FunctionGen<'_, '_, '_> {
         self.targets.insert(label, Target { exit, next });
         let group = match kind {
             ForKind::Parallel => self.unit.groups.take(),
-            ForKind::Serial => None,
+            ForKind::Serial | ForKind::Boundary => None,
         };
         self.groups.extend(group);
         self.region(region)?;
@@ -240,7 +240,7 @@ impl FunctionGen<'_, '_, '_> {
                 let (following, more) = self.advance(scalar, index, hi, count, &steps);
                 let latch = e.current();
                 let branch = e.cond_br(more, head, target.exit.block);
-                e.set_md(branch, e.kinds.loop_, self.loop_metadata(group));
+                e.set_md(branch, e.kinds.loop_, self.loop_metadata(kind, group));
                 e.add_incoming(index, following, latch);
                 for (phi, v) in phis.iter().zip(&values) {
                     e.add_incoming(*phi, *v, latch);
@@ -350,11 +350,16 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    fn loop_metadata(&self, group: Option<Md>) -> Md {
+    fn loop_metadata(&self, kind: ForKind, group: Option<Md>) -> Md {
         let e = &self.unit.emit;
         let mut facts = vec![e.md_node(&[e.md_string("llvm.loop.mustprogress")])];
         if let Some(group) = group {
             facts.push(e.md_node(&[e.md_string("llvm.loop.parallel_accesses"), group]));
+        }
+        if kind == ForKind::Boundary {
+            let no = e.md_value(e.const_bool(false));
+            facts.push(e.md_node(&[e.md_string("llvm.loop.vectorize.enable"), no]));
+            facts.push(e.md_node(&[e.md_string("llvm.loop.unroll.disable")]));
         }
         e.md_self_node(&facts)
     }
