@@ -10,6 +10,9 @@ use wuji_ir::types::Imm;
 /// Instructions of both sides together that an `if` may turn into `select`s.
 const MAX_SPECULATED: usize = 6;
 
+/// How far a condition is taken apart into conditions that follow from it.
+const MAX_LEARNED_DEPTH: usize = 4;
+
 impl Simplifier<'_, '_> {
     /// Says whether control goes on to the next instruction.
     pub(super) fn control(&mut self, inst: Inst) -> bool {
@@ -75,20 +78,15 @@ impl Simplifier<'_, '_> {
         {
             return self.splice(inst, sides[usize::from(!holds)]);
         }
-        let opposite = self.negated(condition);
         self.memory.new_stretch();
         let mut ends = false;
         for (side, holds) in sides.iter().zip([true, false]) {
-            let before = (self.facts[condition], opposite.map(|o| self.facts[o]));
-            self.facts[condition] = Some(holds);
-            if let Some(o) = opposite {
-                self.facts[o] = Some(!holds);
-            }
+            let mut learned = Vec::new();
+            self.learn(condition, holds, 0, &mut learned);
             let end = self.region(*side, Kind::Apart);
             ends |= end && matches!(self.f.regions[*side].term, Term::Yield(_));
-            self.facts[condition] = before.0;
-            if let (Some(o), Some(fact)) = (opposite, before.1) {
-                self.facts[o] = fact;
+            for v in learned {
+                self.facts[v] = None;
             }
         }
         let writes = std::mem::take(&mut self.writes[inst]);
@@ -103,12 +101,29 @@ impl Simplifier<'_, '_> {
         ends
     }
 
-    /// The value a condition is the `not` of.
-    fn negated(&self, condition: Value) -> Option<Value> {
-        let data = &self.f.insts[self.f.def(condition)?];
-        match data.op {
-            Op::Unary(UnOp::Not) => Some(data.args[0]),
-            _ => None,
+    /// Notes that a condition holds or not, with what follows from that.
+    fn learn(&mut self, condition: Value, holds: bool, depth: usize, learned: &mut Vec<Value>) {
+        if depth > MAX_LEARNED_DEPTH || self.facts[condition].is_some() {
+            return;
+        }
+        self.facts[condition] = Some(holds);
+        learned.push(condition);
+        let Some(inst) = self.f.def(condition) else {
+            return;
+        };
+        let InstData { op, args, .. } = &self.f.insts[inst];
+        let (op, args) = (op.clone(), args.clone());
+        match op {
+            Op::Unary(UnOp::Not) => self.learn(args[0], !holds, depth + 1, learned),
+            Op::Binary(BinOp::And) if holds => {
+                self.learn(args[0], true, depth + 1, learned);
+                self.learn(args[1], true, depth + 1, learned);
+            }
+            Op::Binary(BinOp::Or) if !holds => {
+                self.learn(args[0], false, depth + 1, learned);
+                self.learn(args[1], false, depth + 1, learned);
+            }
+            _ => {}
         }
     }
 

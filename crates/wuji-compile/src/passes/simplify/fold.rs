@@ -622,7 +622,7 @@ fn two(a: Value, b: Value) -> Values {
     [a, b].into_iter().collect()
 }
 
-fn commutes(op: BinOp, s: Scalar) -> bool {
+pub(super) fn commutes(op: BinOp, s: Scalar) -> bool {
     match op {
         BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor => true,
         // Of -0.0 and 0.0, floats give the second.

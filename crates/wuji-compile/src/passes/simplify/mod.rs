@@ -21,7 +21,7 @@ use wuji_ir::Result;
 use wuji_ir::entities::*;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
-use wuji_ir::types::{Imm, Type};
+use wuji_ir::types::{BOOL, Imm, Type};
 
 /// Folds in a row that one instruction may go through.
 const MAX_FOLDS: usize = 16;
@@ -232,8 +232,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         }
         let hash = self.hash(inst);
         if let Some(same) = self.known.get(&hash).copied()
-            && self.f.insts[same].op == self.f.insts[inst].op
-            && self.f.insts[same].args == self.f.insts[inst].args
+            && self.is_same(same, inst)
             && self.cx.fuel()
         {
             return self.replace(inst, self.f.result(same));
@@ -253,13 +252,9 @@ impl<'a, 'c> Simplifier<'a, 'c> {
             f: self.f,
             fast: self.cx.options.math == Math::Fast,
         };
-        // A condition that is known here decides a `select`.
-        let decided = match &data.op {
-            Op::Select => self.facts[data.args[0]]
-                .map(|holds| Fold::Value(data.args[if holds { 1 } else { 2 }])),
-            _ => None,
-        };
-        let fold = decided.or_else(|| folder.fold(&data.op, &data.args, self.f.ty(*result)));
+        let fold = self
+            .decide(&data.op, &data.args)
+            .or_else(|| folder.fold(&data.op, &data.args, self.f.ty(*result)));
         let Some(fold) = fold else {
             return Folded::No;
         };
@@ -284,6 +279,30 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         }
     }
 
+    /// What conditions that are known here make of an operation.
+    fn decide(&self, op: &Op, args: &[Value]) -> Option<Fold> {
+        let fact = |k: usize| self.facts[args[k]].map(|holds| (holds, args[1 - k]));
+        match op {
+            Op::Select => {
+                let holds = self.facts[args[0]]?;
+                Some(Fold::Value(args[if holds { 1 } else { 2 }]))
+            }
+            Op::Unary(UnOp::Not) => {
+                let holds = self.facts[args[0]]?;
+                Some(Fold::Const(BOOL, Imm::bool(!holds)))
+            }
+            Op::Binary(BinOp::And) => match fact(0).or_else(|| fact(1))? {
+                (true, other) => Some(Fold::Value(other)),
+                (false, _) => Some(Fold::Const(BOOL, Imm::bool(false))),
+            },
+            Op::Binary(BinOp::Or) => match fact(0).or_else(|| fact(1))? {
+                (false, other) => Some(Fold::Value(other)),
+                (true, _) => Some(Fold::Const(BOOL, Imm::bool(true))),
+            },
+            _ => None,
+        }
+    }
+
     /// A constant in every component of a type.
     fn constant(&mut self, ty: Type, imm: Imm, span: Span) -> Value {
         let scalar = Type::Scalar(imm.ty);
@@ -305,8 +324,32 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         let data = &self.f.insts[inst];
         let mut hasher = FxHasher::default();
         data.op.hash(&mut hasher);
-        data.args.hash(&mut hasher);
+        if self.commutes(inst) {
+            data.args[0].max(data.args[1]).hash(&mut hasher);
+            data.args[0].min(data.args[1]).hash(&mut hasher);
+        } else {
+            data.args.hash(&mut hasher);
+        }
         hasher.finish()
+    }
+
+    fn commutes(&self, inst: Inst) -> bool {
+        match &self.f.insts[inst].op {
+            Op::Binary(op) => {
+                let elem = self.f.ty(self.f.insts[inst].args[0]).elem();
+                elem.is_some_and(|s| fold::commutes(*op, s))
+            }
+            Op::Compare(op) => matches!(op, CmpOp::Eq | CmpOp::Ne),
+            _ => false,
+        }
+    }
+
+    /// Whether two pure instructions compute the same.
+    fn is_same(&self, a: Inst, b: Inst) -> bool {
+        let (x, y) = (&self.f.insts[a], &self.f.insts[b]);
+        x.op == y.op
+            && (x.args == y.args
+                || (self.commutes(a) && x.args[0] == y.args[1] && x.args[1] == y.args[0]))
     }
 
     /// The outermost loop that a pure instruction does not depend on decides where it goes.
