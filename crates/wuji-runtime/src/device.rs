@@ -1,8 +1,17 @@
 //! A device: its memory, its turn order, and how it runs modules.
 
+use crate::interpreted::run_interpreted;
+use crate::launch::{Bindings, Engine, Outcome, check, run_native};
 use crate::memory::{Memory, Turn};
+use crate::pool::Pool;
+use crate::program::{Code, Program};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use wuji_compile::Options;
+use wuji_ir::interp::{Config, Order};
+use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
+use wuji_llvm::{Jit, JitOptions};
 
 /// What runs the kernels of a device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
@@ -29,9 +38,28 @@ const MAX_THREADS: usize = 1024;
 #[derive(Debug)]
 pub struct Device {
     turn: Arc<Turn>,
-    backend: Backend,
+    runner: Runner,
     threads: usize,
     seed: u64,
+    interrupt: Arc<AtomicU32>,
+}
+
+#[derive(Debug)]
+enum Runner {
+    Cpu { jit: Jit, pool: Pool },
+    Interpreter,
+}
+
+/// Ends the launch that runs on a device, from another thread or a signal handler.
+#[derive(Clone, Debug)]
+pub struct Interrupter(Arc<AtomicU32>);
+
+impl Interrupter {
+    /// Makes the launch that is running end with an error at the next turn of one of its loops.
+    /// Nothing happens when none is running.
+    pub fn interrupt(&self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
 }
 
 impl Device {
@@ -50,23 +78,36 @@ impl Device {
             Some(n) => n,
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
+        let (runner, threads) = match options.backend {
+            Backend::Cpu => {
+                let jit = Jit::new(&JitOptions::default())?;
+                let pool = Pool::new(threads)?;
+                (Runner::Cpu { jit, pool }, threads)
+            }
+            Backend::Interpreter => (Runner::Interpreter, 1),
+        };
         Ok(Device {
             turn: Arc::default(),
-            backend: options.backend,
-            threads: match options.backend {
-                Backend::Cpu => threads,
-                Backend::Interpreter => 1,
-            },
+            runner,
+            threads,
             seed: options.seed,
+            interrupt: Arc::default(),
         })
     }
 
     pub fn backend(&self) -> Backend {
-        self.backend
+        match self.runner {
+            Runner::Cpu { .. } => Backend::Cpu,
+            Runner::Interpreter => Backend::Interpreter,
+        }
     }
 
     pub fn threads(&self) -> usize {
         self.threads
+    }
+
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter(self.interrupt.clone())
     }
 
     /// Zeroed memory of this device.
@@ -77,5 +118,70 @@ impl Device {
     /// Bytes of all memory of this device that is still alive.
     pub fn memory_used(&self) -> u64 {
         self.turn.used()
+    }
+
+    pub(crate) fn owns(&self, memory: &Memory) -> bool {
+        memory.belongs_to(&self.turn)
+    }
+
+    /// Makes a kernel ready to run here. It is a module before any pass.
+    pub fn load(&self, module: Module, options: &Options) -> Result<Program> {
+        match &self.runner {
+            Runner::Cpu { jit, .. } => {
+                let lowered = wuji_compile::compile(module, options)?;
+                let kernel = jit.compile(&lowered)?;
+                Program::native(&self.turn, lowered.module().clone(), kernel)
+            }
+            Runner::Interpreter => Program::interpreted(&self.turn, module),
+        }
+    }
+
+    /// Runs a program once, after everything that this device was asked to do before.
+    pub fn run(&self, program: &Program, bindings: &Bindings<'_>) -> Result<Outcome> {
+        let mut turn = self.turn.take();
+        let launch = *turn;
+        self.run_in_turn(program, bindings, launch, &mut turn)
+    }
+
+    /// Runs a program as if it were the launch with this number, for random numbers.
+    pub fn run_as(&self, program: &Program, bindings: &Bindings<'_>, launch: u64) -> Result<Outcome> {
+        let mut turn = self.turn.take();
+        self.run_in_turn(program, bindings, launch, &mut turn)
+    }
+
+    fn run_in_turn(
+        &self,
+        program: &Program,
+        bindings: &Bindings<'_>,
+        launch: u64,
+        turn: &mut u64,
+    ) -> Result<Outcome> {
+        if !Arc::ptr_eq(&program.turn, &self.turn) {
+            return Err(Error::new("W0118", "the program was loaded on another device"));
+        }
+        check(self, program, bindings)?;
+        *turn += 1;
+        self.interrupt.store(0, Ordering::Relaxed);
+        match (&program.code, &self.runner) {
+            (Code::Native(native), Runner::Cpu { pool, .. }) => {
+                let engine = Engine {
+                    pool,
+                    threads: self.threads as u64,
+                    interrupt: &self.interrupt,
+                    seed: self.seed,
+                    launch,
+                };
+                run_native(&engine, program, native, bindings)
+            }
+            (Code::Native(_), Runner::Interpreter) | (Code::Interpreted, _) => {
+                let config = Config {
+                    order: Order::Serial,
+                    seed: self.seed,
+                    launch,
+                    ..Config::default()
+                };
+                run_interpreted(program, bindings, config)
+            }
+        }
     }
 }

@@ -4,12 +4,22 @@
 
 #![allow(unsafe_code)]
 
+pub mod address;
+pub mod array;
 pub mod callable;
 pub mod components;
 pub mod device;
+pub mod instance;
+mod interpreted;
+pub mod launch;
 pub mod memory;
 pub mod pool;
+pub mod program;
+pub mod report;
 
-pub use device::{Backend, Device, DeviceOptions};
+pub use device::{Backend, Device, DeviceOptions, Interrupter};
+pub use instance::Instance;
+pub use launch::{Bindings, Outcome};
 pub use memory::{Memory, MemoryGuard};
-pub use pool::Pool;
+pub use program::Program;
+pub use report::{Collected, Telling};

@@ -1,7 +1,9 @@
 //! What a field holds and a kernel takes: scalars, and whatever is made of them.
 
 use half::f16;
+use wuji_ir::Result;
 use wuji_ir::types::{Scalar, StructType, Structs, Type};
+use wuji_runtime::array::{ArrayArg, Strides};
 
 /// A value that lives in fields, arrays and kernels: a scalar, [`Vector`](crate::lang::Vector),
 /// [`Matrix`](crate::lang::Matrix), tuple, or a struct with `#[derive(Element)]`.
@@ -38,6 +40,19 @@ pub trait Element: Copy + Send + Sync + 'static {
 
     /// From the first `SCALARS` slots.
     fn from_slots(slots: &[u64]) -> Self;
+
+    /// An array for kernels to read in place; `None` when values lie on the host in another way
+    /// than in the memory of kernels, and have to be copied.
+    #[doc(hidden)]
+    fn lend<'a>(_data: &'a [Self], _strides: &Strides) -> Option<Result<ArrayArg<'a>>> {
+        None
+    }
+
+    /// An array for kernels to read and write in place, of every type that can be lent.
+    #[doc(hidden)]
+    fn lend_mut<'a>(_data: &'a mut [Self], _strides: &Strides) -> Option<Result<ArrayArg<'a>>> {
+        None
+    }
 }
 
 /// An element that is one scalar.
@@ -84,6 +99,14 @@ macro_rules! scalars {
             fn from_slots(slots: &[u64]) -> $ty {
                 let $slot = slots[0] as $bits;
                 $from
+            }
+
+            fn lend<'a>(data: &'a [$ty], strides: &Strides) -> Option<Result<ArrayArg<'a>>> {
+                Some(ArrayArg::read(data, strides))
+            }
+
+            fn lend_mut<'a>(data: &'a mut [$ty], strides: &Strides) -> Option<Result<ArrayArg<'a>>> {
+                Some(ArrayArg::write(data, strides))
             }
         }
 

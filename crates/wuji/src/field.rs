@@ -2,7 +2,7 @@
 //!
 //! Every access waits for the launches before it, so the host always sees what kernels have left.
 
-use crate::address::{Address, Run};
+
 use crate::axes::Coordinates;
 use crate::element::Element;
 use crate::layout::{Tree, TreeBody, TreeInner};
@@ -15,6 +15,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use wuji_ir::entities;
 use wuji_ir::{Error, Result};
+use wuji_runtime::address::Address;
 
 /// A handle to the elements that a layout has placed under one name. Handles are cheap to clone and
 /// all mean the same elements; the memory goes with the last handle to any field of the tree.
@@ -337,12 +338,5 @@ impl<T: Element, const D: usize> Window<T, D> {
             }
         });
         Ok(())
-    }
-}
-
-impl Run {
-    /// From the first byte of the first element to the last byte of the last one.
-    fn bytes(self, size: usize) -> Range<usize> {
-        self.offset..self.offset + self.stride * (self.count - 1) + size
     }
 }

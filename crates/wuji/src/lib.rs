@@ -9,25 +9,29 @@
 // The macros say `::wuji`, here too.
 extern crate self as wuji;
 
-mod address;
+pub mod args;
+pub mod array;
 pub mod axes;
 pub mod element;
 pub mod field;
 pub mod lang;
+pub mod launch;
 pub mod layout;
 #[cfg(test)]
 mod tests;
 pub mod world;
 
+pub use array::{Array, ArrayMut};
 pub use element::Element;
 pub use field::{Field, Window};
 pub use layout::{Node, Tree};
 pub use world::{World, WorldBuilder};
 pub use wuji_compile::Math;
 pub use wuji_ir::{Error, Position, Result};
+pub use wuji_runtime::Interrupter;
 
 /// What most programs need.
 pub mod prelude {
     pub use crate::axes::{I, IJ, IJK, IJKL, J, JI, K};
-    pub use crate::{Element, Field, Math, World};
+    pub use crate::{Array, ArrayMut, Element, Field, Math, World};
 }

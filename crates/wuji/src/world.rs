@@ -1,15 +1,17 @@
 //! Worlds: a device with its memory and its kernels.
 
+use crate::launch::{Compiled, Key};
 use crate::layout::TreeShape;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use wuji_compile::{Bounds, Math, Options};
 use wuji_ir::entities;
+use wuji_ir::module::Module;
 use wuji_ir::types::Structs;
 use wuji_ir::{Position, Result};
-use wuji_runtime::{Backend, Device, DeviceOptions};
+use wuji_runtime::{Backend, Collected, Device, DeviceOptions, Interrupter, Program};
 
 /// One device, its memory and its kernels. A handle: clones mean the same world, which lives as long
 /// as any of them, or any field in it. Worlds share nothing with each other.
@@ -24,7 +26,12 @@ struct Inner {
     device: Device,
     options: Options,
     shapes: Mutex<FxHashMap<String, Arc<TreeShape>>>,
+    kernels: RwLock<FxHashMap<Key, Arc<Compiled>>>,
+    printer: Mutex<Option<Printer>>,
 }
+
+/// Where lines go that kernels print.
+type Printer = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl World {
     /// A world on the processor: kernels become machine code and run on all cores.
@@ -53,12 +60,59 @@ impl World {
         self.inner.device.threads()
     }
 
-    pub(crate) fn device(&self) -> &Device {
-        &self.inner.device
+    /// Ends the launch that is running in this world, from another thread.
+    pub fn interrupter(&self) -> Interrupter {
+        self.inner.device.interrupter()
     }
 
-    pub(crate) fn options(&self) -> &Options {
-        &self.inner.options
+    /// Hands every line that kernels print to a function, instead of standard output.
+    pub fn on_print(&self, print: impl Fn(&str) + Send + Sync + 'static) {
+        *lock(&self.inner.printer) = Some(Arc::new(print));
+    }
+
+    /// How many kernels have been made ready to run so far: instances, and layouts they were made for.
+    pub fn kernels(&self) -> usize {
+        let kernels = self.inner.kernels.read();
+        kernels.unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    pub(crate) fn kernel(&self, key: &Key) -> Option<Arc<Compiled>> {
+        let kernels = self.inner.kernels.read();
+        let kernels = kernels.unwrap_or_else(PoisonError::into_inner);
+        kernels.get(key).cloned()
+    }
+
+    /// Keeps code. When two threads have made it at once, both use the same from here on.
+    pub(crate) fn enter_kernel(&self, key: Key, compiled: Compiled) -> Arc<Compiled> {
+        let kernels = self.inner.kernels.write();
+        let mut kernels = kernels.unwrap_or_else(PoisonError::into_inner);
+        kernels.entry(key).or_insert_with(|| Arc::new(compiled)).clone()
+    }
+
+    pub(crate) fn load(&self, module: Module) -> Result<Program> {
+        self.inner.device.load(module, &self.inner.options)
+    }
+
+    pub(crate) fn print(&self, collected: &Collected) {
+        if collected.printed.is_empty() {
+            return;
+        }
+        // A copy, so that the function may set another one, or launch.
+        let printer = lock(&self.inner.printer).clone();
+        let emit = |line: &str| match &printer {
+            Some(print) => print(line),
+            None => println!("{line}"),
+        };
+        for line in &collected.printed {
+            emit(&line.text);
+        }
+        if collected.dropped_lines > 0 {
+            emit(&format!("... and {} more lines", collected.dropped_lines));
+        }
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.inner.device
     }
 
     /// The one shape of this world that has this structure.
@@ -142,6 +196,8 @@ impl WorldBuilder {
                 device: Device::new(&self.device)?,
                 options: self.options,
                 shapes: Mutex::default(),
+                kernels: RwLock::default(),
+                printer: Mutex::default(),
             }),
         })
     }

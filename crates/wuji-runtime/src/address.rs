@@ -9,7 +9,7 @@ use wuji_ir::layout::{FieldData, TreeData, TreeMemory};
 
 /// Where the elements of one field are in the memory of its tree.
 #[derive(Clone, Debug)]
-pub(crate) struct Address {
+pub struct Address {
     base: u64,
     /// One per index of the field.
     axes: SmallVec<[AxisAddress; 3]>,
@@ -59,14 +59,22 @@ impl AxisAddress {
 
 /// Elements at equal distances, a row-major stretch of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) offset: usize,
-    pub(crate) stride: usize,
-    pub(crate) count: usize,
+pub struct Run {
+    pub offset: usize,
+    pub stride: usize,
+    pub count: usize,
+}
+
+impl Run {
+    /// From the first byte of the first element to the last byte of the last one, for elements of
+    /// `size` bytes.
+    pub fn bytes(self, size: usize) -> std::ops::Range<usize> {
+        self.offset..self.offset + self.stride * (self.count - 1) + size
+    }
 }
 
 impl Address {
-    pub(crate) fn of(
+    pub fn of(
         tree: &TreeData,
         memory: &TreeMemory,
         field: Field,
@@ -104,19 +112,19 @@ impl Address {
     }
 
     /// Smallest coordinate and extent of each index.
-    pub(crate) fn domain(&self) -> impl Iterator<Item = (i64, u64)> {
+    pub fn domain(&self) -> impl Iterator<Item = (i64, u64)> {
         self.axes.iter().map(|axis| (axis.from, axis.extent))
     }
 
     /// Offset of an element that is inside.
-    pub(crate) fn offset(&self, at: impl IntoIterator<Item = i64>) -> usize {
+    pub fn offset(&self, at: impl IntoIterator<Item = i64>) -> usize {
         let inside = self.axes.iter().zip(at);
         let terms = inside.map(|(axis, c)| axis.offset((c - axis.from) as u64));
         (self.base + terms.sum::<u64>()) as usize
     }
 
     /// Visits the elements with coordinates `lo..hi` on each index, in row-major order.
-    pub(crate) fn runs(&self, window: &[(u64, u64)], mut visit: impl FnMut(Run)) {
+    pub fn runs(&self, window: &[(u64, u64)], mut visit: impl FnMut(Run)) {
         if window.iter().any(|(lo, hi)| lo >= hi) {
             return;
         }

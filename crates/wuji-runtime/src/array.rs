@@ -1,0 +1,420 @@
+//! Host arrays that a launch works on.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use wuji_ir::types::{Scalar, Type};
+use wuji_ir::{Error, Result};
+use wuji_llvm::abi::{ArrayView, MAX_RANK};
+
+/// A type that lies in memory as an element of arrays does: `LANES` scalars one after the other.
+///
+/// # Safety
+/// Every value that a kernel can store in `LANES` elements of type `SCALAR` (a `bool` is 0 or 1) is a
+/// value of the type, and the type is exactly that large and has no more than a scalar's alignment.
+pub unsafe trait Plain: Copy + 'static {
+    const SCALAR: Scalar;
+    const LANES: usize;
+}
+
+macro_rules! plain {
+    ($($ty:ty = $scalar:ident),* $(,)?) => {$(
+        // SAFETY: the type is the scalar.
+        unsafe impl Plain for $ty {
+            const SCALAR: Scalar = Scalar::$scalar;
+            const LANES: usize = 1;
+        }
+    )*};
+}
+
+plain! {
+    bool = Bool, i8 = I8, i16 = I16, i32 = I32, i64 = I64, u8 = U8, u16 = U16, u32 = U32,
+    u64 = U64, half::f16 = F16, f32 = F32, f64 = F64,
+}
+
+#[cfg(target_pointer_width = "64")]
+plain! { isize = I64, usize = U64 }
+
+// SAFETY: an array is its elements one after the other.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
+    const SCALAR: Scalar = T::SCALAR;
+    const LANES: usize = N * T::LANES;
+}
+
+/// What the elements of an array are.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Elements {
+    Scalars(Scalar, usize),
+    /// Bytes that stand for whatever has this size.
+    Opaque { size: usize },
+}
+
+/// A host array for the length of a launch: borrowed, so nobody else can touch it meanwhile.
+#[derive(Clone, Debug)]
+pub struct ArrayArg<'a> {
+    view: ArrayView,
+    rank: usize,
+    elements: Elements,
+    writable: bool,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+/// How an array of some shape lies in a slice, counted in elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strides {
+    pub extents: Vec<usize>,
+    pub strides: Vec<isize>,
+    /// Where element `[0, 0, ...]` is in the slice.
+    pub start: usize,
+}
+
+impl Strides {
+    /// Row by row without gaps.
+    pub fn contiguous(extents: &[usize]) -> Strides {
+        let mut strides = vec![0; extents.len()];
+        let mut step = 1isize;
+        for (stride, extent) in strides.iter_mut().zip(extents).rev() {
+            *stride = step;
+            step = step.saturating_mul((*extent).max(1).try_into().unwrap_or(isize::MAX));
+        }
+        Strides {
+            extents: extents.to_vec(),
+            strides,
+            start: 0,
+        }
+    }
+
+    /// Checks that every element lies within `len` elements.
+    pub fn check(&self, len: usize) -> Result<()> {
+        let rank = self.extents.len();
+        if rank > MAX_RANK || self.strides.len() != rank {
+            return Err(Error::new(
+                "W0117",
+                format!("an array has {rank} extents and {} strides", self.strides.len()),
+            )
+            .help(format!("an array has one stride for each of at most {MAX_RANK} axes")));
+        }
+        if self.extents.contains(&0) {
+            return Ok(());
+        }
+        let count = self.extents.iter().try_fold(1usize, |n, e| n.checked_mul(*e));
+        if count.is_none_or(|n| n > isize::MAX as usize) {
+            let what = format!("an array of shape {:?} has too many elements", self.extents);
+            return Err(Error::new("W0117", what));
+        }
+        let (mut low, mut high) = (self.start as i128, self.start as i128);
+        for (extent, stride) in self.extents.iter().zip(&self.strides) {
+            // The product of two 64-bit numbers fits, and so does the sum of eight.
+            let far = (*extent as i128 - 1) * *stride as i128;
+            low += far.min(0);
+            high += far.max(0);
+        }
+        if low < 0 || high >= len as i128 {
+            return Err(Error::new(
+                "W0117",
+                format!("an array of shape {:?} does not fit into {len} elements", self.extents),
+            )
+            .note(format!("its elements would be at {low} to {high}")));
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ArrayArg<'a> {
+    /// An array that kernels only read.
+    pub fn read<T: Plain>(data: &'a [T], strides: &Strides) -> Result<ArrayArg<'a>> {
+        ArrayArg::of(data.as_ptr().cast_mut(), data.len(), strides, false)
+    }
+
+    /// An array that kernels may write to.
+    pub fn write<T: Plain>(data: &'a mut [T], strides: &Strides) -> Result<ArrayArg<'a>> {
+        ArrayArg::of(data.as_mut_ptr(), data.len(), strides, true)
+    }
+
+    /// An array that kernels may write to and that may overlap others: a `Cell` stays on its
+    /// thread, which waits for the launch.
+    pub fn cells<T: Plain>(data: &'a [Cell<T>], strides: &Strides) -> Result<ArrayArg<'a>> {
+        let base = data.as_ptr().cast::<T>().cast_mut();
+        ArrayArg::of(base, data.len(), strides, true)
+    }
+
+    fn of<T: Plain>(
+        base: *mut T,
+        len: usize,
+        strides: &Strides,
+        writable: bool,
+    ) -> Result<ArrayArg<'a>> {
+        strides.check(len)?;
+        let elements = Elements::Scalars(T::SCALAR, T::LANES);
+        // `check` has seen the element inside, unless there are none.
+        let base = base.wrapping_add(strides.start).cast();
+        Ok(ArrayArg::new(base, strides, size_of::<T>(), elements, writable))
+    }
+
+    /// Elements of `size` bytes in a buffer; elements that are no [`Plain`] are copied into one for
+    /// the launch.
+    pub fn opaque(
+        buffer: &'a mut [u64],
+        size: usize,
+        extents: &[usize],
+        writable: bool,
+    ) -> Result<ArrayArg<'a>> {
+        let strides = Strides::contiguous(extents);
+        strides.check(size_of_val(buffer) / size.max(1))?;
+        let elements = Elements::Opaque { size };
+        let base = buffer.as_mut_ptr().cast();
+        Ok(ArrayArg::new(base, &strides, size, elements, writable))
+    }
+
+    /// Elements of `size` bytes at byte offsets in a buffer, which other arrays may share.
+    pub fn in_buffer(
+        buffer: &'a [Cell<u64>],
+        size: usize,
+        base: i64,
+        extents: &[i64],
+        strides: &[i64],
+    ) -> Result<ArrayArg<'a>> {
+        let wrong = |what: &str| Err(Error::new("W0117", format!("an array {what}")));
+        let rank = extents.len();
+        if rank > MAX_RANK || strides.len() != rank || extents.iter().any(|e| *e < 0) {
+            return wrong("has a shape that cannot be");
+        }
+        let empty = extents.contains(&0);
+        let (mut low, mut high) = (i128::from(base), i128::from(base) + size as i128);
+        for (extent, stride) in extents.iter().zip(strides) {
+            let far = (i128::from(*extent) - 1) * i128::from(*stride);
+            low += far.min(0);
+            high += far.max(0);
+        }
+        if !empty && (low < 0 || high > size_of_val(buffer) as i128) {
+            return wrong("reaches beyond its buffer");
+        }
+        let mut view = ArrayView {
+            base: buffer.as_ptr().cast::<u8>().cast_mut().wrapping_offset(base as isize),
+            extents: [0; MAX_RANK],
+            strides: [0; MAX_RANK],
+        };
+        view.extents[..rank].copy_from_slice(extents);
+        view.strides[..rank].copy_from_slice(strides);
+        Ok(ArrayArg {
+            view,
+            rank,
+            elements: Elements::Opaque { size },
+            writable: true,
+            memory: PhantomData,
+        })
+    }
+
+    fn new(
+        base: *mut u8,
+        strides: &Strides,
+        size: usize,
+        elements: Elements,
+        writable: bool,
+    ) -> ArrayArg<'a> {
+        let mut view = ArrayView {
+            base,
+            extents: [0; MAX_RANK],
+            strides: [0; MAX_RANK],
+        };
+        for (k, extent) in strides.extents.iter().enumerate() {
+            view.extents[k] = i64::try_from(*extent).unwrap_or(i64::MAX);
+            view.strides[k] = (strides.strides[k] as i64).wrapping_mul(size as i64);
+        }
+        ArrayArg {
+            view,
+            rank: strides.extents.len(),
+            elements,
+            writable,
+            memory: PhantomData,
+        }
+    }
+
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    pub fn extents(&self) -> &[i64] {
+        &self.view.extents[..self.rank]
+    }
+
+    /// In bytes.
+    pub fn strides(&self) -> &[i64] {
+        &self.view.strides[..self.rank]
+    }
+
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.extents().contains(&0)
+    }
+
+    fn elem_size(&self) -> usize {
+        match self.elements {
+            Elements::Scalars(s, lanes) => s.bytes() as usize * lanes,
+            Elements::Opaque { size } => size,
+        }
+    }
+
+    /// Row-major without gaps. Axes of extent 1 have no stride to speak of.
+    pub fn is_contiguous(&self) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let mut step = self.elem_size() as i64;
+        for (extent, stride) in self.extents().iter().zip(self.strides()).rev() {
+            if *extent != 1 && *stride != step {
+                return false;
+            }
+            step = step.wrapping_mul(*extent);
+        }
+        true
+    }
+
+    /// First address of the array and the address past its last one.
+    pub(crate) fn span(&self) -> Option<(usize, usize)> {
+        if self.is_empty() {
+            return None;
+        }
+        let (mut low, mut high) = (self.view.base as usize, self.view.base as usize);
+        for (extent, stride) in self.extents().iter().zip(self.strides()) {
+            let far = (extent - 1) * stride;
+            if far < 0 {
+                low = low.wrapping_add_signed(far as isize);
+            } else {
+                high = high.wrapping_add_signed(far as isize);
+            }
+        }
+        Some((low, high + self.elem_size()))
+    }
+
+    /// Whether some byte may belong to both; exact for arrays without gaps.
+    pub fn overlaps(&self, other: &ArrayArg<'_>) -> bool {
+        match (self.span(), other.span()) {
+            (Some((a, b)), Some((c, d))) => a < d && c < b,
+            _ => false,
+        }
+    }
+
+    /// Calls `visit` with the address and size of every element, row by row.
+    pub(crate) fn visit(&self, mut visit: impl FnMut(*mut u8, usize)) {
+        if self.is_empty() {
+            return;
+        }
+        let mut at = [0i64; MAX_RANK];
+        loop {
+            let terms = at.iter().zip(self.strides()).map(|(c, s)| c * s);
+            let offset = terms.sum::<i64>() as isize;
+            visit(self.view.base.wrapping_offset(offset), self.elem_size());
+            let mut k = self.rank;
+            loop {
+                if k == 0 {
+                    return;
+                }
+                k -= 1;
+                at[k] += 1;
+                if at[k] < self.view.extents[k] {
+                    break;
+                }
+                at[k] = 0;
+            }
+        }
+    }
+
+    pub(crate) fn view(&self) -> ArrayView {
+        self.view
+    }
+
+    /// Whether elements of type `elem`, of this size and alignment, are what lies here.
+    pub(crate) fn holds(&self, elem: Type, size: u64, align: u64) -> bool {
+        match self.elements {
+            Elements::Scalars(scalar, lanes) => {
+                elem.elem() == Some(scalar) && elem.lanes() == u32::try_from(lanes).ok()
+            }
+            Elements::Opaque { size: s } => {
+                let aligned = |x: i64| x % align as i64 == 0;
+                size == s as u64
+                    && (self.is_empty()
+                        || aligned(self.view.base as i64)
+                            && self.strides().iter().all(|s| aligned(*s)))
+            }
+        }
+    }
+}
+
+/// For each array, whether it overlaps none that matters: two arrays that are only read may lie
+/// where they like.
+pub fn unaliased(arrays: &[ArrayArg<'_>]) -> impl Iterator<Item = bool> {
+    arrays.iter().enumerate().map(|(k, a)| {
+        arrays
+            .iter()
+            .enumerate()
+            .all(|(n, b)| n == k || !(a.writable || b.writable) || !a.overlaps(b))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_that_leave_their_slice_are_refused() {
+        let data = [0f32; 12];
+        let strides = |extents: &[usize], strides: &[isize], start| Strides {
+            extents: extents.to_vec(),
+            strides: strides.to_vec(),
+            start,
+        };
+        let ok = |s: &Strides| ArrayArg::read(&data, s).is_ok();
+        assert!(ok(&Strides::contiguous(&[3, 4])));
+        assert!(!ok(&Strides::contiguous(&[3, 5])));
+        assert!(ok(&strides(&[3, 2], &[4, 2], 0)));
+        assert!(ok(&strides(&[12], &[-1], 11)));
+        assert!(!ok(&strides(&[12], &[-1], 10)));
+        assert!(!ok(&strides(&[2, 2], &[isize::MAX, isize::MAX], 0)));
+        assert!(!ok(&strides(&[usize::MAX; 8], &[isize::MIN; 8], 0)));
+        assert!(ok(&strides(&[0, 7], &[1, 1], 99)));
+        assert!(ok(&strides(&[5, 5], &[0, 0], 3)));
+        assert!(!ok(&strides(&[1; 9], &[0; 9], 0)));
+        assert!(!ok(&strides(&[1, 1], &[0], 0)));
+    }
+
+    #[test]
+    fn contiguous_means_row_major_without_gaps() {
+        let mut data = [0f32; 12];
+        let mut check = |extents: &[usize], strides: &[isize]| {
+            let s = Strides {
+                extents: extents.to_vec(),
+                strides: strides.to_vec(),
+                start: 0,
+            };
+            ArrayArg::write(&mut data, &s).unwrap().is_contiguous()
+        };
+        assert!(check(&[3, 4], &[4, 1]));
+        assert!(!check(&[4, 3], &[1, 4]));
+        assert!(!check(&[3, 2], &[4, 2]));
+        assert!(check(&[1, 4], &[77, 1]));
+        assert!(check(&[0, 4], &[3, 3]));
+        assert!(check(&[], &[]));
+    }
+
+    #[test]
+    fn overlap_is_by_address() {
+        let data: [Cell<i32>; 10] = Default::default();
+        let part = |range: std::ops::Range<usize>| {
+            let part = &data[range];
+            ArrayArg::cells(part, &Strides::contiguous(&[part.len()])).unwrap()
+        };
+        let flags = |arrays: &[ArrayArg<'_>]| unaliased(arrays).collect::<Vec<_>>();
+        assert_eq!(flags(&[part(0..5), part(5..10)]), [true, true]);
+        assert_eq!(flags(&[part(0..6), part(5..10)]), [false, false]);
+        assert_eq!(
+            flags(&[part(0..4), part(3..6), part(6..8), part(2..2)]),
+            [false, false, true, true]
+        );
+        let shared = [0f32; 4];
+        let read = ArrayArg::read(&shared, &Strides::contiguous(&[4])).unwrap();
+        assert_eq!(flags(&[read.clone(), read]), [true, true]);
+    }
+}

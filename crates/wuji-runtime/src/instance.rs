@@ -1,0 +1,282 @@
+//! A module on a device with memory of its own, reached by scalars: what tools and tests run textual
+//! IR with. It is used like the interpreter's `Machine`, so the two are easily compared.
+
+use crate::array::ArrayArg;
+use crate::device::Device;
+use crate::interpreted::read_scalar;
+use crate::launch::Bindings;
+use crate::memory::Memory;
+use crate::program::{Program, field_address};
+use std::cell::Cell;
+use wuji_compile::Options;
+use wuji_ir::entities::{Array, Field};
+use wuji_ir::interp::Outcome;
+use wuji_ir::module::Module;
+use wuji_ir::types::Imm;
+use wuji_ir::{Error, Result};
+
+/// A program, its trees and its arrays.
+#[derive(Debug)]
+pub struct Instance<'d> {
+    device: &'d Device,
+    program: Program,
+    trees: Vec<Memory>,
+    buffers: Vec<Vec<u64>>,
+    views: Vec<View>,
+}
+
+/// Host memory that arrays lie in.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Buffer(usize);
+
+/// Where an array lies; as the interpreter has it.
+#[derive(Clone, Debug)]
+struct View {
+    buffer: usize,
+    base: i64,
+    extents: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+fn misfit(what: impl Into<String>) -> Error {
+    Error::new("W0118", what)
+}
+
+impl<'d> Instance<'d> {
+    /// Compiles a kernel, and gives it zeroed trees and empty arrays.
+    pub fn new(device: &'d Device, module: Module, options: &Options) -> Result<Instance<'d>> {
+        Instance::with_program(device, device.load(module, options)?)
+    }
+
+    pub fn with_program(device: &'d Device, program: Program) -> Result<Instance<'d>> {
+        let trees = program.tree_sizes.iter().map(|size| device.reserve(*size));
+        let views = program.module.arrays.values().map(|a| View {
+            buffer: 0,
+            base: 0,
+            extents: vec![0; usize::from(a.rank)],
+            strides: vec![0; usize::from(a.rank)],
+        });
+        Ok(Instance {
+            device,
+            trees: trees.collect::<Result<_>>()?,
+            buffers: vec![Vec::new()],
+            views: views.collect(),
+            program,
+        })
+    }
+
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The module as the device runs it.
+    pub fn module(&self) -> &Module {
+        &self.program.module
+    }
+
+    fn tree(&self, field: Field) -> Result<&Memory> {
+        let data = self.module().fields.get(field);
+        let tree = data.map(|f| f.tree.as_u32() as usize);
+        tree.and_then(|t| self.trees.get(t))
+            .ok_or_else(|| misfit(format!("there is no field {field}")))
+    }
+
+    /// Every scalar of a field, elements in row-major order.
+    pub fn field(&self, field: Field) -> Result<Vec<Imm>> {
+        self.tree(field)?.read_field(self.module(), field)
+    }
+
+    /// Sets a whole field from its scalars, elements in row-major order.
+    pub fn fill(&self, field: Field, values: &[Imm]) -> Result<()> {
+        let data = &self.module().fields[field];
+        let scalars = self.module().structs.flatten(data.elem);
+        let elements: u64 = field_address(self.module(), field)?
+            .domain()
+            .map(|d| d.1)
+            .product();
+        let fits = values.len() as u64 == elements * scalars.len() as u64
+            && values
+                .iter()
+                .zip(scalars.iter().cycle())
+                .all(|(v, s)| v.ty == *s);
+        if !fits {
+            let name = &data.name;
+            return Err(misfit(format!("field `{name}` gets values that do not fit")));
+        }
+        self.tree(field)?.write_field(self.module(), field, values)
+    }
+
+    /// The scalars of one element; an error outside of the field.
+    pub fn get(&self, field: Field, coords: &[i64]) -> Result<Vec<Imm>> {
+        let at = self.locate(field, coords)?;
+        let elem = self.module().fields[field].elem;
+        let guard = self.tree(field)?.lock();
+        let scalars = self.module().structs.scalar_offsets(elem);
+        let bytes = guard.bytes();
+        Ok(scalars
+            .into_iter()
+            .map(|(scalar, offset)| read_scalar(&bytes[at + offset as usize..], scalar))
+            .collect())
+    }
+
+    fn locate(&self, field: Field, coords: &[i64]) -> Result<usize> {
+        let address = field_address(self.module(), field)?;
+        let inside = address.domain().count() == coords.len()
+            && address.domain().zip(coords).all(|((from, extent), c)| {
+                *c >= from && (c.wrapping_sub(from) as u64) < extent
+            });
+        if !inside {
+            let name = &self.module().fields[field].name;
+            return Err(misfit(format!("field `{name}` has no such element")));
+        }
+        Ok(address.offset(coords.iter().copied()))
+    }
+
+    /// New host memory for arrays to lie in.
+    pub fn add_buffer(&mut self, bytes: &[u8]) -> Buffer {
+        let words = bytes.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(word)
+        });
+        self.buffers.push(words.collect());
+        Buffer(self.buffers.len() - 1)
+    }
+
+    /// The bytes of a buffer, up to 7 zeros more than it was made with.
+    pub fn buffer(&self, buffer: Buffer) -> Vec<u8> {
+        let words = self.buffers.get(buffer.0).into_iter().flatten();
+        words.flat_map(|w| w.to_ne_bytes()).collect()
+    }
+
+    /// Says where an array lies: the byte offset of element zero, extents, and strides in bytes.
+    /// Until then it is empty.
+    pub fn bind(
+        &mut self,
+        array: Array,
+        buffer: Buffer,
+        base: i64,
+        extents: &[i64],
+        strides: &[i64],
+    ) -> Result<()> {
+        let missing = || misfit(format!("there is no array {array}"));
+        let view = self.views.get_mut(array.as_u32() as usize);
+        *view.ok_or_else(missing)? = View {
+            buffer: buffer.0,
+            base,
+            extents: extents.to_vec(),
+            strides: strides.to_vec(),
+        };
+        Ok(())
+    }
+
+    /// Gives an array memory of its own, row-major, from the scalars of its elements.
+    pub fn bind_values(&mut self, array: Array, extents: &[i64], values: &[Imm]) -> Result<()> {
+        let elem = self.module().arrays[array].elem;
+        let size = self.module().structs.size_align(elem).0 as usize;
+        let scalars = self.module().structs.scalar_offsets(elem);
+        let count = extents.iter().try_fold(1i64, |n, e| n.checked_mul(*e));
+        let fits = count.is_some_and(|n| n >= 0 && n as usize * scalars.len() == values.len());
+        if !fits {
+            let name = &self.module().arrays[array].name;
+            return Err(misfit(format!("array `{name}` gets values that do not fit")));
+        }
+        let mut bytes = vec![0; values.len() / scalars.len().max(1) * size];
+        for (k, value) in values.iter().enumerate() {
+            let (scalar, offset) = scalars[k % scalars.len()];
+            let at = k / scalars.len() * size + offset as usize;
+            let n = scalar.bytes() as usize;
+            bytes[at..at + n].copy_from_slice(&value.bits().to_le_bytes()[..n]);
+        }
+        let buffer = self.add_buffer(&bytes);
+        let mut strides = vec![0; extents.len()];
+        let mut step = size as i64;
+        for (stride, extent) in strides.iter_mut().zip(extents).rev() {
+            *stride = step;
+            step = step.saturating_mul((*extent).max(1));
+        }
+        self.bind(array, buffer, 0, extents, &strides)
+    }
+
+    /// Every scalar of an array, elements in row-major order.
+    pub fn array(&mut self, array: Array) -> Result<Vec<Imm>> {
+        let elem = self.module().arrays[array].elem;
+        let scalars = self.module().structs.scalar_offsets(elem);
+        let k = array.as_u32() as usize;
+        let buffer = self.views[k].buffer;
+        let mut values = Vec::new();
+        let (_, buffers, arrays) = self.arrays()?;
+        let base = buffers[buffer].as_ptr() as usize;
+        let bytes: Vec<u8> = buffers[buffer]
+            .iter()
+            .flat_map(|w| w.get().to_ne_bytes())
+            .collect();
+        arrays[k].visit(|address, _| {
+            let at = address as usize - base;
+            for (scalar, offset) in &scalars {
+                values.push(read_scalar(&bytes[at + *offset as usize..], *scalar));
+            }
+        });
+        Ok(values)
+    }
+
+    /// The parts that a launch needs at the same time.
+    #[allow(clippy::type_complexity)]
+    fn arrays(&mut self) -> Result<(&Program, Vec<&[Cell<u64>]>, Vec<ArrayArg<'_>>)> {
+        let buffers: Vec<&[Cell<u64>]> = self
+            .buffers
+            .iter_mut()
+            .map(|b| Cell::from_mut(b.as_mut_slice()).as_slice_of_cells())
+            .collect();
+        let mut arrays = Vec::new();
+        let elements = &self.program.array_elements;
+        for (view, (size, _)) in self.views.iter().zip(elements) {
+            let buffer = buffers.get(view.buffer).copied().unwrap_or(&[]);
+            let size = *size as usize;
+            arrays.push(ArrayArg::in_buffer(
+                buffer,
+                size,
+                view.base,
+                &view.extents,
+                &view.strides,
+            )?);
+        }
+        Ok((&self.program, buffers, arrays))
+    }
+
+    /// Runs the kernel once as the launch with the given number. `params` are the scalars of the
+    /// by-value parameters.
+    pub fn run(&mut self, params: &[Imm], launch: u64) -> Result<Outcome> {
+        let types = &self.program.params;
+        if params.len() != types.len() || params.iter().zip(types).any(|(p, t)| p.ty != *t) {
+            let name = &self.module().name;
+            return Err(misfit(format!("kernel `{name}` gets parameters that do not fit")));
+        }
+        let slots: Vec<u64> = params.iter().map(|p| p.bits()).collect();
+        let device = self.device;
+        let trees = std::mem::take(&mut self.trees);
+        let memories: Vec<&Memory> = trees.iter().collect();
+        let run = self.arrays().and_then(|(program, _, arrays)| {
+            let bindings = Bindings {
+                params: &slots,
+                trees: &memories,
+                arrays: &arrays,
+            };
+            device.run_as(program, &bindings, launch)
+        });
+        self.trees = trees;
+        let outcome = run?;
+        let collected = outcome.collected.unwrap_or_default();
+        let result = self.program.result.as_ref().and_then(|types| {
+            let values = types.iter().zip(&outcome.result);
+            (outcome.result.len() == types.len())
+                .then(|| values.map(|(t, bits)| Imm::from_bits(*t, *bits)).collect())
+        });
+        Ok(Outcome {
+            result,
+            reports: collected.reports,
+            printed: collected.printed,
+            steps: 0,
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! Running a module on the interpreter: memory is copied into its stores and back.
+
+use crate::address::Address;
+use crate::array::ArrayArg;
+use crate::launch::{Bindings, Outcome};
+use crate::memory::Memory;
+use crate::program::{Program, field_address};
+use crate::report::Collected;
+use wuji_ir::Result;
+use wuji_ir::entities::{Array, Field};
+use wuji_ir::interp::{self, Buffer, Config, Machine};
+use wuji_ir::module::Module;
+use wuji_ir::types::{Imm, Scalar};
+
+/// The caller holds the turn of the device and has checked the bindings.
+pub(crate) fn run_interpreted(
+    program: &Program,
+    bindings: &Bindings<'_>,
+    config: Config,
+) -> Result<Outcome> {
+    let module = &program.module;
+    let mut machine = Machine::new(module, config)?;
+    for field in module.fields.keys() {
+        let memory = bindings.trees[module.fields[field].tree.as_u32() as usize];
+        // SAFETY: the turn is held, and nothing else runs in this launch.
+        let bytes = unsafe { memory.bytes_in_turn() };
+        let values = read_field(module, field, bytes)?;
+        // Stores are zero to begin with, and a field that is zero may be too large to list.
+        if values.iter().any(|v| v.bits() != 0) {
+            machine.fill(field, &values)?;
+        }
+    }
+    let groups = Group::all(bindings.arrays);
+    let mut buffers: Vec<Buffer> = Vec::new();
+    for group in &groups {
+        buffers.push(machine.add_buffer(group.copy_in(bindings.arrays)));
+    }
+    for (k, arg) in bindings.arrays.iter().enumerate() {
+        let found = groups.iter().position(|g| g.members.contains(&k));
+        // Arrays without elements are in no group; the machine has them empty already.
+        let Some((group, buffer)) = found.map(|g| (&groups[g], buffers[g])) else {
+            bind_empty(&mut machine, k, arg)?;
+            continue;
+        };
+        let view = interp::ArrayView {
+            buffer,
+            base: (arg.view().base as usize - group.start) as i64,
+            extents: arg.extents().to_vec(),
+            strides: arg.strides().to_vec(),
+        };
+        machine.bind(Array::from_u32(k as u32), view)?;
+    }
+    let params: Vec<Imm> = program
+        .params
+        .iter()
+        .zip(bindings.params)
+        .map(|(scalar, bits)| Imm::from_bits(*scalar, *bits))
+        .collect();
+    let outcome = machine.run(&params)?;
+    for field in module.fields.keys() {
+        let memory = bindings.trees[module.fields[field].tree.as_u32() as usize];
+        // SAFETY: as above.
+        let bytes = unsafe { memory.bytes_in_turn() };
+        write_field(module, field, bytes, &machine.field(field)?)?;
+    }
+    for (group, buffer) in groups.iter().zip(&buffers) {
+        group.copy_out(bindings.arrays, machine.buffer(*buffer));
+    }
+    Ok(convert(outcome))
+}
+
+fn bind_empty(machine: &mut Machine<'_>, k: usize, arg: &ArrayArg<'_>) -> Result<()> {
+    machine.bind_values(Array::from_u32(k as u32), arg.extents(), &[])
+}
+
+fn convert(outcome: interp::Outcome) -> Outcome {
+    let nothing = outcome.reports.is_empty() && outcome.printed.is_empty();
+    let result = outcome.result.unwrap_or_default();
+    Outcome {
+        result: result.iter().map(|v| v.bits()).collect(),
+        collected: (!nothing).then(|| {
+            Box::new(Collected {
+                total: outcome.reports.len() as u64,
+                reports: outcome.reports,
+                printed: outcome.printed,
+                dropped_lines: 0,
+            })
+        }),
+    }
+}
+
+/// Arrays that overlap each other, and the memory they span together.
+#[derive(Debug)]
+struct Group {
+    members: Vec<usize>,
+    /// A multiple of 8, so that alignment in the copy is as in the original.
+    start: usize,
+    end: usize,
+}
+
+impl Group {
+    fn all(arrays: &[ArrayArg<'_>]) -> Vec<Group> {
+        let mut spans: Vec<(usize, usize, usize)> = arrays
+            .iter()
+            .enumerate()
+            .filter_map(|(k, a)| a.span().map(|(from, to)| (from, to, k)))
+            .collect();
+        spans.sort_unstable();
+        let mut groups: Vec<Group> = Vec::new();
+        for (from, to, k) in spans {
+            match groups.last_mut() {
+                Some(group) if from < group.end => {
+                    group.end = group.end.max(to);
+                    group.members.push(k);
+                }
+                _ => groups.push(Group {
+                    members: vec![k],
+                    start: from / 8 * 8,
+                    end: to,
+                }),
+            }
+        }
+        groups
+    }
+
+    /// Bytes between the elements stay zero: they may be somebody else's.
+    fn copy_in(&self, arrays: &[ArrayArg<'_>]) -> Vec<u8> {
+        let mut bytes = vec![0; self.end - self.start];
+        for k in &self.members {
+            let arg = &arrays[*k];
+            arg.visit(|address, size| {
+                let at = address as usize - self.start;
+                // SAFETY: the element belongs to the array, which the launch has borrowed.
+                let element = unsafe { std::slice::from_raw_parts(address, size) };
+                bytes[at..at + size].copy_from_slice(element);
+            });
+        }
+        bytes
+    }
+
+    fn copy_out(&self, arrays: &[ArrayArg<'_>], bytes: &[u8]) {
+        for k in &self.members {
+            let arg = &arrays[*k];
+            if !arg.is_writable() {
+                continue;
+            }
+            arg.visit(|address, size| {
+                let at = address as usize - self.start;
+                // SAFETY: as in `copy_in`, and the array may be written to.
+                let element = unsafe { std::slice::from_raw_parts_mut(address, size) };
+                element.copy_from_slice(&bytes[at..at + size]);
+            });
+        }
+    }
+}
+
+/// Every scalar of a field, elements in row-major order.
+pub(crate) fn read_field(module: &Module, field: Field, bytes: &[u8]) -> Result<Vec<Imm>> {
+    let mut values = Vec::new();
+    let scalars = module.structs.scalar_offsets(module.fields[field].elem);
+    elements(&field_address(module, field)?, |at| {
+        for (scalar, offset) in &scalars {
+            values.push(read_scalar(&bytes[at + *offset as usize..], *scalar));
+        }
+    });
+    Ok(values)
+}
+
+/// Sets a whole field from its scalars; those that are missing stay as they are.
+pub(crate) fn write_field(module: &Module, field: Field, bytes: &mut [u8], values: &[Imm]) -> Result<()> {
+    let scalars = module.structs.scalar_offsets(module.fields[field].elem);
+    let mut values = values.iter();
+    elements(&field_address(module, field)?, |at| {
+        for ((scalar, offset), value) in scalars.iter().zip(&mut values) {
+            let n = scalar.bytes() as usize;
+            let at = at + *offset as usize;
+            let word = value.bits().to_le_bytes();
+            bytes[at..at + n].copy_from_slice(&word[..n]);
+        }
+    });
+    Ok(())
+}
+
+fn elements(address: &Address, mut visit: impl FnMut(usize)) {
+    let window: Vec<(u64, u64)> = address.domain().map(|d| (0, d.1)).collect();
+    address.runs(&window, |run| {
+        for k in 0..run.count {
+            visit(run.offset + k * run.stride);
+        }
+    });
+}
+
+/// The lowest byte first, as every processor has it that kernels are compiled for.
+pub(crate) fn read_scalar(bytes: &[u8], scalar: Scalar) -> Imm {
+    let mut word = [0; 8];
+    let n = scalar.bytes() as usize;
+    word[..n].copy_from_slice(&bytes[..n]);
+    Imm::from_bits(scalar, u64::from_le_bytes(word))
+}
+
+impl Memory {
+    /// Every scalar of a field of the tree that lies here, elements in row-major order.
+    pub fn read_field(&self, module: &Module, field: Field) -> Result<Vec<Imm>> {
+        read_field(module, field, self.lock().bytes())
+    }
+
+    /// Sets a whole field from its scalars.
+    pub fn write_field(&self, module: &Module, field: Field, values: &[Imm]) -> Result<()> {
+        write_field(module, field, self.lock().bytes_mut(), values)
+    }
+}

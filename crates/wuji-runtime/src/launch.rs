@@ -1,0 +1,301 @@
+//! Running a program once.
+
+use crate::array::{ArrayArg, unaliased};
+use crate::device::Device;
+use crate::memory::Memory;
+use crate::pool::Pool;
+use crate::program::{ChunkPlan, Native, Place, Program, integer};
+use crate::report::{Collected, TaskHost, report};
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicU32, Ordering};
+use wuji_ir::random::task_key;
+use wuji_ir::types::Scalar;
+use wuji_ir::{Error, Result};
+use wuji_llvm::abi::{ArrayView, LaunchContext};
+
+/// What a program works on.
+#[derive(Debug)]
+pub struct Bindings<'a> {
+    /// One slot per scalar of the by-value parameters, the value in the low bytes.
+    pub params: &'a [u64],
+    /// One per tree of the module.
+    pub trees: &'a [&'a Memory],
+    /// One per array of the module.
+    pub arrays: &'a [ArrayArg<'a>],
+}
+
+/// What a launch left besides the memory it worked on.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The scalars of the result, one per slot; none when the kernel gives none or ended early.
+    pub result: SmallVec<[u64; 4]>,
+    /// `None` when nothing was reported or printed.
+    pub collected: Option<Box<Collected>>,
+}
+
+/// Loops of fewer iterations run on the calling thread: waking another one costs more.
+const INLINE: u64 = 256;
+/// Chunks have at least so many iterations, to be worth handing out.
+const CHUNK_MIN: u64 = 128;
+/// Chunks per thread, so that threads which got easy ones can take more.
+const CHUNKS_PER_THREAD: u64 = 16;
+
+/// Checks that what is bound is what the program was made for.
+pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>) -> Result<()> {
+    let module = &program.module;
+    let wrong = |what: String| Err(Error::new("W0118", what));
+    if bindings.params.len() != program.params.len()
+        || bindings.trees.len() != program.tree_sizes.len()
+        || bindings.arrays.len() != program.array_elements.len()
+    {
+        return wrong(format!(
+            "kernel `{}` needs {} parameter slots, {} trees and {} arrays; it was given {}, {} and {}",
+            module.name,
+            program.params.len(),
+            program.tree_sizes.len(),
+            program.array_elements.len(),
+            bindings.params.len(),
+            bindings.trees.len(),
+            bindings.arrays.len(),
+        ));
+    }
+    for (n, (memory, size)) in bindings.trees.iter().zip(&program.tree_sizes).enumerate() {
+        if !device.owns(memory) {
+            return wrong(format!("tree {n} belongs to another world"));
+        }
+        if (memory.size() as u64) < *size {
+            return wrong(format!("tree {n} is smaller than the kernel expects"));
+        }
+        // Two trees never overlap; compiled code relies on it.
+        if bindings.trees[..n].iter().any(|m| std::ptr::eq(*m, *memory)) {
+            return wrong(format!("tree {n} is bound twice"));
+        }
+    }
+    if bindings.arrays.is_empty() {
+        return Ok(());
+    }
+    let elements = program.array_elements.iter();
+    for ((arg, data), (size, align)) in bindings.arrays.iter().zip(module.arrays.values()).zip(elements)
+    {
+        let name = &data.name;
+        if arg.rank() != usize::from(data.rank) {
+            let (has, needs) = (arg.rank(), data.rank);
+            return wrong(format!("array `{name}` has {has} axes, not {needs}"));
+        }
+        if !arg.holds(data.elem, *size, *align) {
+            return wrong(format!("array `{name}` has other elements than `{}`", data.elem));
+        }
+        if data.writable && !arg.is_writable() {
+            return wrong(format!("array `{name}` can only be read"));
+        }
+        if data.contiguous && !arg.is_contiguous() {
+            return wrong(format!("array `{name}` has gaps"));
+        }
+    }
+    for (data, alone) in module.arrays.values().zip(unaliased(bindings.arrays)) {
+        if data.unaliased && !alone {
+            return wrong(format!("array `{}` overlaps another one", data.name));
+        }
+    }
+    Ok(())
+}
+
+/// What a native launch needs of its device.
+#[derive(Debug)]
+pub(crate) struct Engine<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) threads: u64,
+    pub(crate) interrupt: &'a AtomicU32,
+    pub(crate) seed: u64,
+    /// Number of the launch.
+    pub(crate) launch: u64,
+}
+
+/// Runs machine code. The caller holds the turn of the device and has checked the bindings.
+pub(crate) fn run_native(
+    engine: &Engine<'_>,
+    program: &Program,
+    native: &Native,
+    bindings: &Bindings<'_>,
+) -> Result<Outcome> {
+    let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
+    let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
+    let mut temps: SmallVec<[u64; 16]> = SmallVec::new();
+    temps.resize(native.temp_size.div_ceil(8), 0);
+    let temps = temps.as_mut_ptr().cast::<u8>();
+    let mut stopped = false;
+    for task in &native.tasks {
+        let host = TaskHost {
+            module: &program.module,
+            collector: &program.collector,
+            task: task.ordinal,
+        };
+        let context = LaunchContext {
+            params: bindings.params.as_ptr(),
+            trees: trees.as_ptr(),
+            arrays: arrays.as_ptr(),
+            temps,
+            interrupt: engine.interrupt,
+            random_key: task_key(engine.seed, engine.launch, u64::from(task.ordinal)),
+            report,
+            host: host.pointer(),
+        };
+        let shared = Shared(&context);
+        let run = |begin: u64, end: u64| {
+            let Shared(context) = &shared;
+            // SAFETY: `check` has seen that memory, arrays and slots are those the code was made
+            // for, `context` outlives the call, and the units are within the task's.
+            unsafe { (task.run)(*context, begin as i64, end as i64) };
+        };
+        match &task.chunks {
+            None => {
+                run(0, 1);
+                stopped = program.collector.stopped(&program.module, task.ordinal);
+            }
+            Some(plan) => {
+                // SAFETY: the temps are as large as the module says, and no task is running.
+                let units = units(plan, bindings.params, |at, scalar| unsafe {
+                    read_temp(temps, at, scalar)
+                })?;
+                match grain(plan, units, engine.threads) {
+                    None if units == 0 => {}
+                    None => run(0, units),
+                    Some(grain) => engine.pool.run(units, grain, &run),
+                }
+            }
+        }
+        if stopped || engine.interrupt.load(Ordering::Relaxed) != 0 {
+            break;
+        }
+    }
+    let mut outcome = Outcome {
+        result: SmallVec::new(),
+        collected: program.collector.drain(&program.module).map(Box::new),
+    };
+    if engine.interrupt.swap(0, Ordering::Relaxed) != 0 {
+        return Err(interrupted(program));
+    }
+    if !stopped {
+        let scalars = native.result.iter().map(|(scalar, at)| {
+            // SAFETY: as above; all tasks have ended.
+            unsafe { read_temp(temps, *at, *scalar) }
+        });
+        outcome.result.extend(scalars);
+    }
+    Ok(outcome)
+}
+
+pub(crate) fn interrupted(program: &Program) -> Error {
+    let name = &program.module.name;
+    Error::new("W0405", format!("kernel `{name}` was interrupted"))
+        .note("what it had written until then stays")
+}
+
+/// A context that several threads look at.
+struct Shared<'a>(&'a LaunchContext);
+
+// SAFETY: nothing writes to a context, and what it points to is shared by design: parameters and
+// addresses are only read, memory follows the rules for races in `docs/ir.md`, the host side of
+// `report` is a `TaskHost`, which is `Sync`.
+unsafe impl Sync for Shared<'_> {}
+// SAFETY: as above.
+unsafe impl Send for Shared<'_> {}
+
+/// A scalar in the temps, zero-extended.
+///
+/// # Safety
+/// `at` is where a temp of this type begins, or a scalar in one, and no task is running.
+unsafe fn read_temp(temps: *const u8, at: usize, scalar: Scalar) -> u64 {
+    let mut word = [0u8; 8];
+    let size = scalar.bytes() as usize;
+    // SAFETY: by the caller's promise the bytes are there.
+    let bytes = unsafe { std::slice::from_raw_parts(temps.add(at), size) };
+    if cfg!(target_endian = "little") {
+        word[..size].copy_from_slice(bytes);
+    } else {
+        word[8 - size..].copy_from_slice(bytes);
+    }
+    u64::from_ne_bytes(word)
+}
+
+/// How many units a task has.
+fn units(plan: &ChunkPlan, params: &[u64], temp: impl Fn(usize, Scalar) -> u64) -> Result<u64> {
+    let value = |place: Place| match place {
+        Place::Const(c) => i128::from(c),
+        Place::Slot(at, scalar) => integer(scalar, params[at]),
+        Place::Temp(at, scalar) => integer(scalar, temp(at, scalar)),
+    };
+    let mut total = 1u128;
+    for (lo, hi) in &plan.dims {
+        let count = (value(*hi) - value(*lo)).max(0) as u128;
+        total = total.saturating_mul(count);
+    }
+    // An empty dimension makes the loop empty however long the others are.
+    match u64::try_from(total) {
+        Ok(n) if n <= i64::MAX as u64 => Ok(n),
+        _ => Err(Error::new("W0406", "a parallel loop has more than 2^63 iterations")
+            .help("make its ranges smaller")),
+    }
+}
+
+/// Units per chunk; `None` when the calling thread runs all of them.
+fn grain(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
+    let per_unit = |iterations: u64| iterations.div_ceil(plan.unit).max(1);
+    let iterations = units.saturating_mul(plan.unit);
+    if units < 2 || threads < 2 {
+        return None;
+    }
+    if let Some(block) = plan.block {
+        let grain = per_unit(u64::from(block));
+        return (grain < units).then_some(grain);
+    }
+    if iterations < INLINE {
+        return None;
+    }
+    let even = units.div_ceil(threads * CHUNKS_PER_THREAD);
+    let grain = even.max(per_unit(CHUNK_MIN));
+    (grain < units).then_some(grain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(unit: u64, block: Option<u32>) -> ChunkPlan {
+        ChunkPlan {
+            dims: SmallVec::new(),
+            unit,
+            block,
+        }
+    }
+
+    #[test]
+    fn grains() {
+        assert_eq!(grain(&plan(1, None), 0, 8), None);
+        assert_eq!(grain(&plan(1, None), 100, 8), None);
+        assert_eq!(grain(&plan(1, None), 1 << 20, 1), None);
+        assert_eq!(grain(&plan(1, None), 1 << 20, 8), Some(1 << 13));
+        assert_eq!(grain(&plan(1, None), 1000, 8), Some(128));
+        assert_eq!(grain(&plan(320, None), 640, 2), Some(20));
+        assert_eq!(grain(&plan(1, Some(4)), 100, 2), Some(4));
+        assert_eq!(grain(&plan(64, Some(4)), 100, 2), Some(1));
+    }
+
+    #[test]
+    fn counting_units() {
+        let dims = |dims: &[(Place, Place)]| ChunkPlan {
+            dims: dims.iter().copied().collect(),
+            unit: 1,
+            block: None,
+        };
+        let count = |d: &[(Place, Place)]| units(&dims(d), &[u64::MAX], |_, _| 7);
+        let c = Place::Const;
+        assert_eq!(count(&[(c(2), c(5)), (c(-1), c(1))]).unwrap(), 6);
+        assert_eq!(count(&[(c(5), c(2)), (c(0), c(i64::MAX))]).unwrap(), 0);
+        let minus_one = Place::Slot(0, Scalar::I32);
+        assert_eq!(count(&[(minus_one, Place::Temp(0, Scalar::U8))]).unwrap(), 8);
+        let big = Place::Slot(0, Scalar::U64);
+        assert_eq!(count(&[(c(0), big)]).unwrap_err().code, "W0406");
+        assert_eq!(count(&[(c(i64::MIN), c(i64::MAX))]).unwrap_err().code, "W0406");
+    }
+}

@@ -1,0 +1,213 @@
+//! A module that a device can run, and what has to be known of it at every launch.
+
+use crate::memory::Turn;
+use crate::report::Collector;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use wuji_ir::entities::{Field, Temp, Tree};
+use wuji_ir::layout::TreeMemory;
+use wuji_ir::module::{Bound, Module, RangeDim, TaskKind};
+use wuji_ir::types::{Imm, Scalar};
+use wuji_ir::{Error, Result};
+use wuji_llvm::CompiledKernel;
+use wuji_llvm::abi::TaskFn;
+
+/// A module made ready for one device.
+#[derive(Debug)]
+pub struct Program {
+    pub(crate) module: Module,
+    pub(crate) code: Code,
+    /// Bytes of each tree.
+    pub(crate) tree_sizes: Vec<u64>,
+    /// The scalars of the by-value parameters, one per slot.
+    pub(crate) params: Vec<Scalar>,
+    /// Size and alignment of the elements of each array.
+    pub(crate) array_elements: Vec<(u64, u64)>,
+    /// The scalars of the result.
+    pub(crate) result: Option<Vec<Scalar>>,
+    /// Of the device it was made for; who holds it has the collector for himself.
+    pub(crate) turn: Arc<Turn>,
+    pub(crate) collector: Collector,
+}
+
+#[derive(Debug)]
+pub(crate) enum Code {
+    Native(Native),
+    /// The interpreter runs the module as it is.
+    Interpreted,
+}
+
+/// Machine code and how it is launched.
+#[derive(Debug)]
+pub(crate) struct Native {
+    pub(crate) kernel: CompiledKernel,
+    pub(crate) tasks: Vec<TaskPlan>,
+    /// Bytes of all temps.
+    pub(crate) temp_size: usize,
+    /// Where the scalars of the result are in the temps.
+    pub(crate) result: Vec<(Scalar, usize)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TaskPlan {
+    pub(crate) run: TaskFn,
+    pub(crate) ordinal: u32,
+    /// `None` for serial code.
+    pub(crate) chunks: Option<ChunkPlan>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ChunkPlan {
+    pub(crate) dims: SmallVec<[(Place, Place); 1]>,
+    /// Iterations in a unit.
+    pub(crate) unit: u64,
+    /// Iterations that the user wants in a chunk.
+    pub(crate) block: Option<u32>,
+}
+
+/// Where a bound of a loop is found at launch.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Place {
+    Const(i64),
+    Slot(usize, Scalar),
+    Temp(usize, Scalar),
+}
+
+impl Program {
+    /// A module that is interpreted.
+    pub(crate) fn interpreted(turn: &Arc<Turn>, module: Module) -> Result<Program> {
+        Program::new(turn, module, Code::Interpreted)
+    }
+
+    /// A lowered module with its machine code.
+    pub(crate) fn native(
+        turn: &Arc<Turn>,
+        module: Module,
+        kernel: CompiledKernel,
+    ) -> Result<Program> {
+        let (temps, temp_size) = module.temp_offsets();
+        let slots = module.param_slots();
+        let place = |bound: Bound| match bound {
+            Bound::Const(c) => Ok(Place::Const(c)),
+            Bound::Param(p) => {
+                let ty = module.params.get(p as usize).and_then(|p| p.ty.as_scalar());
+                let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar parameter"))?;
+                Ok(Place::Slot(slots[p as usize], scalar))
+            }
+            Bound::Temp(t) => {
+                let ty = module.temps.get(t).and_then(|t| t.ty.as_scalar());
+                let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar temp"))?;
+                Ok(Place::Temp(offset(&temps, t), scalar))
+            }
+        };
+        let mut tasks = Vec::new();
+        for (k, task) in module.tasks.iter().enumerate() {
+            let chunks = match &task.kind {
+                TaskKind::Serial => None,
+                TaskKind::Chunks { dims, unit, hints } => {
+                    let both = |d: &RangeDim| Ok((place(d.lo)?, place(d.hi)?));
+                    Some(ChunkPlan {
+                        dims: dims.iter().map(both).collect::<Result<_>>()?,
+                        unit: (*unit).max(1),
+                        block: hints.block_size,
+                    })
+                }
+                TaskKind::Range { .. } | TaskKind::Cells { .. } => {
+                    return Err(broken("a task was left that is neither serial nor chunks"));
+                }
+            };
+            tasks.push(TaskPlan {
+                run: kernel.task(k).ok_or_else(|| broken("a task has no code"))?,
+                ordinal: task.ordinal,
+                chunks,
+            });
+        }
+        let result = match module.result {
+            Some(t) => module
+                .structs
+                .scalar_offsets(module.temps[t].ty)
+                .into_iter()
+                .map(|(scalar, at)| (scalar, offset(&temps, t) + at as usize))
+                .collect(),
+            None => Vec::new(),
+        };
+        let native = Native {
+            kernel,
+            tasks,
+            temp_size: temp_size as usize,
+            result,
+        };
+        Program::new(turn, module, Code::Native(native))
+    }
+
+    fn new(turn: &Arc<Turn>, module: Module, code: Code) -> Result<Program> {
+        let tree_sizes = module
+            .trees
+            .keys()
+            .map(|tree| Ok(tree_memory(&module, tree)?.size))
+            .collect::<Result<_>>()?;
+        let result = match (module.result, module.kernel_func()) {
+            (Some(t), _) => Some(module.structs.flatten(module.temps[t].ty)),
+            (None, Some(f)) => f.results.first().map(|ty| module.structs.flatten(*ty)),
+            (None, None) => None,
+        };
+        Ok(Program {
+            turn: turn.clone(),
+            tree_sizes,
+            params: module
+                .params
+                .iter()
+                .flat_map(|p| module.structs.flatten(p.ty))
+                .collect(),
+            array_elements: module
+                .arrays
+                .values()
+                .map(|a| module.structs.size_align(a.elem))
+                .collect(),
+            result,
+            collector: Collector::new(&module),
+            module,
+            code,
+        })
+    }
+
+    /// The module as the device runs it: lowered, unless it is interpreted.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// The machine code, unless the module is interpreted.
+    pub fn compiled(&self) -> Option<&CompiledKernel> {
+        match &self.code {
+            Code::Native(native) => Some(&native.kernel),
+            Code::Interpreted => None,
+        }
+    }
+}
+
+fn offset(temps: &[u64], temp: Temp) -> usize {
+    temps[temp.as_u32() as usize] as usize
+}
+
+fn broken(why: &str) -> Error {
+    Error::new("W0501", format!("the compiler made code that cannot run: {why}"))
+        .help("this is a bug of Wuji; please report it with the kernel")
+}
+
+pub(crate) fn tree_memory(module: &Module, tree: Tree) -> Result<TreeMemory> {
+    TreeMemory::of(&module.trees[tree], &module.fields, &module.structs)
+        .ok_or_else(|| Error::new("W0106", format!("{tree} is larger than 2^62 bytes")))
+}
+
+/// An integer in the low bytes of a slot.
+pub(crate) fn integer(scalar: Scalar, bits: u64) -> i128 {
+    Imm::from_bits(scalar, bits).as_int().unwrap_or(0)
+}
+
+/// How elements of a field are found in the memory of its tree.
+pub fn field_address(module: &Module, field: Field) -> Result<crate::address::Address> {
+    let data = &module.fields[field];
+    let memory = tree_memory(module, data.tree)?;
+    let tree = &module.trees[data.tree];
+    Ok(crate::address::Address::of(tree, &memory, field, data))
+}

@@ -1,0 +1,332 @@
+//! What kernels report while they run, and how it is told.
+
+use smallvec::SmallVec;
+use std::ffi::c_void;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use wuji_ir::entities::{Field, Site};
+use wuji_ir::interp::{Printed, Report};
+use wuji_ir::message::format_message;
+use wuji_ir::module::{MAX_CALL_DEPTH, Module, SiteKind};
+use wuji_ir::ops::Place;
+use wuji_ir::types::{Imm, Scalar};
+use wuji_ir::{Error, Position};
+use wuji_llvm::abi::LaunchContext;
+
+/// Details are kept of so many reports of one place; the others are counted.
+const DETAILS: u64 = 16;
+/// So many lines are printed by one launch; the others are counted.
+const LINES: usize = 1 << 16;
+
+/// Takes the reports of one launch from all threads at once.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    /// How often each site has reported.
+    counts: Box<[AtomicU64]>,
+    any: AtomicBool,
+    notes: Mutex<Vec<Note>>,
+    dropped_lines: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Note {
+    site: Site,
+    task: u32,
+    args: SmallVec<[u64; 4]>,
+}
+
+/// What `LaunchContext::host` points to.
+#[derive(Debug)]
+pub(crate) struct TaskHost<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) collector: &'a Collector,
+    pub(crate) task: u32,
+}
+
+impl TaskHost<'_> {
+    pub(crate) fn pointer(&self) -> *const c_void {
+        std::ptr::from_ref(self).cast()
+    }
+}
+
+/// The one function that compiled code calls.
+///
+/// # Safety
+/// `context.host` points to a [`TaskHost`] and `args` to `count` slots.
+pub(crate) unsafe extern "C" fn report(
+    context: *const LaunchContext,
+    site: u32,
+    args: *const u64,
+    count: u32,
+) {
+    // SAFETY: the launch has put a `TaskHost` there that outlives its tasks.
+    let host = unsafe { &*(*context).host.cast::<TaskHost<'_>>() };
+    let args = match count {
+        0 => &[][..],
+        // SAFETY: compiled code hands over as many slots as it says.
+        _ => unsafe { std::slice::from_raw_parts(args, count as usize) },
+    };
+    host.collector.take(host, site, args);
+}
+
+impl Collector {
+    pub(crate) fn new(module: &Module) -> Collector {
+        Collector {
+            counts: module.sites.keys().map(|_| AtomicU64::new(0)).collect(),
+            any: AtomicBool::new(false),
+            notes: Mutex::default(),
+            dropped_lines: AtomicU64::new(0),
+        }
+    }
+
+    fn take(&self, host: &TaskHost<'_>, site: u32, args: &[u64]) {
+        let Some(counter) = self.counts.get(site as usize) else {
+            return;
+        };
+        let site = Site::from_u32(site);
+        let before = counter.fetch_add(1, Ordering::Relaxed);
+        self.any.store(true, Ordering::Relaxed);
+        let is_print = matches!(host.module.sites[site].kind, SiteKind::Print(_));
+        if !is_print && before >= DETAILS {
+            return;
+        }
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_print && notes.len() >= LINES {
+            self.dropped_lines.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        notes.push(Note {
+            site,
+            task: host.task,
+            args: args.into(),
+        });
+    }
+
+    /// Whether an iteration of this task has ended early.
+    pub(crate) fn stopped(&self, module: &Module, task: u32) -> bool {
+        if !self.any.load(Ordering::Relaxed) {
+            return false;
+        }
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.iter().any(|n| {
+            n.task == task
+                && matches!(
+                    module.sites[n.site].kind,
+                    SiteKind::Assert(_) | SiteKind::TooDeep(_)
+                )
+        })
+    }
+
+    /// Hands out everything, and is as new afterwards. `None` when there was nothing.
+    pub(crate) fn drain(&self, module: &Module) -> Option<Collected> {
+        if !self.any.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        let mut notes = {
+            let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *notes)
+        };
+        let mut out = Collected {
+            dropped_lines: self.dropped_lines.swap(0, Ordering::Relaxed),
+            ..Collected::default()
+        };
+        for (counter, data) in self.counts.iter().zip(module.sites.values()) {
+            let count = counter.swap(0, Ordering::Relaxed);
+            if count > 0 && !matches!(data.kind, SiteKind::Print(_)) {
+                out.total += count;
+            }
+        }
+        // Stable, so lines of one iteration keep their order.
+        notes.sort_by_key(|n| (n.task, iteration(module, n)));
+        for note in notes {
+            let data = &module.sites[note.site];
+            let values = typed(module, &data.kind, &note.args);
+            match &data.kind {
+                SiteKind::Print(message) => out.printed.push(Printed {
+                    task: note.task,
+                    iteration: note.args.first().copied().unwrap_or(0),
+                    text: format_message(
+                        &module.structs,
+                        &module.messages[*message],
+                        values.get(1..).unwrap_or(&[]),
+                    ),
+                }),
+                SiteKind::OutOfRange(_)
+                | SiteKind::BadIndex { .. }
+                | SiteKind::Assert(_)
+                | SiteKind::TooDeep(_) => out.reports.push(Report {
+                    kind: data.kind.clone(),
+                    span: data.span,
+                    task: note.task,
+                    iteration: None,
+                    values,
+                }),
+            }
+        }
+        Some(out)
+    }
+}
+
+/// Lines are sorted by iteration; other reports do not say, and are sorted by what they have.
+fn iteration(module: &Module, note: &Note) -> (u64, SmallVec<[u64; 4]>) {
+    match module.sites[note.site].kind {
+        SiteKind::Print(_) => (note.args.first().copied().unwrap_or(0), SmallVec::new()),
+        _ => (0, note.args.clone()),
+    }
+}
+
+/// The slots of a report as the values they hold.
+fn typed(module: &Module, kind: &SiteKind, args: &[u64]) -> Vec<Imm> {
+    let i64s = |n: usize| std::iter::repeat_n(Scalar::I64, n).collect::<Vec<_>>();
+    let holes = |message: &wuji_ir::entities::Message| {
+        module.messages[*message]
+            .holes()
+            .flat_map(|ty| module.structs.flatten(ty))
+            .collect::<Vec<_>>()
+    };
+    let types = match kind {
+        SiteKind::OutOfRange(_) | SiteKind::BadIndex { .. } | SiteKind::TooDeep(_) => {
+            i64s(args.len())
+        }
+        SiteKind::Assert(message) => holes(message),
+        SiteKind::Print(message) => {
+            let mut types = i64s(1);
+            types.extend(holes(message));
+            types
+        }
+    };
+    types
+        .into_iter()
+        .zip(args)
+        .map(|(ty, bits)| Imm::from_bits(ty, *bits))
+        .collect()
+}
+
+/// Everything that was reported during a launch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Collected {
+    /// Some of the problems, by task.
+    pub reports: Vec<Report>,
+    /// How many problems there were in all.
+    pub total: u64,
+    /// By task and iteration.
+    pub printed: Vec<Printed>,
+    /// Lines beyond those.
+    pub dropped_lines: u64,
+}
+
+/// What a report is told with.
+pub struct Telling<'a> {
+    pub module: &'a Module,
+    /// The name of a field, when the module does not know it.
+    pub field_name: &'a dyn Fn(Field) -> Option<String>,
+    /// The extents of the arrays of the launch.
+    pub array_extents: &'a [Vec<i64>],
+}
+
+impl std::fmt::Debug for Telling<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Telling({})", self.module.name)
+    }
+}
+
+impl Collected {
+    /// The error of the launch: the first problem in full, others in a note. `None` without any.
+    pub fn error(&self, telling: &Telling<'_>) -> Option<Error> {
+        let first = self.reports.first()?;
+        let mut error = telling.tell(first);
+        let here = |r: &&Report| r.span == first.span && r.kind == first.kind;
+        let others = self.reports.iter().filter(|r| !here(r));
+        let mut told = Vec::new();
+        for other in others {
+            let mut note = telling.tell(other).message;
+            if let Some(at) = Position::of(telling.module, other.span) {
+                let _ = write!(note, " at {at}");
+            }
+            if !told.contains(&note) {
+                told.push(note);
+            }
+        }
+        const TOLD: usize = 4;
+        let more = told.len().saturating_sub(TOLD);
+        for note in told.into_iter().take(TOLD) {
+            error = error.note(format!("also: {note}"));
+        }
+        if more > 0 {
+            error = error.note(format!("and {more} more places"));
+        }
+        if self.total > 1 {
+            error = error.note(format!("{} problems in this launch", self.total));
+        }
+        Some(error)
+    }
+}
+
+impl Telling<'_> {
+    fn tell(&self, report: &Report) -> Error {
+        let m = self.module;
+        let kernel = &m.name;
+        let numbers: Vec<i128> = report.values.iter().filter_map(|v| v.as_int()).collect();
+        let error = match &report.kind {
+            SiteKind::OutOfRange(place) => {
+                let (what, bounds) = self.place(*place);
+                let error = Error::new(
+                    "W0401",
+                    format!("kernel `{kernel}` wrote to {what} outside of its bounds"),
+                )
+                .note(format!("the index is {numbers:?}, {bounds}"));
+                error.help("such a write is dropped; guard it with an `if`")
+            }
+            SiteKind::BadIndex { len } => {
+                let index = numbers.first().copied().unwrap_or(0);
+                Error::new(
+                    "W0402",
+                    format!("kernel `{kernel}` used index {index} of {len} components"),
+                )
+            }
+            SiteKind::Assert(message) => {
+                let text = format_message(&m.structs, &m.messages[*message], &report.values);
+                Error::new(
+                    "W0403",
+                    format!("assertion failed in kernel `{kernel}`: {text}"),
+                )
+            }
+            SiteKind::TooDeep(func) => {
+                let name = &m.funcs[*func].name;
+                Error::new(
+                    "W0404",
+                    format!(
+                        "function `{name}` called itself more than {MAX_CALL_DEPTH} times over in kernel `{kernel}`"
+                    ),
+                )
+                .help("end the recursion earlier, or use a loop")
+            }
+            SiteKind::Print(_) => Error::new("W0400", format!("kernel `{kernel}` printed")),
+        };
+        error.at(Position::of(m, report.span))
+    }
+
+    /// A place by its name, and where its elements are.
+    fn place(&self, place: Place) -> (String, String) {
+        let list = |ranges: Vec<String>| format!("its elements are [{}]", ranges.join(", "));
+        match place {
+            Place::Field(f) => {
+                let name = (self.field_name)(f).unwrap_or_else(|| self.module.fields[f].name.clone());
+                let domain = self.module.fields[f].domain(&self.module.trees);
+                let ranges = domain
+                    .iter()
+                    .map(|(lo, extent)| format!("{lo}..{}", i128::from(*lo) + i128::from(*extent)));
+                (format!("field `{name}`"), list(ranges.collect()))
+            }
+            Place::Array(a) => {
+                let extents = self.array_extents.get(a.as_u32() as usize);
+                let ranges = extents.into_iter().flatten().map(|e| format!("0..{e}"));
+                let name = &self.module.arrays[a].name;
+                (format!("array `{name}`"), list(ranges.collect()))
+            }
+            Place::Local(_) => ("a local array".into(), "beyond its end".into()),
+            Place::Temp(_) => ("a temporary".into(), "which has one element".into()),
+        }
+    }
+}

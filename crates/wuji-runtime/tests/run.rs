@@ -1,0 +1,342 @@
+//! Textual kernels on devices: the processor and the interpreter, side by side.
+
+use expect_test::{Expect, expect};
+use wuji_compile::Options;
+use wuji_ir::entities::{Array, Field};
+use wuji_ir::interp::Outcome;
+use wuji_ir::module::Module;
+use wuji_ir::text::parse;
+use wuji_ir::types::{Imm, Scalar};
+use wuji_runtime::{Backend, Collected, Device, DeviceOptions, Instance, Telling};
+
+fn device(backend: Backend, threads: usize) -> Device {
+    Device::new(&DeviceOptions {
+        backend,
+        threads: Some(threads),
+        seed: 7,
+    })
+    .unwrap()
+}
+
+fn module(text: &str) -> Module {
+    parse(text, "test.wir").unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Runs a kernel on both devices with the given preparation, and compares what `look` sees.
+fn both<R: PartialEq + std::fmt::Debug>(
+    text: &str,
+    params: &[Imm],
+    prepare: impl Fn(&mut Instance<'_>),
+    look: impl Fn(&mut Instance<'_>, &Outcome) -> R,
+) -> R {
+    let run = |backend, threads| {
+        let device = device(backend, threads);
+        let mut instance = Instance::new(&device, module(text), &Options::default())
+            .unwrap_or_else(|e| panic!("{e}"));
+        prepare(&mut instance);
+        let outcome = instance.run(params, 3).unwrap_or_else(|e| panic!("{e}"));
+        look(&mut instance, &outcome)
+    };
+    let expected = run(Backend::Interpreter, 1);
+    assert_eq!(run(Backend::Cpu, 1), expected);
+    assert_eq!(run(Backend::Cpu, 4), expected);
+    expected
+}
+
+fn f32s(values: impl IntoIterator<Item = f64>) -> Vec<Imm> {
+    let one = |v| Imm::float(Scalar::F32, v);
+    values.into_iter().map(one).collect()
+}
+
+const SAXPY: &str = r#"
+module "saxpy"
+tree T0 { dense S1 [i: 1000] { place f0 } }
+tree T1 { dense S1 [i: 10] { dense S2 [i: 100] { place f1 } } }
+field f0 "x": f32 in T0.S1 (i)
+field f1 "y": f32 in T1.S2 (i)
+param p0 "a": f32
+kernel fn0 "saxpy"(v0: f32) {
+  foreach L0 (v1: i32) in f0 {
+    v2: f32 = load f0[v1]
+    v3: f32 = mul v0, v2
+    v4: f32 = load f1[v1]
+    v5: f32 = add v3, v4
+    store f1[v1], v5
+    continue L0
+  }
+  return
+}
+"#;
+
+#[test]
+fn saxpy() {
+    let (x, y) = (Field::from_u32(0), Field::from_u32(1));
+    let sum = both(
+        SAXPY,
+        &f32s([2.0]),
+        |instance| {
+            instance.fill(x, &f32s((0..1000).map(f64::from))).unwrap();
+            instance.fill(y, &f32s((0..1000).map(|k| f64::from(1000 - k)))).unwrap();
+        },
+        |instance, _| instance.field(y).unwrap(),
+    );
+    assert_eq!(sum, f32s((0..1000).map(|k| f64::from(1000 + k))));
+}
+
+const SUM: &str = r#"
+module "sum"
+tree T0 { place f0 }
+field f0 "total": i64 in T0.S0 ()
+array a0 "data": i32 rank 1
+param p0 "n": i64
+kernel fn0 "sum"(v0: i64) -> i64 {
+  v1: i64 = const 0
+  foreach L0 (v2: i64) in v1..v0 {
+    v3: i32 = load a0[v2]
+    v4: i64 = convert v3
+    v5: i64 = atomic add f0[], v4
+    continue L0
+  }
+  v6: i64 = load f0[]
+  return v6
+}
+"#;
+
+#[test]
+fn results_arrays_and_run_time_bounds() {
+    let data: Vec<Imm> = (0..5000).map(|k| Imm::int(Scalar::I32, k)).collect();
+    let result = both(
+        SUM,
+        &[Imm::int(Scalar::I64, 6000)],
+        |instance| {
+            let a = Array::from_u32(0);
+            instance.bind_values(a, &[5000], &data).unwrap();
+        },
+        |_, outcome| outcome.result.clone(),
+    );
+    let sum = 4999 * 5000 / 2;
+    assert_eq!(result, Some(vec![Imm::int(Scalar::I64, sum)]));
+}
+
+const STRIDED: &str = r#"
+module "transpose"
+array a0 "from": f32 rank 2
+array a1 "to": f32 rank 2 writable
+kernel fn0 "transpose"() {
+  v0: i64 = const 0
+  v1: i64 = extent a0.0
+  v2: i64 = extent a0.1
+  foreach L0 (v3: i64, v4: i64) in v0..v1, v0..v2 {
+    v5: f32 = load a0[v3, v4]
+    store a1[v4, v3], v5
+    continue L0
+  }
+  return
+}
+"#;
+
+#[test]
+fn arrays_with_strides_and_arrays_in_one_buffer() {
+    let bytes: Vec<u8> = (0..48).flat_map(|k: u32| (k as f32).to_ne_bytes()).collect();
+    let moved = both(
+        STRIDED,
+        &[],
+        |instance| {
+            let buffer = instance.add_buffer(&bytes);
+            // Rows backwards, every second column; written behind it in the same buffer.
+            instance.bind(Array::from_u32(0), buffer, 64, &[3, 4], &[-32, 8]).unwrap();
+            instance.bind(Array::from_u32(1), buffer, 96, &[4, 3], &[4, 16]).unwrap();
+        },
+        |instance, _| {
+            let from = instance.array(Array::from_u32(0)).unwrap();
+            (from, instance.array(Array::from_u32(1)).unwrap())
+        },
+    );
+    let (from, to) = moved;
+    assert_eq!(from[..5], f32s([16.0, 18.0, 20.0, 22.0, 8.0]));
+    assert_eq!(to[..4], f32s([16.0, 8.0, 0.0, 18.0]));
+    // Nothing at all to do.
+    both(STRIDED, &[], |_| {}, |_, outcome| outcome.reports.len());
+}
+
+const OUTSIDE: &str = r#"
+module "shift"
+file F0 "shift.rs"
+tree T0 { dense S1 [i: 100] { place f0 } }
+field f0 "x": f32 in T0.S1 (i from -50)
+param p0 "by": i32
+message m0 "at {i32}: {f32:.1}"
+kernel fn0 "shift"(v0: i32) {
+  foreach L0 (v1: i32) in f0 {
+    v2: i32 = add v1, v0
+    v3: f32 = load f0[v2]
+    v4: i32 = const 40
+    v5: bool = gt v1, v4
+    if v5 {
+      print m0 (v1, v3)
+      yield
+    } else {
+      yield
+    }
+    store f0[v2], v3 @F0:3:9
+    continue L0
+  }
+  return
+}
+"#;
+
+fn told(device: &Device, text: &str, params: &[u64], expected: Expect) -> Collected {
+    let program = device.load(module(text), &Options::default()).unwrap();
+    let trees: Vec<_> = program
+        .module()
+        .trees
+        .values()
+        .map(|_| device.reserve(1 << 16).unwrap())
+        .collect();
+    let outcome = device
+        .run(
+            &program,
+            &wuji_runtime::Bindings {
+                params,
+                trees: &trees.iter().collect::<Vec<_>>(),
+                arrays: &[],
+            },
+        )
+        .unwrap();
+    let collected = *outcome.collected.unwrap();
+    let error = collected.error(&Telling {
+        module: program.module(),
+        field_name: &|_| None,
+        array_extents: &[],
+    });
+    expected.assert_eq(&error.map_or("no error".into(), |e| e.to_string()));
+    collected
+}
+
+#[test]
+fn writes_outside_are_told_and_lines_are_in_order() {
+    for device in [device(Backend::Interpreter, 1), device(Backend::Cpu, 1), device(Backend::Cpu, 4)] {
+        let collected = told(
+            &device,
+            OUTSIDE,
+            &[3],
+            expect![[r#"
+                error[W0401]: kernel `shift` wrote to field `x` outside of its bounds
+                  --> shift.rs:3:9
+                  = note: the index is [50], its elements are [-50..50]
+                  = note: 3 problems in this launch
+                  = help: such a write is dropped; guard it with an `if`"#]],
+        );
+        let lines: Vec<&str> = collected.printed.iter().map(|p| p.text.as_str()).collect();
+        assert_eq!(lines.len(), 9);
+        assert_eq!(lines[0], "at 41: 0.0");
+        assert_eq!(lines[8], "at 49: 0.0");
+    }
+}
+
+const ASSERT: &str = r#"
+module "check"
+file F0 "check.rs"
+tree T0 { place f0 }
+field f0 "x": i32 in T0.S0 ()
+param p0 "n": i32
+message m0 "n is {i32}"
+kernel fn0 "check"(v0: i32) -> i32 {
+  v1: i32 = const 3
+  v2: bool = lt v0, v1
+  assert v2, m0 (v0) @F0:8:5
+  store f0[], v0
+  v3: i32 = const 0
+  foreach L0 (v4: i32) in v3..v1 {
+    v5: i32 = atomic add f0[], v1
+    continue L0
+  }
+  return v1
+}
+"#;
+
+#[test]
+fn a_failed_assertion_in_serial_code_ends_the_kernel() {
+    let x = Field::from_u32(0);
+    let look = |instance: &mut Instance<'_>, outcome: &Outcome| {
+        let texts: Vec<_> = outcome.reports.iter().map(|r| r.values.clone()).collect();
+        (instance.field(x).unwrap(), outcome.result.clone(), texts)
+    };
+    let n = |n| Imm::int(Scalar::I32, n);
+    let (field, result, reports) = both(ASSERT, &[n(2)], |_| {}, look);
+    assert_eq!((field, result, reports.len()), (vec![n(11)], Some(vec![n(3)]), 0));
+    let (field, result, reports) = both(ASSERT, &[n(5)], |_| {}, look);
+    assert_eq!((field, result, reports), (vec![n(0)], None, vec![vec![n(5)]]));
+    for device in [device(Backend::Interpreter, 1), device(Backend::Cpu, 1)] {
+        told(
+            &device,
+            ASSERT,
+            &[5],
+            expect![[r#"
+                error[W0403]: assertion failed in kernel `check`: n is 5
+                  --> check.rs:8:5"#]],
+        );
+    }
+}
+
+const FOREVER: &str = r#"
+module "forever"
+kernel fn0 "forever"() {
+  v0: i32 = const 0
+  v1: i32 = const 4
+  foreach L0 (v2: i32) in v0..v1 {
+    loop L1 {
+      continue L1
+    }
+    continue L0
+  }
+  return
+}
+"#;
+
+#[test]
+fn endless_kernels_can_be_interrupted() {
+    let device = device(Backend::Cpu, 2);
+    let mut instance = Instance::new(&device, module(FOREVER), &Options::default()).unwrap();
+    let interrupter = device.interrupter();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                interrupter.interrupt();
+            }
+        });
+        let error = instance.run(&[], 0).unwrap_err();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(error.code, "W0405");
+        assert_eq!(error.message, "kernel `forever` was interrupted");
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (one, two) = (device(Backend::Cpu, 1), device(Backend::Cpu, 1));
+    let program = one.load(module(SAXPY), &Options::default()).unwrap();
+    let good = [one.reserve(4000).unwrap(), one.reserve(4000).unwrap()];
+    let small = one.reserve(3999).unwrap();
+    let foreign = two.reserve(4000).unwrap();
+    let run = |device: &Device, params: &[u64], trees: &[&wuji_runtime::Memory]| {
+        let bindings = wuji_runtime::Bindings {
+            params,
+            trees,
+            arrays: &[],
+        };
+        match device.run(&program, &bindings) {
+            Ok(_) => String::new(),
+            Err(e) => e.to_string(),
+        }
+    };
+    assert_eq!(run(&one, &[0], &[&good[0], &good[1]]), "");
+    let says = |text: String, part: &str| assert!(text.contains(part), "{text}");
+    says(run(&one, &[0], &[&good[0], &good[0]]), "tree 1 is bound twice");
+    says(run(&one, &[0], &[&good[0], &small]), "tree 1 is smaller");
+    says(run(&one, &[0], &[&foreign, &good[0]]), "tree 0 belongs to another world");
+    says(run(&one, &[], &[&good[0], &good[1]]), "needs 1 parameter slots, 2 trees and 0 arrays");
+    says(run(&two, &[0], &[&foreign, &foreign]), "loaded on another device");
+}

@@ -1,0 +1,236 @@
+//! The arguments of a kernel, as a launch sees them.
+
+use crate::array::{Array, ArrayMut};
+use crate::element::Element;
+use crate::field::Field;
+use crate::layout::TreeInner;
+use crate::world::World;
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+use wuji_ir::Result;
+use wuji_ir::entities;
+use wuji_ir::types::{Structs, Type};
+use wuji_runtime::array::{ArrayArg, Strides};
+
+/// How the type of an argument is entered into a module.
+pub type TypeOf = fn(&mut Structs) -> Type;
+
+/// One argument.
+#[derive(Debug)]
+pub enum Arg<'a> {
+    Value {
+        ty: TypeOf,
+        /// One scalar in each.
+        slots: SmallVec<[u64; 4]>,
+    },
+    World(&'a World),
+    Field {
+        tree: &'a Arc<TreeInner>,
+        /// Its number in the tree.
+        field: entities::Field,
+    },
+    Array(ArrayOperand<'a>),
+}
+
+/// An array, or a copy of one whose elements lie differently on the host.
+#[derive(Debug)]
+pub struct ArrayOperand<'a> {
+    pub(crate) ty: TypeOf,
+    pub(crate) data: ArrayData<'a>,
+}
+
+pub(crate) enum ArrayData<'a> {
+    Borrowed(ArrayArg<'a>),
+    Copied {
+        buffer: Vec<u64>,
+        size: usize,
+        extents: Vec<usize>,
+        /// Puts the buffer back where it came from; `None` for an array that is only read.
+        back: Option<Box<dyn FnMut(&[u64]) + 'a>>,
+    },
+}
+
+impl ArrayData<'_> {
+    /// What the launch works on.
+    pub(crate) fn view(&mut self) -> Result<ArrayArg<'_>> {
+        match self {
+            ArrayData::Borrowed(arg) => Ok(arg.clone()),
+            ArrayData::Copied {
+                buffer,
+                size,
+                extents,
+                back,
+            } => ArrayArg::opaque(buffer, *size, extents, back.is_some()),
+        }
+    }
+
+    /// Hands what the launch has written to its owner.
+    pub(crate) fn put_back(&mut self) {
+        if let ArrayData::Copied {
+            buffer,
+            back: Some(back),
+            ..
+        } = self
+        {
+            back(buffer);
+        }
+    }
+}
+
+impl fmt::Debug for ArrayData<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArrayData::Borrowed(arg) => write!(f, "{arg:?}"),
+            ArrayData::Copied { extents, .. } => write!(f, "copied array {extents:?}"),
+        }
+    }
+}
+
+/// Something that kernels take.
+pub trait KernelArg<'a> {
+    fn arg(self) -> Result<Arg<'a>>;
+}
+
+impl<'a, T: Element> KernelArg<'a> for T {
+    fn arg(self) -> Result<Arg<'a>> {
+        let mut slots = SmallVec::new();
+        slots.resize(T::SCALARS, 0);
+        self.to_slots(&mut slots);
+        Ok(Arg::Value {
+            ty: T::ir_type,
+            slots,
+        })
+    }
+}
+
+impl<'a, T: Element, const D: usize> KernelArg<'a> for &'a Field<T, D> {
+    fn arg(self) -> Result<Arg<'a>> {
+        Ok(Arg::Field {
+            tree: self.tree_inner(),
+            field: self.number(),
+        })
+    }
+}
+
+impl<'a> KernelArg<'a> for &'a World {
+    fn arg(self) -> Result<Arg<'a>> {
+        Ok(Arg::World(self))
+    }
+}
+
+impl<'a, T: Element> KernelArg<'a> for &'a [T] {
+    fn arg(self) -> Result<Arg<'a>> {
+        read(self, &Strides::contiguous(&[self.len()]))
+    }
+}
+
+impl<'a, T: Element> KernelArg<'a> for &'a mut [T] {
+    fn arg(self) -> Result<Arg<'a>> {
+        let strides = Strides::contiguous(&[self.len()]);
+        write(self, &strides)
+    }
+}
+
+impl<'a, T: Element, const D: usize> KernelArg<'a> for &'a Array<'_, T, D> {
+    fn arg(self) -> Result<Arg<'a>> {
+        read(self.data(), self.strides())
+    }
+}
+
+impl<'a, T: Element, const D: usize> KernelArg<'a> for &'a ArrayMut<'_, T, D> {
+    fn arg(self) -> Result<Arg<'a>> {
+        read(self.data(), self.strides())
+    }
+}
+
+impl<'a, T: Element, const D: usize> KernelArg<'a> for &'a mut ArrayMut<'_, T, D> {
+    fn arg(self) -> Result<Arg<'a>> {
+        let (data, strides) = self.data_mut();
+        write(data, strides)
+    }
+}
+
+fn read<'a, T: Element>(data: &'a [T], strides: &Strides) -> Result<Arg<'a>> {
+    strides.check(data.len())?;
+    let data = match T::lend(data, strides) {
+        Some(arg) => ArrayData::Borrowed(arg?),
+        None => copied(data, strides, None),
+    };
+    Ok(Arg::Array(ArrayOperand {
+        ty: T::ir_type,
+        data,
+    }))
+}
+
+fn write<'a, T: Element>(data: &'a mut [T], strides: &Strides) -> Result<Arg<'a>> {
+    strides.check(data.len())?;
+    // The branch is decided by the type, so asking with an empty slice gives the answer.
+    let data = if T::lend(&[], &Strides::contiguous(&[0])).is_some() {
+        match T::lend_mut(data, strides) {
+            Some(arg) => ArrayData::Borrowed(arg?),
+            None => copied::<T>(&[], &Strides::contiguous(&[0]), None),
+        }
+    } else {
+        let values: Vec<T> = data.to_vec();
+        let places: Vec<usize> = positions(strides).collect();
+        let back = move |buffer: &[u64]| {
+            let bytes = words_to_bytes(buffer);
+            for (k, place) in places.iter().enumerate() {
+                data[*place] = T::read(&bytes[k * T::SIZE..]);
+            }
+        };
+        copied(&values, strides, Some(Box::new(back)))
+    };
+    Ok(Arg::Array(ArrayOperand {
+        ty: T::ir_type,
+        data,
+    }))
+}
+
+/// The elements of an array, row by row, as they lie in the memory of kernels.
+fn copied<'a, T: Element>(
+    data: &[T],
+    strides: &Strides,
+    back: Option<Box<dyn FnMut(&[u64]) + 'a>>,
+) -> ArrayData<'a> {
+    let mut bytes = Vec::new();
+    for place in positions(strides) {
+        let at = bytes.len();
+        bytes.resize(at + T::SIZE, 0);
+        data[place].write(&mut bytes[at..]);
+    }
+    let mut buffer = vec![0; bytes.len().div_ceil(8)];
+    for (word, chunk) in buffer.iter_mut().zip(bytes.chunks(8)) {
+        let mut own = [0; 8];
+        own[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_ne_bytes(own);
+    }
+    ArrayData::Copied {
+        buffer,
+        size: T::SIZE,
+        extents: strides.extents.clone(),
+        back,
+    }
+}
+
+fn words_to_bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|w| w.to_ne_bytes()).collect()
+}
+
+/// Where each element is in its slice, row by row.
+fn positions(strides: &Strides) -> impl Iterator<Item = usize> {
+    let count: usize = match strides.extents.contains(&0) {
+        true => 0,
+        false => strides.extents.iter().product(),
+    };
+    let strides = strides.clone();
+    (0..count).map(move |mut n| {
+        let mut at = strides.start as isize;
+        for (extent, stride) in strides.extents.iter().zip(&strides.strides).rev() {
+            at += (n % extent) as isize * stride;
+            n /= extent;
+        }
+        at as usize
+    })
+}

@@ -1,0 +1,136 @@
+//! Host arrays of run-time shape, as kernels take them.
+//!
+//! A slice is an array of one axis. [`Array`] and [`ArrayMut`] give a slice more axes, or strides:
+//!
+//! ```
+//! use wuji::{Array, Result};
+//! # fn main() -> Result<()> {
+//! let pixels: Vec<f32> = (0..12).map(|k| k as f32).collect();
+//! let image = Array::new(&pixels, [3, 4])?;
+//! assert_eq!(image.get([2, 1]), Some(9.0));
+//! assert_eq!(image.transposed().get([1, 2]), Some(9.0));
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::element::Element;
+use crate::world::here;
+use std::panic::Location;
+use wuji_ir::Result;
+use wuji_runtime::array::Strides;
+
+/// An array that kernels read.
+#[derive(Clone, Debug)]
+pub struct Array<'a, T, const D: usize> {
+    data: &'a [T],
+    strides: Strides,
+}
+
+/// An array that kernels read and write.
+#[derive(Debug)]
+pub struct ArrayMut<'a, T, const D: usize> {
+    data: &'a mut [T],
+    strides: Strides,
+}
+
+/// Where an element is in the slice; `None` outside.
+fn locate(strides: &Strides, at: &[usize]) -> Option<usize> {
+    let mut offset = strides.start as isize;
+    for ((c, extent), stride) in at.iter().zip(&strides.extents).zip(&strides.strides) {
+        if c >= extent {
+            return None;
+        }
+        // Inside: a view that leaves its slice is refused when it is made.
+        offset += *c as isize * stride;
+    }
+    Some(offset as usize)
+}
+
+fn checked<const D: usize>(
+    strides: Strides,
+    len: usize,
+    caller: &'static Location<'static>,
+) -> Result<Strides> {
+    match strides.check(len) {
+        Ok(()) => Ok(strides),
+        Err(error) => Err(error.at(Some(here(caller)))),
+    }
+}
+
+macro_rules! common {
+    ($name:ident, $data:ty) => {
+        impl<'a, T: Element, const D: usize> $name<'a, T, D> {
+            /// Row by row, without gaps. The slice may be longer than the array.
+            #[track_caller]
+            pub fn new(data: $data, shape: [usize; D]) -> Result<Self> {
+                let strides = Strides::contiguous(&shape);
+                let strides = checked::<D>(strides, data.len(), Location::caller())?;
+                Ok($name { data, strides })
+            }
+
+            /// Element `[i, j, ..]` is at `start + i * strides[0] + j * strides[1] + ..`.
+            #[track_caller]
+            pub fn strided(
+                data: $data,
+                shape: [usize; D],
+                strides: [isize; D],
+                start: usize,
+            ) -> Result<Self> {
+                let strides = Strides {
+                    extents: shape.to_vec(),
+                    strides: strides.to_vec(),
+                    start,
+                };
+                let strides = checked::<D>(strides, data.len(), Location::caller())?;
+                Ok($name { data, strides })
+            }
+
+            /// How many elements along each axis.
+            pub fn shape(&self) -> [usize; D] {
+                std::array::from_fn(|k| self.strides.extents[k])
+            }
+
+            /// One element; `None` outside.
+            pub fn get(&self, at: [usize; D]) -> Option<T> {
+                locate(&self.strides, &at).map(|k| self.data[k])
+            }
+
+            /// The same elements with the axes in the opposite order.
+            pub fn transposed(mut self) -> Self {
+                self.strides.extents.reverse();
+                self.strides.strides.reverse();
+                self
+            }
+
+            pub(crate) fn strides(&self) -> &Strides {
+                &self.strides
+            }
+        }
+    };
+}
+
+common!(Array, &'a [T]);
+common!(ArrayMut, &'a mut [T]);
+
+impl<'a, T, const D: usize> Array<'a, T, D> {
+    pub(crate) fn data(&self) -> &'a [T] {
+        self.data
+    }
+}
+
+impl<T: Element, const D: usize> ArrayMut<'_, T, D> {
+    /// Puts a value into one element; `None` outside.
+    pub fn set(&mut self, at: [usize; D], value: T) -> Option<()> {
+        let k = locate(&self.strides, &at)?;
+        self.data[k] = value;
+        Some(())
+    }
+
+    pub(crate) fn data(&self) -> &[T] {
+        self.data
+    }
+
+    pub(crate) fn data_mut(&mut self) -> (&mut [T], &Strides) {
+        (self.data, &self.strides)
+    }
+}

@@ -1,0 +1,364 @@
+//! Calling a kernel: which code fits the arguments, and running it on them.
+//!
+//! Code is kept by structure: the instance of the kernel, the shapes of the trees its fields are in,
+//! which arguments are the same field or in the same tree, and what is known of its arrays. Where
+//! things are is told at every launch.
+
+use crate::args::{Arg, ArrayOperand, KernelArg, TypeOf};
+use crate::element::Element;
+use crate::lang;
+use crate::lang::ast::{Ast, Pat};
+use crate::lang::recording::{Bound, Recording};
+use crate::layout::{TreeBody, TreeInner};
+use crate::world::{World, here};
+use smallvec::SmallVec;
+use std::any::TypeId;
+use std::panic::Location;
+use std::sync::Arc;
+use wuji_ir::entities::{Array, Field};
+use wuji_ir::layout::{Child, FieldData};
+use wuji_ir::module::{self, Module};
+use wuji_ir::{Error, Result};
+use wuji_runtime::array::{ArrayArg, unaliased};
+use wuji_runtime::{Bindings, Memory, Program, Telling};
+
+/// What a kernel gives back.
+pub trait KernelResult: Sized {
+    /// How many scalars.
+    const SCALARS: usize;
+
+    fn from_result(slots: &[u64]) -> Self;
+}
+
+impl KernelResult for () {
+    const SCALARS: usize = 0;
+
+    fn from_result(_: &[u64]) {}
+}
+
+impl<T: Element> KernelResult for T {
+    const SCALARS: usize = T::SCALARS;
+
+    fn from_result(slots: &[u64]) -> T {
+        T::from_slots(slots)
+    }
+}
+
+/// One call of a kernel, while its arguments are gathered.
+#[derive(Debug)]
+pub struct Call<'a> {
+    name: &'static str,
+    kernel: TypeId,
+    caller: &'static Location<'static>,
+    world: Option<World>,
+    args: SmallVec<[Kind; 8]>,
+    params: SmallVec<[u64; 16]>,
+    /// Each once, in the order of their first fields.
+    trees: SmallVec<[Arc<TreeInner>; 4]>,
+    arrays: SmallVec<[ArrayOperand<'a>; 2]>,
+    /// The first thing that was wrong with an argument.
+    error: Option<Error>,
+}
+
+/// What an argument is, as far as code is concerned.
+#[derive(Copy, Clone, Debug)]
+enum Kind {
+    World,
+    Value(TypeOf),
+    /// Number of the tree, and of the field in it.
+    Field(u32, Field),
+    /// Number of the array.
+    Array(u32),
+}
+
+/// What code is found by.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Key {
+    kernel: TypeId,
+    /// The shape of each tree, then which field of which tree each argument is, then what is known
+    /// of each array. The kernel's type says how many of what there are.
+    words: SmallVec<[usize; 16]>,
+}
+
+/// Code, and what a launch needs to know to use it.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    program: Program,
+    /// The number of the first field of each tree.
+    first_field: SmallVec<[u32; 4]>,
+}
+
+impl<'a> Call<'a> {
+    /// `kernel` is a type that no other kernel and no other instance of it has.
+    #[track_caller]
+    pub fn new(name: &'static str, kernel: TypeId) -> Call<'a> {
+        Call {
+            name,
+            kernel,
+            caller: Location::caller(),
+            world: None,
+            args: SmallVec::new(),
+            params: SmallVec::new(),
+            trees: SmallVec::new(),
+            arrays: SmallVec::new(),
+            error: None,
+        }
+    }
+
+    /// The next argument.
+    pub fn arg(&mut self, arg: impl KernelArg<'a>) {
+        let kind = match arg.arg() {
+            Ok(Arg::World(world)) => {
+                self.enter(world);
+                Kind::World
+            }
+            Ok(Arg::Value { ty, slots }) => {
+                self.params.extend(slots);
+                Kind::Value(ty)
+            }
+            Ok(Arg::Field { tree, field }) => {
+                self.enter(&tree.world);
+                let known = self.trees.iter().position(|t| Arc::ptr_eq(t, tree));
+                let number = known.unwrap_or_else(|| {
+                    self.trees.push(tree.clone());
+                    self.trees.len() - 1
+                });
+                Kind::Field(number as u32, field)
+            }
+            Ok(Arg::Array(operand)) => {
+                self.arrays.push(operand);
+                Kind::Array(self.arrays.len() as u32 - 1)
+            }
+            Err(error) => return self.fail(error),
+        };
+        self.args.push(kind);
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+    }
+
+    /// All arguments live in one world, which is where the kernel runs.
+    fn enter(&mut self, world: &World) {
+        match &self.world {
+            None => self.world = Some(world.clone()),
+            Some(known) if known == world => {}
+            Some(_) => {
+                let name = self.name;
+                self.fail(
+                    Error::new("W0114", format!("kernel `{name}` got fields of two worlds"))
+                        .help("copy the data into one world: `to_vec` and `copy_from`"),
+                );
+            }
+        }
+    }
+
+    /// Runs the kernel. `record` gives its source when there is no code for it yet.
+    pub fn run<R: KernelResult>(self, record: &dyn Fn() -> Recording) -> Result<R> {
+        let (name, caller) = (self.name, self.caller);
+        let slots = self.launch(record).and_then(|slots| {
+            if slots.len() < R::SCALARS {
+                let what = format!("kernel `{name}` ended without its result");
+                return Err(Error::new("W0502", what));
+            }
+            Ok(slots)
+        });
+        match slots {
+            Ok(slots) => Ok(R::from_result(&slots)),
+            // What happened inside of the kernel has a position of its own.
+            Err(e) if e.at.is_some() => Err(e),
+            Err(e) => Err(e.at(Some(here(caller)))),
+        }
+    }
+
+    fn launch(mut self, record: &dyn Fn() -> Recording) -> Result<SmallVec<[u64; 4]>> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let world = self.world.take().ok_or_else(|| {
+            let name = self.name;
+            Error::new("W0116", format!("kernel `{name}` has no world to run in"))
+                .note("a kernel runs in the world of its fields, and it was given none")
+                .help("give it the world as an argument: `world: &World`")
+        })?;
+        let trees = std::mem::take(&mut self.trees);
+        let bodies = trees
+            .iter()
+            .map(|t| t.body())
+            .collect::<Result<SmallVec<[&TreeBody; 4]>>>()?;
+        let types: SmallVec<[TypeOf; 2]> = self.arrays.iter().map(|a| a.ty).collect();
+        let views = self.arrays.iter_mut().map(|a| a.data.view());
+        let views = views.collect::<Result<SmallVec<[ArrayArg<'_>; 2]>>>()?;
+        let key = Key::of(self.kernel, &self.args, &bodies, &views);
+        let compiled = match world.kernel(&key) {
+            Some(compiled) => compiled,
+            None => {
+                let source = Source {
+                    name: self.name,
+                    args: &self.args,
+                    bodies: &bodies,
+                    views: &views,
+                    types: &types,
+                };
+                world.enter_kernel(key, source.compile(&world, &record())?)
+            }
+        };
+        let memories: SmallVec<[&Memory; 4]> = bodies.iter().map(|b| &b.memory).collect();
+        let bindings = Bindings {
+            params: &self.params,
+            trees: &memories,
+            arrays: &views,
+        };
+        let outcome = world.device().run(&compiled.program, &bindings)?;
+        let told = match &outcome.collected {
+            None => None,
+            Some(collected) => {
+                world.print(collected);
+                let extents: Vec<Vec<i64>> = views.iter().map(|v| v.extents().to_vec()).collect();
+                collected.error(&Telling {
+                    module: compiled.program.module(),
+                    field_name: &|field| compiled.field_name(&bodies, field),
+                    array_extents: &extents,
+                })
+            }
+        };
+        drop(views);
+        for array in &mut self.arrays {
+            array.data.put_back();
+        }
+        match told {
+            Some(error) => Err(error),
+            None => Ok(outcome.result),
+        }
+    }
+}
+
+impl Key {
+    fn of(kernel: TypeId, args: &[Kind], bodies: &[&TreeBody], views: &[ArrayArg<'_>]) -> Key {
+        let mut words = SmallVec::new();
+        // A world keeps its shapes, so an address means one structure for as long as it lives.
+        words.extend(bodies.iter().map(|b| Arc::as_ptr(&b.shape).addr()));
+        for arg in args {
+            match arg {
+                Kind::World | Kind::Value(_) | Kind::Array(_) => {}
+                Kind::Field(tree, field) => {
+                    words.push(*tree as usize);
+                    words.push(field.as_u32() as usize);
+                }
+            }
+        }
+        let flags = views.iter().zip(unaliased(views)).map(|(view, alone)| {
+            usize::from(view.is_writable())
+                | usize::from(view.is_contiguous()) << 1
+                | usize::from(alone) << 2
+        });
+        words.extend(flags);
+        Key { kernel, words }
+    }
+}
+
+/// Everything that code is made from.
+#[derive(Debug)]
+struct Source<'c> {
+    name: &'static str,
+    args: &'c [Kind],
+    bodies: &'c [&'c TreeBody],
+    views: &'c [ArrayArg<'c>],
+    types: &'c [TypeOf],
+}
+
+impl Source<'_> {
+    fn compile(&self, world: &World, recording: &Recording) -> Result<Compiled> {
+        let mut m = Module {
+            name: self.name.to_owned(),
+            ..Module::default()
+        };
+        let first_field = self.add_trees(&mut m);
+        let ast = recording.functions.first().map(|f| f.ast);
+        for (k, ((view, ty), alone)) in
+            (self.views.iter().zip(self.types).zip(unaliased(self.views))).enumerate()
+        {
+            let place = self.args.iter().position(|a| matches!(a, Kind::Array(n) if *n as usize == k));
+            m.arrays.push(module::ArrayData {
+                name: name_of(ast, place.unwrap_or(usize::MAX)),
+                elem: ty(&mut m.structs),
+                rank: view.rank() as u8,
+                writable: view.is_writable(),
+                contiguous: view.is_contiguous(),
+                unaliased: alone,
+            });
+        }
+        let mut bounds = Vec::new();
+        for (k, arg) in self.args.iter().enumerate() {
+            bounds.push(match arg {
+                Kind::World => Bound::World,
+                Kind::Value(ty) => {
+                    let ty = ty(&mut m.structs);
+                    m.params.push(module::Param {
+                        name: name_of(ast, k),
+                        ty,
+                    });
+                    Bound::Value
+                }
+                Kind::Field(tree, field) => {
+                    let first = first_field[*tree as usize];
+                    Bound::Field(Field::from_u32(first + field.as_u32()))
+                }
+                Kind::Array(n) => Bound::Array(Array::from_u32(*n)),
+            });
+        }
+        let m = lang::lower(recording, &bounds, m)?;
+        Ok(Compiled {
+            program: world.load(m)?,
+            first_field,
+        })
+    }
+
+    /// Trees with their fields, each tree's one after the other.
+    fn add_trees(&self, m: &mut Module) -> SmallVec<[u32; 4]> {
+        let mut first_field = SmallVec::new();
+        for body in self.bodies {
+            let first = m.fields.len() as u32;
+            first_field.push(first);
+            let mut data = body.shape.data.clone();
+            for node in data.nodes.values_mut() {
+                for child in &mut node.children {
+                    if let Child::Place(f) = child {
+                        *f = Field::from_u32(first + f.as_u32());
+                    }
+                }
+            }
+            let tree = m.trees.push(data);
+            let fields: Vec<FieldData> = body
+                .shape
+                .describe(tree, &mut m.structs, &body.names)
+                .collect();
+            for field in fields {
+                m.fields.push(field);
+            }
+        }
+        first_field
+    }
+}
+
+impl Compiled {
+    /// The name of a field in the trees of this launch: code is shared by trees with other names.
+    fn field_name(&self, bodies: &[&TreeBody], field: Field) -> Option<String> {
+        let n = field.as_u32();
+        let tree = self.first_field.iter().rposition(|first| *first <= n)?;
+        let names = &bodies.get(tree)?.names;
+        names.get((n - self.first_field[tree]) as usize).cloned()
+    }
+}
+
+/// The name of a parameter in the source.
+fn name_of(ast: Option<&'static Ast>, param: usize) -> String {
+    let name = || {
+        let ast = ast?;
+        match ast.params.get(param)?.pat {
+            Pat::Var { var, .. } => ast.vars.get(var as usize),
+            Pat::Wild | Pat::Parts(_) | Pat::Fields(_) => None,
+        }
+    };
+    name().map_or_else(|| format!("argument {param}"), |n| (*n).to_owned())
+}
