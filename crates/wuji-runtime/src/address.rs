@@ -74,12 +74,7 @@ impl Run {
 }
 
 impl Address {
-    pub fn of(
-        tree: &TreeData,
-        memory: &TreeMemory,
-        field: Field,
-        data: &FieldData,
-    ) -> Address {
+    pub fn of(tree: &TreeData, memory: &TreeMemory, field: Field, data: &FieldData) -> Address {
         let path = tree.path(data.node);
         let nodes: u64 = path.iter().map(|n| memory.node_offset[*n]).sum();
         let axes = data.axes.iter().map(|(axis, from)| {

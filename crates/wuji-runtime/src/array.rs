@@ -45,7 +45,9 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
 enum Elements {
     Scalars(Scalar, usize),
     /// Bytes that stand for whatever has this size.
-    Opaque { size: usize },
+    Opaque {
+        size: usize,
+    },
 }
 
 /// A host array for the length of a launch: borrowed, so nobody else can touch it meanwhile.
@@ -89,14 +91,22 @@ impl Strides {
         if rank > MAX_RANK || self.strides.len() != rank {
             return Err(Error::new(
                 "W0117",
-                format!("an array has {rank} extents and {} strides", self.strides.len()),
+                format!(
+                    "an array has {rank} extents and {} strides",
+                    self.strides.len()
+                ),
             )
-            .help(format!("an array has one stride for each of at most {MAX_RANK} axes")));
+            .help(format!(
+                "an array has one stride for each of at most {MAX_RANK} axes"
+            )));
         }
         if self.extents.contains(&0) {
             return Ok(());
         }
-        let count = self.extents.iter().try_fold(1usize, |n, e| n.checked_mul(*e));
+        let count = self
+            .extents
+            .iter()
+            .try_fold(1usize, |n, e| n.checked_mul(*e));
         if count.is_none_or(|n| n > isize::MAX as usize) {
             let what = format!("an array of shape {:?} has too many elements", self.extents);
             return Err(Error::new("W0117", what));
@@ -111,7 +121,10 @@ impl Strides {
         if low < 0 || high >= len as i128 {
             return Err(Error::new(
                 "W0117",
-                format!("an array of shape {:?} does not fit into {len} elements", self.extents),
+                format!(
+                    "an array of shape {:?} does not fit into {len} elements",
+                    self.extents
+                ),
             )
             .note(format!("its elements would be at {low} to {high}")));
         }
@@ -147,7 +160,13 @@ impl<'a> ArrayArg<'a> {
         let elements = Elements::Scalars(T::SCALAR, T::LANES);
         // `check` has seen the element inside, unless there are none.
         let base = base.wrapping_add(strides.start).cast();
-        Ok(ArrayArg::new(base, strides, size_of::<T>(), elements, writable))
+        Ok(ArrayArg::new(
+            base,
+            strides,
+            size_of::<T>(),
+            elements,
+            writable,
+        ))
     }
 
     /// Elements of `size` bytes in a buffer; elements that are no [`Plain`] are copied into one for
@@ -189,7 +208,11 @@ impl<'a> ArrayArg<'a> {
             return wrong("reaches beyond its buffer");
         }
         let mut view = ArrayView {
-            base: buffer.as_ptr().cast::<u8>().cast_mut().wrapping_offset(base as isize),
+            base: buffer
+                .as_ptr()
+                .cast::<u8>()
+                .cast_mut()
+                .wrapping_offset(base as isize),
             extents: [0; MAX_RANK],
             strides: [0; MAX_RANK],
         };

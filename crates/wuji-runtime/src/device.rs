@@ -144,7 +144,12 @@ impl Device {
     }
 
     /// Runs a program as if it were the launch with this number, for random numbers.
-    pub fn run_as(&self, program: &Program, bindings: &Bindings<'_>, launch: u64) -> Result<Outcome> {
+    pub fn run_as(
+        &self,
+        program: &Program,
+        bindings: &Bindings<'_>,
+        launch: u64,
+    ) -> Result<Outcome> {
         let mut turn = self.turn.take();
         self.run_in_turn(program, bindings, launch, &mut turn)
     }
@@ -157,7 +162,10 @@ impl Device {
         turn: &mut u64,
     ) -> Result<Outcome> {
         if !Arc::ptr_eq(&program.turn, &self.turn) {
-            return Err(Error::new("W0118", "the program was loaded on another device"));
+            return Err(Error::new(
+                "W0118",
+                "the program was loaded on another device",
+            ));
         }
         check(self, program, bindings)?;
         *turn += 1;

@@ -101,7 +101,9 @@ impl<'d> Instance<'d> {
                 .all(|(v, s)| v.ty == *s);
         if !fits {
             let name = &data.name;
-            return Err(misfit(format!("field `{name}` gets values that do not fit")));
+            return Err(misfit(format!(
+                "field `{name}` gets values that do not fit"
+            )));
         }
         self.tree(field)?.write_field(self.module(), field, values)
     }
@@ -122,9 +124,10 @@ impl<'d> Instance<'d> {
     fn locate(&self, field: Field, coords: &[i64]) -> Result<usize> {
         let address = field_address(self.module(), field)?;
         let inside = address.domain().count() == coords.len()
-            && address.domain().zip(coords).all(|((from, extent), c)| {
-                *c >= from && (c.wrapping_sub(from) as u64) < extent
-            });
+            && address
+                .domain()
+                .zip(coords)
+                .all(|((from, extent), c)| *c >= from && (c.wrapping_sub(from) as u64) < extent);
         if !inside {
             let name = &self.module().fields[field].name;
             return Err(misfit(format!("field `{name}` has no such element")));
@@ -179,7 +182,9 @@ impl<'d> Instance<'d> {
         let fits = count.is_some_and(|n| n >= 0 && n as usize * scalars.len() == values.len());
         if !fits {
             let name = &self.module().arrays[array].name;
-            return Err(misfit(format!("array `{name}` gets values that do not fit")));
+            return Err(misfit(format!(
+                "array `{name}` gets values that do not fit"
+            )));
         }
         let mut bytes = vec![0; values.len() / scalars.len().max(1) * size];
         for (k, value) in values.iter().enumerate() {
@@ -250,7 +255,9 @@ impl<'d> Instance<'d> {
         let types = &self.program.params;
         if params.len() != types.len() || params.iter().zip(types).any(|(p, t)| p.ty != *t) {
             let name = &self.module().name;
-            return Err(misfit(format!("kernel `{name}` gets parameters that do not fit")));
+            return Err(misfit(format!(
+                "kernel `{name}` gets parameters that do not fit"
+            )));
         }
         let slots: Vec<u64> = params.iter().map(|p| p.bits()).collect();
         let device = self.device;

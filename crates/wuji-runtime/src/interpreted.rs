@@ -167,7 +167,12 @@ pub(crate) fn read_field(module: &Module, field: Field, bytes: &[u8]) -> Result<
 }
 
 /// Sets a whole field from its scalars; those that are missing stay as they are.
-pub(crate) fn write_field(module: &Module, field: Field, bytes: &mut [u8], values: &[Imm]) -> Result<()> {
+pub(crate) fn write_field(
+    module: &Module,
+    field: Field,
+    bytes: &mut [u8],
+    values: &[Imm],
+) -> Result<()> {
     let scalars = module.structs.scalar_offsets(module.fields[field].elem);
     let mut values = values.iter();
     elements(&field_address(module, field)?, |at| {

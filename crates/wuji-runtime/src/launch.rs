@@ -67,7 +67,10 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
             return wrong(format!("tree {n} is smaller than the kernel expects"));
         }
         // Two trees never overlap; compiled code relies on it.
-        if bindings.trees[..n].iter().any(|m| std::ptr::eq(*m, *memory)) {
+        if bindings.trees[..n]
+            .iter()
+            .any(|m| std::ptr::eq(*m, *memory))
+        {
             return wrong(format!("tree {n} is bound twice"));
         }
     }
@@ -75,7 +78,11 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         return Ok(());
     }
     let elements = program.array_elements.iter();
-    for ((arg, data), (size, align)) in bindings.arrays.iter().zip(module.arrays.values()).zip(elements)
+    for ((arg, data), (size, align)) in bindings
+        .arrays
+        .iter()
+        .zip(module.arrays.values())
+        .zip(elements)
     {
         let name = &data.name;
         if arg.rank() != usize::from(data.rank) {
@@ -83,7 +90,10 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
             return wrong(format!("array `{name}` has {has} axes, not {needs}"));
         }
         if !arg.holds(data.elem, *size, *align) {
-            return wrong(format!("array `{name}` has other elements than `{}`", data.elem));
+            return wrong(format!(
+                "array `{name}` has other elements than `{}`",
+                data.elem
+            ));
         }
         if data.writable && !arg.is_writable() {
             return wrong(format!("array `{name}` can only be read"));
@@ -141,11 +151,11 @@ pub(crate) fn run_native(
             host: host.pointer(),
         };
         let shared = Shared(&context);
-        let run = |begin: u64, end: u64| {
+        let run = |begin: i64, end: i64| {
             let Shared(context) = &shared;
             // SAFETY: `check` has seen that memory, arrays and slots are those the code was made
             // for, `context` outlives the call, and the units are within the task's.
-            unsafe { (task.run)(*context, begin as i64, end as i64) };
+            unsafe { (task.run)(*context, begin, end) };
         };
         match &task.chunks {
             None => {
@@ -159,8 +169,8 @@ pub(crate) fn run_native(
                 })?;
                 match grain(plan, units, engine.threads) {
                     None if units == 0 => {}
-                    None => run(0, units),
-                    Some(grain) => engine.pool.run(units, grain, &run),
+                    None => run(0, units as i64),
+                    Some(grain) => engine.pool.run(units as i64, grain as i64, &run)?,
                 }
             }
         }
@@ -233,8 +243,10 @@ fn units(plan: &ChunkPlan, params: &[u64], temp: impl Fn(usize, Scalar) -> u64) 
     // An empty dimension makes the loop empty however long the others are.
     match u64::try_from(total) {
         Ok(n) if n <= i64::MAX as u64 => Ok(n),
-        _ => Err(Error::new("W0406", "a parallel loop has more than 2^63 iterations")
-            .help("make its ranges smaller")),
+        _ => Err(
+            Error::new("W0406", "a parallel loop has more than 2^63 iterations")
+                .help("make its ranges smaller"),
+        ),
     }
 }
 
@@ -293,9 +305,15 @@ mod tests {
         assert_eq!(count(&[(c(2), c(5)), (c(-1), c(1))]).unwrap(), 6);
         assert_eq!(count(&[(c(5), c(2)), (c(0), c(i64::MAX))]).unwrap(), 0);
         let minus_one = Place::Slot(0, Scalar::I32);
-        assert_eq!(count(&[(minus_one, Place::Temp(0, Scalar::U8))]).unwrap(), 8);
+        assert_eq!(
+            count(&[(minus_one, Place::Temp(0, Scalar::U8))]).unwrap(),
+            8
+        );
         let big = Place::Slot(0, Scalar::U64);
         assert_eq!(count(&[(c(0), big)]).unwrap_err().code, "W0406");
-        assert_eq!(count(&[(c(i64::MIN), c(i64::MAX))]).unwrap_err().code, "W0406");
+        assert_eq!(
+            count(&[(c(i64::MIN), c(i64::MAX))]).unwrap_err().code,
+            "W0406"
+        );
     }
 }

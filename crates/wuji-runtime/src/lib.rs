@@ -21,5 +21,6 @@ pub use device::{Backend, Device, DeviceOptions, Interrupter};
 pub use instance::Instance;
 pub use launch::{Bindings, Outcome};
 pub use memory::{Memory, MemoryGuard};
+pub use pool::Pool;
 pub use program::Program;
 pub use report::{Collected, Telling};

@@ -190,8 +190,11 @@ fn offset(temps: &[u64], temp: Temp) -> usize {
 }
 
 fn broken(why: &str) -> Error {
-    Error::new("W0501", format!("the compiler made code that cannot run: {why}"))
-        .help("this is a bug of Wuji; please report it with the kernel")
+    Error::new(
+        "W0501",
+        format!("the compiler made code that cannot run: {why}"),
+    )
+    .help("this is a bug of Wuji; please report it with the kernel")
 }
 
 pub(crate) fn tree_memory(module: &Module, tree: Tree) -> Result<TreeMemory> {

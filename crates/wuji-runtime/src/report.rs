@@ -312,7 +312,8 @@ impl Telling<'_> {
         let list = |ranges: Vec<String>| format!("its elements are [{}]", ranges.join(", "));
         match place {
             Place::Field(f) => {
-                let name = (self.field_name)(f).unwrap_or_else(|| self.module.fields[f].name.clone());
+                let name =
+                    (self.field_name)(f).unwrap_or_else(|| self.module.fields[f].name.clone());
                 let domain = self.module.fields[f].domain(&self.module.trees);
                 let ranges = domain
                     .iter()

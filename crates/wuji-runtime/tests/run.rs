@@ -76,7 +76,9 @@ fn saxpy() {
         &f32s([2.0]),
         |instance| {
             instance.fill(x, &f32s((0..1000).map(f64::from))).unwrap();
-            instance.fill(y, &f32s((0..1000).map(|k| f64::from(1000 - k)))).unwrap();
+            instance
+                .fill(y, &f32s((0..1000).map(|k| f64::from(1000 - k))))
+                .unwrap();
         },
         |instance, _| instance.field(y).unwrap(),
     );
@@ -137,15 +139,21 @@ kernel fn0 "transpose"() {
 
 #[test]
 fn arrays_with_strides_and_arrays_in_one_buffer() {
-    let bytes: Vec<u8> = (0..48).flat_map(|k: u32| (k as f32).to_ne_bytes()).collect();
+    let bytes: Vec<u8> = (0..48)
+        .flat_map(|k: u32| (k as f32).to_ne_bytes())
+        .collect();
     let moved = both(
         STRIDED,
         &[],
         |instance| {
             let buffer = instance.add_buffer(&bytes);
             // Rows backwards, every second column; written behind it in the same buffer.
-            instance.bind(Array::from_u32(0), buffer, 64, &[3, 4], &[-32, 8]).unwrap();
-            instance.bind(Array::from_u32(1), buffer, 96, &[4, 3], &[4, 16]).unwrap();
+            instance
+                .bind(Array::from_u32(0), buffer, 64, &[3, 4], &[-32, 8])
+                .unwrap();
+            instance
+                .bind(Array::from_u32(1), buffer, 96, &[4, 3], &[4, 16])
+                .unwrap();
         },
         |instance, _| {
             let from = instance.array(Array::from_u32(0)).unwrap();
@@ -215,7 +223,11 @@ fn told(device: &Device, text: &str, params: &[u64], expected: Expect) -> Collec
 
 #[test]
 fn writes_outside_are_told_and_lines_are_in_order() {
-    for device in [device(Backend::Interpreter, 1), device(Backend::Cpu, 1), device(Backend::Cpu, 4)] {
+    for device in [
+        device(Backend::Interpreter, 1),
+        device(Backend::Cpu, 1),
+        device(Backend::Cpu, 4),
+    ] {
         let collected = told(
             &device,
             OUTSIDE,
@@ -264,9 +276,15 @@ fn a_failed_assertion_in_serial_code_ends_the_kernel() {
     };
     let n = |n| Imm::int(Scalar::I32, n);
     let (field, result, reports) = both(ASSERT, &[n(2)], |_| {}, look);
-    assert_eq!((field, result, reports.len()), (vec![n(11)], Some(vec![n(3)]), 0));
+    assert_eq!(
+        (field, result, reports.len()),
+        (vec![n(11)], Some(vec![n(3)]), 0)
+    );
     let (field, result, reports) = both(ASSERT, &[n(5)], |_| {}, look);
-    assert_eq!((field, result, reports), (vec![n(0)], None, vec![vec![n(5)]]));
+    assert_eq!(
+        (field, result, reports),
+        (vec![n(0)], None, vec![vec![n(5)]])
+    );
     for device in [device(Backend::Interpreter, 1), device(Backend::Cpu, 1)] {
         told(
             &device,
@@ -334,9 +352,21 @@ fn what_does_not_fit_is_refused() {
     };
     assert_eq!(run(&one, &[0], &[&good[0], &good[1]]), "");
     let says = |text: String, part: &str| assert!(text.contains(part), "{text}");
-    says(run(&one, &[0], &[&good[0], &good[0]]), "tree 1 is bound twice");
+    says(
+        run(&one, &[0], &[&good[0], &good[0]]),
+        "tree 1 is bound twice",
+    );
     says(run(&one, &[0], &[&good[0], &small]), "tree 1 is smaller");
-    says(run(&one, &[0], &[&foreign, &good[0]]), "tree 0 belongs to another world");
-    says(run(&one, &[], &[&good[0], &good[1]]), "needs 1 parameter slots, 2 trees and 0 arrays");
-    says(run(&two, &[0], &[&foreign, &foreign]), "loaded on another device");
+    says(
+        run(&one, &[0], &[&foreign, &good[0]]),
+        "tree 0 belongs to another world",
+    );
+    says(
+        run(&one, &[], &[&good[0], &good[1]]),
+        "needs 1 parameter slots, 2 trees and 0 arrays",
+    );
+    says(
+        run(&two, &[0], &[&foreign, &foreign]),
+        "loaded on another device",
+    );
 }

@@ -18,7 +18,10 @@ pub type TypeOf = fn(&mut Structs) -> Type;
 
 /// One argument.
 #[derive(Debug)]
-pub enum Arg<'a> {
+pub struct Arg<'a>(pub(crate) ArgKind<'a>);
+
+#[derive(Debug)]
+pub(crate) enum ArgKind<'a> {
     Value {
         ty: TypeOf,
         /// One scalar in each.
@@ -35,7 +38,7 @@ pub enum Arg<'a> {
 
 /// An array, or a copy of one whose elements lie differently on the host.
 #[derive(Debug)]
-pub struct ArrayOperand<'a> {
+pub(crate) struct ArrayOperand<'a> {
     pub(crate) ty: TypeOf,
     pub(crate) data: ArrayData<'a>,
 }
@@ -97,25 +100,25 @@ impl<'a, T: Element> KernelArg<'a> for T {
         let mut slots = SmallVec::new();
         slots.resize(T::SCALARS, 0);
         self.to_slots(&mut slots);
-        Ok(Arg::Value {
+        Ok(Arg(ArgKind::Value {
             ty: T::ir_type,
             slots,
-        })
+        }))
     }
 }
 
 impl<'a, T: Element, const D: usize> KernelArg<'a> for &'a Field<T, D> {
     fn arg(self) -> Result<Arg<'a>> {
-        Ok(Arg::Field {
+        Ok(Arg(ArgKind::Field {
             tree: self.tree_inner(),
             field: self.number(),
-        })
+        }))
     }
 }
 
 impl<'a> KernelArg<'a> for &'a World {
     fn arg(self) -> Result<Arg<'a>> {
-        Ok(Arg::World(self))
+        Ok(Arg(ArgKind::World(self)))
     }
 }
 
@@ -157,10 +160,10 @@ fn read<'a, T: Element>(data: &'a [T], strides: &Strides) -> Result<Arg<'a>> {
         Some(arg) => ArrayData::Borrowed(arg?),
         None => copied(data, strides, None),
     };
-    Ok(Arg::Array(ArrayOperand {
+    Ok(Arg(ArgKind::Array(ArrayOperand {
         ty: T::ir_type,
         data,
-    }))
+    })))
 }
 
 fn write<'a, T: Element>(data: &'a mut [T], strides: &Strides) -> Result<Arg<'a>> {
@@ -182,10 +185,10 @@ fn write<'a, T: Element>(data: &'a mut [T], strides: &Strides) -> Result<Arg<'a>
         };
         copied(&values, strides, Some(Box::new(back)))
     };
-    Ok(Arg::Array(ArrayOperand {
+    Ok(Arg(ArgKind::Array(ArrayOperand {
         ty: T::ir_type,
         data,
-    }))
+    })))
 }
 
 /// The elements of an array, row by row, as they lie in the memory of kernels.

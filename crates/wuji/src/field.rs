@@ -2,7 +2,6 @@
 //!
 //! Every access waits for the launches before it, so the host always sees what kernels have left.
 
-
 use crate::axes::Coordinates;
 use crate::element::Element;
 use crate::layout::{Tree, TreeBody, TreeInner};

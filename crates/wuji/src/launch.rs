@@ -4,7 +4,7 @@
 //! which arguments are the same field or in the same tree, and what is known of its arrays. Where
 //! things are is told at every launch.
 
-use crate::args::{Arg, ArrayOperand, KernelArg, TypeOf};
+use crate::args::{Arg, ArgKind, ArrayOperand, KernelArg, TypeOf};
 use crate::element::Element;
 use crate::lang;
 use crate::lang::ast::{Ast, Pat};
@@ -108,15 +108,15 @@ impl<'a> Call<'a> {
     /// The next argument.
     pub fn arg(&mut self, arg: impl KernelArg<'a>) {
         let kind = match arg.arg() {
-            Ok(Arg::World(world)) => {
+            Ok(Arg(ArgKind::World(world))) => {
                 self.enter(world);
                 Kind::World
             }
-            Ok(Arg::Value { ty, slots }) => {
+            Ok(Arg(ArgKind::Value { ty, slots })) => {
                 self.params.extend(slots);
                 Kind::Value(ty)
             }
-            Ok(Arg::Field { tree, field }) => {
+            Ok(Arg(ArgKind::Field { tree, field })) => {
                 self.enter(&tree.world);
                 let known = self.trees.iter().position(|t| Arc::ptr_eq(t, tree));
                 let number = known.unwrap_or_else(|| {
@@ -125,7 +125,7 @@ impl<'a> Call<'a> {
                 });
                 Kind::Field(number as u32, field)
             }
-            Ok(Arg::Array(operand)) => {
+            Ok(Arg(ArgKind::Array(operand))) => {
                 self.arrays.push(operand);
                 Kind::Array(self.arrays.len() as u32 - 1)
             }
@@ -278,7 +278,10 @@ impl Source<'_> {
         for (k, ((view, ty), alone)) in
             (self.views.iter().zip(self.types).zip(unaliased(self.views))).enumerate()
         {
-            let place = self.args.iter().position(|a| matches!(a, Kind::Array(n) if *n as usize == k));
+            let place = self
+                .args
+                .iter()
+                .position(|a| matches!(a, Kind::Array(n) if *n as usize == k));
             m.arrays.push(module::ArrayData {
                 name: name_of(ast, place.unwrap_or(usize::MAX)),
                 elem: ty(&mut m.structs),

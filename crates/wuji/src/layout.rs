@@ -16,7 +16,6 @@
 //! # }
 //! ```
 
-
 use crate::axes::{Axes, Extents};
 use crate::element::Element;
 use crate::field::Field;
@@ -30,8 +29,8 @@ use wuji_ir::entities;
 use wuji_ir::layout::{Axis, Child, FieldData, NodeKind, TreeData, TreeMemory};
 use wuji_ir::types::{Structs, Type};
 use wuji_ir::{Error, Result};
-use wuji_runtime::address::Address;
 use wuji_runtime::Memory;
+use wuji_runtime::address::Address;
 
 /// A layout tree and its memory, which goes when the last field of the tree does.
 #[derive(Clone)]

@@ -86,7 +86,10 @@ impl World {
     pub(crate) fn enter_kernel(&self, key: Key, compiled: Compiled) -> Arc<Compiled> {
         let kernels = self.inner.kernels.write();
         let mut kernels = kernels.unwrap_or_else(PoisonError::into_inner);
-        kernels.entry(key).or_insert_with(|| Arc::new(compiled)).clone()
+        kernels
+            .entry(key)
+            .or_insert_with(|| Arc::new(compiled))
+            .clone()
     }
 
     pub(crate) fn load(&self, module: Module) -> Result<Program> {

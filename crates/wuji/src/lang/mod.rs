@@ -11,12 +11,14 @@
 //!    `lang::lower(&recording, &bounds, module)` for the unlowered kernel.
 
 pub mod ast;
+pub mod lower;
 pub mod matrix;
 pub mod num;
 pub mod recording;
 pub mod vector;
 
 pub use half::f16;
+pub use lower::lower;
 pub use matrix::*;
 pub use num::{Float, Int, Num, Signed};
 pub use vector::*;
