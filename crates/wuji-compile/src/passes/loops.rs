@@ -405,6 +405,10 @@ impl Nest<'_> {
             for i in &f.regions[r].insts {
                 regions.extend(&f.insts[*i].regions);
             }
+            // Its number comes from the coordinates: see `iteration_number`.
+            f.regions[r]
+                .insts
+                .retain(|i| f.insts[*i].op != Op::Iteration);
             if let Term::Return(_) = f.regions[r].term {
                 f.regions[r].term = Term::Continue(label, Values::new());
             }
