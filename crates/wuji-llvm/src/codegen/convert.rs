@@ -26,6 +26,11 @@ impl FunctionGen<'_, '_, '_> {
             (true, false) if to == Scalar::Bool => e.fcmp(LLVMRealUNE, v, e.zero(e.ty_of(v))),
             (false, false) if to == Scalar::Bool => e.icmp(LLVMIntNE, v, e.zero(e.ty_of(v))),
             (true, false) => {
+                // LLVM gets `f16` to `i16` wrong for NaN; by way of `f32` nothing is lost.
+                let (v, from) = match from {
+                    Scalar::F16 => (self.convert_value(v, Scalar::F16, Scalar::F32), Scalar::F32),
+                    _ => (v, from),
+                };
                 let name = if to.is_signed_int() {
                     "llvm.fptosi.sat"
                 } else {

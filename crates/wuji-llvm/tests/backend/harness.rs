@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, OnceLock};
 use wuji_compile::{Lowered, Math, Options};
-use wuji_llvm::{ArrayView, CompiledKernel, Jit, JitOptions, LaunchContext};
+use wuji_llvm::{ArrayView, CompiledKernel, Effort, Jit, JitOptions, LaunchContext};
 
 /// One JIT for all tests, as a process would have.
 pub(crate) fn jit() -> &'static Jit {
@@ -22,10 +22,25 @@ pub(crate) fn lowered(text: &str, math: Math) -> Lowered {
     Lowered::assume(module, &options)
 }
 
+/// One that leaves LLVM's passes out.
+pub(crate) fn plain_jit() -> &'static Jit {
+    static JIT: OnceLock<Jit> = OnceLock::new();
+    JIT.get_or_init(|| {
+        let options = JitOptions {
+            effort: Effort::None,
+            ..JitOptions::default()
+        };
+        Jit::new(&options).expect("a JIT for this processor")
+    })
+}
+
 pub(crate) fn compile(text: &str, math: Math) -> CompiledKernel {
+    compile_with(jit(), text, math)
+}
+
+pub(crate) fn compile_with(jit: &Jit, text: &str, math: Math) -> CompiledKernel {
     let lowered = lowered(text, math);
-    jit()
-        .compile(&lowered)
+    jit.compile(&lowered)
         .unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
@@ -92,7 +107,6 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    #[allow(dead_code)]
     pub(crate) fn array(&mut self, base: *mut u8, extents: &[i64], strides: &[i64]) {
         let mut view = ArrayView {
             base,

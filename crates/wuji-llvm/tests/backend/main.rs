@@ -3,4 +3,7 @@
 #![allow(unsafe_code)]
 
 mod harness;
+mod measure;
+mod operators;
+mod shapes;
 mod smoke;

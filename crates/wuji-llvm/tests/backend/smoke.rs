@@ -1,32 +1,9 @@
 //! Small whole kernels.
 
 use crate::harness::{Aligned, Launch, compile, jit, lowered};
+use crate::shapes::SAXPY;
 use wuji_compile::Math;
 use wuji_llvm::Text;
-
-pub(crate) const SAXPY: &str = r#"
-module "saxpy"
-tree T0 { dense S1 [i: 1048576] { place f0 } }
-tree T1 { dense S1 [i: 1048576] { place f1 } }
-field f0 "x": f32 in T0.S1 (i)
-field f1 "y": f32 in T1.S1 (i)
-param p0 "a": f32
-fn fn0 "saxpy"(v0: f32, v1: i64, v2: i64) {
-  v3: i64 = const 1
-  v4: i64 = const 4
-  for.parallel L0 v5: i64 in v1..v2 step v3 {
-    v6: i64 = mul v5, v4
-    v7: f32 = memload T0.f0 [v6]
-    v8: f32 = memload T1.f1 [v6]
-    v9: f32 = mul v0, v7
-    v10: f32 = add v9, v8
-    memstore T1.f1 [v6], v10
-    continue L0
-  }
-  return
-}
-task "saxpy.0" chunks (0..1048576) unit 1 fn0 ordinal 1
-"#;
 
 #[test]
 fn saxpy_runs() {
