@@ -5,7 +5,7 @@ use crate::codegen::{self, Tuning};
 use crate::link::{Linker, Loaded};
 use crate::optimize::{self, Effort};
 use crate::perf;
-use crate::target::Host;
+use crate::target::{Host, Machines};
 use inkwell::context::Context;
 use inkwell::llvm_sys::LLVMDiagnosticSeverity;
 use inkwell::llvm_sys::core::{
@@ -70,6 +70,7 @@ impl Default for JitOptions {
 pub struct Jit {
     linker: Arc<Linker>,
     host: Host,
+    machines: Machines,
     tuning: Tuning,
     options: JitOptions,
 }
@@ -161,8 +162,9 @@ impl Jit {
         options.perf |= asked("WUJI_PERF");
         options.debugger |= asked("WUJI_GDB");
         let host = options.host.clone().unwrap_or_else(Host::detect);
+        let machines = Machines::default();
         // Fail here rather than in the first kernel.
-        host.machine()?;
+        machines.give_back(host.machine()?);
         let tuning = Tuning {
             vector_bits: options.vector_bits.unwrap_or_else(|| host.vector_bits()),
             frame_pointers: options.perf,
@@ -171,6 +173,7 @@ impl Jit {
         Ok(Jit {
             linker: Arc::new(Linker::new(options.debugger)?),
             host,
+            machines,
             tuning,
             options,
         })
@@ -272,7 +275,12 @@ impl Jit {
                 .spawn_scoped(scope, || {
                     self.with_module(lowered, &all, &symbols, |module, machine, _| {
                         if what != Text::Ir {
-                            optimize::run(module, machine, self.options.effort)?;
+                            optimize::run(
+                                module,
+                                machine,
+                                self.options.effort,
+                                longest(lowered, &all),
+                            )?;
                         }
                         if what != Text::Assembly {
                             return Ok(module.print_to_string().to_string());
@@ -328,7 +336,8 @@ impl Jit {
     ) -> Result<(Vec<u8>, Timings)> {
         self.with_module(lowered, tasks, symbols, |module, machine, build| {
             let started = Instant::now();
-            optimize::run(module, machine, self.options.effort)?;
+            let size = longest(lowered, tasks);
+            optimize::run(module, machine, self.options.effort, size)?;
             let optimized = Instant::now();
             let object = machine
                 .write_to_memory_buffer(module, FileType::Object)
@@ -363,7 +372,7 @@ impl Jit {
                 (&raw const problems).cast_mut().cast(),
             );
         }
-        let machine = self.host.machine()?;
+        let machine = self.machines.take(&self.host)?;
         let module = codegen::build(&context, lowered, tasks, symbols, &self.host, self.tuning)?;
         module.set_triple(&TargetTriple::create(&self.host.triple));
         module.set_data_layout(&machine.get_target_data().get_data_layout());
@@ -373,6 +382,7 @@ impl Jit {
             })?;
         }
         let done = work(&module, &machine, started.elapsed());
+        self.machines.give_back(machine);
         let problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
         match problems.first() {
             Some(problem) => {
@@ -404,6 +414,16 @@ extern "C" fn collect(info: LLVMDiagnosticInfoRef, problems: *mut c_void) {
 
 fn refused(e: inkwell::support::LLVMString) -> Error {
     Error::new("W0503", "LLVM could not compile the kernel").note(e.to_string())
+}
+
+/// Instructions of the longest function among the tasks.
+fn longest(lowered: &Lowered, tasks: &[usize]) -> usize {
+    let module = lowered.module();
+    tasks
+        .iter()
+        .map(|t| module.funcs[module.tasks[*t].func].insts.len())
+        .max()
+        .unwrap_or(0)
 }
 
 /// `wuji.<kernel>.<task>`, each once.

@@ -4,7 +4,7 @@ use inkwell::OptimizationLevel;
 use inkwell::targets::{
     CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple,
 };
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 use wuji_ir::{Error, Result};
 
 /// A processor, in LLVM's words. It is part of what compiled code is keyed by.
@@ -70,6 +70,32 @@ impl Host {
                     format!("LLVM cannot make code for `{}` `{}`", self.triple, self.cpu),
                 )
             })
+    }
+}
+
+/// Target machines for one host that nobody uses at the moment. Making one, and parsing the features of
+/// a processor, takes about as long as compiling a small kernel.
+#[derive(Debug, Default)]
+pub(crate) struct Machines(Mutex<Vec<Idle>>);
+
+#[derive(Debug)]
+struct Idle(TargetMachine);
+
+// SAFETY: a target machine belongs to no thread; it must only not be used by two at once, and it is
+// taken out of the list for use.
+unsafe impl Send for Idle {}
+
+impl Machines {
+    pub(crate) fn take(&self, host: &Host) -> Result<TargetMachine> {
+        let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(|| host.machine(), |m| Ok(m.0))
+    }
+
+    pub(crate) fn give_back(&self, machine: TargetMachine) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Idle(machine));
     }
 }
 

@@ -238,8 +238,6 @@ impl<'c, 'm> Unit<'c, 'm> {
         let e = &self.emit;
         e.add_attr(fun, On::Function, "nounwind", 0);
         e.add_attr(fun, On::Function, "nofree", 0);
-        e.add_string_attr(fun, "target-cpu", &self.host.cpu);
-        e.add_string_attr(fun, "target-features", &self.host.features);
         e.add_string_attr(
             fun,
             "prefer-vector-width",

@@ -134,9 +134,9 @@ impl FunctionGen<'_, '_, '_> {
         // on the order; the intrinsic is what LLVM vectorizes.
         if reduction || self.unit.math == Math::Fast {
             let name = if op == BinOp::Min {
-                "llvm.minnum"
+                "llvm.minimumnum"
             } else {
-                "llvm.maxnum"
+                "llvm.maximumnum"
             };
             let v = e.intrinsic(name, &[ty], &[a, b]);
             e.set_fast_math(v, LLVMFastMathNoSignedZeros);
