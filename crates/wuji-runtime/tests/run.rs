@@ -370,3 +370,108 @@ fn what_does_not_fit_is_refused() {
         "loaded on another device",
     );
 }
+
+const COUNT: &str = r#"
+module "count"
+tree T0 { place f0 }
+tree T1 { dense S1 [i: 4096] { place f1 } }
+field f0 "n": i64 in T0.S0 ()
+field f1 "x": i64 in T1.S1 (i)
+kernel fn0 "count"() -> i64 {
+  v0: i64 = load f0[]
+  v1: i64 = const 1
+  v2: i64 = add v0, v1
+  foreach L0 (v3: i32) in f1 {
+    v4: i64 = load f1[v3]
+    v5: i64 = add v4, v1
+    store f1[v3], v5
+    continue L0
+  }
+  store f0[], v2
+  return v0
+}
+"#;
+
+#[test]
+fn launches_from_many_threads_run_one_after_the_other() {
+    for device in [device(Backend::Cpu, 3), device(Backend::Interpreter, 1)] {
+        let program = device.load(module(COUNT), &Options::default()).unwrap();
+        let memory = [
+            device.reserve(8).unwrap(),
+            device.reserve(8 * 4096).unwrap(),
+        ];
+        let (threads, launches) = match device.backend() {
+            Backend::Cpu => (8, 200),
+            Backend::Interpreter => (4, 3),
+        };
+        let mut results = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let bindings = wuji_runtime::Bindings {
+                            params: &[],
+                            trees: &[&memory[0], &memory[1]],
+                            arrays: &[],
+                        };
+                        (0..launches)
+                            .map(|_| device.run(&program, &bindings).unwrap().result[0])
+                            .collect::<Vec<u64>>()
+                    })
+                })
+                .collect();
+            workers
+                .into_iter()
+                .flat_map(|w| w.join().unwrap())
+                .collect::<Vec<u64>>()
+        });
+        // Plain loads and stores lose no update, and every launch sees the one before it.
+        results.sort_unstable();
+        let total = threads * launches;
+        assert_eq!(results, (0..total).collect::<Vec<u64>>());
+        let x = memory[1]
+            .read_field(program.module(), Field::from_u32(1))
+            .unwrap();
+        assert!(x.iter().all(|v| v.bits() == total));
+    }
+}
+
+/// Not a test of correctness: prints what a launch of a compiled kernel costs. Run it with
+/// `cargo test --release -p wuji-runtime --test run -- --ignored --nocapture launch_cost`.
+#[test]
+#[ignore = "measures"]
+fn launch_cost() {
+    let serial = r#"
+module "serial"
+tree T0 { place f0 }
+field f0 "n": i64 in T0.S0 ()
+kernel fn0 "serial"() {
+  v0: i64 = load f0[]
+  v1: i64 = const 1
+  v2: i64 = add v0, v1
+  store f0[], v2
+  return
+}
+"#;
+    let time = |text: &str, sizes: &[u64]| {
+        let device = device(Backend::Cpu, 2);
+        let program = device.load(module(text), &Options::default()).unwrap();
+        let memory: Vec<_> = sizes.iter().map(|s| device.reserve(*s).unwrap()).collect();
+        let trees: Vec<_> = memory.iter().collect();
+        let bindings = wuji_runtime::Bindings {
+            params: &[],
+            trees: &trees,
+            arrays: &[],
+        };
+        let n = 100_000;
+        let start = std::time::Instant::now();
+        for _ in 0..n {
+            device.run(&program, &bindings).unwrap();
+        }
+        start.elapsed().as_nanos() as f64 / f64::from(n)
+    };
+    println!("serial: {:.0} ns", time(serial, &[8]));
+    println!(
+        "serial and 4096 in parallel: {:.0} ns",
+        time(COUNT, &[8, 8 * 4096])
+    );
+}

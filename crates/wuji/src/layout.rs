@@ -401,6 +401,12 @@ fn complete(world: &World, state: State, at: &wuji_ir::Position) -> Result<TreeB
     let fields = shape
         .describe(tree, &mut structs, &state.names)
         .collect::<cranelift_entity::PrimaryMap<entities::Field, FieldData>>();
+    for (data, name) in fields.values().zip(&state.names) {
+        if structs.size_align(data.elem).0 == 0 {
+            let what = format!("field `{name}` has elements without a size");
+            return fail(Error::new("W0107", what).help("give the element type a field"));
+        }
+    }
     let memory = TreeMemory::of(&shape.data, &fields, &structs).ok_or_else(too_big)?;
     for (field, data) in fields.iter() {
         for (axis, from) in &data.axes {

@@ -459,3 +459,69 @@ fn axes_beyond_eight_are_kept_long_enough_to_be_refused() {
     assert_eq!(nine.list().len(), 9);
     assert_eq!(nine.list()[8], Axis::new(0).unwrap());
 }
+
+/// Bytes of this process that are in memory.
+#[cfg(target_os = "linux")]
+fn resident() -> i64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: i64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn dropping_a_tree_gives_its_pages_back() {
+    const SIZE: i64 = 256 << 20;
+    let w = world();
+    let before = resident();
+    let x = w.field::<u8, 1>("x", [SIZE as u64]).unwrap();
+    assert!(resident() - before < SIZE / 2, "reserved, not touched");
+    x.fill(1).unwrap();
+    assert!(resident() - before > SIZE / 2, "touched");
+    drop(x);
+    assert!(resident() - before < SIZE / 2, "dropped");
+    assert_eq!(w.memory_used(), 0);
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Nothing;
+
+impl Element for Nothing {
+    const SIZE: usize = 0;
+    const ALIGN: usize = 1;
+    const SCALARS: usize = 0;
+
+    fn ir_type(structs: &mut Structs) -> wuji_ir::types::Type {
+        let ty = wuji_ir::types::StructType {
+            name: "Nothing".into(),
+            fields: Vec::new(),
+        };
+        wuji_ir::types::Type::Struct(structs.intern(ty))
+    }
+
+    fn zero() -> Nothing {
+        Nothing
+    }
+
+    fn read(_: &[u8]) -> Nothing {
+        Nothing
+    }
+
+    fn write(self, _: &mut [u8]) {}
+
+    fn to_slots(self, _: &mut [u64]) {}
+
+    fn from_slots(_: &[u64]) -> Nothing {
+        Nothing
+    }
+}
+
+#[test]
+fn elements_have_a_size() {
+    message(
+        world().field::<Nothing, 1>("x", [1 << 63]),
+        expect![[r#"
+            error[W0107]: field `x` has elements without a size
+              = help: give the element type a field"#]],
+    );
+}

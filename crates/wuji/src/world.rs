@@ -11,7 +11,7 @@ use wuji_ir::entities;
 use wuji_ir::module::Module;
 use wuji_ir::types::Structs;
 use wuji_ir::{Position, Result};
-use wuji_runtime::{Backend, Collected, Device, DeviceOptions, Interrupter, Program};
+use wuji_runtime::{Backend, Collected, Device, DeviceOptions, Instance, Interrupter, Program};
 
 /// One device, its memory and its kernels. A handle: clones mean the same world, which lives as long
 /// as any of them, or any field in it. Worlds share nothing with each other.
@@ -90,6 +90,12 @@ impl World {
             .entry(key)
             .or_insert_with(|| Arc::new(compiled))
             .clone()
+    }
+
+    /// A kernel given as a module, with memory of its own, on the device of this world: how tools
+    /// run textual IR.
+    pub fn instance(&self, module: Module) -> Result<Instance<'_>> {
+        Instance::new(&self.inner.device, module, &self.inner.options)
     }
 
     pub(crate) fn load(&self, module: Module) -> Result<Program> {
