@@ -136,7 +136,7 @@ pub const MAX_NESTING: usize = 200;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     pub name: String,
-    /// At most one before `scalarize`, any number of scalars after it.
+    /// Faces give at most one; lowering adds more, and `scalarize` takes them apart.
     pub results: Vec<Type>,
     /// Its parameters are those of the function.
     pub entry: Region,

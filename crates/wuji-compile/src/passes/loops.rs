@@ -493,6 +493,10 @@ impl Nest<'_> {
         }
         for a in askers {
             self.subst.set(a, number);
+            // Nobody asks the old instruction any more; it must not be left for a backend.
+            if let Some(inst) = b.func.def(a) {
+                b.func.insts[inst].op = Op::Const(wuji_ir::types::Imm::zero(Scalar::I64));
+            }
         }
     }
 

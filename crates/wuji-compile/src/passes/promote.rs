@@ -344,9 +344,16 @@ impl Promoter<'_> {
     }
 
     fn access(&mut self, inst: Inst, local: Local, op: &Op, access: &Access, args: &[Value]) {
-        let ty = self.b.func.locals[local].ty;
         let (components, operands) = args.split_at(access.dynamic_steps());
-        let path = self.check_path(ty, access, components);
+        let mut components = components.iter();
+        let path: Path = access
+            .path
+            .iter()
+            .filter_map(|step| match step {
+                Step::Const(k) => Some(Part::Const(*k)),
+                Step::Dynamic => components.next().map(|i| Part::Dynamic(*i)),
+            })
+            .collect();
         let old = match op {
             Op::Store(_) if path.is_empty() => None,
             _ => {
@@ -371,33 +378,6 @@ impl Promoter<'_> {
             None => new,
         };
         self.now[local] = whole.into();
-    }
-
-    /// Resolves a path; run-time components that are not known to be inside are checked.
-    fn check_path(&mut self, ty: Type, access: &Access, components: &[Value]) -> Path {
-        let mut ty = ty;
-        let mut components = components.iter();
-        let mut path = Path::new();
-        for step in &access.path {
-            match step {
-                Step::Const(k) => {
-                    path.push(Part::Const(*k));
-                    ty = self.b.module.structs.component(ty, *k).unwrap_or(ty);
-                }
-                Step::Dynamic => {
-                    let Some(index) = components.next() else {
-                        continue;
-                    };
-                    if access.guard == Guard::Checked {
-                        let len = self.b.module.structs.arity(ty);
-                        self.b.push(Op::CheckIndex(len), &[*index]);
-                    }
-                    path.push(Part::Dynamic(*index));
-                    ty = self.b.module.structs.component(ty, 0).unwrap_or(ty);
-                }
-            }
-        }
-        path
     }
 
     fn get(&mut self, whole: Value, path: &[Part]) -> Value {

@@ -150,14 +150,6 @@ pub(super) fn signatures(m: &Module) -> Result<()> {
         for result in &f.results {
             ty(m, *result, || format!("the result of {}", named()))?;
         }
-        if f.results.len() > 1 && f.results.iter().any(|t| t.as_scalar().is_none()) {
-            let why = format!(
-                "{} has {} results; more than one are possible only when all are scalars",
-                named(),
-                f.results.len()
-            );
-            return Err(Error::new("W0035", why));
-        }
         for (l, local) in &f.locals {
             ty(m, local.ty, || format!("local {l} of {}", named()))?;
             if local.len == Some(0) {
