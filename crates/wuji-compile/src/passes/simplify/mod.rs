@@ -34,8 +34,8 @@ pub fn simplify(module: &mut Module, cx: &mut Cx) -> Result<()> {
             let mut s = Simplifier::new(module, &mut f, cx);
             s.function();
             let again = s.again;
-            let swept = sweep(&mut f);
-            if !again && !swept {
+            sweep(&mut f);
+            if !again {
                 break;
             }
         }
