@@ -1,3 +1,4 @@
 //! The test suite of Wuji.
 
 pub mod filetest;
+pub mod meaning;

@@ -44,15 +44,15 @@ fn callees(f: &Function) -> Vec<Func> {
     list
 }
 
-struct CallGraph {
+pub(super) struct CallGraph {
     callees_first: Vec<Func>,
     /// In a cycle of calls.
-    recursive: SecondaryMap<Func, bool>,
+    pub(super) recursive: SecondaryMap<Func, bool>,
 }
 
 impl CallGraph {
     /// Strongly connected components by Tarjan's method, with an explicit stack.
-    fn of(module: &Module) -> CallGraph {
+    pub(super) fn of(module: &Module) -> CallGraph {
         let edges: SecondaryMap<Func, Vec<Func>> = {
             let mut edges = SecondaryMap::new();
             for (func, f) in module.funcs.iter() {

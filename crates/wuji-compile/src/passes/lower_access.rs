@@ -49,7 +49,7 @@ fn memories(m: &Module) -> Result<PrimaryMap<Tree, TreeMemory>> {
     for (id, tree) in m.trees.iter() {
         let memory = TreeMemory::of(tree, &m.fields, &m.structs).ok_or_else(|| {
             Error::new(
-                "W0310",
+                "W0311",
                 format!("the layout tree {id} is larger than 2^62 bytes"),
             )
         })?;
@@ -240,14 +240,17 @@ impl Lower<'_> {
 
     /// An index as `i64`, frozen when it may come from memory; for `u64` also whether it fits there.
     fn widen(&mut self, index: Value) -> (Value, Option<Value>) {
-        let index = if self.sums.is_steady(index) {
+        let mut index = if self.sums.is_steady(index) {
             index
         } else {
             self.b.unary(UnOp::Freeze, index)
         };
         let fits = (self.b.func.ty(index).as_scalar() == Some(Scalar::U64)).then(|| {
             let most = self.b.int(Scalar::U64, i64::MAX.into());
-            self.b.compare(CmpOp::Le, index, most)
+            let fits = self.b.compare(CmpOp::Le, index, most);
+            // Reports show the largest `i64` for what is beyond it.
+            index = self.b.binary(BinOp::Min, index, most);
+            fits
         });
         (self.b.convert(index, Scalar::I64), fits)
     }
@@ -291,7 +294,8 @@ impl Lower<'_> {
         self.b.end(Term::Yield(value.into_iter().collect()));
         self.b.region = no;
         if !matches!(op, Op::Load(_)) {
-            self.report(access.place, &masked.found);
+            let rank = index_args.len() - access.dynamic_steps();
+            self.report(access.place, &masked.found[..rank]);
         }
         let zero: Values = if result {
             [self.b.zero(ty)].into_iter().collect()

@@ -2,12 +2,13 @@
 //! reports.
 //!
 //! Runs on the functions of tasks, where `return` ends an iteration, and on the functions that are
-//! still called: those recurse. A recursive function takes three more parameters (iteration, draws made
-//! so far, depth) and gives two more results (draws made, failed), so that a failed assertion deep down
-//! ends the iteration.
+//! still called: mostly those that recurse. A called function takes three more parameters (iteration,
+//! draws made so far, depth) and gives two more results (draws made, failed), so that a failed assertion
+//! deep down ends the iteration. Depth counts the activations of recursive functions only.
 
 use crate::options::Bounds;
 use crate::passes::Cx;
+use crate::passes::inline::CallGraph;
 use crate::rewrite::Substitution;
 use rustc_hash::FxHashSet;
 use smallvec::smallvec;
@@ -20,12 +21,13 @@ use wuji_ir::types::{BOOL, I32, I64, Imm, Scalar, Type, U64};
 
 pub fn lower_checks(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let tasks: FxHashSet<Func> = m.tasks.iter().map(|t| t.func).collect();
-    let recursive = called(m, &tasks);
-    for g in &recursive {
+    let graph = CallGraph::of(m);
+    let called = called(m, &tasks);
+    for g in &called {
         extend_signature(&mut m.funcs[*g]);
     }
-    for func in tasks.iter().chain(&recursive).copied() {
-        lower_function(m, func, recursive.contains(&func), cx.options.bounds);
+    for func in tasks.iter().chain(&called).copied() {
+        lower_function(m, func, called.contains(&func), &graph, cx.options.bounds);
     }
     Ok(())
 }
@@ -55,9 +57,9 @@ fn extend_signature(f: &mut Function) {
     f.results.extend([U64, BOOL]);
 }
 
-fn lower_function(m: &mut Module, func: Func, recursive: bool, bounds: Bounds) {
+fn lower_function(m: &mut Module, func: Func, called: bool, graph: &CallGraph, bounds: Bounds) {
     let mut f = m.take_func(func);
-    let needs_draws = recursive || uses(&f, |op| matches!(op, Op::Random | Op::Call(_)));
+    let needs_draws = called || uses(&f, |op| matches!(op, Op::Random | Op::Call(_)));
     let draw = needs_draws.then(|| {
         f.locals.push(LocalData {
             name: "draw".into(),
@@ -65,7 +67,7 @@ fn lower_function(m: &mut Module, func: Func, recursive: bool, bounds: Bounds) {
             len: None,
         })
     });
-    let given = recursive.then(|| {
+    let given = called.then(|| {
         let p = f.params();
         let n = p.len();
         Given {
@@ -81,6 +83,7 @@ fn lower_function(m: &mut Module, func: Func, recursive: bool, bounds: Bounds) {
         func,
         draw,
         given,
+        graph,
         bounds,
         subst: Substitution::new(),
     };
@@ -99,7 +102,7 @@ fn uses(f: &Function, pred: impl Fn(&Op) -> bool) -> bool {
     any
 }
 
-/// The extra parameters of a recursive function.
+/// The extra parameters of a called function.
 #[derive(Copy, Clone)]
 struct Given {
     iteration: Value,
@@ -112,6 +115,7 @@ struct Lower<'a> {
     func: Func,
     draw: Option<Local>,
     given: Option<Given>,
+    graph: &'a CallGraph,
     bounds: Bounds,
     subst: Substitution,
 }
@@ -181,7 +185,7 @@ impl Lower<'_> {
         self.b.func.insts[branch].regions.extend([fine, bad]);
     }
 
-    /// Ends the iteration: zeros and the flag in a recursive function.
+    /// Ends the iteration: zeros and the flag in a called function.
     fn give_up(&mut self) -> Term {
         let mut values = Values::new();
         if self.given.is_some() {
@@ -211,6 +215,14 @@ impl Lower<'_> {
         if known.is_some_and(|k| (0..i128::from(len)).contains(&k)) {
             return;
         }
+        let index = match self.b.func.ty(index).as_scalar() {
+            // Reports show the largest `i64` for what is beyond it.
+            Some(Scalar::U64) => {
+                let most = self.b.int(Scalar::U64, i64::MAX.into());
+                self.b.binary(BinOp::Min, index, most)
+            }
+            _ => index,
+        };
         let wide = self.b.convert(index, Scalar::I64);
         let bits = self.b.value(Op::Bitcast(Scalar::U64), &[wide]);
         let end = self.b.int(Scalar::U64, len.into());
@@ -269,10 +281,10 @@ impl Lower<'_> {
     fn call(&mut self, inst: Inst, callee: Func, data: &InstData) {
         let iteration = self.iteration();
         let draw = self.load_draw();
-        let one = self.b.int(Scalar::I32, 1);
+        let deeper = self.b.int(Scalar::I32, self.graph.recursive[callee].into());
         let depth = match self.given {
-            Some(g) => self.b.binary(BinOp::Add, g.depth, one),
-            None => one,
+            Some(g) => self.b.binary(BinOp::Add, g.depth, deeper),
+            None => deeper,
         };
         let mut args = data.args.clone();
         args.extend([iteration, draw, depth]);
@@ -303,7 +315,7 @@ impl Lower<'_> {
             };
             self.b.store(Place::Local(local), &[], start);
         }
-        if let Some(g) = self.given {
+        if let Some(g) = self.given.filter(|_| self.graph.recursive[self.func]) {
             let limit = self.b.int(Scalar::I32, MAX_CALL_DEPTH.into());
             let fine = self.b.compare(CmpOp::Le, g.depth, limit);
             let func = self.func;

@@ -174,7 +174,7 @@ impl Launch<'_, '_> {
         // A bad component of a local is not memory that is missing: it is like `insert`.
         let quiet = element.is_some() && matches!(access.place, Place::Local(_));
         if writes && !inside && !quiet {
-            let values = found.into_iter().map(reported).collect();
+            let values = indices.into_iter().map(reported).collect();
             self.report(SiteKind::OutOfRange(access.place), span, values);
         }
         let target = element.filter(|_| inside).map(|element| Target {

@@ -1,0 +1,27 @@
+//! Runs `tests/meaning`: programs that every pass has to leave with their meaning.
+
+use std::path::Path;
+use wuji_ir::text::parse;
+use wuji_tests::meaning::check;
+
+#[test]
+fn passes_keep_the_meaning() {
+    let mut files: Vec<_> = std::fs::read_dir(Path::new("meaning"))
+        .expect("the folder is there")
+        .map(|entry| entry.expect("readable").path())
+        .collect();
+    files.sort();
+    let mut failures = Vec::new();
+    for file in &files {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file).expect("readable");
+        let outcome = parse(&text, &name)
+            .map_err(|e| e.to_string())
+            .and_then(|m| check(&m, 7));
+        if let Err(why) = outcome {
+            failures.push(format!("{name}: {why}"));
+        }
+    }
+    assert!(files.len() > 5);
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
