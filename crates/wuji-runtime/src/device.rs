@@ -140,25 +140,26 @@ impl Device {
     pub fn run(&self, program: &Program, bindings: &Bindings<'_>) -> Result<Outcome> {
         let mut turn = self.turn.take();
         let launch = *turn;
-        self.run_in_turn(program, bindings, launch, &mut turn)
+        self.run_in_turn(program, bindings, (self.seed, launch), &mut turn)
     }
 
-    /// Runs a program as if it were the launch with this number, for random numbers.
+    /// Runs a program as if the device had this seed and the launch this number, for random numbers.
     pub fn run_as(
         &self,
         program: &Program,
         bindings: &Bindings<'_>,
+        seed: u64,
         launch: u64,
     ) -> Result<Outcome> {
         let mut turn = self.turn.take();
-        self.run_in_turn(program, bindings, launch, &mut turn)
+        self.run_in_turn(program, bindings, (seed, launch), &mut turn)
     }
 
     fn run_in_turn(
         &self,
         program: &Program,
         bindings: &Bindings<'_>,
-        launch: u64,
+        (seed, launch): (u64, u64),
         turn: &mut u64,
     ) -> Result<Outcome> {
         if !Arc::ptr_eq(&program.turn, &self.turn) {
@@ -176,7 +177,7 @@ impl Device {
                     pool,
                     threads: self.threads as u64,
                     interrupt: &self.interrupt,
-                    seed: self.seed,
+                    seed,
                     launch,
                 };
                 run_native(&engine, program, native, bindings)
@@ -184,7 +185,7 @@ impl Device {
             (Code::Native(_), Runner::Interpreter) | (Code::Interpreted, _) => {
                 let config = Config {
                     order: Order::Serial,
-                    seed: self.seed,
+                    seed,
                     launch,
                     ..Config::default()
                 };

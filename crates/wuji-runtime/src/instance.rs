@@ -108,6 +108,26 @@ impl<'d> Instance<'d> {
         self.tree(field)?.write_field(self.module(), field, values)
     }
 
+    /// Sets one element from its scalars.
+    pub fn set(&self, field: Field, coords: &[i64], values: &[Imm]) -> Result<()> {
+        let at = self.locate(field, coords)?;
+        let elem = self.module().fields[field].elem;
+        let scalars = self.module().structs.scalar_offsets(elem);
+        if scalars.len() != values.len() || scalars.iter().zip(values).any(|(s, v)| s.0 != v.ty) {
+            let name = &self.module().fields[field].name;
+            return Err(misfit(format!(
+                "field `{name}` gets values that do not fit"
+            )));
+        }
+        let mut guard = self.tree(field)?.lock();
+        let bytes = guard.bytes_mut();
+        for ((scalar, offset), value) in scalars.into_iter().zip(values) {
+            let (at, n) = (at + offset as usize, scalar.bytes() as usize);
+            bytes[at..at + n].copy_from_slice(&value.bits().to_le_bytes()[..n]);
+        }
+        Ok(())
+    }
+
     /// The scalars of one element; an error outside of the field.
     pub fn get(&self, field: Field, coords: &[i64]) -> Result<Vec<Imm>> {
         let at = self.locate(field, coords)?;
@@ -204,30 +224,33 @@ impl<'d> Instance<'d> {
     }
 
     /// Every scalar of an array, elements in row-major order.
-    pub fn array(&mut self, array: Array) -> Result<Vec<Imm>> {
-        let elem = self.module().arrays[array].elem;
-        let scalars = self.module().structs.scalar_offsets(elem);
-        let k = array.as_u32() as usize;
-        let buffer = self.views[k].buffer;
+    pub fn array(&self, array: Array) -> Result<Vec<Imm>> {
+        let missing = || misfit(format!("there is no array {array}"));
+        let data = self.module().arrays.get(array).ok_or_else(missing)?;
+        let scalars = self.module().structs.scalar_offsets(data.elem);
+        let view = &self.views[array.as_u32() as usize];
+        let bytes = self.buffer(Buffer(view.buffer));
+        let count: i64 = view.extents.iter().product();
         let mut values = Vec::new();
-        let (_, buffers, arrays) = self.arrays()?;
-        let base = buffers[buffer].as_ptr() as usize;
-        let bytes: Vec<u8> = buffers[buffer]
-            .iter()
-            .flat_map(|w| w.get().to_ne_bytes())
-            .collect();
-        arrays[k].visit(|address, _| {
-            let at = address as usize - base;
-            for (scalar, offset) in &scalars {
-                values.push(read_scalar(&bytes[at + *offset as usize..], *scalar));
+        for mut n in 0..count {
+            let mut at = view.base;
+            for (extent, stride) in view.extents.iter().zip(&view.strides).rev() {
+                at += n % extent * stride;
+                n /= extent;
             }
-        });
+            for (scalar, offset) in &scalars {
+                let from = usize::try_from(at + *offset as i64).unwrap_or(usize::MAX);
+                let to = from.saturating_add(scalar.bytes() as usize);
+                let scalar_bytes = bytes.get(from..to);
+                let outside = || misfit(format!("array {array} reaches beyond its buffer"));
+                values.push(read_scalar(scalar_bytes.ok_or_else(outside)?, *scalar));
+            }
+        }
         Ok(values)
     }
 
     /// The parts that a launch needs at the same time.
-    #[allow(clippy::type_complexity)]
-    fn arrays(&mut self) -> Result<(&Program, Vec<&[Cell<u64>]>, Vec<ArrayArg<'_>>)> {
+    fn arrays(&mut self) -> Result<(&Program, Vec<ArrayArg<'_>>)> {
         let buffers: Vec<&[Cell<u64>]> = self
             .buffers
             .iter_mut()
@@ -246,12 +269,12 @@ impl<'d> Instance<'d> {
                 &view.strides,
             )?);
         }
-        Ok((&self.program, buffers, arrays))
+        Ok((&self.program, arrays))
     }
 
-    /// Runs the kernel once as the launch with the given number. `params` are the scalars of the
-    /// by-value parameters.
-    pub fn run(&mut self, params: &[Imm], launch: u64) -> Result<Outcome> {
+    /// Runs the kernel once. `params` are the scalars of the by-value parameters; seed and number of the
+    /// launch are for random numbers.
+    pub fn run(&mut self, params: &[Imm], seed: u64, launch: u64) -> Result<Outcome> {
         let types = &self.program.params;
         if params.len() != types.len() || params.iter().zip(types).any(|(p, t)| p.ty != *t) {
             let name = &self.module().name;
@@ -263,13 +286,13 @@ impl<'d> Instance<'d> {
         let device = self.device;
         let trees = std::mem::take(&mut self.trees);
         let memories: Vec<&Memory> = trees.iter().collect();
-        let run = self.arrays().and_then(|(program, _, arrays)| {
+        let run = self.arrays().and_then(|(program, arrays)| {
             let bindings = Bindings {
                 params: &slots,
                 trees: &memories,
                 arrays: &arrays,
             };
-            device.run_as(program, &bindings, launch)
+            device.run_as(program, &bindings, seed, launch)
         });
         self.trees = trees;
         let outcome = run?;

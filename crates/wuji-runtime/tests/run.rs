@@ -34,7 +34,7 @@ fn both<R: PartialEq + std::fmt::Debug>(
         let mut instance = Instance::new(&device, module(text), &Options::default())
             .unwrap_or_else(|e| panic!("{e}"));
         prepare(&mut instance);
-        let outcome = instance.run(params, 3).unwrap_or_else(|e| panic!("{e}"));
+        let outcome = instance.run(params, 7, 3).unwrap_or_else(|e| panic!("{e}"));
         look(&mut instance, &outcome)
     };
     let expected = run(Backend::Interpreter, 1);
@@ -325,7 +325,7 @@ fn endless_kernels_can_be_interrupted() {
                 interrupter.interrupt();
             }
         });
-        let error = instance.run(&[], 0).unwrap_err();
+        let error = instance.run(&[], 0, 0).unwrap_err();
         done.store(true, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(error.code, "W0405");
         assert_eq!(error.message, "kernel `forever` was interrupted");

@@ -15,6 +15,7 @@
 mod commands;
 mod diff;
 mod file;
+mod native;
 mod run;
 mod run_line;
 

@@ -82,6 +82,7 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
         lowered |= pass.name == "lower_access";
         each(&m, &stage, lowered, &[Order::Serial, Order::Shuffled(4)])?;
     }
+    super::native::launches(&module, &lines)?;
     Ok(None)
 }
 

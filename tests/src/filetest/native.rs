@@ -1,0 +1,111 @@
+//! Launches of compiled code, for `; test: run`.
+
+use super::run::{Left, Start, compare, site_name};
+use super::run_line::Side;
+use std::sync::OnceLock;
+use wuji_compile::{Math, Options};
+use wuji_ir::entities::{Array, Field};
+use wuji_ir::interp::Outcome;
+use wuji_ir::module::Module;
+use wuji_ir::types::Imm;
+use wuji_runtime::{Device, DeviceOptions, Instance};
+
+/// The devices that every file runs on: one thread, and several.
+fn devices() -> Result<&'static [Device], String> {
+    static DEVICES: OnceLock<Result<Vec<Device>, String>> = OnceLock::new();
+    let device = |threads| {
+        Device::new(&DeviceOptions {
+            threads: Some(threads),
+            ..DeviceOptions::default()
+        })
+    };
+    let made = DEVICES.get_or_init(|| {
+        let both = [1, 3]
+            .map(device)
+            .into_iter()
+            .collect::<wuji_ir::Result<_>>();
+        both.map_err(|e| e.to_string())
+    });
+    made.as_deref().map_err(Clone::clone)
+}
+
+/// Compiles the module, launches it from each start and compares.
+pub(super) fn launches(m: &Module, lines: &[(usize, Start, Side)]) -> Result<(), String> {
+    let options = Options {
+        math: Math::Strict,
+        ..Options::default()
+    };
+    for device in devices()? {
+        let threads = device.threads();
+        for (number, start, after) in lines {
+            launch(device, m, &options, start, after)
+                .map_err(|e| format!("line {number}: machine code, {threads} threads: {e}\n{m}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn launch(
+    device: &Device,
+    m: &Module,
+    options: &Options,
+    start: &Start,
+    after: &Side,
+) -> Result<(), String> {
+    let run = || {
+        let mut instance = Instance::new(device, m.clone(), options)?;
+        for (field, values) in &start.fields {
+            instance.fill(*field, values)?;
+        }
+        for (field, at, values) in &start.elements {
+            instance.set(*field, at, values)?;
+        }
+        for (array, extents, values) in &start.arrays {
+            instance.bind_values(*array, extents, values)?;
+        }
+        let outcome = instance.run(&start.params, start.seed, start.launch)?;
+        Ok(Launched { instance, outcome })
+    };
+    let left = run().map_err(|e: wuji_ir::Error| e.to_string())?;
+    compare(m, start, after, &left)
+}
+
+struct Launched<'d> {
+    instance: Instance<'d>,
+    outcome: Outcome,
+}
+
+impl Left for Launched<'_> {
+    fn field(&self, field: Field) -> Result<Vec<Imm>, String> {
+        self.instance.field(field).map_err(|e| e.to_string())
+    }
+
+    fn element(&self, field: Field, at: &[i64]) -> Result<Vec<Imm>, String> {
+        self.instance.get(field, at).map_err(|e| e.to_string())
+    }
+
+    fn array(&self, array: Array) -> Result<Vec<Imm>, String> {
+        self.instance.array(array).map_err(|e| e.to_string())
+    }
+
+    fn result(&self) -> Option<Vec<Imm>> {
+        self.outcome.result.clone()
+    }
+
+    fn reports(&self) -> Vec<String> {
+        let mut kinds: Vec<String> = self
+            .outcome
+            .reports
+            .iter()
+            .map(|r| site_name(&r.kind).to_owned())
+            .collect();
+        kinds.sort();
+        kinds.dedup();
+        kinds
+    }
+
+    fn prints(&self) -> Vec<String> {
+        let lines = self.outcome.printed.iter();
+        lines.map(|p| p.text.clone()).collect()
+    }
+}
