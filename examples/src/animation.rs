@@ -185,7 +185,7 @@ mod tests {
             width: 8,
             height: 4,
             pixels: (0..32u8)
-                .map(|k| [k * 8 | 4, 100, if k == 9 { blue } else { 4 }])
+                .map(|k| [(k * 8) | 4, 100, if k == 9 { blue } else { 4 }])
                 .collect(),
         };
         let mut animation = Animation::default();

@@ -56,7 +56,7 @@ impl Progress {
 fn line(done: usize, total: usize, elapsed: Duration, note: &str) -> String {
     let eighths = (done * WIDTH * 8 / total).min(WIDTH * 8);
     let mut bar: String = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         bar.push(['▏', '▎', '▍', '▌', '▋', '▊', '▉'][eighths % 8 - 1]);
     }
     let bar = format!("{bar:·<WIDTH$}");

@@ -439,9 +439,11 @@ impl Split<'_> {
         insts
             .iter()
             .for_each(|i| uses_in(f, *i, &mut |v| used.push(v)));
-        let returned = last
-            .then(|| f.regions[f.entry].term.args().to_vec())
-            .unwrap_or_default();
+        let returned = if last {
+            f.regions[f.entry].term.args().to_vec()
+        } else {
+            Default::default()
+        };
         used.extend(&returned);
         for (v, t) in &leave {
             store_temp(&mut g, entry, *t, *v);

@@ -129,10 +129,10 @@ impl Parser<'_> {
     pub(super) fn ty(&mut self) -> Result<Type> {
         let at = self.c.here();
         let word = self.c.word("a type")?;
-        if let Some(n) = id_number(word, "s") {
-            if n as usize >= self.m.structs.0.len() {
-                return Err(self.undefined(at, &word));
-            }
+        if let Some(n) = id_number(word, "s")
+            && n as usize >= self.m.structs.0.len()
+        {
+            return Err(self.undefined(at, &word));
         }
         type_from(word, &self.m.structs).ok_or_else(|| {
             self.c

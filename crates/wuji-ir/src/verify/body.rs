@@ -93,17 +93,17 @@ impl Checker<'_> {
         let results: Vec<Type> = data.results.iter().map(|v| self.f.ty(*v)).collect();
         let expected =
             infer::results(self.m, self.f, &data.op, &args).or_else(|why| wrong("W0026", why))?;
-        if let Some(expected) = expected {
-            if expected[..] != results[..] {
-                return wrong(
-                    "W0027",
-                    format!(
-                        "the results are ({}), but it gives ({})",
-                        tables::type_list(&results),
-                        tables::type_list(&expected)
-                    ),
-                );
-            }
+        if let Some(expected) = expected
+            && expected[..] != results[..]
+        {
+            return wrong(
+                "W0027",
+                format!(
+                    "the results are ({}), but it gives ({})",
+                    tables::type_list(&results),
+                    tables::type_list(&expected)
+                ),
+            );
         }
         if let Some(label) = data.op.label() {
             if label.as_u32() >= self.f.labels {

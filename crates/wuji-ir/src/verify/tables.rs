@@ -61,11 +61,11 @@ fn shape(ty: Type, what: impl Fn() -> String) -> Result<()> {
 
 /// A type of the module: its struct exists, its sizes are at least 1.
 pub(super) fn ty(m: &Module, ty: Type, what: impl Fn() -> String) -> Result<()> {
-    if let Type::Struct(id) = ty {
-        if !m.structs.0.is_valid(id) {
-            let why = format!("{} has type {id}, which is not defined", what());
-            return Err(Error::new("W0021", why));
-        }
+    if let Type::Struct(id) = ty
+        && !m.structs.0.is_valid(id)
+    {
+        let why = format!("{} has type {id}, which is not defined", what());
+        return Err(Error::new("W0021", why));
     }
     shape(ty, what)
 }
@@ -251,11 +251,11 @@ fn task(m: &Module, task: &Task) -> Result<()> {
             for (dim, ty) in dims.iter().zip(&indices) {
                 let (lo, hi) = index_range(*ty);
                 for (bound, past) in [(dim.lo, 0), (dim.hi, 1)] {
-                    if let Bound::Const(n) = bound {
-                        if i128::from(n) < lo || i128::from(n) > hi + past {
-                            let why = format!("{who} the bound {n} does not fit `{ty}`");
-                            return Err(Error::new("W0035", why));
-                        }
+                    if let Bound::Const(n) = bound
+                        && (i128::from(n) < lo || i128::from(n) > hi + past)
+                    {
+                        let why = format!("{who} the bound {n} does not fit `{ty}`");
+                        return Err(Error::new("W0035", why));
                     }
                 }
             }

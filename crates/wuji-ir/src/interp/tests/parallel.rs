@@ -167,9 +167,9 @@ fn dicing() -> (Module, Field, Field) {
         let r = b.value(Op::Random, &[]);
         b.store(Place::Field(s), &[index[0]], r);
         foreach(b, &[(0, 2), (0, 3)], |b, p| {
-            for k in 0..2 {
+            for k in &index[..2] {
                 let r = b.value(Op::Random, &[]);
-                b.store(Place::Field(x), &[p[0], p[1], index[k]], r);
+                b.store(Place::Field(x), &[p[0], p[1], *k], r);
             }
         });
         let r = b.value(Op::Random, &[]);
