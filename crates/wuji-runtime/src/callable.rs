@@ -30,8 +30,8 @@ pub fn conjure<F: Callable<S>, S>(_: PhantomData<F>) -> Option<F> {
     if size_of::<F>() != 0 {
         return None;
     }
-    // SAFETY: `F` has no bytes, so none is left uninitialised. `F` is callable, so on stable Rust it
+    // SAFETY: `F` has no bytes, so any aligned address can be read. `F` is callable, so on stable Rust it
     // is a function item or a closure, and those are inhabited whenever their type can be named
     // by inference from an expression of that type.
-    Some(unsafe { std::mem::MaybeUninit::<F>::uninit().assume_init() })
+    Some(unsafe { std::ptr::NonNull::<F>::dangling().read() })
 }

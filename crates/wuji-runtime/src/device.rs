@@ -44,6 +44,8 @@ pub struct Device {
     interrupt: Arc<AtomicU32>,
 }
 
+// One for each world: its size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 enum Runner {
     Cpu { jit: Jit, pool: Pool },

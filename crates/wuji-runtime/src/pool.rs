@@ -424,7 +424,7 @@ impl Patience {
         }
         std::hint::spin_loop();
         self.rounds = self.rounds.wrapping_add(1);
-        if self.rounds % 16 != 0 {
+        if !self.rounds.is_multiple_of(16) {
             return true;
         }
         self.started.get_or_insert_with(Instant::now).elapsed() < self.limit

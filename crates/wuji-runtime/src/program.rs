@@ -30,6 +30,8 @@ pub struct Program {
     pub(crate) collector: Collector,
 }
 
+// One for each kernel: its size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(crate) enum Code {
     Native(Native),
