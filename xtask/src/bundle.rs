@@ -32,8 +32,9 @@ pub(crate) fn bundle(words: &[String]) -> Outcome {
         .args([
             "build",
             "--release",
+            "--no-default-features",
             "--features",
-            "static-llvm",
+            "static",
             "--target-dir",
         ])
         .arg(&folder);
