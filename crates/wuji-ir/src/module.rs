@@ -114,7 +114,8 @@ pub struct SiteData {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SiteKind {
-    /// A write, atomic or append outside its place was dropped. Arguments: the indices, as `i64`
+    /// A write, atomic or append outside its place was dropped. Arguments: the indices, then the
+    /// run-time components, as `i64`
     /// (`u64` beyond that saturates).
     OutOfRange(Place),
     /// An index outside `0..len` of a vector or local array. Argument: the index, as `i64`.

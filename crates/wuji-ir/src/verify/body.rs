@@ -226,7 +226,10 @@ impl Checker<'_> {
             SiteKind::OutOfRange(Place::Local(l)) if !self.f.locals.is_valid(l) => {
                 return wrong("W0020", format!("{l} is not defined"));
             }
-            SiteKind::OutOfRange(place) => vec![I64; self.m.place_elem(self.f, place).1],
+            // Run-time components follow the indices.
+            SiteKind::OutOfRange(place) => {
+                vec![I64; self.m.place_elem(self.f, place).1.max(args.len())]
+            }
             SiteKind::BadIndex { .. } => vec![I64],
             SiteKind::Assert(message) => scalars(message),
             SiteKind::Print(message) => {
