@@ -134,7 +134,6 @@ impl Launch {
         unsafe { task(&context, begin, end) }
     }
 
-    #[allow(dead_code)]
     pub(crate) fn reported(&self) -> Vec<(u32, Vec<u64>)> {
         self.reports.lock().unwrap().clone()
     }

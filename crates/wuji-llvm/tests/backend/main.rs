@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)]
 
+mod atomics;
+mod control;
 mod harness;
 mod measure;
 mod operators;
