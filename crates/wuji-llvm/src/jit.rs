@@ -166,7 +166,9 @@ impl Jit {
         // Fail here rather than in the first kernel.
         machines.give_back(host.machine()?);
         let tuning = Tuning {
-            vector_bits: options.vector_bits.unwrap_or_else(|| host.vector_bits()),
+            vector_bits: options
+                .vector_bits
+                .unwrap_or_else(|| host.preferred_vector_bits()),
             frame_pointers: options.perf,
             vector_math: options.vector_math,
         };

@@ -45,6 +45,15 @@ impl Host {
         }
     }
 
+    /// The vector width that is quickest on most code: the widest, except where using it slows the
+    /// clock down.
+    pub fn preferred_vector_bits(&self) -> u32 {
+        match self.cpu.as_str() {
+            "skylake-avx512" | "cascadelake" | "cooperlake" | "cannonlake" => 256,
+            _ => self.vector_bits(),
+        }
+    }
+
     pub(crate) fn machine(&self) -> Result<TargetMachine> {
         initialize();
         let triple = TargetTriple::create(&self.triple);
