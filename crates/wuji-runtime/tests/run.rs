@@ -475,3 +475,59 @@ kernel fn0 "serial"() {
         time(COUNT, &[8, 8 * 4096])
     );
 }
+
+/// Prints how fast memory is streamed through; run it like `launch_cost`.
+#[test]
+#[ignore = "measures"]
+fn bandwidth() {
+    const N: u64 = 1 << 24;
+    let text = SAXPY
+        .replace(
+            "tree T0 { dense S1 [i: 1000] { place f0 } }",
+            "tree T0 { dense S1 [i: 16777216] { place f0 } }",
+        )
+        .replace(
+            "tree T1 { dense S1 [i: 10] { dense S2 [i: 100] { place f1 } } }",
+            "tree T1 { dense S1 [i: 1] { dense S2 [i: 16777216] { place f1 } } }",
+        );
+    for threads in [1, 2] {
+        let device = device(Backend::Cpu, threads);
+        let program = device.load(module(&text), &Options::default()).unwrap();
+        let memory: Vec<_> = (0..2).map(|_| device.reserve(4 * N).unwrap()).collect();
+        for m in &memory {
+            m.lock().bytes_mut().fill(1);
+        }
+        let trees: Vec<_> = memory.iter().collect();
+        let bindings = wuji_runtime::Bindings {
+            params: &[u64::from(2f32.to_bits())],
+            trees: &trees,
+            arrays: &[],
+        };
+        let mut best = f64::MAX;
+        for _ in 0..20 {
+            let start = std::time::Instant::now();
+            device.run(&program, &bindings).unwrap();
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        println!(
+            "saxpy, {threads} threads: {:.1} GB/s",
+            12.0 * N as f64 / best / 1e9
+        );
+        let (mut x, mut y) = (vec![1f32; N as usize], vec![1f32; N as usize]);
+        let mut best = f64::MAX;
+        for _ in 0..20 {
+            let start = std::time::Instant::now();
+            std::thread::scope(|scope| {
+                let part = N as usize / threads;
+                for (x, y) in x.chunks_mut(part).zip(y.chunks_mut(part)) {
+                    scope.spawn(|| y.iter_mut().zip(x).for_each(|(y, x)| *y += 2.0 * *x));
+                }
+            });
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        println!(
+            "by hand, {threads} threads: {:.1} GB/s",
+            12.0 * N as f64 / best / 1e9
+        );
+    }
+}
