@@ -4,8 +4,10 @@
 
 mod atomics;
 mod control;
+mod fast;
 mod harness;
 mod measure;
 mod operators;
+mod services;
 mod shapes;
 mod smoke;

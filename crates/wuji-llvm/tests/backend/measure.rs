@@ -4,7 +4,7 @@
 use crate::harness::{Aligned, Launch, jit, lowered};
 use crate::shapes;
 use std::time::{Duration, Instant};
-use wuji_compile::Math;
+use wuji_compile::{Math, Options};
 use wuji_llvm::{Jit, JitOptions, Text, Timings};
 
 fn shapes() -> Vec<(&'static str, String)> {
@@ -108,4 +108,27 @@ fn run_times() {
             println!();
         }
     }
+}
+
+/// A kernel in a file, through all passes: `KERNEL=file.wir FORM=asm`.
+#[test]
+#[ignore = "prints what becomes of a kernel in a file"]
+fn file() {
+    let Ok(path) = std::env::var("KERNEL") else {
+        return;
+    };
+    let text = std::fs::read_to_string(&path).unwrap();
+    let module = wuji_ir::text::parse(&text, &path).unwrap();
+    let lowered = wuji_compile::compile(module, &Options::default()).unwrap();
+    match std::env::var("FORM").as_deref() {
+        Ok("lowered") => println!("{}", lowered.module()),
+        Ok("ir") => println!("{}", jit().text(&lowered, Text::Ir).unwrap()),
+        Ok("opt") => println!("{}", jit().text(&lowered, Text::OptimizedIr).unwrap()),
+        Ok("asm") => println!("{}", jit().text(&lowered, Text::Assembly).unwrap()),
+        _ => {}
+    }
+    let runs: Vec<Timings> = (0..10)
+        .map(|_| *jit().compile(&lowered).unwrap().timings())
+        .collect();
+    println!("{:?}", runs.iter().min_by_key(|t| t.total));
 }

@@ -1,0 +1,160 @@
+//! Loading and unloading, symbols for tools, several tasks at once.
+
+use crate::harness::{Aligned, Launch, jit, lowered};
+use crate::shapes;
+use wuji_compile::Math;
+use wuji_llvm::{Jit, JitOptions};
+
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text
+        .split(' ')
+        .nth(1)
+        .and_then(|p| p.parse().ok())
+        .unwrap_or(0);
+    pages * 4096
+}
+
+#[test]
+fn dropped_kernels_give_their_memory_back() {
+    let object = jit().build(&lowered(shapes::SAXPY, Math::Strict)).unwrap();
+    let round = |count: usize| {
+        for _ in 0..count {
+            let kernel = jit().load(&object).unwrap();
+            assert!(kernel.task(0).is_some());
+        }
+    };
+    round(200);
+    let before = resident_bytes();
+    round(2000);
+    let grown = resident_bytes().saturating_sub(before);
+    // A page each would be 8 MB; other tests compile meanwhile.
+    println!("2000 kernels loaded and dropped: {grown} bytes more");
+    if std::env::var_os("ALONE").is_some() {
+        assert!(grown < 1 << 20);
+    }
+}
+
+#[test]
+fn profilers_find_symbols() {
+    let options = JitOptions {
+        perf: true,
+        ..JitOptions::default()
+    };
+    let jit = Jit::new(&options).unwrap();
+    let kernel = jit.compile(&lowered(shapes::SAXPY, Math::Strict)).unwrap();
+    let address = kernel.task(0).unwrap() as usize;
+    let path = std::env::temp_dir().join(format!("perf-{}.map", std::process::id()));
+    let map = std::fs::read_to_string(&path).unwrap();
+    let line = map
+        .lines()
+        .find(|l| l.starts_with(&format!("{address:x} ")))
+        .unwrap_or_else(|| panic!("{address:x} is not in\n{map}"));
+    let mut words = line.split(' ');
+    let size = u64::from_str_radix(words.nth(1).unwrap(), 16).unwrap();
+    assert!(size > 16, "{line}");
+    assert_eq!(words.next(), Some("wuji.saxpy.0"));
+    let _ = std::fs::remove_file(path);
+}
+
+#[test]
+fn debuggers_are_told() {
+    let options = JitOptions {
+        debugger: true,
+        ..JitOptions::default()
+    };
+    let jit = Jit::new(&options).unwrap();
+    let kernel = jit.compile(&lowered(shapes::SAXPY, Math::Strict)).unwrap();
+    let mut x = Aligned::from(&[1f32; 8]);
+    let mut y = Aligned::from(&[2f32; 8]);
+    let mut launch = Launch {
+        params: vec![u64::from(3f32.to_bits())],
+        trees: vec![x.ptr(), y.ptr()],
+        ..Launch::default()
+    };
+    launch.run(&kernel, 0, 0, 8);
+    assert_eq!(y.to_vec::<f32>(), [5.0; 8]);
+}
+
+/// Ten tasks in two modules behave like ten tasks in one.
+#[test]
+fn tasks_compile_at_once() {
+    let mut text = String::from("module \"many\"\ntemp t0: i64\n");
+    for k in 0..10 {
+        text += &format!(
+            "fn fn{k} \"f{k}\"() {{
+  v0: i64 = const 0
+  v1: i64 = const {k}
+  v2: i64 = memload temps [v0]
+  v3: i64 = add v2, v1
+  memstore temps [v0], v3
+  return
+}}
+"
+        );
+    }
+    for k in 0..10 {
+        text += &format!("task \"same name\" serial fn{k} ordinal {k}\n");
+    }
+    let lowered = lowered(&text, Math::Strict);
+    for threads in [1, 2, 3, 100] {
+        let options = JitOptions {
+            threads: Some(threads),
+            ..JitOptions::default()
+        };
+        let jit = Jit::new(&options).unwrap();
+        let object = jit.build(&lowered).unwrap();
+        assert_eq!(object.code.len(), threads.min(10));
+        let kernel = jit.load(&object).unwrap();
+        let mut launch = Launch {
+            temps: vec![0],
+            ..Launch::default()
+        };
+        for k in 0..10 {
+            launch.run(&kernel, k, 0, 0);
+            assert_eq!(launch.temps[0], (0..=k as u64).sum::<u64>());
+        }
+    }
+}
+
+/// Kernels of several threads, compiled and dropped at the same time.
+#[test]
+fn threads_share_a_jit() {
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            scope.spawn(move || {
+                let text = shapes::reduction("add", "i64", 8, &n.to_string());
+                let lowered = lowered(&text, Math::Strict);
+                for _ in 0..5 {
+                    let kernel = jit().compile(&lowered).unwrap();
+                    let mut x = Aligned::from(&[1i64, 2, 3]);
+                    let mut total = Aligned::from(&[0i64]);
+                    let mut launch = Launch {
+                        trees: vec![x.ptr(), total.ptr()],
+                        ..Launch::default()
+                    };
+                    launch.run(&kernel, 0, 0, 3);
+                    assert_eq!(total.to_vec::<i64>(), [6 + n]);
+                }
+            });
+        }
+    });
+}
+
+/// A kernel outlives the JIT that made it.
+#[test]
+fn kernels_keep_what_they_need() {
+    let kernel = Jit::new(&JitOptions::default())
+        .unwrap()
+        .compile(&lowered(shapes::SAXPY, Math::Strict))
+        .unwrap();
+    let mut x = Aligned::from(&[1f32; 4]);
+    let mut y = Aligned::from(&[0f32; 4]);
+    let mut launch = Launch {
+        params: vec![u64::from(1f32.to_bits())],
+        trees: vec![x.ptr(), y.ptr()],
+        ..Launch::default()
+    };
+    launch.run(&kernel, 0, 1, 3);
+    assert_eq!(y.to_vec::<f32>(), [0.0, 1.0, 1.0, 0.0]);
+}
