@@ -9,10 +9,10 @@ use wuji_llvm::abi::{ArrayView, MAX_RANK};
 /// A type that lies in memory as an element of arrays does: `LANES` scalars one after the other.
 ///
 /// # Safety
-/// Every value that a kernel can store in `LANES` elements of type `SCALAR` (a `bool` is 0 or 1) is a
+/// Every value that a kernel can store in `LANES` elements of type `PART` (a `bool` is 0 or 1) is a
 /// value of the type, and the type is exactly that large and has no more than a scalar's alignment.
 pub unsafe trait Plain: Copy + 'static {
-    const SCALAR: Scalar;
+    const PART: Scalar;
     const LANES: usize;
 }
 
@@ -20,7 +20,7 @@ macro_rules! plain {
     ($($ty:ty = $scalar:ident),* $(,)?) => {$(
         // SAFETY: the type is the scalar.
         unsafe impl Plain for $ty {
-            const SCALAR: Scalar = Scalar::$scalar;
+            const PART: Scalar = Scalar::$scalar;
             const LANES: usize = 1;
         }
     )*};
@@ -36,7 +36,7 @@ plain! { isize = I64, usize = U64 }
 
 // SAFETY: an array is its elements one after the other.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
-    const SCALAR: Scalar = T::SCALAR;
+    const PART: Scalar = T::PART;
     const LANES: usize = N * T::LANES;
 }
 
@@ -157,7 +157,7 @@ impl<'a> ArrayArg<'a> {
         writable: bool,
     ) -> Result<ArrayArg<'a>> {
         strides.check(len)?;
-        let elements = Elements::Scalars(T::SCALAR, T::LANES);
+        let elements = Elements::Scalars(T::PART, T::LANES);
         // `check` has seen the element inside, unless there are none.
         let base = base.wrapping_add(strides.start).cast();
         Ok(ArrayArg::new(

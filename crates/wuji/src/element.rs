@@ -3,7 +3,7 @@
 use half::f16;
 use wuji_ir::Result;
 use wuji_ir::types::{Scalar, StructType, Structs, Type};
-use wuji_runtime::array::{ArrayArg, Strides};
+use wuji_runtime::array::{ArrayArg, Plain, Strides};
 
 /// A value that lives in fields, arrays and kernels: a scalar, [`Vector`](crate::lang::Vector),
 /// [`Matrix`](crate::lang::Matrix), tuple, or a struct with `#[derive(Element)]`.
@@ -56,7 +56,7 @@ pub trait Element: Copy + Send + Sync + 'static {
 }
 
 /// An element that is one scalar.
-pub trait ScalarElement: Element + PartialEq + PartialOrd {
+pub trait ScalarElement: Element + Plain + PartialEq + PartialOrd {
     const SCALAR: Scalar;
 }
 

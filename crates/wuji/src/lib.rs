@@ -17,6 +17,7 @@ pub mod field;
 pub mod lang;
 pub mod launch;
 pub mod layout;
+mod plain;
 #[cfg(test)]
 mod tests;
 pub mod world;

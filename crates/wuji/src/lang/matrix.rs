@@ -6,7 +6,9 @@ use crate::element::{Element, ScalarElement};
 use half::f16;
 use std::fmt;
 use std::ops::*;
+use wuji_ir::Result;
 use wuji_ir::types::{Structs, Type};
+use wuji_runtime::array::{ArrayArg, Strides};
 
 /// `R` rows of `C` numbers. `*` is the matrix product; the other operators work component by component.
 ///
@@ -75,6 +77,14 @@ impl<T: ScalarElement, const R: usize, const C: usize> Element for Matrix<T, R, 
 
     fn from_slots(slots: &[u64]) -> Self {
         Matrix::from_fn(|r, c| T::from_slots(&slots[r * C + c..]))
+    }
+
+    fn lend<'a>(data: &'a [Self], strides: &Strides) -> Option<Result<ArrayArg<'a>>> {
+        Some(ArrayArg::read(data, strides))
+    }
+
+    fn lend_mut<'a>(data: &'a mut [Self], strides: &Strides) -> Option<Result<ArrayArg<'a>>> {
+        Some(ArrayArg::write(data, strides))
     }
 }
 

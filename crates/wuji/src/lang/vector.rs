@@ -5,7 +5,9 @@ use crate::element::{Element, ScalarElement};
 use half::f16;
 use std::fmt;
 use std::ops::*;
+use wuji_ir::Result;
 use wuji_ir::types::{Structs, Type};
+use wuji_runtime::array::{ArrayArg, Strides};
 use wuji_runtime::components::{X, Xy, Xyz, Xyzw};
 
 /// `N` numbers, or `N` truth values. The first four are also called `x`, `y`, `z` and `w`.
@@ -104,6 +106,14 @@ impl<T: ScalarElement, const N: usize> Element for Vector<T, N> {
 
     fn from_slots(slots: &[u64]) -> Self {
         Vector(std::array::from_fn(|k| T::from_slots(&slots[k..])))
+    }
+
+    fn lend<'a>(data: &'a [Self], strides: &Strides) -> Option<Result<ArrayArg<'a>>> {
+        Some(ArrayArg::read(data, strides))
+    }
+
+    fn lend_mut<'a>(data: &'a mut [Self], strides: &Strides) -> Option<Result<ArrayArg<'a>>> {
+        Some(ArrayArg::write(data, strides))
     }
 }
 
