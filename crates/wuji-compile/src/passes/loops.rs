@@ -177,6 +177,10 @@ fn chunk(
     lift_skip(&mut f, body);
     let mut b = Builder::new(m, &mut f);
     let mut nest = Nest {
+        kind: match hints.serial {
+            true => ForKind::Serial,
+            false => ForKind::Parallel,
+        },
         bounds: Vec::new(),
         dims: &dims,
         body,
@@ -230,6 +234,8 @@ struct Bounds {
 }
 
 struct Nest<'a> {
+    /// Of the loops: iterations with the hint `serial` stay in order.
+    kind: ForKind,
     dims: &'a [Dim],
     /// Every dimension's `lo`, `hi` and extent, `i64`.
     bounds: Vec<Bounds>,
@@ -268,7 +274,7 @@ impl Nest<'_> {
             (begin, end, false)
         };
         let label = b.func.fresh_label();
-        let inst = b.push_typed(Op::For(label, ForKind::Parallel), &[from, to, one], &[]);
+        let inst = b.push_typed(Op::For(label, self.kind), &[from, to, one], &[]);
         let region = if outer == self.dims.len() {
             let u = self.adopt_body(b, label);
             let at = b.region;
@@ -313,7 +319,7 @@ impl Nest<'_> {
     ) {
         let one = b.i64(1);
         let label = b.func.fresh_label();
-        let inst = b.push_typed(Op::For(label, ForKind::Parallel), &[lo, hi, one], &[]);
+        let inst = b.push_typed(Op::For(label, self.kind), &[lo, hi, one], &[]);
         let region = if k + 1 == self.dims.len() {
             let u = self.adopt_body(b, label);
             numbers.push(u);

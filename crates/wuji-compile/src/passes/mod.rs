@@ -12,6 +12,7 @@ pub mod promote;
 pub mod reductions;
 pub mod scalarize;
 pub mod simplify;
+mod unsigned;
 
 use crate::options::Options;
 use std::fmt;

@@ -5,6 +5,7 @@
 
 use crate::analysis::effects::Source;
 use crate::passes::Cx;
+use crate::passes::unsigned::count_unsigned;
 use crate::rewrite::Substitution;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,7 +22,8 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());
     };
-    let f = m.take_func(kernel);
+    let mut f = m.take_func(kernel);
+    count_unsigned(&mut f);
     let stretches = stretches(&f);
     let crossing = Crossing::find(&f, &stretches);
     crossing.check_local_arrays(m, &f, &stretches)?;
@@ -335,7 +337,7 @@ impl Split<'_> {
 
     fn plain_bound(&self, v: Value) -> Option<Bound> {
         if let Some(c) = self.f.constant(v).and_then(Imm::as_int) {
-            return Some(Bound::Const(i64::try_from(c).unwrap_or(i64::MAX)));
+            return i64::try_from(c).ok().map(Bound::Const);
         }
         let at = self.f.params().iter().position(|p| *p == v)?;
         Some(Bound::Param(at as u32))
