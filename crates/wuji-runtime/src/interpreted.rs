@@ -6,11 +6,14 @@ use crate::launch::{Bindings, Outcome};
 use crate::memory::Memory;
 use crate::program::{Program, field_address};
 use crate::report::Collected;
-use wuji_ir::Result;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::{self, Buffer, Config, Machine};
 use wuji_ir::module::Module;
 use wuji_ir::types::{Imm, Scalar};
+use wuji_ir::{Error, Result};
+
+/// Elements of a field that are copied for every launch.
+const LARGEST: u64 = 1 << 24;
 
 /// The caller holds the turn of the device and has checked the bindings.
 pub(crate) fn run_interpreted(
@@ -22,6 +25,17 @@ pub(crate) fn run_interpreted(
     let mut machine = Machine::new(module, config)?;
     for field in module.fields.keys() {
         let memory = bindings.trees[module.fields[field].tree.as_u32() as usize];
+        let elements = field_address(module, field)?
+            .domain()
+            .fold(1u64, |n, d| n.saturating_mul(d.1));
+        if elements > LARGEST {
+            let name = &module.fields[field].name;
+            return Err(Error::new(
+                "W0119",
+                format!("field `{name}` is too large for the interpreter"),
+            )
+            .note(format!("it copies fields, of at most {LARGEST} elements")));
+        }
         // SAFETY: the turn is held, and nothing else runs in this launch.
         let bytes = unsafe { memory.bytes_in_turn() };
         let values = read_field(module, field, bytes)?;

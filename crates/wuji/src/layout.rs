@@ -343,7 +343,7 @@ impl World {
     pub fn field<T: Element, const D: usize>(
         &self,
         name: &str,
-        shape: [u64; D],
+        shape: impl Into<Extents>,
     ) -> Result<Field<T, D>> {
         let at = here(Location::caller());
         if D > Axis::COUNT {

@@ -384,12 +384,15 @@ fn what_is_wrong_with_a_layout() {
               = help: place a field in its cells, or leave the node out"#]],
     );
     message(
-        w.field::<u8, 3>("x", [u64::MAX, u64::MAX, 2]),
+        w.field::<u8, 3>("x", [u64::MAX, u64::MAX, 2u64]),
         expect![[r#"
             error[W0106]: the layout is larger than 2^62 bytes
               = help: make the extents smaller"#]],
     );
-    assert_eq!(w.field::<u8, 1>("x", [1 << 60]).unwrap_err().code, "W0110");
+    assert_eq!(
+        w.field::<u8, 1>("x", [1u64 << 60]).unwrap_err().code,
+        "W0110"
+    );
     assert_eq!(w.memory_used(), 0);
 }
 
@@ -519,7 +522,7 @@ impl Element for Nothing {
 #[test]
 fn elements_have_a_size() {
     message(
-        world().field::<Nothing, 1>("x", [1 << 63]),
+        world().field::<Nothing, 1>("x", [1u64 << 63]),
         expect![[r#"
             error[W0107]: field `x` has elements without a size
               = help: give the element type a field"#]],
