@@ -41,6 +41,8 @@ pub(crate) fn table() -> &'static [(&'static str, usize)] {
             memmove(*mut c_void, *const c_void, usize) -> *mut c_void;
         };
         all.extend([
+            ("__powisf2", power_single as *const () as usize),
+            ("__powidf2", power_double as *const () as usize),
             ("__extendhfsf2", half_to_single as *const () as usize),
             ("__truncsfhf2", single_to_half as *const () as usize),
             ("__truncdfhf2", double_to_half as *const () as usize),
@@ -127,6 +129,16 @@ fn load_vector_math() -> Vec<(String, usize)> {
 #[cfg(not(target_os = "linux"))]
 fn load_vector_math() -> Vec<(String, usize)> {
     Vec::new()
+}
+
+// LLVM may turn a power with a whole exponent into one of these.
+
+extern "C" fn power_single(base: f32, exponent: i32) -> f32 {
+    base.powi(exponent)
+}
+
+extern "C" fn power_double(base: f64, exponent: i32) -> f64 {
+    base.powi(exponent)
 }
 
 // LLVM calls these on processors without the instructions. A `half` travels in the low bits of a

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, OnceLock};
 use wuji_compile::{Lowered, Math, Options};
-use wuji_llvm::{ArrayView, CompiledKernel, Effort, Jit, JitOptions, LaunchContext};
+use wuji_llvm::{ArrayView, CompiledKernel, Effort, Host, Jit, JitOptions, LaunchContext};
 
 /// One JIT for all tests, as a process would have.
 pub(crate) fn jit() -> &'static Jit {
@@ -32,6 +32,20 @@ pub(crate) fn plain_jit() -> &'static Jit {
         };
         Jit::new(&options).expect("a JIT for this processor")
     })
+}
+
+/// One for a processor with no more than the named one has.
+pub(crate) fn jit_for(cpu: &str) -> Jit {
+    let host = Host {
+        cpu: cpu.into(),
+        features: String::new(),
+        ..Host::detect()
+    };
+    let options = JitOptions {
+        host: Some(host),
+        ..JitOptions::default()
+    };
+    Jit::new(&options).expect("a JIT for an x86 processor")
 }
 
 pub(crate) fn compile(text: &str, math: Math) -> CompiledKernel {

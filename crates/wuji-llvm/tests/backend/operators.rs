@@ -3,13 +3,14 @@
 //! One module per type has one task per operation, a loop over elements. Compiled without LLVM's
 //! passes it checks code generation; with them also what the vectorizer makes of it.
 
-use crate::harness::{Aligned, Launch, compile_with, jit, plain_jit};
+use crate::harness::{Aligned, Launch, compile_with, jit, jit_for, plain_jit};
 use std::fmt::Write;
 use wuji_compile::Math;
 use wuji_ir::eval;
 use wuji_ir::infer;
 use wuji_ir::ops::{BinOp, CmpOp, UnOp};
 use wuji_ir::types::{Imm, Scalar, Type};
+use wuji_llvm::Jit;
 
 /// An operation with its meaning.
 struct Case {
@@ -215,7 +216,7 @@ fn is_nan(v: Imm) -> bool {
     v.as_float().is_some_and(f64::is_nan)
 }
 
-fn check(s: Scalar) {
+fn check(s: Scalar, jits: &[&Jit]) {
     let cases = cases(s);
     let text = module(s, &cases);
     let values = interesting(s);
@@ -229,7 +230,7 @@ fn check(s: Scalar) {
     }
     let count = inputs[0].len();
     let mut wrong = Vec::new();
-    for jit in [jit(), plain_jit()] {
+    for jit in jits {
         let kernel = compile_with(jit, &text, Math::Strict);
         if std::env::var_os("SHOW").is_some() {
             println!("{s}: {} tasks, {:?}", cases.len(), kernel.timings());
@@ -269,7 +270,7 @@ macro_rules! types {
     ($($name:ident $scalar:ident)*) => {$(
         #[test]
         fn $name() {
-            check(Scalar::$scalar);
+            check(Scalar::$scalar, &[jit(), plain_jit()]);
         }
     )*};
 }
@@ -279,4 +280,21 @@ types! {
     on_i8 I8 on_i16 I16 on_i32 I32 on_i64 I64
     on_u8 U8 on_u16 U16 on_u32 U32 on_u64 U64
     on_f16 F16 on_f32 F32 on_f64 F64
+}
+
+/// Without vectors of 256 bits, without half floats, without fused multiply-add.
+#[test]
+fn on_processors_with_less() {
+    let jits = ["x86-64", "x86-64-v3"].map(jit_for);
+    for s in [
+        Scalar::F16,
+        Scalar::F32,
+        Scalar::F64,
+        Scalar::I8,
+        Scalar::U64,
+    ] {
+        for jit in &jits {
+            check(s, &[jit]);
+        }
+    }
 }

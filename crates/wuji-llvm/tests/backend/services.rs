@@ -74,6 +74,24 @@ fn debuggers_are_told() {
     };
     launch.run(&kernel, 0, 0, 8);
     assert_eq!(y.to_vec::<f32>(), [5.0; 8]);
+    // SAFETY: the descriptor has the layout that gdb documents; a list of object files in memory.
+    let names = unsafe {
+        let descriptor = libc::dlsym(libc::RTLD_DEFAULT, c"__jit_debug_descriptor".as_ptr());
+        if descriptor.is_null() {
+            // LLVM is linked in, and does not export it.
+            return;
+        }
+        let mut entry = *descriptor.cast::<*const *const u8>().add(2);
+        let mut names = Vec::new();
+        while !entry.is_null() {
+            let (next, file, size) = (*entry, *entry.add(2), *entry.add(3) as usize);
+            let bytes = std::slice::from_raw_parts(file, size);
+            names.push(String::from_utf8_lossy(bytes).into_owned());
+            entry = next.cast();
+        }
+        names
+    };
+    assert!(names.iter().any(|n| n.contains("wuji.saxpy.0")));
 }
 
 /// Ten tasks in two modules behave like ten tasks in one.
