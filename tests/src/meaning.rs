@@ -1,11 +1,13 @@
-//! Passes keep the meaning of a module: the interpreter gives the same before and after each of them.
+//! Passes keep the meaning of a module: the interpreter gives the same before and after each of them,
+//! and so does the machine code at the end.
 
 use wuji_compile::{Cx, Math, Options, PASSES, run_pass};
 use wuji_ir::entities::{Array, Field};
-use wuji_ir::interp::{ArrayView, Config, Machine, Order};
+use wuji_ir::interp::{ArrayView, Config, Machine, Order, Outcome};
 use wuji_ir::module::{Module, SiteKind};
 use wuji_ir::random::mix;
 use wuji_ir::types::{Imm, Scalar};
+use wuji_runtime::{Device, DeviceOptions, Instance};
 
 /// Everything that a launch leaves.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,91 +37,156 @@ impl Start {
             _ => Imm::int(ty, i128::from(bits % 12) - 3),
         }
     }
+
+    fn field(&self, m: &Module, f: Field) -> Vec<Imm> {
+        let data = &m.fields[f];
+        let elem = m.structs.flatten(data.elem);
+        let cells: u64 = data.domain(&m.trees).iter().map(|d| d.1).product();
+        (0..cells * elem.len() as u64)
+            .map(|k| {
+                self.value(
+                    elem[k as usize % elem.len()],
+                    100 + u64::from(f.as_u32()),
+                    k,
+                )
+            })
+            .collect()
+    }
+
+    /// Extents and scalars.
+    fn array(&self, m: &Module, a: Array) -> (Vec<i64>, Vec<Imm>) {
+        let data = &m.arrays[a];
+        let n = u64::from(a.as_u32());
+        let extents: Vec<i64> = (0..u64::from(data.rank))
+            .map(|k| (mix(self.seed.wrapping_add(k * 8 + n)) % 6) as i64)
+            .collect();
+        let elem = m.structs.flatten(data.elem);
+        let count = extents.iter().product::<i64>() as u64 * elem.len() as u64;
+        let values = (0..count)
+            .map(|k| self.value(elem[k as usize % elem.len()], 200 + n, k))
+            .collect();
+        (extents, values)
+    }
+
+    fn params(&self, m: &Module) -> Vec<Imm> {
+        let mut params = Vec::new();
+        for (p, param) in m.params.iter().enumerate() {
+            for (k, ty) in m.structs.flatten(param.ty).into_iter().enumerate() {
+                params.push(self.value(ty, 300 + p as u64, k as u64));
+            }
+        }
+        params
+    }
 }
+
+const LAUNCH: u64 = 3;
 
 /// Runs a module on the interpreter.
 pub fn interpret(m: &Module, lowered: bool, start: &Start) -> Result<Left, String> {
     let config = Config {
         order: start.order,
         seed: start.seed,
-        launch: 3,
+        launch: LAUNCH,
         max_steps: 1 << 24,
     };
-    let show = |e: wuji_ir::Error| e.to_string();
-    let mut machine = match lowered {
-        true => Machine::lowered(m, config),
-        false => Machine::new(m, config),
-    }
-    .map_err(show)?;
-    for (f, data) in &m.fields {
-        let elem = m.structs.flatten(data.elem);
-        let cells: u64 = data.domain(&m.trees).iter().map(|d| d.1).product();
-        let values: Vec<Imm> = (0..cells * elem.len() as u64)
-            .map(|k| {
-                start.value(
-                    elem[k as usize % elem.len()],
-                    100 + u64::from(f.as_u32()),
-                    k,
-                )
-            })
-            .collect();
-        machine.fill(f, &values).map_err(show)?;
-    }
-    for (a, data) in &m.arrays {
-        let n = u64::from(a.as_u32());
-        let extents: Vec<i64> = (0..u64::from(data.rank))
-            .map(|k| (mix(start.seed.wrapping_add(k * 8 + n)) % 6) as i64)
-            .collect();
-        let elem = m.structs.flatten(data.elem);
-        let count = extents.iter().product::<i64>() as u64 * elem.len() as u64;
-        let values: Vec<Imm> = (0..count)
-            .map(|k| start.value(elem[k as usize % elem.len()], 200 + n, k))
-            .collect();
-        machine.bind_values(a, &extents, &values).map_err(show)?;
-        if !data.contiguous && start.seed % 3 == 1 {
-            spread(&mut machine, a, &extents).map_err(show)?;
+    let run = || {
+        let mut machine = match lowered {
+            true => Machine::lowered(m, config)?,
+            false => Machine::new(m, config)?,
+        };
+        for f in m.fields.keys() {
+            machine.fill(f, &start.field(m, f))?;
         }
-    }
-    let mut params = Vec::new();
-    for (p, param) in m.params.iter().enumerate() {
-        for (k, ty) in m.structs.flatten(param.ty).into_iter().enumerate() {
-            params.push(start.value(ty, 300 + p as u64, k as u64));
+        for (a, data) in &m.arrays {
+            let (extents, values) = start.array(m, a);
+            machine.bind_values(a, &extents, &values)?;
+            if !data.contiguous && start.seed % 3 == 1 {
+                spread(&mut machine, a, &extents, &values)?;
+            }
         }
-    }
-    let outcome = machine.run(&params).map_err(show)?;
+        let outcome = machine.run(&start.params(m))?;
+        let mut fields = Vec::new();
+        for f in m.fields.keys() {
+            fields.push((f, machine.field(f)?));
+        }
+        let arrays = m.arrays.keys().map(|a| (a, machine.array(a))).collect();
+        Ok(left(outcome, fields, arrays))
+    };
+    run().map_err(|e: wuji_ir::Error| e.to_string())
+}
+
+/// Runs compiled code.
+fn launch(m: &Module, instance: &mut Instance<'_>, start: &Start) -> Result<Left, String> {
+    let mut run = || {
+        for f in m.fields.keys() {
+            instance.fill(f, &start.field(m, f))?;
+        }
+        for a in m.arrays.keys() {
+            let (extents, values) = start.array(m, a);
+            instance.bind_values(a, &extents, &values)?;
+        }
+        let outcome = instance.run(&start.params(m), start.seed, LAUNCH)?;
+        let mut fields = Vec::new();
+        for f in m.fields.keys() {
+            fields.push((f, instance.field(f)?));
+        }
+        let mut arrays = Vec::new();
+        for a in m.arrays.keys() {
+            arrays.push((a, instance.array(a)?));
+        }
+        Ok(left(outcome, fields, arrays))
+    };
+    run().map_err(|e: wuji_ir::Error| e.to_string())
+}
+
+fn left(outcome: Outcome, fields: Vec<(Field, Vec<Imm>)>, arrays: Vec<(Array, Vec<Imm>)>) -> Left {
     let mut reports: Vec<(&'static str, Vec<String>)> = outcome
         .reports
         .iter()
         .map(|r| (kind(&r.kind), r.values.iter().map(Imm::to_string).collect()))
         .collect();
     reports.sort();
-    let mut fields = Vec::new();
-    for f in m.fields.keys() {
-        fields.push((f, machine.field(f).map_err(show)?));
-    }
-    Ok(Left {
+    Left {
         fields,
-        arrays: m.arrays.keys().map(|a| (a, machine.array(a))).collect(),
+        arrays,
         result: outcome.result,
         printed: outcome.printed.into_iter().map(|p| p.text).collect(),
         reports,
-    })
+    }
 }
 
-/// Lays an array out with gaps and, along its last axis, backwards.
-fn spread(machine: &mut Machine<'_>, a: Array, extents: &[i64]) -> wuji_ir::Result<()> {
-    let data = &machine.module().arrays[a];
-    let size = machine.module().structs.size_align(data.elem).0 as i64;
+/// Lays an array out with gaps and, along its last axis, backwards, with the same elements.
+fn spread(
+    machine: &mut Machine<'_>,
+    a: Array,
+    extents: &[i64],
+    values: &[Imm],
+) -> wuji_ir::Result<()> {
+    let m = machine.module();
+    let elem = m.arrays[a].elem;
+    let size = m.structs.size_align(elem).0 as i64;
     let padded: Vec<i64> = extents.iter().map(|e| e + 1).collect();
-    let total: i64 = padded.iter().product::<i64>() * size;
-    let pattern = (0..total as u64).map(|k| (mix(k) & 1) as u8).collect();
-    let buffer = machine.add_buffer(pattern);
-    let mut view = ArrayView::contiguous(buffer, &padded, size);
+    let mut view = ArrayView::contiguous(machine.add_buffer(Vec::new()), &padded, size);
     view.extents = extents.to_vec();
     if let (Some(extent), Some(stride)) = (extents.last(), view.strides.last_mut()) {
         view.base = extent * *stride;
         *stride = -*stride;
     }
+    let mut bytes = vec![0xaa; (padded.iter().product::<i64>() * size) as usize];
+    let scalars = m.structs.scalar_offsets(elem);
+    for (k, element) in values.chunks(scalars.len().max(1)).enumerate() {
+        let mut rest = k as i64;
+        let mut at = view.base;
+        for (extent, stride) in extents.iter().zip(&view.strides).rev() {
+            at += rest % extent * stride;
+            rest /= extent;
+        }
+        for ((ty, offset), value) in scalars.iter().zip(element) {
+            let (from, n) = (at as usize + *offset as usize, ty.bytes() as usize);
+            bytes[from..from + n].copy_from_slice(&value.bits().to_le_bytes()[..n]);
+        }
+    }
+    view.buffer = machine.add_buffer(bytes);
     machine.bind(a, view)
 }
 
@@ -134,7 +201,7 @@ fn kind(kind: &SiteKind) -> &'static str {
 }
 
 /// Compares a module with itself after every pass, for several starts, with all optimizations and
-/// without each. The program must not depend on the order of its iterations.
+/// without each, and with its machine code. The program must not depend on the order of its iterations.
 pub fn check(m: &Module, seeds: u64) -> Result<(), String> {
     let mut all_options = vec![Options {
         math: Math::Strict,
@@ -185,6 +252,24 @@ pub fn check(m: &Module, seeds: u64) -> Result<(), String> {
                         .map_err(|e| format!("{stage}, {start:?}: {e}\n{now}"))?;
                     same(left, &found, &format!("{stage}, {start:?}"), &now)?;
                 }
+            }
+        }
+    }
+    for options in [&all_options[0], &all_options[all_options.len() - 1]] {
+        for threads in [1, 4] {
+            let stage = format!("machine code, {threads} threads, {options:?}");
+            let failed = |e: wuji_ir::Error| format!("{stage}: {e}\n{m}");
+            let device = Device::new(&DeviceOptions {
+                threads: Some(threads),
+                ..DeviceOptions::default()
+            })
+            .map_err(failed)?;
+            let mut instance = Instance::new(&device, m.clone(), options).map_err(failed)?;
+            for (serial, _, left) in &expected {
+                let stage = format!("{stage}, {serial:?}");
+                let found =
+                    launch(m, &mut instance, serial).map_err(|e| format!("{stage}: {e}"))?;
+                same(left, &found, &stage, m)?;
             }
         }
     }

@@ -254,7 +254,7 @@ fn units(plan: &ChunkPlan, params: &[u64], temp: impl Fn(usize, Scalar) -> u64) 
 fn grain(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
     let per_unit = |iterations: u64| iterations.div_ceil(plan.unit).max(1);
     let iterations = units.saturating_mul(plan.unit);
-    if units < 2 || threads < 2 {
+    if units < 2 || threads < 2 || plan.serial {
         return None;
     }
     if let Some(block) = plan.block {
@@ -278,6 +278,7 @@ mod tests {
             dims: SmallVec::new(),
             unit,
             block,
+            serial: false,
         }
     }
 
@@ -291,6 +292,11 @@ mod tests {
         assert_eq!(grain(&plan(320, None), 640, 2), Some(20));
         assert_eq!(grain(&plan(1, Some(4)), 100, 2), Some(4));
         assert_eq!(grain(&plan(64, Some(4)), 100, 2), Some(1));
+        let serial = ChunkPlan {
+            serial: true,
+            ..plan(1, Some(4))
+        };
+        assert_eq!(grain(&serial, 1 << 20, 8), None);
     }
 
     #[test]
@@ -299,6 +305,7 @@ mod tests {
             dims: dims.iter().copied().collect(),
             unit: 1,
             block: None,
+            serial: false,
         };
         let count = |d: &[(Place, Place)]| units(&dims(d), &[u64::MAX], |_, _| 7);
         let c = Place::Const;

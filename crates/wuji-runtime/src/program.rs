@@ -65,6 +65,8 @@ pub(crate) struct ChunkPlan {
     pub(crate) unit: u64,
     /// Iterations that the user wants in a chunk.
     pub(crate) block: Option<u32>,
+    /// In order, so on one thread.
+    pub(crate) serial: bool,
 }
 
 /// Where a bound of a loop is found at launch.
@@ -112,6 +114,7 @@ impl Program {
                         dims: dims.iter().map(both).collect::<Result<_>>()?,
                         unit: (*unit).max(1),
                         block: hints.block_size,
+                        serial: hints.serial,
                     })
                 }
                 TaskKind::Range { .. } | TaskKind::Cells { .. } => {

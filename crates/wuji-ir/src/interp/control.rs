@@ -542,7 +542,7 @@ pub(super) fn count_points(axes: &[(i128, u64)]) -> Option<u64> {
     }
     axes.iter()
         .try_fold(1u64, |n, a| n.checked_mul(a.1))
-        .filter(|n| *n < 1 << 62)
+        .filter(|n| *n <= i64::MAX as u64)
 }
 
 /// Coordinates of a point from its row-major number.
