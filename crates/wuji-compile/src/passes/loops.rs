@@ -185,10 +185,6 @@ fn chunk(
         dims: &dims,
         body,
         origins,
-        kind: match hints.serial {
-            true => ForKind::Serial,
-            false => ForKind::Parallel,
-        },
         index_types,
         old_indices: old_params[kernel_params..].to_vec(),
         subst,
@@ -246,7 +242,6 @@ struct Nest<'a> {
     body: Region,
     /// Added to each index; none means zeros.
     origins: &'a [i64],
-    kind: ForKind,
     index_types: Vec<Type>,
     old_indices: Vec<Value>,
     subst: Substitution,
