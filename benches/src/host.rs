@@ -35,8 +35,9 @@ impl Level {
     }
 }
 
-/// Compiles a function three times, for AVX-512, AVX2 with FMA, and the baseline, and calls the best one that
-/// this CPU can run. Everything it calls must be inlined into it (`#[inline(always)]`) to profit.
+/// Compiles a function twice, for AVX2 with FMA and for the baseline, and calls the better one that this CPU can
+/// run. Everything it calls must be inlined into it (`#[inline(always)]`) to profit. Vectors of 512 bits made these
+/// loops slower, as they wait for memory more than for arithmetic; where they help, a workload uses them itself.
 #[macro_export]
 macro_rules! host_fn {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
@@ -47,18 +48,12 @@ macro_rules! host_fn {
             fn body($($arg: $ty),*) $(-> $ret)? $body
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-                #[allow(clippy::too_many_arguments)]
-                fn avx512($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
                 #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
                 #[allow(clippy::too_many_arguments)]
                 fn avx2($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
-                match $crate::host::Level::detect() {
+                if $crate::host::Level::detect() != $crate::host::Level::Baseline {
                     // SAFETY: the CPU has these features.
-                    $crate::host::Level::Avx512 => return unsafe { avx512($($arg),*) },
-                    // SAFETY: the CPU has these features.
-                    $crate::host::Level::Avx2 => return unsafe { avx2($($arg),*) },
-                    $crate::host::Level::Baseline => {}
+                    return unsafe { avx2($($arg),*) };
                 }
             }
             body($($arg),*)
