@@ -128,13 +128,45 @@ pub(crate) fn run_native(
     native: &Native,
     bindings: &Bindings<'_>,
 ) -> Result<Outcome> {
-    let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
-    let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
     let mut temps: SmallVec<[u64; 16]> = SmallVec::new();
     temps.resize(native.temp_size.div_ceil(8), 0);
-    let temps = temps.as_mut_ptr().cast::<u8>();
-    let mut stopped = false;
+    let ended = run_tasks(engine, program, native, bindings, &mut temps);
+    // Whatever happened, the next launch finds no reports of this one.
+    let collected = program.collector.drain(&program.module);
+    let interrupted_by_user = engine.interrupt.swap(0, Ordering::Relaxed) != 0;
+    let finished = ended?;
+    if interrupted_by_user {
+        return Err(interrupted(program));
+    }
+    let mut outcome = Outcome {
+        result: SmallVec::new(),
+        collected: collected.map(Box::new),
+    };
+    if finished {
+        let scalars = native.result.iter();
+        let scalars = scalars.map(|(scalar, at)| read_temp(&temps, *at, *scalar));
+        outcome.result.extend(scalars);
+    }
+    Ok(outcome)
+}
+
+/// Whether the kernel has come to its end.
+fn run_tasks(
+    engine: &Engine<'_>,
+    program: &Program,
+    native: &Native,
+    bindings: &Bindings<'_>,
+    temps: &mut [u64],
+) -> Result<bool> {
+    let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
+    let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
     for task in &native.tasks {
+        let units = match &task.chunks {
+            None => 1,
+            Some(plan) => units(plan, bindings.params, |at, scalar| {
+                read_temp(temps, at, scalar)
+            })?,
+        };
         let host = TaskHost {
             module: &program.module,
             collector: &program.collector,
@@ -144,7 +176,7 @@ pub(crate) fn run_native(
             params: bindings.params.as_ptr(),
             trees: trees.as_ptr(),
             arrays: arrays.as_ptr(),
-            temps,
+            temps: temps.as_mut_ptr().cast(),
             interrupt: engine.interrupt,
             random_key: task_key(engine.seed, engine.launch, u64::from(task.ordinal)),
             report,
@@ -157,42 +189,20 @@ pub(crate) fn run_native(
             // for, `context` outlives the call, and the units are within the task's.
             unsafe { (task.run)(*context, begin, end) };
         };
-        match &task.chunks {
-            None => {
-                run(0, 1);
-                stopped = program.collector.stopped(&program.module, task.ordinal);
-            }
-            Some(plan) => {
-                // SAFETY: the temps are as large as the module says, and no task is running.
-                let units = units(plan, bindings.params, |at, scalar| unsafe {
-                    read_temp(temps, at, scalar)
-                })?;
-                match grain(plan, units, engine.threads) {
-                    None if units == 0 => {}
-                    None => run(0, units as i64),
-                    Some(grain) => engine.pool.run(units as i64, grain as i64, &run)?,
-                }
-            }
+        let grain = task.chunks.as_ref();
+        match grain.and_then(|plan| grain_of(plan, units, engine.threads)) {
+            Some(grain) => engine.pool.run(units as i64, grain as i64, &run)?,
+            None if units == 0 => {}
+            None => run(0, units as i64),
         }
+        // An assertion that fails in serial code ends the kernel.
+        let serial = task.chunks.is_none();
+        let stopped = serial && program.collector.stopped(&program.module, task.ordinal);
         if stopped || engine.interrupt.load(Ordering::Relaxed) != 0 {
-            break;
+            return Ok(false);
         }
     }
-    let mut outcome = Outcome {
-        result: SmallVec::new(),
-        collected: program.collector.drain(&program.module).map(Box::new),
-    };
-    if engine.interrupt.swap(0, Ordering::Relaxed) != 0 {
-        return Err(interrupted(program));
-    }
-    if !stopped {
-        let scalars = native.result.iter().map(|(scalar, at)| {
-            // SAFETY: as above; all tasks have ended.
-            unsafe { read_temp(temps, *at, *scalar) }
-        });
-        outcome.result.extend(scalars);
-    }
-    Ok(outcome)
+    Ok(true)
 }
 
 pub(crate) fn interrupted(program: &Program) -> Error {
@@ -211,21 +221,16 @@ unsafe impl Sync for Shared<'_> {}
 // SAFETY: as above.
 unsafe impl Send for Shared<'_> {}
 
-/// A scalar in the temps, zero-extended.
-///
-/// # Safety
-/// `at` is where a temp of this type begins, or a scalar in one, and no task is running.
-unsafe fn read_temp(temps: *const u8, at: usize, scalar: Scalar) -> u64 {
-    let mut word = [0u8; 8];
-    let size = scalar.bytes() as usize;
-    // SAFETY: by the caller's promise the bytes are there.
-    let bytes = unsafe { std::slice::from_raw_parts(temps.add(at), size) };
-    if cfg!(target_endian = "little") {
-        word[..size].copy_from_slice(bytes);
-    } else {
-        word[8 - size..].copy_from_slice(bytes);
+/// A scalar at a byte offset in the temps, zero-extended. It does not cross a word.
+fn read_temp(temps: &[u64], at: usize, scalar: Scalar) -> u64 {
+    let word = temps.get(at / 8).copied().unwrap_or(0).to_ne_bytes();
+    let bytes = word.iter().skip(at % 8).take(scalar.bytes() as usize);
+    let mut own = [0; 8];
+    for (to, from) in own.iter_mut().zip(bytes) {
+        *to = *from;
     }
-    u64::from_ne_bytes(word)
+    // Compiled code is for little-endian processors.
+    u64::from_le_bytes(own)
 }
 
 /// How many units a task has.
@@ -251,7 +256,7 @@ fn units(plan: &ChunkPlan, params: &[u64], temp: impl Fn(usize, Scalar) -> u64) 
 }
 
 /// Units per chunk; `None` when the calling thread runs all of them.
-fn grain(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
+fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
     let per_unit = |iterations: u64| iterations.div_ceil(plan.unit).max(1);
     let iterations = units.saturating_mul(plan.unit);
     if units < 2 || threads < 2 || plan.serial {
@@ -284,19 +289,19 @@ mod tests {
 
     #[test]
     fn grains() {
-        assert_eq!(grain(&plan(1, None), 0, 8), None);
-        assert_eq!(grain(&plan(1, None), 100, 8), None);
-        assert_eq!(grain(&plan(1, None), 1 << 20, 1), None);
-        assert_eq!(grain(&plan(1, None), 1 << 20, 8), Some(1 << 13));
-        assert_eq!(grain(&plan(1, None), 1000, 8), Some(128));
-        assert_eq!(grain(&plan(320, None), 640, 2), Some(20));
-        assert_eq!(grain(&plan(1, Some(4)), 100, 2), Some(4));
-        assert_eq!(grain(&plan(64, Some(4)), 100, 2), Some(1));
+        assert_eq!(grain_of(&plan(1, None), 0, 8), None);
+        assert_eq!(grain_of(&plan(1, None), 100, 8), None);
+        assert_eq!(grain_of(&plan(1, None), 1 << 20, 1), None);
+        assert_eq!(grain_of(&plan(1, None), 1 << 20, 8), Some(1 << 13));
+        assert_eq!(grain_of(&plan(1, None), 1000, 8), Some(128));
+        assert_eq!(grain_of(&plan(320, None), 640, 2), Some(20));
+        assert_eq!(grain_of(&plan(1, Some(4)), 100, 2), Some(4));
+        assert_eq!(grain_of(&plan(64, Some(4)), 100, 2), Some(1));
         let serial = ChunkPlan {
             serial: true,
             ..plan(1, Some(4))
         };
-        assert_eq!(grain(&serial, 1 << 20, 8), None);
+        assert_eq!(grain_of(&serial, 1 << 20, 8), None);
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub(crate) struct ChunkPlan {
     pub(crate) unit: u64,
     /// Iterations that the user wants in a chunk.
     pub(crate) block: Option<u32>,
-    /// In order, so on one thread.
+    /// In order, on one thread.
     pub(crate) serial: bool,
 }
 

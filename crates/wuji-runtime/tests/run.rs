@@ -531,3 +531,38 @@ fn bandwidth() {
         );
     }
 }
+
+const IN_ORDER: &str = r#"
+module "in_order"
+tree T0 { place f0 }
+field f0 "n": u64 in T0.S0 ()
+kernel fn0 "in_order"() {
+  v0: i32 = const 0
+  v1: i32 = const 5000
+  foreach L0 (v2: i32) in v0..v1 serial {
+    v3: u64 = load f0[]
+    v4: u64 = const 6364136223846793005
+    v5: u64 = mul v3, v4
+    v6: u64 = convert v2
+    v7: u64 = add v5, v6
+    store f0[], v7
+    continue L0
+  }
+  return
+}
+"#;
+
+#[test]
+fn loops_asked_to_be_serial_are() {
+    let n = Field::from_u32(0);
+    let found = both(
+        IN_ORDER,
+        &[],
+        |_| {},
+        |instance, _| instance.field(n).unwrap(),
+    );
+    let expected = (0..5000u64).fold(0u64, |n, k| {
+        n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(k)
+    });
+    assert_eq!(found, vec![Imm::from_bits(Scalar::U64, expected)]);
+}
