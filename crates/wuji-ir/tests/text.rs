@@ -15,7 +15,7 @@ fn read(text: &str) -> Module {
 #[test]
 fn everything_round_trips() {
     let module = read(EVERYTHING);
-    assert_eq!(module.to_string(), EVERYTHING);
+    expect_test::expect_file!["everything.wir"].assert_eq(&module.to_string());
     assert_eq!(module, module.compacted());
     verify(&module).unwrap();
 }

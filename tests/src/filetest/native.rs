@@ -60,8 +60,19 @@ fn launch(
         for (field, at, values) in &start.elements {
             instance.set(*field, at, values)?;
         }
-        for (array, extents, values) in &start.arrays {
-            instance.bind_values(*array, extents, values)?;
+        let buffers: Vec<_> = start
+            .buffers
+            .iter()
+            .map(|bytes| instance.add_buffer(bytes))
+            .collect();
+        for bound in &start.arrays {
+            instance.bind(
+                bound.array,
+                buffers[bound.buffer],
+                bound.base,
+                &bound.extents,
+                &bound.strides,
+            )?;
         }
         let outcome = instance.run(&start.params, start.seed, start.launch)?;
         Ok(Launched { instance, outcome })

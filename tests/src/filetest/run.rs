@@ -9,7 +9,7 @@ use super::commands::module;
 use super::run_line::{self, Entry, Side, Target};
 use wuji_compile::{Cx, Math, Options, PASSES, run_pass};
 use wuji_ir::entities::{Array, Field};
-use wuji_ir::interp::{Config, Machine, Order};
+use wuji_ir::interp::{ArrayView, Config, Machine, Order};
 use wuji_ir::module::{Module, SiteKind};
 use wuji_ir::text::constant;
 use wuji_ir::types::{Imm, Scalar};
@@ -24,7 +24,21 @@ pub(super) struct Start {
     pub(super) params: Vec<Imm>,
     pub(super) fields: Vec<(Field, Vec<Imm>)>,
     pub(super) elements: Vec<(Field, Vec<i64>, Vec<Imm>)>,
-    pub(super) arrays: Vec<(Array, Vec<i64>, Vec<Imm>)>,
+    /// The memory that arrays lie in.
+    pub(super) buffers: Vec<Vec<u8>>,
+    pub(super) arrays: Vec<Bound>,
+}
+
+/// An array and where it lies, in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Bound {
+    pub(super) array: Array,
+    pub(super) buffer: usize,
+    pub(super) base: i64,
+    pub(super) extents: Vec<i64>,
+    pub(super) strides: Vec<i64>,
+    /// What it starts with; `None` for one in the memory of another.
+    values: Option<Vec<Imm>>,
 }
 
 /// What a launch has left, in a form that can be asked.
@@ -98,6 +112,7 @@ fn start(m: &Module, side: &Side) -> Result<Start, String> {
         params,
         fields: Vec::new(),
         elements: Vec::new(),
+        buffers: Vec::new(),
         arrays: Vec::new(),
     };
     for entry in &side.entries {
@@ -122,26 +137,75 @@ fn start(m: &Module, side: &Side) -> Result<Start, String> {
                 let values = scalars(&m.structs.flatten(data.elem), Some(1), entry)?;
                 start.elements.push((*f, at.clone(), values));
             }
-            Target::Array(a, extents) => {
-                let data = m.arrays.get(*a).ok_or(format!("there is no {a}"))?;
-                let elem = m.structs.flatten(data.elem);
-                let count = entry.words.len() / elem.len().max(1);
-                let extents = match (extents, data.rank) {
-                    (Some(e), _) => e.clone(),
-                    (None, 0) => Vec::new(),
-                    (None, 1) => vec![count as i64],
-                    (None, _) => return Err(format!("{a} needs extents, like `{a}(2, 3) = ...`")),
-                };
-                let cells = extents.iter().product::<i64>() as usize;
-                let values = scalars(&elem, Some(cells), entry)?;
-                start.arrays.push((*a, extents, values));
-            }
+            Target::Array(a, extents) => bind(m, &mut start, *a, extents.as_deref(), entry)?,
             Target::Result | Target::Reports | Target::Prints => {
                 return Err("results, reports and prints stand behind `=>`".to_owned());
             }
         }
     }
     Ok(start)
+}
+
+/// Gives an array memory of its own, or a place in the memory of another one.
+fn bind(
+    m: &Module,
+    start: &mut Start,
+    array: Array,
+    extents: Option<&[i64]>,
+    entry: &Entry,
+) -> Result<(), String> {
+    let data = m.arrays.get(array).ok_or(format!("there is no {array}"))?;
+    let elem = m.structs.scalar_offsets(data.elem);
+    let size = m.structs.size_align(data.elem).0;
+    let extents = match (extents, data.rank) {
+        (Some(extents), _) => extents.to_vec(),
+        (None, 0) => Vec::new(),
+        (None, 1) if entry.view.is_none() => vec![(entry.words.len() / elem.len().max(1)) as i64],
+        (None, _) => return Err(format!("{array} needs extents, like `{array}(2, 3) = ...`")),
+    };
+    let mut strides = vec![0; extents.len()];
+    let mut step = size as i64;
+    for (stride, extent) in strides.iter_mut().zip(&extents).rev() {
+        *stride = step;
+        step *= (*extent).max(1);
+    }
+    let bound = match &entry.view {
+        Some(view) => {
+            let owner = start.arrays.iter().find(|b| b.array == view.of);
+            let owner = owner.ok_or(format!("{} is not bound before {array}", view.of))?;
+            Bound {
+                array,
+                buffer: owner.buffer,
+                base: view.at,
+                extents,
+                strides: view.strides.clone().unwrap_or(strides),
+                values: None,
+            }
+        }
+        None => {
+            let types: Vec<Scalar> = elem.iter().map(|e| e.0).collect();
+            let count = extents.iter().product::<i64>() as usize;
+            let values = scalars(&types, Some(count), entry)?;
+            let mut bytes = vec![0; count * size as usize];
+            for (k, value) in values.iter().enumerate() {
+                let (scalar, offset) = elem[k % elem.len()];
+                let at = k / elem.len() * size as usize + offset as usize;
+                let width = scalar.bytes() as usize;
+                bytes[at..at + width].copy_from_slice(&value.bits().to_le_bytes()[..width]);
+            }
+            start.buffers.push(bytes);
+            Bound {
+                array,
+                buffer: start.buffers.len() - 1,
+                base: 0,
+                extents,
+                strides,
+                values: Some(values),
+            }
+        }
+    };
+    start.arrays.push(bound);
+    Ok(())
 }
 
 fn whole(entry: &Entry) -> Result<u64, String> {
@@ -201,12 +265,19 @@ fn interpret(
     for (field, at, values) in &start.elements {
         machine.set(*field, at, values).map_err(show)?;
     }
-    for (array, data) in &m.arrays {
-        match start.arrays.iter().find(|a| a.0 == array) {
-            Some((_, extents, values)) => machine.bind_values(array, extents, values),
-            None => machine.bind_values(array, &vec![0; usize::from(data.rank)], &[]),
-        }
-        .map_err(show)?;
+    let buffers: Vec<_> = start
+        .buffers
+        .iter()
+        .map(|bytes| machine.add_buffer(bytes.clone()))
+        .collect();
+    for bound in &start.arrays {
+        let view = ArrayView {
+            buffer: buffers[bound.buffer],
+            base: bound.base,
+            extents: bound.extents.clone(),
+            strides: bound.strides.clone(),
+        };
+        machine.bind(bound.array, view).map_err(show)?;
     }
     let outcome = machine.run(&start.params).map_err(show)?;
     let left = Interpreted { machine, outcome };
@@ -326,9 +397,13 @@ pub(super) fn compare(
             return Err(format!("{field} has changed: {:?}", left.field(*field)?));
         }
     }
-    for (array, _, values) in &start.arrays {
-        if !arrays.contains(array) && left.array(*array)? != *values {
-            return Err(format!("{array} has changed: {:?}", left.array(*array)?));
+    for bound in &start.arrays {
+        let Some(values) = &bound.values else {
+            continue;
+        };
+        let array = bound.array;
+        if !arrays.contains(&array) && left.array(array)? != *values {
+            return Err(format!("{array} has changed: {:?}", left.array(array)?));
         }
     }
     Ok(())

@@ -4,12 +4,15 @@
 //! ; run: p0 = 2.5, f0 = [0, 1] => f0 = [1, 2], result = 3
 //! ; run: a0(2, 3) = [0..6], seed = 7 => a0 = [6*1.5], reports = [out_of_range]
 //! ; run: => f0[-3, 4] = (1, 2), f1 ~ [0.84147098], prints = ["x = 1"]
+//! ; run: a0 = [0..8], a1(3) = a0 at 4 strides (8) => a1 = [3*1]
 //! ```
 //!
 //! Brackets and parentheses group as one likes: what counts are the scalars, in row-major order and
 //! within an element depth first. `3*0` stands for three zeros, `0..4` for `0, 1, 2, 3`. `~` allows
 //! 4 ulps instead of none. What is not mentioned is zero before and stays as it was after; an array's
-//! extents may be left out when it has one axis. Reports are the kinds of problems met, each once.
+//! extents may be left out when it has one axis. An array may lie in the memory of an earlier one: from
+//! a byte offset on, with strides in bytes, without gaps unless it says so. Reports are the kinds of
+//! problems met, each once.
 
 use wuji_ir::entities::{Array, Field};
 
@@ -26,6 +29,16 @@ pub(super) struct Entry {
     pub(super) approximate: bool,
     /// The scalars as they are written.
     pub(super) words: Vec<String>,
+    /// The array whose memory it lies in, instead of scalars.
+    pub(super) view: Option<View>,
+}
+
+/// Where an array lies in the memory of another one, in bytes.
+#[derive(Debug, PartialEq)]
+pub(super) struct View {
+    pub(super) of: Array,
+    pub(super) at: i64,
+    pub(super) strides: Option<Vec<i64>>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -106,11 +119,15 @@ impl<'a> Reader<'a> {
                 self.expect("=")?;
             }
             let mut words = Vec::new();
-            self.value(&mut words)?;
+            let view = self.view()?;
+            if view.is_none() {
+                self.value(&mut words)?;
+            }
             side.entries.push(Entry {
                 target,
                 approximate,
                 words,
+                view,
             });
             if !self.eat(",") {
                 return Ok(side);
@@ -149,6 +166,30 @@ impl<'a> Reader<'a> {
         Err(format!(
             "`{word}` is nothing that a launch starts from or leaves"
         ))
+    }
+
+    /// `a0 at 4 strides (8)`, if an array is named.
+    fn view(&mut self) -> Result<Option<View>, String> {
+        if !self.peeks("a") {
+            return Ok(None);
+        }
+        let word = self.word()?;
+        let number = word.strip_prefix('a').and_then(|n| n.parse().ok());
+        let of = number.ok_or(format!("`{word}` is no array"))?;
+        let mut view = View {
+            of: Array::from_u32(of),
+            at: 0,
+            strides: None,
+        };
+        if self.eat("at ") {
+            let word = self.word()?;
+            view.at = word.parse().map_err(|_| format!("`{word}` is no number"))?;
+        }
+        if self.eat("strides") {
+            self.expect("(")?;
+            view.strides = Some(self.numbers(")")?);
+        }
+        Ok(Some(view))
     }
 
     fn numbers(&mut self, close: &str) -> Result<Vec<i64>, String> {
@@ -241,6 +282,14 @@ mod tests {
         assert_eq!(words(&after, 0), "1 nan");
         assert!(after.entries[1].approximate);
         assert_eq!(words(&after, 2), "a, \"b\"");
+        let (before, _) = read("a1(2) = a0 at -4 strides (8, -1), p0 = 1 =>").unwrap();
+        let view = View {
+            of: Array::from_u32(0),
+            at: -4,
+            strides: Some(vec![8, -1]),
+        };
+        assert_eq!(before.entries[0].view, Some(view));
+        assert_eq!(words(&before, 1), "1");
         assert_eq!(read("=>").unwrap(), (Side::default(), Side::default()));
         for bad in [
             "",

@@ -191,7 +191,7 @@ impl Body<'_, '_> {
             return Ok(());
         }
         let kind = if word == "for" && self.p.c.eat(".") {
-            if self.p.c.eat("boundary") {
+            if self.p.c.eat_word("boundary") {
                 ForKind::Boundary
             } else {
                 self.p.c.expect_word("parallel")?;
