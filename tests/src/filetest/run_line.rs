@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Brackets and parentheses group as one likes: what counts are the scalars, in row-major order and
-//! within an element depth first. `3*0` stands for three zeros, `0..4` for `0, 1, 2, 3`. `~` allows
+//! within an element depth first. `3*0` stands for three zeros, `0..4` for `0, 1, 2, 3`, `seq(3, 0.5, 2)`
+//! for `0.5, 2.5, 4.5` (how many, the first, the step). `~` allows
 //! 4 ulps instead of none. What is not mentioned is zero before and stays as it was after; an array's
 //! extents may be left out when it has one axis. An array may lie in the memory of an earlier one: from
 //! a byte offset on, with strides in bytes, without gaps unless it says so. Reports are the kinds of
@@ -219,6 +220,9 @@ impl<'a> Reader<'a> {
             return self.string(out);
         }
         let word = self.word()?;
+        if word == "seq" && self.peeks("(") {
+            return self.sequence(out);
+        }
         if self.eat("*") {
             let count: usize = word.parse().map_err(|_| format!("`{word}` is no count"))?;
             let mut repeated = Vec::new();
@@ -232,6 +236,18 @@ impl<'a> Reader<'a> {
         } else {
             out.push(word.to_owned());
         }
+        Ok(())
+    }
+
+    /// `(3, 0.5, 2)` behind `seq`.
+    fn sequence(&mut self, out: &mut Vec<String>) -> Result<(), String> {
+        let mut words = Vec::new();
+        self.value(&mut words)?;
+        let numbers: Vec<f64> = words.iter().filter_map(|w| w.parse().ok()).collect();
+        let &[count, first, step] = &numbers[..] else {
+            return Err("`seq` takes how many, the first and the step".to_owned());
+        };
+        out.extend((0..count as u32).map(|k| (first + f64::from(k) * step).to_string()));
         Ok(())
     }
 
@@ -282,6 +298,8 @@ mod tests {
         assert_eq!(words(&after, 0), "1 nan");
         assert!(after.entries[1].approximate);
         assert_eq!(words(&after, 2), "a, \"b\"");
+        let (_, after) = read("=> f0 = [seq(3, 0.5, -2), 1]").unwrap();
+        assert_eq!(words(&after, 0), "0.5 -1.5 -3.5 1");
         let (before, _) = read("a1(2) = a0 at -4 strides (8, -1), p0 = 1 =>").unwrap();
         let view = View {
             of: Array::from_u32(0),
