@@ -4,7 +4,7 @@ use super::Unit;
 use crate::abi::offset;
 use crate::emit::{Block, Fun, Md, Ty, Val};
 use std::collections::{HashMap, HashSet};
-use wuji_ir::entities::{Array, Inst, Label, Local, Region, Tree, Value};
+use wuji_ir::entities::{Array, Func, Inst, Label, Local, Region, Tree, Value};
 use wuji_ir::module::{Function, Span, Term};
 use wuji_ir::ops::{Op, Place};
 use wuji_ir::types::Scalar;
@@ -73,13 +73,14 @@ const MAX_RECURSIVE_LOCAL_BYTES: u64 = 4 << 10;
 impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     pub(super) fn new(
         unit: &'a mut Unit<'c, 'm>,
-        f: &'m Function,
+        func: Func,
         fun: Fun,
         context: Val,
     ) -> Result<FunctionGen<'a, 'c, 'm>> {
+        let f = &unit.module.funcs[func];
         let result = unit.result_ty(f)?;
         let entry = unit.emit.append_block(fun, c"entry");
-        let mut this = FunctionGen {
+        let this = FunctionGen {
             unit,
             f,
             fun,
@@ -94,12 +95,12 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             groups: Vec::new(),
             reductions: super::reduction::operations(f),
         };
-        this.check_frame()?;
+        this.check_frame(func)?;
         Ok(this)
     }
 
     /// Refuses frames that could overflow a thread's stack.
-    fn check_frame(&mut self) -> Result<()> {
+    fn check_frame(&self, func: Func) -> Result<()> {
         let bytes: u64 = self
             .f
             .locals
@@ -109,10 +110,14 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
                 size.saturating_mul(u64::from(l.len.unwrap_or(1)))
             })
             .fold(0, u64::saturating_add);
-        let mut calls = false;
-        self.f
-            .walk(|i| calls |= matches!(self.f.insts[i].op, Op::Call(_)));
-        let limit = if calls {
+        let mut callees = Vec::new();
+        self.f.walk(|inst| {
+            if let Op::Call(callee) = self.f.insts[inst].op {
+                callees.push(callee);
+            }
+        });
+        let recursive = super::called(self.unit.module, callees).contains(&func);
+        let limit = if recursive {
             MAX_RECURSIVE_LOCAL_BYTES
         } else {
             MAX_LOCAL_BYTES

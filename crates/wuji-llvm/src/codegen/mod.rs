@@ -66,8 +66,15 @@ pub(crate) fn build<'c>(
 
 /// The functions of the tasks and those they call.
 fn reachable(module: &Module, tasks: &[usize]) -> Vec<Func> {
+    called(
+        module,
+        tasks.iter().map(|t| module.tasks[*t].func).collect(),
+    )
+}
+
+/// These functions and those they call.
+fn called(module: &Module, mut stack: Vec<Func>) -> Vec<Func> {
     let mut found: Vec<Func> = Vec::new();
-    let mut stack: Vec<Func> = tasks.iter().map(|t| module.tasks[*t].func).collect();
     while let Some(func) = stack.pop() {
         if found.contains(&func) {
             continue;
@@ -159,7 +166,7 @@ impl<'c, 'm> Unit<'c, 'm> {
         for k in 1..3 {
             e.add_attr(fun, On::Param(k), "noundef", 0);
         }
-        let mut body = FunctionGen::new(self, f, fun, context)?;
+        let mut body = FunctionGen::new(self, task.func, fun, context)?;
         for slot in 0..slots {
             let value = f.params()[slot];
             let scalar = body.scalar(value)?;
@@ -181,7 +188,7 @@ impl<'c, 'm> Unit<'c, 'm> {
         let values: Vec<Val> = (0..f.params().len())
             .map(|k| self.emit.param(fun, k as u32 + 1))
             .collect();
-        let mut body = FunctionGen::new(self, f, fun, context)?;
+        let mut body = FunctionGen::new(self, func, fun, context)?;
         for (param, value) in f.params().iter().zip(values) {
             body.set(*param, value);
         }
@@ -237,7 +244,8 @@ impl<'c, 'm> Unit<'c, 'm> {
     fn function_attributes(&self, fun: Fun) {
         let e = &self.emit;
         e.add_attr(fun, On::Function, "nounwind", 0);
-        e.add_attr(fun, On::Function, "nofree", 0);
+        // A large frame touches every page, so that it cannot step over the guard of the stack.
+        e.add_string_attr(fun, "probe-stack", "inline-asm");
         e.add_string_attr(
             fun,
             "prefer-vector-width",
