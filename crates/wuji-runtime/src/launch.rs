@@ -184,6 +184,10 @@ fn run_tasks(
         };
         let shared = Shared(&context);
         let run = |begin: i64, end: i64| {
+            // Loops that end by themselves do not look at it.
+            if engine.interrupt.load(Ordering::Relaxed) != 0 {
+                return;
+            }
             let Shared(context) = &shared;
             // SAFETY: `check` has seen that memory, arrays and slots are those the code was made
             // for, `context` outlives the call, and the units are within the task's.
