@@ -173,7 +173,8 @@ fn chunk(
     let unit = dims[outer..]
         .iter()
         .filter_map(Dim::constant_extent)
-        .product();
+        .product::<u64>()
+        .max(1);
     lift_skip(&mut f, body);
     let mut b = Builder::new(m, &mut f);
     let mut nest = Nest {
