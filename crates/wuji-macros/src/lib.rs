@@ -1,1 +1,41 @@
-//! The #[kernel] and #[func] macros of Wuji.
+//! The `#[kernel]` and `#[func]` macros of Wuji, and `#[derive(Element)]`.
+//!
+//! A kernel expands to two things: its body as plain Rust that is never run (the *shadow*), so that
+//! rustc checks it, reports errors at the user's own code and infers all types; and the body as
+//! static data. Where the data needs to know a type, a constant or a callee, the shadow pins it to a
+//! slot that is read back at run time. `wuji::lang` has the other half.
+//!
+//! Architecture invariant: every token of the shadow carries a span of the user's code, because rustc
+//! reports an error where the tokens say that they are.
+
+mod call;
+mod control;
+mod derive;
+mod expr;
+mod function;
+mod pattern;
+mod place;
+mod scope;
+mod span;
+mod text;
+
+use proc_macro::TokenStream;
+
+/// Makes a function a kernel: calling it compiles it for its arguments and runs it.
+#[proc_macro_attribute]
+pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    function::expand(attribute.into(), item.into(), true).into()
+}
+
+/// Makes a function callable from kernels. Without fields and arrays among its arguments it stays an
+/// ordinary function on the host.
+#[proc_macro_attribute]
+pub fn func(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    function::expand(attribute.into(), item.into(), false).into()
+}
+
+/// Lets fields, arrays and kernels hold a struct.
+#[proc_macro_derive(Element)]
+pub fn derive_element(item: TokenStream) -> TokenStream {
+    derive::expand(item.into()).into()
+}

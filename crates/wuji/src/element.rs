@@ -23,6 +23,10 @@ pub trait Element: Copy + Send + Sync + 'static {
     /// How many scalars a value is made of.
     const SCALARS: usize;
 
+    /// Whether its methods are part of the kernel language.
+    #[doc(hidden)]
+    const BUILTIN: bool = false;
+
     /// The type in the IR; struct types are entered into `structs`.
     fn ir_type(structs: &mut Structs) -> Type;
 
@@ -66,6 +70,7 @@ macro_rules! scalars {
             const SIZE: usize = size_of::<$bits>();
             const ALIGN: usize = size_of::<$bits>();
             const SCALARS: usize = 1;
+            const BUILTIN: bool = true;
 
             fn ir_type(_: &mut Structs) -> Type {
                 Type::Scalar(Scalar::$scalar)
@@ -171,6 +176,7 @@ macro_rules! tuple {
                 align_up(at, Self::ALIGN)
             };
             const SCALARS: usize = 0 $(+ $name::SCALARS)*;
+            const BUILTIN: bool = true;
 
             fn ir_type(structs: &mut Structs) -> Type {
                 let parts = [$($name::ir_type(structs)),*];

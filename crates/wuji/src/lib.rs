@@ -29,10 +29,16 @@ pub use layout::{Node, Tree};
 pub use world::{World, WorldBuilder};
 pub use wuji_compile::Math;
 pub use wuji_ir::{Error, Position, Result};
+pub use wuji_macros::{Element, func, kernel};
 pub use wuji_runtime::Interrupter;
+
+// What the expansions of the macros name.
+#[doc(hidden)]
+pub use lang::private as __private;
 
 /// What most programs need.
 pub mod prelude {
     pub use crate::axes::{I, IJ, IJK, IJKL, J, JI, K};
-    pub use crate::{Array, ArrayMut, Element, Field, Math, World};
+    pub use crate::lang::*;
+    pub use crate::{Array, ArrayMut, Element, Field, Math, World, func, kernel};
 }

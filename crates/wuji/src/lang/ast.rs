@@ -17,6 +17,8 @@ pub struct Ast {
     pub at: At,
     /// The name of each variable.
     pub vars: &'static [&'static str],
+    /// The variables that a parallel loop updates from inside.
+    pub shared: &'static [u32],
     pub params: &'static [Param],
     pub body: Expr,
 }
@@ -148,8 +150,6 @@ pub enum LoopMode {
     Serial,
     /// Outermost in a kernel: iterations run in any order, at once.
     Parallel { block_size: Option<u32> },
-    /// Outermost in a kernel, but asked to run in order.
-    InOrder,
     /// One copy of the body for each iteration.
     Unroll,
 }
@@ -185,8 +185,6 @@ pub enum Pat {
     Var {
         var: u32,
         mutable: bool,
-        /// Updated by a parallel loop that it lives outside of.
-        shared: bool,
     },
     /// Of a tuple, array or index.
     Parts(&'static [Pat]),

@@ -42,6 +42,7 @@ impl<T: ScalarElement, const R: usize, const C: usize> Element for Matrix<T, R, 
     const SIZE: usize = T::SIZE * R * C;
     const ALIGN: usize = T::ALIGN;
     const SCALARS: usize = R * C;
+    const BUILTIN: bool = true;
 
     fn ir_type(_: &mut Structs) -> Type {
         const {
@@ -199,7 +200,9 @@ impl<T: Num, const R: usize, const C: usize> Matrix<T, R, C> {
     /// The sum of all components.
     #[inline]
     pub fn sum(self) -> T {
-        Vector(self.0.map(|r| Vector(r).sum())).sum()
+        let mut all = self.0.into_iter().flatten();
+        let first = all.next().unwrap_or(T::ZERO);
+        all.fold(first, |sum, c| sum + c)
     }
 
     /// The sum of the squares of all components.

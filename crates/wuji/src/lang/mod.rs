@@ -10,15 +10,27 @@
 //!    module with structs, trees, fields and arrays, and calls
 //!    `lang::lower(&recording, &bounds, module)` for the unlowered kernel.
 
+#[doc(hidden)]
 pub mod ast;
+mod builtin;
 pub mod lower;
-pub mod matrix;
-pub mod num;
+mod math;
+mod matrix;
+mod num;
+#[doc(hidden)]
+pub mod private;
+mod record;
+#[doc(hidden)]
 pub mod recording;
-pub mod vector;
+mod shadow;
+mod vector;
 
 pub use half::f16;
 pub use lower::lower;
+pub use math::{
+    Mix, Ordered, Random, RandomRange, clamp, max, min, mix, random, random_range, select,
+};
 pub use matrix::*;
 pub use num::{Float, Int, Num, Signed};
+pub use shadow::{Grid, block_size, grid, serial, unroll};
 pub use vector::*;

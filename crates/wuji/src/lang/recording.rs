@@ -53,10 +53,10 @@ pub struct Callee {
 pub enum Target {
     /// Number of a function of the recording.
     Function(usize),
-    /// A function of the library or of the language itself, by its full name.
+    /// A function of the language itself, like `vec2` or `Vector::splat`.
     Builtin(String),
-    /// A method of a built-in type; its name is in the source.
-    Method,
+    /// A method of a built-in type.
+    Method(String),
     /// The constructor of a tuple struct.
     Constructor,
     /// Something that is no `#[func]`.

@@ -76,6 +76,7 @@ impl<T: ScalarElement, const N: usize> Element for Vector<T, N> {
     const SIZE: usize = T::SIZE * N;
     const ALIGN: usize = T::ALIGN;
     const SCALARS: usize = N;
+    const BUILTIN: bool = true;
 
     fn ir_type(_: &mut Structs) -> Type {
         const { assert!(N >= 1 && N <= 255, "a vector has 1 to 255 components") };

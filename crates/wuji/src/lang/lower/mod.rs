@@ -1,15 +1,187 @@
 //! From a recording to the unlowered kernel.
+//!
+//! The walk over the source is direct: a mutable variable becomes a local, a `let` without `mut` names a
+//! value, control becomes regions. What is cheaper to know here than to find out later is decided
+//! here: closures and functions that take fields or arrays are inlined, loops in `unroll(..)` are
+//! copied, constants fold.
 
-use crate::lang::recording::{Bound, Recording};
-use wuji_ir::module::Module;
-use wuji_ir::{Error, Result};
+mod array;
+mod binding;
+mod body;
+mod call;
+mod control;
+mod expr;
+mod method;
+mod ops;
+mod place;
+mod range;
+mod text;
+
+use super::ast::{At, Pat};
+use super::recording::{Bound, Function, Recording, TypeTag};
+use binding::{Binding, Data, Shape};
+use body::{Body, Frame};
+use wuji_ir::entities::{File, Func};
+use wuji_ir::module::{self, Module};
+use wuji_ir::{Error, Position, Result, types::Type};
 
 /// Adds the functions of a recording to a module that has its structs, trees, fields, arrays and
 /// by-value parameters already. `bounds` says what each parameter of the kernel is.
-pub fn lower(recording: &Recording, _bounds: &[Bound], _module: Module) -> Result<Module> {
-    let name = recording.functions.first().map_or("?", |f| f.ast.name);
-    Err(Error::new(
-        "W0200",
-        format!("kernel `{name}` cannot be lowered yet"),
-    ))
+pub fn lower(recording: &Recording, bounds: &[Bound], module: Module) -> Result<Module> {
+    let Some(kernel) = recording.functions.first() else {
+        return Err(Error::new("W0200", "nothing was recorded"));
+    };
+    let mut lowering = Lowering {
+        recording,
+        module,
+        declared: vec![None; recording.functions.len()],
+        waiting: Vec::new(),
+    };
+    let result = lowering.result_types(kernel)?;
+    let params: Vec<Type> = lowering.module.params.iter().map(|p| p.ty).collect();
+    let stub = module::Function::new(kernel.ast.name, &params, &result);
+    let id = lowering.module.funcs.push(stub);
+    lowering.module.kernel = Some(id);
+    let name = kernel.ast.name.to_string();
+    if lowering.module.name.is_empty() {
+        lowering.module.name = name;
+    }
+    let function = lowering.kernel(kernel, bounds, &params, &result)?;
+    lowering.module.funcs[id] = function;
+    while let Some((number, id)) = lowering.waiting.pop() {
+        let function = lowering.function(number)?;
+        lowering.module.funcs[id] = function;
+    }
+    Ok(lowering.module)
+}
+
+/// A module that is being filled.
+struct Lowering<'r> {
+    recording: &'r Recording,
+    module: Module,
+    /// The functions that calls have asked for, by their number in the recording.
+    declared: Vec<Option<Func>>,
+    /// Those of them that have no body yet.
+    waiting: Vec<(usize, Func)>,
+}
+
+impl<'r> Lowering<'r> {
+    fn error(&self, f: &Function, at: At, code: &'static str, message: impl Into<String>) -> Error {
+        Error::new(code, message).at(Some(Position {
+            file: f.ast.file.to_string(),
+            line: at.0,
+            column: at.1,
+        }))
+    }
+
+    fn file(&mut self, name: &str) -> File {
+        let known = self.module.files.iter().find(|f| f.1 == name).map(|f| f.0);
+        known.unwrap_or_else(|| self.module.files.push(name.to_string()))
+    }
+
+    fn shape(&mut self, tag: &TypeTag) -> Shape {
+        match tag {
+            TypeTag::Unit => Shape::Unit,
+            TypeTag::Element(ty) => Shape::Value(ty(&mut self.module.structs)),
+            TypeTag::Array(part, n) => Shape::Array(Box::new(self.shape(part)), *n),
+            TypeTag::Data => Shape::Data,
+        }
+    }
+
+    fn result_types(&mut self, f: &Function) -> Result<Vec<Type>> {
+        match self.shape(&f.result) {
+            Shape::Unit => Ok(Vec::new()),
+            Shape::Value(ty) => Ok(vec![ty]),
+            Shape::Array(..) | Shape::Data => Err(self.error(
+                f,
+                f.ast.at,
+                "W0201",
+                format!("`{}` cannot return an array here", f.ast.name),
+            )),
+        }
+    }
+
+    /// The types of all parameters, when all are plain values and so is the result: then the
+    /// function can be called. Others are inlined.
+    fn callable(&mut self, number: usize) -> Option<(Vec<Type>, Vec<Type>)> {
+        let recording = self.recording;
+        let f = &recording.functions[number];
+        let mut params = Vec::new();
+        for p in f.ast.params {
+            let super::ast::ParamKind::Value(tag) = p.kind else {
+                return None;
+            };
+            match self.shape(f.types.get(tag as usize)?) {
+                Shape::Value(ty) => params.push(ty),
+                Shape::Unit | Shape::Array(..) | Shape::Data => return None,
+            }
+        }
+        match self.shape(&f.result) {
+            Shape::Unit => Some((params, Vec::new())),
+            Shape::Value(ty) => Some((params, vec![ty])),
+            Shape::Array(..) | Shape::Data => None,
+        }
+    }
+
+    /// The function in the module; `None` when it has to be inlined.
+    fn declare(&mut self, number: usize) -> Option<Func> {
+        if let Some(id) = self.declared[number] {
+            return Some(id);
+        }
+        let (params, results) = self.callable(number)?;
+        let recording = self.recording;
+        let name = recording.functions[number].ast.name;
+        let stub = module::Function::new(name, &params, &results);
+        let id = self.module.funcs.push(stub);
+        self.declared[number] = Some(id);
+        self.waiting.push((number, id));
+        Some(id)
+    }
+
+    fn kernel(
+        &mut self,
+        f: &'r Function,
+        bounds: &[Bound],
+        params: &[Type],
+        results: &[Type],
+    ) -> Result<module::Function> {
+        let function = module::Function::new(f.ast.name, params, results);
+        let file = self.file(f.ast.file);
+        let mut body = Body::new(self, function, Frame::new(0, f, file), true);
+        let mut values = body.f.params().to_vec().into_iter();
+        for (param, bound) in f.ast.params.iter().zip(bounds) {
+            let data = match bound {
+                Bound::Value => {
+                    let Some(value) = values.next() else {
+                        return Err(body.fail(param.at, "W0202", "an argument is missing"));
+                    };
+                    body.bind(param.at, &param.pat, binding::Val::Value(value))?;
+                    continue;
+                }
+                Bound::World => Data::World,
+                Bound::Field(f) => Data::Field(*f),
+                Bound::Array(a) => Data::Array(*a),
+            };
+            if let Pat::Var { var, .. } = param.pat {
+                body.set(var, Binding::Data(data));
+            }
+        }
+        body.finish(f)
+    }
+
+    fn function(&mut self, number: usize) -> Result<module::Function> {
+        let recording = self.recording;
+        let f = &recording.functions[number];
+        let Some((params, results)) = self.callable(number) else {
+            return Err(self.error(f, f.ast.at, "W0203", "this function cannot be called"));
+        };
+        let function = module::Function::new(f.ast.name, &params, &results);
+        let file = self.file(f.ast.file);
+        let mut body = Body::new(self, function, Frame::new(number, f, file), false);
+        let values = body.f.params().to_vec();
+        for (param, value) in f.ast.params.iter().zip(values) {
+            body.bind(param.at, &param.pat, binding::Val::Value(value))?;
+        }
+        body.finish(f)
+    }
 }

@@ -1,0 +1,219 @@
+//! Calls of functions, methods and closures, and the operations on fields that look like methods.
+
+use crate::place::both;
+use crate::scope::{Code, VarKind, Walker, unsupported};
+use crate::span::{ends, helper, node, parens};
+use proc_macro2::{Ident, Span};
+use quote::{quote, quote_spanned};
+use syn::{Expr, ExprCall, ExprMethodCall, Result, spanned::Spanned};
+
+/// Methods of `x.at(i)`, their names in the static data, and how many operands they take.
+const ATOMICS: &[(&str, &str)] = &[
+    ("fetch_add", "Add"),
+    ("fetch_sub", "Sub"),
+    ("fetch_mul", "Mul"),
+    ("fetch_min", "Min"),
+    ("fetch_max", "Max"),
+    ("fetch_and", "And"),
+    ("fetch_or", "Or"),
+    ("fetch_xor", "Xor"),
+    ("exchange", "Exchange"),
+    ("compare_exchange", "CompareExchange"),
+];
+
+const QUERIES: &[(&str, &str)] = &[("shape", "Shape"), ("offset", "Offset"), ("len", "Len")];
+
+impl Walker {
+    pub(crate) fn call(&mut self, e: &Expr, c: &ExprCall) -> Result<Code> {
+        if let Some(var) = self.variable(&c.func) {
+            return self.closure_call(e, c, var);
+        }
+        if !matches!(&*c.func, Expr::Path(_)) {
+            return unsupported(
+                &c.func,
+                "only functions and closures with a name can be called inside a kernel",
+            );
+        }
+        for name in ["unroll", "serial", "block_size", "grid"] {
+            if crate::expr::ends_in(&c.func, name) {
+                return unsupported(
+                    e,
+                    format!("`{name}(..)` belongs behind the `in` of a `for`"),
+                );
+            }
+        }
+        let mut args = Vec::new();
+        let mut given = Vec::new();
+        for a in &c.args {
+            match self.data(a) {
+                Some(var) => {
+                    args.push(self.data_code(a, var));
+                    given.push(match self.vars[var].kind {
+                        VarKind::Data { exclusive: false } => {
+                            quote_spanned!(a.span()=> ::wuji::__private::Given::given(&#a))
+                        }
+                        _ => quote!(None),
+                    });
+                }
+                None => {
+                    args.push(self.expr(a)?);
+                    given.push(quote!(None));
+                }
+            }
+        }
+        if given.iter().all(|g| g.to_string() == "None") {
+            given.clear();
+        }
+        let (shadows, asts) = both(args);
+        let (first, _) = ends(&c.func);
+        let (slot, number) = self.callee(
+            &c.func,
+            |slot| quote_spanned!(first=> __recorder.call(#slot, &[#(#given),*]);),
+        );
+        let func = &c.func;
+        let callee = helper("probe", quote_spanned!(first=> &#slot, #func), func);
+        let args = parens(quote!(#(#shadows),*), c.paren_token.span.join());
+        Ok(Code {
+            shadow: quote!(#callee #args),
+            ast: node(e.span(), quote!(Call(#number, &[#(#asts),*]))),
+        })
+    }
+
+    fn closure_call(&mut self, e: &Expr, c: &ExprCall, var: usize) -> Result<Code> {
+        if self.vars[var].kind != VarKind::Closure {
+            let name = &self.vars[var].name;
+            return unsupported(&c.func, format!("`{name}` is not a function"));
+        }
+        let args: Vec<Code> = c.args.iter().map(|a| self.expr(a)).collect::<Result<_>>()?;
+        let (shadows, asts) = both(args);
+        let (func, number) = (&c.func, var as u32);
+        let args = parens(quote!(#(#shadows),*), c.paren_token.span.join());
+        Ok(Code {
+            shadow: quote!(#func #args),
+            ast: node(e.span(), quote!(CallClosure(#number, &[#(#asts),*]))),
+        })
+    }
+
+    pub(crate) fn method_call(&mut self, e: &Expr, m: &ExprMethodCall) -> Result<Code> {
+        if let Some(var) = self.data(&m.receiver) {
+            return self.query(e, m, var);
+        }
+        if let Expr::MethodCall(at) = &*m.receiver
+            && let Some(var) = self.data(&at.receiver)
+            && at.method == "at"
+        {
+            return self.atomic(m, at, var);
+        }
+        let mut args = vec![self.expr(&m.receiver)?];
+        for a in &m.args {
+            args.push(self.expr(a)?);
+        }
+        if args.len() > 6 {
+            return unsupported(e, "a method inside a kernel takes at most 5 arguments");
+        }
+        let (shadows, asts) = both(args);
+        let name = m.method.to_string();
+        let span = m.method.span();
+        let (slot, number) = self.callee(
+            &m.method,
+            |slot| quote_spanned!(span=> __recorder.method(#slot, #name);),
+        );
+        // The closure gets the receiver and the arguments as parameters, so it captures nothing.
+        let users = std::iter::once(&*m.receiver).chain(&m.args);
+        let params: Vec<Ident> = users
+            .enumerate()
+            .map(|(k, user)| param_name(k, user))
+            .collect();
+        let (receiver, rest) = (&params[0], &params[1..]);
+        let (dot, method, turbofish) = (&m.dot_token, &m.method, &m.turbofish);
+        let close = m.paren_token.span.join();
+        let inner_args = parens(quote!(#(#rest),*), close);
+        let closure =
+            quote_spanned!(span=> |#(#params),*| #receiver #dot #method #turbofish #inner_args);
+        let call = helper(
+            &format!("method{}", params.len()),
+            quote_spanned!(span=> &#slot, #(#shadows,)* #closure),
+            e,
+        );
+        Ok(Code {
+            shadow: call,
+            ast: node(span, quote!(Method(#number, #name, &[#(#asts),*]))),
+        })
+    }
+
+    /// `x.shape()` and the like.
+    fn query(&mut self, e: &Expr, m: &ExprMethodCall, var: usize) -> Result<Code> {
+        let name = m.method.to_string();
+        let Some((_, kind)) = QUERIES.iter().find(|q| q.0 == name) else {
+            let hint = if name == "at" {
+                "`at(..)` is followed by `fetch_add`, `fetch_sub`, `fetch_mul`, `fetch_min`, `fetch_max`, `fetch_and`, \
+                 `fetch_or`, `fetch_xor`, `exchange` or `compare_exchange`"
+                    .to_string()
+            } else {
+                format!(
+                    "a field or array has no method `{name}` inside a kernel; there are `at`, `shape`, `offset` and `len`"
+                )
+            };
+            return unsupported(&m.method, hint);
+        };
+        if let Some(a) = m.args.first() {
+            return unsupported(a, format!("`{name}` takes no argument inside a kernel"));
+        }
+        let (data, number) = (&m.receiver, var as u32);
+        let kind = Ident::new(kind, Span::call_site());
+        let (first, _) = ends(data);
+        Ok(Code {
+            shadow: helper(&name, quote_spanned!(first=> &#data), e),
+            ast: node(m.method.span(), quote!(Query(Query::#kind, #number, None))),
+        })
+    }
+
+    /// `x.at(i).fetch_add(v)`.
+    fn atomic(&mut self, m: &ExprMethodCall, at: &ExprMethodCall, var: usize) -> Result<Code> {
+        let name = m.method.to_string();
+        let Some((_, kind)) = ATOMICS.iter().find(|a| a.0 == name) else {
+            let all: Vec<&str> = ATOMICS.iter().map(|a| a.0).collect();
+            return unsupported(
+                &m.method,
+                format!(
+                    "`at(..)` has no method `{name}`; there are {}",
+                    all.join(", ")
+                ),
+            );
+        };
+        let [index] = at.args.iter().collect::<Vec<_>>()[..] else {
+            return unsupported(at, "`at` takes one index: `x.at([i, j])`");
+        };
+        let base = self.data_code(&at.receiver, var);
+        let (index_shadow, index_asts) = self.indices(index)?;
+        let args: Vec<Code> = m.args.iter().map(|a| self.expr(a)).collect::<Result<_>>()?;
+        let (shadows, asts) = both(args);
+        let (base_shadow, base_ast) = (base.shadow, base.ast);
+        let (first, _) = ends(&at.receiver);
+        let element = helper(
+            "at",
+            quote_spanned!(first=> &#base_shadow, #index_shadow),
+            at,
+        );
+        let (dot, method) = (&m.dot_token, &m.method);
+        let args = parens(quote!(#(#shadows),*), m.paren_token.span.join());
+        let kind = Ident::new(kind, Span::call_site());
+        let place = node(
+            at.receiver.span(),
+            quote!(Index(&#base_ast, &[#(#index_asts),*])),
+        );
+        Ok(Code {
+            shadow: quote!(#element #dot #method #args),
+            ast: node(
+                m.method.span(),
+                quote!(Atomic(Atomic::#kind, &#place, &[#(#asts),*])),
+            ),
+        })
+    }
+}
+
+/// A name for a parameter of a closure. A plain variable keeps its own, which rustc may mention.
+fn param_name(k: usize, user: &Expr) -> Ident {
+    let (first, _) = ends(user);
+    Ident::new(&format!("__arg{k}"), first)
+}

@@ -1,0 +1,510 @@
+//! Branches and loops.
+
+use crate::expr::ends_in;
+use crate::scope::{Code, Loop, LoopKind, VarKind, Walker, unsupported};
+use crate::span::{at, group, helper, node, parens};
+use proc_macro2::{Delimiter, TokenStream};
+use quote::quote;
+use syn::{
+    Expr, ExprBlock, ExprBreak, ExprCall, ExprContinue, ExprForLoop, ExprIf, ExprLit, ExprLoop,
+    ExprMatch, ExprReturn, ExprWhile, Label, Lifetime, Lit, Pat, RangeLimits, Result,
+    spanned::Spanned,
+};
+
+/// What a `for` runs over.
+struct Domain {
+    shadow: TokenStream,
+    ast: TokenStream,
+    /// Points with coordinates, or numbers.
+    points: bool,
+}
+
+/// How a loop was asked to run.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Hint {
+    None,
+    Serial,
+    Unroll,
+    BlockSize(u32),
+}
+
+fn label_name(label: &Option<Label>) -> Option<String> {
+    label.as_ref().map(|l| l.name.ident.to_string())
+}
+
+impl Walker {
+    pub(crate) fn block_expr(&mut self, b: &ExprBlock) -> Result<Code> {
+        let Some(label) = &b.label else {
+            return self.block(&b.block, false);
+        };
+        let number = self.new_loop();
+        let target = Loop {
+            name: label_name(&b.label),
+            number,
+            kind: LoopKind::Block,
+        };
+        let (shadow, fields) = self.in_loop(target, |w| w.statements(&b.block, false))?;
+        Ok(Code {
+            shadow: quote!(#label #shadow),
+            ast: node(
+                b.span(),
+                quote!(Block(Block { label: Some(#number), #fields })),
+            ),
+        })
+    }
+
+    pub(crate) fn if_expr(&mut self, i: &ExprIf) -> Result<Code> {
+        let cond = self.expr(&i.cond)?;
+        let then = self.block(&i.then_branch, false)?;
+        let (keyword, c, t) = (&i.if_token, cond.shadow, then.shadow);
+        let (ca, ta) = (cond.ast, then.ast);
+        let (else_shadow, else_ast) = match &i.else_branch {
+            Some((keyword, other)) => {
+                let code = self.expr(other)?;
+                let (shadow, ast) = (code.shadow, code.ast);
+                (quote!(#keyword #shadow), quote!(Some(&#ast)))
+            }
+            None => (quote!(), quote!(None)),
+        };
+        Ok(Code {
+            shadow: quote!(#keyword #c #t #else_shadow),
+            ast: node(i.span(), quote!(If(&#ca, &#ta, #else_ast))),
+        })
+    }
+
+    pub(crate) fn match_expr(&mut self, m: &ExprMatch) -> Result<Code> {
+        let value = self.expr(&m.expr)?;
+        let mut shadows = Vec::new();
+        let mut asts = Vec::new();
+        for arm in &m.arms {
+            let (shadow, ast) = self.scoped(|w| {
+                let (pat, condition) = match &arm.pat {
+                    Pat::Guard(g) => (&*g.pat, Some((&g.if_token, &*g.guard))),
+                    other => (other, None),
+                };
+                let mut choices = Vec::new();
+                w.choices(pat, &mut choices)?;
+                let (guard_shadow, guard_ast) = match condition {
+                    Some((keyword, e)) => {
+                        let code = w.expr(e)?;
+                        let (shadow, ast) = (code.shadow, code.ast);
+                        (quote!(#keyword #shadow), quote!(Some(&#ast)))
+                    }
+                    None => (quote!(), quote!(None)),
+                };
+                let body = w.expr(&arm.body)?;
+                let (arrow, shadow, ast) = (&arm.fat_arrow_token, body.shadow, body.ast);
+                Ok((
+                    quote!(#pat #guard_shadow #arrow #shadow,),
+                    quote!(Arm { pats: &[#(#choices),*], guard: #guard_ast, body: #ast }),
+                ))
+            })?;
+            shadows.push(shadow);
+            asts.push(ast);
+        }
+        let braces = group(
+            Delimiter::Brace,
+            quote!(#(#shadows)*),
+            m.brace_token.span.join(),
+        );
+        let (keyword, shadow, ast) = (&m.match_token, value.shadow, value.ast);
+        Ok(Code {
+            shadow: quote!(#keyword #shadow #braces),
+            ast: node(m.span(), quote!(Match(&#ast, &[#(#asts),*]))),
+        })
+    }
+
+    fn choices(&mut self, pat: &Pat, out: &mut Vec<TokenStream>) -> Result<()> {
+        match pat {
+            Pat::Or(o) => {
+                for case in &o.cases {
+                    self.choices(case, out)?;
+                }
+            }
+            Pat::Paren(p) => self.choices(&p.pat, out)?,
+            Pat::Wild(_) => out.push(quote!(Choice::Any)),
+            Pat::Lit(l) => {
+                let value = self.pattern_value(&Expr::Lit(l.clone()))?;
+                out.push(quote!(Choice::Value(#value)));
+            }
+            Pat::Path(p) => {
+                let value = self.pattern_value(&Expr::Path(p.clone()))?;
+                out.push(quote!(Choice::Value(#value)));
+            }
+            // rustc tells constants from new names by what is in scope; here the spelling decides.
+            Pat::Ident(i) if i.by_ref.is_none() && i.subpat.is_none() => {
+                let name = i.ident.to_string();
+                if name.chars().all(|c| !c.is_lowercase()) {
+                    let number = self.constant(&i.ident);
+                    let value = node(i.span(), quote!(Const(#number)));
+                    out.push(quote!(Choice::Value(#value)));
+                } else {
+                    let var = self.declare(&name, VarKind::Value);
+                    out.push(quote!(Choice::Bind(#var)));
+                }
+            }
+            Pat::Range(r) => {
+                let mut end = |e: &Option<Box<Expr>>| match e {
+                    Some(e) => {
+                        let value = self.pattern_value(e)?;
+                        Ok(quote!(Some(#value)))
+                    }
+                    None => Ok(quote!(None)),
+                };
+                let (low, high): (Result<_>, Result<_>) = (end(&r.start), end(&r.end));
+                let (low, high) = (low?, high?);
+                let inclusive = !matches!(r.limits, RangeLimits::HalfOpen(_));
+                out.push(quote!(Choice::Range(#low, #high, #inclusive)));
+            }
+            _ => return unsupported(pat, "a `match` inside a kernel is on numbers and `bool`s"),
+        }
+        Ok(())
+    }
+
+    /// A literal or constant of a pattern. Its type is that of the value it is compared with.
+    fn pattern_value(&mut self, e: &Expr) -> Result<TokenStream> {
+        let same = u32::MAX;
+        match e {
+            Expr::Lit(ExprLit { lit, .. }) => match lit {
+                Lit::Int(i) => {
+                    let digits = i.base10_digits();
+                    Ok(node(e.span(), quote!(Int(#digits, #same))))
+                }
+                Lit::Float(f) => {
+                    let digits = f.base10_digits();
+                    Ok(node(e.span(), quote!(Float(#digits, #same))))
+                }
+                Lit::Bool(b) => {
+                    let value = b.value;
+                    Ok(node(e.span(), quote!(Bool(#value))))
+                }
+                _ => unsupported(e, "a `match` inside a kernel is on numbers and `bool`s"),
+            },
+            Expr::Unary(u) => {
+                let inner = self.pattern_value(&u.expr)?;
+                Ok(node(e.span(), quote!(Unary(Unary::Neg, &#inner))))
+            }
+            Expr::Path(p) => {
+                let number = self.constant(p);
+                Ok(node(e.span(), quote!(Const(#number))))
+            }
+            _ => unsupported(e, "a `match` inside a kernel is on numbers and `bool`s"),
+        }
+    }
+
+    pub(crate) fn while_loop(&mut self, w: &ExprWhile) -> Result<Code> {
+        let number = self.new_loop();
+        let target = Loop {
+            name: label_name(&w.label),
+            number,
+            kind: LoopKind::Serial,
+        };
+        let (cond, body) = self.in_loop(target, |walker| {
+            Ok((walker.expr(&w.cond)?, walker.block(&w.body, false)?))
+        })?;
+        let (label, keyword, c, b) = (&w.label, &w.while_token, cond.shadow, body.shadow);
+        let (ca, ba) = (cond.ast, body.ast);
+        Ok(Code {
+            shadow: quote!(#label #keyword #c #b),
+            ast: node(w.while_token.span(), quote!(While(#number, &#ca, &#ba))),
+        })
+    }
+
+    pub(crate) fn endless_loop(&mut self, l: &ExprLoop) -> Result<Code> {
+        let number = self.new_loop();
+        let target = Loop {
+            name: label_name(&l.label),
+            number,
+            kind: LoopKind::Serial,
+        };
+        let body = self.in_loop(target, |w| w.block(&l.body, false))?;
+        let (label, keyword, b, ast) = (&l.label, &l.loop_token, body.shadow, body.ast);
+        Ok(Code {
+            shadow: quote!(#label #keyword #b),
+            ast: node(l.loop_token.span(), quote!(Loop(#number, &#ast))),
+        })
+    }
+
+    /// The innermost loop, or the one with the label.
+    fn target(&self, label: &Option<Lifetime>) -> Option<&Loop> {
+        let mut loops = self.loops.iter().rev();
+        match label {
+            Some(label) => loops.find(|l| l.name.as_deref() == Some(&label.ident.to_string())),
+            None => loops.find(|l| l.kind != LoopKind::Block),
+        }
+    }
+
+    pub(crate) fn break_expr(&mut self, b: &ExprBreak) -> Result<Code> {
+        // Without a target rustc has an error of its own to report.
+        let number = match self.target(&b.label) {
+            Some(l) if l.kind == LoopKind::Parallel => {
+                return unsupported(
+                    b,
+                    "`break` cannot leave a parallel loop: its iterations run at once\n\
+                     help: `continue` ends one iteration; `serial(..)` around the domain makes the loop run in order",
+                );
+            }
+            Some(l) => l.number,
+            None => u32::MAX,
+        };
+        let (keyword, label) = (&b.break_token, &b.label);
+        let (shadow, value) = match &b.expr {
+            Some(e) => {
+                let code = self.expr(e)?;
+                let (shadow, ast) = (code.shadow, code.ast);
+                (quote!(#keyword #label #shadow), quote!(Some(&#ast)))
+            }
+            None => (quote!(#keyword #label), quote!(None)),
+        };
+        Ok(Code {
+            shadow,
+            ast: node(b.span(), quote!(Break(#number, #value))),
+        })
+    }
+
+    pub(crate) fn continue_expr(&mut self, c: &ExprContinue) -> Result<Code> {
+        let number = self.target(&c.label).map_or(u32::MAX, |l| l.number);
+        Ok(Code {
+            shadow: quote!(#c),
+            ast: node(c.span(), quote!(Continue(#number))),
+        })
+    }
+
+    pub(crate) fn return_expr(&mut self, r: &ExprReturn) -> Result<Code> {
+        if self.closure_depth > 0 {
+            return unsupported(r, "`return` is not supported in a closure inside a kernel");
+        }
+        if self.loops.iter().any(|l| l.kind == LoopKind::Parallel) {
+            return unsupported(
+                r,
+                "`return` cannot leave a parallel loop: its iterations run at once\nhelp: `continue` ends one iteration",
+            );
+        }
+        let keyword = &r.return_token;
+        let (shadow, value) = match &r.expr {
+            Some(e) => {
+                let code = self.expr(e)?;
+                let (shadow, ast) = (code.shadow, code.ast);
+                (quote!(#keyword #shadow), quote!(Some(&#ast)))
+            }
+            None => (quote!(#keyword), quote!(None)),
+        };
+        Ok(Code {
+            shadow,
+            ast: node(r.span(), quote!(Return(#value))),
+        })
+    }
+
+    /// `top`: directly in the body of the kernel.
+    pub(crate) fn for_loop(&mut self, f: &ExprForLoop, top: bool) -> Result<Code> {
+        let (domain, hint) = self.hinted(&f.expr)?;
+        let parallel = top && matches!(hint, Hint::None | Hint::BlockSize(_));
+        if let (Hint::BlockSize(_), false) = (hint, top) {
+            return unsupported(
+                &f.expr,
+                "only the outermost loops of a kernel run in blocks",
+            );
+        }
+        if hint == Hint::Unroll && domain.points {
+            return unsupported(&f.expr, "only loops over ranges can be unrolled");
+        }
+        let mode = match hint {
+            Hint::Unroll => quote!(LoopMode::Unroll),
+            Hint::BlockSize(n) => quote!(LoopMode::Parallel { block_size: Some(#n) }),
+            Hint::None if top => quote!(LoopMode::Parallel { block_size: None }),
+            Hint::None | Hint::Serial => quote!(LoopMode::Serial),
+        };
+        let number = self.new_loop();
+        let target = Loop {
+            name: label_name(&f.label),
+            number,
+            kind: if parallel {
+                LoopKind::Parallel
+            } else {
+                LoopKind::Serial
+            },
+        };
+        let walk = |w: &mut Walker| {
+            w.in_loop(target, |w| {
+                w.scoped(|w| Ok((w.pattern(&f.pat)?, w.block(&f.body, false)?)))
+            })
+        };
+        let (pat_ast, body) = if parallel {
+            self.parallel(walk)?
+        } else {
+            walk(self)?
+        };
+        let iterator = match (domain.points, slice_pattern(&f.pat)) {
+            (false, _) => domain.shadow,
+            (true, true) => helper("each_array", domain.shadow, &f.expr),
+            (true, false) => helper("each_vector", domain.shadow, &f.expr),
+        };
+        let (label, keyword, pat, within) = (&f.label, &f.for_token, &f.pat, &f.in_token);
+        let (shadow, ast, domain) = (body.shadow, body.ast, domain.ast);
+        let kind = quote!(For(&For {
+            label: #number, mode: #mode, pat: #pat_ast, domain: #domain, body: #ast
+        }));
+        Ok(Code {
+            shadow: quote!(#label #keyword #pat #within #iterator #shadow),
+            ast: node(f.for_token.span(), kind),
+        })
+    }
+
+    /// A domain with a hint around it: `unroll(..)`, `serial(..)`, `block_size(n, ..)`.
+    fn hinted(&mut self, e: &Expr) -> Result<(Domain, Hint)> {
+        let Expr::Call(c) = e else {
+            return Ok((self.domain(e)?, Hint::None));
+        };
+        let args: Vec<&Expr> = c.args.iter().collect();
+        let (hint, first, inner) = match args[..] {
+            [inner] if ends_in(&c.func, "unroll") => (Hint::Unroll, None, inner),
+            [inner] if ends_in(&c.func, "serial") => (Hint::Serial, None, inner),
+            [n, inner] if ends_in(&c.func, "block_size") => {
+                let size = match n {
+                    Expr::Lit(ExprLit {
+                        lit: Lit::Int(i), ..
+                    }) => i.base10_parse::<u32>().ok().filter(|n| *n > 0),
+                    _ => None,
+                };
+                match size {
+                    Some(size) => (Hint::BlockSize(size), Some(n), inner),
+                    None => return unsupported(n, "the size of a block is a positive number"),
+                }
+            }
+            _ => return Ok((self.domain(e)?, Hint::None)),
+        };
+        let domain = self.domain(inner)?;
+        let (func, shadow) = (&c.func, domain.shadow);
+        let first = first.map(|n| quote!(#n,));
+        let args = parens(quote!(#first #shadow), c.paren_token.span.join());
+        Ok((
+            Domain {
+                shadow: quote!(#func #args),
+                ..domain
+            },
+            hint,
+        ))
+    }
+
+    fn domain(&mut self, e: &Expr) -> Result<Domain> {
+        if let Some(var) = self.data(e) {
+            let number = var as u32;
+            // An exclusive reference is looked at, not moved into the loop.
+            let shadow = match self.vars[var].kind {
+                VarKind::Data { exclusive: true } => quote!(&#e),
+                _ => quote!(#e),
+            };
+            return Ok(Domain {
+                shadow,
+                ast: quote!(Domain::Data(#number)),
+                points: true,
+            });
+        }
+        match e {
+            Expr::Call(c) if ends_in(&c.func, "grid") => self.grid(c),
+            _ => {
+                let mut adapters = Vec::new();
+                let (shadow, range) = self.range(e, &mut adapters)?;
+                Ok(Domain {
+                    shadow,
+                    ast: quote!(Domain::Range(#range)),
+                    points: false,
+                })
+            }
+        }
+    }
+
+    fn grid(&mut self, c: &ExprCall) -> Result<Domain> {
+        let args: Vec<&Expr> = c.args.iter().collect();
+        let [Expr::Array(ranges)] = args[..] else {
+            return unsupported(c, "`grid` takes one range per axis: `grid([0..n, 0..m])`");
+        };
+        let mut shadows = Vec::new();
+        let mut asts = Vec::new();
+        for r in &ranges.elems {
+            if !matches!(r, Expr::Range(_)) {
+                return unsupported(r, "`grid` takes one range per axis: `grid([0..n, 0..m])`");
+            }
+            let (shadow, ast) = self.range(r, &mut Vec::new())?;
+            shadows.push(shadow);
+            asts.push(ast);
+        }
+        if asts.is_empty() || asts.len() > 8 {
+            return unsupported(ranges, "a grid has 1 to 8 axes");
+        }
+        let array = group(
+            Delimiter::Bracket,
+            quote!(#(#shadows),*),
+            ranges.bracket_token.span.join(),
+        );
+        let args = parens(array, c.paren_token.span.join());
+        let func = &c.func;
+        Ok(Domain {
+            shadow: quote!(#func #args),
+            ast: quote!(Domain::Grid(&[#(#asts),*])),
+            points: true,
+        })
+    }
+
+    /// A range with what is called on it; gives the shadow and an `ast::Range`.
+    fn range(
+        &mut self,
+        e: &Expr,
+        adapters: &mut Vec<TokenStream>,
+    ) -> Result<(TokenStream, TokenStream)> {
+        match e {
+            Expr::Paren(p) => {
+                let (shadow, ast) = self.range(&p.expr, adapters)?;
+                Ok((parens(shadow, p.paren_token.span.join()), ast))
+            }
+            Expr::Group(g) => self.range(&g.expr, adapters),
+            Expr::Range(r) => {
+                let (Some(start), Some(end)) = (&r.start, &r.end) else {
+                    return unsupported(r, "a range inside a kernel needs both ends");
+                };
+                let (low, high) = (self.expr(start)?, self.expr(end)?);
+                let (ls, hs, limits) = (low.shadow, high.shadow, &r.limits);
+                let (la, ha) = (low.ast, high.ast);
+                let inclusive = matches!(r.limits, RangeLimits::Closed(_));
+                let at = at(r.span());
+                // The innermost call came first.
+                adapters.reverse();
+                Ok((
+                    quote!(#ls #limits #hs),
+                    quote!(Range {
+                        at: #at, low: #la, high: #ha, inclusive: #inclusive, adapters: &[#(#adapters),*]
+                    }),
+                ))
+            }
+            Expr::MethodCall(m) if m.method == "rev" && m.args.is_empty() => {
+                adapters.push(quote!(Adapter::Rev));
+                let (shadow, ast) = self.range(&m.receiver, adapters)?;
+                let (dot, method) = (&m.dot_token, &m.method);
+                let args = parens(quote!(), m.paren_token.span.join());
+                Ok((quote!(#shadow #dot #method #args), ast))
+            }
+            Expr::MethodCall(m) if m.method == "step_by" && m.args.len() == 1 => {
+                let step = self.expr(&m.args[0])?;
+                let (step_shadow, step) = (step.shadow, step.ast);
+                adapters.push(quote!(Adapter::StepBy(#step)));
+                let (shadow, ast) = self.range(&m.receiver, adapters)?;
+                let (dot, method) = (&m.dot_token, &m.method);
+                let args = parens(step_shadow, m.paren_token.span.join());
+                Ok((quote!(#shadow #dot #method #args), ast))
+            }
+            _ => unsupported(
+                e,
+                "a `for` inside a kernel runs over a range, a `grid(..)`, a field or an array\n\
+                 help: `for i in 0..n`, `for i in (0..n).step_by(2)`, `for [i, j] in grid([0..n, 0..m])`, `for [i, j] in x`",
+            ),
+        }
+    }
+}
+
+fn slice_pattern(p: &Pat) -> bool {
+    match p {
+        Pat::Slice(_) => true,
+        Pat::Paren(p) => slice_pattern(&p.pat),
+        _ => false,
+    }
+}

@@ -1,0 +1,527 @@
+//! Expressions and statements.
+
+use crate::pattern::member;
+use crate::place::both;
+use crate::scope::{Code, VarKind, Walker, unsupported};
+use crate::span::{group, node, parens};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{
+    BinOp, Block, Expr, ExprClosure, ExprLit, ExprStruct, Lit, Local, Pat, Result, Stmt, UnOp,
+    spanned::Spanned,
+};
+
+/// The name of an operator in the static data; assignments have that of their operator.
+pub(crate) fn binary_op(op: &BinOp) -> Ident {
+    let name = match op {
+        BinOp::Add(_) | BinOp::AddAssign(_) => "Add",
+        BinOp::Sub(_) | BinOp::SubAssign(_) => "Sub",
+        BinOp::Mul(_) | BinOp::MulAssign(_) => "Mul",
+        BinOp::Div(_) | BinOp::DivAssign(_) => "Div",
+        BinOp::Rem(_) | BinOp::RemAssign(_) => "Rem",
+        BinOp::BitAnd(_) | BinOp::BitAndAssign(_) => "BitAnd",
+        BinOp::BitOr(_) | BinOp::BitOrAssign(_) => "BitOr",
+        BinOp::BitXor(_) | BinOp::BitXorAssign(_) => "BitXor",
+        BinOp::Shl(_) | BinOp::ShlAssign(_) => "Shl",
+        BinOp::Shr(_) | BinOp::ShrAssign(_) => "Shr",
+        BinOp::Eq(_) => "Eq",
+        BinOp::Ne(_) => "Ne",
+        BinOp::Lt(_) => "Lt",
+        BinOp::Le(_) => "Le",
+        BinOp::Gt(_) => "Gt",
+        BinOp::Ge(_) => "Ge",
+        _ => "And",
+    };
+    Ident::new(name, Span::call_site())
+}
+
+fn is_assignment(op: &BinOp) -> bool {
+    matches!(
+        op,
+        BinOp::AddAssign(_)
+            | BinOp::SubAssign(_)
+            | BinOp::MulAssign(_)
+            | BinOp::DivAssign(_)
+            | BinOp::RemAssign(_)
+            | BinOp::BitAndAssign(_)
+            | BinOp::BitOrAssign(_)
+            | BinOp::BitXorAssign(_)
+            | BinOp::ShlAssign(_)
+            | BinOp::ShrAssign(_)
+    )
+}
+
+impl Walker {
+    pub(crate) fn expr(&mut self, e: &Expr) -> Result<Code> {
+        let span = e.span();
+        Ok(match e {
+            Expr::Lit(l) => self.literal(l, None)?,
+            Expr::Path(p) => match self.variable(e) {
+                Some(var) => {
+                    self.no_data(e, var)?;
+                    self.reads(var, span);
+                    let number = var as u32;
+                    Code {
+                        shadow: quote!(#e),
+                        ast: node(span, quote!(Var(#number))),
+                    }
+                }
+                None => {
+                    let number = self.constant(p);
+                    Code {
+                        shadow: quote!(#p),
+                        ast: node(span, quote!(Const(#number))),
+                    }
+                }
+            },
+            Expr::Paren(p) => {
+                let inner = self.expr(&p.expr)?;
+                Code {
+                    shadow: parens(inner.shadow, p.paren_token.span.join()),
+                    ast: inner.ast,
+                }
+            }
+            Expr::Group(g) => {
+                let inner = self.expr(&g.expr)?;
+                Code {
+                    shadow: group(Delimiter::None, inner.shadow, span),
+                    ast: inner.ast,
+                }
+            }
+            Expr::Unary(u) => match (&u.op, &*u.expr) {
+                (UnOp::Neg(minus), Expr::Lit(l)) => self.literal(l, Some(minus))?,
+                (UnOp::Neg(_), inner) => self.unary(e, &u.op, inner, "Neg")?,
+                (UnOp::Not(_), inner) => self.unary(e, &u.op, inner, "Not")?,
+                // `*self` of a method that takes `&self`.
+                (UnOp::Deref(star), inner) => {
+                    let inner = self.expr(inner)?;
+                    let shadow = inner.shadow;
+                    Code {
+                        shadow: quote!(#star #shadow),
+                        ast: inner.ast,
+                    }
+                }
+                _ => return unsupported(e, "this operator is not supported inside a kernel"),
+            },
+            Expr::Binary(b) if is_assignment(&b.op) => self.assign_op(b)?,
+            Expr::Binary(b) => {
+                let (l, r) = (self.expr(&b.left)?, self.expr(&b.right)?);
+                let (op, ls, rs) = (&b.op, l.shadow, r.shadow);
+                let (la, ra) = (l.ast, r.ast);
+                let kind = match op {
+                    BinOp::And(_) => quote!(And(&#la, &#ra)),
+                    BinOp::Or(_) => quote!(Or(&#la, &#ra)),
+                    _ => {
+                        let name = binary_op(op);
+                        quote!(Binary(Binary::#name, &#la, &#ra))
+                    }
+                };
+                Code {
+                    shadow: quote!(#ls #op #rs),
+                    ast: node(op.span(), kind),
+                }
+            }
+            Expr::Assign(a) => self.assign(a)?,
+            Expr::Cast(c) => {
+                let inner = self.expr(&c.expr)?;
+                let (shadow, keyword, ty) = (inner.shadow, &c.as_token, &c.ty);
+                let (shadow, number) = self.probe(e, quote!(#shadow #keyword #ty));
+                let ast = inner.ast;
+                Code {
+                    shadow,
+                    ast: node(keyword.span(), quote!(Cast(&#ast, #number))),
+                }
+            }
+            Expr::Tuple(t) => {
+                let parts: Vec<Code> = t
+                    .elems
+                    .iter()
+                    .map(|x| self.expr(x))
+                    .collect::<Result<_>>()?;
+                let (shadows, asts) = both(parts);
+                let inner = if shadows.is_empty() {
+                    quote!()
+                } else {
+                    quote!(#(#shadows,)*)
+                };
+                Code {
+                    shadow: parens(inner, t.paren_token.span.join()),
+                    ast: node(span, quote!(Tuple(&[#(#asts),*]))),
+                }
+            }
+            Expr::Array(a) => {
+                let parts: Vec<Code> = a
+                    .elems
+                    .iter()
+                    .map(|x| self.expr(x))
+                    .collect::<Result<_>>()?;
+                if parts.is_empty() {
+                    return unsupported(e, "an array of a kernel has at least one element");
+                }
+                let (shadows, asts) = both(parts);
+                Code {
+                    shadow: group(
+                        Delimiter::Bracket,
+                        quote!(#(#shadows),*),
+                        a.bracket_token.span.join(),
+                    ),
+                    ast: node(span, quote!(Array(&[#(#asts),*]))),
+                }
+            }
+            Expr::Repeat(r) => {
+                let value = self.expr(&r.expr)?;
+                // The length is a constant, and stays as it is for rustc.
+                let len = self.length(&r.len)?;
+                let (shadow, semi, n) = (value.shadow, &r.semi_token, &r.len);
+                let value = value.ast;
+                Code {
+                    shadow: group(
+                        Delimiter::Bracket,
+                        quote!(#shadow #semi #n),
+                        r.bracket_token.span.join(),
+                    ),
+                    ast: node(span, quote!(Repeat(&#value, &#len))),
+                }
+            }
+            Expr::Struct(s) => self.struct_literal(e, s)?,
+            Expr::Field(f) => self.field(f)?,
+            Expr::Index(ix) => self.index(ix)?,
+            Expr::Call(c) => self.call(e, c)?,
+            Expr::MethodCall(m) => self.method_call(e, m)?,
+            Expr::Block(b) => self.block_expr(b)?,
+            Expr::If(i) => self.if_expr(i)?,
+            Expr::Match(m) => self.match_expr(m)?,
+            Expr::While(w) => self.while_loop(w)?,
+            Expr::Loop(l) => self.endless_loop(l)?,
+            Expr::ForLoop(f) => self.for_loop(f, false)?,
+            Expr::Break(b) => self.break_expr(b)?,
+            Expr::Continue(c) => self.continue_expr(c)?,
+            Expr::Return(r) => self.return_expr(r)?,
+            Expr::Macro(m) => self.macro_call(&m.mac)?,
+            Expr::Const(c) => {
+                return unsupported(
+                    c,
+                    "`const` blocks are not supported inside a kernel; use a `const` item",
+                );
+            }
+            Expr::Range(r) => {
+                return unsupported(r, "a range can only be looped over inside a kernel");
+            }
+            Expr::Reference(r) => {
+                return unsupported(
+                    r,
+                    "references are not supported inside a kernel\nhelp: values are copied; fields and arrays are passed by their name",
+                );
+            }
+            Expr::Closure(c) => {
+                return unsupported(
+                    c,
+                    "a closure inside a kernel is bound with `let` and then called",
+                );
+            }
+            Expr::Let(l) => {
+                return unsupported(
+                    l,
+                    "`if let` and `while let` are not supported inside a kernel",
+                );
+            }
+            Expr::Try(t) => return unsupported(t, "`?` is not supported inside a kernel"),
+            Expr::Unsafe(u) => return unsupported(u, "`unsafe` is not supported inside a kernel"),
+            Expr::Await(a) => return unsupported(a, "`await` is not supported inside a kernel"),
+            Expr::Async(a) => return unsupported(a, "`async` is not supported inside a kernel"),
+            _ => return unsupported(e, "this expression is not supported inside a kernel"),
+        })
+    }
+
+    fn unary(&mut self, e: &Expr, op: &UnOp, inner: &Expr, name: &str) -> Result<Code> {
+        let inner = self.expr(inner)?;
+        let (shadow, ast) = (inner.shadow, inner.ast);
+        let name = Ident::new(name, Span::call_site());
+        Ok(Code {
+            shadow: quote!(#op #shadow),
+            ast: node(e.span(), quote!(Unary(Unary::#name, &#ast))),
+        })
+    }
+
+    /// A number or truth value, with its sign: `-128` is one literal, or it would not fit.
+    fn literal(&mut self, l: &ExprLit, minus: Option<&syn::Token![-]>) -> Result<Code> {
+        let span = l.span();
+        let user = quote!(#minus #l);
+        let sign = if minus.is_some() { "-" } else { "" };
+        match &l.lit {
+            Lit::Bool(b) if minus.is_none() => {
+                let value = b.value;
+                Ok(Code {
+                    shadow: user,
+                    ast: node(span, quote!(Bool(#value))),
+                })
+            }
+            Lit::Int(i) => {
+                let digits = format!("{sign}{}", i.base10_digits());
+                let float = matches!(i.suffix(), "f32" | "f64");
+                let (shadow, ty) = self.probe(&user, user.clone());
+                let kind = if float {
+                    quote!(Float(#digits, #ty))
+                } else {
+                    quote!(Int(#digits, #ty))
+                };
+                Ok(Code {
+                    shadow,
+                    ast: node(span, kind),
+                })
+            }
+            Lit::Float(f) => {
+                let digits = format!("{sign}{}", f.base10_digits());
+                let (shadow, ty) = self.probe(&user, user.clone());
+                Ok(Code {
+                    shadow,
+                    ast: node(span, quote!(Float(#digits, #ty))),
+                })
+            }
+            Lit::Str(_) | Lit::ByteStr(_) | Lit::CStr(_) | Lit::Char(_) => unsupported(
+                l,
+                "kernels have no text; use `print!` or the message of `assert!`",
+            ),
+            _ => unsupported(l, "this literal is not supported inside a kernel"),
+        }
+    }
+
+    /// A length of an array: numbers, constants and arithmetic on them.
+    fn length(&mut self, e: &Expr) -> Result<TokenStream> {
+        match e {
+            Expr::Lit(ExprLit {
+                lit: Lit::Int(i), ..
+            }) => {
+                let digits = i.base10_digits();
+                let read = quote!(__recorder.ty_of::<usize>(););
+                let ty = self.written_type(read);
+                Ok(node(e.span(), quote!(Int(#digits, #ty))))
+            }
+            Expr::Paren(p) => self.length(&p.expr),
+            Expr::Group(g) => self.length(&g.expr),
+            Expr::Block(b) if b.label.is_none() => match b.block.stmts.as_slice() {
+                [Stmt::Expr(inner, None)] => self.length(inner),
+                _ => unsupported(e, "the length of an array is a constant"),
+            },
+            Expr::Path(p) if self.variable(e).is_none() => {
+                let number = self.constant(p);
+                Ok(node(e.span(), quote!(Const(#number))))
+            }
+            Expr::Binary(b) if !is_assignment(&b.op) => {
+                let (l, r) = (self.length(&b.left)?, self.length(&b.right)?);
+                let name = binary_op(&b.op);
+                Ok(node(b.op.span(), quote!(Binary(Binary::#name, &#l, &#r))))
+            }
+            _ => unsupported(e, "the length of an array is a constant"),
+        }
+    }
+
+    fn struct_literal(&mut self, e: &Expr, s: &ExprStruct) -> Result<Code> {
+        let mut shadows = Vec::new();
+        let mut asts = Vec::new();
+        for f in &s.fields {
+            let value = self.expr(&f.expr)?;
+            let (m, shadow, ast) = (&f.member, value.shadow, value.ast);
+            let name = member(m);
+            shadows.push(quote!(#m: #shadow));
+            asts.push(quote!((#name, #ast)));
+        }
+        let (rest_shadow, rest_ast) = match &s.rest {
+            Some(rest) => {
+                let code = self.expr(rest)?;
+                let (dots, shadow, ast) = (&s.dot2_token, code.shadow, code.ast);
+                (quote!(#dots #shadow), quote!(Some(&#ast)))
+            }
+            None if s.dot2_token.is_some() => {
+                return unsupported(s, "this struct literal is not supported inside a kernel");
+            }
+            None => (quote!(), quote!(None)),
+        };
+        let path = &s.path;
+        let braces = group(
+            Delimiter::Brace,
+            quote!(#(#shadows,)* #rest_shadow),
+            s.brace_token.span.join(),
+        );
+        let (shadow, ty) = self.probe(e, quote!(#path #braces));
+        Ok(Code {
+            shadow,
+            ast: node(e.span(), quote!(Struct(#ty, &[#(#asts),*], #rest_ast))),
+        })
+    }
+
+    /// The statements of a block and its value, as the shadow of the block and the fields of an `ast::Block`.
+    pub(crate) fn statements(
+        &mut self,
+        b: &Block,
+        top: bool,
+    ) -> Result<(TokenStream, TokenStream)> {
+        self.scoped(|w| {
+            let mut shadows = Vec::new();
+            let mut asts = Vec::new();
+            let mut value = quote!(None);
+            for (k, s) in b.stmts.iter().enumerate() {
+                let last = k + 1 == b.stmts.len();
+                let (code, is_value) = w.statement(s, last, top)?;
+                shadows.push(code.shadow);
+                if is_value {
+                    let ast = code.ast;
+                    value = quote!(Some(&#ast));
+                } else {
+                    asts.push(code.ast);
+                }
+            }
+            let braces = group(
+                Delimiter::Brace,
+                quote!(#(#shadows)*),
+                b.brace_token.span.join(),
+            );
+            Ok((braces, quote!(statements: &[#(#asts),*], value: #value)))
+        })
+    }
+
+    /// A block that is no loop body and has no label.
+    pub(crate) fn block(&mut self, b: &Block, top: bool) -> Result<Code> {
+        let (shadow, fields) = self.statements(b, top)?;
+        Ok(Code {
+            shadow,
+            ast: node(b.span(), quote!(Block(Block { label: None, #fields }))),
+        })
+    }
+
+    /// One statement, and whether it is the value of its block.
+    fn statement(&mut self, s: &Stmt, last: bool, top: bool) -> Result<(Code, bool)> {
+        match s {
+            Stmt::Local(l) => Ok((self.local(l)?, false)),
+            Stmt::Expr(Expr::ForLoop(f), semi) if top => {
+                let code = self.for_loop(f, true)?;
+                let shadow = code.shadow;
+                Ok((
+                    Code {
+                        shadow: quote!(#shadow #semi),
+                        ast: code.ast,
+                    },
+                    false,
+                ))
+            }
+            Stmt::Expr(e, semi) => {
+                let code = self.expr(e)?;
+                let shadow = code.shadow;
+                let is_value = last && semi.is_none();
+                Ok((
+                    Code {
+                        shadow: quote!(#shadow #semi),
+                        ast: code.ast,
+                    },
+                    is_value,
+                ))
+            }
+            Stmt::Macro(m) => {
+                let code = self.macro_call(&m.mac)?;
+                let (shadow, semi) = (code.shadow, &m.semi_token);
+                Ok((
+                    Code {
+                        shadow: quote!(#shadow #semi),
+                        ast: code.ast,
+                    },
+                    last && semi.is_none(),
+                ))
+            }
+            Stmt::Item(i) => unsupported(
+                i,
+                "items are not supported inside a kernel; put them outside",
+            ),
+        }
+    }
+
+    fn local(&mut self, l: &Local) -> Result<Code> {
+        let (keyword, pat, semi) = (&l.let_token, &l.pat, &l.semi_token);
+        let Some(init) = &l.init else {
+            let ast = self.pattern(pat)?;
+            return Ok(Code {
+                shadow: quote!(#keyword #pat #semi),
+                ast: node(l.span(), quote!(Let(#ast, None))),
+            });
+        };
+        if let Some((_, other)) = &init.diverge {
+            return unsupported(other, "`let .. else` is not supported inside a kernel");
+        }
+        let eq = &init.eq_token;
+        if let Expr::Closure(c) = &*init.expr {
+            return self.let_closure(l, c);
+        }
+        let value = self.expr(&init.expr)?;
+        let ast = self.pattern(pat)?;
+        let (shadow, value) = (value.shadow, value.ast);
+        Ok(Code {
+            shadow: quote!(#keyword #pat #eq #shadow #semi),
+            ast: node(l.span(), quote!(Let(#ast, Some(&#value)))),
+        })
+    }
+
+    /// `let f = |a, b| ..`: inlined where it is called.
+    fn let_closure(&mut self, l: &Local, c: &ExprClosure) -> Result<Code> {
+        let Pat::Ident(name) = strip(&l.pat) else {
+            return unsupported(&l.pat, "a closure is bound to a name inside a kernel");
+        };
+        if let Some(capture) = &c.capture {
+            return unsupported(
+                capture,
+                "closures inside a kernel see the variables around them; leave out `move`",
+            );
+        }
+        self.closure_depth += 1;
+        let loops = std::mem::take(&mut self.loops);
+        let walked = self.scoped(|w| {
+            let params: Vec<TokenStream> = c
+                .inputs
+                .iter()
+                .map(|p| w.pattern(p))
+                .collect::<Result<_>>()?;
+            Ok((params, w.expr(&c.body)?))
+        });
+        self.loops = loops;
+        self.closure_depth -= 1;
+        let (params, body) = walked?;
+        let var = self.declare(&name.ident.to_string(), VarKind::Closure);
+        let (keyword, pat, semi) = (&l.let_token, &l.pat, &l.semi_token);
+        let eq = l.init.as_ref().map(|i| &i.eq_token);
+        let (begin, inputs, end, output) = (&c.inputs_begin, &c.inputs, &c.inputs_end, &c.output);
+        let shadow = body.shadow;
+        // A result type needs braces around the body.
+        let shadow = match (&c.output, &*c.body) {
+            (syn::ReturnType::Default, _) | (_, Expr::Block(_)) => shadow,
+            _ => quote!({ #shadow }),
+        };
+        let body = body.ast;
+        Ok(Code {
+            shadow: quote!(#keyword #pat #eq #begin #inputs #end #output #shadow #semi),
+            ast: node(c.span(), quote!(LetClosure(#var, &[#(#params),*], &#body))),
+        })
+    }
+}
+
+fn strip(p: &Pat) -> &Pat {
+    match p {
+        Pat::Paren(p) => strip(&p.pat),
+        Pat::Type(t) => strip(&t.pat),
+        other => other,
+    }
+}
+
+/// Whether a path ends in this name.
+pub(crate) fn ends_in(e: &Expr, name: &str) -> bool {
+    match e {
+        Expr::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == name),
+        Expr::Paren(p) => ends_in(&p.expr, name),
+        _ => false,
+    }
+}
+
+/// Text of a piece of code, for messages.
+pub(crate) fn source(code: &impl ToTokens) -> String {
+    let span = code.span();
+    span.source_text()
+        .filter(|s| !s.is_empty() && !matches!(code.to_token_stream().into_iter().count(), 0))
+        .unwrap_or_else(|| code.to_token_stream().to_string())
+}

@@ -1,0 +1,253 @@
+//! What a kernel or a function expands to.
+
+use crate::scope::{VarKind, Walker, unsupported};
+use crate::span::{at, ends, parens};
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{
+    Error, FnArg, Ident, ItemFn, Pat, ReceiverKind, Result, ReturnType, Type, spanned::Spanned,
+};
+
+pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) -> TokenStream {
+    let f: ItemFn = match syn::parse2(item.clone()) {
+        Ok(f) => f,
+        // The item as it was, so that editors and later macros still see it.
+        Err(e) => {
+            let error = e.to_compile_error();
+            return quote!(#error #item);
+        }
+    };
+    let walked = match attribute.is_empty() {
+        true => expand_function(&f, kernel),
+        false => unsupported(&attribute, "this attribute takes no arguments"),
+    };
+    walked.unwrap_or_else(|e| stub(&f, kernel, e))
+}
+
+/// The function with its signature, so that its callers have nothing to complain about.
+fn stub(f: &ItemFn, kernel: bool, error: Error) -> TokenStream {
+    let error = error.to_compile_error();
+    let (attrs, vis) = (&f.attrs, &f.vis);
+    let mut sig = f.sig.clone();
+    if kernel {
+        sig.output = kernel_output(&f.sig.output);
+    }
+    quote!(#(#attrs)* #[allow(unused_variables, unused_mut, clippy::all)] #vis #sig { #error loop {} })
+}
+
+fn result_type(output: &ReturnType) -> TokenStream {
+    match output {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, ty) => quote!(#ty),
+    }
+}
+
+fn kernel_output(output: &ReturnType) -> ReturnType {
+    let ty = result_type(output);
+    let span = output.span();
+    syn::parse_quote_spanned!(span=> -> ::wuji::Result<#ty>)
+}
+
+/// A parameter in its various forms.
+struct Params {
+    /// Literals of `ast::Param`.
+    asts: Vec<TokenStream>,
+    /// In a kernel: statements that bind the arguments to the call.
+    bind: Vec<TokenStream>,
+}
+
+fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
+    let mut params = Params {
+        asts: Vec::new(),
+        bind: Vec::new(),
+    };
+    for (k, input) in f.sig.inputs.iter().enumerate() {
+        let span = input.span();
+        let place = at(span);
+        match input {
+            FnArg::Receiver(r) => {
+                if w.kernel {
+                    return unsupported(
+                        r,
+                        "a kernel is a free function; put fields into its parameters",
+                    );
+                }
+                if let ReceiverKind::Reference(_, _, Some(mutability)) = &r.kind {
+                    return unsupported(
+                        mutability,
+                        "a `#[func]` cannot change its receiver; take `self` and return the changed value",
+                    );
+                }
+                let var = w.declare("self", VarKind::Value);
+                let mutable = r.mutability.is_some();
+                let ty = w.written_type(quote_spanned!(span=> __recorder.ty_of::<Self>();));
+                params.asts.push(quote!(Param {
+                    at: #place,
+                    pat: Pat::Var { var: #var, mutable: #mutable },
+                    kind: ParamKind::Value(#ty),
+                }));
+            }
+            FnArg::Typed(p) => {
+                let exclusive = match &*p.ty {
+                    Type::Reference(r) => Some(r.mutability.is_some()),
+                    _ => None,
+                };
+                if let Some(exclusive) = exclusive {
+                    let Pat::Ident(name) = &*p.pat else {
+                        return unsupported(&p.pat, "a field or array parameter is a plain name");
+                    };
+                    let var = w.declare(&name.ident.to_string(), VarKind::Data { exclusive });
+                    params.asts.push(quote!(Param {
+                        at: #place,
+                        pat: Pat::Var { var: #var, mutable: false },
+                        kind: ParamKind::Data,
+                    }));
+                    let ident = &name.ident;
+                    let (first, last) = ends(&p.ty);
+                    let arg = Ident::new(&ident.to_string(), ident.span());
+                    let args = parens(quote_spanned!(first=> &mut __call, #arg), last);
+                    params
+                        .bind
+                        .push(quote_spanned!(first=> ::wuji::__private::data #args;));
+                } else {
+                    if let Type::ImplTrait(t) = &*p.ty {
+                        return unsupported(t, "name the type: `fn f<T: Num>(x: T)`");
+                    }
+                    let Pat::Ident(name) = &*p.pat else {
+                        return unsupported(
+                            &p.pat,
+                            "a parameter of a kernel is a plain name; take it apart with `let`",
+                        );
+                    };
+                    let ty = &p.ty;
+                    let (first, last) = ends(ty);
+                    let number = if w.kernel {
+                        let tag = Ident::new(&format!("__param{k}"), first);
+                        let arg = &name.ident;
+                        let args = parens(quote_spanned!(first=> &mut __call, #arg), last);
+                        params.bind.push(
+                            quote_spanned!(first=> let #tag = ::wuji::__private::value #args;),
+                        );
+                        w.written_type(quote!(__recorder.tag(&#tag);))
+                    } else {
+                        w.written_type(quote_spanned!(first=> __recorder.ty_of::<#ty>();))
+                    };
+                    let pat = w.pattern(&p.pat)?;
+                    params.asts.push(quote!(Param {
+                        at: #place, pat: #pat, kind: ParamKind::Value(#number)
+                    }));
+                }
+            }
+        }
+    }
+    Ok(params)
+}
+
+fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
+    let sig = &f.sig;
+    if let Some(token) = &sig.constness {
+        return unsupported(token, "kernels and `#[func]`s cannot be `const`");
+    }
+    if let Some(token) = &sig.asyncness {
+        return unsupported(token, "kernels and `#[func]`s cannot be `async`");
+    }
+    if let Some(abi) = &sig.abi {
+        return unsupported(abi, "kernels and `#[func]`s have no ABI");
+    }
+    if !sig.safety.to_token_stream().is_empty() {
+        return unsupported(&sig.safety, "kernels and `#[func]`s are safe");
+    }
+    let mut w = Walker::new(kernel);
+    let params = walk_params(&mut w, f)?;
+    let (shadow, body) = w.statements(&f.block, kernel)?;
+
+    let name = sig.ident.to_string();
+    let (place, block_at) = (at(sig.ident.span()), at(f.block.span()));
+    let vars = w.vars.iter().map(|v| &v.name);
+    let shared = (0u32..).zip(&w.vars).filter(|v| v.1.shared).map(|v| v.0);
+    let asts = &params.asts;
+    let source = quote! {
+        static __AST: ::wuji::__private::ast::Ast = {
+            #[allow(unused_imports)]
+            use ::wuji::__private::ast::*;
+            Ast {
+                name: #name,
+                file: ::core::file!(),
+                at: #place,
+                vars: &[#(#vars),*],
+                shared: &[#(#shared),*],
+                params: &[#(#asts),*],
+                body: Expr { at: #block_at, kind: Kind::Block(Block { label: None, #body }) },
+            }
+        };
+    };
+    let slots = &w.slots;
+    let slots = quote!(#(let #slots = ::wuji::__private::slot();)*);
+    let (types, constants, callees) = (&w.types, &w.constants, &w.callees);
+    let fill = quote! {
+        &|__recorder: &mut ::wuji::__private::Recorder| {
+            let _ = &__recorder;
+            #(#types)* #(#constants)* #(#callees)*
+        }
+    };
+    let (attrs, vis) = (&f.attrs, &f.vis);
+    let lints = quote! {
+        #[allow(unused_parens, unused_braces, clippy::all)]
+    };
+    if !kernel {
+        let Group(inner) = inside(shadow);
+        return Ok(quote! {
+            #(#attrs)* #lints #vis #sig {
+                #slots
+                #source
+                if ::wuji::__private::recording() {
+                    return ::wuji::__private::record_func(&|| (), &__AST, #fill);
+                }
+                #inner
+            }
+        });
+    }
+    let mut outer = sig.clone();
+    outer.output = kernel_output(&sig.output);
+    let outer_inputs = outer.inputs.iter_mut();
+    for input in outer_inputs {
+        // `mut t: f32` is the business of the body.
+        if let FnArg::Typed(p) = input
+            && let Pat::Ident(i) = &mut *p.pat
+        {
+            i.mutability = None;
+        }
+    }
+    let inputs = &sig.inputs;
+    let result = result_type(&sig.output);
+    let bind = &params.bind;
+    let span = match &sig.output {
+        ReturnType::Default => Span::call_site(),
+        ReturnType::Type(_, ty) => ty.span(),
+    };
+    let launch = quote_spanned! {span=>
+        ::wuji::__private::launch::<#result>(__call, &__AST, #fill)
+    };
+    Ok(quote! {
+        #(#attrs)* #lints
+        #[track_caller]
+        #vis #outer {
+            #slots
+            let _ = |#inputs| -> #result #shadow;
+            #source
+            let mut __call = ::wuji::__private::call(#name, &|| ());
+            #(#bind)*
+            #launch
+        }
+    })
+}
+
+struct Group(TokenStream);
+
+/// The statements inside of the braces of a block.
+fn inside(block: TokenStream) -> Group {
+    match block.into_iter().next() {
+        Some(proc_macro2::TokenTree::Group(g)) => Group(g.stream()),
+        _ => Group(TokenStream::new()),
+    }
+}

@@ -1,0 +1,214 @@
+//! Elements, components and assignments.
+
+use crate::expr::binary_op;
+use crate::pattern::member;
+use crate::scope::{Code, VarKind, Walker, unsupported};
+use crate::span::{ends, helper, node, parens};
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::{BinOp, Expr, ExprAssign, ExprBinary, ExprField, ExprIndex, Result, spanned::Spanned};
+
+/// How an assignment changes a place.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    Replace,
+    /// By an operator; whether it can be done by many iterations at once.
+    Update {
+        atomic: bool,
+    },
+}
+
+impl Walker {
+    /// What stands between brackets: a tuple for `[i, j]`, anything else as it is.
+    pub(crate) fn indices(&mut self, e: &Expr) -> Result<(TokenStream, Vec<TokenStream>)> {
+        if let Expr::Array(a) = e {
+            let parts: Vec<Code> = a
+                .elems
+                .iter()
+                .map(|x| self.expr(x))
+                .collect::<Result<_>>()?;
+            let shadows = parts.iter().map(|p| &p.shadow);
+            let tuple = parens(quote!(#(#shadows,)*), a.bracket_token.span.join());
+            return Ok((tuple, parts.into_iter().map(|p| p.ast).collect()));
+        }
+        let code = self.expr(e)?;
+        Ok((code.shadow, vec![code.ast]))
+    }
+
+    /// `x[i]` that is read.
+    pub(crate) fn index(&mut self, e: &ExprIndex) -> Result<Code> {
+        let data = self.data(&e.expr);
+        let base = match data {
+            Some(var) => self.data_code(&e.expr, var),
+            None => self.expr(&e.expr)?,
+        };
+        let name = if data.is_some() { "elem" } else { "index" };
+        self.indexed(e, base, name, false)
+    }
+
+    fn indexed(&mut self, e: &ExprIndex, base: Code, name: &str, exclusive: bool) -> Result<Code> {
+        let (index, asts) = self.indices(&e.index)?;
+        let (first, last) = ends(e);
+        let (from, to) = ends(&e.expr);
+        let shadow = base.shadow;
+        let mutability = exclusive.then(|| quote_spanned!(to=> mut));
+        let call = helper(
+            name,
+            quote_spanned!(from=> & #mutability #shadow, #index),
+            e,
+        );
+        let base = base.ast;
+        let deref = quote_spanned!(first=> *#call);
+        Ok(Code {
+            shadow: parens(deref, join(first, last)),
+            ast: node(e.expr.span(), quote!(Index(&#base, &[#(#asts),*]))),
+        })
+    }
+
+    /// The code of a variable that holds data.
+    pub(crate) fn data_code(&self, e: &Expr, var: usize) -> Code {
+        let number = var as u32;
+        Code {
+            shadow: quote!(#e),
+            ast: node(e.span(), quote!(Var(#number))),
+        }
+    }
+
+    /// `a.b` that is read.
+    pub(crate) fn field(&mut self, e: &ExprField) -> Result<Code> {
+        if let Some(var) = self.data(&e.base) {
+            let name = &self.vars[var].name;
+            return unsupported(
+                e,
+                format!("`{name}` is a whole field or array; its elements are `{name}[..]`"),
+            );
+        }
+        let base = self.expr(&e.base)?;
+        Ok(member_of(e, base))
+    }
+
+    /// The left side of an assignment.
+    pub(crate) fn place(&mut self, e: &Expr, change: Change) -> Result<Code> {
+        match e {
+            Expr::Paren(p) => self.place(&p.expr, change),
+            Expr::Group(g) => self.place(&g.expr, change),
+            Expr::Path(_) => match self.variable(e) {
+                Some(var) => {
+                    let reduces = change == Change::Update { atomic: true };
+                    self.writes(var, e.span(), reduces)?;
+                    let number = var as u32;
+                    Ok(Code {
+                        shadow: quote!(#e),
+                        ast: node(e.span(), quote!(Var(#number))),
+                    })
+                }
+                None => unsupported(e, "only variables and elements can be assigned to"),
+            },
+            Expr::Index(ix) => match self.data(&ix.expr) {
+                Some(var) => {
+                    if change == (Change::Update { atomic: false }) {
+                        return unsupported(
+                            e,
+                            "this operator cannot update an element that other iterations may change at the same time\n\
+                             help: write `x[i] = x[i] / v` if no other iteration does",
+                        );
+                    }
+                    let base = self.data_code(&ix.expr, var);
+                    self.indexed(ix, base, "place", false)
+                }
+                None => {
+                    let base = self.place(&ix.expr, change)?;
+                    self.indexed(ix, base, "index_mut", true)
+                }
+            },
+            Expr::Field(f) => {
+                let base = self.place(&f.base, change)?;
+                Ok(member_of(f, base))
+            }
+            Expr::Tuple(t) if change == Change::Replace => {
+                let parts: Vec<Code> = t
+                    .elems
+                    .iter()
+                    .map(|x| self.place(x, change))
+                    .collect::<Result<_>>()?;
+                let (shadows, asts) = both(parts);
+                Ok(Code {
+                    shadow: parens(quote!(#(#shadows,)*), t.paren_token.span.join()),
+                    ast: node(e.span(), quote!(Tuple(&[#(#asts),*]))),
+                })
+            }
+            _ => unsupported(e, "this cannot be assigned to inside a kernel"),
+        }
+    }
+
+    pub(crate) fn assign(&mut self, e: &ExprAssign) -> Result<Code> {
+        let right = self.expr(&e.right)?;
+        if let Expr::Infer(_) = &*e.left {
+            let (left, eq, shadow, ast) = (&e.left, &e.eq_token, right.shadow, right.ast);
+            return Ok(Code {
+                shadow: quote!(#left #eq #shadow),
+                ast: node(e.span(), quote!(Let(Pat::Wild, Some(&#ast)))),
+            });
+        }
+        let left = self.place(&e.left, Change::Replace)?;
+        let (l, r, eq) = (left.shadow, right.shadow, &e.eq_token);
+        let (la, ra) = (left.ast, right.ast);
+        Ok(Code {
+            shadow: quote!(#l #eq #r),
+            ast: node(e.eq_token.span(), quote!(Assign(&#la, &#ra))),
+        })
+    }
+
+    pub(crate) fn assign_op(&mut self, e: &ExprBinary) -> Result<Code> {
+        let atomic = matches!(
+            e.op,
+            BinOp::AddAssign(_)
+                | BinOp::SubAssign(_)
+                | BinOp::MulAssign(_)
+                | BinOp::BitAndAssign(_)
+                | BinOp::BitOrAssign(_)
+                | BinOp::BitXorAssign(_)
+        );
+        let left = self.place(&e.left, Change::Update { atomic })?;
+        let right = self.expr(&e.right)?;
+        let (l, r, op) = (left.shadow, right.shadow, &e.op);
+        let (la, ra) = (left.ast, right.ast);
+        let name = binary_op(&e.op);
+        Ok(Code {
+            shadow: quote!(#l #op #r),
+            ast: node(e.op.span(), quote!(AssignOp(Binary::#name, &#la, &#ra))),
+        })
+    }
+
+    /// Refuses a field or array where a value is needed.
+    pub(crate) fn no_data(&self, e: &Expr, var: usize) -> Result<()> {
+        let name = &self.vars[var].name;
+        match self.vars[var].kind {
+            VarKind::Value => Ok(()),
+            VarKind::Data { .. } => unsupported(
+                e,
+                format!(
+                    "`{name}` is a whole field or array: it can be indexed, looped over and passed to a `#[func]`"
+                ),
+            ),
+            VarKind::Closure => unsupported(e, format!("the closure `{name}` can only be called")),
+        }
+    }
+}
+
+fn member_of(e: &ExprField, base: Code) -> Code {
+    let (dot, m, shadow) = (&e.dot_token, &e.member, base.shadow);
+    let (name, base) = (member(m), base.ast);
+    Code {
+        shadow: quote!(#shadow #dot #m),
+        ast: node(m.span(), quote!(Field(&#base, #name))),
+    }
+}
+
+pub(crate) fn both(codes: Vec<Code>) -> (Vec<TokenStream>, Vec<TokenStream>) {
+    codes.into_iter().map(|c| (c.shadow, c.ast)).unzip()
+}
+
+fn join(first: proc_macro2::Span, last: proc_macro2::Span) -> proc_macro2::Span {
+    first.join(last).unwrap_or(first)
+}

@@ -1,0 +1,286 @@
+//! What is known while a body is walked: variables, loops, and the slots handed out so far.
+
+use crate::span::{ends, group, parens};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::{Error, Expr, Result, spanned::Spanned};
+
+/// Code in both forms.
+pub(crate) struct Code {
+    /// Plain Rust.
+    pub(crate) shadow: TokenStream,
+    /// The literal of an `ast::Expr`.
+    pub(crate) ast: TokenStream,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum VarKind {
+    Value,
+    /// A parameter behind a reference: a field, an array or a world. `exclusive`: behind `&mut`.
+    Data {
+        exclusive: bool,
+    },
+    Closure,
+}
+
+pub(crate) struct Var {
+    pub(crate) name: String,
+    pub(crate) kind: VarKind,
+    /// Declared inside of the parallel loop that is being walked.
+    pub(crate) inside: bool,
+    pub(crate) shared: bool,
+    /// How many closures it is declared in.
+    closure_depth: usize,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum LoopKind {
+    Parallel,
+    Serial,
+    /// A labelled block.
+    Block,
+}
+
+pub(crate) struct Loop {
+    pub(crate) name: Option<String>,
+    pub(crate) number: u32,
+    pub(crate) kind: LoopKind,
+}
+
+pub(crate) struct Walker {
+    pub(crate) kernel: bool,
+    pub(crate) vars: Vec<Var>,
+    /// Names in scope, innermost last.
+    names: Vec<(String, usize)>,
+    pub(crate) loops: Vec<Loop>,
+    loop_count: u32,
+    pub(crate) closure_depth: usize,
+    pub(crate) slots: Vec<Ident>,
+    /// Statements that read the slots back.
+    pub(crate) types: Vec<TokenStream>,
+    pub(crate) constants: Vec<TokenStream>,
+    pub(crate) callees: Vec<TokenStream>,
+    /// In a parallel loop: outer variables it reads, and where.
+    outer_reads: Vec<(usize, Span)>,
+    in_parallel: bool,
+}
+
+impl Walker {
+    pub(crate) fn new(kernel: bool) -> Walker {
+        Walker {
+            kernel,
+            vars: Vec::new(),
+            names: Vec::new(),
+            loops: Vec::new(),
+            loop_count: 0,
+            closure_depth: 0,
+            slots: Vec::new(),
+            types: Vec::new(),
+            constants: Vec::new(),
+            callees: Vec::new(),
+            outer_reads: Vec::new(),
+            in_parallel: false,
+        }
+    }
+
+    fn slot(&mut self, span: Span) -> Ident {
+        let ident = Ident::new(&format!("__slot{}", self.slots.len()), span);
+        self.slots.push(ident.clone());
+        ident
+    }
+
+    /// Pins the type of an expression; gives the pinned expression and the number of the type.
+    pub(crate) fn probe(
+        &mut self,
+        user: &impl ToTokens,
+        shadow: TokenStream,
+    ) -> (TokenStream, u32) {
+        let (first, last) = ends(user);
+        let slot = self.slot(first);
+        let other = group(
+            Delimiter::Brace,
+            quote_spanned!(first=> ::wuji::__private::val(&#slot)),
+            last,
+        );
+        let span = user.to_token_stream().span();
+        let shadow = parens(
+            quote_spanned!(first=> if true { #shadow } else #other),
+            span,
+        );
+        let read = slot_ref(&slot, first, last);
+        self.types
+            .push(quote_spanned!(first=> __recorder.ty(#read);));
+        (shadow, self.types.len() as u32 - 1)
+    }
+
+    /// The number of a type that is written down.
+    pub(crate) fn written_type(&mut self, read: TokenStream) -> u32 {
+        self.types.push(read);
+        self.types.len() as u32 - 1
+    }
+
+    /// A slot for a callee, the statement that reads it back, and the number of the callee.
+    pub(crate) fn callee(
+        &mut self,
+        user: &impl ToTokens,
+        read: impl FnOnce(TokenStream) -> TokenStream,
+    ) -> (Ident, u32) {
+        let (first, last) = ends(user);
+        let slot = self.slot(first);
+        let statement = read(slot_ref(&slot, first, last));
+        self.callees.push(statement);
+        (slot, self.callees.len() as u32 - 1)
+    }
+
+    pub(crate) fn constant(&mut self, user: &impl ToTokens) -> u32 {
+        let (first, last) = ends(user);
+        let args = parens(user.to_token_stream(), last);
+        self.constants
+            .push(quote_spanned!(first=> __recorder.constant #args;));
+        self.constants.len() as u32 - 1
+    }
+
+    pub(crate) fn declare(&mut self, name: &str, kind: VarKind) -> u32 {
+        self.vars.push(Var {
+            name: name.to_string(),
+            kind,
+            inside: self.in_parallel,
+            shared: false,
+            closure_depth: self.closure_depth,
+        });
+        self.names.push((name.to_string(), self.vars.len() - 1));
+        self.vars.len() as u32 - 1
+    }
+
+    /// A variable without a name that a user could say.
+    pub(crate) fn hidden(&mut self) -> u32 {
+        self.declare("", VarKind::Value)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        let found = self.names.iter().rev().find(|n| n.0 == name);
+        found.map(|n| n.1)
+    }
+
+    /// The variable that an expression is, if it is one.
+    pub(crate) fn variable(&self, e: &Expr) -> Option<usize> {
+        match e {
+            Expr::Path(p) if p.qself.is_none() => self.find(&p.path.get_ident()?.to_string()),
+            Expr::Paren(p) => self.variable(&p.expr),
+            Expr::Group(g) => self.variable(&g.expr),
+            _ => None,
+        }
+    }
+
+    /// The field or array that an expression is, if it is one.
+    pub(crate) fn data(&self, e: &Expr) -> Option<usize> {
+        let var = self.variable(e)?;
+        matches!(self.vars[var].kind, VarKind::Data { .. }).then_some(var)
+    }
+
+    /// Runs `f` and forgets the names it declared.
+    pub(crate) fn scoped<T>(&mut self, f: impl FnOnce(&mut Walker) -> Result<T>) -> Result<T> {
+        let depth = self.names.len();
+        let result = f(self);
+        self.names.truncate(depth);
+        result
+    }
+
+    pub(crate) fn new_loop(&mut self) -> u32 {
+        self.loop_count += 1;
+        self.loop_count - 1
+    }
+
+    /// Runs `f` inside of a loop or labelled block.
+    pub(crate) fn in_loop<T>(
+        &mut self,
+        l: Loop,
+        f: impl FnOnce(&mut Walker) -> Result<T>,
+    ) -> Result<T> {
+        self.loops.push(l);
+        let result = f(self);
+        self.loops.pop();
+        result
+    }
+
+    /// Runs `f` as the body of a parallel loop, and checks what it does to outer variables.
+    pub(crate) fn parallel<T>(&mut self, f: impl FnOnce(&mut Walker) -> Result<T>) -> Result<T> {
+        let before: Vec<bool> = self.vars.iter().map(|v| v.shared).collect();
+        for v in &mut self.vars {
+            v.inside = false;
+            v.shared = false;
+        }
+        self.in_parallel = true;
+        self.outer_reads.clear();
+        let result = f(self);
+        self.in_parallel = false;
+        for (var, span) in std::mem::take(&mut self.outer_reads) {
+            if self.vars[var].shared && result.is_ok() {
+                let name = &self.vars[var].name;
+                return Err(Error::new(
+                    span,
+                    format!(
+                        "`{name}` is being summed up by this parallel loop: its value is known after the loop\n\
+                         help: use `serial(..)` around the domain if the iterations must run in order"
+                    ),
+                ));
+            }
+        }
+        for (v, shared) in self.vars.iter_mut().zip(before) {
+            v.shared |= shared;
+        }
+        result
+    }
+
+    /// Notes that an outer variable is read.
+    pub(crate) fn reads(&mut self, var: usize, span: Span) {
+        if self.in_parallel && !self.vars[var].inside {
+            self.outer_reads.push((var, span));
+        }
+    }
+
+    /// Notes that a variable is assigned to; `reduces` when by an operator whose order does not matter.
+    pub(crate) fn writes(&mut self, var: usize, span: Span, reduces: bool) -> Result<()> {
+        let v = &mut self.vars[var];
+        let name = &v.name;
+        match v.kind {
+            VarKind::Data { .. } | VarKind::Closure => {
+                return Err(Error::new(span, format!("`{name}` cannot be assigned to")));
+            }
+            VarKind::Value => {}
+        }
+        if v.closure_depth < self.closure_depth {
+            return Err(Error::new(
+                span,
+                format!(
+                    "a closure inside of a kernel cannot change `{name}`, which is declared outside of it"
+                ),
+            ));
+        }
+        if self.in_parallel && !v.inside {
+            if !reduces {
+                return Err(Error::new(
+                    span,
+                    format!(
+                        "the iterations of a parallel loop run at once, so they cannot assign to `{name}`, which all of them share\n\
+                         help: sum up with `+=`, `*=`, `&=`, `|=` or `^=`, declare the variable inside of the loop, \
+                         or run the loop in order with `serial(..)`"
+                    ),
+                ));
+            }
+            v.shared = true;
+        }
+        Ok(())
+    }
+}
+
+/// `&slot`, underlined like the expression it was made for: rustc blames arguments.
+fn slot_ref(slot: &Ident, first: Span, last: Span) -> TokenStream {
+    let mut slot = slot.clone();
+    slot.set_span(last);
+    quote_spanned!(first=> &#slot)
+}
+
+pub(crate) fn unsupported<T>(user: &impl ToTokens, message: impl std::fmt::Display) -> Result<T> {
+    Err(Error::new_spanned(user, message))
+}

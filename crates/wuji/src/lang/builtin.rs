@@ -1,0 +1,336 @@
+//! Which functions and methods are part of the language: told by their names as rustc prints them.
+
+use super::recording::Target;
+
+/// Functions that have no receiver.
+const FUNCTIONS: &[&str] = &[
+    "vec2",
+    "vec3",
+    "vec4",
+    "dvec2",
+    "dvec3",
+    "dvec4",
+    "ivec2",
+    "ivec3",
+    "ivec4",
+    "uvec2",
+    "uvec3",
+    "uvec4",
+    "bvec2",
+    "bvec3",
+    "bvec4",
+    "unit",
+    "mat2",
+    "min",
+    "max",
+    "clamp",
+    "mix",
+    "select",
+    "random",
+    "random_range",
+    "Vector::new",
+    "Vector::splat",
+    "Vector::from_array",
+    "Matrix::new",
+    "Matrix::splat",
+    "Matrix::from_rows",
+    "Matrix::from_cols",
+    "Matrix::identity",
+    "Matrix::from_diagonal",
+    "Num::from_f64",
+    "From::from",
+    "Default::default",
+    "f16::from_f32",
+    "f16::from_f64",
+    "f16::from_bits",
+    "f32::from_bits",
+    "f64::from_bits",
+];
+
+/// Methods of scalars, vectors, matrices and arrays.
+const METHODS: &[&str] = &[
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "exp",
+    "exp2",
+    "ln",
+    "log2",
+    "log10",
+    "log",
+    "exp_m1",
+    "ln_1p",
+    "cbrt",
+    "floor",
+    "ceil",
+    "round",
+    "round_ties_even",
+    "trunc",
+    "fract",
+    "abs",
+    "unsigned_abs",
+    "signum",
+    "copysign",
+    "recip",
+    "to_radians",
+    "to_degrees",
+    "powf",
+    "powi",
+    "pow",
+    "atan2",
+    "sin_cos",
+    "hypot",
+    "min",
+    "max",
+    "clamp",
+    "mul_add",
+    "rem_euclid",
+    "div_euclid",
+    "abs_diff",
+    "is_nan",
+    "is_finite",
+    "is_infinite",
+    "is_sign_negative",
+    "is_sign_positive",
+    "is_positive",
+    "is_negative",
+    "to_bits",
+    "to_f32",
+    "to_f64",
+    "count_ones",
+    "count_zeros",
+    "leading_zeros",
+    "trailing_zeros",
+    "rotate_left",
+    "rotate_right",
+    "is_power_of_two",
+    "wrapping_add",
+    "wrapping_sub",
+    "wrapping_mul",
+    "wrapping_div",
+    "wrapping_rem",
+    "wrapping_neg",
+    "wrapping_abs",
+    "wrapping_shl",
+    "wrapping_shr",
+    "wrapping_pow",
+    "swap_bytes",
+    "reverse_bits",
+    "cast",
+    "into",
+    "clone",
+    "to_array",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "rem",
+    "neg",
+    "not",
+    "dot",
+    "cross",
+    "norm",
+    "norm_sqr",
+    "normalized",
+    "distance",
+    "reflect",
+    "outer",
+    "extend",
+    "sum",
+    "product",
+    "min_component",
+    "max_component",
+    "any",
+    "all",
+    "select",
+    "cmp_eq",
+    "cmp_ne",
+    "cmp_lt",
+    "cmp_le",
+    "cmp_gt",
+    "cmp_ge",
+    "row",
+    "col",
+    "transpose",
+    "determinant",
+    "inverse",
+    "trace",
+    "diagonal",
+    "component_mul",
+    "len",
+    "then_some",
+];
+
+pub(super) fn is_method(name: &str) -> bool {
+    METHODS.contains(&name) || is_swizzle(name)
+}
+
+pub(super) fn is_swizzle(name: &str) -> bool {
+    (2..=4).contains(&name.len()) && name.bytes().all(|c| b"xyzw".contains(&c))
+}
+
+/// What the function with this name means, if it is part of the language. `name` is that of
+/// `std::any::type_name` for the function item.
+pub(super) fn function(name: &str) -> Option<Target> {
+    let short = shorten(name)?;
+    if FUNCTIONS.contains(&short.as_str()) {
+        return Some(Target::Builtin(short));
+    }
+    // `f32::max(a, b)` and `Vec3::dot(a, b)` are methods with the receiver in front.
+    let (owner, method) = short.split_once("::")?;
+    let owned = matches!(
+        owner,
+        "Vector"
+            | "Matrix"
+            | "Num"
+            | "Float"
+            | "Int"
+            | "Signed"
+            | "Ord"
+            | "Add"
+            | "Sub"
+            | "Mul"
+            | "Div"
+            | "Rem"
+            | "Neg"
+            | "Into"
+            | "Clone"
+    ) || wuji_ir::types::Scalar::from_name(owner).is_some()
+        || matches!(owner, "usize" | "isize");
+    (owned && is_method(method)).then(|| Target::Method(method.to_string()))
+}
+
+/// `wuji::lang::vector::Vector<f32, 3>::splat` as `Vector::splat`, `core::f32::<impl f32>::min` as `f32::min`,
+/// `<f32 as wuji::lang::num::Num>::from_f64` as `Num::from_f64`, `wuji::lang::math::mix<f32>` as `mix`.
+/// `None` when it comes from elsewhere.
+fn shorten(name: &str) -> Option<String> {
+    let ours = ["wuji::lang::", "core::", "std::", "half::"];
+    if let Some(rest) = name.strip_prefix('<') {
+        let end = closing(rest)?;
+        let method = rest.get(end + 1..)?.strip_prefix("::")?;
+        let (_, path) = split_as(&rest[..end])?;
+        let known = ours.iter().any(|o| path.starts_with(o));
+        let plain = without_generics(path);
+        let last = plain.rsplit("::").next()?;
+        return known.then(|| format!("{last}::{}", without_generics(method)));
+    }
+    if !ours.iter().any(|o| name.starts_with(o)) {
+        return None;
+    }
+    // Inherent methods of primitive types: `core::f32::<impl f32>::min`.
+    let plain = match name.split_once("<impl ") {
+        Some((before, rest)) => {
+            let end = closing(rest)?;
+            format!("{before}{}{}", &rest[..end], rest.get(end + 1..)?)
+        }
+        None => without_generics(name),
+    };
+    let mut segments = plain.rsplit("::");
+    let last = segments.next()?;
+    let owner = segments.next()?;
+    let is_type = matches!(owner, "Vector" | "Matrix" | "f16")
+        || name.starts_with("core::") && owner != "cmp"
+        || name.starts_with("std::");
+    Some(if is_type {
+        format!("{owner}::{last}")
+    } else {
+        last.to_string()
+    })
+}
+
+/// Where the angle bracket closes that was opened before `text`.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 1;
+    for (k, c) in text.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(k);
+        }
+    }
+    None
+}
+
+/// The two sides of ` as ` outside of angle brackets.
+fn split_as(text: &str) -> Option<(&str, &str)> {
+    let mut depth = 0;
+    for (k, c) in text.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            ' ' if depth == 0 && text[k..].starts_with(" as ") => {
+                return Some((&text[..k], &text[k + 4..]));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Without what stands in angle brackets.
+fn without_generics(text: &str) -> String {
+    let mut depth = 0usize;
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            c if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lang::*;
+    use std::any::type_name;
+
+    fn name<F>(_: F) -> String {
+        match function(type_name::<F>()) {
+            Some(Target::Builtin(name)) => name,
+            Some(Target::Method(name)) => format!(".{name}"),
+            other => format!("{other:?}: {}", type_name::<F>()),
+        }
+    }
+
+    #[test]
+    fn rustc_prints_names_as_expected() {
+        assert_eq!(name(vec2), "vec2");
+        assert_eq!(name(unit::<3>), "unit");
+        assert_eq!(name(Vec3::splat), "Vector::splat");
+        assert_eq!(name(Vec3::dot), ".dot");
+        assert_eq!(name(DVec2::new), "Vector::new");
+        assert_eq!(name(Mat3::identity), "Matrix::identity");
+        assert_eq!(name(<f32 as Num>::from_f64), "Num::from_f64");
+        assert_eq!(name(<Vec2 as Default>::default), "Default::default");
+        assert_eq!(name(<f64 as From<f32>>::from), "From::from");
+        assert_eq!(name(f32::sin), ".sin");
+        assert_eq!(name(f32::max), ".max");
+        assert_eq!(name(i32::max), ".max");
+        assert_eq!(name(f32::from_bits), "f32::from_bits");
+        assert_eq!(name(u32::count_ones), ".count_ones");
+        assert_eq!(name(f16::from_f32), "f16::from_f32");
+        assert_eq!(name(std::cmp::max::<i32>), "max");
+    }
+
+    #[test]
+    fn other_functions_are_not_builtin() {
+        assert!(function("app::vec2").is_none());
+        assert!(function("<app::Mine as app::Extra>::dot").is_none());
+        assert!(function("alloc::string::String::new").is_none());
+    }
+}

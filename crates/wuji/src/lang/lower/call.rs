@@ -1,0 +1,392 @@
+//! Calls of functions and closures, and the functions of the language itself.
+
+use super::binding::{ArrayVal, Binding, Shape, Val};
+use super::body::{Body, Exit, Frame, get};
+use crate::lang::ast::{At, Expr, Kind, ParamKind, Pat};
+use crate::lang::recording::Target;
+use wuji_ir::Result;
+use wuji_ir::entities::Value;
+use wuji_ir::ops::{BinOp, CmpOp, Op};
+use wuji_ir::types::{Scalar, Type};
+
+/// Functions inlined into each other deeper than this are refused.
+const DEEPEST: usize = 64;
+
+impl<'r> Body<'_, 'r> {
+    pub(super) fn call(&mut self, at: At, number: u32, args: &'static [Expr]) -> Result<Val> {
+        let callee = self.callee_of(at, number)?;
+        match &callee.target {
+            Target::Function(k) => self.call_function(at, *k, args),
+            Target::Builtin(name) => {
+                let shape = self.cx.shape(&callee.result);
+                self.builtin(at, name, &shape, args)
+            }
+            Target::Method(name) => {
+                let shape = self.cx.shape(&callee.result);
+                self.method(at, name, &shape, args)
+            }
+            Target::Constructor => {
+                let shape = self.cx.shape(&callee.result);
+                self.construct(at, &shape, args)
+            }
+            Target::Unknown(name) => Err(self.not_a_func(at, name)),
+        }
+    }
+
+    pub(super) fn method_call(
+        &mut self,
+        at: At,
+        number: u32,
+        name: &str,
+        args: &'static [Expr],
+    ) -> Result<Val> {
+        let callee = self.callee_of(at, number)?;
+        match &callee.target {
+            Target::Function(k) => self.call_function(at, *k, args),
+            Target::Method(name) => {
+                let shape = self.cx.shape(&callee.result);
+                self.method(at, name, &shape, args)
+            }
+            Target::Builtin(_) | Target::Constructor | Target::Unknown(_) => {
+                Err(self.not_a_func(at, name))
+            }
+        }
+    }
+
+    fn not_a_func(&self, at: At, name: &str) -> wuji_ir::Error {
+        self.fail(
+            at,
+            "W0240",
+            format!("`{name}` is not a `#[func]`, so a kernel cannot call it"),
+        )
+        .help("put `#[func]` in front of it, or compute its result before the launch")
+    }
+
+    fn call_function(&mut self, at: At, k: usize, args: &'static [Expr]) -> Result<Val> {
+        let Some(id) = self.cx.declare(k) else {
+            return self.inline(at, k, args);
+        };
+        let values = get!(self.values(args));
+        self.at(at);
+        let inst = self.push(Op::Call(id), &values);
+        Ok(self.result_of(inst))
+    }
+
+    /// A function that takes data or arrays: its body, with the parameters bound to the arguments.
+    fn inline(&mut self, at: At, k: usize, args: &'static [Expr]) -> Result<Val> {
+        let recording = self.cx.recording;
+        let source: &'r crate::lang::recording::Function = &recording.functions[k];
+        let name = source.ast.name;
+        if self.is_open(k) || self.frame().number == k {
+            return Err(self
+                .fail(at, "W0241", format!("`{name}` calls itself"))
+                .note("functions that take fields or arrays are put into their callers")
+                .help("pass values, or write a loop"));
+        }
+        if self.inlined() >= DEEPEST {
+            return Err(self.fail(at, "W0242", "too many functions call each other here"));
+        }
+        let mut bound = Vec::new();
+        for (param, arg) in source.ast.params.iter().zip(args) {
+            match (param.kind, &arg.kind) {
+                (ParamKind::Data, Kind::Var(var)) => {
+                    bound.push(Err(Binding::Data(self.data(arg.at, *var)?)));
+                }
+                (ParamKind::Data, _) => {
+                    return Err(self.fail(
+                        arg.at,
+                        "W0243",
+                        "a field or array is passed by its name",
+                    ));
+                }
+                (ParamKind::Value(_), _) => match self.expr(arg)? {
+                    Val::Never => return Ok(Val::Never),
+                    val => bound.push(Ok(val)),
+                },
+            }
+        }
+        self.at(at);
+        let label = self.f.fresh_label();
+        let inst = self.push_open(Op::Block(label), &[]);
+        let file = self.cx.file(source.ast.file);
+        let mut frame = Frame::new(k, source, file);
+        frame.exit = Some(Exit { label, inst });
+        // An array result lives in locals, so it leaves the block without being its value.
+        let array_result = matches!(self.cx.shape(&source.result), Shape::Array(..));
+        let mut array = None;
+        let val = self.inside(frame, |b| {
+            b.block_body(inst, |b| {
+                for (param, val) in source.ast.params.iter().zip(bound) {
+                    match (val, &param.pat) {
+                        (Ok(val), pat) => b.bind(param.at, pat, val)?,
+                        (Err(data), Pat::Var { var, .. }) => b.set(*var, data),
+                        (Err(_), _) => {}
+                    }
+                }
+                match b.expr(&source.ast.body)? {
+                    Val::Array(result) if array_result => {
+                        // A copy of its own: what it was made from may go on changing.
+                        array = Some(b.materialize(at, name, result)?);
+                        Ok(Val::Unit)
+                    }
+                    val => Ok(val),
+                }
+            })
+        })?;
+        match array {
+            Some(place) => Ok(Val::Array(ArrayVal::Stored(place))),
+            None => Ok(val),
+        }
+    }
+
+    pub(super) fn call_closure(&mut self, at: At, var: u32, args: &'static [Expr]) -> Result<Val> {
+        let Binding::Closure(params, body) = self.var(at, var)? else {
+            return Err(self.fail(at, "W0222", "this cannot be called"));
+        };
+        let mut vals = Vec::new();
+        for arg in args {
+            match self.expr(arg)? {
+                Val::Never => return Ok(Val::Never),
+                val => vals.push(val),
+            }
+        }
+        for (pat, val) in params.iter().zip(vals) {
+            self.bind(at, pat, val)?;
+        }
+        self.expr(body)
+    }
+
+    /// `P(a, b)` of a tuple struct, and `Vector([a, b])`.
+    fn construct(&mut self, at: At, shape: &Shape, args: &'static [Expr]) -> Result<Val> {
+        let Shape::Value(ty) = *shape else {
+            return Err(self.no_array(at));
+        };
+        match ty {
+            Type::Vector(..) | Type::Matrix(..) => self.from_parts(at, ty, args),
+            Type::Struct(_) | Type::Scalar(_) => {
+                let values = get!(self.values(args));
+                self.at(at);
+                Ok(Val::Value(self.op(Op::Compose(ty), &values)))
+            }
+        }
+    }
+
+    /// All scalars of some arguments: numbers, vectors, and arrays of them.
+    fn scalars(&mut self, at: At, vals: Vec<Val>, out: &mut Vec<Value>) -> Result<()> {
+        for val in vals {
+            match val {
+                Val::Unit | Val::Never => {}
+                Val::Array(array) => {
+                    let items = self.array_items(at, &array)?;
+                    self.scalars(at, items, out)?;
+                }
+                Val::Value(v) => match self.ty(v) {
+                    Type::Scalar(_) => out.push(v),
+                    ty => {
+                        for k in 0..self.cx.module.structs.arity(ty) {
+                            out.push(self.extract(v, k));
+                        }
+                    }
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn vals(&mut self, args: &'static [Expr]) -> Result<Option<Vec<Val>>> {
+        let mut vals = Vec::new();
+        for arg in args {
+            match self.expr(arg)? {
+                Val::Never => return Ok(None),
+                val => vals.push(val),
+            }
+        }
+        Ok(Some(vals))
+    }
+
+    /// A vector or matrix from its scalars, row by row.
+    fn from_parts(&mut self, at: At, ty: Type, args: &'static [Expr]) -> Result<Val> {
+        let vals = get!(self.vals(args));
+        self.at(at);
+        let mut parts = Vec::new();
+        self.scalars(at, vals, &mut parts)?;
+        if Some(parts.len()) != ty.lanes().map(|n| n as usize) {
+            let n = parts.len();
+            return Err(self.fail(at, "W0244", format!("{n} numbers do not make a `{ty}`")));
+        }
+        Ok(Val::Value(self.op(Op::Compose(ty), &parts)))
+    }
+
+    fn builtin(&mut self, at: At, name: &str, shape: &Shape, args: &'static [Expr]) -> Result<Val> {
+        let Some(ty) = Body::shape_is_value(shape) else {
+            return Err(self.not_a_func(at, name));
+        };
+        match name {
+            "vec2" | "vec3" | "vec4" | "dvec2" | "dvec3" | "dvec4" | "ivec2" | "ivec3"
+            | "ivec4" | "uvec2" | "uvec3" | "uvec4" | "bvec2" | "bvec3" | "bvec4" | "mat2"
+            | "Vector::new" | "Vector::from_array" | "Matrix::new" | "Matrix::from_rows" => {
+                self.from_parts(at, ty, args)
+            }
+            "Matrix::from_cols" => {
+                let Type::Matrix(s, r, c) = ty else {
+                    return Err(self.not_a_func(at, name));
+                };
+                let Val::Value(rows) = self.from_parts(at, Type::Matrix(s, c, r), args)? else {
+                    return Ok(Val::Never);
+                };
+                Ok(Val::Value(self.op(Op::Transpose, &[rows])))
+            }
+            "random" => Ok(Val::Value(self.random(ty))),
+            "Default::default" => Ok(Val::Value(self.build().zero(ty))),
+            "Matrix::identity" => {
+                let one = ty.elem().map(|s| self.float(s, 1.0));
+                self.diagonal(at, ty, one.into_iter().collect())
+            }
+            "unit" => self.unit(at, ty, args),
+            _ => {
+                let values = get!(self.values(args));
+                self.at(at);
+                self.builtin_of_values(at, name, ty, &values)
+            }
+        }
+    }
+
+    fn builtin_of_values(&mut self, at: At, name: &str, ty: Type, values: &[Value]) -> Result<Val> {
+        let v = match (name, values) {
+            ("Vector::splat" | "Matrix::splat", [v]) => self.splat(*v, ty),
+            ("Matrix::from_diagonal", [v]) => {
+                let n = self.cx.module.structs.arity(self.ty(*v));
+                let parts = (0..n).map(|k| self.extract(*v, k)).collect();
+                return self.diagonal(at, ty, parts);
+            }
+            ("Num::from_f64" | "From::from" | "f16::from_f32" | "f16::from_f64", [v]) => {
+                return self.convert_to(at, *v, ty);
+            }
+            ("f16::from_bits" | "f32::from_bits" | "f64::from_bits", [v]) => match ty.elem() {
+                Some(s) => self.bitcast(*v, s),
+                None => return Err(self.not_a_func(at, name)),
+            },
+            ("min", [a, b]) => self.smaller(*a, *b),
+            ("max", [a, b]) => self.larger(*a, *b),
+            ("clamp", [x, lo, hi]) => {
+                let x = self.larger(*x, *lo);
+                self.smaller(x, *hi)
+            }
+            ("select", [c, a, b]) => self.select(*c, *a, *b),
+            ("mix", [a, b, t]) => {
+                let d = self.binary(BinOp::Sub, *b, *a);
+                let (d, t) = self.widen(d, *t);
+                let d = self.binary(BinOp::Mul, d, t);
+                self.binary(BinOp::Add, *a, d)
+            }
+            ("random_range", [lo, hi]) => self.random_range(*lo, *hi, ty),
+            _ => return Err(self.not_a_func(at, name)),
+        };
+        Ok(Val::Value(v))
+    }
+
+    /// By value to another scalar type.
+    pub(super) fn convert_to(&mut self, at: At, v: Value, ty: Type) -> Result<Val> {
+        match (self.ty(v), ty.elem()) {
+            (Type::Struct(_), _) | (_, None) => {
+                Err(self.fail(at, "W0219", format!("there is no conversion to `{ty}`")))
+            }
+            (_, Some(s)) => Ok(Val::Value(self.convert(v, s))),
+        }
+    }
+
+    fn unit(&mut self, at: At, ty: Type, args: &'static [Expr]) -> Result<Val> {
+        let Some(axis) = args.first() else {
+            return Err(self.not_a_func(at, "unit"));
+        };
+        let axis = get!(self.value(axis));
+        let (Type::Vector(s, n), Some(u)) = (ty, self.ty(axis).as_scalar()) else {
+            return Err(self.not_a_func(at, "unit"));
+        };
+        self.at(at);
+        let mut parts = Vec::new();
+        for k in 0..n {
+            let number = self.int(u, i128::from(k));
+            let here = self.compare(CmpOp::Eq, axis, number);
+            parts.push(self.convert(here, s));
+        }
+        Ok(Val::Value(self.op(Op::Compose(ty), &parts)))
+    }
+
+    /// A square matrix with these on the diagonal; one stands for all.
+    fn diagonal(&mut self, at: At, ty: Type, parts: Vec<Value>) -> Result<Val> {
+        let (Type::Matrix(s, rows, cols), false) = (ty, parts.is_empty()) else {
+            return Err(self.fail(at, "W0244", format!("a `{ty}` has no diagonal")));
+        };
+        let zero = self.int(s, 0);
+        let mut all = Vec::new();
+        for r in 0..usize::from(rows) {
+            for c in 0..usize::from(cols) {
+                all.push(if r == c { parts[r % parts.len()] } else { zero });
+            }
+        }
+        Ok(Val::Value(self.op(Op::Compose(ty), &all)))
+    }
+
+    /// A random value, with the same meaning as on the host.
+    fn random(&mut self, ty: Type) -> Value {
+        match ty {
+            Type::Vector(s, n) => {
+                let parts: Vec<Value> = (0..n).map(|_| self.random_scalar(s)).collect();
+                self.op(Op::Compose(ty), &parts)
+            }
+            Type::Scalar(s) | Type::Matrix(s, _, _) => self.random_scalar(s),
+            Type::Struct(_) => self.build().zero(ty),
+        }
+    }
+
+    fn random_scalar(&mut self, s: Scalar) -> Value {
+        let bits = self.op(Op::Random, &[]);
+        // As many of the upper bits as the type holds exactly.
+        let (drop, scale) = match s {
+            Scalar::F16 => (53, Some(1.0 / 2048.0)),
+            Scalar::F32 => (40, Some(1.0 / 16_777_216.0)),
+            Scalar::F64 => (11, Some(1.0 / 9_007_199_254_740_992.0)),
+            Scalar::Bool => (63, None),
+            Scalar::I8
+            | Scalar::I16
+            | Scalar::I32
+            | Scalar::I64
+            | Scalar::U8
+            | Scalar::U16
+            | Scalar::U32
+            | Scalar::U64 => (64 - s.bits(), None),
+        };
+        let upper = if drop == 0 {
+            bits
+        } else {
+            let amount = self.int(Scalar::U64, i128::from(drop));
+            self.binary(BinOp::Shr, bits, amount)
+        };
+        let value = self.convert(upper, s);
+        match scale {
+            Some(scale) => {
+                let scale = self.float(s, scale);
+                self.binary(BinOp::Mul, value, scale)
+            }
+            None => value,
+        }
+    }
+
+    fn random_range(&mut self, lo: Value, hi: Value, ty: Type) -> Value {
+        let s = ty.elem().unwrap_or(Scalar::F32);
+        let distance = self.binary(BinOp::Sub, hi, lo);
+        if s.is_float() {
+            let t = self.random_scalar(s);
+            let part = self.binary(BinOp::Mul, distance, t);
+            return self.binary(BinOp::Add, lo, part);
+        }
+        let bits = self.op(Op::Random, &[]);
+        let span = self.convert(distance, Scalar::U64);
+        let part = self.binary(BinOp::Rem, bits, span);
+        let part = self.convert(part, s);
+        let inside = self.binary(BinOp::Add, lo, part);
+        let empty = self.compare(CmpOp::Le, hi, lo);
+        self.select(empty, lo, inside)
+    }
+}

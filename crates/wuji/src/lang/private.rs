@@ -1,0 +1,74 @@
+//! What the expansions of the macros name. Not for anybody else.
+
+pub use super::ast;
+pub use super::record::{Given, Recorder, Value, record_func, recording};
+pub use super::shadow::{
+    at, each_array, each_vector, elem, index, index_mut, len, method1, method2, method3, method4,
+    method5, method6, offset, place, probe, shape, slot, val,
+};
+pub use wuji_ir::types::{Structs, Type};
+
+use super::ast::Ast;
+use super::record::{instance, record_kernel};
+use super::recording::TypeTag;
+use crate::args::KernelArg;
+use crate::element::Element;
+use crate::launch::{Call, KernelResult};
+use wuji_ir::Result;
+use wuji_ir::types::StructType;
+
+/// Starts a call of a kernel. `instance` is a closure of the instance that is called.
+#[track_caller]
+pub fn call<'a, K: 'static>(name: &'static str, instance_of: &K) -> Call<'a> {
+    Call::new(name, instance(instance_of))
+}
+
+/// An argument by value.
+pub fn value<T: Element>(call: &mut Call<'_>, value: T) -> TypeTag {
+    call.arg(value);
+    TypeTag::Element(T::ir_type)
+}
+
+/// An argument behind a reference.
+pub fn data<'a, X: KernelArg<'a>>(call: &mut Call<'a>, x: X) {
+    call.arg(x);
+}
+
+/// What a kernel can return: an element, or nothing.
+#[diagnostic::on_unimplemented(
+    message = "a kernel cannot return `{Self}`",
+    label = "not a type of the kernel language"
+)]
+pub trait Returned: KernelResult {
+    fn tag() -> TypeTag;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element> Returned for T {
+    fn tag() -> TypeTag {
+        TypeTag::Element(T::ir_type)
+    }
+}
+
+impl Returned for () {
+    fn tag() -> TypeTag {
+        TypeTag::Unit
+    }
+}
+
+/// Runs a kernel.
+pub fn launch<R: Returned>(
+    call: Call<'_>,
+    ast: &'static Ast,
+    fill: &dyn Fn(&mut Recorder),
+) -> Result<R> {
+    call.run::<R>(&|| record_kernel(ast, R::tag(), fill))
+}
+
+/// Enters a struct type.
+pub fn struct_type(structs: &mut Structs, name: &str, fields: Vec<(String, Type)>) -> Type {
+    Type::Struct(structs.intern(StructType {
+        name: name.to_string(),
+        fields,
+    }))
+}

@@ -1,0 +1,424 @@
+//! Making a [`Recording`]: reading slots back, and visiting the functions behind calls.
+//!
+//! A function is known by the type of its item, which has no size. Recording a call conjures the item
+//! up and calls it with made-up arguments while the thread is in recording mode: a `#[func]` then
+//! describes itself and returns at once.
+
+use super::ast::Ast;
+use super::builtin;
+use super::recording::{Callee, Constant, Function, Recording, Target, TypeTag};
+use super::shadow::Slot;
+use crate::array::{Array, ArrayMut};
+use crate::element::Element;
+use crate::field::Field;
+use rustc_hash::FxHashMap;
+use std::any::{Any, TypeId, type_name};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wuji_ir::types::Structs;
+use wuji_runtime::callable::{Callable, conjure};
+
+/// A type whose values a kernel can hold in variables.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be used inside a Wuji kernel",
+    label = "not a type of the kernel language",
+    note = "kernels work on numbers, `bool`, vectors, matrices, arrays, tuples and structs with `#[derive(Element)]`"
+)]
+pub trait Value: Copy + 'static {
+    /// Whether its methods are part of the language.
+    const BUILTIN: bool;
+
+    fn tag() -> TypeTag;
+    fn made_up() -> Self;
+    fn bits(self, out: &mut Vec<u64>);
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element> Value for T {
+    const BUILTIN: bool = T::BUILTIN;
+
+    fn tag() -> TypeTag {
+        TypeTag::Element(T::ir_type)
+    }
+    fn made_up() -> T {
+        T::zero()
+    }
+    fn bits(self, out: &mut Vec<u64>) {
+        let start = out.len();
+        out.resize(start + T::SCALARS, 0);
+        self.to_slots(&mut out[start..]);
+    }
+}
+
+impl Value for () {
+    const BUILTIN: bool = true;
+
+    fn tag() -> TypeTag {
+        TypeTag::Unit
+    }
+    fn made_up() {}
+    fn bits(self, _: &mut Vec<u64>) {}
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Value, const N: usize> Value for [T; N] {
+    const BUILTIN: bool = true;
+
+    fn tag() -> TypeTag {
+        TypeTag::Array(Box::new(T::tag()), N)
+    }
+    fn made_up() -> [T; N] {
+        [T::made_up(); N]
+    }
+    fn bits(self, out: &mut Vec<u64>) {
+        for part in self {
+            part.bits(out);
+        }
+    }
+}
+
+/// Something that can be passed to a function: a value, or data of the kernel.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed to a function inside a Wuji kernel",
+    label = "not a type of the kernel language"
+)]
+pub trait Passed<'a>: Sized {
+    const BUILTIN: bool;
+
+    fn tag() -> TypeTag;
+    /// A value to record a call with; `given` is the field that the call passes.
+    fn made_up(given: Option<&'a dyn Any>) -> Option<Self>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Value> Passed<'a> for T {
+    const BUILTIN: bool = T::BUILTIN;
+
+    fn tag() -> TypeTag {
+        T::tag()
+    }
+    fn made_up(_: Option<&'a dyn Any>) -> Option<T> {
+        Some(T::made_up())
+    }
+}
+
+macro_rules! passed_data {
+    ($($(#[$why:meta])* [$($generics:tt)*] $ty:ty, |$given:ident| $made_up:expr;)*) => {$(
+        $(#[$why])*
+        impl<$($generics)*> Passed<'a> for $ty {
+            const BUILTIN: bool = false;
+
+            fn tag() -> TypeTag {
+                TypeTag::Data
+            }
+            fn made_up($given: Option<&'a dyn Any>) -> Option<Self> {
+                $made_up
+            }
+        }
+    )*};
+}
+passed_data! {
+    ['a, T: Element, const D: usize] &'a Field<T, D>, |given| given?.downcast_ref();
+    ['a, 'b, T: Element] &'b [T], |_given| Some(&[]);
+    ['a, 'b, T: Element] &'b mut [T], |_given| Some(&mut []);
+    // Leaked: a few words for each call that is recorded, and a call is recorded once.
+    ['a, 'b, 'c, T: Element, const D: usize] &'b Array<'c, T, D>,
+        |_given| Some(Box::leak(Box::new(Array::new(&[], [0; D]).ok()?)));
+    ['a, 'b, 'c, T: Element, const D: usize] &'b ArrayMut<'c, T, D>,
+        |_given| Some(Box::leak(Box::new(ArrayMut::new(&mut [], [0; D]).ok()?)));
+    ['a, 'b, 'c, T: Element, const D: usize] &'b mut ArrayMut<'c, T, D>,
+        |_given| Some(Box::leak(Box::new(ArrayMut::new(&mut [], [0; D]).ok()?)));
+}
+
+/// Data that a call passes on, for [`Passed::made_up`].
+pub trait Given {
+    fn given(&self) -> Option<&dyn Any>;
+}
+impl<T: Element, const D: usize> Given for &Field<T, D> {
+    fn given(&self) -> Option<&dyn Any> {
+        Some(*self)
+    }
+}
+impl<T> Given for &[T] {
+    fn given(&self) -> Option<&dyn Any> {
+        None
+    }
+}
+impl<T, const D: usize> Given for &Array<'_, T, D> {
+    fn given(&self) -> Option<&dyn Any> {
+        None
+    }
+}
+impl<T, const D: usize> Given for &ArrayMut<'_, T, D> {
+    fn given(&self) -> Option<&dyn Any> {
+        None
+    }
+}
+
+/// A function item or closure, with the tuple of its arguments and result.
+#[diagnostic::on_unimplemented(
+    message = "this cannot be called inside a Wuji kernel",
+    label = "not a `#[func]`"
+)]
+pub trait Invocable<'a, S>: Callable<S> {
+    /// Whether the first argument is of a type whose methods are part of the language.
+    const BUILTIN_RECEIVER: bool;
+
+    fn params() -> Vec<TypeTag>;
+    fn result() -> TypeTag;
+    fn result_name() -> &'static str;
+    fn call(self, given: &[Option<&'a dyn Any>]) -> Option<()>;
+}
+
+macro_rules! functions {
+    ($($($a:ident $k:literal)*;)*) => {$(
+        impl<'a, Fun, R, $($a),*> Invocable<'a, ($($a,)* R,)> for Fun
+        where
+            Fun: Copy + Fn($($a),*) -> R,
+            R: Value,
+            $($a: Passed<'a>,)*
+        {
+            #[allow(unused_mut, unused_variables)]
+            const BUILTIN_RECEIVER: bool = {
+                let flags: &[bool] = &[$(<$a as Passed<'a>>::BUILTIN),*];
+                match flags {
+                    [first, ..] => *first,
+                    [] => false,
+                }
+            };
+
+            fn params() -> Vec<TypeTag> {
+                vec![$(<$a as Passed<'a>>::tag()),*]
+            }
+            fn result() -> TypeTag {
+                R::tag()
+            }
+            fn result_name() -> &'static str {
+                type_name::<R>()
+            }
+            #[allow(unused_variables)]
+            fn call(self, given: &[Option<&'a dyn Any>]) -> Option<()> {
+                self($(<$a as Passed<'a>>::made_up(given.get($k).copied().flatten())?),*);
+                Some(())
+            }
+        }
+    )*};
+}
+functions! {
+    ;
+    A 0;
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 D 3;
+    A 0 B 1 C 2 D 3 E 4;
+    A 0 B 1 C 2 D 3 E 4 G 5;
+    A 0 B 1 C 2 D 3 E 4 G 5 H 6;
+    A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7;
+}
+
+/// What one thread has recorded so far.
+#[derive(Default)]
+struct State {
+    known: FxHashMap<TypeId, usize>,
+    functions: Vec<Function>,
+    /// The function that the last call in recording mode reached.
+    reached: Option<usize>,
+}
+
+thread_local! {
+    static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
+}
+
+/// How many threads are recording, so that `#[func]`s on the host look no further most of the time.
+static RECORDING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether functions are called to describe themselves.
+#[inline]
+pub fn recording() -> bool {
+    RECORDING.load(Ordering::Relaxed) != 0 && with(|_| ()).is_some()
+}
+
+fn with<T>(f: impl FnOnce(&mut State) -> T) -> Option<T> {
+    STATE.with(|s| s.try_borrow_mut().ok()?.as_mut().map(f))
+}
+
+/// Recording mode for as long as it lives; an outer recording waits.
+struct Mode {
+    outer: Option<State>,
+}
+
+impl Mode {
+    fn enter() -> Mode {
+        RECORDING.fetch_add(1, Ordering::Relaxed);
+        Mode {
+            outer: STATE.with(|s| s.replace(Some(State::default()))),
+        }
+    }
+
+    fn finish(self) -> State {
+        STATE.with(|s| s.take()).unwrap_or_default()
+    }
+}
+
+impl Drop for Mode {
+    fn drop(&mut self) {
+        RECORDING.fetch_sub(1, Ordering::Relaxed);
+        STATE.with(|s| s.replace(self.outer.take()));
+    }
+}
+
+/// Collects what the slots of one function hold.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    types: Vec<TypeTag>,
+    constants: Vec<Constant>,
+    callees: Vec<Callee>,
+}
+
+impl Recorder {
+    pub fn ty<T: Value>(&mut self, _: &Slot<T>) {
+        self.types.push(T::tag());
+    }
+
+    pub fn ty_of<T: Value>(&mut self) {
+        self.types.push(T::tag());
+    }
+
+    pub fn tag(&mut self, tag: &TypeTag) {
+        self.types.push(tag.clone());
+    }
+
+    pub fn constant<T: Value>(&mut self, value: T) {
+        let mut bits = Vec::new();
+        value.bits(&mut bits);
+        let ty = T::tag();
+        self.constants.push(Constant { ty, bits });
+    }
+
+    /// A call of a function by its path.
+    pub fn call<'a, F: Invocable<'a, S>, S>(
+        &mut self,
+        slot: &Slot<F>,
+        given: &[Option<&'a dyn Any>],
+    ) {
+        let name = type_name::<F>();
+        let target = if let Some(builtin) = builtin::function(name) {
+            builtin
+        } else if name.strip_suffix("::{{constructor}}") == Some(F::result_name()) {
+            Target::Constructor
+        } else {
+            visit(slot, given, name)
+        };
+        self.callee::<F, S>(target);
+    }
+
+    /// A call of a method, behind a closure.
+    pub fn method<'a, F: Invocable<'a, S>, S>(&mut self, slot: &Slot<F>, name: &str) {
+        let target = if F::BUILTIN_RECEIVER && builtin::is_method(name) {
+            Target::Method(name.to_string())
+        } else {
+            visit(slot, &[], name)
+        };
+        self.callee::<F, S>(target);
+    }
+
+    fn callee<'a, F: Invocable<'a, S>, S>(&mut self, target: Target) {
+        self.callees.push(Callee {
+            target,
+            params: F::params(),
+            result: F::result(),
+        });
+    }
+
+    fn finish(self, ast: &'static Ast, result: TypeTag) -> Function {
+        Function {
+            ast,
+            types: self.types,
+            constants: self.constants,
+            callees: self.callees,
+            result,
+        }
+    }
+}
+
+/// Calls the function in recording mode and sees what it describes.
+fn visit<'a, F: Invocable<'a, S>, S>(
+    _: &Slot<F>,
+    given: &[Option<&'a dyn Any>],
+    name: &str,
+) -> Target {
+    with(|s| s.reached = None);
+    let Some(f) = conjure::<F, S>(PhantomData) else {
+        return Target::Unknown(name.to_string());
+    };
+    // What is no `#[func]` runs for real here, on made-up values, and may not like them.
+    let _ = catch_unwind(AssertUnwindSafe(|| f.call(given)));
+    match with(|s| s.reached.take()).flatten() {
+        Some(k) => Target::Function(k),
+        None => Target::Unknown(name.to_string()),
+    }
+}
+
+/// Recording mode inside of a `#[func]`: describes the function, once, and makes a result up.
+pub fn record_func<K: 'static, R: Value>(
+    _instance: &K,
+    ast: &'static Ast,
+    fill: &dyn Fn(&mut Recorder),
+) -> R {
+    let key = TypeId::of::<K>();
+    let known = with(|s| s.known.get(&key).copied()).flatten();
+    let number = known.unwrap_or_else(|| {
+        // Entered before its calls are looked at, because it may call itself.
+        let number = with(|s| {
+            s.functions.push(Recorder::default().finish(ast, R::tag()));
+            s.known.insert(key, s.functions.len() - 1);
+            s.functions.len() - 1
+        });
+        let number = number.unwrap_or(0);
+        let mut recorder = Recorder::default();
+        fill(&mut recorder);
+        let function = recorder.finish(ast, R::tag());
+        with(|s| s.functions[number] = function);
+        number
+    });
+    with(|s| s.reached = Some(number));
+    R::made_up()
+}
+
+/// A kernel with all it calls.
+pub(super) fn record_kernel(
+    ast: &'static Ast,
+    result: TypeTag,
+    fill: &dyn Fn(&mut Recorder),
+) -> Recording {
+    let mode = Mode::enter();
+    with(|s| {
+        s.functions
+            .push(Recorder::default().finish(ast, result.clone()))
+    });
+    let mut recorder = Recorder::default();
+    fill(&mut recorder);
+    let kernel = recorder.finish(ast, result);
+    let mut functions = mode.finish().functions;
+    if let Some(first) = functions.first_mut() {
+        *first = kernel;
+    }
+    Recording { functions }
+}
+
+/// The key of an instance: the type of a closure inside of it.
+pub(super) fn instance<K: 'static>(_: &K) -> TypeId {
+    TypeId::of::<K>()
+}
+
+impl TypeTag {
+    /// The type in the IR, for elements.
+    pub fn element(&self, structs: &mut Structs) -> Option<wuji_ir::types::Type> {
+        match self {
+            TypeTag::Element(ty) => Some(ty(structs)),
+            TypeTag::Unit | TypeTag::Array(..) | TypeTag::Data => None,
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! What the expansion of a kernel is made of.
+//!
+//! The macro keeps the body as plain Rust so that rustc checks it and infers its types. Where a type
+//! or a function must be known later, it is pinned to a [`Slot`]. The body of a kernel is never run;
+//! the body of a `#[func]` is, when the host calls it, so everything here that does not touch
+//! fields and arrays does what it says.
+
+use super::num::Int;
+use super::vector::Vector;
+use crate::array::{Array, ArrayMut};
+use crate::element::{Element, ScalarElement};
+use crate::field::Field;
+use crate::lang::matrix::Matrix;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A place for a type that rustc infers.
+#[derive(Debug)]
+pub struct Slot<T>(PhantomData<fn() -> T>);
+
+pub fn slot<T>() -> Slot<T> {
+    Slot(PhantomData)
+}
+
+/// The side of a probe that is never taken: `if true { e } else { val(&slot) }` has the type of `e`, and
+/// so has the slot.
+pub fn val<T>(_: &Slot<T>) -> T {
+    unreachable!("the other side of a probe")
+}
+
+/// Pins the type of a function.
+#[inline(always)]
+pub fn probe<T>(_: &Slot<T>, value: T) -> T {
+    value
+}
+
+macro_rules! methods {
+    ($($name:ident($($arg:ident: $a:ident),*);)*) => {$(
+        /// A method call, pinned as a closure that captures nothing. The arguments come first, so that
+        /// their types are known inside of the closure.
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments)]
+        pub fn $name<$($a,)* R, F: Fn($($a),*) -> R>(_: &Slot<F>, $($arg: $a,)* f: F) -> R {
+            f($($arg),*)
+        }
+    )*};
+}
+methods! {
+    method1(a: A);
+    method2(a: A, b: B);
+    method3(a: A, b: B, c: C);
+    method4(a: A, b: B, c: C, d: D);
+    method5(a: A, b: B, c: C, d: D, e: E);
+    method6(a: A, b: B, c: C, d: D, e: E, g: G);
+}
+
+/// How many indices something has.
+#[derive(Debug)]
+pub struct Rank<const D: usize>;
+
+/// Fields and arrays, whose elements can be read. The element and the rank are parameters and not
+/// associated types, so that a wrong index is one error and not two.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no elements that a kernel can read",
+    label = "not a field or an array"
+)]
+pub trait Readable<T, R> {}
+
+/// Fields and arrays, whose elements can be written.
+#[diagnostic::on_unimplemented(
+    message = "the elements of `{Self}` cannot be changed by a kernel",
+    label = "read-only",
+    note = "take `&Field<T, D>`, `&mut [T]` or `ArrayViewMut<T, D>` to change elements"
+)]
+pub trait Writable<T, R> {}
+
+impl<T: Element, const D: usize> Readable<T, Rank<D>> for &Field<T, D> {}
+impl<T: Element, const D: usize> Writable<T, Rank<D>> for &Field<T, D> {}
+impl<T: Element> Readable<T, Rank<1>> for &[T] {}
+impl<T: Element> Readable<T, Rank<1>> for &mut [T] {}
+impl<T: Element> Writable<T, Rank<1>> for &mut [T] {}
+impl<T: Element, const D: usize> Readable<T, Rank<D>> for &Array<'_, T, D> {}
+impl<T: Element, const D: usize> Readable<T, Rank<D>> for &ArrayMut<'_, T, D> {}
+impl<T: Element, const D: usize> Readable<T, Rank<D>> for &mut ArrayMut<'_, T, D> {}
+impl<T: Element, const D: usize> Writable<T, Rank<D>> for &mut ArrayMut<'_, T, D> {}
+
+/// What stands between the brackets of an element.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no index for something of {R}",
+    label = "wrong number or type of indices",
+    note = "use one integer per axis, `x[[i, j]]`, or an index vector, as in `for i in x {{ x[i] .. }}`"
+)]
+pub trait IndexOf<R> {}
+
+#[diagnostic::do_not_recommend]
+impl<I: Int> IndexOf<Rank<1>> for I {}
+#[diagnostic::do_not_recommend]
+impl<I: Int, const D: usize> IndexOf<Rank<D>> for Vector<I, D> {}
+#[diagnostic::do_not_recommend]
+impl<I: Int, const D: usize> IndexOf<Rank<D>> for [I; D] {}
+impl IndexOf<Rank<0>> for () {}
+
+macro_rules! indices {
+    ($($n:literal: $($a:ident)*;)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<$($a: Int),*> IndexOf<Rank<$n>> for ($($a,)*) {}
+    )*};
+}
+indices! {
+    1: A;
+    2: A B;
+    3: A B C;
+    4: A B C D;
+    5: A B C D E;
+    6: A B C D E F;
+    7: A B C D E F G;
+    8: A B C D E F G H;
+}
+
+#[cold]
+fn not_on_the_host() -> ! {
+    panic!("a `#[func]` that works on fields or arrays runs inside of kernels only")
+}
+
+/// An element that is read. The lifetime is free: reading one element is no obstacle to writing another.
+pub fn elem<'a, X: Readable<T, R>, I: IndexOf<R>, T, R>(_: &X, _: I) -> &'a T {
+    not_on_the_host()
+}
+
+/// An element that is written.
+pub fn place<'a, X: Writable<T, R>, I: IndexOf<R>, T, R>(_: &X, _: I) -> &'a mut T {
+    not_on_the_host()
+}
+
+/// An element for `fetch_add` and the like.
+pub fn at<X: Writable<T, R>, I: IndexOf<R>, T, R>(_: &X, _: I) -> At<T> {
+    not_on_the_host()
+}
+
+/// An element that other iterations may change at the same time.
+#[derive(Debug)]
+pub struct At<T>(PhantomData<T>);
+
+/// Numbers, and vectors and matrices of numbers.
+pub trait Arithmetic: Element {}
+impl<T: super::num::Num> Arithmetic for T {}
+impl<T: super::num::Num, const N: usize> Arithmetic for Vector<T, N> {}
+impl<T: super::num::Num, const R: usize, const C: usize> Arithmetic for Matrix<T, R, C> {}
+
+/// Integers, `bool`, and vectors of integers.
+pub trait Bitwise: Element {}
+impl Bitwise for bool {}
+impl<T: Int> Bitwise for T {}
+impl<T: Int, const N: usize> Bitwise for Vector<T, N> {}
+
+macro_rules! fetch {
+    ($bound:ident: $($name:ident)*) => {
+        impl<T: $bound> At<T> {
+            $(pub fn $name(self, _operand: T) -> T {
+                not_on_the_host()
+            })*
+        }
+    };
+}
+fetch!(Arithmetic: fetch_add fetch_sub fetch_mul fetch_min fetch_max);
+fetch!(Bitwise: fetch_and fetch_or fetch_xor);
+fetch!(Element: exchange);
+
+impl<T: ScalarElement> At<T> {
+    pub fn compare_exchange(self, _expected: T, _new: T) -> T {
+        not_on_the_host()
+    }
+}
+
+/// Fields and arrays have a shape: `i32`s for fields, whose coordinates are `i32`, `i64`s for arrays.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no shape",
+    label = "not a field or an array"
+)]
+pub trait Shaped<V> {}
+impl<T, const D: usize> Shaped<Vector<i32, D>> for &Field<T, D> {}
+impl<T> Shaped<Vector<i64, 1>> for &[T] {}
+impl<T> Shaped<Vector<i64, 1>> for &mut [T] {}
+impl<T, const D: usize> Shaped<Vector<i64, D>> for &Array<'_, T, D> {}
+impl<T, const D: usize> Shaped<Vector<i64, D>> for &ArrayMut<'_, T, D> {}
+impl<T, const D: usize> Shaped<Vector<i64, D>> for &mut ArrayMut<'_, T, D> {}
+
+/// `x.shape()` in a kernel.
+pub fn shape<X: Shaped<V>, V>(_: &X) -> V {
+    not_on_the_host()
+}
+
+/// `x.offset()` in a kernel.
+pub fn offset<X: Shaped<V>, V>(_: &X) -> V {
+    not_on_the_host()
+}
+
+/// `x.len()` in a kernel.
+pub fn len<X: Shaped<V>, V>(_: &X) -> usize {
+    not_on_the_host()
+}
+
+/// What a loop can run over besides ranges.
+#[diagnostic::on_unimplemented(
+    message = "a kernel cannot loop over `{Self}`",
+    label = "not a range, a grid, a field or an array"
+)]
+pub trait Coordinates<T, const D: usize> {
+    fn points(self) -> Points<T, D>;
+}
+
+macro_rules! coordinates {
+    ($([$($generics:tt)*] $ty:ty => $t:ty, $d:expr;)*) => {$(
+        impl<$($generics)*> Coordinates<$t, { $d }> for $ty {
+            fn points(self) -> Points<$t, { $d }> {
+                not_on_the_host()
+            }
+        }
+    )*};
+}
+coordinates! {
+    [E, const D: usize] &Field<E, D> => i32, D;
+    [E] &[E] => i64, 1;
+    [E] &&mut [E] => i64, 1;
+    [E, const D: usize] &Array<'_, E, D> => i64, D;
+    [E, const D: usize] &ArrayMut<'_, E, D> => i64, D;
+    [E, const D: usize] &&mut ArrayMut<'_, E, D> => i64, D;
+}
+
+/// All points with one coordinate from each range, the last one fastest:
+/// `for [i, j] in grid([0..n, 0..m])`.
+pub fn grid<T: Int, const D: usize>(ranges: [Range<T>; D]) -> Grid<T, D> {
+    Grid { ranges }
+}
+
+/// See [`grid`].
+#[derive(Clone, Debug)]
+pub struct Grid<T, const D: usize> {
+    ranges: [Range<T>; D],
+}
+
+impl<T: Int, const D: usize> Coordinates<T, D> for Grid<T, D> {
+    fn points(self) -> Points<T, D> {
+        let empty = self.ranges.iter().any(|r| r.start >= r.end);
+        Points {
+            next: (!empty).then(|| std::array::from_fn(|k| self.ranges[k].start)),
+            advance: advance::<T, D>,
+            ranges: self.ranges,
+        }
+    }
+}
+
+/// The points of a grid, one after the other.
+#[derive(Clone, Debug)]
+pub struct Points<T, const D: usize> {
+    ranges: [Range<T>; D],
+    next: Option<[T; D]>,
+    advance: fn([T; D], &[Range<T>; D]) -> Option<[T; D]>,
+}
+
+fn advance<T: Int, const D: usize>(mut at: [T; D], ranges: &[Range<T>; D]) -> Option<[T; D]> {
+    for k in (0..D).rev() {
+        at[k] += T::ONE;
+        if at[k] < ranges[k].end {
+            return Some(at);
+        }
+        at[k] = ranges[k].start;
+    }
+    None
+}
+
+impl<T: Copy, const D: usize> Iterator for Points<T, D> {
+    type Item = [T; D];
+
+    fn next(&mut self) -> Option<[T; D]> {
+        let now = self.next?;
+        self.next = (self.advance)(now, &self.ranges);
+        Some(now)
+    }
+}
+
+/// `for [i, j] in x`.
+pub fn each_array<X: Coordinates<T, D>, T: Copy, const D: usize>(x: X) -> Points<T, D> {
+    x.points()
+}
+
+/// `for i in x`.
+pub fn each_vector<X: Coordinates<T, D>, T: Copy, const D: usize>(
+    x: X,
+) -> impl Iterator<Item = Vector<T, D>> {
+    x.points().map(Vector)
+}
+
+/// Around the domain of an outermost loop of a kernel: an ordinary loop, one iteration after the other.
+pub fn serial<X>(domain: X) -> X {
+    domain
+}
+
+/// In an outermost loop of a kernel: one worker takes so many iterations at a time.
+pub fn block_size<X>(_iterations: u32, domain: X) -> X {
+    domain
+}
+
+/// One copy of the body for each iteration, with the index known to the compiler.
+pub fn unroll<X>(range: X) -> X {
+    range
+}
+
+/// Values with components that are found by number.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be indexed by `{I}` inside a kernel",
+    label = "wrong index",
+    note = "arrays and vectors take an integer, `v[k]`, matrices a row and a column, `m[[r, c]]`"
+)]
+pub trait Indexed<I, T> {
+    fn component(&self, index: I) -> &T;
+    fn component_mut(&mut self, index: I) -> &mut T;
+}
+
+#[diagnostic::do_not_recommend]
+impl<I: Int, T, const N: usize> Indexed<I, T> for [T; N] {
+    #[inline]
+    fn component(&self, index: I) -> &T {
+        &self[index.index()]
+    }
+    #[inline]
+    fn component_mut(&mut self, index: I) -> &mut T {
+        &mut self[index.index()]
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<I: Int, T, const N: usize> Indexed<I, T> for Vector<T, N> {
+    #[inline]
+    fn component(&self, index: I) -> &T {
+        &self.0[index.index()]
+    }
+    #[inline]
+    fn component_mut(&mut self, index: I) -> &mut T {
+        &mut self.0[index.index()]
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<I: Int, J: Int, T, const R: usize, const C: usize> Indexed<(I, J), T> for Matrix<T, R, C> {
+    #[inline]
+    fn component(&self, (r, c): (I, J)) -> &T {
+        &self.0[r.index()][c.index()]
+    }
+    #[inline]
+    fn component_mut(&mut self, (r, c): (I, J)) -> &mut T {
+        &mut self.0[r.index()][c.index()]
+    }
+}
+
+/// `v[k]` of a value.
+#[inline(always)]
+pub fn index<X: Indexed<I, T>, I, T>(x: &X, index: I) -> &T {
+    x.component(index)
+}
+
+/// `v[k] = ..` of a variable.
+#[inline(always)]
+pub fn index_mut<X: Indexed<I, T>, I, T>(x: &mut X, index: I) -> &mut T {
+    x.component_mut(index)
+}
