@@ -55,6 +55,11 @@ fn sound(file: &TestFile, _: &str) -> Result<Option<String>, String> {
 fn roundtrip(file: &TestFile, _: &str) -> Result<Option<String>, String> {
     // Without verifying: what the verifier refuses can be printed too.
     let module = parse(file.source(), &file.name()).map_err(|e| e.to_string())?;
+    comes_back(&module).map(|()| None)
+}
+
+/// The printed module reads as the module, and prints as the text.
+pub(super) fn comes_back(module: &Module) -> Result<(), String> {
     let printed = module.to_string();
     let again = parse(&printed, "printed").map_err(|e| format!("{e}\n{printed}"))?;
     if again != module.compacted() {
@@ -63,7 +68,7 @@ fn roundtrip(file: &TestFile, _: &str) -> Result<Option<String>, String> {
     if again.to_string() != printed {
         return Err(format!("another text came back from:\n{printed}"));
     }
-    Ok(None)
+    Ok(())
 }
 
 fn refused(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {

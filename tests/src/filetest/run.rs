@@ -5,7 +5,7 @@
 //! for bit.
 
 use super::TestFile;
-use super::commands::module;
+use super::commands::{comes_back, module};
 use super::run_line::{self, Entry, Side, Target};
 use wuji_compile::{Cx, Math, Options, PASSES, run_pass};
 use wuji_ir::entities::{Array, Field};
@@ -93,6 +93,7 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
         let stage = format!("after {}", pass.name);
         run_pass(pass.name, &mut m, &mut cx).map_err(|e| format!("{stage}: {e}"))?;
         verify(&m).map_err(|e| format!("{stage}: {e}\n{m}"))?;
+        comes_back(&m).map_err(|e| format!("{stage}: {e}"))?;
         lowered |= pass.name == "lower_access";
         each(&m, &stage, lowered, &[Order::Serial, Order::Shuffled(4)])?;
     }
