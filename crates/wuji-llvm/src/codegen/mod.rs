@@ -251,6 +251,14 @@ impl<'c, 'm> Unit<'c, 'm> {
             "prefer-vector-width",
             &self.tuning.vector_bits.to_string(),
         );
+        if self.math == Math::Fast {
+            // Quotients are divided: refined estimates make NaN of infinities.
+            e.add_string_attr(
+                fun,
+                "reciprocal-estimates",
+                "!divf,!vec-divf,!divd,!vec-divd",
+            );
+        }
         if self.tuning.frame_pointers {
             e.add_string_attr(fun, "frame-pointer", "all");
         }

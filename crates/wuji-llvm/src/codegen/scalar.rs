@@ -2,14 +2,14 @@
 
 use super::function::FunctionGen;
 use crate::emit::Val;
-use inkwell::llvm_sys::LLVMFastMathNoSignedZeros;
 use inkwell::llvm_sys::LLVMIntPredicate::{self, *};
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::llvm_sys::LLVMRealPredicate::{self, *};
+use inkwell::llvm_sys::{LLVMFastMathAllowReciprocal, LLVMFastMathNoSignedZeros};
 use wuji_compile::Math;
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Value};
-use wuji_ir::ops::{BinOp, CmpOp, UnOp};
+use wuji_ir::ops::{BinOp, CmpOp, Op, UnOp};
 use wuji_ir::types::{Imm, Scalar};
 
 impl FunctionGen<'_, '_, '_> {
@@ -63,7 +63,11 @@ impl FunctionGen<'_, '_, '_> {
                 let root = float_intrinsic("llvm.sqrt");
                 let v = e.binary(LLVMOpcode::LLVMFDiv, e.const_float(s, 1.0), root);
                 e.set_fast_math(v, flags);
-                v
+                if self.unit.math == Math::Fast {
+                    self.with_exact_ends(s, a, v)
+                } else {
+                    v
+                }
             }
             UnOp::Sin
             | UnOp::Cos
@@ -90,12 +94,32 @@ impl FunctionGen<'_, '_, '_> {
         let s = self.scalar(x)?;
         let (a, b) = (self.get(x)?, self.get(y)?);
         if s.is_float() {
-            let flags = self.flags(inst);
+            let mut flags = self.flags(inst);
+            if op == BinOp::Div && self.is_root(y) {
+                // With it LLVM would refine an estimate, which makes NaN of infinities.
+                flags &= !LLVMFastMathAllowReciprocal;
+            }
             let reduction = self.reductions.contains(&inst);
             return Ok(self.float_binary(op, s, a, b, flags, reduction));
         }
         let constant = self.f.constant(y).and_then(Imm::as_int);
         Ok(self.int_binary(op, s, a, b, constant))
+    }
+
+    /// Whether a value comes straight from a square root.
+    fn is_root(&self, value: Value) -> bool {
+        self.f
+            .def(value)
+            .is_some_and(|i| self.f.insts[i].op == Op::Unary(UnOp::Sqrt))
+    }
+
+    /// A reciprocal root that LLVM refines from an estimate, put right where the refinement multiplies
+    /// zero by infinity.
+    fn with_exact_ends(&self, s: Scalar, a: Val, root: Val) -> Val {
+        let e = &self.unit.emit;
+        let (zero, infinity) = (e.const_float(s, 0.0), e.const_float(s, f64::INFINITY));
+        let v = e.select(e.fcmp(LLVMRealOEQ, a, infinity), zero, root);
+        e.select(e.fcmp(LLVMRealOEQ, a, zero), infinity, v)
     }
 
     pub(super) fn float_binary(

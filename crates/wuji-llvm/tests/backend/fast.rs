@@ -169,3 +169,69 @@ fn fast_mode_knows_nan_and_infinity() {
         assert!(got == want || (got.is_nan() && want.is_nan()), "{i}: {got}");
     }
 }
+
+/// `op` on pairs of numbers, in a loop that is vectorized.
+fn binary_loop(op: &str) -> String {
+    shapes::SAXPY.replace(
+        "    v9: f32 = mul v0, v7\n    v10: f32 = add v9, v8\n",
+        &format!("{op}\n"),
+    )
+}
+
+#[test]
+fn quick_reciprocals_keep_infinities() {
+    let specials = [
+        0.0,
+        1.0,
+        4.0,
+        f32::INFINITY,
+        f32::NAN,
+        1e-40,
+        f32::MIN_POSITIVE,
+        f32::MAX,
+        3.7,
+        -1.0,
+        1e20,
+        1e-20,
+    ];
+    let numerators = [1.0, 0.0, f32::INFINITY, f32::NAN, -2.5, 1e-30, 3e38];
+    type Meaning = fn(f64, f64) -> f64;
+    let cases: [(&str, Meaning); 3] = [
+        ("    v10: f32 = rsqrt v7", |x, _| 1.0 / x.sqrt()),
+        ("    v10: f32 = div v8, v7", |x, y| y / x),
+        (
+            "    v9: f32 = sqrt v7\n    v10: f32 = div v8, v9",
+            |x, y| y / x.sqrt(),
+        ),
+    ];
+    for (op, meaning) in cases {
+        let kernel = compile(&binary_loop(op), Math::Fast);
+        let mut xs = Vec::new();
+        let mut ys = Vec::new();
+        for x in specials {
+            for y in numerators {
+                xs.push(x);
+                ys.push(y);
+            }
+        }
+        let mut x = Aligned::from(&xs);
+        let mut y = Aligned::from(&ys);
+        let mut launch = Launch {
+            params: vec![u64::from(1f32.to_bits())],
+            trees: vec![x.ptr(), y.ptr()],
+            ..Launch::default()
+        };
+        launch.run(&kernel, 0, 0, xs.len() as i64);
+        for ((x, y), got) in xs.iter().zip(&ys).zip(y.to_vec::<f32>()) {
+            let want = meaning(f64::from(*x), f64::from(*y));
+            let near = want as f32;
+            let fine = if near.is_finite() && near != 0.0 && near.abs() > f32::MIN_POSITIVE * 4.0 {
+                ulps32(got, want) <= 4.0
+            } else {
+                // Zeros of either sign, and tiny results that may be flushed on the way.
+                got == near || (got.is_nan() && near.is_nan()) || got.abs() <= near.abs()
+            };
+            assert!(fine, "{op} on {x}, {y}: {got}, should be {near}");
+        }
+    }
+}
