@@ -1,4 +1,5 @@
 //! The test suite of Wuji.
 
 pub mod filetest;
+pub mod fuzz;
 pub mod meaning;

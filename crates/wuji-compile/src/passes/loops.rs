@@ -170,6 +170,7 @@ fn chunk(
 
     let at = split(&dims);
     let outer = at.unwrap_or(dims.len());
+    // Of an empty domain there is no unit, but it has a size.
     let unit = dims[outer..]
         .iter()
         .filter_map(Dim::constant_extent)

@@ -11,6 +11,7 @@ mod algebra;
 use super::Cx;
 use algebra::Parts;
 use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashMap;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::*;
 use wuji_ir::eval;
@@ -72,7 +73,11 @@ fn rebuild(module: &mut Module, old: &Function, new: &mut Function) -> Result<()
     new.labels = old.labels;
     let mut locals: SecondaryMap<Local, Vec<Local>> = SecondaryMap::new();
     for (local, data) in old.locals.iter() {
-        let scalars = module.structs.flatten(data.ty);
+        let mut scalars = module.structs.flatten(data.ty);
+        if scalars.is_empty() && data.len.is_some() {
+            // Nothing is stored there, but reports name it.
+            scalars.push(Scalar::Bool);
+        }
         for (k, s) in scalars.iter().enumerate() {
             let name = match scalars.len() {
                 1 => data.name.clone(),
@@ -93,6 +98,7 @@ fn rebuild(module: &mut Module, old: &Function, new: &mut Function) -> Result<()
         parts: SecondaryMap::new(),
         pool: Vec::with_capacity(old.values.len() * 2),
         locals,
+        sites: FxHashMap::default(),
     };
     s.name_all(&old.regions[old.entry].params, &params);
     s.fill(old.entry, entry)
@@ -105,6 +111,8 @@ struct Scalarizer<'a> {
     parts: SecondaryMap<Value, (u32, u32)>,
     pool: Vec<Value>,
     locals: SecondaryMap<Local, Vec<Local>>,
+    /// Sites that name a local by another number now.
+    sites: FxHashMap<Site, Site>,
 }
 
 impl Scalarizer<'_> {
@@ -179,7 +187,11 @@ impl Scalarizer<'_> {
         let data = &self.old.insts[inst];
         let args = self.get_all(&data.args);
         let types = self.types(&data.results);
-        let new = self.b.push_typed(data.op.clone(), &args, &types);
+        let mut op = data.op.clone();
+        if let Op::Report(site) = &mut op {
+            *site = self.site(*site);
+        }
+        let new = self.b.push_typed(op, &args, &types);
         for r in &data.regions {
             let params = &self.old.regions[*r].params;
             let types = self.types(params);
@@ -192,6 +204,21 @@ impl Scalarizer<'_> {
         let results = self.b.func.insts[new].results.clone();
         self.name_all(&data.results, &results);
         Ok(())
+    }
+
+    /// The site with a local array's new name.
+    fn site(&mut self, site: Site) -> Site {
+        let SiteKind::OutOfRange(Place::Local(old)) = self.b.module.sites[site].kind else {
+            return site;
+        };
+        match self.locals[old].first() {
+            Some(new) if *new != old => *self.sites.entry(site).or_insert_with(|| {
+                let mut data = self.b.module.sites[site].clone();
+                data.kind = SiteKind::OutOfRange(Place::Local(*new));
+                self.b.module.sites.push(data)
+            }),
+            Some(_) | None => site,
+        }
     }
 
     /// Flat index of the first scalar of a component, and how many scalars it has.

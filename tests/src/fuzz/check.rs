@@ -1,0 +1,379 @@
+//! Everything that runs a program, and must agree on what it does.
+
+use super::dice::Dice;
+use super::native;
+use super::observe::{Observation, interpret, reference, too_long};
+use super::program::Program;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use wuji_compile::{Cx, Math, Options, PASSES, PassKind, run_pass};
+use wuji_ir::Error;
+use wuji_ir::interp::Order;
+use wuji_ir::text::parse;
+use wuji_ir::verify::verify;
+
+/// A program that runs for longer is left alone.
+const MAX_STEPS: u64 = 400_000;
+/// Lowered code takes more steps for the same work.
+const MAX_LOWERED_STEPS: u64 = MAX_STEPS * 200;
+
+/// One way to run a program.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Check {
+    /// The verifier takes it.
+    Sound,
+    /// Printing and parsing give it back.
+    Text,
+    /// The interpreter in another order.
+    Order(u64),
+    /// The interpreter after the first so many passes.
+    Passes {
+        count: usize,
+        without: Vec<&'static str>,
+        fuel: Option<u64>,
+        order: Order,
+    },
+    /// Machine code.
+    Native {
+        threads: usize,
+        without: Vec<&'static str>,
+    },
+}
+
+impl std::fmt::Display for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Check::Sound => write!(f, "the verifier"),
+            Check::Text => write!(f, "printing and parsing"),
+            Check::Order(seed) => write!(f, "the interpreter in random order {seed}"),
+            Check::Passes {
+                count,
+                without,
+                fuel,
+                order,
+            } => {
+                let last = PASSES[count - 1].name;
+                write!(f, "the interpreter after {last}, {order:?}")?;
+                if !without.is_empty() {
+                    write!(f, ", without {}", without.join(", "))?;
+                }
+                if let Some(fuel) = fuel {
+                    write!(f, ", with fuel {fuel}")?;
+                }
+                Ok(())
+            }
+            Check::Native { threads, without } => {
+                write!(f, "machine code, {threads} threads")?;
+                if !without.is_empty() {
+                    write!(f, ", without {}", without.join(", "))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// How a check went wrong, roughly: a smaller program should go wrong in the same way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Panic,
+    /// The message, without its numbers.
+    Error(String),
+    Different,
+}
+
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub check: Check,
+    pub kind: Kind,
+    pub why: String,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Verdict {
+    Agreed,
+    /// It takes too long to be of use.
+    Skipped,
+    Failed(Box<Failure>),
+}
+
+/// Why one check failed.
+type Outcome = Result<(), (Kind, String)>;
+
+fn error(e: &Error) -> (Kind, String) {
+    let notes = e.notes.join(" ");
+    let words: Vec<&str> = e
+        .message
+        .split_whitespace()
+        .chain(notes.split('`').step_by(2))
+        .collect();
+    let kind = words
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_ascii_digit())
+        .collect();
+    (Kind::Error(kind), e.to_string())
+}
+
+fn compare(found: Observation, expected: &Observation) -> Outcome {
+    match found.difference(expected) {
+        None => Ok(()),
+        Some(why) => Err((Kind::Different, why)),
+    }
+}
+
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Panics of checks become failures: they are not shown as panics from here on.
+pub fn quiet() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !GUARDED.get() {
+            usual(info);
+        }
+    }));
+}
+
+/// Runs something that might panic.
+fn guarded(run: impl FnOnce() -> Outcome) -> Outcome {
+    let outer = GUARDED.replace(true);
+    let outcome = catch_unwind(AssertUnwindSafe(run));
+    GUARDED.set(outer);
+    outcome.unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        Err((Kind::Panic, text.unwrap_or_default()))
+    })
+}
+
+/// What a program is expected to do; `None` when it takes too long.
+pub(super) fn expected(program: &Program) -> Result<Option<Observation>, Box<Failure>> {
+    let mut seen = None;
+    let outcome = guarded(|| {
+        verify(&program.module).map_err(|e| error(&e))?;
+        match reference(program, MAX_STEPS) {
+            Ok(observation) => seen = Some(observation),
+            Err(e) if too_long(&e) => {}
+            Err(e) => return Err(error(&e)),
+        }
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => Ok(seen),
+        Err((kind, why)) => Err(Box::new(Failure {
+            check: Check::Sound,
+            kind,
+            why,
+        })),
+    }
+}
+
+/// One check of a program that is expected to do something.
+pub(super) fn check(program: &Program, check: &Check, expected: &Observation) -> Outcome {
+    guarded(|| match check {
+        Check::Sound => verify(&program.module).map_err(|e| error(&e)),
+        Check::Text => text(program),
+        Check::Order(seed) => {
+            let order = Order::Shuffled(*seed);
+            let found = interpret(&program.module, false, order, &program.inputs, MAX_STEPS)
+                .map_err(|e| error(&e))?;
+            compare(found, expected)
+        }
+        Check::Passes {
+            count,
+            without,
+            fuel,
+            order,
+        } => {
+            let mut looks = vec![None; PASSES.len()];
+            looks[count - 1] = Some(*order);
+            let looks = Looks { after: looks };
+            passes(program, &looks, without, *fuel, expected).map_err(|f| (f.kind, f.why))
+        }
+        Check::Native { threads, without } => {
+            let found = native::launch(program, *threads, without).map_err(|e| error(&e))?;
+            compare(found, expected)
+        }
+    })
+}
+
+fn text(program: &Program) -> Outcome {
+    let printed = program.module.to_string();
+    let again = parse(&printed, "printed").map_err(|e| error(&e))?;
+    if again != program.module.compacted() {
+        return Err((Kind::Different, "another module came back".to_owned()));
+    }
+    if again.to_string() != printed {
+        return Err((Kind::Different, "another text came back".to_owned()));
+    }
+    Ok(())
+}
+
+/// After which passes the interpreter runs what there is, and in which order.
+struct Looks {
+    after: Vec<Option<Order>>,
+}
+
+fn passes(
+    program: &Program,
+    looks: &Looks,
+    without: &[&'static str],
+    fuel: Option<u64>,
+    expected: &Observation,
+) -> Result<(), Failure> {
+    let options = Options {
+        math: Math::Strict,
+        without: without.iter().map(|w| (*w).to_owned()).collect(),
+        fuel,
+        ..Options::default()
+    };
+    let mut cx = Cx::new(&options);
+    let mut m = program.module.clone();
+    let mut lowered = false;
+    let last = looks.after.iter().rposition(Option::is_some).unwrap_or(0);
+    for (k, pass) in PASSES.iter().enumerate().take(last + 1) {
+        let outcome = guarded(|| {
+            if cx.wants(pass) {
+                run_pass(pass.name, &mut m, &mut cx).map_err(|e| error(&e))?;
+                verify(&m).map_err(|e| error(&e))?;
+            }
+            lowered |= pass.name == "lower_access";
+            let Some(order) = looks.after[k] else {
+                return Ok(());
+            };
+            let found = interpret(&m, lowered, order, &program.inputs, MAX_LOWERED_STEPS)
+                .map_err(|e| error(&e))?;
+            compare(found, expected)
+        });
+        if let Err((kind, why)) = outcome {
+            return Err(Failure {
+                check: Check::Passes {
+                    count: k + 1,
+                    without: without.to_vec(),
+                    fuel,
+                    order: looks.after[k].unwrap_or(Order::Serial),
+                },
+                kind,
+                why,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Runs a program in a random choice of ways.
+pub(super) fn check_all(program: &Program, dice: &mut Dice, native: usize) -> Verdict {
+    let expected = match expected(program) {
+        Ok(Some(seen)) => seen,
+        Ok(None) => return Verdict::Skipped,
+        Err(failure) => return Verdict::Failed(failure),
+    };
+    match run_checks(program, &expected, dice, native) {
+        Ok(()) => Verdict::Agreed,
+        Err(failure) => Verdict::Failed(Box::new(failure)),
+    }
+}
+
+fn run_checks(
+    program: &Program,
+    expected: &Observation,
+    dice: &mut Dice,
+    native: usize,
+) -> Result<(), Failure> {
+    let one = |what: Check| {
+        check(program, &what, expected).map_err(|(kind, why)| Failure {
+            check: what,
+            kind,
+            why,
+        })
+    };
+    one(Check::Order(dice.bits()))?;
+    if dice.chance(20) {
+        one(Check::Text)?;
+    }
+    passes(program, &looks(dice, 35), &[], None, expected)?;
+    // Everything on is what users have; everything off finds what one pass hides from another.
+    let optional: Vec<&'static str> = PASSES
+        .iter()
+        .filter(|p| p.kind == PassKind::Optimization)
+        .map(|p| p.name)
+        .collect();
+    let without: Vec<&'static str> = match dice.weighted(&[2, 6, 3]) {
+        0 => optional,
+        1 => vec![*dice.pick(&optional)],
+        _ => optional.into_iter().filter(|_| dice.chance(50)).collect(),
+    };
+    passes(program, &looks(dice, 10), &without, None, expected)?;
+    if dice.chance(30) {
+        let fuel = 1 << dice.below(8);
+        let fuel = Some(dice.below(fuel) as u64);
+        passes(program, &looks(dice, 10), &[], fuel, expected)?;
+    }
+    if dice.chance(native) {
+        let without = match dice.chance(30) {
+            true => without,
+            false => Vec::new(),
+        };
+        for threads in [1, 3] {
+            let without = without.clone();
+            one(Check::Native { threads, without })?;
+        }
+    }
+    Ok(())
+}
+
+/// The last pass always, others in so many of a hundred cases.
+fn looks(dice: &mut Dice, percent: usize) -> Looks {
+    let last = PASSES.len() - 1;
+    let after = (0..PASSES.len())
+        .map(|k| {
+            if k != last && !dice.chance(percent) {
+                return None;
+            }
+            Some(match dice.chance(50) {
+                true => Order::Serial,
+                false => Order::Shuffled(dice.bits()),
+            })
+        })
+        .collect();
+    Looks { after }
+}
+
+/// The first of the passes after which a failing check goes wrong, so that the blame is right.
+pub(super) fn blame(program: &Program, failure: Failure, expected: &Observation) -> Failure {
+    let Check::Passes {
+        count,
+        without,
+        fuel,
+        order,
+    } = &failure.check
+    else {
+        return failure;
+    };
+    let orders = match order {
+        Order::Serial => vec![Order::Serial],
+        Order::Shuffled(_) => vec![Order::Serial, *order],
+    };
+    for count in 1..=*count {
+        for order in &orders {
+            let what = Check::Passes {
+                count,
+                without: without.clone(),
+                fuel: *fuel,
+                order: *order,
+            };
+            if let Err((kind, why)) = check(program, &what, expected) {
+                return Failure {
+                    check: what,
+                    kind,
+                    why,
+                };
+            }
+        }
+    }
+    failure
+}

@@ -1,0 +1,203 @@
+//! Random programs whose results do not depend on the order of parallel iterations.
+//!
+//! That is so by construction: within one `foreach` every place has a [`Role`](roles::Role), and all
+//! accesses keep to it.
+
+mod access;
+mod body;
+mod control;
+mod functions;
+mod index;
+mod kernel;
+mod places;
+mod roles;
+mod types;
+mod value;
+
+use super::dice::Dice;
+use super::program::{Inputs, Program};
+use roles::Rights;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Func, Label, Local, Region, Value};
+use wuji_ir::module::{Function, Module, Span};
+use wuji_ir::ops::{Place, Step};
+use wuji_ir::types::Type;
+
+/// The program of a seed.
+pub(crate) fn program(seed: u64) -> Program {
+    let mut dice = Dice::new(seed);
+    let mut generator = Generator {
+        dice: &mut dice,
+        m: Module {
+            name: "fuzz".to_owned(),
+            ..Module::default()
+        },
+        inputs: Inputs::default(),
+        types: Vec::new(),
+        places: Vec::new(),
+        groups: 0,
+        functions: Vec::new(),
+        size: 1,
+        budget: 0,
+        body: Body::new(Function::new("", &[], &[])),
+    };
+    generator.size = *generator.dice.pick(&[1, 1, 1, 2, 2, 3, 4]);
+    generator.choose_types();
+    generator.make_trees();
+    generator.make_arrays();
+    generator.make_params();
+    generator.inputs.seed = generator.dice.bits();
+    generator.inputs.launch = generator.dice.bits() >> 40;
+    generator.kernel();
+    Program {
+        module: generator.m,
+        inputs: generator.inputs,
+    }
+}
+
+struct Generator<'d> {
+    dice: &'d mut Dice,
+    m: Module,
+    inputs: Inputs,
+    types: Vec<Type>,
+    places: Vec<PlaceInfo>,
+    /// How many sets of places there are that may share memory.
+    groups: usize,
+    functions: Vec<Callable>,
+    /// How large the program shall be, 1 to 4.
+    size: i64,
+    /// Instructions that may still be made.
+    budget: i64,
+    body: Body,
+}
+
+/// A field or an array.
+#[derive(Clone, Debug)]
+struct PlaceInfo {
+    place: Place,
+    elem: Type,
+    /// Smallest coordinate and extent along each index.
+    domain: Vec<(i64, u64)>,
+    /// Places of one group may share memory.
+    group: usize,
+    writable: bool,
+    /// Different indices are different memory.
+    distinct: bool,
+    /// Holds only small integers, so that floats add up exactly.
+    tally: bool,
+    paths: Vec<(Vec<Step>, Type)>,
+}
+
+/// A function that can be called.
+#[derive(Clone, Debug)]
+struct Callable {
+    func: Func,
+    /// Without the depth of recursion, which comes first in recursive ones.
+    params: Vec<Type>,
+    result: Option<Type>,
+    recursive: bool,
+    rights: Rights,
+}
+
+/// A loop or block around the current place.
+#[derive(Clone, Debug)]
+struct Target {
+    label: Label,
+    kind: TargetKind,
+}
+
+#[derive(Clone, Debug)]
+enum TargetKind {
+    /// Types of the results.
+    Block(Vec<Type>),
+    /// The counter, which the first carried value is; the bound; types of the other carried values; results.
+    Loop {
+        counter: Value,
+        carried: Vec<Type>,
+        results: Vec<Type>,
+    },
+    For(Vec<Type>),
+    ForEach,
+}
+
+/// The function that is being made, and where in it we are.
+#[derive(Debug)]
+struct Body {
+    f: Function,
+    region: Region,
+    visible: Vec<Value>,
+    rights: Rights,
+    /// The loop indices around this place, with the least and greatest value each is likely to have.
+    indices: Vec<(Value, i64, i64)>,
+    targets: Vec<Target>,
+    /// `return` is possible here.
+    may_return: bool,
+    /// Variables, and whether they may be stored to here.
+    variables: Vec<(Local, bool)>,
+    arrays: Vec<Local>,
+    /// How many more levels of recursion there are.
+    depth: Option<Value>,
+    /// Functions that are being made, around this one.
+    unfinished: Vec<Callable>,
+    loops: usize,
+    nesting: usize,
+    /// Serial code of the kernel itself.
+    in_kernel: bool,
+}
+
+impl Body {
+    fn new(f: Function) -> Body {
+        Body {
+            region: f.entry,
+            visible: f.params().to_vec(),
+            f,
+            rights: Rights::All,
+            indices: Vec::new(),
+            targets: Vec::new(),
+            may_return: true,
+            variables: Vec::new(),
+            arrays: Vec::new(),
+            depth: None,
+            unfinished: Vec::new(),
+            loops: 0,
+            nesting: 0,
+            in_kernel: false,
+        }
+    }
+}
+
+impl Generator<'_> {
+    fn b(&mut self) -> Builder<'_> {
+        Builder {
+            module: &mut self.m,
+            func: &mut self.body.f,
+            region: self.body.region,
+            span: Span::UNKNOWN,
+        }
+    }
+
+    fn ty(&self, value: Value) -> Type {
+        self.body.f.ty(value)
+    }
+
+    /// Makes a value available to what follows.
+    fn keep(&mut self, value: Value) -> Value {
+        self.body.visible.push(value);
+        value
+    }
+
+    /// A new region, filled by `fill`, which ends it.
+    fn region(&mut self, params: &[Type], fill: impl FnOnce(&mut Self, &[Value])) -> Region {
+        let region = self.body.f.add_region(params);
+        let outer = std::mem::replace(&mut self.body.region, region);
+        let visible = self.body.visible.len();
+        let values = self.body.f.regions[region].params.clone();
+        self.body.visible.extend(&values);
+        self.body.nesting += 1;
+        fill(self, &values);
+        self.body.nesting -= 1;
+        self.body.visible.truncate(visible);
+        self.body.region = outer;
+        region
+    }
+}

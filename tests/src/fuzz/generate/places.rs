@@ -1,0 +1,373 @@
+//! Trees, fields, arrays and parameters, with what they hold.
+
+use super::types::{any_imm, small_imm};
+use super::{Generator, PlaceInfo};
+use crate::fuzz::program::View;
+use wuji_ir::entities::{Node, Tree};
+use wuji_ir::layout::*;
+use wuji_ir::module::{ArrayData, Param};
+use wuji_ir::ops::{Place, Step};
+use wuji_ir::types::{Imm, Scalar, Type};
+
+/// No field has more elements.
+const MOST_CELLS: u64 = 300;
+
+impl Generator<'_> {
+    pub(super) fn make_trees(&mut self) {
+        for _ in 0..self.dice.between(1, 3) {
+            let tree = self.m.trees.push(TreeData::default());
+            let fields = self.m.fields.len();
+            self.grow(tree, 0);
+            if self.m.fields.len() == fields {
+                let node = self.m.trees[tree].nodes.keys().last();
+                self.place_field(tree, node.unwrap_or(Node::from_u32(0)));
+            }
+        }
+    }
+
+    /// Adds children to the last node of a tree.
+    fn grow(&mut self, tree: Tree, depth: usize) {
+        let Some(node) = self.m.trees[tree].nodes.keys().last() else {
+            return;
+        };
+        let nodes = match depth {
+            3 => 0,
+            0 => self.dice.between(1, 2),
+            _ => *self.dice.pick(&[0, 0, 1, 1, 2]),
+        };
+        for _ in 0..nodes {
+            if self.dice.chance(25) {
+                self.place_field(tree, node);
+            }
+            let extents = self.extents(tree, node);
+            self.m.trees[tree].add(node, NodeKind::Dense, &extents);
+            self.grow(tree, depth + 1);
+        }
+        let places = match nodes {
+            0 => self.dice.between(1, 3),
+            _ => *self.dice.pick(&[0, 0, 0, 1]),
+        };
+        for _ in 0..places {
+            self.place_field(tree, node);
+        }
+    }
+
+    /// Random axes with room left below `parent`.
+    fn extents(&mut self, tree: Tree, parent: Node) -> Vec<(Axis, u64)> {
+        let path = self.m.trees[tree].path(parent);
+        let above: u64 = path
+            .iter()
+            .map(|n| self.m.trees[tree].nodes[*n].cells())
+            .product();
+        let mut room = (MOST_CELLS / above).max(1);
+        let mut axes: Vec<usize> = match self.dice.chance(10) {
+            true => (0..Axis::COUNT).collect(),
+            false => vec![0, 1, 2],
+        };
+        self.dice.shuffle(&mut axes);
+        axes.truncate(*self.dice.pick(&[1, 1, 2, 2, 2, 3]));
+        // A field has at most four axes.
+        let split = |axis: usize, tree: &TreeData| {
+            path.iter()
+                .any(|n| tree.nodes[*n].extents.iter().any(|e| e.0.number() == axis))
+        };
+        let tree = &self.m.trees[tree];
+        let old = (0..Axis::COUNT).filter(|a| split(*a, tree)).count();
+        let mut fresh = 0;
+        axes.retain(|a| {
+            if split(*a, tree) {
+                return true;
+            }
+            fresh += 1;
+            old + fresh <= 4
+        });
+        let mut extents = Vec::new();
+        for axis in axes {
+            let most = room.min(20);
+            let extent = match self.dice.weighted(&[2, 4, 4]) {
+                0 => 1 << self.dice.below(5),
+                1 => 1 + self.dice.below(6) as u64,
+                _ => 1 + self.dice.below(20) as u64,
+            }
+            .min(most);
+            room /= extent;
+            extents.extend(Axis::new(axis).map(|a| (a, extent)));
+        }
+        extents
+    }
+
+    fn place_field(&mut self, tree: Tree, node: Node) {
+        let data = &self.m.trees[tree];
+        let mut axes: Vec<Axis> = (0..Axis::COUNT)
+            .filter_map(Axis::new)
+            .filter(|axis| {
+                let mut splits = data
+                    .path(node)
+                    .into_iter()
+                    .flat_map(|n| &data.nodes[n].extents);
+                splits.any(|e| e.0 == *axis)
+            })
+            .collect();
+        if self.dice.chance(40) {
+            self.dice.shuffle(&mut axes);
+        }
+        let axes: Vec<(Axis, i64)> = axes
+            .into_iter()
+            .map(|axis| {
+                let from = match self.dice.weighted(&[70, 24, 3, 1]) {
+                    0 => 0,
+                    1 => self.dice.between(-20, 20),
+                    2 => self.dice.between(-3_000_000_000, 3_000_000_000),
+                    _ => self.dice.between(-(1 << 61), 1 << 61),
+                };
+                (axis, from)
+            })
+            .collect();
+        let elem = self.any_type();
+        let number = self.m.fields.len();
+        let field = self.m.fields.push(FieldData {
+            name: format!("x{number}"),
+            elem,
+            tree,
+            node,
+            axes: axes.into_iter().collect(),
+        });
+        self.m.trees[tree].nodes[node]
+            .children
+            .push(Child::Place(field));
+        let domain = self.m.fields[field].domain(&self.m.trees);
+        let cells: u64 = domain.iter().map(|d| d.1).product();
+        let tally = self.dice.chance(40);
+        let contents = (0..cells)
+            .flat_map(|_| self.contents(elem, tally))
+            .collect();
+        self.inputs.fields.push(contents);
+        let group = self.groups;
+        self.groups += 1;
+        self.places.push(PlaceInfo {
+            place: Place::Field(field),
+            elem,
+            domain,
+            group,
+            writable: true,
+            distinct: true,
+            tally,
+            paths: self.paths(elem),
+        });
+    }
+
+    /// The scalars of one element.
+    fn contents(&mut self, elem: Type, tally: bool) -> Vec<Imm> {
+        let scalars = self.m.structs.flatten(elem);
+        scalars
+            .into_iter()
+            .map(|s| match tally {
+                true => small_imm(self.dice, s),
+                false => any_imm(self.dice, s),
+            })
+            .collect()
+    }
+
+    /// All ways into an element, with the type there.
+    pub(super) fn paths(&self, elem: Type) -> Vec<(Vec<Step>, Type)> {
+        let mut out = vec![(Vec::new(), elem)];
+        let mut at = 0;
+        while at < out.len() && out.len() < 40 {
+            let (path, ty) = out[at].clone();
+            at += 1;
+            for k in 0..self.m.structs.arity(ty) {
+                let mut longer = path.clone();
+                longer.push(Step::Const(k));
+                out.extend(self.m.structs.component(ty, k).map(|t| (longer, t)));
+            }
+            if let Type::Vector(s, _) | Type::Matrix(s, _, _) = ty {
+                let mut longer = path;
+                longer.push(Step::Dynamic);
+                out.push((longer, Type::Scalar(s)));
+            }
+        }
+        out
+    }
+
+    pub(super) fn make_arrays(&mut self) {
+        let groups = *self.dice.pick(&[0, 0, 1, 1, 2, 3]);
+        for _ in 0..groups {
+            let members = *self.dice.pick(&[1, 1, 1, 2, 2, 3]);
+            self.array_group(members);
+        }
+    }
+
+    /// Arrays in one buffer, which may overlap when there are several.
+    fn array_group(&mut self, members: usize) {
+        let tally = self.dice.chance(40);
+        let group = self.groups;
+        self.groups += 1;
+        // Where types overlap, NaN payloads and bytes of `bool` would show: one scalar type for all.
+        let shared = loop {
+            let ty = self.any_plain_type();
+            if let Some(s) = ty.elem() {
+                break s;
+            }
+        };
+        let mut views: Vec<(Type, View)> = Vec::new();
+        for k in 0..members {
+            let elem = match (members, k) {
+                (1, _) => self.any_type(),
+                _ if self.dice.chance(60) => Type::Scalar(shared),
+                _ => self.any_shape(shared),
+            };
+            let view = match views.last() {
+                Some((ty, view)) if *ty == elem && self.dice.chance(40) => view.clone(),
+                _ => self.view(elem, members > 1),
+            };
+            views.push((elem, view));
+        }
+        // Move everything to where it fits into one buffer.
+        let mut lowest = 0;
+        let mut highest = 0;
+        let mut reach = Vec::new();
+        for (elem, view) in &views {
+            let size = self.m.structs.size_align(*elem).0 as i64;
+            let offsets = view.offsets();
+            let lo = offsets.iter().min().copied().unwrap_or(0);
+            let hi = offsets.iter().max().copied().map_or(0, |at| at + size);
+            lowest = lowest.min(lo);
+            highest = highest.max(hi);
+            reach.push(offsets);
+        }
+        let buffer = self.inputs.buffers.len();
+        let mut bytes = vec![0u8; (highest - lowest) as usize];
+        for (elem, _) in &views {
+            let scalars = self.m.structs.scalar_offsets(*elem);
+            for at in reach.remove(0) {
+                for (s, offset) in &scalars {
+                    let imm = match tally {
+                        true => small_imm(self.dice, *s),
+                        false => any_imm(self.dice, *s),
+                    };
+                    let at = (at - lowest) as usize + *offset as usize;
+                    let raw = imm.bits().to_le_bytes();
+                    let width = s.bytes() as usize;
+                    bytes[at..at + width].copy_from_slice(&raw[..width]);
+                }
+            }
+        }
+        self.inputs.buffers.push(bytes);
+        for (elem, mut view) in views {
+            view.buffer = buffer;
+            view.base -= lowest;
+            self.add_array(elem, view, group, members, tally);
+        }
+    }
+
+    fn add_array(&mut self, elem: Type, view: View, group: usize, members: usize, tally: bool) {
+        let size = self.m.structs.size_align(elem).0 as i64;
+        let mut offsets = view.offsets();
+        let mut step = size;
+        let contiguous = view.extents.contains(&0)
+            || view
+                .extents
+                .iter()
+                .zip(&view.strides)
+                .rev()
+                .all(|(extent, stride)| {
+                    let fits = *stride == step;
+                    step *= extent;
+                    fits
+                });
+        offsets.sort_unstable();
+        let distinct = offsets.windows(2).all(|w| w[1] - w[0] >= size);
+        let number = self.m.arrays.len();
+        // The size of an array is not part of its type: an index may miss it.
+        let writable = self.dice.chance(75);
+        let array = self.m.arrays.push(ArrayData {
+            name: format!("y{number}"),
+            elem,
+            rank: view.extents.len() as u8,
+            writable,
+            contiguous: contiguous && self.dice.chance(80),
+            unaliased: members == 1 && distinct && self.dice.chance(70),
+        });
+        self.places.push(PlaceInfo {
+            place: Place::Array(array),
+            elem,
+            domain: view.extents.iter().map(|e| (0, *e as u64)).collect(),
+            group,
+            writable,
+            distinct,
+            tally,
+            paths: self.paths(elem),
+        });
+        self.inputs.views.push(view);
+    }
+
+    /// A view around offset 0.
+    fn view(&mut self, elem: Type, shifted: bool) -> View {
+        let (size, align) = self.m.structs.size_align(elem);
+        let (size, align) = (size as i64, align as i64);
+        let rank = *self.dice.pick(&[1, 1, 1, 2, 2, 3, 0]);
+        let extents: Vec<i64> = (0..rank)
+            .map(|_| match self.dice.chance(4) {
+                true => 0,
+                false => self.dice.between(1, [0, 40, 10, 6][rank]),
+            })
+            .collect();
+        let mut order: Vec<usize> = (0..rank).rev().collect();
+        if self.dice.chance(25) {
+            self.dice.shuffle(&mut order);
+        }
+        let plain = self.dice.chance(60);
+        let mut strides = vec![0; rank];
+        let mut step = size;
+        for axis in order {
+            strides[axis] = match plain {
+                true => step,
+                false => match self.dice.weighted(&[5, 2, 2, 1]) {
+                    0 => step,
+                    1 => step + align * self.dice.between(0, 3),
+                    2 => -step,
+                    _ => 0,
+                },
+            };
+            step = step.max(strides[axis].abs()) * extents[axis].max(1);
+        }
+        let base = match shifted {
+            true => align * self.dice.between(-4, 8),
+            false => 0,
+        };
+        View {
+            buffer: 0,
+            base,
+            extents,
+            strides,
+        }
+    }
+
+    pub(super) fn make_params(&mut self) {
+        for k in 0..self.dice.below(5) {
+            let ty = match self.dice.chance(40) {
+                true => Type::Scalar(super::types::any_int(self.dice)),
+                false => self.any_type(),
+            };
+            self.m.params.push(Param {
+                name: format!("p{k}"),
+                ty,
+            });
+            for s in self.m.structs.flatten(ty) {
+                let imm = match s.is_int() && self.dice.chance(70) {
+                    true => Imm::int(s, i128::from(self.dice.between(-3, 12))),
+                    false => any_imm(self.dice, s),
+                };
+                self.inputs.params.push(imm);
+            }
+        }
+    }
+
+    /// What an integer parameter will be.
+    pub(super) fn known_param(&self, number: usize) -> Option<(Scalar, i128)> {
+        let slot = *self.m.param_slots().get(number)?;
+        let s = self.m.params.get(number)?.ty.as_scalar()?;
+        let imm = self.inputs.params.get(slot)?;
+        s.is_int().then_some((s, imm.as_int()?))
+    }
+}

@@ -1,0 +1,89 @@
+//! Programs as machine code.
+
+use super::observe::{Observation, report};
+use super::program::Program;
+use std::sync::OnceLock;
+use wuji_compile::{Math, Options};
+use wuji_ir::entities::{Array, Field};
+use wuji_ir::{Error, Result};
+use wuji_runtime::{Device, DeviceOptions, Instance};
+
+/// A device with so many threads, made once.
+fn device(threads: usize) -> Result<&'static Device> {
+    static DEVICES: OnceLock<Vec<(usize, Result<Device>)>> = OnceLock::new();
+    let devices = DEVICES.get_or_init(|| {
+        let new = |threads| {
+            let made = Device::new(&DeviceOptions {
+                threads: Some(threads),
+                ..DeviceOptions::default()
+            });
+            (threads, made)
+        };
+        vec![new(1), new(3)]
+    });
+    match devices.iter().find(|d| d.0 == threads) {
+        Some((_, Ok(device))) => Ok(device),
+        Some((_, Err(e))) => Err(e.clone()),
+        None => Err(Error::new(
+            "W0115",
+            format!("no device has {threads} threads"),
+        )),
+    }
+}
+
+/// Compiles a program and launches it.
+pub(super) fn launch(
+    program: &Program,
+    threads: usize,
+    without: &[&'static str],
+) -> Result<Observation> {
+    let Program { module, inputs } = program;
+    let options = Options {
+        math: Math::Strict,
+        without: without.iter().map(|w| (*w).to_owned()).collect(),
+        ..Options::default()
+    };
+    let mut instance = Instance::new(device(threads)?, module.clone(), &options)?;
+    for (k, values) in inputs.fields.iter().enumerate() {
+        instance.fill(Field::from_u32(k as u32), values)?;
+    }
+    let buffers: Vec<_> = inputs
+        .buffers
+        .iter()
+        .map(|bytes| instance.add_buffer(bytes))
+        .collect();
+    for (k, view) in inputs.views.iter().enumerate() {
+        let array = Array::from_u32(k as u32);
+        let buffer = buffers[view.buffer];
+        instance.bind(array, buffer, view.base, &view.extents, &view.strides)?;
+    }
+    let outcome = instance.run(&inputs.params, inputs.seed, inputs.launch)?;
+    let mut reports: Vec<String> = outcome.reports.iter().map(|r| report(&r.kind)).collect();
+    reports.sort();
+    reports.dedup();
+    let mut seen = Observation {
+        fields: module
+            .fields
+            .keys()
+            .map(|f| instance.field(f))
+            .collect::<Result<_>>()?,
+        buffers: buffers
+            .iter()
+            .zip(&inputs.buffers)
+            .map(|(b, before)| {
+                let mut bytes = instance.buffer(*b);
+                bytes.truncate(before.len());
+                bytes
+            })
+            .collect(),
+        result: outcome.result,
+        reports,
+        printed: outcome
+            .printed
+            .into_iter()
+            .map(|p| (p.task, p.iteration, p.text))
+            .collect(),
+    };
+    seen.forget_nans(module, inputs);
+    Ok(seen)
+}

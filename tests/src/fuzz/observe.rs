@@ -1,0 +1,195 @@
+//! What a run of a program leaves behind, and whether two runs left the same.
+
+use super::program::{Inputs, Program};
+use wuji_ir::entities::{Array, Field};
+use wuji_ir::interp::{ArrayView, Buffer, Config, Machine, Order, Outcome};
+use wuji_ir::module::{Module, SiteKind};
+use wuji_ir::ops::Place;
+use wuji_ir::types::{Imm, Scalar};
+use wuji_ir::{Error, Result};
+
+/// Everything that can be seen of a run. NaNs are all the same one.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Observation {
+    pub fields: Vec<Vec<Imm>>,
+    pub buffers: Vec<Vec<u8>>,
+    pub result: Option<Vec<Imm>>,
+    /// The kinds of problems met, each once, sorted.
+    pub reports: Vec<String>,
+    /// Task, iteration and text.
+    pub printed: Vec<(u32, u64, String)>,
+}
+
+/// Runs a form of a program on the interpreter.
+pub(crate) fn interpret(
+    m: &Module,
+    lowered: bool,
+    order: Order,
+    inputs: &Inputs,
+    max_steps: u64,
+) -> Result<Observation> {
+    let config = Config {
+        order,
+        seed: inputs.seed,
+        launch: inputs.launch,
+        max_steps,
+    };
+    let mut machine = match lowered {
+        true => Machine::lowered(m, config)?,
+        false => Machine::new(m, config)?,
+    };
+    for (k, values) in inputs.fields.iter().enumerate() {
+        machine.fill(Field::from_u32(k as u32), values)?;
+    }
+    let buffers: Vec<Buffer> = inputs
+        .buffers
+        .iter()
+        .map(|bytes| machine.add_buffer(bytes.clone()))
+        .collect();
+    for (k, view) in inputs.views.iter().enumerate() {
+        let view = ArrayView {
+            buffer: buffers[view.buffer],
+            base: view.base,
+            extents: view.extents.clone(),
+            strides: view.strides.clone(),
+        };
+        machine.bind(Array::from_u32(k as u32), view)?;
+    }
+    // A kernel that does nothing is no task at all.
+    let empty = m.kernel.is_none() && m.tasks.is_empty();
+    let outcome = match empty {
+        true => Outcome::default(),
+        false => machine.run(&inputs.params)?,
+    };
+    let mut reports: Vec<String> = outcome.reports.iter().map(|r| report(&r.kind)).collect();
+    reports.sort();
+    reports.dedup();
+    let mut seen = Observation {
+        fields: m
+            .fields
+            .keys()
+            .map(|f| machine.field(f))
+            .collect::<Result<_>>()?,
+        buffers: buffers
+            .iter()
+            .map(|b| machine.buffer(*b).to_vec())
+            .collect(),
+        result: outcome.result,
+        reports,
+        printed: outcome
+            .printed
+            .into_iter()
+            .map(|p| (p.task, p.iteration, p.text))
+            .collect(),
+    };
+    seen.forget_nans(m, inputs);
+    Ok(seen)
+}
+
+/// A problem, by what stays the same from pass to pass.
+pub(crate) fn report(kind: &SiteKind) -> String {
+    match kind {
+        SiteKind::OutOfRange(Place::Field(f)) => format!("out of range: {f}"),
+        SiteKind::OutOfRange(Place::Array(a)) => format!("out of range: {a}"),
+        SiteKind::OutOfRange(Place::Temp(t)) => format!("out of range: {t}"),
+        SiteKind::OutOfRange(Place::Local(_)) => "out of range: local".to_owned(),
+        SiteKind::BadIndex { len } => format!("bad index: {len}"),
+        SiteKind::Assert(m) => format!("assert {m}"),
+        SiteKind::Print(m) => format!("print {m}"),
+        SiteKind::TooDeep(_) => "too deep".to_owned(),
+    }
+}
+
+impl Observation {
+    /// Payload and sign of a NaN are unspecified: makes all of them the same.
+    pub(crate) fn forget_nans(&mut self, m: &Module, inputs: &Inputs) {
+        let scalars = self.fields.iter_mut().flatten();
+        for imm in scalars.chain(self.result.iter_mut().flatten()) {
+            *imm = canonical(*imm);
+        }
+        for (array, data) in &m.arrays {
+            let view = inputs.view(array);
+            let bytes = &mut self.buffers[view.buffer];
+            let floats: Vec<(Scalar, u64)> = m
+                .structs
+                .scalar_offsets(data.elem)
+                .into_iter()
+                .filter(|s| s.0.is_float())
+                .collect();
+            for at in view.offsets() {
+                for (s, offset) in &floats {
+                    let at = at as usize + *offset as usize;
+                    let width = s.bytes() as usize;
+                    let mut raw = [0; 8];
+                    raw[..width].copy_from_slice(&bytes[at..at + width]);
+                    let imm = canonical(Imm::from_bits(*s, u64::from_le_bytes(raw)));
+                    bytes[at..at + width].copy_from_slice(&imm.bits().to_le_bytes()[..width]);
+                }
+            }
+        }
+    }
+
+    /// The first thing that is not as in `expected`.
+    pub(crate) fn difference(&self, expected: &Observation) -> Option<String> {
+        for (k, (found, want)) in self.fields.iter().zip(&expected.fields).enumerate() {
+            if found != want {
+                return Some(format!("f{k}: {}", list_difference(found, want)));
+            }
+        }
+        for (k, (found, want)) in self.buffers.iter().zip(&expected.buffers).enumerate() {
+            if found != want {
+                return Some(format!("buffer {k}: {}", list_difference(found, want)));
+            }
+        }
+        if self.result != expected.result {
+            return Some(format!(
+                "result: {:?}, expected {:?}",
+                self.result, expected.result
+            ));
+        }
+        if self.reports != expected.reports {
+            return Some(format!(
+                "reports: {:?}, expected {:?}",
+                self.reports, expected.reports
+            ));
+        }
+        if self.printed != expected.printed {
+            return Some(format!(
+                "prints: {}",
+                list_difference(&self.printed, &expected.printed)
+            ));
+        }
+        None
+    }
+}
+
+fn list_difference<T: PartialEq + std::fmt::Debug>(found: &[T], want: &[T]) -> String {
+    let at = found.iter().zip(want).position(|(a, b)| a != b);
+    match at {
+        Some(k) => format!("entry {k} is {:?}, expected {:?}", found[k], want[k]),
+        None => format!("{} entries, expected {}", found.len(), want.len()),
+    }
+}
+
+fn canonical(imm: Imm) -> Imm {
+    match imm.as_float() {
+        Some(x) if x.is_nan() => Imm::float(imm.ty, f64::NAN),
+        _ => imm,
+    }
+}
+
+/// Whether a run stopped because it was taking too long.
+pub(crate) fn too_long(error: &Error) -> bool {
+    error.code == wuji_ir::interp::error::TOO_LONG
+}
+
+/// The program as it is, one iteration after the other: what everything else is measured against.
+pub(crate) fn reference(program: &Program, max_steps: u64) -> Result<Observation> {
+    interpret(
+        &program.module,
+        false,
+        Order::Serial,
+        &program.inputs,
+        max_steps,
+    )
+}
