@@ -179,7 +179,7 @@ impl<'a> Call<'a> {
             let name = self.name;
             Error::new("W0116", format!("kernel `{name}` has no world to run in"))
                 .note("a kernel runs in the world of its fields, and it was given none")
-                .help("give it the world as an argument: `world: &World`")
+                .help("give it the world as an argument: `_world: &World`")
         })?;
         let trees = std::mem::take(&mut self.trees);
         let bodies = trees
