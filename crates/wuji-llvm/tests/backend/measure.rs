@@ -128,7 +128,18 @@ fn file() {
         math,
         ..Options::default()
     };
+    let before = processor_time();
     let lowered = wuji_compile::compile(module, &options).unwrap();
+    let passes = processor_time();
+    let first = Jit::new(&JitOptions::default()).unwrap();
+    let made = processor_time();
+    let _kernel = first.compile(&lowered).unwrap();
+    println!(
+        "first: passes {:?}, jit {:?}, kernel {:?} of processor time",
+        passes - before,
+        made - passes,
+        processor_time() - made
+    );
     match std::env::var("FORM").as_deref() {
         Ok("lowered") => println!("{}", lowered.module()),
         Ok("ir") => println!("{}", jit().text(&lowered, Text::Ir).unwrap()),

@@ -176,3 +176,59 @@ fn kernels_keep_what_they_need() {
     launch.run(&kernel, 0, 1, 3);
     assert_eq!(y.to_vec::<f32>(), [0.0, 1.0, 1.0, 0.0]);
 }
+
+/// Long chains make LLVM recurse; deep nests make us recurse.
+#[test]
+fn large_kernels_do_not_end_the_process() {
+    let mut chain = String::new();
+    for k in 0..6000 {
+        let op = ["add", "mul", "sub", "xor"][k % 4];
+        chain += &format!(
+            "  v{}: i32 = {op} v{}, v0\n",
+            k + 10,
+            if k == 0 { 0 } else { k + 9 }
+        );
+    }
+    let (mut open, mut close) = (String::new(), String::new());
+    for k in 0..180 {
+        open += &format!("  v{}: i32 = if v1 {{\n", 20_000 + k);
+        let value = if k == 0 {
+            "v6009".into()
+        } else {
+            format!("v{}", 20_180 - k)
+        };
+        close += &format!("  yield {value}\n  }} else {{\n  yield v0\n  }}\n");
+    }
+    let text = format!(
+        "module \"large\"
+temp t0: i32
+param p0 \"a\": i32
+fn fn0 \"f\"(v0: i32) {{
+  v2: i64 = const 0
+  v1: bool = convert v0
+{chain}{open}{close}
+  memstore temps [v2], v20000
+  return
+}}
+task \"large.0\" serial fn0 ordinal 0
+"
+    );
+    let lowered = lowered(&text, Math::Strict);
+    let kernel = jit().compile(&lowered).unwrap();
+    println!("{:?}", kernel.timings());
+    for a in [0i32, 1, -7] {
+        let mut launch = Launch {
+            params: vec![u64::from(a as u32)],
+            temps: vec![0],
+            ..Launch::default()
+        };
+        launch.run(&kernel, 0, 0, 0);
+        let want = (0..6000).fold(a, |v, k| match k % 4 {
+            0 => v.wrapping_add(a),
+            1 => v.wrapping_mul(a),
+            2 => v.wrapping_sub(a),
+            _ => v ^ a,
+        });
+        assert_eq!(launch.temps[0] as i32, if a == 0 { 0 } else { want });
+    }
+}
