@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use wuji::World;
+
 use crate::cpp::Cpp;
 use crate::pool::Pool;
 
@@ -30,6 +32,8 @@ pub trait Case {
     }
     /// The hand-written loop.
     fn reference(&self, pool: &Arc<Pool>) -> Box<dyn Contender>;
+    /// The same as Wuji kernels.
+    fn wuji(&self, world: &World) -> wuji::Result<Box<dyn Contender>>;
     /// The same loop in C++.
     fn cpp(&self, cpp: &Cpp, threads: usize) -> Result<Box<dyn Contender>, String>;
 }
@@ -74,6 +78,31 @@ pub fn made<S: 'static>(
     view: impl Fn(&S) -> Vec<f32> + 'static,
 ) -> Box<dyn Contender> {
     Box::new(Made { state, run, view })
+}
+
+/// Kernels to launch, and how to read what they computed.
+struct Launches<R, V> {
+    run: R,
+    view: V,
+}
+
+impl<R: FnMut() -> wuji::Result<()>, V: Fn() -> wuji::Result<Vec<f32>>> Contender
+    for Launches<R, V>
+{
+    fn run(&mut self) -> Result<(), String> {
+        (self.run)().map_err(|e| e.to_string())
+    }
+    fn result(&mut self) -> Result<Vec<f32>, String> {
+        (self.view)().map_err(|e| e.to_string())
+    }
+}
+
+/// A contender made of launches.
+pub fn launches(
+    run: impl FnMut() -> wuji::Result<()> + 'static,
+    view: impl Fn() -> wuji::Result<Vec<f32>> + 'static,
+) -> Box<dyn Contender> {
+    Box::new(Launches { run, view })
 }
 
 /// Numbers that look random and are the same everywhere: the top bits of a hash of `i`, in 0..1.

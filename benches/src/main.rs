@@ -12,14 +12,16 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use wuji::World;
+
 use case::{Case, Contender};
 use cpp::Cpp;
-use measure::{Row, interleave};
+use measure::{Clock, Row, interleave};
 use pattern::Pattern;
 use pool::Pool;
 
 const HELP: &str = "\
-wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--list]
+wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--list]
 
 `cargo xtask help bench` explains the options.";
 
@@ -28,6 +30,7 @@ struct Options {
     json: Option<String>,
     cpp: Option<String>,
     guard: bool,
+    clock: Clock,
     pairs: usize,
     threads: usize,
     list: bool,
@@ -41,6 +44,7 @@ impl Options {
             json: None,
             cpp: None,
             guard: false,
+            clock: Clock::Wall,
             pairs: 15,
             threads: cores,
             list: false,
@@ -65,6 +69,7 @@ impl Options {
                 "--json" => options.json = Some(value()?),
                 "--cpp" => options.cpp = Some(value()?),
                 "--guard" => options.guard = true,
+                "--cpu-time" => (options.clock, options.threads) = (Clock::Cpu, 1),
                 "--pairs" => options.pairs = number(value()?)?,
                 "--threads" => options.threads = number(value()?)?,
                 "--list" => options.list = true,
@@ -147,6 +152,17 @@ fn bench(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
+/// A fresh world, so that compiling starts from cold.
+fn world(options: &Options, checked: bool) -> Result<World, String> {
+    let builder = World::builder().threads(options.threads);
+    let builder = match checked {
+        true => builder,
+        // SAFETY: the checked world runs the same launches first, and reports any access outside.
+        false => unsafe { builder.unchecked() },
+    };
+    builder.build().map_err(|e| e.to_string())
+}
+
 /// The rows of one workload.
 fn rows(
     case: &dyn Case,
@@ -155,11 +171,61 @@ fn rows(
     options: &Options,
 ) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
+    {
+        let mut reference = case.reference(pool);
+        let mut wuji = case
+            .wuji(&world(options, true)?)
+            .map_err(|e| e.to_string())?;
+        let cold = agree(case, options.clock, "Wuji", &mut *reference, &mut *wuji)?;
+        let pair = interleave(&mut *wuji, &mut *reference, options.pairs, options.clock)?;
+        rows.push(Row {
+            workload: case.name().into(),
+            size: case.size(),
+            backend: "cpu".into(),
+            metric: case.metric().into(),
+            value: case.work() / pair.first_s,
+            reference: case.work() / pair.second_s,
+            ratio: pair.ratio,
+            compile_ms: Some((cold - pair.first_s).max(0.0) * 1e3),
+        });
+    }
+    if options.guard {
+        let mut checked = case
+            .wuji(&world(options, true)?)
+            .map_err(|e| e.to_string())?;
+        let mut unchecked = case
+            .wuji(&world(options, false)?)
+            .map_err(|e| e.to_string())?;
+        agree(
+            case,
+            options.clock,
+            "unchecked Wuji",
+            &mut *checked,
+            &mut *unchecked,
+        )?;
+        let pair = interleave(&mut *checked, &mut *unchecked, options.pairs, options.clock)?;
+        rows.push(Row {
+            workload: case.name().into(),
+            size: case.size(),
+            backend: "cpu".into(),
+            metric: "guard_ratio".into(),
+            value: case.work() / pair.first_s,
+            reference: case.work() / pair.second_s,
+            ratio: pair.ratio,
+            compile_ms: None,
+        });
+    }
     if let Some(cpp) = cpp {
         let mut reference = case.reference(pool);
         let mut other = case.cpp(cpp, options.threads)?;
-        agree(case, "the C++ loop", &mut *reference, &mut *other)?;
-        let pair = interleave(&mut *reference, &mut *other, options.pairs)?;
+        agree(
+            case,
+            options.clock,
+            "the C++ loop",
+            &mut *reference,
+            &mut *other,
+        )?;
+        let pair = interleave(&mut *reference, &mut *other, options.pairs, options.clock)?;
         rows.push(Row {
             workload: case.name().into(),
             size: case.size(),
@@ -174,18 +240,21 @@ fn rows(
     Ok(rows)
 }
 
-/// Both run once from the same start and must come to the same numbers.
+/// Both run once from the same start and must come to the same numbers. Gives the seconds that the second one took.
 fn agree(
     case: &dyn Case,
+    clock: Clock,
     whose: &str,
     a: &mut dyn Contender,
     b: &mut dyn Contender,
-) -> Result<(), String> {
+) -> Result<f64, String> {
     a.run()?;
+    let start = clock.now();
     b.run()?;
-    let far = case.difference(&a.result()?, &b.result()?);
+    let seconds = clock.now() - start;
+    let far = case.difference(&b.result()?, &a.result()?);
     if far <= case.tolerance() {
-        return Ok(());
+        return Ok(seconds);
     }
     Err(format!(
         "{}: {whose} and the reference disagree: {far:.1e} is more than {:.1e}",

@@ -51,6 +51,7 @@ Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
   --cpp            also compare the references with the same loops in C++ (needs g++)
   --pairs N        interleaved pairs per row (default 15); a row shows the median
   --threads N      worker threads (default: all cores)
+  --cpu-time       for a busy machine: one thread, and only the time that it was running
   --list           the workloads, without running them
 
 A ratio above 1 means faster than the reference. References are hand-written threaded Rust,

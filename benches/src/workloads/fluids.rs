@@ -1,8 +1,12 @@
 //! Stable fluids: semi-Lagrangian advection, and a pressure solve by Jacobi sweeps.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::case::{Case, Contender, made};
+use wuji::prelude::*;
+
+use crate::case::{Case, Contender, launches, made};
 use crate::cpp::Cpp;
 use crate::host::Floats;
 use crate::host_fn;
@@ -169,6 +173,125 @@ fn step(s: &mut State, pool: &Pool) {
     pool.split(&mut s.v, N, |at, out| project_j(p, at / N, out));
 }
 
+/// `from` between the four cells around a place inside the grid.
+#[func]
+fn sample(from: &Field<f32, 2>, at: Vec2) -> f32 {
+    let top = (N - 1) as f32 - 0.001;
+    let at = at.clamp(vec2(0.0, 0.0), vec2(top, top));
+    let base = at.cast::<i32>();
+    let f = at - base.cast::<f32>();
+    let (a, b) = (from[base], from[base + ivec2(0, 1)]);
+    let (c, d) = (from[base + ivec2(1, 0)], from[base + ivec2(1, 1)]);
+    let (low, high) = (a + (b - a) * f.y, c + (d - c) * f.y);
+    low + (high - low) * f.x
+}
+
+#[kernel]
+fn advect_kernel(
+    u: &Field<f32, 2>,
+    v: &Field<f32, 2>,
+    dye: &Field<f32, 2>,
+    u_next: &Field<f32, 2>,
+    v_next: &Field<f32, 2>,
+    dye_next: &Field<f32, 2>,
+) {
+    for [i, j] in u {
+        let at = vec2(i as f32 - DT * u[[i, j]], j as f32 - DT * v[[i, j]]);
+        u_next[[i, j]] = sample(u, at);
+        v_next[[i, j]] = sample(v, at);
+        dye_next[[i, j]] = sample(dye, at);
+    }
+}
+
+#[kernel]
+fn divergence_kernel(u: &Field<f32, 2>, v: &Field<f32, 2>, out: &Field<f32, 2>) {
+    let last = N as i32 - 1;
+    for [i, j] in out {
+        let (up, down) = ((i - 1).max(0), (i + 1).min(last));
+        let (left, right) = ((j - 1).max(0), (j + 1).min(last));
+        out[[i, j]] = 0.5 * (u[[down, j]] - u[[up, j]] + v[[i, right]] - v[[i, left]]);
+    }
+}
+
+#[kernel]
+fn sweep_kernel(p: &Field<f32, 2>, divergence: &Field<f32, 2>, out: &Field<f32, 2>) {
+    let last = N as i32 - 1;
+    for [i, j] in out {
+        let (up, down) = ((i - 1).max(0), (i + 1).min(last));
+        let (left, right) = ((j - 1).max(0), (j + 1).min(last));
+        out[[i, j]] =
+            0.25 * (p[[up, j]] + p[[down, j]] + p[[i, left]] + p[[i, right]] - divergence[[i, j]]);
+    }
+}
+
+#[kernel]
+fn project_kernel(p: &Field<f32, 2>, u: &Field<f32, 2>, v: &Field<f32, 2>) {
+    let last = N as i32 - 1;
+    for [i, j] in p {
+        let (up, down) = ((i - 1).max(0), (i + 1).min(last));
+        let (left, right) = ((j - 1).max(0), (j + 1).min(last));
+        u[[i, j]] -= 0.5 * (p[[down, j]] - p[[up, j]]);
+        v[[i, j]] -= 0.5 * (p[[i, right]] - p[[i, left]]);
+    }
+}
+
+/// The fields of `State`, in a world; what is `next` swaps with what is current.
+struct Fields {
+    u: Field<f32, 2>,
+    v: Field<f32, 2>,
+    dye: Field<f32, 2>,
+    u_next: Field<f32, 2>,
+    v_next: Field<f32, 2>,
+    dye_next: Field<f32, 2>,
+    divergence: Field<f32, 2>,
+    pressure: Field<f32, 2>,
+    pressure_next: Field<f32, 2>,
+}
+
+impl Fields {
+    fn new(world: &World) -> wuji::Result<Fields> {
+        // A tree for each field, so that swapping two of them changes addresses and not code.
+        let field =
+            |name: &str| world.layout(|root| root.dense(IJ, N as i64).place::<f32, 2>(name));
+        let fields = Fields {
+            u: field("u")?,
+            v: field("v")?,
+            dye: field("dye")?,
+            u_next: field("u_next")?,
+            v_next: field("v_next")?,
+            dye_next: field("dye_next")?,
+            divergence: field("divergence")?,
+            pressure: field("pressure")?,
+            pressure_next: field("pressure_next")?,
+        };
+        let start = State::new();
+        fields.u.copy_from(&start.u)?;
+        fields.v.copy_from(&start.v)?;
+        fields.dye.copy_from(&start.dye)?;
+        Ok(fields)
+    }
+
+    fn step(&mut self) -> wuji::Result<()> {
+        advect_kernel(
+            &self.u,
+            &self.v,
+            &self.dye,
+            &self.u_next,
+            &self.v_next,
+            &self.dye_next,
+        )?;
+        std::mem::swap(&mut self.u, &mut self.u_next);
+        std::mem::swap(&mut self.v, &mut self.v_next);
+        std::mem::swap(&mut self.dye, &mut self.dye_next);
+        divergence_kernel(&self.u, &self.v, &self.divergence)?;
+        for _ in 0..SWEEPS {
+            sweep_kernel(&self.pressure, &self.divergence, &self.pressure_next)?;
+            std::mem::swap(&mut self.pressure, &mut self.pressure_next);
+        }
+        project_kernel(&self.pressure, &self.u, &self.v)
+    }
+}
+
 impl Case for Fluids {
     fn name(&self) -> &'static str {
         "stable_fluids"
@@ -189,6 +312,15 @@ impl Case for Fluids {
     fn reference(&self, pool: &Arc<Pool>) -> Box<dyn Contender> {
         let pool = Arc::clone(pool);
         made(State::new(), move |s| step(s, &pool), |s| s.dye.to_vec())
+    }
+
+    fn wuji(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
+        let fields = Rc::new(RefCell::new(Fields::new(world)?));
+        let out = Rc::clone(&fields);
+        Ok(launches(
+            move || fields.borrow_mut().step(),
+            move || out.borrow().dye.to_vec(),
+        ))
     }
 
     fn cpp(&self, cpp: &Cpp, _threads: usize) -> Result<Box<dyn Contender>, String> {

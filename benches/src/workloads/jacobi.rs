@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::case::{Case, Contender, made, noise};
+use wuji::prelude::*;
+
+use crate::case::{Case, Contender, launches, made, noise};
 use crate::cpp::Cpp;
 use crate::host::Floats;
 use crate::host_fn;
@@ -44,6 +46,13 @@ host_fn! {
     }
 }
 
+#[kernel]
+fn jacobi(u: &Field<f32, 2>, v: &Field<f32, 2>) {
+    for [i, j] in v {
+        v[[i, j]] = 0.25 * (u[[i - 1, j]] + u[[i + 1, j]] + u[[i, j - 1]] + u[[i, j + 1]]);
+    }
+}
+
 impl Case for Jacobi {
     fn name(&self) -> &'static str {
         "jacobi"
@@ -71,6 +80,14 @@ impl Case for Jacobi {
             },
             |s| s.v.to_vec(),
         )
+    }
+
+    fn wuji(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
+        let u = world.layout(|root| root.dense(IJ, N as i64).place::<f32, 2>("u"))?;
+        let v = world.layout(|root| root.dense(IJ, N as i64).place::<f32, 2>("v"))?;
+        u.copy_from(&State::new().u)?;
+        let out = v.clone();
+        Ok(launches(move || jacobi(&u, &v), move || out.to_vec()))
     }
 
     fn cpp(&self, cpp: &Cpp, _threads: usize) -> Result<Box<dyn Contender>, String> {

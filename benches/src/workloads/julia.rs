@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::case::{Case, Contender, made};
+use wuji::prelude::*;
+
+use crate::case::{Case, Contender, launches, made};
 use crate::cpp::Cpp;
 use crate::host::{Floats, Level};
 use crate::pool::Pool;
@@ -145,6 +147,25 @@ fn paint(i: usize, out: &mut [f32]) {
     column(i, out);
 }
 
+#[func]
+fn complex_sqr(z: Vec2) -> Vec2 {
+    vec2(z.x * z.x - z.y * z.y, z.x * z.y * 2.0)
+}
+
+#[kernel]
+fn julia(pixels: &Field<f32, 2>) {
+    for [i, j] in pixels {
+        let c = vec2(C[0], C[1]);
+        let mut z = vec2(i as f32 / N - 1.0, j as f32 / N - 0.5) * 2.0;
+        let mut n = 0u32;
+        while z.norm_sqr() < 400.0 && n < STEPS {
+            z = complex_sqr(z) + c;
+            n += 1;
+        }
+        pixels[[i, j]] = 1.0 - n as f32 * 0.02;
+    }
+}
+
 impl Case for Julia {
     fn name(&self) -> &'static str {
         "julia"
@@ -186,6 +207,13 @@ impl Case for Julia {
             },
             |pixels| pixels.to_vec(),
         )
+    }
+
+    fn wuji(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
+        let size = [WIDTH as i64, HEIGHT as i64];
+        let pixels = world.layout(|root| root.dense(IJ, size).place::<f32, 2>("pixels"))?;
+        let out = pixels.clone();
+        Ok(launches(move || julia(&pixels), move || out.to_vec()))
     }
 
     fn cpp(&self, cpp: &Cpp, _threads: usize) -> Result<Box<dyn Contender>, String> {

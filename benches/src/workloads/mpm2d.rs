@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::case::{Case, Contender, made, noise};
+use wuji::prelude::*;
+
+use crate::case::{Case, Contender, launches, made, noise};
 use crate::cpp::Cpp;
 use crate::host_fn;
 use crate::pool::Pool;
@@ -162,6 +164,80 @@ fn positions(s: &State) -> Vec<f32> {
     s.particles.iter().flat_map(|p| p.x).collect()
 }
 
+/// Weights of the three nodes around a particle, one row for each.
+#[func]
+fn spline(f: Vec2) -> Matrix<f32, 3, 2> {
+    let (a, b, c) = (vec2(1.5, 1.5) - f, f - vec2(1.0, 1.0), f - vec2(0.5, 0.5));
+    Matrix::from_rows([a * a * 0.5, vec2(0.75, 0.75) - b * b, c * c * 0.5])
+}
+
+#[kernel]
+fn mpm2d(
+    x: &Field<Vec2, 1>,
+    v: &Field<Vec2, 1>,
+    c: &Field<Mat2, 1>,
+    volume: &Field<f32, 1>,
+    momentum: &Field<Vec2, 2>,
+    mass: &Field<f32, 2>,
+) {
+    for [i, j] in mass {
+        momentum[[i, j]] = vec2(0.0, 0.0);
+        mass[[i, j]] = 0.0;
+    }
+    for [p] in x {
+        let at = x[[p]] * GRID as f32;
+        let base = (at - vec2(0.5, 0.5)).cast::<i32>();
+        let f = at - base.cast::<f32>();
+        let w = spline(f);
+        let stress = -DT * 4.0 * STIFFNESS * VOLUME * (volume[[p]] - 1.0) / (DX * DX);
+        let affine = Mat2::identity() * stress + c[[p]] * MASS;
+        for i in unroll(0..3) {
+            for j in unroll(0..3) {
+                let offset = ivec2(i, j);
+                let d = (offset.cast::<f32>() - f) * DX;
+                let weight = w[[i, 0]] * w[[j, 1]];
+                momentum[base + offset] += (v[[p]] * MASS + affine * d) * weight;
+                mass[base + offset] += weight * MASS;
+            }
+        }
+    }
+    for [i, j] in mass {
+        let m = mass[[i, j]];
+        let inverse = if m > 0.0 { 1.0 / m } else { 0.0 };
+        let mut u = momentum[[i, j]] * inverse;
+        u.y -= DT * GRAVITY;
+        let (wall, n) = (WALL as i32, GRID as i32);
+        if i < wall && u.x < 0.0 || i + wall > n && u.x > 0.0 {
+            u.x = 0.0;
+        }
+        if j < wall && u.y < 0.0 || j + wall > n && u.y > 0.0 {
+            u.y = 0.0;
+        }
+        momentum[[i, j]] = u;
+    }
+    for [p] in x {
+        let at = x[[p]] * GRID as f32;
+        let base = (at - vec2(0.5, 0.5)).cast::<i32>();
+        let f = at - base.cast::<f32>();
+        let w = spline(f);
+        let mut velocity = vec2(0.0, 0.0);
+        let mut affine = Mat2::splat(0.0);
+        for i in unroll(0..3) {
+            for j in unroll(0..3) {
+                let offset = ivec2(i, j);
+                let d = offset.cast::<f32>() - f;
+                let u = momentum[base + offset] * (w[[i, 0]] * w[[j, 1]]);
+                velocity += u;
+                affine += u.outer(d) * (4.0 * GRID as f32);
+            }
+        }
+        v[[p]] = velocity;
+        c[[p]] = affine;
+        x[[p]] += velocity * DT;
+        volume[[p]] *= 1.0 + DT * affine.trace();
+    }
+}
+
 impl Case for Mpm2d {
     fn name(&self) -> &'static str {
         "mpm2d"
@@ -187,6 +263,32 @@ impl Case for Mpm2d {
             move |s| (0..SUBSTEPS).for_each(|_| substep(s, &pool)),
             positions,
         )
+    }
+
+    fn wuji(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
+        let (x, v, c, volume) = world.layout(|root| {
+            let particle = root.dense(I, PARTICLES as i64);
+            (
+                particle.place("x"),
+                particle.place("v"),
+                particle.place("c"),
+                particle.place("volume"),
+            )
+        })?;
+        let (momentum, mass) = world.layout(|root| {
+            let cell = root.dense(IJ, GRID as i64);
+            (cell.place("momentum"), cell.place("mass"))
+        })?;
+        let start = State::new(1).particles;
+        x.copy_from(&start.iter().map(|p| Vector(p.x)).collect::<Vec<_>>())?;
+        v.copy_from(&start.iter().map(|p| Vector(p.v)).collect::<Vec<_>>())?;
+        volume.fill(1.0)?;
+        let out = x.clone();
+        let run =
+            move || (0..SUBSTEPS).try_for_each(|_| mpm2d(&x, &v, &c, &volume, &momentum, &mass));
+        Ok(launches(run, move || {
+            Ok(out.to_vec()?.into_iter().flat_map(|x: Vec2| x.0).collect())
+        }))
     }
 
     fn cpp(&self, cpp: &Cpp, threads: usize) -> Result<Box<dyn Contender>, String> {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::case::{Case, Contender, made, noise};
+use wuji::prelude::*;
+
+use crate::case::{Case, Contender, launches, made, noise};
 use crate::cpp::Cpp;
 use crate::host::{Floats, Level};
 use crate::pool::Pool;
@@ -161,6 +163,34 @@ fn positions(s: &State) -> Vec<f32> {
     s.x.iter().flat_map(|x| x.iter().copied()).collect()
 }
 
+#[kernel]
+fn gravity(
+    x: &Field<f32, 1>,
+    y: &Field<f32, 1>,
+    z: &Field<f32, 1>,
+    u: &Field<f32, 1>,
+    v: &Field<f32, 1>,
+    w: &Field<f32, 1>,
+) {
+    for [i] in x {
+        let me = vec3(x[[i]], y[[i]], z[[i]]);
+        let mut a = vec3(0.0, 0.0, 0.0);
+        for j in 0..N as i32 {
+            let d = vec3(x[[j]], y[[j]], z[[j]]) - me;
+            let inv = (d.norm_sqr() + EPS).rsqrt();
+            a += d * (inv * inv * inv);
+        }
+        u[[i]] += DT * MASS * a.x;
+        v[[i]] += DT * MASS * a.y;
+        w[[i]] += DT * MASS * a.z;
+    }
+    for [i] in x {
+        x[[i]] += DT * u[[i]];
+        y[[i]] += DT * v[[i]];
+        z[[i]] += DT * w[[i]];
+    }
+}
+
 impl Case for Nbody {
     fn name(&self) -> &'static str {
         "nbody"
@@ -181,6 +211,26 @@ impl Case for Nbody {
     fn reference(&self, pool: &Arc<Pool>) -> Box<dyn Contender> {
         let pool = Arc::clone(pool);
         made(State::new(), move |s| step(s, &pool), positions)
+    }
+
+    fn wuji(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
+        // A node for each component: struct of arrays.
+        let [x, y, z, u, v, w] = world.layout(|root| {
+            ["x", "y", "z", "u", "v", "w"].map(|name| root.dense(I, N as i64).place::<f32, 1>(name))
+        })?;
+        let start = State::new();
+        for (field, values) in [&x, &y, &z].into_iter().zip(&start.x) {
+            field.copy_from(values)?;
+        }
+        let out = [x.clone(), y.clone(), z.clone()];
+        let view = move || {
+            let mut all = Vec::with_capacity(3 * N);
+            for field in &out {
+                all.extend(field.to_vec()?);
+            }
+            Ok(all)
+        };
+        Ok(launches(move || gravity(&x, &y, &z, &u, &v, &w), view))
     }
 
     fn cpp(&self, cpp: &Cpp, _threads: usize) -> Result<Box<dyn Contender>, String> {

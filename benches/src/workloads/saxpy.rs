@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::case::{Case, Contender, made, noise};
+use wuji::prelude::*;
+
+use crate::case::{Case, Contender, launches, made, noise};
 use crate::cpp::Cpp;
 use crate::host::Floats;
 use crate::host_fn;
@@ -36,6 +38,13 @@ host_fn! {
     }
 }
 
+#[kernel]
+fn saxpy_kernel(a: f32, x: &Field<f32, 1>, y: &Field<f32, 1>) {
+    for [i] in y {
+        y[[i]] = a * x[[i]] + y[[i]];
+    }
+}
+
 impl Case for Saxpy {
     fn name(&self) -> &'static str {
         "saxpy"
@@ -63,6 +72,19 @@ impl Case for Saxpy {
             },
             |s| s.y.to_vec(),
         )
+    }
+
+    fn wuji(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
+        let x = world.layout(|root| root.dense(I, N as i64).place::<f32, 1>("x"))?;
+        let y = world.layout(|root| root.dense(I, N as i64).place::<f32, 1>("y"))?;
+        let start = State::new();
+        x.copy_from(&start.x)?;
+        y.copy_from(&start.y)?;
+        let out = y.clone();
+        Ok(launches(
+            move || saxpy_kernel(A, &x, &y),
+            move || out.to_vec(),
+        ))
     }
 
     fn cpp(&self, cpp: &Cpp, _threads: usize) -> Result<Box<dyn Contender>, String> {

@@ -1,8 +1,12 @@
 //! The sum of many floats.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::case::{Case, Contender, made, noise};
+use wuji::prelude::*;
+
+use crate::case::{Case, Contender, launches, made, noise};
 use crate::cpp::Cpp;
 use crate::host::Floats;
 use crate::host_fn;
@@ -49,6 +53,15 @@ host_fn! {
     }
 }
 
+#[kernel]
+fn sum_kernel(x: &Field<f32, 1>) -> f32 {
+    let mut total = 0.0;
+    for [i] in x {
+        total += x[[i]];
+    }
+    total
+}
+
 impl Case for Sum {
     fn name(&self) -> &'static str {
         "sum"
@@ -80,6 +93,18 @@ impl Case for Sum {
             },
             |s| vec![s.total],
         )
+    }
+
+    fn wuji(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
+        let x = world.layout(|root| root.dense(I, N as i64).place::<f32, 1>("x"))?;
+        x.copy_from(&State::new().x)?;
+        let total = Rc::new(Cell::new(0.0));
+        let out = Rc::clone(&total);
+        let run = move || {
+            total.set(sum_kernel(&x)?);
+            Ok(())
+        };
+        Ok(launches(run, move || Ok(vec![out.get()])))
     }
 
     fn cpp(&self, cpp: &Cpp, _threads: usize) -> Result<Box<dyn Contender>, String> {

@@ -1,0 +1,344 @@
+//! Jelly, snow and water in a box, by the material point method.
+//!
+//! Particles carry momentum and deformation; a grid makes them meet. Each substep has four parallel loops, all in
+//! one kernel: clear the grid, scatter particles to it, solve on it, and gather from it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use wuji::prelude::*;
+use wuji_examples::animation::Animation;
+use wuji_examples::canvas::{Canvas, Light, light};
+use wuji_examples::plain::{
+    self, DT, DX, GRAVITY, GRID, JELLY, LAMBDA, MASS, MU, SNOW_MAX, SNOW_MIN, VOLUME, WALL,
+};
+use wuji_examples::progress::Progress;
+
+const WATER: i32 = plain::Material::Water as i32;
+const SNOW: i32 = plain::Material::Snow as i32;
+const SUBSTEPS_PER_FRAME: usize = 25;
+
+/// Weights of the three nodes around a particle along each axis, one row for each node.
+#[func]
+fn spline(f: Vec2) -> Matrix<f32, 3, 2> {
+    let (a, b, c) = (
+        Vec2::splat(1.5) - f,
+        f - Vec2::splat(1.0),
+        f - Vec2::splat(0.5),
+    );
+    Matrix::from_rows([a * a * 0.5, Vec2::splat(0.75) - b * b, c * c * 0.5])
+}
+
+/// The rotation nearest to a matrix.
+#[func]
+fn rotation_of(f: Mat2) -> Mat2 {
+    let (x, y) = (f[[0, 0]] + f[[1, 1]], f[[1, 0]] - f[[0, 1]]);
+    let scale = 1.0 / (x * x + y * y).sqrt().max(1e-12);
+    mat2(x * scale, -y * scale, y * scale, x * scale)
+}
+
+/// Rotation, stretches and directions of stretch: `f = u * diagonal(s) * w.transpose()`.
+#[func]
+fn stretches(f: Mat2) -> (Mat2, Vec2, Mat2) {
+    let rotation = rotation_of(f);
+    let s = rotation.transpose() * f;
+    let (b, d) = (s[[0, 1]], 0.5 * (s[[0, 0]] - s[[1, 1]]));
+    let angle = 0.5 * b.atan2(d);
+    let w = mat2(angle.cos(), -angle.sin(), angle.sin(), angle.cos());
+    let (mean, radius) = (0.5 * s.trace(), (b * b + d * d).sqrt());
+    (rotation * w, vec2(mean + radius, mean - radius), w)
+}
+
+#[kernel]
+fn substep(
+    x: &Field<Vec2, 1>,
+    v: &Field<Vec2, 1>,
+    c: &Field<Mat2, 1>,
+    deformation: &Field<Mat2, 1>,
+    plastic: &Field<f32, 1>,
+    material: &Field<i32, 1>,
+    momentum: &Field<Vec2, 2>,
+    mass: &Field<f32, 2>,
+) {
+    for [i, j] in mass {
+        momentum[[i, j]] = Vec2::splat(0.0);
+        mass[[i, j]] = 0.0;
+    }
+
+    for [p] in x {
+        let mut f = (Mat2::identity() + c[[p]] * DT) * deformation[[p]];
+        let mut hardness = 1.0;
+        let mut mu = 0.0;
+        if material[[p]] == WATER {
+            // A fluid forgets its shape and keeps its volume.
+            f = Mat2::identity() * f.determinant().max(1e-6).sqrt();
+        } else if material[[p]] == SNOW {
+            hardness = (10.0 * (1.0 - plastic[[p]])).exp().clamp(0.1, 5.0);
+            mu = MU * hardness;
+            // Snow yields beyond a small stretch, and hardens or weakens by what it has yielded.
+            let (u, stretch, w) = stretches(f);
+            let kept = stretch.clamp(Vec2::splat(SNOW_MIN), Vec2::splat(SNOW_MAX));
+            plastic[[p]] = plastic[[p]] * (stretch.x * stretch.y) / (kept.x * kept.y);
+            f = u * Mat2::from_diagonal(kept) * w.transpose();
+        } else {
+            hardness = JELLY;
+            mu = MU * hardness;
+        }
+        deformation[[p]] = f;
+        let ratio = f.determinant();
+        let stress = (f - rotation_of(f)) * f.transpose() * (2.0 * mu)
+            + Mat2::identity() * (LAMBDA * hardness * ratio * (ratio - 1.0));
+        let affine = stress * (-DT * VOLUME * 4.0 / (DX * DX)) + c[[p]] * MASS;
+
+        let at = x[[p]] / DX;
+        let base = (at - Vec2::splat(0.5)).cast::<i32>();
+        let part = at - base.cast::<f32>();
+        let w = spline(part);
+        for i in unroll(0..3) {
+            for j in unroll(0..3) {
+                let offset = ivec2(i, j);
+                let weight = w[[i, 0]] * w[[j, 1]];
+                let d = (offset.cast::<f32>() - part) * DX;
+                momentum[base + offset] += (v[[p]] * MASS + affine * d) * weight;
+                mass[base + offset] += MASS * weight;
+            }
+        }
+    }
+
+    for [i, j] in mass {
+        if mass[[i, j]] > 0.0 {
+            let mut u = momentum[[i, j]] / mass[[i, j]];
+            u.y -= DT * GRAVITY;
+            let (wall, n) = (WALL as i32, GRID as i32);
+            if i < wall && u.x < 0.0 || i + wall > n && u.x > 0.0 {
+                u.x = 0.0;
+            }
+            if j < wall && u.y < 0.0 || j + wall > n && u.y > 0.0 {
+                u.y = 0.0;
+            }
+            momentum[[i, j]] = u;
+        }
+    }
+
+    for [p] in x {
+        let at = x[[p]] / DX;
+        let base = (at - Vec2::splat(0.5)).cast::<i32>();
+        let part = at - base.cast::<f32>();
+        let w = spline(part);
+        let mut velocity = Vec2::splat(0.0);
+        let mut affine = Mat2::splat(0.0);
+        for i in unroll(0..3) {
+            for j in unroll(0..3) {
+                let offset = ivec2(i, j);
+                let u = momentum[base + offset] * (w[[i, 0]] * w[[j, 1]]);
+                velocity += u;
+                affine += u.outer(offset.cast::<f32>() - part) * (4.0 / DX);
+            }
+        }
+        v[[p]] = velocity;
+        c[[p]] = affine;
+        let edge = Vec2::splat(2.0 * DX);
+        x[[p]] = (x[[p]] + velocity * DT).clamp(edge, Vec2::splat(1.0) - edge);
+    }
+}
+
+/// Particles of one kind lie together, component by component; the grid is in blocks of nodes that meet often.
+struct Simulation {
+    x: Field<Vec2, 1>,
+    v: Field<Vec2, 1>,
+    c: Field<Mat2, 1>,
+    deformation: Field<Mat2, 1>,
+    plastic: Field<f32, 1>,
+    material: Field<i32, 1>,
+    momentum: Field<Vec2, 2>,
+    mass: Field<f32, 2>,
+}
+
+impl Simulation {
+    fn new(world: &World) -> wuji::Result<Simulation> {
+        let scene = plain::scene();
+        let count = scene.len() as i64;
+        let (x, v, c, deformation, plastic, material) = world.layout(|root| {
+            let particle = root.dense(I, count);
+            (
+                particle.place("x"),
+                particle.place("v"),
+                particle.place("c"),
+                particle.place("deformation"),
+                particle.place("plastic"),
+                particle.place("material"),
+            )
+        })?;
+        let (momentum, mass) = world.layout(|root| {
+            let node = root.dense(IJ, GRID as i64);
+            (node.place("momentum"), node.place("mass"))
+        })?;
+        x.copy_from(&scene.iter().map(|p| Vector(p.x)).collect::<Vec<_>>())?;
+        v.copy_from(&scene.iter().map(|p| Vector(p.v)).collect::<Vec<_>>())?;
+        deformation.fill(Mat2::identity())?;
+        plastic.fill(1.0)?;
+        material.copy_from(&scene.iter().map(|p| p.material as i32).collect::<Vec<_>>())?;
+        Ok(Simulation {
+            x,
+            v,
+            c,
+            deformation,
+            plastic,
+            material,
+            momentum,
+            mass,
+        })
+    }
+
+    fn substep(&self) -> wuji::Result<()> {
+        substep(
+            &self.x,
+            &self.v,
+            &self.c,
+            &self.deformation,
+            &self.plastic,
+            &self.material,
+            &self.momentum,
+            &self.mass,
+        )
+    }
+
+    /// Soft dots: the colour says what, and how fast.
+    fn draw(&self, canvas: &mut Canvas) -> wuji::Result<()> {
+        // Slow and fast water, jelly, snow.
+        let colors = [
+            (0x1f6feb, 0x9be7ff),
+            (0xff5c8a, 0xffb36b),
+            (0xa9bfe6, 0xf4f8ff),
+        ];
+        let colors = colors.map(|(slow, fast)| (light(slow), light(fast)));
+        canvas.clear();
+        let (places, speeds, kinds) = (self.x.to_vec()?, self.v.to_vec()?, self.material.to_vec()?);
+        for ((x, v), kind) in places.into_iter().zip(speeds).zip(kinds) {
+            let (slow, fast) = colors[kind.clamp(0, 2) as usize];
+            let t = (v.norm() / 6.0).min(1.0);
+            let color: Light = std::array::from_fn(|k| slow[k] + (fast[k] - slow[k]) * t);
+            canvas.dot(x.0, 0.0048, color);
+        }
+        Ok(())
+    }
+}
+
+struct Options {
+    out: PathBuf,
+    frames: usize,
+}
+
+impl Options {
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
+        let mut options = Options {
+            out: "demo".into(),
+            frames: 160,
+        };
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or(format!("`{word}` needs a value"));
+            match word.as_str() {
+                "--out" => options.out = value()?.into(),
+                "--frames" => {
+                    let text = value()?;
+                    options.frames = text
+                        .parse()
+                        .ok()
+                        .filter(|n| *n > 0)
+                        .ok_or(format!("`{text}` is no number of frames"))?;
+                }
+                _ => {
+                    return Err(format!(
+                        "there is no option `{word}`; there are `--out FOLDER` and `--frames N`"
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn simulate(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+    std::fs::create_dir_all(&options.out)?;
+    let world = World::cpu()?;
+    let simulation = Simulation::new(&world)?;
+    // Nothing is compiled before the first launch; the second one shows what is left of its time.
+    let cold = timed(|| simulation.substep())?;
+    let warm = timed(|| simulation.substep())?;
+
+    let wall = WALL as f32 * DX;
+    let mut small = Canvas::new(480);
+    let mut animation = Animation::default();
+    let mut progress = Progress::new(options.frames);
+    let mut busy = Duration::ZERO;
+    for frame in 0..options.frames {
+        simulation.draw(&mut small)?;
+        animation.push(small.develop(wall));
+        if frame == options.frames * 3 / 8 {
+            let mut large = Canvas::new(1080);
+            simulation.draw(&mut large)?;
+            large.develop(wall).save_png(&options.out.join("mpm.png"))?;
+        }
+        busy += timed(|| (0..SUBSTEPS_PER_FRAME).try_for_each(|_| simulation.substep()))?;
+        progress.show(frame + 1, "simulating");
+    }
+    animation.save_gif(&options.out.join("mpm.gif"), 3)?;
+
+    let substeps = (options.frames * SUBSTEPS_PER_FRAME) as f64;
+    println!("wrote {0}/mpm.gif and {0}/mpm.png", options.out.display());
+    println!(
+        "{} particles on {GRID}x{GRID}, {:.0} substeps/s on {} threads, compiled in {:.0} ms",
+        simulation.x.len()?,
+        substeps / busy.as_secs_f64(),
+        world.threads(),
+        cold.saturating_sub(warm).as_secs_f64() * 1e3,
+    );
+    Ok(())
+}
+
+fn timed(work: impl FnOnce() -> wuji::Result<()>) -> wuji::Result<Duration> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed())
+}
+
+fn main() -> ExitCode {
+    let outcome = Options::parse(std::env::args().skip(1))
+        .map_err(Into::into)
+        .and_then(|options| simulate(&options));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel and the plain loops start together and stay together for a while.
+    #[test]
+    fn the_kernel_does_what_plain_rust_does() {
+        let world = World::cpu().expect("a world");
+        let simulation = Simulation::new(&world).expect("fields");
+        let mut reference = plain::Plain::new();
+        for _ in 0..50 {
+            simulation.substep().expect("a launch");
+            reference.substep();
+        }
+        let places = simulation.x.to_vec().expect("positions");
+        for (place, expected) in places.iter().zip(&reference.particles) {
+            for d in 0..2 {
+                assert!(
+                    (place.0[d] - expected.x[d]).abs() < 1e-4,
+                    "{place:?} {:?}",
+                    expected.x
+                );
+            }
+        }
+    }
+}
