@@ -103,8 +103,8 @@ fn atomics_on_every_type() {
                     launch.array(m.ptr(), &[count as i64], &[i64::from(s.bytes())]);
                 }
                 launch.run(&kernel, k, 0, count as i64);
-                let after = values(s, &memory[0].to_vec::<u8>());
-                let old = values(s, &memory[2].to_vec::<u8>());
+                let after = values(s, &memory[0].values::<u8>());
+                let old = values(s, &memory[2].values::<u8>());
                 for i in 0..count {
                     let (cell, operand) = (cells[i], operands[i]);
                     let want = match ops.get(k) {
@@ -164,7 +164,7 @@ task \"count.0\" chunks (0..1) unit 1 fn0 ordinal 1
                 });
             }
         });
-        let got = Imm::from_bits(s, cell.to_vec::<u64>()[0]);
+        let got = Imm::from_bits(s, cell.values::<u64>()[0]);
         assert_eq!(got, Imm::int(s, 2 * i128::from(each)));
     }
 }

@@ -391,7 +391,7 @@ fn locals_start_as_zero_and_keep_what_is_stored() {
             };
             launch.array(out.ptr(), &[24], &[8]);
             launch.run(&kernel, 0, 0, 0);
-            let out = out.to_vec::<i32>();
+            let out = out.values::<i32>();
             for i in 0..24usize {
                 let value = if (i as u64) < n { 3 * i as i32 } else { 0 };
                 assert_eq!(out[2 * i], value + i32::from(n > 0));

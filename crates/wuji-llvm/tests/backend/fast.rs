@@ -17,7 +17,7 @@ fn reduce<T: Copy>(op: &str, ty: &str, start: &str, values: &[T], total: T) -> T
     let middle = values.len() as i64 / 3;
     launch.run(&kernel, 0, 0, middle);
     launch.run(&kernel, 0, middle, values.len() as i64);
-    cell.to_vec::<T>()[0]
+    cell.values::<T>()[0]
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn vector_math_is_used_in_fast_mode_and_accurate() {
             };
             launch.run(&kernel, 0, 0, count as i64);
             let allowed = if math == Math::Fast { 4.0 } else { 2.0 };
-            for (x, y) in values.iter().zip(y.to_vec::<f32>()) {
+            for (x, y) in values.iter().zip(y.values::<f32>()) {
                 let error = ulps32(y, exact(f64::from(*x)));
                 assert!(
                     error <= allowed,
@@ -162,7 +162,7 @@ fn fast_mode_knows_nan_and_infinity() {
         ..Launch::default()
     };
     launch.run(&kernel, 0, 0, 140);
-    let got = y.to_vec::<f32>();
+    let got = y.values::<f32>();
     let want = [1.0, 1.0, nan, 5.0, -inf, 2.0, inf];
     for (i, got) in got.into_iter().enumerate() {
         let want = want[i % 7];
@@ -222,7 +222,7 @@ fn quick_reciprocals_keep_infinities() {
             ..Launch::default()
         };
         launch.run(&kernel, 0, 0, xs.len() as i64);
-        for ((x, y), got) in xs.iter().zip(&ys).zip(y.to_vec::<f32>()) {
+        for ((x, y), got) in xs.iter().zip(&ys).zip(y.values::<f32>()) {
             let want = meaning(f64::from(*x), f64::from(*y));
             let near = want as f32;
             let fine = if near.is_finite() && near != 0.0 && near.abs() > f32::MIN_POSITIVE * 4.0 {

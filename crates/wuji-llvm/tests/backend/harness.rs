@@ -74,6 +74,7 @@ impl Aligned {
 
     pub(crate) fn from<T: Copy>(values: &[T]) -> Aligned {
         let mut memory = Aligned::new(size_of_val(values));
+        // SAFETY: the memory is new and as long as the values.
         unsafe {
             std::ptr::copy_nonoverlapping(values.as_ptr(), memory.ptr().cast(), values.len());
         }
@@ -82,12 +83,14 @@ impl Aligned {
 
     pub(crate) fn ptr(&mut self) -> *mut u8 {
         let start = self.words.as_mut_ptr().cast::<u8>();
+        // SAFETY: there is one line more than asked for.
         unsafe { start.add(start.align_offset(64)) }
     }
 
-    pub(crate) fn to_vec<T: Copy>(&mut self) -> Vec<T> {
+    pub(crate) fn values<T: Copy>(&mut self) -> Vec<T> {
         let count = self.len / size_of::<T>();
         let start = self.ptr().cast::<T>();
+        // SAFETY: `count` of them fit, and every pattern of bits is a value of the tests' types.
         unsafe { std::slice::from_raw_parts(start, count).to_vec() }
     }
 }
@@ -101,6 +104,7 @@ unsafe extern "C" fn report(
     args: *const u64,
     count: u32,
 ) {
+    // SAFETY: `Launch::run` has put its reports there; compiled code passes `count` slots.
     unsafe {
         let reports = &*(*context).host.cast::<Reports>();
         let args = std::slice::from_raw_parts(args, count as usize).to_vec();

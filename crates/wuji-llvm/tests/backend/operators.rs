@@ -154,7 +154,7 @@ fn cases(s: Scalar) -> Vec<Case> {
 
 /// The module with a task for each case.
 fn module(s: Scalar, cases: &[Case]) -> String {
-    let mut text = format!("module \"operators\"\n");
+    let mut text = String::from("module \"operators\"\n");
     for a in 0..3 {
         let _ = writeln!(text, "array a{a} \"in\": {s} rank 1 contiguous unaliased");
     }
@@ -244,7 +244,7 @@ fn check(s: Scalar, jits: &[&Jit]) {
         launch.array(out.ptr(), &[count as i64], &[8]);
         for (k, case) in cases.iter().enumerate() {
             launch.run(&kernel, k, 0, count as i64);
-            let bytes = out.to_vec::<u8>();
+            let bytes = out.values::<u8>();
             let size = case.result.bytes() as usize;
             for i in 0..count {
                 let args = [inputs[0][i], inputs[1][i], inputs[2][i]];

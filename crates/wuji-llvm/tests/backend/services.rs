@@ -73,7 +73,7 @@ fn debuggers_are_told() {
         ..Launch::default()
     };
     launch.run(&kernel, 0, 0, 8);
-    assert_eq!(y.to_vec::<f32>(), [5.0; 8]);
+    assert_eq!(y.values::<f32>(), [5.0; 8]);
     // SAFETY: the descriptor has the layout that gdb documents; a list of object files in memory.
     let names = unsafe {
         let descriptor = libc::dlsym(libc::RTLD_DEFAULT, c"__jit_debug_descriptor".as_ptr());
@@ -152,7 +152,7 @@ fn threads_share_a_jit() {
                         ..Launch::default()
                     };
                     launch.run(&kernel, 0, 0, 3);
-                    assert_eq!(total.to_vec::<i64>(), [6 + n]);
+                    assert_eq!(total.values::<i64>(), [6 + n]);
                 }
             });
         }
@@ -174,7 +174,7 @@ fn kernels_keep_what_they_need() {
         ..Launch::default()
     };
     launch.run(&kernel, 0, 1, 3);
-    assert_eq!(y.to_vec::<f32>(), [0.0, 1.0, 1.0, 0.0]);
+    assert_eq!(y.values::<f32>(), [0.0, 1.0, 1.0, 0.0]);
 }
 
 /// Long chains make LLVM recurse; deep nests make us recurse.

@@ -110,6 +110,7 @@ pub(crate) fn reduction(op: &str, ty: &str, size: u32, start: &str) -> String {
 }
 
 /// Straight-line 3x3 matrix products, about as long as the particle loop of MLS-MPM.
+#[allow(clippy::needless_range_loop)] // rows and columns are clearer as numbers
 pub(crate) fn medium() -> String {
     let mut body = String::new();
     let mut next = 100;

@@ -17,7 +17,7 @@ fn saxpy_runs() {
         ..Launch::default()
     };
     launch.run(&kernel, 0, 3, n as i64 - 2);
-    let y = y.to_vec::<f32>();
+    let y = y.values::<f32>();
     assert_eq!(y[2], 1.0);
     assert_eq!(y[3], 7.0);
     assert_eq!(y[n - 3], 2.0 * (n - 3) as f32 + 1.0);
