@@ -24,22 +24,26 @@ pub(crate) fn table() -> &'static [(&'static str, usize)] {
             expf(f32) -> f32; exp2f(f32) -> f32; logf(f32) -> f32; log2f(f32) -> f32;
             log10f(f32) -> f32; powf(f32, f32) -> f32; atan2f(f32, f32) -> f32;
             fmodf(f32, f32) -> f32; ldexpf(f32, i32) -> f32; cbrtf(f32) -> f32;
-            exp10f(f32) -> f32; sincosf(f32, *mut f32, *mut f32) -> ();
             floorf(f32) -> f32; ceilf(f32) -> f32; truncf(f32) -> f32; roundf(f32) -> f32;
-            roundevenf(f32) -> f32; fmaf(f32, f32, f32) -> f32; sqrtf(f32) -> f32;
+            fmaf(f32, f32, f32) -> f32; sqrtf(f32) -> f32;
             sin(f64) -> f64; cos(f64) -> f64; tan(f64) -> f64;
             asin(f64) -> f64; acos(f64) -> f64; atan(f64) -> f64;
             sinh(f64) -> f64; cosh(f64) -> f64; tanh(f64) -> f64;
             exp(f64) -> f64; exp2(f64) -> f64; log(f64) -> f64; log2(f64) -> f64;
             log10(f64) -> f64; pow(f64, f64) -> f64; atan2(f64, f64) -> f64;
             fmod(f64, f64) -> f64; ldexp(f64, i32) -> f64; cbrt(f64) -> f64;
-            exp10(f64) -> f64; sincos(f64, *mut f64, *mut f64) -> ();
             floor(f64) -> f64; ceil(f64) -> f64; trunc(f64) -> f64; round(f64) -> f64;
-            roundeven(f64) -> f64; fma(f64, f64, f64) -> f64; sqrt(f64) -> f64;
+            fma(f64, f64, f64) -> f64; sqrt(f64) -> f64;
             memset(*mut c_void, i32, usize) -> *mut c_void;
             memcpy(*mut c_void, *const c_void, usize) -> *mut c_void;
             memmove(*mut c_void, *const c_void, usize) -> *mut c_void;
         };
+        // LLVM calls these only where the C library is known to have them.
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        all.extend(c_functions! {
+            exp10f(f32) -> f32; sincosf(f32, *mut f32, *mut f32) -> (); roundevenf(f32) -> f32;
+            exp10(f64) -> f64; sincos(f64, *mut f64, *mut f64) -> (); roundeven(f64) -> f64;
+        });
         all.extend([
             ("__powisf2", power_single as *const () as usize),
             ("__powidf2", power_double as *const () as usize),
