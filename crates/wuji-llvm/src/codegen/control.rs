@@ -5,7 +5,7 @@ use crate::emit::{Md, Ty, Val};
 use inkwell::llvm_sys::LLVMIntPredicate::*;
 use inkwell::llvm_sys::LLVMOpcode;
 use wuji_ir::Result;
-use wuji_ir::entities::{Func, Inst, Label, Value};
+use wuji_ir::entities::{Func, Inst, Label, Region, Value};
 use wuji_ir::ops::ForKind;
 use wuji_ir::types::{Imm, Scalar};
 
@@ -16,6 +16,9 @@ enum Steps {
     /// By anything else: a count of iterations ends the loop, so the index cannot wrap.
     Counted { trips: Val, step: Val },
 }
+
+/// LLVM's loop vectorizer takes time quadratic in the length of a body, and seldom likes long ones.
+const MAX_VECTOR_BODY: usize = 600;
 
 impl FunctionGen<'_, '_, '_> {
     fn join(&self, name: &std::ffi::CStr) -> Join {
@@ -219,6 +222,7 @@ impl FunctionGen<'_, '_, '_> {
         };
         let next = Some(self.join(c"next"));
         self.targets.insert(label, Target { exit, next });
+        let rare = kind == ForKind::Boundary || self.longer_than(region, MAX_VECTOR_BODY);
         let group = match kind {
             ForKind::Parallel => self.unit.groups.take(),
             ForKind::Serial | ForKind::Boundary => None,
@@ -240,7 +244,7 @@ impl FunctionGen<'_, '_, '_> {
                 let (following, more) = self.advance(scalar, index, hi, count, &steps);
                 let latch = e.current();
                 let branch = e.cond_br(more, head, target.exit.block);
-                e.set_md(branch, e.kinds.loop_, self.loop_metadata(kind, group));
+                e.set_md(branch, e.kinds.loop_, self.loop_metadata(rare, group));
                 e.add_incoming(index, following, latch);
                 for (phi, v) in phis.iter().zip(&values) {
                     e.add_incoming(*phi, *v, latch);
@@ -350,13 +354,30 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    fn loop_metadata(&self, kind: ForKind, group: Option<Md>) -> Md {
+    /// Whether a region has more than so many instructions, those inside included.
+    fn longer_than(&self, region: Region, most: usize) -> bool {
+        let mut left = most;
+        let mut regions = vec![region];
+        while let Some(r) = regions.pop() {
+            let insts = &self.f.regions[r].insts;
+            if insts.len() > left {
+                return true;
+            }
+            left -= insts.len();
+            for i in insts {
+                regions.extend(&self.f.insts[*i].regions);
+            }
+        }
+        false
+    }
+
+    fn loop_metadata(&self, rare: bool, group: Option<Md>) -> Md {
         let e = &self.unit.emit;
         let mut facts = vec![e.md_node(&[e.md_string("llvm.loop.mustprogress")])];
         if let Some(group) = group {
             facts.push(e.md_node(&[e.md_string("llvm.loop.parallel_accesses"), group]));
         }
-        if kind == ForKind::Boundary {
+        if rare {
             let no = e.md_value(e.const_bool(false));
             facts.push(e.md_node(&[e.md_string("llvm.loop.vectorize.enable"), no]));
             facts.push(e.md_node(&[e.md_string("llvm.loop.unroll.disable")]));
