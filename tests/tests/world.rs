@@ -1,6 +1,7 @@
 //! Worlds, fields, arrays and launches through the Rust face, on the processor and on the interpreter.
 
 use expect_test::{Expect, expect};
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use wuji::prelude::*;
 use wuji::{Error, Result};
@@ -255,6 +256,43 @@ fn arrays_have_shapes_and_strides() {
             &mut ArrayMut::new(&mut none, [7, 0]).unwrap(),
         )
         .unwrap();
+    }
+}
+
+#[kernel]
+fn chain_arrays(_world: &World, from: &SharedArray<i32, 1>, to: &SharedArray<i32, 1>) {
+    let mut k = 1;
+    while k < to.len() {
+        to[[k]] = from[[k - 1]] + 1;
+        k += 1;
+    }
+}
+
+fn array(cells: &[Cell<i32>]) -> SharedArray<'_, i32, 1> {
+    SharedArray::new(cells, [40]).unwrap()
+}
+
+#[test]
+fn arrays_may_overlap() {
+    for w in worlds() {
+        let mut memory = vec![5; 41];
+        let cells = Cell::from_mut(&mut memory[..]).as_slice_of_cells();
+        // The same elements: each is one more than the one before.
+        chain_arrays(&w, &array(&cells[..40]), &array(&cells[..40])).unwrap();
+        let counted: Vec<i32> = (5..45).collect();
+        assert_eq!(memory[..40], counted);
+        // One apart: element k - 1 of the one is element k of the other.
+        memory.fill(5);
+        let cells = Cell::from_mut(&mut memory[..]).as_slice_of_cells();
+        chain_arrays(&w, &array(&cells[1..]), &array(&cells[..40])).unwrap();
+        assert_eq!(memory[1..40], [6; 39]);
+        // Apart: other code, the same meaning.
+        let code = w.kernels();
+        let mut memory = vec![5; 80];
+        let cells = Cell::from_mut(&mut memory[..]).as_slice_of_cells();
+        chain_arrays(&w, &array(&cells[..40]), &array(&cells[40..])).unwrap();
+        assert_eq!(w.kernels(), code + 1);
+        assert_eq!((memory[39], memory[40], memory[79]), (5, 5, 6));
     }
 }
 
@@ -517,6 +555,20 @@ fn worlds_live_side_by_side_and_go() {
     assert_eq!(kept.memory_used(), 0);
 }
 
+#[test]
+fn unchecked_worlds_run_what_is_inside() {
+    // SAFETY: saxpy touches the elements it loops over, in fields of one size.
+    #[allow(unsafe_code)]
+    let builder = unsafe { World::builder().threads(2).unchecked() };
+    let w = builder.build().unwrap();
+    for (x, y) in pairs(&w) {
+        x.fill(2.0).unwrap();
+        y.fill(1.0).unwrap();
+        saxpy(&x, &y, 3.0).unwrap();
+        assert_eq!(y.to_vec().unwrap(), [7.0; 60]);
+    }
+}
+
 #[kernel]
 fn mark(x: &Field<u8, 2>, i: i64, j: i64) -> u8 {
     x[[i, j]] = 7;
@@ -531,4 +583,42 @@ fn extents_beyond_32_bits() {
     assert_eq!(x.get([2, (1i64 << 33) - 1]).unwrap(), 7);
     assert!(mark(&x, 2, 1 << 33).is_err());
     assert!(mark(&x, 3, 0).is_err());
+}
+
+#[kernel]
+fn increment(n: &Field<i64, 0>) {
+    n[[]] = n[[]] + 1;
+}
+
+#[kernel]
+fn add_all(x: &Field<f32, 1>, data: &[f32], a: f32) {
+    for [i] in x {
+        x[[i]] += a * data[i];
+    }
+}
+
+/// Prints what launches cost: `cargo test --release -p wuji-tests --test world -- --ignored --nocapture launches_cost`.
+#[test]
+#[ignore = "measures"]
+fn launches_cost() {
+    let w = cpu(2);
+    let time = |what: &str, launch: &dyn Fn()| {
+        let mut best = f64::MAX;
+        for _ in 0..20 {
+            let start = std::time::Instant::now();
+            (0..2000).for_each(|_| launch());
+            best = best.min(start.elapsed().as_nanos() as f64 / 2000.0);
+        }
+        println!("{what}: {best:.0} ns");
+    };
+    let n = w.scalar::<i64>("n").unwrap();
+    time("serial", &|| increment(&n).unwrap());
+    let (x, y) = (
+        w.field::<f32, 1>("x", 1024).unwrap(),
+        w.field::<f32, 1>("y", 1024).unwrap(),
+    );
+    time("parallel 1024", &|| saxpy(&x, &y, 0.5).unwrap());
+    let data = vec![1f32; 1024];
+    time("with array", &|| add_all(&x, &data, 0.5).unwrap());
+    time("get", &|| assert!(n.get(()).unwrap() > 0));
 }

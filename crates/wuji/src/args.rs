@@ -1,6 +1,6 @@
 //! The arguments of a kernel, as a launch sees them.
 
-use crate::array::{Array, ArrayMut};
+use crate::array::{Array, ArrayMut, SharedArray};
 use crate::element::Element;
 use crate::field::Field;
 use crate::layout::TreeInner;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use wuji_ir::Result;
 use wuji_ir::entities;
 use wuji_ir::types::{Structs, Type};
-use wuji_runtime::array::{ArrayArg, Strides};
+use wuji_runtime::array::{ArrayArg, Plain, Strides};
 
 /// How the type of an argument is entered into a module.
 pub type TypeOf = fn(&mut Structs) -> Type;
@@ -151,6 +151,17 @@ impl<'a, T: Element, const D: usize> KernelArg<'a> for &'a mut ArrayMut<'_, T, D
     fn arg(self) -> Result<Arg<'a>> {
         let (data, strides) = self.data_mut();
         write(data, strides)
+    }
+}
+
+/// Only what lies on the host as in kernels: copies of overlapping arrays would not overlap.
+impl<'a, T: Element + Plain, const D: usize> KernelArg<'a> for &'a SharedArray<'_, T, D> {
+    fn arg(self) -> Result<Arg<'a>> {
+        let data = ArrayArg::cells(self.data(), self.strides())?;
+        Ok(Arg(ArgKind::Array(ArrayOperand {
+            ty: T::ir_type,
+            data: ArrayData::Borrowed(data),
+        })))
     }
 }
 

@@ -12,9 +12,13 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A [`SharedArray`] may overlap others, as arrays of a host program can; a launch finds out whether it
+//! does, and uses code that is right for it.
 
 use crate::element::Element;
 use crate::world::here;
+use std::cell::Cell;
 use std::panic::Location;
 use wuji_ir::Result;
 use wuji_runtime::array::Strides;
@@ -30,6 +34,14 @@ pub struct Array<'a, T, const D: usize> {
 #[derive(Debug)]
 pub struct ArrayMut<'a, T, const D: usize> {
     data: &'a mut [T],
+    strides: Strides,
+}
+
+/// An array that kernels read and write, and that may overlap other such arrays. Cells stay on their
+/// thread, which waits for the launch.
+#[derive(Clone, Debug)]
+pub struct SharedArray<'a, T: Copy, const D: usize> {
+    data: &'a [Cell<T>],
     strides: Strides,
 }
 
@@ -58,7 +70,7 @@ fn checked<const D: usize>(
 }
 
 macro_rules! common {
-    ($name:ident, $data:ty) => {
+    ($name:ident, $data:ty, $get:expr) => {
         impl<'a, T: Element, const D: usize> $name<'a, T, D> {
             /// Row by row, without gaps. The slice may be longer than the array.
             #[track_caller]
@@ -92,7 +104,7 @@ macro_rules! common {
 
             /// One element; `None` outside.
             pub fn get(&self, at: [usize; D]) -> Option<T> {
-                locate(&self.strides, &at).map(|k| self.data[k])
+                locate(&self.strides, &at).map(|k| $get(&self.data[k]))
             }
 
             /// The same elements with the axes in the opposite order.
@@ -109,8 +121,15 @@ macro_rules! common {
     };
 }
 
-common!(Array, &'a [T]);
-common!(ArrayMut, &'a mut [T]);
+common!(Array, &'a [T], |element: &T| *element);
+common!(ArrayMut, &'a mut [T], |element: &T| *element);
+common!(SharedArray, &'a [Cell<T>], Cell::get);
+
+impl<'a, T: Copy, const D: usize> SharedArray<'a, T, D> {
+    pub(crate) fn data(&self) -> &'a [Cell<T>] {
+        self.data
+    }
+}
 
 impl<'a, T, const D: usize> Array<'a, T, D> {
     pub(crate) fn data(&self) -> &'a [T] {

@@ -22,7 +22,7 @@ mod plain;
 mod tests;
 pub mod world;
 
-pub use array::{Array, ArrayMut};
+pub use array::{Array, ArrayMut, SharedArray};
 pub use element::Element;
 pub use field::{Field, Window};
 pub use layout::{Node, Tree};
@@ -40,5 +40,5 @@ pub use lang::private as __private;
 pub mod prelude {
     pub use crate::axes::{I, IJ, IJK, IJKL, J, JI, K};
     pub use crate::lang::*;
-    pub use crate::{Array, ArrayMut, Element, Field, Math, World, func, kernel};
+    pub use crate::{Array, ArrayMut, Element, Field, Math, SharedArray, World, func, kernel};
 }

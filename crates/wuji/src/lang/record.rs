@@ -8,7 +8,7 @@ use super::ast::Ast;
 use super::builtin;
 use super::recording::{Callee, Constant, Function, Recording, Target, TypeTag};
 use super::shadow::Slot;
-use crate::array::{Array, ArrayMut};
+use crate::array::{Array, ArrayMut, SharedArray};
 use crate::element::Element;
 use crate::field::Field;
 use rustc_hash::FxHashMap;
@@ -130,6 +130,8 @@ passed_data! {
         |_given| Some(Box::leak(Box::new(ArrayMut::new(&mut [], [0; D]).ok()?)));
     ['a, 'b, 'c, T: Element, const D: usize] &'b mut ArrayMut<'c, T, D>,
         |_given| Some(Box::leak(Box::new(ArrayMut::new(&mut [], [0; D]).ok()?)));
+    ['a, 'b, 'c, T: Element, const D: usize] &'b SharedArray<'c, T, D>,
+        |_given| Some(Box::leak(Box::new(SharedArray::new(Box::leak(Box::new([])), [0; D]).ok()?)));
 }
 
 /// Data that a call passes on, for [`Passed::made_up`].
@@ -147,6 +149,11 @@ impl<T> Given for &[T] {
     }
 }
 impl<T, const D: usize> Given for &Array<'_, T, D> {
+    fn given(&self) -> Option<&dyn Any> {
+        None
+    }
+}
+impl<T: Copy, const D: usize> Given for &SharedArray<'_, T, D> {
     fn given(&self) -> Option<&dyn Any> {
         None
     }

@@ -7,7 +7,7 @@
 
 use super::num::Int;
 use super::vector::Vector;
-use crate::array::{Array, ArrayMut};
+use crate::array::{Array, ArrayMut, SharedArray};
 use crate::element::{Element, ScalarElement};
 use crate::field::Field;
 use crate::lang::matrix::Matrix;
@@ -70,7 +70,7 @@ pub trait Readable<T, R> {}
 #[diagnostic::on_unimplemented(
     message = "the elements of `{Self}` cannot be changed by a kernel",
     label = "read-only",
-    note = "take `&Field<T, D>`, `&mut [T]` or `ArrayViewMut<T, D>` to change elements"
+    note = "take `&Field<T, D>`, `&mut [T]` or `&mut ArrayMut<T, D>` to change elements"
 )]
 pub trait Writable<T, R> {}
 
@@ -83,6 +83,8 @@ impl<T: Element, const D: usize> Readable<T, Rank<D>> for &Array<'_, T, D> {}
 impl<T: Element, const D: usize> Readable<T, Rank<D>> for &ArrayMut<'_, T, D> {}
 impl<T: Element, const D: usize> Readable<T, Rank<D>> for &mut ArrayMut<'_, T, D> {}
 impl<T: Element, const D: usize> Writable<T, Rank<D>> for &mut ArrayMut<'_, T, D> {}
+impl<T: Element, const D: usize> Readable<T, Rank<D>> for &SharedArray<'_, T, D> {}
+impl<T: Element, const D: usize> Writable<T, Rank<D>> for &SharedArray<'_, T, D> {}
 
 /// What stands between the brackets of an element.
 #[diagnostic::on_unimplemented(
@@ -184,6 +186,7 @@ impl<T> Shaped<Vector<i64, 1>> for &mut [T] {}
 impl<T, const D: usize> Shaped<Vector<i64, D>> for &Array<'_, T, D> {}
 impl<T, const D: usize> Shaped<Vector<i64, D>> for &ArrayMut<'_, T, D> {}
 impl<T, const D: usize> Shaped<Vector<i64, D>> for &mut ArrayMut<'_, T, D> {}
+impl<T: Copy, const D: usize> Shaped<Vector<i64, D>> for &SharedArray<'_, T, D> {}
 
 /// `x.shape()` in a kernel.
 pub fn shape<X: Shaped<V>, V>(_: &X) -> V {
@@ -225,6 +228,7 @@ coordinates! {
     [E, const D: usize] &Array<'_, E, D> => i64, D;
     [E, const D: usize] &ArrayMut<'_, E, D> => i64, D;
     [E, const D: usize] &&mut ArrayMut<'_, E, D> => i64, D;
+    [E: Copy, const D: usize] &SharedArray<'_, E, D> => i64, D;
 }
 
 /// All points with one coordinate from each range, the last one fastest:
