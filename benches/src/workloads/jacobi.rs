@@ -90,6 +90,16 @@ impl Case for Jacobi {
         Ok(launches(move || jacobi(&u, &v), move || out.to_vec()))
     }
 
+    /// With a rim of zeros around `u`, so that every neighbour is an element.
+    fn wuji_inside(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
+        let n = N as i64;
+        let u = world.layout(|root| root.dense(IJ, n + 2).offset([-1, -1]).place::<f32, 2>("u"))?;
+        let v = world.layout(|root| root.dense(IJ, n).place::<f32, 2>("v"))?;
+        u.window([0..n, 0..n])?.copy_from(&State::new().u)?;
+        let out = v.clone();
+        Ok(launches(move || jacobi(&u, &v), move || out.to_vec()))
+    }
+
     fn cpp(&self, cpp: &Cpp, _threads: usize) -> Result<Box<dyn Contender>, String> {
         // SAFETY: the signature in `benches/cpp/jacobi.cpp`.
         let f = unsafe {
