@@ -38,6 +38,7 @@ pub(crate) fn interpret(
         true => Machine::lowered(m, config)?,
         false => Machine::new(m, config)?,
     };
+    machine.watch_races = true;
     for (k, values) in inputs.fields.iter().enumerate() {
         machine.fill(Field::from_u32(k as u32), values)?;
     }

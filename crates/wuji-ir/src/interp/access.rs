@@ -5,6 +5,7 @@ use super::compute::reported;
 use super::error::{BAD_ADDRESS, NOT_INSIDE, NOT_RUNNABLE};
 use super::launch::Launch;
 use super::prepare::zero;
+use super::races::Cell;
 use super::store::Relative;
 use crate::Result;
 use crate::entities::{Array, Field, Inst, Temp, Value};
@@ -56,6 +57,7 @@ impl Launch<'_, '_> {
         if let Some(t) = target {
             for k in 0..t.len {
                 let value = self.value(operands[0])[k];
+                self.watch_element(&t.element, t.start + k, Some(value), span)?;
                 self.write(&t.element, t.start + k, value);
             }
         }
@@ -81,6 +83,7 @@ impl Launch<'_, '_> {
             let old = self.read(&t.element, t.start + k);
             let operand = self.value(operands[0])[k];
             let new = self.combine(op, old, operand, span)?;
+            self.watch_element(&t.element, t.start + k, None, span)?;
             self.write(&t.element, t.start + k, new);
             let at = self.run_of(result).start + k;
             self.stacks.values[at] = old;
@@ -102,6 +105,7 @@ impl Launch<'_, '_> {
             return Ok(());
         };
         let old = self.read(&t.element, t.start);
+        self.watch_element(&t.element, t.start, None, span)?;
         if old.bits() == self.scalar(operands[0]).bits() {
             let new = self.scalar(operands[1]);
             self.write(&t.element, t.start, new);
@@ -253,6 +257,47 @@ impl Launch<'_, '_> {
     }
 }
 
+/// Where writes go, for those who watch.
+impl Launch<'_, '_> {
+    fn watch_element(
+        &mut self,
+        element: &Element,
+        scalar: usize,
+        plain: Option<Imm>,
+        span: Span,
+    ) -> Result<()> {
+        let cell = |launch: &Self| match element {
+            Element::Field(f, at) => Some(Cell::Field(*f, at.clone(), scalar)),
+            Element::Array(a, offset) => {
+                let within = launch.machine.arrays.get(*a).scalars[scalar].1 as i64;
+                Some(launch.host_cell(*a, offset + within))
+            }
+            Element::Local(_) | Element::Temp(_) => None,
+        };
+        self.watch_write(cell, plain, span)
+    }
+
+    fn watch_bytes(
+        &mut self,
+        space: Space,
+        offset: i64,
+        plain: Option<Imm>,
+        span: Span,
+    ) -> Result<()> {
+        let cell = |launch: &Self| match space {
+            Space::Tree(tree, _) => Some(Cell::Tree(tree, offset)),
+            Space::Array(a) => Some(launch.host_cell(a, offset)),
+            Space::Temps => None,
+        };
+        self.watch_write(cell, plain, span)
+    }
+
+    fn host_cell(&self, array: Array, offset: i64) -> Cell {
+        let view = &self.machine.arrays.get(array).view;
+        Cell::Host(view.buffer.0, view.base + offset)
+    }
+}
+
 /// After lowering.
 impl Launch<'_, '_> {
     pub(super) fn mem_load(&mut self, data: &InstData, space: Space, span: Span) -> Result<()> {
@@ -274,6 +319,7 @@ impl Launch<'_, '_> {
         for (k, (ty, offset)) in places.enumerate() {
             self.check_bytes(space, offset, ty, span)?;
             let value = self.stacks.values[run.start + k];
+            self.watch_bytes(space, offset, Some(value), span)?;
             self.write_bytes(space, offset, value);
         }
         Ok(())
@@ -293,6 +339,7 @@ impl Launch<'_, '_> {
             self.check_bytes(space, offset, ty, span)?;
             let old = self.read_bytes(space, offset, ty);
             let new = self.combine(op, old, self.stacks.values[operand + k], span)?;
+            self.watch_bytes(space, offset, None, span)?;
             self.write_bytes(space, offset, new);
             self.stacks.values[result + k] = old;
         }
@@ -309,6 +356,7 @@ impl Launch<'_, '_> {
         let offset = self.scalar(data.args[0]).as_int().unwrap_or(0) as i64;
         self.check_bytes(space, offset, expected.ty, span)?;
         let old = self.read_bytes(space, offset, expected.ty);
+        self.watch_bytes(space, offset, None, span)?;
         if old.bits() == expected.bits() {
             self.write_bytes(space, offset, new);
         }

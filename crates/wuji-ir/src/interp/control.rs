@@ -304,8 +304,8 @@ impl Launch<'_, '_> {
                     self.stacks.running.pop();
                     self.give_results(inst);
                 } else {
-                    let index = counter.index();
-                    self.start_turn(region, index);
+                    let (inst, index) = (*inst, counter.index());
+                    self.start_turn(inst, region, index);
                 }
             }
             Owner::ForEach(_, points) => {
@@ -344,12 +344,15 @@ impl Launch<'_, '_> {
         };
         let (region, index) = (data.regions[0], counter.index());
         self.run_region(region, Owner::For(inst, counter));
-        self.start_turn(region, index);
+        self.start_turn(inst, region, index);
         Ok(())
     }
 
-    fn start_turn(&mut self, region: Region, index: i128) {
+    fn start_turn(&mut self, inst: Inst, region: Region, index: i128) {
         let f = self.func();
+        if let Op::For(_, ForKind::Parallel) = f.insts[inst].op {
+            self.watch_next_iteration();
+        }
         let params = &f.regions[region].params;
         self.scatter(&params[1..]);
         self.set_int(params[0], index);
@@ -390,6 +393,7 @@ impl Launch<'_, '_> {
             })
             .collect();
         self.start_parallel_scope();
+        self.watch(hints.serial);
         let points = Points {
             axes,
             turn: 0,
@@ -426,6 +430,7 @@ impl Launch<'_, '_> {
 
     /// Starts the iteration of a `foreach` whose turn it is, or ends the loop.
     fn visit_point(&mut self) {
+        self.watch_next_iteration();
         let f = self.func();
         let Some(Running {
             region,

@@ -18,6 +18,9 @@ pub const BAD_LAUNCH: &str = "W0495";
 /// Needs more memory than the interpreter gives.
 pub const TOO_LARGE: &str = "W0496";
 
+/// A parallel task races where it is watched for that.
+pub const RACE: &str = "W0497";
+
 pub(super) fn stop(code: &'static str, message: impl Into<String>) -> Error {
     Error::new(code, message)
 }

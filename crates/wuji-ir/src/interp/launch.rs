@@ -4,6 +4,7 @@ use super::control::{End, Stacks, count_points, point};
 use super::error::{BAD_LAUNCH, NOT_RUNNABLE, TOO_LONG, stop};
 use super::order::{Dice, Order};
 use super::prepare::{Run, zero};
+use super::races::Races;
 use super::{Machine, Memory, Outcome, Printed, Report};
 use crate::Result;
 use crate::entities::{Func, Message, Temp, Value};
@@ -34,6 +35,8 @@ pub(super) struct Launch<'r, 'm> {
     pub(super) outcome: Outcome,
     /// `None` for serial order.
     pub(super) dice: Option<Dice>,
+    /// Watches the parallel task that runs.
+    pub(super) races: Option<Races>,
     params: Vec<Imm>,
 }
 
@@ -67,6 +70,7 @@ pub(super) fn run(machine: &mut Machine<'_>, params: &[Imm]) -> Result<Outcome> 
         scope: Scope::default(),
         outcome: Outcome::default(),
         dice,
+        races: None,
         params: params.to_vec(),
     };
     launch.kernel()?;
@@ -142,7 +146,9 @@ impl<'m> Launch<'_, 'm> {
         let turns = self.count(axes)?;
         let order = self.order(turns, hints.serial);
         let types = self.param_types(func);
+        self.watch(hints.serial);
         for turn in 0..turns {
+            self.watch_next_iteration();
             let number = order.at(turn);
             self.scope.iteration = Some(number);
             self.scope.draws = 0;
@@ -165,7 +171,9 @@ impl<'m> Launch<'_, 'm> {
             Some(dice) => dice.chunks(units, hints.serial),
         };
         self.scope.iteration = None;
+        self.watch(hints.serial);
         for (begin, end) in chunks {
+            self.watch_next_iteration();
             let mut args = self.params.clone();
             args.push(Imm::int(Scalar::I64, i128::from(begin)));
             args.push(Imm::int(Scalar::I64, i128::from(end)));
@@ -224,6 +232,7 @@ impl<'m> Launch<'_, 'm> {
     }
 
     fn start_scope(&mut self, task: u32) {
+        self.races = None;
         let config = &self.machine.config;
         self.scope = Scope {
             task,

@@ -20,6 +20,7 @@ pub mod error;
 mod launch;
 mod order;
 mod prepare;
+mod races;
 mod store;
 
 #[cfg(test)]
@@ -120,6 +121,8 @@ pub struct Machine<'m> {
     module: &'m Module,
     prepared: Prepared,
     pub config: Config,
+    /// Whether races between the writes of parallel iterations are errors.
+    pub watch_races: bool,
     memory: Memory,
     arrays: Arrays,
 }
@@ -163,6 +166,7 @@ impl<'m> Machine<'m> {
             module,
             prepared: Prepared::new(module)?,
             config,
+            watch_races: false,
             memory,
             arrays: Arrays::new(module),
         })

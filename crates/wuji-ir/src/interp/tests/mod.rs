@@ -5,6 +5,7 @@ mod control;
 mod lowered;
 mod memory;
 mod parallel;
+mod races;
 mod scalars;
 
 use super::{Config, Machine, Order, Outcome};

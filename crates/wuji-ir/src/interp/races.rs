@@ -1,0 +1,97 @@
+//! Watches the writes of a parallel task. Iterations may update one place by atomics, and may store the
+//! same value there; a plain store of one value among other writes is a race, whose outcome depends on
+//! luck. Passes must not make races out of programs that have none.
+
+use super::error::RACE;
+use super::launch::Launch;
+use super::store::Relative;
+use crate::Result;
+use crate::entities::{Field, Tree};
+use crate::module::Span;
+use crate::types::Imm;
+use rustc_hash::FxHashMap;
+
+/// A scalar in memory.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Cell {
+    Field(Field, Relative, usize),
+    Tree(Tree, i64),
+    /// Buffer and byte.
+    Host(usize, i64),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Races {
+    /// Counts iterations, in the order in which they run.
+    iteration: u64,
+    writes: FxHashMap<Cell, Write>,
+}
+
+#[derive(Debug)]
+struct Write {
+    iteration: u64,
+    /// What was stored, if that was no atomic.
+    plain: Option<Imm>,
+}
+
+impl Races {
+    pub(super) fn next_iteration(&mut self) {
+        self.iteration += 1;
+    }
+
+    /// Notes a write; `false` when it is part of a race.
+    fn note(&mut self, cell: Cell, plain: Option<Imm>) -> bool {
+        let iteration = self.iteration;
+        let Some(last) = self.writes.get_mut(&cell) else {
+            self.writes.insert(cell, Write { iteration, plain });
+            return true;
+        };
+        let fine = last.iteration == iteration || last.plain == plain;
+        // What an iteration has once stored to plainly stays so.
+        last.plain = match last.iteration == iteration {
+            true => plain.or(last.plain),
+            false => plain,
+        };
+        last.iteration = iteration;
+        fine
+    }
+}
+
+impl Launch<'_, '_> {
+    /// A parallel task begins.
+    pub(super) fn watch(&mut self, serial: bool) {
+        self.races = (self.machine.watch_races && !serial).then(Races::default);
+    }
+
+    pub(super) fn watch_next_iteration(&mut self) {
+        if let Some(races) = &mut self.races {
+            races.next_iteration();
+        }
+    }
+
+    /// A write by the iteration that runs: of a value, or by an atomic.
+    pub(super) fn watch_write(
+        &mut self,
+        cell: impl FnOnce(&Self) -> Option<Cell>,
+        plain: Option<Imm>,
+        span: Span,
+    ) -> Result<()> {
+        if self.races.is_none() {
+            return Ok(());
+        }
+        let Some(cell) = cell(self) else {
+            return Ok(());
+        };
+        let fine = match &mut self.races {
+            Some(races) => races.note(cell.clone(), plain),
+            None => true,
+        };
+        match fine {
+            true => Ok(()),
+            false => {
+                let why = format!("iterations race for {cell:?}");
+                Err(self.error(RACE, why, span))
+            }
+        }
+    }
+}

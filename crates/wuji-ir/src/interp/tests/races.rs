@@ -1,0 +1,55 @@
+//! Watching for races, in text: what matters are the statements of a loop.
+
+use super::super::error::RACE;
+use super::*;
+use crate::text::parse;
+
+/// Whether a loop over `0..4` with these statements races; `v1` is its index.
+fn races(hints: &str, statements: &str) -> bool {
+    let text = format!(
+        "module \"m\"
+        tree T0 {{ dense S1 [i: 8] {{ place f0 }} }}
+        field f0: i32 in T0.S1 (i)
+        array a0: i32 rank 1 writable
+        kernel fn0() {{
+          v0: i32 = const 0
+          v2: i32 = const 4
+          foreach L0 (v1: i32) in v0..v2 {hints} {{ {statements} continue L0 }}
+          return
+        }}"
+    );
+    let m = parse(&text, "text").expect("sound");
+    let mut machine = Machine::new(&m, Config::default()).expect("a machine");
+    machine.watch_races = true;
+    let values = [Imm::zero(Scalar::I32); 4];
+    machine.bind_values(Array(0), &[4], &values).expect("fits");
+    match machine.run(&[]) {
+        Ok(_) => false,
+        Err(e) => {
+            assert_eq!(e.code, RACE);
+            true
+        }
+    }
+}
+
+#[test]
+fn stores_of_different_values_race() {
+    assert!(races("", "store f0[v0], v1"));
+    assert!(races("", "store a0[v0], v1"));
+    assert!(races(
+        "",
+        "v3: i32 = atomic add f0[v0], v1 store f0[v1], v1"
+    ));
+    assert!(!races("serial", "store f0[v0], v1"));
+}
+
+#[test]
+fn own_places_equal_values_and_atomics_do_not() {
+    assert!(!races("", "store f0[v1], v1 store f0[v1], v2"));
+    assert!(!races("", "store f0[v0], v2"));
+    assert!(!races("", "v3: i32 = atomic add f0[v0], v1"));
+    assert!(!races(
+        "",
+        "v3: i32 = atomic add a0[v1], v1 store a0[v1], v1"
+    ));
+}
