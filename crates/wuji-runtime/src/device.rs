@@ -126,8 +126,11 @@ impl Device {
         memory.belongs_to(&self.turn)
     }
 
-    /// Makes a kernel ready to run here. It is a module before any pass.
+    /// Makes a kernel ready to run here. It is a module before any pass; accesses that it says are
+    /// `inbounds` are believed to be.
     pub fn load(&self, module: Module, options: &Options) -> Result<Program> {
+        // Compiled code relies on what the verifier sees, such as that read-only arrays are.
+        wuji_ir::verify::verify(&module)?;
         match &self.runner {
             Runner::Cpu { jit, .. } => {
                 let lowered = wuji_compile::compile(module, options)?;

@@ -566,3 +566,12 @@ fn loops_asked_to_be_serial_are() {
     });
     assert_eq!(found, vec![Imm::from_bits(Scalar::U64, expected)]);
 }
+
+#[test]
+fn modules_are_verified() {
+    let text = STRIDED.replace("rank 2 writable", "rank 2");
+    for device in [device(Backend::Cpu, 1), device(Backend::Interpreter, 1)] {
+        let error = device.load(module(&text), &Options::default()).unwrap_err();
+        assert!(error.message.contains("read-only"), "{error}");
+    }
+}
