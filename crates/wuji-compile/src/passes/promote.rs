@@ -1,4 +1,5 @@
-//! Turns locals that are not arrays into SSA values.
+//! Turns locals that are not arrays into SSA values, and atomics on local arrays into plain updates:
+//! nobody else sees a local.
 //!
 //! Every region that stores to a local hands its value on: as a result of `if` and `block`, as a
 //! carried value and a result of loops. A local that is stored before it is read whenever its *home*,
@@ -20,7 +21,7 @@ use wuji_ir::{Error, Position, Result};
 
 pub fn promote(module: &mut Module, _: &mut Cx) -> Result<()> {
     for func in module.funcs.keys() {
-        if module.funcs[func].locals.values().all(|l| l.len.is_some()) {
+        if module.funcs[func].locals.is_empty() {
             continue;
         }
         let mut f = module.take_func(func);
@@ -244,7 +245,7 @@ impl Promoter<'_> {
             Op::Load(a) | Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
                 match is_variable(self.b.func, &op) {
                     Some(local) => self.access(inst, local, &op, a, &args),
-                    None => self.keep(inst),
+                    None => self.element(inst, &op, a, &args),
                 }
             }
             Op::If | Op::Block(_) => self.branches(inst),
@@ -366,10 +367,8 @@ impl Promoter<'_> {
         }
         let new = match (op, old) {
             (Op::Store(_), _) => operands[0],
-            (Op::Atomic(op, _), Some((_, part))) => self.combine(*op, part, operands[0]),
-            (Op::CompareExchange(_), Some((_, part))) => {
-                let same = self.same_bits(part, operands[0]);
-                self.b.select(same, operands[1], part)
+            (Op::Atomic(..) | Op::CompareExchange(_), Some((_, part))) => {
+                self.updated(op, part, operands)
             }
             _ => return,
         };
@@ -378,6 +377,42 @@ impl Promoter<'_> {
             None => new,
         };
         self.now[local] = whole.into();
+    }
+
+    /// An access that stays one; atomics on elements of local arrays become a load and a store. Outside
+    /// of the array the load gives zero, and the store is dropped and reported, like the atomic.
+    fn element(&mut self, inst: Inst, op: &Op, access: &Access, args: &[Value]) {
+        let operands = match op {
+            Op::Atomic(..) => 1,
+            Op::CompareExchange(_) => 2,
+            _ => 0,
+        };
+        if operands == 0 || !matches!(access.place, Place::Local(_)) {
+            return self.keep(inst);
+        }
+        let (at, operands) = args.split_at(args.len() - operands);
+        let read = Access {
+            activation: Activation::Never,
+            ..access.clone()
+        };
+        let old = self.b.value(Op::Load(read), at);
+        let new = self.updated(op, old, operands);
+        let mut args: Values = at.iter().copied().collect();
+        args.push(new);
+        self.b.push(Op::Store(access.clone()), &args);
+        self.substitution.set(self.b.func.result(inst), old);
+    }
+
+    /// What an atomic leaves where nobody else can see it.
+    fn updated(&mut self, op: &Op, old: Value, operands: &[Value]) -> Value {
+        match op {
+            Op::Atomic(op, _) => self.combine(*op, old, operands[0]),
+            Op::CompareExchange(_) => {
+                let same = self.same_bits(old, operands[0]);
+                self.b.select(same, operands[1], old)
+            }
+            _ => operands[0],
+        }
     }
 
     fn get(&mut self, whole: Value, path: &[Part]) -> Value {
@@ -403,7 +438,6 @@ impl Promoter<'_> {
         }
     }
 
-    /// What an atomic leaves in a variable that nobody else can see.
     fn combine(&mut self, op: AtomicOp, old: Value, operand: Value) -> Value {
         let binary = match op {
             AtomicOp::Add => BinOp::Add,
