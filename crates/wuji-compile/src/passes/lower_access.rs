@@ -99,7 +99,12 @@ impl Lower<'_> {
         let ty = self.accessed_type(&access);
         let result = match access.guard {
             Guard::InBounds => {
-                let forms: Vec<Linear> = index_args.iter().map(|v| self.sums.form(*v)).collect();
+                let limits = self.limits(&access);
+                let forms: Vec<Linear> = index_args
+                    .iter()
+                    .zip(limits)
+                    .map(|(v, limit)| self.index_form(*v, limit))
+                    .collect();
                 let offset = self.offset(&access, &forms);
                 self.emit(&data.op, &access, ty, offset, operands)
             }
@@ -199,6 +204,53 @@ impl Lower<'_> {
             ty = self.b.module.structs.component(ty, k).unwrap_or(ty);
         }
         out
+    }
+
+    /// Start and, where it is known, length along every index, as in [`Lower::domain`].
+    fn limits(&self, access: &Access) -> Vec<(i64, Option<u64>)> {
+        let m = &*self.b.module;
+        let mut out: Vec<(i64, Option<u64>)> = match access.place {
+            Place::Field(f) => {
+                let domain = m.fields[f].domain(&m.trees);
+                domain.into_iter().map(|(lo, e)| (lo, Some(e))).collect()
+            }
+            Place::Array(a) => vec![(0, None); m.arrays[a].rank.into()],
+            Place::Local(_) | Place::Temp(_) => Vec::new(),
+        };
+        let mut ty = m.place_elem(self.b.func, access.place).0;
+        for step in &access.path {
+            let k = match step {
+                Step::Const(k) => *k,
+                Step::Dynamic => {
+                    out.push((0, Some(m.structs.arity(ty).into())));
+                    0
+                }
+            };
+            ty = m.structs.component(ty, k).unwrap_or(ty);
+        }
+        out
+    }
+
+    /// An index that is inside, as a sum. A sum is what its value is up to wrapping: it may only be used
+    /// where wrapping would lead outside.
+    fn index_form(&mut self, v: Value, (lo, extent): (i64, Option<u64>)) -> Linear {
+        let form = self.sums.form(v);
+        let Some(ty) = self.b.func.ty(v).as_scalar() else {
+            return form;
+        };
+        // Offsets wrap with 64 bits themselves.
+        let (Some((least, most)), true) = (ty.int_range(), ty.bits() < 64) else {
+            return form;
+        };
+        let lo = i128::from(lo);
+        let last = extent.map_or(most, |e| most.min(lo + i128::from(e) - 1));
+        let wrap = 1i128 << ty.bits();
+        let (a, b) = self.sums.range_of(&form);
+        if a > last - wrap && b < least.max(lo) + wrap {
+            form
+        } else {
+            Linear::atom(v)
+        }
     }
 
     /// Compares every index with its domain, in its own type.
