@@ -2,7 +2,7 @@
 
 use crate::place::both;
 use crate::scope::{Code, VarKind, Walker, unsupported};
-use crate::span::{ends, helper, node, parens};
+use crate::span::{ends, helper, node, own, parens};
 use proc_macro2::{Ident, Span};
 use quote::{quote, quote_spanned};
 use syn::{Expr, ExprCall, ExprMethodCall, Result, spanned::Spanned};
@@ -66,10 +66,10 @@ impl Walker {
         }
         let (shadows, asts) = both(args);
         let (first, _) = ends(&c.func);
-        let (slot, number) = self.callee(
-            &c.func,
-            |slot| quote_spanned!(first=> __recorder.call(#slot, &[#(#given),*]);),
-        );
+        let (slot, number) = self.callee(&c.func, |slot| {
+            let recorder = own("__recorder", first);
+            quote_spanned!(first=> #recorder.call(#slot, &[#(#given),*]);)
+        });
         let func = &c.func;
         let callee = helper("probe", quote_spanned!(first=> &#slot, #func), func);
         let args = parens(quote!(#(#shadows),*), c.paren_token.span.join());
@@ -114,10 +114,10 @@ impl Walker {
         let (shadows, asts) = both(args);
         let name = m.method.to_string();
         let span = m.method.span();
-        let (slot, number) = self.callee(
-            &m.method,
-            |slot| quote_spanned!(span=> __recorder.method(#slot, #name);),
-        );
+        let (slot, number) = self.callee(&m.method, |slot| {
+            let recorder = own("__recorder", span);
+            quote_spanned!(span=> #recorder.method(#slot, #name);)
+        });
         // The closure gets the receiver and the arguments as parameters, so it captures nothing.
         let users = std::iter::once(&*m.receiver).chain(&m.args);
         let params: Vec<Ident> = users

@@ -1,7 +1,7 @@
 //! What a kernel or a function expands to.
 
 use crate::scope::{VarKind, Walker, unsupported};
-use crate::span::{at, ends, parens};
+use crate::span::{at, ends, own, parens};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{
@@ -54,12 +54,14 @@ struct Params {
     asts: Vec<TokenStream>,
     /// In a kernel: statements that bind the arguments to the call.
     bind: Vec<TokenStream>,
+    worlds: Vec<Ident>,
 }
 
 fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
     let mut params = Params {
         asts: Vec::new(),
         bind: Vec::new(),
+        worlds: Vec::new(),
     };
     for (k, input) in f.sig.inputs.iter().enumerate() {
         let span = input.span();
@@ -80,7 +82,8 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                 }
                 let var = w.declare("self", VarKind::Value);
                 let mutable = r.mutability.is_some();
-                let ty = w.written_type(quote_spanned!(span=> __recorder.ty_of::<Self>();));
+                let recorder = own("__recorder", span);
+                let ty = w.written_type(quote_spanned!(span=> #recorder.ty_of::<Self>();));
                 params.asts.push(quote!(Param {
                     at: #place,
                     pat: Pat::Var { var: #var, mutable: #mutable },
@@ -103,9 +106,13 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                         kind: ParamKind::Data,
                     }));
                     let ident = &name.ident;
+                    if is_world(&p.ty) {
+                        params.worlds.push(ident.clone());
+                    }
                     let (first, last) = ends(&p.ty);
                     let arg = Ident::new(&ident.to_string(), ident.span());
-                    let args = parens(quote_spanned!(first=> &mut __call, #arg), last);
+                    let call = own("__call", first);
+                    let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
                     params
                         .bind
                         .push(quote_spanned!(first=> ::wuji::__private::data #args;));
@@ -122,15 +129,17 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                     let ty = &p.ty;
                     let (first, last) = ends(ty);
                     let number = if w.kernel {
-                        let tag = Ident::new(&format!("__param{k}"), first);
+                        let tag = own(&format!("__param{k}"), first);
+                        let call = own("__call", first);
                         let arg = &name.ident;
-                        let args = parens(quote_spanned!(first=> &mut __call, #arg), last);
+                        let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
                         params.bind.push(
                             quote_spanned!(first=> let #tag = ::wuji::__private::value #args;),
                         );
                         w.written_type(quote!(__recorder.tag(&#tag);))
                     } else {
-                        w.written_type(quote_spanned!(first=> __recorder.ty_of::<#ty>();))
+                        let recorder = own("__recorder", first);
+                        w.written_type(quote_spanned!(first=> #recorder.ty_of::<#ty>();))
                     };
                     let pat = w.pattern(&p.pat)?;
                     params.asts.push(quote!(Param {
@@ -194,14 +203,22 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
     let lints = quote! {
         #[allow(unused_parens, unused_braces, clippy::all)]
     };
+    let result = result_type(&sig.output);
+    let result_span = match &sig.output {
+        ReturnType::Default => Span::call_site(),
+        ReturnType::Type(_, ty) => ty.span(),
+    };
     if !kernel {
-        let Group(inner) = inside(shadow);
+        let inner = inside(shadow);
+        let record = quote_spanned! {result_span=>
+            return ::wuji::__private::record_func::<_, #result>(&|| (), &__AST, #fill);
+        };
         return Ok(quote! {
             #(#attrs)* #lints #vis #sig {
                 #slots
                 #source
                 if ::wuji::__private::recording() {
-                    return ::wuji::__private::record_func(&|| (), &__AST, #fill);
+                    #record
                 }
                 #inner
             }
@@ -219,21 +236,18 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
         }
     }
     let inputs = &sig.inputs;
-    let result = result_type(&sig.output);
-    let bind = &params.bind;
-    let span = match &sig.output {
-        ReturnType::Default => Span::call_site(),
-        ReturnType::Type(_, ty) => ty.span(),
-    };
-    let launch = quote_spanned! {span=>
-        ::wuji::__private::launch::<#result>(__call, &__AST, #fill)
+    let inner = inside(shadow);
+    let (bind, used) = (&params.bind, &params.worlds);
+    let call = own("__call", result_span);
+    let launch = quote_spanned! {result_span=>
+        ::wuji::__private::launch::<#result>(#call, &__AST, #fill)
     };
     Ok(quote! {
         #(#attrs)* #lints
         #[track_caller]
         #vis #outer {
             #slots
-            let _ = |#inputs| -> #result #shadow;
+            let _ = |#inputs| -> #result { #(let _ = #used;)* #inner };
             #source
             let mut __call = ::wuji::__private::call(#name, &|| ());
             #(#bind)*
@@ -242,12 +256,19 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
     })
 }
 
-struct Group(TokenStream);
-
 /// The statements inside of the braces of a block.
-fn inside(block: TokenStream) -> Group {
+fn inside(block: TokenStream) -> TokenStream {
     match block.into_iter().next() {
-        Some(proc_macro2::TokenTree::Group(g)) => Group(g.stream()),
-        _ => Group(TokenStream::new()),
+        Some(proc_macro2::TokenTree::Group(g)) => g.stream(),
+        _ => TokenStream::new(),
+    }
+}
+
+/// Whether a type is `&World`: it says where the kernel runs, and the body has no use for it.
+fn is_world(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(r) => is_world(&r.elem),
+        Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == "World"),
+        _ => false,
     }
 }

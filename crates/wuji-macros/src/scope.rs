@@ -1,6 +1,6 @@
 //! What is known while a body is walked: variables, loops, and the slots handed out so far.
 
-use crate::span::{ends, group, parens};
+use crate::span::{ends, group, own, parens};
 use proc_macro2::{Delimiter, Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Error, Expr, Result, spanned::Spanned};
@@ -108,8 +108,9 @@ impl Walker {
             span,
         );
         let read = slot_ref(&slot, first, last);
+        let recorder = own("__recorder", first);
         self.types
-            .push(quote_spanned!(first=> __recorder.ty(#read);));
+            .push(quote_spanned!(first=> #recorder.ty(#read);));
         (shadow, self.types.len() as u32 - 1)
     }
 
@@ -135,8 +136,9 @@ impl Walker {
     pub(crate) fn constant(&mut self, user: &impl ToTokens) -> u32 {
         let (first, last) = ends(user);
         let args = parens(user.to_token_stream(), last);
+        let recorder = own("__recorder", first);
         self.constants
-            .push(quote_spanned!(first=> __recorder.constant #args;));
+            .push(quote_spanned!(first=> #recorder.constant #args;));
         self.constants.len() as u32 - 1
     }
 

@@ -3,6 +3,12 @@
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 
+/// A variable of the expansion. Its name means the same wherever it stands, also when the user's code
+/// comes out of a `macro_rules` macro.
+pub(crate) fn own(name: &str, at: Span) -> Ident {
+    Ident::new(name, Span::call_site().located_at(at))
+}
+
 /// Line and column as they are in the static data.
 pub(crate) fn at(span: Span) -> TokenStream {
     let start = span.unwrap().start();

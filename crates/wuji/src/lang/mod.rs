@@ -13,6 +13,7 @@
 #[doc(hidden)]
 pub mod ast;
 mod builtin;
+mod library;
 pub mod lower;
 mod math;
 mod matrix;
@@ -26,6 +27,7 @@ mod shadow;
 mod vector;
 
 pub use half::f16;
+pub use library::random_normal;
 pub use lower::lower;
 pub use math::{
     Mix, Ordered, Random, RandomRange, clamp, max, min, mix, random, random_range, select,

@@ -88,9 +88,9 @@ impl<T: Element, const D: usize> Writable<T, Rank<D>> for &SharedArray<'_, T, D>
 
 /// What stands between the brackets of an element.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no index for something of {R}",
+    message = "wrong index: there is one integer for each axis",
     label = "wrong number or type of indices",
-    note = "use one integer per axis, `x[[i, j]]`, or an index vector, as in `for i in x {{ x[i] .. }}`"
+    note = "use one integer for each axis, `x[[i, j]]`, or an index vector, as in `for i in x {{ x[i] .. }}`"
 )]
 pub trait IndexOf<R> {}
 
@@ -100,6 +100,7 @@ impl<I: Int> IndexOf<Rank<1>> for I {}
 impl<I: Int, const D: usize> IndexOf<Rank<D>> for Vector<I, D> {}
 #[diagnostic::do_not_recommend]
 impl<I: Int, const D: usize> IndexOf<Rank<D>> for [I; D] {}
+#[diagnostic::do_not_recommend]
 impl IndexOf<Rank<0>> for () {}
 
 macro_rules! indices {

@@ -214,6 +214,13 @@ impl Body<'_, '_> {
             }
             ("min", [b]) => self.smaller(a, *b),
             ("max", [b]) => self.larger(a, *b),
+            ("clamp", [lo, hi]) if matches!(ty, Type::Scalar(_)) => {
+                // Unlike `min` and `max`, it keeps NaN.
+                let below = self.compare(CmpOp::Lt, a, *lo);
+                let x = self.select(below, *lo, a);
+                let above = self.compare(CmpOp::Gt, x, *hi);
+                self.select(above, *hi, x)
+            }
             ("clamp", [lo, hi]) => self.clamp(a, *lo, *hi),
             ("mul_add", [b, c]) => self.op(Op::Fma, &[a, *b, *c]),
             ("rem_euclid", [b]) => {

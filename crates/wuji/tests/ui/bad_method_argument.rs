@@ -1,0 +1,10 @@
+use wuji::prelude::*;
+
+#[kernel]
+fn k(x: &Field<f32, 1>, n: i32) {
+    for [i] in x {
+        x[[i]] = x[[i]].max(n);
+    }
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+use wuji::prelude::*;
+
+#[kernel]
+fn k(x: &Field<f32, 1>) {
+    for [i] in x {
+        let s = String::new();
+        x[[i]] = 1.0;
+    }
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use wuji::prelude::*;
+
+#[kernel]
+fn k(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] = missing + 1.0;
+    }
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+use wuji::prelude::*;
+
+#[kernel]
+fn k(x: &Field<f32, 1>) {
+    for [i] in x {
+        if i == 3 {
+            break;
+        }
+        x[[i]] = 1.0;
+    }
+}
+
+fn main() {}

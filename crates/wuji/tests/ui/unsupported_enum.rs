@@ -1,0 +1,9 @@
+use wuji::prelude::*;
+
+#[derive(Element, Clone, Copy)]
+enum Shape {
+    Round,
+    Square,
+}
+
+fn main() {}
