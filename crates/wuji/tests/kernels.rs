@@ -1,9 +1,11 @@
-//! The kernel language, run by the interpreter, which is its definition.
+//! Kernels on fields and arrays, interpreted and compiled.
 
 use wuji::prelude::*;
 
-fn world() -> World {
-    World::interpreter().unwrap()
+/// The interpreter, and machine code that rounds as written.
+fn worlds() -> [World; 2] {
+    let compiled = World::builder().math(Math::Strict).threads(2).build();
+    [World::interpreter().unwrap(), compiled.unwrap()]
 }
 
 const N: f32 = 320.0;
@@ -38,18 +40,19 @@ fn paint(pixels: &Field<f32, 2>, t: f32) {
 
 #[test]
 fn julia() {
-    let w = world();
-    let pixels = w.field::<f32, 2>("pixels", [8, 4]).unwrap();
-    paint(&pixels, 0.3).unwrap();
-    for ([i, j], found) in pixels.iter().unwrap() {
-        let c = vec2(-0.8, 0.3f32.cos() * 0.2);
-        let mut z = vec2(i as f32 / N - 1.0, j as f32 / N - 0.5) * 2.0;
-        let mut n = 0;
-        while z.norm() < 20.0 && n < 50 {
-            z = complex_sqr(z) + c;
-            n += 1;
+    for w in worlds() {
+        let pixels = w.field::<f32, 2>("pixels", [8, 4]).unwrap();
+        paint(&pixels, 0.3).unwrap();
+        for ([i, j], found) in pixels.iter().unwrap() {
+            let c = vec2(-0.8, 0.3f32.cos() * 0.2);
+            let mut z = vec2(i as f32 / N - 1.0, j as f32 / N - 0.5) * 2.0;
+            let mut n = 0;
+            while z.norm() < 20.0 && n < 50 {
+                z = complex_sqr(z) + c;
+                n += 1;
+            }
+            assert_eq!(found, 1.0 - n as f32 * 0.02, "{i} {j}");
         }
-        assert_eq!(found, 1.0 - n as f32 * 0.02, "{i} {j}");
     }
 }
 
@@ -66,24 +69,25 @@ fn laplace<const D: usize>(u: &Field<f32, D>, v: &Field<f32, D>) {
 
 #[test]
 fn stencil_in_any_dimension() {
-    let w = world();
-    let (u, v) = (
-        w.field::<f32, 1>("u", [5]).unwrap(),
-        w.field::<f32, 1>("v", [5]).unwrap(),
-    );
-    u.copy_from(&[1.0, 4.0, 9.0, 16.0, 25.0]).unwrap();
-    laplace(&u, &v).unwrap();
-    assert_eq!(v.to_vec().unwrap(), [2.0, 2.0, 2.0, 2.0, -34.0]);
-    let (u, v) = (
-        w.field::<f32, 2>("u", [3, 3]).unwrap(),
-        w.field::<f32, 2>("v", [3, 3]).unwrap(),
-    );
-    u.set([1, 1], 1.0).unwrap();
-    laplace(&u, &v).unwrap();
-    assert_eq!(
-        v.to_vec().unwrap(),
-        [0.0, 1.0, 0.0, 1.0, -4.0, 1.0, 0.0, 1.0, 0.0]
-    );
+    for w in worlds() {
+        let (u, v) = (
+            w.field::<f32, 1>("u", [5]).unwrap(),
+            w.field::<f32, 1>("v", [5]).unwrap(),
+        );
+        u.copy_from(&[1.0, 4.0, 9.0, 16.0, 25.0]).unwrap();
+        laplace(&u, &v).unwrap();
+        assert_eq!(v.to_vec().unwrap(), [2.0, 2.0, 2.0, 2.0, -34.0]);
+        let (u, v) = (
+            w.field::<f32, 2>("u", [3, 3]).unwrap(),
+            w.field::<f32, 2>("v", [3, 3]).unwrap(),
+        );
+        u.set([1, 1], 1.0).unwrap();
+        laplace(&u, &v).unwrap();
+        assert_eq!(
+            v.to_vec().unwrap(),
+            [0.0, 1.0, 0.0, 1.0, -4.0, 1.0, 0.0, 1.0, 0.0]
+        );
+    }
 }
 
 trait Extra {
@@ -123,13 +127,14 @@ fn misc(p: &Field<Vec2, 1>, q: &Field<u64, 1>) {
 
 #[test]
 fn vectors_and_control() {
-    let w = world();
-    let p = w.field::<Vec2, 1>("p", [1]).unwrap();
-    let q = w.field::<u64, 1>("q", [1]).unwrap();
-    p.set([0], vec2(1.0, 0.25)).unwrap();
-    misc(&p, &q).unwrap();
-    assert_eq!(q.get([0]).unwrap(), 8);
-    assert_eq!(p.get([0]).unwrap(), vec2(0.75, 1.0 + 3.0));
+    for w in worlds() {
+        let p = w.field::<Vec2, 1>("p", [1]).unwrap();
+        let q = w.field::<u64, 1>("q", [1]).unwrap();
+        p.set([0], vec2(1.0, 0.25)).unwrap();
+        misc(&p, &q).unwrap();
+        assert_eq!(q.get([0]).unwrap(), 8);
+        assert_eq!(p.get([0]).unwrap(), vec2(0.75, 1.0 + 3.0));
+    }
 }
 
 #[kernel]
@@ -143,10 +148,11 @@ fn total(x: &Field<f32, 1>) -> f32 {
 
 #[test]
 fn reductions_are_results() {
-    let w = world();
-    let x = w.field::<f32, 1>("x", [100]).unwrap();
-    x.fill(0.5).unwrap();
-    assert_eq!(total(&x).unwrap(), 50.0);
+    for w in worlds() {
+        let x = w.field::<f32, 1>("x", [100]).unwrap();
+        x.fill(0.5).unwrap();
+        assert_eq!(total(&x).unwrap(), 50.0);
+    }
 }
 
 #[kernel]
@@ -179,18 +185,19 @@ fn several(world: &World, a: &mut [f32], b: &[f32], k: f32) -> f32 {
 
 #[test]
 fn loops_over_ranges_and_slices() {
-    let w = world();
-    let b: Vec<f32> = (0..10).map(|k| k as f32).collect();
-    let mut a = vec![0.0; 10];
-    let found = several(&w, &mut a, &b, 2.0).unwrap();
-    let expected: Vec<f32> = (0..10)
-        .map(|k| k as f32 * 2.0 + (k % 2 == 0) as i32 as f32)
-        .collect();
-    assert_eq!(a, expected);
-    let sum: f32 = expected[..5].iter().sum();
-    assert_eq!(found, sum + 400.0 + (5.0 + 6.0) * 10000.0);
-    let mut empty: [f32; 0] = [];
-    assert_eq!(several(&w, &mut empty, &[], 2.0).unwrap(), 60000.0);
+    for w in worlds() {
+        let b: Vec<f32> = (0..10).map(|k| k as f32).collect();
+        let mut a = vec![0.0; 10];
+        let found = several(&w, &mut a, &b, 2.0).unwrap();
+        let expected: Vec<f32> = (0..10)
+            .map(|k| k as f32 * 2.0 + (k % 2 == 0) as i32 as f32)
+            .collect();
+        assert_eq!(a, expected);
+        let sum: f32 = expected[..5].iter().sum();
+        assert_eq!(found, sum + 400.0 + (5.0 + 6.0) * 10000.0);
+        let mut empty: [f32; 0] = [];
+        assert_eq!(several(&w, &mut empty, &[], 2.0).unwrap(), 60000.0);
+    }
 }
 
 #[kernel]
@@ -213,31 +220,32 @@ fn fill_grid(world: &World, b: &mut ArrayMut<i32, 2>, n: i32) {
 
 #[test]
 fn arrays_of_two_axes() {
-    let w = world();
-    let data: Vec<i32> = (0..6).collect();
-    let mut out = vec![0; 6];
-    let a = Array::new(&data, [2, 3]).unwrap();
-    let mut b = ArrayMut::new(&mut out, [3, 2]).unwrap();
-    #[kernel]
-    fn run(world: &World, a: &Array<i32, 2>, b: &mut ArrayMut<i32, 2>) -> i64 {
-        for [i, j] in a {
-            b[[j, i]] = a[[i, j]];
+    for w in worlds() {
+        let data: Vec<i32> = (0..6).collect();
+        let mut out = vec![0; 6];
+        let a = Array::new(&data, [2, 3]).unwrap();
+        let mut b = ArrayMut::new(&mut out, [3, 2]).unwrap();
+        #[kernel]
+        fn run(world: &World, a: &Array<i32, 2>, b: &mut ArrayMut<i32, 2>) -> i64 {
+            for [i, j] in a {
+                b[[j, i]] = a[[i, j]];
+            }
+            for p in b {
+                b[p] += 100;
+            }
+            a.shape()[0] * 10 + b.shape().y
         }
-        for p in b {
-            b[p] += 100;
-        }
-        a.shape()[0] * 10 + b.shape().y
+        assert_eq!(run(&w, &a, &mut b).unwrap(), 22);
+        assert_eq!(out, [100, 103, 101, 104, 102, 105]);
+        let mut out = vec![0; 9];
+        let mut b = ArrayMut::new(&mut out, [3, 3]).unwrap();
+        fill_grid(&w, &mut b, 3).unwrap();
+        assert_eq!(out, [0, 0, 0, 10, 11, 0, 20, 21, 0]);
+        // Without a field or a world there is nowhere to run.
+        let mut b = ArrayMut::new(&mut out, [3, 3]).unwrap();
+        let error = transpose(&a, &mut b).unwrap_err();
+        assert_eq!(error.code, "W0116");
     }
-    assert_eq!(run(&w, &a, &mut b).unwrap(), 22);
-    assert_eq!(out, [100, 103, 101, 104, 102, 105]);
-    let mut out = vec![0; 9];
-    let mut b = ArrayMut::new(&mut out, [3, 3]).unwrap();
-    fill_grid(&w, &mut b, 3).unwrap();
-    assert_eq!(out, [0, 0, 0, 10, 11, 0, 20, 21, 0]);
-    // Without a field or a world there is nowhere to run.
-    let mut b = ArrayMut::new(&mut out, [3, 3]).unwrap();
-    let error = transpose(&a, &mut b).unwrap_err();
-    assert_eq!(error.code, "W0116");
 }
 
 #[derive(Element, Clone, Copy, Debug, PartialEq)]
@@ -286,15 +294,16 @@ fn life(old: &Field<i32, 2>, new: &Field<i32, 2>) -> i32 {
 
 #[test]
 fn functions_of_fields() {
-    let w = world();
-    let a = w.field::<i32, 2>("a", [5, 5]).unwrap();
-    let b = w.field::<i32, 2>("b", [5, 5]).unwrap();
-    for i in 1..4 {
-        a.set([2, i], 1).unwrap();
-    }
-    assert_eq!(life(&a, &b).unwrap(), 3);
-    for i in 1..4 {
-        assert_eq!(b.get([i, 2]).unwrap(), 1);
+    for w in worlds() {
+        let a = w.field::<i32, 2>("a", [5, 5]).unwrap();
+        let b = w.field::<i32, 2>("b", [5, 5]).unwrap();
+        for i in 1..4 {
+            a.set([2, i], 1).unwrap();
+        }
+        assert_eq!(life(&a, &b).unwrap(), 3);
+        for i in 1..4 {
+            assert_eq!(b.get([i, 2]).unwrap(), 1);
+        }
     }
 }
 
@@ -318,32 +327,33 @@ fn simulate(particles: &Field<Particle, 1>, grid_mass: &Field<f32, 2>, dt: f32, 
 
 #[test]
 fn structs_in_fields() {
-    let w = world();
-    let particles = w.field::<Particle, 1>("particles", [3]).unwrap();
-    let mass = w.field::<f32, 2>("mass", [8, 8]).unwrap();
-    for i in 0..3 {
-        let p = Particle {
-            position: vec2(i as f32 + 1.5, 3.5),
+    for w in worlds() {
+        let particles = w.field::<Particle, 1>("particles", [3]).unwrap();
+        let mass = w.field::<f32, 2>("mass", [8, 8]).unwrap();
+        for i in 0..3 {
+            let p = Particle {
+                position: vec2(i as f32 + 1.5, 3.5),
+                velocity: vec2(2.0, 0.0),
+                hits: 7,
+            };
+            particles.set([i], p).unwrap();
+        }
+        simulate(&particles, &mass, 0.125, 2).unwrap();
+        let p = particles.get([1]).unwrap();
+        let mut q = Particle {
+            position: vec2(2.5, 3.5),
             velocity: vec2(2.0, 0.0),
-            hits: 7,
+            hits: 8,
         };
-        particles.set([i], p).unwrap();
+        for _ in 0..2 {
+            q = gravity(q, 0.125);
+            q.position += q.velocity * 0.125;
+        }
+        q.velocity.x *= 0.5;
+        assert_eq!(p, q);
+        let total: f32 = mass.to_vec().unwrap().iter().sum();
+        assert_eq!(total, 3.0);
     }
-    simulate(&particles, &mass, 0.125, 2).unwrap();
-    let p = particles.get([1]).unwrap();
-    let mut q = Particle {
-        position: vec2(2.5, 3.5),
-        velocity: vec2(2.0, 0.0),
-        hits: 8,
-    };
-    for _ in 0..2 {
-        q = gravity(q, 0.125);
-        q.position += q.velocity * 0.125;
-    }
-    q.velocity.x *= 0.5;
-    assert_eq!(p, q);
-    let total: f32 = mass.to_vec().unwrap().iter().sum();
-    assert_eq!(total, 3.0);
 }
 
 #[kernel]
@@ -373,18 +383,19 @@ fn atomics(x: &Field<i32, 1>, v: &Field<Vec2, 1>, old: &Field<i32, 1>) {
 
 #[test]
 fn atomics_give_the_old_value() {
-    let w = world();
-    let x = w.field::<i32, 1>("x", [1]).unwrap();
-    let v = w.field::<Vec2, 1>("v", [1]).unwrap();
-    let old = w.field::<i32, 1>("old", [11]).unwrap();
-    x.set([0], 10).unwrap();
-    atomics(&x, &v, &old).unwrap();
-    assert_eq!(
-        old.to_vec().unwrap(),
-        [10, 15, 14, 100, 7, 15, 12, 9, 42, 43, 43]
-    );
-    assert_eq!(x.get([0]).unwrap(), ((80 | 1) & 0xff) ^ 2);
-    assert_eq!(v.get([0]).unwrap(), vec2(3.5, 5.0));
+    for w in worlds() {
+        let x = w.field::<i32, 1>("x", [1]).unwrap();
+        let v = w.field::<Vec2, 1>("v", [1]).unwrap();
+        let old = w.field::<i32, 1>("old", [11]).unwrap();
+        x.set([0], 10).unwrap();
+        atomics(&x, &v, &old).unwrap();
+        assert_eq!(
+            old.to_vec().unwrap(),
+            [10, 15, 14, 100, 7, 15, 12, 9, 42, 43, 43]
+        );
+        assert_eq!(x.get([0]).unwrap(), ((80 | 1) & 0xff) ^ 2);
+        assert_eq!(v.get([0]).unwrap(), vec2(3.5, 5.0));
+    }
 }
 
 #[kernel]
@@ -411,17 +422,18 @@ fn reductions(x: &Field<Vec2, 2>) -> (Vec2, u32, i32, bool) {
 
 #[test]
 fn several_reductions_in_one_loop() {
-    let w = world();
-    let x = w.field::<Vec2, 2>("x", [3, 3]).unwrap();
-    for i in 0..3 {
-        for j in 0..3 {
-            x.set([i, j], vec2(i as f32, j as f32 * 3.0)).unwrap();
+    for w in worlds() {
+        let x = w.field::<Vec2, 2>("x", [3, 3]).unwrap();
+        for i in 0..3 {
+            for j in 0..3 {
+                x.set([i, j], vec2(i as f32, j as f32 * 3.0)).unwrap();
+            }
         }
+        assert_eq!(
+            reductions(&x).unwrap(),
+            (vec2(10.0 - 9.0 + 0.5, 30.0 + 0.5), 7, 6, true)
+        );
     }
-    assert_eq!(
-        reductions(&x).unwrap(),
-        (vec2(10.0 - 9.0 + 0.5, 30.0 + 0.5), 7, 6, true)
-    );
 }
 
 #[kernel]
@@ -431,18 +443,19 @@ fn shapes(x: &Field<f32, 2>, a: &[i32]) -> (IVec2, IVec2, usize, usize, i64) {
 
 #[test]
 fn extents_are_known() {
-    let w = world();
-    let x = w
-        .layout(|root| {
-            root.dense(wuji::axes::IJ, [4, 6])
-                .offset([-2, 0])
-                .place::<f32, 2>("x")
-        })
-        .unwrap();
-    assert_eq!(
-        shapes(&x, &[1, 2, 3]).unwrap(),
-        (ivec2(4, 6), ivec2(-2, 0), 24, 3, 3)
-    );
+    for w in worlds() {
+        let x = w
+            .layout(|root| {
+                root.dense(wuji::axes::IJ, [4, 6])
+                    .offset([-2, 0])
+                    .place::<f32, 2>("x")
+            })
+            .unwrap();
+        assert_eq!(
+            shapes(&x, &[1, 2, 3]).unwrap(),
+            (ivec2(4, 6), ivec2(-2, 0), 24, 3, 3)
+        );
+    }
 }
 
 #[kernel]
@@ -463,23 +476,24 @@ fn talk(x: &Field<i32, 1>, limit: i32) {
 
 #[test]
 fn messages() {
-    use std::sync::{Arc, Mutex};
-    let w = world();
-    let said = Arc::new(Mutex::new(String::new()));
-    let heard = said.clone();
-    w.on_print(move |text| heard.lock().unwrap().push_str(text));
-    let x = w.field::<i32, 1>("x", [3]).unwrap();
-    x.copy_from(&[2, 4, 6]).unwrap();
-    talk(&x, 10).unwrap();
-    let text = said.lock().unwrap().clone();
-    assert!(text.starts_with("limit 10, "), "{text}");
-    assert!(text.contains("0.33 {}\n0: 2;1: 4;2: 6;"), "{text}");
-    let error = talk(&x, 6).unwrap_err();
-    assert!(error.message.contains("x[2] = 6 is too large"), "{error}");
-    assert!(error.at.is_some());
-    x.set([1], 5).unwrap();
-    let error = talk(&x, 10).unwrap_err();
-    assert!(error.message.contains("odd at 1"), "{error}");
+    for w in worlds() {
+        use std::sync::{Arc, Mutex};
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = said.clone();
+        w.on_print(move |text| heard.lock().unwrap().push_str(text));
+        let x = w.field::<i32, 1>("x", [3]).unwrap();
+        x.copy_from(&[2, 4, 6]).unwrap();
+        talk(&x, 10).unwrap();
+        let text = said.lock().unwrap().clone();
+        assert!(text.starts_with("limit 10, "), "{text}");
+        assert!(text.contains("0.33 {}\n0: 2;1: 4;2: 6;"), "{text}");
+        let error = talk(&x, 6).unwrap_err();
+        assert!(error.message.contains("x[2] = 6 is too large"), "{error}");
+        assert!(error.at.is_some());
+        x.set([1], 5).unwrap();
+        let error = talk(&x, 10).unwrap_err();
+        assert!(error.message.contains("odd at 1"), "{error}");
+    }
 }
 
 #[kernel]
@@ -492,18 +506,19 @@ fn dice(x: &Field<f32, 1>, n: &Field<i32, 1>) {
 
 #[test]
 fn random_numbers_are_in_range() {
-    let w = world();
-    let x = w.field::<f32, 1>("x", [200]).unwrap();
-    let n = w.field::<i32, 1>("n", [200]).unwrap();
-    dice(&x, &n).unwrap();
-    let (x, n) = (x.to_vec().unwrap(), n.to_vec().unwrap());
-    assert!(x.iter().all(|x| (10.0..21.0).contains(x)));
-    assert!(
-        n.iter()
-            .all(|n| (-3..4).contains(n) || (97..104).contains(n))
-    );
-    assert!((-3..4).all(|k| n.iter().any(|n| *n == k || *n == k + 100)));
-    assert!(x.iter().any(|v| *v != x[0]));
+    for w in worlds() {
+        let x = w.field::<f32, 1>("x", [200]).unwrap();
+        let n = w.field::<i32, 1>("n", [200]).unwrap();
+        dice(&x, &n).unwrap();
+        let (x, n) = (x.to_vec().unwrap(), n.to_vec().unwrap());
+        assert!(x.iter().all(|x| (10.0..21.0).contains(x)));
+        assert!(
+            n.iter()
+                .all(|n| (-3..4).contains(n) || (97..104).contains(n))
+        );
+        assert!((-3..4).all(|k| n.iter().any(|n| *n == k || *n == k + 100)));
+        assert!(x.iter().any(|v| *v != x[0]));
+    }
 }
 
 #[kernel]
@@ -517,10 +532,11 @@ fn same_twice(a: &Field<i32, 1>, b: &Field<i32, 1>) {
 
 #[test]
 fn one_field_under_two_names() {
-    let w = world();
-    let a = w.field::<i32, 1>("a", [2]).unwrap();
-    same_twice(&a, &a).unwrap();
-    assert_eq!(a.to_vec().unwrap(), [11, 11]);
+    for w in worlds() {
+        let a = w.field::<i32, 1>("a", [2]).unwrap();
+        same_twice(&a, &a).unwrap();
+        assert_eq!(a.to_vec().unwrap(), [11, 11]);
+    }
 }
 
 fn host_only(x: f32) -> f32 {
@@ -556,16 +572,17 @@ fn bad_constant_index(x: &Field<Vec2, 1>, k: usize) {
 
 #[test]
 fn errors_of_lowering_have_positions() {
-    let w = world();
-    let x = w.field::<f32, 1>("x", [2]).unwrap();
-    let error = calls_host(&x).unwrap_err();
-    assert_eq!(error.code, "W0240");
-    assert!(error.message.contains("host_only"), "{error}");
-    let at = error.at.unwrap();
-    assert!(at.file.ends_with("kernels.rs") && at.line > 300, "{at}");
-    assert_eq!(recursive_data(&x).unwrap_err().code, "W0241");
-    let v = w.field::<Vec2, 1>("v", [2]).unwrap();
-    assert_eq!(bad_constant_index(&v, 1).unwrap_err().code, "W0213");
+    for w in worlds() {
+        let x = w.field::<f32, 1>("x", [2]).unwrap();
+        let error = calls_host(&x).unwrap_err();
+        assert_eq!(error.code, "W0240");
+        assert!(error.message.contains("host_only"), "{error}");
+        let at = error.at.unwrap();
+        assert!(at.file.ends_with("kernels.rs") && at.line > 300, "{at}");
+        assert_eq!(recursive_data(&x).unwrap_err().code, "W0241");
+        let v = w.field::<Vec2, 1>("v", [2]).unwrap();
+        assert_eq!(bad_constant_index(&v, 1).unwrap_err().code, "W0213");
+    }
 }
 
 #[kernel]
@@ -587,13 +604,14 @@ fn early(x: &Field<i32, 1>, n: i32) -> i32 {
 
 #[test]
 fn early_returns() {
-    let w = world();
-    let x = w.field::<i32, 1>("x", [3]).unwrap();
-    assert_eq!(early(&x, -5).unwrap(), -1);
-    assert_eq!(x.to_vec().unwrap(), [0, 0, 0]);
-    assert_eq!(early(&x, 50).unwrap(), 10);
-    assert_eq!(early(&x, 5).unwrap(), 5);
-    assert_eq!(x.to_vec().unwrap(), [5, 0, 5]);
+    for w in worlds() {
+        let x = w.field::<i32, 1>("x", [3]).unwrap();
+        assert_eq!(early(&x, -5).unwrap(), -1);
+        assert_eq!(x.to_vec().unwrap(), [0, 0, 0]);
+        assert_eq!(early(&x, 50).unwrap(), 10);
+        assert_eq!(early(&x, 5).unwrap(), 5);
+        assert_eq!(x.to_vec().unwrap(), [5, 0, 5]);
+    }
 }
 
 #[kernel]
@@ -605,10 +623,11 @@ fn scalar_field(total: &Field<f64, 0>, x: &Field<f64, 3>) {
 
 #[test]
 fn fields_without_axes() {
-    let w = world();
-    let total = w.scalar::<f64>("total").unwrap();
-    let x = w.field::<f64, 3>("x", [2, 3, 4]).unwrap();
-    x.fill(0.5).unwrap();
-    scalar_field(&total, &x).unwrap();
-    assert_eq!(total.get([0i32; 0]).unwrap(), 12.0);
+    for w in worlds() {
+        let total = w.scalar::<f64>("total").unwrap();
+        let x = w.field::<f64, 3>("x", [2, 3, 4]).unwrap();
+        x.fill(0.5).unwrap();
+        scalar_field(&total, &x).unwrap();
+        assert_eq!(total.get([0i32; 0]).unwrap(), 12.0);
+    }
 }

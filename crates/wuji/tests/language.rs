@@ -2,6 +2,12 @@
 
 use wuji::prelude::*;
 
+/// The interpreter, and machine code that rounds as written.
+fn worlds() -> [World; 2] {
+    let compiled = World::builder().math(Math::Strict).threads(2).build();
+    [World::interpreter().unwrap(), compiled.unwrap()]
+}
+
 /// Defines functions, and a test that calls each on the host and from a kernel.
 macro_rules! agree {
     ($($(#[$attr:meta])* fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty $body:block
@@ -21,12 +27,11 @@ macro_rules! agree {
 
             #[test]
             fn host_and_kernel_agree() {
-                let world = World::interpreter().unwrap();
-                $(
+                for world in worlds() { $(
                     let expected = compute($($value),*);
                     let found = run(&world, $($value),*).unwrap_or_else(|e| panic!("{e}"));
                     assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{}", stringify!($($value),*));
-                )+
+                )+ }
             }
         }
     )*};
@@ -523,14 +528,15 @@ fn functions_with_rounding_of_their_own_are_close() {
     fn run(world: &World, x: f64, y: f64) -> Vector<f64, 18> {
         compute(x, y)
     }
-    let world = World::interpreter().unwrap();
-    for (x, y) in [(0.5, 2.0), (-1.25, 0.75), (2.0, 10.0)] {
-        let (a, b) = (compute(x, y), run(&world, x, y).unwrap());
-        for k in 0..18 {
-            assert!(
-                (a[k] - b[k]).abs() <= 1e-14 * a[k].abs(),
-                "{k}: {a:?} {b:?}"
-            );
+    for world in worlds() {
+        for (x, y) in [(0.5, 2.0), (-1.25, 0.75), (2.0, 10.0)] {
+            let (a, b) = (compute(x, y), run(&world, x, y).unwrap());
+            for k in 0..18 {
+                assert!(
+                    (a[k] - b[k]).abs() <= 1e-14 * a[k].abs(),
+                    "{k}: {a:?} {b:?}"
+                );
+            }
         }
     }
 }
