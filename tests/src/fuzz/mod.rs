@@ -69,6 +69,11 @@ pub fn try_seed(seed: u64, native: usize, tally: &mut Tally) -> Option<(Program,
     }
 }
 
+/// The program of a seed.
+pub fn program(seed: u64) -> Program {
+    generate::program(seed)
+}
+
 /// The program of a seed, and how it fares, for people.
 pub fn describe(seed: u64) -> String {
     let program = generate::program(seed);

@@ -3,12 +3,12 @@
 //!
 //! In serial code that is everywhere. In a parallel loop an address belongs to one iteration when its
 //! indices are the loop's own, each exactly once, give or take constants, and every other write to the
-//! place in this task uses the same indices.
+//! place in this task uses the same indices; functions that are still called write nowhere there.
 
 use crate::analysis::linear::{Linear, Sums};
 use crate::passes::Cx;
 use crate::rewrite::{Structure, Substitution};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Inst, Value};
@@ -83,13 +83,44 @@ fn owned_atomics(m: &Module, f: &Function, first_index: usize) -> Vec<Inst> {
         Place::Array(a) => !m.arrays[a].unaliased,
         Place::Field(_) | Place::Local(_) | Place::Temp(_) => false,
     };
+    let by_others = written_by_calls(m, f);
     atomics.retain(|i| {
         f.insts[*i].op.access().is_some_and(|a| {
             matches!(a.place, Place::Local(_))
-                || (!arrays_overlap(a.place) && owners.get(&a.place).is_some_and(Option::is_some))
+                || (!arrays_overlap(a.place)
+                    && !by_others.contains(&a.place)
+                    && owners.get(&a.place).is_some_and(Option::is_some))
         })
     });
     atomics
+}
+
+/// What the functions that a task calls write to, at indices nobody looks at here.
+fn written_by_calls(m: &Module, f: &Function) -> FxHashSet<Place> {
+    let mut places = FxHashSet::default();
+    let mut work = callees(f);
+    let mut seen: FxHashSet<Func> = work.iter().copied().collect();
+    while let Some(id) = work.pop() {
+        let g = &m.funcs[id];
+        g.walk(|inst| match &g.insts[inst].op {
+            Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
+                places.insert(a.place);
+            }
+            _ => {}
+        });
+        work.extend(callees(g).into_iter().filter(|id| seen.insert(*id)));
+    }
+    places
+}
+
+fn callees(f: &Function) -> Vec<Func> {
+    let mut found = Vec::new();
+    f.walk(|inst| {
+        if let Op::Call(g) = f.insts[inst].op {
+            found.push(g);
+        }
+    });
+    found
 }
 
 /// Different iterations have different indices: every loop index occurs in exactly one of them, with

@@ -329,7 +329,7 @@ impl Generator<'_> {
 
     /// Stores to a variable or local array, old or new.
     pub(super) fn store_local(&mut self) {
-        let fresh = self.dice.chance(20);
+        let fresh = self.dice.chance(30);
         let mut locals: Vec<Local> = self
             .body
             .variables
@@ -339,7 +339,7 @@ impl Generator<'_> {
             .collect();
         locals.extend(&self.body.arrays);
         if locals.is_empty() || (fresh && locals.len() < 8) {
-            if self.dice.chance(30) {
+            if self.dice.chance(45) {
                 self.new_array();
             } else {
                 let ty = self.any_type();

@@ -28,7 +28,7 @@ impl Generator<'_> {
             5,                        // a local
             9,                        // a write
             if deep { 0 } else { 4 }, // if
-            if deep { 0 } else { 3 }, // loops
+            if deep { 0 } else { 5 }, // loops
             if deep { 0 } else { 1 }, // block
             if deep { 0 } else { 2 }, // guarded access
             2,                        // call

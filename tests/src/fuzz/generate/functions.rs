@@ -34,7 +34,7 @@ impl Generator<'_> {
         let known: Vec<Callable> = self.functions.iter().filter(fits).cloned().collect();
         let around: Vec<Callable> = self.body.unfinished.iter().filter(fits).cloned().collect();
         // Calling what is being made is recursion; once per function is enough for a tree of calls.
-        if self.body.depth.is_some() && !around.is_empty() && self.dice.chance(30) {
+        if self.body.depth.is_some() && !around.is_empty() && self.dice.chance(50) {
             return Some(self.dice.pick(&around).clone());
         }
         let room = self.m.funcs.len() < MOST_FUNCTIONS && self.body.unfinished.len() < 2;
@@ -72,7 +72,7 @@ impl Generator<'_> {
     }
 
     fn new_function(&mut self, result: Option<Type>) -> Callable {
-        let recursive = self.dice.chance(30);
+        let recursive = self.dice.chance(45);
         let params: Vec<Type> = (0..self.dice.below(4)).map(|_| self.any_type()).collect();
         let result = match result {
             None if self.dice.chance(70) => Some(self.any_type()),

@@ -80,6 +80,8 @@ struct PlaceInfo {
     domain: Vec<(i64, u64)>,
     /// Places of one group may share memory.
     group: usize,
+    /// The first place with the same type that lies in exactly the same memory.
+    twin: usize,
     writable: bool,
     /// Different indices are different memory.
     distinct: bool,

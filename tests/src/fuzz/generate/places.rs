@@ -149,6 +149,7 @@ impl Generator<'_> {
             elem,
             domain,
             group,
+            twin: self.places.len(),
             writable: true,
             distinct: true,
             tally,
@@ -288,7 +289,12 @@ impl Generator<'_> {
             contiguous: contiguous && self.dice.chance(80),
             unaliased: members == 1 && distinct && self.dice.chance(70),
         });
+        let twin = self.places.iter().position(|p| match p.place {
+            Place::Array(a) => p.elem == elem && *self.inputs.view(a) == view,
+            Place::Field(_) | Place::Local(_) | Place::Temp(_) => false,
+        });
         self.places.push(PlaceInfo {
+            twin: twin.unwrap_or(self.places.len()),
             place: Place::Array(array),
             elem,
             domain: view.extents.iter().map(|e| (0, *e as u64)).collect(),

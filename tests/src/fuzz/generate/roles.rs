@@ -34,7 +34,7 @@ pub(super) enum Role {
 /// The part of a place that belongs to an iteration.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Own {
-    /// Number of the place among all.
+    /// Number of the place among all, the first of twins.
     pub(super) place: usize,
     pub(super) axes: Vec<OwnAxis>,
 }
@@ -66,7 +66,7 @@ impl Rights {
     pub(super) fn at(&self, info: &PlaceInfo, number: usize, path: &[Step]) -> Allowed<'_> {
         match self {
             Rights::All => Allowed::Anything,
-            Rights::Groups(roles) => roles[info.group].at(number, path),
+            Rights::Groups(roles) => roles[info.group].at(info, number, path),
         }
     }
 
@@ -102,11 +102,11 @@ impl Rights {
 }
 
 impl Role {
-    fn at(&self, number: usize, path: &[Step]) -> Allowed<'_> {
+    fn at(&self, info: &PlaceInfo, number: usize, path: &[Step]) -> Allowed<'_> {
         match self {
             Role::Untouched => Allowed::Nothing,
             Role::Read => Allowed::Read,
-            Role::Own(own) if own.place == number => Allowed::Own(own),
+            Role::Own(own) if own.place == info.twin => Allowed::Own(own),
             Role::Own(_) => Allowed::Nothing,
             Role::Atomic(op) => Allowed::Atomic(*op),
             Role::Same(place, at, value) if *place == number && at[..] == *path => {
@@ -114,7 +114,7 @@ impl Role {
             }
             Role::Same(..) => Allowed::Nothing,
             Role::Components(roles) => match path.first() {
-                Some(Step::Const(k)) => roles[*k as usize].at(number, path),
+                Some(Step::Const(k)) => roles[*k as usize].at(info, number, path),
                 Some(Step::Dynamic) | None => Allowed::Nothing,
             },
         }
@@ -252,7 +252,7 @@ impl Generator<'_> {
             };
         }
         Some(Own {
-            place: number,
+            place: info.twin,
             axes,
         })
     }
