@@ -42,3 +42,12 @@ pub mod prelude {
     pub use crate::lang::*;
     pub use crate::{Array, ArrayMut, Element, Field, Math, SharedArray, World, func, kernel};
 }
+
+// Every program in the book and the README is compiled and run.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/language.md")]
+    mod language {}
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+}
