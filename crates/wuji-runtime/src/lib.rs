@@ -1,6 +1,6 @@
 //! Devices, memory, launches and the kernel cache of Wuji.
 //!
-//! A [`Device`](device::Device) owns nothing global: two of them live side by side in one process.
+//! A [`Device`] owns nothing global: two of them live side by side in one process.
 
 #![allow(unsafe_code)]
 

@@ -18,6 +18,20 @@ use wuji_runtime::address::Address;
 
 /// A handle to the elements that a layout has placed under one name. Handles are cheap to clone and
 /// all mean the same elements; the memory goes with the last handle to any field of the tree.
+///
+/// ```
+/// use wuji::prelude::*;
+/// # fn main() -> wuji::Result<()> {
+/// let world = World::interpreter()?;
+/// let x = world.field::<i32, 2>("x", [3, 4])?;
+/// x.copy_from(&(0..12).collect::<Vec<_>>())?;
+/// assert_eq!(x.get([1, 2])?, 6);
+/// x.window([0..2, 1..3])?.fill(-1)?;
+/// assert_eq!(x.to_vec()?, [0, -1, -1, 3, 4, -1, -1, 7, 8, 9, 10, 11]);
+/// assert!(x.get([3, 0]).is_err());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Field<T, const D: usize> {
     tree: Arc<TreeInner>,
     /// Its number within the tree.

@@ -3,6 +3,28 @@
 //! A [`World`] is one device; fields live in it, in the memory that [`World::layout`] describes, and
 //! kernels run in it.
 //!
+//! ```
+//! use wuji::prelude::*;
+//!
+//! #[kernel]
+//! fn saxpy(x: &Field<f32, 1>, y: &Field<f32, 1>, a: f32) {
+//!     // Iterations run in parallel; `+=` on an element is atomic where it has to be.
+//!     for [i] in x {
+//!         y[[i]] += a * x[[i]];
+//!     }
+//! }
+//!
+//! fn main() -> wuji::Result<()> {
+//!     let world = World::cpu()?;
+//!     let x = world.field::<f32, 1>("x", 1000)?;
+//!     let y = world.layout(|root| root.dense(I, 125).dense(I, 8).place("y"))?;
+//!     x.fill(3.0)?;
+//!     saxpy(&x, &y, 2.0)?;
+//!     assert_eq!(y.get(999)?, 6.0);
+//!     Ok(())
+//! }
+//! ```
+//!
 //! Architecture invariant: no function here panics on what a user hands it, and none is `unsafe`
 //! but the one that makes a promise, [`WorldBuilder::unchecked`].
 

@@ -17,6 +17,18 @@ use wuji_runtime::{Backend, Collected, Device, DeviceOptions, Instance, Interrup
 /// as any of them, or any field in it. Worlds share nothing with each other.
 ///
 /// Launches on one world run one after the other, from whichever thread they come.
+///
+/// ```
+/// use wuji::prelude::*;
+/// # fn main() -> wuji::Result<()> {
+/// let world = World::builder().threads(2).math(Math::Fast).seed(7).build()?;
+/// let x = world.field::<f64, 3>("x", [16, 16, 4])?;
+/// assert_eq!(world.memory_used(), 8 * 16 * 16 * 4);
+/// drop(x);
+/// assert_eq!(world.memory_used(), 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct World {
     inner: Arc<Inner>,
