@@ -29,9 +29,22 @@ pub fn demote_atomics(m: &mut Module, cx: &mut Cx) -> Result<()> {
             None => all_atomics(&m.funcs[func]),
             Some(first_index) => owned_atomics(m, &m.funcs[func], first_index),
         };
-        demote(m, func, &found, cx);
+        demote(m, func, &found, || cx.fuel());
     }
     Ok(())
+}
+
+/// Local arrays belong to one activation: no backend needs to know atomics on them.
+pub fn demote_local_atomics(m: &mut Module) {
+    for func in m.funcs.keys() {
+        let f = &m.funcs[func];
+        let mut found = all_atomics(f);
+        found.retain(|i| {
+            let place = f.insts[*i].op.access().map(|a| a.place);
+            matches!(place, Some(Place::Local(_)))
+        });
+        demote(m, func, &found, || true);
+    }
 }
 
 fn all_atomics(f: &Function) -> Vec<Inst> {
@@ -134,7 +147,7 @@ fn belongs_to_iteration(forms: &[Linear], indices: &[Value]) -> bool {
     })
 }
 
-fn demote(m: &mut Module, func: Func, found: &[Inst], cx: &mut Cx) {
+fn demote(m: &mut Module, func: Func, found: &[Inst], mut fuel: impl FnMut() -> bool) {
     if found.is_empty() {
         return;
     }
@@ -142,7 +155,7 @@ fn demote(m: &mut Module, func: Func, found: &[Inst], cx: &mut Cx) {
     let structure = Structure::of(&f);
     let mut subst = Substitution::new();
     for &inst in found {
-        if !cx.fuel() {
+        if !fuel() {
             break;
         }
         let Some(region) = structure.region_of[inst].expand() else {

@@ -7,6 +7,7 @@
 
 use crate::analysis::linear::{Linear, Sums};
 use crate::passes::Cx;
+use crate::passes::demote_atomics::demote_local_atomics;
 use crate::rewrite::{Structure, Substitution};
 use cranelift_entity::PrimaryMap;
 use wuji_ir::build::Builder;
@@ -18,6 +19,7 @@ use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 
 pub fn lower_access(m: &mut Module, _: &mut Cx) -> Result<()> {
+    demote_local_atomics(m);
     let memory = memories(m)?;
     let (temps, _) = m.temp_offsets();
     let funcs: Vec<Func> = m.funcs.keys().collect();
