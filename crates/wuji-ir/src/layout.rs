@@ -156,6 +156,46 @@ impl FieldData {
     }
 }
 
+/// Whether no two elements of a strided array share bytes. Strides are in bytes.
+///
+/// Says no, too, of some arrays with many elements whose axes interleave.
+pub fn elements_apart(extents: &[i64], strides: &[i64], element_bytes: u64) -> bool {
+    let mut axes: Vec<(u128, u128)> = extents
+        .iter()
+        .zip(strides)
+        .filter(|(extent, _)| **extent != 1)
+        .map(|(extent, stride)| (stride.unsigned_abs().into(), (*extent).max(0) as u128))
+        .collect();
+    axes.sort_unstable();
+    if axes.iter().any(|(_, extent)| *extent == 0) {
+        return true;
+    }
+    // Bytes from the first to the last element along the axes so far.
+    let mut span = u128::from(element_bytes);
+    let nested = axes.iter().all(|(stride, extent)| {
+        let fits = *stride >= span;
+        span = span.saturating_add(stride.saturating_mul(extent - 1));
+        fits
+    });
+    nested || {
+        const MOST: u128 = 1 << 16;
+        let count = axes.iter().fold(1u128, |n, (_, e)| n.saturating_mul(*e));
+        count <= MOST && {
+            let mut offsets = vec![0u128];
+            for (stride, extent) in &axes {
+                offsets = offsets
+                    .iter()
+                    .flat_map(|at| (0..*extent).map(move |k| at.saturating_add(k * stride)))
+                    .collect();
+            }
+            offsets.sort_unstable();
+            offsets
+                .windows(2)
+                .all(|w| w[1] - w[0] >= u128::from(element_bytes))
+        }
+    }
+}
+
 /// Sizes and offsets in bytes of everything in one tree of dense nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TreeMemory {
@@ -231,5 +271,26 @@ impl NodeData {
         self.extents
             .iter()
             .try_fold(1u64, |n, e| n.checked_mul(e.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_that_share_bytes() {
+        assert!(elements_apart(&[], &[], 4));
+        assert!(elements_apart(&[3, 5], &[20, 4], 4));
+        assert!(elements_apart(&[3, 5], &[-4, 12], 4));
+        assert!(elements_apart(&[1, 5], &[0, 4], 4));
+        assert!(elements_apart(&[0, 5], &[0, 0], 4));
+        assert!(elements_apart(&[2, 3], &[12, 8], 4));
+        assert!(elements_apart(&[4], &[0], 0));
+        assert!(!elements_apart(&[3], &[0], 4));
+        assert!(!elements_apart(&[3], &[2], 4));
+        assert!(!elements_apart(&[3, 5], &[4, 4], 4));
+        assert!(!elements_apart(&[4, 3], &[8, 12], 4));
+        assert!(!elements_apart(&[i64::MAX, 2], &[i64::MAX, 1], 4));
     }
 }

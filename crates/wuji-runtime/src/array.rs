@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use wuji_ir::layout::elements_apart;
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::{ArrayView, MAX_RANK};
@@ -293,6 +294,12 @@ impl<'a> ArrayArg<'a> {
             step = step.wrapping_mul(*extent);
         }
         true
+    }
+
+    /// No two elements share memory.
+    pub(crate) fn elements_apart(&self) -> bool {
+        let size = self.elem_size() as u64;
+        self.is_contiguous() || elements_apart(self.extents(), self.strides(), size)
     }
 
     /// First address of the array and the address past its last one.

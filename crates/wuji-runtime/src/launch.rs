@@ -98,6 +98,12 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         if data.writable && !arg.is_writable() {
             return wrong(format!("array `{name}` can only be read"));
         }
+        // What one iteration writes at its own index belongs to it; compiled code relies on it.
+        if data.writable && !arg.elements_apart() {
+            return wrong(format!(
+                "array `{name}` is written to, but its elements overlap"
+            ));
+        }
         if data.contiguous && !arg.is_contiguous() {
             return wrong(format!("array `{name}` has gaps"));
         }

@@ -4,6 +4,7 @@
 use super::error::{BAD_LAUNCH, stop};
 use crate::Result;
 use crate::entities::Array;
+use crate::layout::elements_apart;
 use crate::module::Module;
 use crate::types::{Imm, Scalar};
 
@@ -123,6 +124,9 @@ impl Arrays {
             || (0..rank).all(|k| view.extents[k] == 1 || view.strides[k] == plain.strides[k]);
         if data.contiguous && !gapless {
             return wrong("has gaps but is declared contiguous".into());
+        }
+        if data.writable && !elements_apart(&view.extents, &view.strides, size) {
+            return wrong("is writable, but its elements overlap".into());
         }
         let Some(buffer) = self.buffers.get(view.buffer.0) else {
             return wrong("is in a buffer that does not exist".into());

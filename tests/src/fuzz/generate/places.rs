@@ -280,7 +280,7 @@ impl Generator<'_> {
         let distinct = offsets.windows(2).all(|w| w[1] - w[0] >= size);
         let number = self.m.arrays.len();
         // The size of an array is not part of its type: an index may miss it.
-        let writable = self.dice.chance(75);
+        let writable = distinct && self.dice.chance(75);
         let array = self.m.arrays.push(ArrayData {
             name: format!("y{number}"),
             elem,
