@@ -83,7 +83,7 @@ impl Walker {
                     other => (other, None),
                 };
                 let mut choices = Vec::new();
-                w.choices(pat, &mut choices)?;
+                let pat = w.choices(pat, &mut choices)?;
                 let (guard_shadow, guard_ast) = match condition {
                     Some((keyword, e)) => {
                         let code = w.expr(e)?;
@@ -114,14 +114,21 @@ impl Walker {
         })
     }
 
-    fn choices(&mut self, pat: &Pat, out: &mut Vec<TokenStream>) -> Result<()> {
+    /// What the cases of a pattern are; gives the pattern for rustc.
+    fn choices(&mut self, pat: &Pat, out: &mut Vec<TokenStream>) -> Result<TokenStream> {
         match pat {
             Pat::Or(o) => {
-                for case in &o.cases {
-                    self.choices(case, out)?;
-                }
+                let cases: Vec<TokenStream> = o
+                    .cases
+                    .iter()
+                    .map(|case| self.choices(case, out))
+                    .collect::<Result<_>>()?;
+                return Ok(quote!(#(#cases)|*));
             }
-            Pat::Paren(p) => self.choices(&p.pat, out)?,
+            Pat::Paren(p) => {
+                let inner = self.choices(&p.pat, out)?;
+                return Ok(parens(inner, p.paren_token.span.join()));
+            }
             Pat::Wild(_) => out.push(quote!(Choice::Any)),
             Pat::Lit(l) => {
                 let value = self.pattern_value(&Expr::Lit(l.clone()))?;
@@ -141,6 +148,8 @@ impl Walker {
                 } else {
                     let var = self.declare(&name, VarKind::Value);
                     out.push(quote!(Choice::Bind(#var)));
+                    // `x @ _` is a new name for rustc too.
+                    return Ok(quote!(#i @ _));
                 }
             }
             Pat::Range(r) => {
@@ -158,7 +167,7 @@ impl Walker {
             }
             _ => return unsupported(pat, "a `match` inside a kernel is on numbers and `bool`s"),
         }
-        Ok(())
+        Ok(quote!(#pat))
     }
 
     /// A literal or constant of a pattern. Its type is that of the value it is compared with.

@@ -5,7 +5,7 @@ use crate::pattern::member;
 use crate::scope::{Code, VarKind, Walker, unsupported};
 use crate::span::{ends, helper, node, parens};
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{BinOp, Expr, ExprAssign, ExprBinary, ExprField, ExprIndex, Result, spanned::Spanned};
 
 /// How an assignment changes a place.
@@ -141,7 +141,89 @@ impl Walker {
         }
     }
 
+    /// `s = s.max(v)` and `s = min(s, v)` of a variable that the iterations of a parallel loop share.
+    fn assign_extreme(&mut self, e: &ExprAssign) -> Result<Option<Code>> {
+        let Some(var) = self.variable(&e.left) else {
+            return Ok(None);
+        };
+        if !self.is_shared(var) {
+            return Ok(None);
+        }
+        let same = |w: &Walker, x: &Expr| w.variable(x) == Some(var);
+        let found = match &*e.right {
+            Expr::MethodCall(m) if m.args.len() == 1 => {
+                let value = match (same(self, &m.receiver), same(self, &m.args[0])) {
+                    (true, false) => Some(&m.args[0]),
+                    (false, true) => Some(&*m.receiver),
+                    _ => None,
+                };
+                value.map(|v| (m.method.to_string(), v))
+            }
+            Expr::Call(c) if c.args.len() == 2 => {
+                let name = ["min", "max"]
+                    .into_iter()
+                    .find(|n| crate::expr::ends_in(&c.func, n));
+                let value = match (same(self, &c.args[0]), same(self, &c.args[1])) {
+                    (true, false) => Some(&c.args[1]),
+                    (false, true) => Some(&c.args[0]),
+                    _ => None,
+                };
+                name.zip(value).map(|(n, v)| (n.to_string(), v))
+            }
+            _ => None,
+        };
+        let kind = match &found {
+            Some((name, _)) if name == "max" => quote!(Max),
+            Some((name, _)) if name == "min" => quote!(Min),
+            _ => return Ok(None),
+        };
+        let Some((_, value)) = found else {
+            return Ok(None);
+        };
+        let value = self.expr(value)?;
+        let left = self.place(&e.left, Change::Update { atomic: true })?;
+        // rustc sees what the user wrote; walking it again would record its slots twice.
+        let (l, eq, shadow) = (left.shadow, &e.eq_token, value.shadow);
+        let right = match &*e.right {
+            Expr::MethodCall(m) => {
+                let (receiver, dot, method) = (&m.receiver, &m.dot_token, &m.method);
+                let close = m.paren_token.span.join();
+                if self.variable(receiver) == Some(var) {
+                    let args = parens(shadow, close);
+                    quote!(#receiver #dot #method #args)
+                } else {
+                    let args = parens(m.args.to_token_stream(), close);
+                    quote!(#shadow #dot #method #args)
+                }
+            }
+            Expr::Call(c) => {
+                let (func, first) = (&c.func, &c.args[0]);
+                let shared_first = self.variable(first) == Some(var);
+                let other = if shared_first { first } else { &c.args[1] };
+                let inner = if shared_first {
+                    quote!(#other, #shadow)
+                } else {
+                    quote!(#shadow, #other)
+                };
+                let args = parens(inner, c.paren_token.span.join());
+                quote!(#func #args)
+            }
+            _ => return Ok(None),
+        };
+        let (la, ra) = (left.ast, value.ast);
+        Ok(Some(Code {
+            shadow: quote!(#l #eq #right),
+            ast: node(
+                e.eq_token.span(),
+                quote!(AssignExtreme(Atomic::#kind, &#la, &#ra)),
+            ),
+        }))
+    }
+
     pub(crate) fn assign(&mut self, e: &ExprAssign) -> Result<Code> {
+        if let Some(code) = self.assign_extreme(e)? {
+            return Ok(code);
+        }
         let right = self.expr(&e.right)?;
         if let Expr::Infer(_) = &*e.left {
             let (left, eq, shadow, ast) = (&e.left, &e.eq_token, right.shadow, right.ast);

@@ -234,6 +234,12 @@ impl Walker {
         result
     }
 
+    /// Whether all iterations of the parallel loop around share a variable.
+    pub(crate) fn is_shared(&self, var: usize) -> bool {
+        let v = &self.vars[var];
+        self.in_parallel && !v.inside && v.kind == VarKind::Value
+    }
+
     /// Notes that an outer variable is read.
     pub(crate) fn reads(&mut self, var: usize, span: Span) {
         if self.in_parallel && !self.vars[var].inside {
@@ -265,7 +271,7 @@ impl Walker {
                     span,
                     format!(
                         "the iterations of a parallel loop run at once, so they cannot assign to `{name}`, which all of them share\n\
-                         help: sum up with `+=`, `*=`, `&=`, `|=` or `^=`, declare the variable inside of the loop, \
+                         help: reduce with `+=`, `*=`, `&=`, `|=`, `^=`, `s = s.min(..)` or `s = s.max(..)`, declare the variable inside of the loop, \
                          or run the loop in order with `serial(..)`"
                     ),
                 ));

@@ -631,3 +631,133 @@ fn fields_without_axes() {
         assert_eq!(total.get([0i32; 0]).unwrap(), 12.0);
     }
 }
+
+#[kernel]
+fn extremes(x: &Field<f32, 1>, v: &Field<IVec2, 1>) -> (f32, f32, IVec2, i32) {
+    let mut low = f32::INFINITY;
+    let mut high = f32::NEG_INFINITY;
+    let mut corner = ivec2(100, 100);
+    let mut most = -1;
+    for [i] in x {
+        if i % 2 == 0 {
+            low = low.min(x[[i]]);
+        }
+        high = max(x[[i]], high);
+        corner = corner.min(v[[i]]);
+        most = v[[i]].x.max(most);
+    }
+    (low, high, corner, most)
+}
+
+#[test]
+fn smallest_and_largest() {
+    for w in worlds() {
+        let x = w.field::<f32, 1>("x", [50]).unwrap();
+        let v = w.field::<IVec2, 1>("v", [50]).unwrap();
+        for i in 0..50 {
+            x.set([i], ((i * 37) % 50) as f32).unwrap();
+            v.set([i], ivec2((i as i32 * 7) % 50 + 3, 60 - i as i32))
+                .unwrap();
+        }
+        assert_eq!(extremes(&x, &v).unwrap(), (0.0, 49.0, ivec2(3, 11), 52));
+    }
+}
+
+#[kernel]
+fn outer_variables(x: &Field<f32, 1>, mut scale: f32) -> f32 {
+    let mut n = 1;
+    n += 2;
+    let mut weights = [0.0; 3];
+    for k in serial(0..3) {
+        weights[k] = k as f32 + 0.5;
+    }
+    scale *= 2.0;
+    let f = |a: f32| a * scale + n as f32;
+    for [i] in x {
+        x[[i]] = f(weights[i % 3]) + weights[0];
+    }
+    n += 10;
+    for [i] in x {
+        x[[i]] += n as f32 + weights[1];
+    }
+    scale
+}
+
+#[test]
+fn loops_see_the_variables_around_them() {
+    for w in worlds() {
+        let x = w.field::<f32, 1>("x", [4]).unwrap();
+        assert_eq!(outer_variables(&x, 1.5).unwrap(), 3.0);
+        let expected: Vec<f32> = (0..4)
+            .map(|i| ((i % 3) as f32 + 0.5) * 3.0 + 3.0 + 0.5 + 13.0 + 1.5)
+            .collect();
+        assert_eq!(x.to_vec().unwrap(), expected);
+    }
+}
+
+#[kernel]
+fn index_types(x: &Field<i32, 2>, a: &mut [i32]) {
+    for i in 0..3u8 {
+        x[[i, 0]] += 1;
+        x[[i as usize, 1i64]] += 2;
+        x[[i as u32, 2u16]] += 3;
+        let p = uvec2(i as u32, 3);
+        x[p] += 4;
+        a[i] = 5;
+        a[i as i64 + 3] = 6;
+        let q = [i as i32, 0];
+        x[q] += 10;
+    }
+}
+
+#[kernel]
+fn fill_all<T: Num, const D: usize>(x: &Field<T, D>, value: T, by: Particle, m: Mat2) -> Mat2 {
+    for p in x {
+        x[p] = value + T::ONE;
+    }
+    m * m + by.velocity.outer(by.position) * by.hits as f32
+}
+
+#[test]
+fn arguments_of_every_kind() {
+    for w in worlds() {
+        let x = w.field::<i32, 2>("x", [3, 4]).unwrap();
+        let mut a = [0; 6];
+        index_types(&x, &mut a).unwrap();
+        assert_eq!(x.to_vec().unwrap(), [11, 2, 3, 4].repeat(3));
+        assert_eq!(a, [5, 5, 5, 6, 6, 6]);
+        let p = Particle {
+            position: vec2(1.0, 2.0),
+            velocity: vec2(3.0, 4.0),
+            hits: 2,
+        };
+        let m = fill_all(&x, 7, p, mat2(1.0, 2.0, 3.0, 4.0)).unwrap();
+        assert_eq!(m, mat2(13.0, 22.0, 23.0, 38.0));
+        assert_eq!(x.get([2, 3]).unwrap(), 8);
+        let y = w.field::<f64, 3>("y", [2, 2, 2]).unwrap();
+        fill_all(&y, 0.5, p, Mat2::ZERO).unwrap();
+        assert_eq!(y.to_vec().unwrap(), [1.5; 8]);
+        assert_eq!(w.kernels(), 3);
+    }
+}
+
+#[kernel]
+fn reports(x: &Field<Vec2, 1>, k: i32) {
+    for [i] in x {
+        let mut a = [1.0, 2.0, 3.0];
+        a[k] = 5.0;
+        x[[i + k]][k] = a[0];
+    }
+}
+
+#[test]
+fn what_is_outside_is_reported() {
+    for w in worlds() {
+        let x = w.field::<Vec2, 1>("x", [4]).unwrap();
+        reports(&x, 0).unwrap();
+        let error = reports(&x, 1).unwrap_err();
+        assert!(error.code.starts_with("W04"), "{error}");
+        assert!(reports(&x, 7).is_err());
+        assert!(reports(&x, -1).is_err());
+    }
+}

@@ -104,6 +104,8 @@ pub enum Kind {
     LetClosure(u32, &'static [Pat], Node),
     Assign(Node, Node),
     AssignOp(Binary, Node, Node),
+    /// `s = s.max(v)` of a variable that the iterations of a parallel loop share: `Min` or `Max`.
+    AssignExtreme(Atomic, Node, Node),
 
     Print(Text),
     /// Condition and message.

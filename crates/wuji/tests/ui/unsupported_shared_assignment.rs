@@ -4,7 +4,7 @@ use wuji::prelude::*;
 fn k(x: &Field<f32, 1>) -> f32 {
     let mut largest = 0.0;
     for [i] in x {
-        largest = x[[i]].max(largest);
+        largest = x[[i]];
     }
     largest
 }

@@ -123,6 +123,7 @@ impl Body<'_, '_> {
         let (part, index) = self.part_at(place, k);
         match item {
             Val::Value(v) if part.dims.is_empty() => {
+                self.snapshots.remove(&part.local);
                 self.build().store(Place::Local(part.local), &[index], v);
                 Ok(())
             }
@@ -183,6 +184,20 @@ impl Body<'_, '_> {
                 Ok(self.item(place, k))
             }
         }
+    }
+
+    /// What is in a local array now, element by element.
+    pub(super) fn stored_items(&mut self, place: &ArrayPlace) -> ArrayVal {
+        let n = place.dims.first().map_or(0, |d| *d as usize);
+        let mut items = Vec::with_capacity(n);
+        for k in 0..n {
+            let k = self.int(Scalar::I64, k as i128);
+            items.push(match self.item(place, k) {
+                Val::Array(ArrayVal::Stored(part)) => Val::Array(self.stored_items(&part)),
+                item => item,
+            });
+        }
+        ArrayVal::Items(items)
     }
 
     pub(super) fn outside(&self, at: At, k: i128, n: usize) -> wuji_ir::Error {

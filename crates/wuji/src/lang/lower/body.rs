@@ -1,12 +1,12 @@
 //! The body of one function while it is being built.
 
 use super::Lowering;
-use super::binding::{Binding, Data, Shape, Val};
+use super::binding::{ArrayVal, Binding, Data, Shape, Val};
 use crate::lang::ast::{At, Expr, Pat};
 use crate::lang::recording::{Callee, Constant, Function, TypeTag};
 use rustc_hash::FxHashMap;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{File, Inst, Label, Region, Value};
+use wuji_ir::entities::{File, Inst, Label, Local, Region, Value};
 use wuji_ir::eval;
 use wuji_ir::module::{self, MAX_NESTING, Span, Term, Values};
 use wuji_ir::ops::{BinOp, CmpOp, Op, Place, UnOp};
@@ -67,6 +67,10 @@ pub(super) struct Body<'a, 'r> {
     pub(super) kernel: bool,
     /// Inside of a parallel loop.
     pub(super) parallel: bool,
+    /// What the variables that the parallel loop uses are outside of it.
+    pub(super) captured: Vec<(u32, Binding)>,
+    /// What local arrays held when a parallel loop took them along, while that is so.
+    pub(super) snapshots: FxHashMap<Local, ArrayVal>,
     depth: usize,
 }
 
@@ -97,6 +101,8 @@ impl<'a, 'r> Body<'a, 'r> {
             frames: vec![frame],
             kernel,
             parallel: false,
+            captured: Vec::new(),
+            snapshots: FxHashMap::default(),
             depth: 0,
         }
     }
@@ -360,6 +366,19 @@ impl<'a, 'r> Body<'a, 'r> {
         self.span = span;
         self.region = outer;
         Ok((region, result?))
+    }
+
+    /// Takes the last instruction of the current region out of it, to put others in front.
+    pub(super) fn take_last(&mut self, inst: Inst) -> Region {
+        let insts = &mut self.f.regions[self.region].insts;
+        if insts.last() == Some(&inst) {
+            insts.pop();
+        }
+        self.region
+    }
+
+    pub(super) fn put_last(&mut self, region: Region, inst: Inst) {
+        self.f.regions[region].insts.push(inst);
     }
 
     pub(super) fn own(&mut self, inst: Inst, region: Region) {

@@ -162,7 +162,7 @@ impl<'r> Body<'_, 'r> {
             return Err(self.no_array(at));
         };
         match ty {
-            Type::Vector(..) | Type::Matrix(..) => self.from_parts(at, ty, args),
+            Type::Vector(..) | Type::Matrix(..) => self.compose_parts(at, ty, args),
             Type::Struct(_) | Type::Scalar(_) => {
                 let values = get!(self.values(args));
                 self.at(at);
@@ -205,7 +205,7 @@ impl<'r> Body<'_, 'r> {
     }
 
     /// A vector or matrix from its scalars, row by row.
-    fn from_parts(&mut self, at: At, ty: Type, args: &'static [Expr]) -> Result<Val> {
+    fn compose_parts(&mut self, at: At, ty: Type, args: &'static [Expr]) -> Result<Val> {
         let vals = get!(self.vals(args));
         self.at(at);
         let mut parts = Vec::new();
@@ -225,13 +225,13 @@ impl<'r> Body<'_, 'r> {
             "vec2" | "vec3" | "vec4" | "dvec2" | "dvec3" | "dvec4" | "ivec2" | "ivec3"
             | "ivec4" | "uvec2" | "uvec3" | "uvec4" | "bvec2" | "bvec3" | "bvec4" | "mat2"
             | "Vector::new" | "Vector::from_array" | "Matrix::new" | "Matrix::from_rows" => {
-                self.from_parts(at, ty, args)
+                self.compose_parts(at, ty, args)
             }
             "Matrix::from_cols" => {
                 let Type::Matrix(s, r, c) = ty else {
                     return Err(self.not_a_func(at, name));
                 };
-                let Val::Value(rows) = self.from_parts(at, Type::Matrix(s, c, r), args)? else {
+                let Val::Value(rows) = self.compose_parts(at, Type::Matrix(s, c, r), args)? else {
                     return Ok(Val::Never);
                 };
                 Ok(Val::Value(self.op(Op::Transpose, &[rows])))

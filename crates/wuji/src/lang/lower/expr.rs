@@ -61,7 +61,7 @@ impl Body<'_, '_> {
                     None => Err(self.fail(e.at, "W0219", format!("a cast to `{ty}`"))),
                 }
             }
-            Kind::Tuple(parts) if parts.is_empty() => Ok(Val::Unit),
+            Kind::Tuple([]) => Ok(Val::Unit),
             Kind::Tuple(parts) => {
                 let values = get!(self.values(parts));
                 self.at(e.at);
@@ -126,6 +126,18 @@ impl Body<'_, '_> {
             }
             Kind::Assign(place, value) => self.assign(e.at, place, value),
             Kind::AssignOp(op, place, value) => self.assign_op(e.at, *op, place, value),
+            Kind::AssignExtreme(op, place, value) => {
+                let v = get!(self.value(value));
+                match self.spot(place)? {
+                    Spot::Place(p) => {
+                        self.at(e.at);
+                        self.update(e.at, *op, &p, v)?;
+                        Ok(Val::Unit)
+                    }
+                    Spot::Never => Ok(Val::Never),
+                    Spot::Array(_) | Spot::Empty(_) => Err(self.no_array(e.at)),
+                }
+            }
             Kind::Print(text) => {
                 let (message, args) = get!(self.text(e.at, text));
                 self.at(e.at);
@@ -348,12 +360,12 @@ impl Body<'_, '_> {
 
     /// `x.at(i).fetch_add(v)`.
     fn fetch(&mut self, at: At, op: Atomic, place: Node, operands: &'static [Expr]) -> Result<Val> {
-        let values = get!(self.values(operands));
         let p = match self.spot(place)? {
             Spot::Never => return Ok(Val::Never),
             Spot::Place(p) => p,
             Spot::Array(_) | Spot::Empty(_) => return Err(self.no_array(at)),
         };
+        let values = get!(self.values(operands));
         self.at(at);
         match (op, &values[..]) {
             (Atomic::CompareExchange, [expected, new]) => {

@@ -473,7 +473,7 @@ impl Body<'_, '_> {
             // Ones in the lower half of each pair of groups.
             let mut mask = 0u64;
             for bit in 0..s.bits() {
-                if (bit / width) % 2 == 0 {
+                if (bit / width).is_multiple_of(2) {
                     mask |= 1 << bit;
                 }
             }

@@ -11,10 +11,13 @@ mod body;
 mod call;
 mod control;
 mod expr;
+mod mentions;
 mod method;
 mod ops;
 mod place;
 mod range;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use super::ast::{At, Pat};
@@ -52,6 +55,8 @@ pub fn lower(recording: &Recording, bounds: &[Bound], module: Module) -> Result<
         let function = lowering.function(number)?;
         lowering.module.funcs[id] = function;
     }
+    #[cfg(test)]
+    tests::LOWERED.set(lowering.module.to_string());
     Ok(lowering.module)
 }
 

@@ -61,6 +61,9 @@ impl Body<'_, '_> {
     }
 
     pub(super) fn store(&mut self, p: &PlaceRef, v: Value) {
+        if let Place::Local(local) = p.place {
+            self.snapshots.remove(&local);
+        }
         let access = p.access(Access::write(p.place));
         self.push(Op::Store(access), &p.args(&[v]));
     }

@@ -1,16 +1,21 @@
 //! `for` loops.
 
-use super::binding::{Data, Val};
+use super::binding::{ArrayVal, Binding, Data, Val};
 use super::body::{Body, Exit, Next, Target};
-use crate::lang::ast::{Adapter, At, Domain, For, LoopMode, Pat, Range};
+use super::mentions::mentions;
+use crate::lang::ast::{Adapter, At, Domain, Expr, For, LoopMode, Pat, Range};
+use rustc_hash::FxHashSet;
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Label, Value};
 use wuji_ir::module::{Term, Values};
-use wuji_ir::ops::{self, BinOp, CmpOp, ForKind, LoopHints, Op};
+use wuji_ir::ops::{self, BinOp, CmpOp, ForKind, LoopHints, Op, Place};
 use wuji_ir::types::{Scalar, Type};
 
 /// More copies of a body than this are refused.
 const MOST_COPIES: usize = 4096;
+
+/// Larger local arrays than this are not handed to the iterations of a parallel loop.
+const MOST_CAPTURED: u32 = 256;
 
 /// The numbers a loop runs over, as a range that counts up and a way to each number.
 struct Counted {
@@ -422,8 +427,14 @@ impl Body<'_, '_> {
             continues: Next::Continue(label),
         };
         self.frame_mut().loops.insert(f.label, target);
+        let arrays = self.captures(at, inst, &f.body)?;
         self.parallel = true;
         let filled = self.region(types, |b, params| {
+            for (var, items) in arrays {
+                let name = b.name(var);
+                let place = b.materialize(at, name, items)?;
+                b.set(var, Binding::Array(place));
+            }
             let mut point = Vec::new();
             for (p, map) in params.iter().zip(maps) {
                 point.push(b.mapped(*p, *map));
@@ -435,8 +446,79 @@ impl Body<'_, '_> {
             Ok(())
         });
         self.parallel = false;
+        for (var, binding) in std::mem::take(&mut self.captured) {
+            self.set(var, binding);
+        }
         self.own(inst, filled?.0);
         Ok(Val::Unit)
+    }
+
+    /// The iterations of a parallel loop have locals of their own, so what the loop uses of the
+    /// variables around it comes along as values: they are read before the loop, whose instruction
+    /// is the last one so far. Gives the arrays among them.
+    fn captures(
+        &mut self,
+        at: At,
+        foreach: Inst,
+        body: &'static Expr,
+    ) -> Result<Vec<(u32, ArrayVal)>> {
+        let mut used: Vec<u32> = self.with_closures(body).into_iter().collect();
+        used.sort_unstable();
+        let mut arrays = Vec::new();
+        let mut outer = Vec::new();
+        let region = self.take_last(foreach);
+        for var in used {
+            let binding = self.frame().vars.get(var as usize).cloned().flatten();
+            match binding {
+                Some(Binding::Local(local, ty)) => {
+                    let v = self.build().load(Place::Local(local), &[]);
+                    outer.push((var, Binding::Local(local, ty)));
+                    self.set(var, Binding::Value(v));
+                }
+                Some(Binding::Array(place)) => {
+                    let len: u32 = place.dims.iter().product();
+                    if len > MOST_CAPTURED {
+                        return Err(self
+                            .fail(
+                                at,
+                                "W0238",
+                                format!(
+                                    "the array `{}` is too large to be handed to every iteration of a parallel loop",
+                                    self.name(var)
+                                ),
+                            )
+                            .help("declare it inside of the loop, make it a `const`, or use a field"));
+                    }
+                    let items = match self.snapshots.get(&place.local) {
+                        Some(items) => items.clone(),
+                        None => self.stored_items(&place),
+                    };
+                    self.snapshots.insert(place.local, items.clone());
+                    outer.push((var, Binding::Array(place)));
+                    arrays.push((var, items));
+                }
+                _ => {}
+            }
+        }
+        self.put_last(region, foreach);
+        self.captured = outer;
+        Ok(arrays)
+    }
+
+    /// The variables that an expression mentions, also through closures that it calls.
+    fn with_closures(&self, body: &'static Expr) -> FxHashSet<u32> {
+        let mut all = mentions(body);
+        let mut waiting: Vec<u32> = all.iter().copied().collect();
+        while let Some(var) = waiting.pop() {
+            if let Some(Some(Binding::Closure(_, inner))) = self.frame().vars.get(var as usize) {
+                for v in mentions(inner) {
+                    if all.insert(v) {
+                        waiting.push(v);
+                    }
+                }
+            }
+        }
+        all
     }
 
     /// A copy of the body for each number.
