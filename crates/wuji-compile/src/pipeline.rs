@@ -48,9 +48,19 @@ impl Lowered {
     }
 }
 
-/// Takes a kernel through all passes.
+/// Takes a kernel through all passes. With names of passes in the environment variable
+/// `WUJI_PRINT_AFTER`, separated by commas, or `all`, the module goes to the standard error output
+/// after each of them.
 pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
-    compile_with(module, &mut Cx::new(options))
+    let mut cx = Cx::new(options);
+    if let Ok(wanted) = std::env::var("WUJI_PRINT_AFTER") {
+        cx.print_after = Some(Box::new(move |pass, module| {
+            if wanted.split(',').any(|w| w == pass || w == "all") {
+                eprintln!("; after {pass}\n{module}");
+            }
+        }));
+    }
+    compile_with(module, &mut cx)
 }
 
 /// Takes a kernel through all passes, with a context that listens in.

@@ -97,8 +97,55 @@ impl Simplifier<'_, '_> {
             return true;
         }
         self.unify(inst, &sides);
-        self.keep(inst);
+        match self.same_branch_before(condition) {
+            Some(at) if self.cx.fuel() => self.merge(at, inst),
+            _ => self.keep(inst),
+        }
         ends
+    }
+
+    /// Where in the current region an `if` on the same condition stands, with nothing but pure
+    /// instructions after it.
+    fn same_branch_before(&self, condition: Value) -> Option<usize> {
+        let out = &self.frames[self.level_here()].out;
+        let at = out
+            .iter()
+            .rposition(|i| self.f.insts[*i].op.effect() != Effect::Pure)?;
+        let earlier = &self.f.insts[out[at]];
+        let fits = earlier.op == Op::If
+            && earlier.args[0] == condition
+            && earlier.results.is_empty()
+            && earlier
+                .regions
+                .iter()
+                .all(|r| matches!(self.f.regions[*r].term, Term::Yield(_)));
+        fits.then_some(at)
+    }
+
+    /// Appends the sides of an `if` to those of an earlier one on the same condition, which moves here.
+    fn merge(&mut self, at: usize, inst: Inst) {
+        self.again = true;
+        let here = self.level_here();
+        let earlier = self.frames[here].out.remove(at);
+        for k in 0..2 {
+            let (first, second) = (
+                self.f.insts[earlier].regions[k],
+                self.f.insts[inst].regions[k],
+            );
+            let more = std::mem::take(&mut self.f.regions[second].insts);
+            let term = std::mem::replace(&mut self.f.regions[second].term, Term::Unreachable);
+            let span = self.f.regions[second].term_span;
+            let data = &mut self.f.regions[first];
+            data.insts.extend(more);
+            data.term = term;
+            data.term_span = span;
+        }
+        let results = std::mem::take(&mut self.f.insts[inst].results);
+        for (k, r) in results.iter().enumerate() {
+            self.f.values[*r].def = ValueDef::Result(earlier, k as u16);
+        }
+        self.f.insts[earlier].results = results;
+        self.keep(earlier);
     }
 
     /// Notes that a condition holds or not, with what follows from that.
