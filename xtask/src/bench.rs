@@ -7,7 +7,7 @@ use crate::Outcome;
 use crate::args::Args;
 use crate::demo::absolute;
 use crate::setup;
-use crate::workspace::{cargo, on_path, root, run, target};
+use crate::workspace::{on_path, program, root, run, target};
 
 pub(crate) fn bench(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
@@ -18,17 +18,8 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
 
     // No RUSTFLAGS: the references choose their instructions at run time (`#[target_feature]`), so that a
     // bundle measures the same code as this command.
-    let mut command = cargo(&llvm);
-    command
-        .args([
-            "run",
-            "--quiet",
-            "--release",
-            "--package",
-            "wuji-bench",
-            "--",
-        ])
-        .args(rest);
+    let mut command = program(&llvm, "wuji-bench", "release");
+    command.args(rest);
     if let Some(json) = json {
         command.arg("--json").arg(json);
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::Outcome;
 use crate::args::Args;
 use crate::setup;
-use crate::workspace::{cargo, run, target};
+use crate::workspace::{program, run, target};
 
 pub(crate) fn demo(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
@@ -16,19 +16,8 @@ pub(crate) fn demo(words: &[String]) -> Outcome {
     args.finish("demo")?;
     let llvm = setup::setup()?;
 
-    let mut command = cargo(&llvm);
-    command
-        .args([
-            "run",
-            "--release",
-            "--package",
-            "wuji-examples",
-            "--bin",
-            "mpm",
-            "--",
-            "--out",
-        ])
-        .arg(&out);
+    let mut command = program(&llvm, "mpm", "release");
+    command.arg("--out").arg(&out);
     if let Some(frames) = frames {
         command.args(["--frames", &frames.to_string()]);
     }

@@ -7,21 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::Outcome;
 use crate::args::Args;
 use crate::setup;
-use crate::workspace::{cargo, run};
+use crate::workspace::{program, run};
 
 /// The fuzzer, without options.
 pub(crate) fn command(llvm: &Path) -> Command {
-    let mut command = cargo(llvm);
-    command.args([
-        "run",
-        "--quiet",
-        "--package",
-        "wuji-tests",
-        "--bin",
-        "fuzz",
-        "--",
-    ]);
-    command
+    program(llvm, "fuzz", "dev")
 }
 
 pub(crate) fn fuzz(words: &[String]) -> Outcome {

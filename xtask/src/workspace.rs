@@ -24,6 +24,14 @@ pub(crate) fn cargo(llvm: &Path) -> Command {
     command
 }
 
+/// A call of one of the workspace's programs; its own arguments follow. Not by `--package`: cargo then chooses the features
+/// of dependencies for that package alone, and builds many of them a second time.
+pub(crate) fn program(llvm: &Path, name: &str, profile: &str) -> Command {
+    let mut command = cargo(llvm);
+    command.args(["run", "--profile", profile, "--bin", name, "--"]);
+    command
+}
+
 /// Whether a command of this name is on the path.
 pub(crate) fn on_path(name: &str) -> bool {
     std::env::var_os("PATH")
