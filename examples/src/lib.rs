@@ -5,3 +5,8 @@ pub mod canvas;
 pub mod picture;
 pub mod plain;
 pub mod progress;
+
+/// The example of the README is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -275,7 +275,7 @@ fn array(cells: &[Cell<i32>]) -> SharedArray<'_, i32, 1> {
 #[test]
 fn arrays_may_overlap() {
     for w in worlds() {
-        let mut memory = vec![5; 41];
+        let mut memory = [5; 41];
         let cells = Cell::from_mut(&mut memory[..]).as_slice_of_cells();
         // The same elements: each is one more than the one before.
         chain_arrays(&w, &array(&cells[..40]), &array(&cells[..40])).unwrap();

@@ -1,7 +1,7 @@
 //! Every pass keeps the meaning: the interpreter runs each kernel of `tests/kernels` before the pipeline
 //! and after each pass of it, with everything on, with each optimization left out, and with little fuel.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wuji_compile::{Cx, Options, PASSES, PassKind, run_pass};
 use wuji_ir::entities::Array;
 use wuji_ir::interp::{Config, Machine, Order};
@@ -91,7 +91,7 @@ fn observe(m: &Module, lowered: bool, order: Order) -> String {
     out
 }
 
-fn check(path: &PathBuf, text: &str, options: &Options) {
+fn check(path: &Path, text: &str, options: &Options) {
     let mut m =
         wuji_ir::text::parse(text, &path.display().to_string()).unwrap_or_else(|e| panic!("{e}"));
     wuji_ir::verify::verify(&m).unwrap_or_else(|e| panic!("{e}"));

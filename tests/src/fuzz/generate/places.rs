@@ -19,7 +19,7 @@ impl Generator<'_> {
             let fields = self.m.fields.len();
             self.grow(tree, 0);
             if self.m.fields.len() == fields {
-                let node = self.m.trees[tree].nodes.keys().last();
+                let node = self.m.trees[tree].nodes.keys().next_back();
                 self.place_field(tree, node.unwrap_or(Node::from_u32(0)));
             }
         }
@@ -27,7 +27,7 @@ impl Generator<'_> {
 
     /// Adds children to the last node of a tree.
     fn grow(&mut self, tree: Tree, depth: usize) {
-        let Some(node) = self.m.trees[tree].nodes.keys().last() else {
+        let Some(node) = self.m.trees[tree].nodes.keys().next_back() else {
             return;
         };
         let nodes = match depth {

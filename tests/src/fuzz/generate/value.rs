@@ -77,7 +77,7 @@ impl Generator<'_> {
             1 => self.aggregate(ty, depth),
             2 => self.load(ty),
             3 => self.load_local(ty),
-            4 => self.from_aggregate(ty, depth),
+            4 => self.out_of_aggregate(ty, depth),
             5 => self.call_for(ty),
             _ => self.choice(ty, depth),
         }
@@ -219,7 +219,7 @@ impl Generator<'_> {
     }
 
     /// Scalars out of vectors and matrices, anything out of structs, and scalars from nowhere.
-    fn from_aggregate(&mut self, ty: Type, depth: usize) -> Option<Value> {
+    fn out_of_aggregate(&mut self, ty: Type, depth: usize) -> Option<Value> {
         let owners: Vec<(Type, u32)> = self
             .types
             .iter()
