@@ -325,14 +325,14 @@ impl Lower<'_> {
         // Reading the first element of a field is always possible, so a load needs no branch.
         let readable = matches!(access.place, Place::Field(_));
         if let (Op::Load(_), true) = (op, readable) {
-            let starts: Vec<i64> = self.starts(access);
-            let mut safe = Vec::new();
-            for (form, lo) in masked.indices.iter().zip(starts) {
-                let lo = self.b.i64(lo);
-                let index = self.b.select(masked.inside, form.terms[0].0, lo);
-                safe.push(Linear::atom(index));
-            }
-            let offset = self.offset(access, &safe);
+            let first: Vec<Linear> = self
+                .starts(access)
+                .into_iter()
+                .map(Linear::constant)
+                .collect();
+            let first = self.offset(access, &first);
+            let offset = self.offset(access, &masked.indices);
+            let offset = self.b.select(masked.inside, offset, first);
             let value = self.emit(op, access, ty, offset, operands)?;
             let zero = self.b.zero(ty);
             return Some(self.b.select(masked.inside, value, zero));

@@ -1,12 +1,17 @@
 //! Proves accesses inside their places, or arranges loops so that they are.
 //!
-//! Three ways, tried in this order:
+//! Four ways, tried in this order:
 //! - *prove*: the range of every index lies in the domain;
 //! - *version*: a short loop nest gets one comparison per index in front and two bodies;
 //! - *split*: a long loop runs guarded, unguarded and guarded again, the middle part being where every
-//!   index is inside.
+//!   index is inside;
+//! - *version a stretch*: several accesses around one cell in straight-line code get the comparisons in
+//!   front of the first, and two copies.
 //!
 //! What is left stays checked, and `lower_access` masks it.
+
+mod indices;
+mod segment;
 
 use crate::analysis::linear::{Linear, Sums};
 use crate::options;
@@ -35,7 +40,9 @@ pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
             trust(&mut f);
         } else {
             prove(m, &mut f, cx);
+            indices::make_scalar(m, &mut f);
             arrange(m, &mut f, cx);
+            segment::version_segments(m, &mut f, cx);
         }
         m.funcs[func] = f;
     }
@@ -178,7 +185,7 @@ fn arrange(m: &mut Module, f: &mut Function, cx: &mut Cx) {
         if !cx.fuel() {
             return;
         }
-        freeze_atoms(m, f, &plan);
+        freeze_values(m, f, &plan.constraints);
         // Freezing has put other values into the forms.
         let Some(plan) = replan(m, f, &plan) else {
             continue;
@@ -440,11 +447,11 @@ fn merge(list: &mut Vec<Constraint>, new: Constraint) {
 }
 
 /// A number that came from memory must not change between its comparison and its use.
-fn freeze_atoms(m: &mut Module, f: &mut Function, plan: &Plan) {
+fn freeze_values(m: &mut Module, f: &mut Function, constraints: &[Constraint]) {
     let structure = Structure::of(f);
     let sums = Sums::new(f, &structure);
     let mut atoms: Vec<Value> = Vec::new();
-    for (v, _) in plan.constraints.iter().flat_map(|c| &c.invariant.terms) {
+    for (v, _) in constraints.iter().flat_map(|c| &c.invariant.terms) {
         if !sums.is_steady_atom(*v) && !atoms.contains(v) {
             atoms.push(*v);
         }
@@ -506,8 +513,8 @@ fn guarded_copy(f: &mut Function, inst: Inst) -> Inst {
     copy
 }
 
-fn mark_inside(f: &mut Function, plan: &Plan) {
-    for i in &plan.accesses {
+fn mark(f: &mut Function, accesses: &[Inst]) {
+    for i in accesses {
         if let Some(a) = f.insts[*i].op.access_mut() {
             a.guard = Guard::InBounds;
         }
@@ -517,7 +524,7 @@ fn mark_inside(f: &mut Function, plan: &Plan) {
 /// `if inside { loop without checks } else { loop with checks }`.
 fn version(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
     let guarded = guarded_copy(f, plan.inst);
-    mark_inside(f, plan);
+    mark(f, &plan.accesses);
     let Some((region, rest)) = cut(f, plan.inst) else {
         return guarded;
     };
@@ -647,7 +654,7 @@ fn split(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
         return version(m, f, plan);
     }
     let guarded = guarded_copy(f, plan.inst);
-    mark_inside(f, plan);
+    mark(f, &plan.accesses);
     let data = f.insts[plan.inst].clone();
     let Some((region, rest)) = cut(f, plan.inst) else {
         return guarded;
