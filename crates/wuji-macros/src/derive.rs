@@ -51,7 +51,9 @@ fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 let at = 0;
                 #(let at = ::wuji::element::align_up(at, <#types as #element>::ALIGN)
                     + <#types as #element>::SIZE;)*
-                ::wuji::element::align_up(at, Self::ALIGN)
+                let align = 1;
+                #(let align = ::wuji::element::larger(align, <#types as #element>::ALIGN);)*
+                ::wuji::element::align_up(at, align)
             };
             const SCALARS: usize = 0 #(+ <#types as #element>::SCALARS)*;
 

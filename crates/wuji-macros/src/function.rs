@@ -96,6 +96,13 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                     _ => None,
                 };
                 if let Some(exclusive) = exclusive {
+                    if exclusive && !is_array(&p.ty) {
+                        return unsupported(
+                            &p.ty,
+                            "kernels and `#[func]`s cannot change values of their caller; return the changed value\n\
+                             help: elements of `&Field<T, D>`, `&mut [T]` and `&mut ArrayMut<T, D>` can be changed",
+                        );
+                    }
                     let Pat::Ident(name) = &*p.pat else {
                         return unsupported(&p.pat, "a field or array parameter is a plain name");
                     };
@@ -261,6 +268,20 @@ fn inside(block: TokenStream) -> TokenStream {
     match block.into_iter().next() {
         Some(proc_macro2::TokenTree::Group(g)) => g.stream(),
         _ => TokenStream::new(),
+    }
+}
+
+/// Whether a type is `&mut [T]` or `&mut ArrayMut<T, D>`.
+fn is_array(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(r) => is_array(&r.elem),
+        Type::Slice(_) => true,
+        Type::Path(p) => p
+            .path
+            .segments
+            .last()
+            .is_some_and(|s| s.ident == "ArrayMut"),
+        _ => false,
     }
 }
 

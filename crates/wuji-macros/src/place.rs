@@ -80,7 +80,10 @@ impl Walker {
             let name = &self.vars[var].name;
             return unsupported(
                 e,
-                format!("`{name}` is a whole field or array; its elements are `{name}[..]`"),
+                format!(
+                    "`{name}` is a whole field or array; its elements are `{name}[..]`\n\
+                     help: values are passed without `&`"
+                ),
             );
         }
         let base = self.expr(&e.base)?;

@@ -134,7 +134,7 @@ passed_data! {
         |_given| Some(Box::leak(Box::new(SharedArray::new(Box::leak(Box::new([])), [0; D]).ok()?)));
 }
 
-/// Data that a call passes on, for [`Passed::made_up`].
+/// Data that a call passes on, for `Passed::made_up`.
 pub trait Given {
     fn given(&self) -> Option<&dyn Any>;
 }
@@ -305,37 +305,35 @@ impl Recorder {
     }
 
     /// A call of a function by its path.
-    pub fn call<'a, F: Invocable<'a, S>, S>(
-        &mut self,
-        slot: &Slot<F>,
-        given: &[Option<&'a dyn Any>],
-    ) {
-        let name = type_name::<F>();
-        let target = if let Some(builtin) = builtin::function(name) {
-            builtin
-        } else if name.strip_suffix("::{{constructor}}") == Some(F::result_name()) {
-            Target::Constructor
-        } else {
-            visit(slot, given, name)
-        };
-        self.callee::<F, S>(target);
+    pub fn call<'a, F: Invocable<'a, S>, S>(&mut self, _: &Slot<F>, given: &[Option<&'a dyn Any>]) {
+        self.enter(&Item::of::<F, S>(), None, given);
     }
 
     /// A call of a method, behind a closure.
-    pub fn method<'a, F: Invocable<'a, S>, S>(&mut self, slot: &Slot<F>, name: &str) {
-        let target = if F::BUILTIN_RECEIVER && builtin::is_method(name) {
-            Target::Method(name.to_string())
-        } else {
-            visit(slot, &[], name)
-        };
-        self.callee::<F, S>(target);
+    pub fn method<'a, F: Invocable<'a, S>, S>(&mut self, _: &Slot<F>, name: &str) {
+        self.enter(&Item::of::<F, S>(), Some((name, F::BUILTIN_RECEIVER)), &[]);
     }
 
-    fn callee<'a, F: Invocable<'a, S>, S>(&mut self, target: Target) {
+    fn enter<'a>(
+        &mut self,
+        item: &Item<'a>,
+        method: Option<(&str, bool)>,
+        given: &[Option<&'a dyn Any>],
+    ) {
+        let constructor = item.name.strip_suffix("::{{constructor}}") == Some(item.result_name);
+        let target = match method {
+            Some((name, true)) if builtin::is_method(name) => Target::Method(name.to_string()),
+            Some((name, _)) => visit(item, given, name),
+            None => match builtin::function(item.name) {
+                Some(builtin) => builtin,
+                None if constructor => Target::Constructor,
+                None => visit(item, given, item.name),
+            },
+        };
         self.callees.push(Callee {
             target,
-            params: F::params(),
-            result: F::result(),
+            params: (item.params)(),
+            result: (item.result)(),
         });
     }
 
@@ -350,18 +348,32 @@ impl Recorder {
     }
 }
 
+/// What recording needs of a function item, so that little code is made for each of them.
+struct Item<'a> {
+    name: &'static str,
+    result_name: &'static str,
+    params: fn() -> Vec<TypeTag>,
+    result: fn() -> TypeTag,
+    invoke: fn(&[Option<&'a dyn Any>]) -> Option<()>,
+}
+
+impl<'a> Item<'a> {
+    fn of<F: Invocable<'a, S>, S>() -> Item<'a> {
+        Item {
+            name: type_name::<F>(),
+            result_name: F::result_name(),
+            params: F::params,
+            result: F::result,
+            invoke: |given| conjure::<F, S>(PhantomData)?.call(given),
+        }
+    }
+}
+
 /// Calls the function in recording mode and sees what it describes.
-fn visit<'a, F: Invocable<'a, S>, S>(
-    _: &Slot<F>,
-    given: &[Option<&'a dyn Any>],
-    name: &str,
-) -> Target {
+fn visit<'a>(item: &Item<'a>, given: &[Option<&'a dyn Any>], name: &str) -> Target {
     with(|s| s.reached = None);
-    let Some(f) = conjure::<F, S>(PhantomData) else {
-        return Target::Unknown(name.to_string());
-    };
     // What is no `#[func]` runs for real here, on made-up values, and may not like them.
-    let _ = catch_unwind(AssertUnwindSafe(|| f.call(given)));
+    let _ = catch_unwind(AssertUnwindSafe(|| (item.invoke)(given)));
     match with(|s| s.reached.take()).flatten() {
         Some(k) => Target::Function(k),
         None => Target::Unknown(name.to_string()),
@@ -374,24 +386,28 @@ pub fn record_func<K: 'static, R: Value>(
     ast: &'static Ast,
     fill: &dyn Fn(&mut Recorder),
 ) -> R {
-    let key = TypeId::of::<K>();
+    describe(TypeId::of::<K>(), ast, R::tag(), fill);
+    R::made_up()
+}
+
+fn describe(key: TypeId, ast: &'static Ast, result: TypeTag, fill: &dyn Fn(&mut Recorder)) {
     let known = with(|s| s.known.get(&key).copied()).flatten();
     let number = known.unwrap_or_else(|| {
         // Entered before its calls are looked at, because it may call itself.
         let number = with(|s| {
-            s.functions.push(Recorder::default().finish(ast, R::tag()));
+            s.functions
+                .push(Recorder::default().finish(ast, result.clone()));
             s.known.insert(key, s.functions.len() - 1);
             s.functions.len() - 1
         });
         let number = number.unwrap_or(0);
         let mut recorder = Recorder::default();
         fill(&mut recorder);
-        let function = recorder.finish(ast, R::tag());
+        let function = recorder.finish(ast, result);
         with(|s| s.functions[number] = function);
         number
     });
     with(|s| s.reached = Some(number));
-    R::made_up()
 }
 
 /// A kernel with all it calls.

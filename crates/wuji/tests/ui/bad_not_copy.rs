@@ -1,0 +1,8 @@
+use wuji::prelude::*;
+
+#[derive(Element)]
+struct Ball {
+    radius: f32,
+}
+
+fn main() {}
