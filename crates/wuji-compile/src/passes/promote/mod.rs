@@ -6,6 +6,8 @@
 //! the innermost region with all its uses, is entered needs nothing outside of the home. Values that
 //! are handed on and never used are swept away at the end.
 
+mod arrays;
+
 use super::Cx;
 use crate::rewrite::{Structure, Substitution, sweep};
 use cranelift_entity::packed_option::PackedOption;
@@ -33,6 +35,7 @@ pub fn promote(module: &mut Module, _: &mut Cx) -> Result<()> {
 }
 
 fn promote_function(module: &mut Module, f: &mut Function) -> Result<()> {
+    arrays::split_arrays(f);
     let handed_on = HandedOn::of(module, f)?;
     let entry = f.entry;
     let mut promoter = Promoter {
