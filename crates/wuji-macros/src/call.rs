@@ -108,8 +108,8 @@ impl Walker {
         for a in &m.args {
             args.push(self.expr(a)?);
         }
-        if args.len() > 6 {
-            return unsupported(e, "a method inside a kernel takes at most 5 arguments");
+        if args.len() > 10 {
+            return unsupported(e, "a method inside a kernel takes at most 9 arguments");
         }
         let (shadows, asts) = both(args);
         let name = m.method.to_string();

@@ -200,7 +200,11 @@ impl Walker {
                                 Some(k) => k as u32,
                                 None => {
                                     // A variable or constant that the string names itself.
-                                    let ident = Ident::new(&name, string.span());
+                                    let Ok(mut ident) = syn::parse_str::<Ident>(&name) else {
+                                        let what = format!("`{{{name}}}` names no variable");
+                                        return Err(Error::new(string.span(), what));
+                                    };
+                                    ident.set_span(string.span());
                                     let path: Expr = syn::parse_quote!(#ident);
                                     asts.push(self.expr(&path)?.ast);
                                     names.push(Some(name));

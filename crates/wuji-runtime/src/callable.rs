@@ -19,6 +19,10 @@ callable!(A B C D E);
 callable!(A B C D E F2);
 callable!(A B C D E F2 G);
 callable!(A B C D E F2 G H);
+callable!(A B C D E F2 G H I);
+callable!(A B C D E F2 G H I J);
+callable!(A B C D E F2 G H I J K);
+callable!(A B C D E F2 G H I J K L);
 
 /// The function whose type is `F`; `None` when the type alone does not say which one, as for
 /// function pointers and closures with captures.

@@ -761,3 +761,36 @@ fn what_is_outside_is_reported() {
         assert!(reports(&x, -1).is_err());
     }
 }
+
+#[kernel]
+fn host_structs(world: &World, p: &mut [Particle], alive: &mut [bool], order: &[usize]) -> usize {
+    let mut moved = 0usize;
+    for i in 0..order.len() {
+        let k = order[i];
+        p[k].position += p[k].velocity;
+        p[k].hits += 1;
+        alive[k] = !alive[k];
+        moved += k;
+    }
+    moved
+}
+
+#[test]
+fn host_arrays_of_structs() {
+    for w in worlds() {
+        let mut p: Vec<Particle> = (0..5)
+            .map(|k| Particle {
+                position: vec2(k as f32, 0.0),
+                velocity: vec2(0.5, 1.0),
+                hits: k,
+            })
+            .collect();
+        let mut alive = [true, false, true, false, true];
+        let moved = host_structs(&w, &mut p, &mut alive, &[1, 3, 4]).unwrap();
+        assert_eq!(moved, 8);
+        assert_eq!(alive, [true, true, true, true, false]);
+        assert_eq!(p[3].position, vec2(3.5, 1.0));
+        assert_eq!(p[3].hits, 4);
+        assert_eq!(p[2].hits, 2);
+    }
+}

@@ -540,3 +540,348 @@ fn functions_with_rounding_of_their_own_are_close() {
         }
     }
 }
+
+/// The same functions for many types.
+macro_rules! for_types {
+    ($check:ident: $($module:ident $t:ident),*) => {$(
+        mod $module {
+            use super::*;
+            $check!($t);
+        }
+    )*};
+}
+
+macro_rules! integers {
+    ($t:ident) => {
+        agree! {
+            fn arithmetic(a: $t, b: $t) -> (($t, $t, $t, $t, $t), ($t, $t, $t, $t, $t), ($t, $t, $t, $t)) {
+                ((a.wrapping_add(b), a.wrapping_sub(b), a.wrapping_mul(b), a.wrapping_div(b), a.wrapping_rem(b)),
+                 (a & b, a | b, a ^ b, !a, a.wrapping_neg()),
+                 (a.wrapping_shl(3), a.wrapping_shr(3), a.min(b), a.max(b)))
+            } with (100, 7), (1, 100), (0, 3), (<$t>::MAX, 2), (<$t>::MIN, 5);
+
+            fn bits(a: $t, n: u32) -> ((u32, u32, u32, u32), ($t, $t, $t, $t), ($t, $t)) {
+                ((a.count_ones(), a.count_zeros(), a.leading_zeros(), a.trailing_zeros()),
+                 (a.rotate_left(n), a.rotate_right(n), a.swap_bytes(), a.reverse_bits()),
+                 (a.wrapping_pow(5), a.clamp(3, 50)))
+            } with (100, 3), (0, 0), (<$t>::MAX, 5), (<$t>::MIN, 7), (1, 1);
+
+            fn compared(a: $t, b: $t) -> (bool, bool, bool, bool, bool, bool, bool) {
+                (a == b, a != b, a < b, a <= b, a > b, a >= b, (a, b) == (b, a))
+            } with (1, 2), (2, 2), (<$t>::MAX, <$t>::MIN);
+
+            fn converted(a: $t) -> ((i8, i16, i32, i64, u8), (u16, u32, u64, f32, f64), (usize, isize, f16)) {
+                ((a as i8, a as i16, a as i32, a as i64, a as u8),
+                 (a as u16, a as u32, a as u64, a as f32, a as f64),
+                 (a as usize, a as isize, f16::from_f32(a as f32)))
+            } with (100), (<$t>::MAX), (<$t>::MIN), (0);
+
+            fn euclid(a: $t, b: $t) -> ($t, $t, bool) {
+                (a.rem_euclid(b), a.div_euclid(b), a.abs_diff(b) > 3)
+            } with (100, 7), (<$t>::MIN, 3), (<$t>::MAX, 10);
+
+            fn vectors(a: $t, b: $t) -> (Vector<$t, 3>, $t, $t) {
+                let v = Vector([a, b, 1]);
+                let w = v.min(Vector::splat(50)) + 2;
+                (w, w.max_component(), w.xy().min_component())
+            } with (100, 7), (3, 4);
+
+            fn looped(n: $t) -> $t {
+                let mut s = 0;
+                for k in 0..n { s = s ^ k; }
+                for k in (1..n).rev() { s = s.wrapping_mul(3).wrapping_add(k); }
+                for k in (1..=n).step_by(3) { s = s.wrapping_mul(5).wrapping_sub(k); }
+                s
+            } with (0), (1), (20), (127);
+        }
+    };
+}
+for_types!(integers: int8 i8, int16 i16, int32 i32, int64 i64, int_size isize, uint8 u8, uint16 u16, uint32 u32, uint64 u64, uint_size usize);
+
+macro_rules! float_types {
+    ($t:ident) => {
+        agree! {
+            fn arithmetic(a: $t, b: $t) -> (($t, $t, $t, $t, $t), ($t, $t, $t, $t)) {
+                ((a + b, a - b, a * b, a / b, a % b), (-a, a.min(b), a.max(b), a.abs()))
+            } with (num(1.5), num(-2.25)), (num(0.0), num(3.0)), (num(f64::INFINITY), num(1.0)), (num(1e4), num(3e-3));
+
+            fn rounded(a: $t) -> (($t, $t, $t, $t), ($t, $t, $t, $t)) {
+                ((a.floor(), a.ceil(), a.round(), a.trunc()), (a.fract(), a.signum(), a.sqrt(), a.recip()))
+            } with (num(2.5)), (num(-2.5)), (num(0.3)), (num(-0.0)), (num(-7.75));
+
+            fn compared(a: $t, b: $t) -> ((bool, bool, bool, bool), (bool, bool, bool, bool, bool)) {
+                ((a == b, a != b, a < b, a >= b), (a.is_nan(), a.is_finite(), a.is_infinite(), a.is_sign_negative(), b > a))
+            } with (num(1.0), num(2.0)), (num(f64::NAN), num(2.0)), (num(-0.0), num(0.0)), (num(f64::INFINITY), num(1.0));
+
+            fn mixed(a: $t, b: $t) -> ($t, $t, $t, Vector<$t, 2>, $t) {
+                let v = Vector([a, b]);
+                (a.mul_add(b, a), mix(a, b, num(0.25)), clamp(a, b, b + a), v * b - a, v.dot(v) + v.norm_sqr())
+            } with (num(1.5), num(0.5)), (num(-3.0), num(2.0));
+
+            fn converted(a: $t) -> (f32, f64, f16, i32, u8) {
+                let x = a.cast::<f32>();
+                (x, a.cast::<f64>(), a.cast::<f16>(), a.cast::<i32>(), x as u8)
+            } with (num(1.5)), (num(-3.75)), (num(1000.0));
+        }
+    };
+}
+for_types!(float_types: float16 f16, float32 f32, float64 f64);
+
+/// A constant of any float type.
+#[func]
+fn num<T: Float>(value: f64) -> T {
+    T::from_f64(value)
+}
+
+#[test]
+fn long_expressions() {
+    #[kernel]
+    fn sum(world: &World, x: i32) -> i32 {
+        x + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+            + x
+    }
+    for world in worlds() {
+        assert_eq!(sum(&world, 2).unwrap(), 2 * (24 + 22 * 10));
+    }
+}

@@ -223,6 +223,10 @@ functions! {
     A 0 B 1 C 2 D 3 E 4 G 5;
     A 0 B 1 C 2 D 3 E 4 G 5 H 6;
     A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7;
+    A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8;
+    A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9;
+    A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10;
+    A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11;
 }
 
 /// What one thread has recorded so far.

@@ -52,6 +52,10 @@ methods! {
     method4(a: A, b: B, c: C, d: D);
     method5(a: A, b: B, c: C, d: D, e: E);
     method6(a: A, b: B, c: C, d: D, e: E, g: G);
+    method7(a: A, b: B, c: C, d: D, e: E, g: G, h: H);
+    method8(a: A, b: B, c: C, d: D, e: E, g: G, h: H, i: I);
+    method9(a: A, b: B, c: C, d: D, e: E, g: G, h: H, i: I, j: J);
+    method10(a: A, b: B, c: C, d: D, e: E, g: G, h: H, i: I, j: J, k: K);
 }
 
 /// How many indices something has.

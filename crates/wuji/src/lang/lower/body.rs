@@ -13,6 +13,9 @@ use wuji_ir::ops::{BinOp, CmpOp, Op, Place, UnOp};
 use wuji_ir::types::{Imm, Scalar, Type};
 use wuji_ir::{Error, Result};
 
+/// Expressions nested deeper than this are refused, so that the walk does not overflow the stack.
+const DEEPEST: usize = 500;
+
 /// The function of the recording that is being walked: the one that is lowered, or one that is inlined into it.
 pub(super) struct Frame<'r> {
     pub(super) number: usize,
@@ -72,6 +75,8 @@ pub(super) struct Body<'a, 'r> {
     /// What local arrays held when a parallel loop took them along, while that is so.
     pub(super) snapshots: FxHashMap<Local, ArrayVal>,
     depth: usize,
+    /// How many regions are open.
+    regions: usize,
 }
 
 /// The value of an expression that has one, or leave with `Val::Never`.
@@ -104,6 +109,7 @@ impl<'a, 'r> Body<'a, 'r> {
             captured: Vec::new(),
             snapshots: FxHashMap::default(),
             depth: 0,
+            regions: 0,
         }
     }
 
@@ -183,7 +189,7 @@ impl<'a, 'r> Body<'a, 'r> {
         at: At,
         f: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        if self.depth >= MAX_NESTING {
+        if self.depth >= DEEPEST {
             return Err(self.fail(at, "W0205", "this is nested too deep"));
         }
         self.depth += 1;
@@ -358,11 +364,17 @@ impl<'a, 'r> Body<'a, 'r> {
         params: &[Type],
         fill: impl FnOnce(&mut Self, &[Value]) -> Result<T>,
     ) -> Result<(Region, T)> {
+        if self.regions >= MAX_NESTING - 2 {
+            let at = At(self.span.line, self.span.column);
+            return Err(self.fail(at, "W0205", "this is nested too deep"));
+        }
+        self.regions += 1;
         let region = self.f.add_region(params);
         let outer = std::mem::replace(&mut self.region, region);
         let values = self.f.regions[region].params.clone();
         let span = self.span;
         let result = fill(self, &values);
+        self.regions -= 1;
         self.span = span;
         self.region = outer;
         Ok((region, result?))

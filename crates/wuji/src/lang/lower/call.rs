@@ -2,6 +2,7 @@
 
 use super::binding::{ArrayVal, Binding, Shape, Val};
 use super::body::{Body, Exit, Frame, get};
+use super::mentions::returns;
 use crate::lang::ast::{At, Expr, Kind, ParamKind, Pat};
 use crate::lang::recording::Target;
 use wuji_ir::Result;
@@ -106,37 +107,47 @@ impl<'r> Body<'_, 'r> {
             }
         }
         self.at(at);
-        let label = self.f.fresh_label();
-        let inst = self.push_open(Op::Block(label), &[]);
         let file = self.cx.file(source.ast.file);
         let mut frame = Frame::new(k, source, file);
-        frame.exit = Some(Exit { label, inst });
-        // An array result lives in locals, so it leaves the block without being its value.
-        let array_result = matches!(self.cx.shape(&source.result), Shape::Array(..));
-        let mut array = None;
-        let val = self.inside(frame, |b| {
-            b.block_body(inst, |b| {
-                for (param, val) in source.ast.params.iter().zip(bound) {
-                    match (val, &param.pat) {
-                        (Ok(val), pat) => b.bind(param.at, pat, val)?,
-                        (Err(data), Pat::Var { var, .. }) => b.set(*var, data),
-                        (Err(_), _) => {}
-                    }
+        let bind = |b: &mut Self| {
+            for (param, val) in source.ast.params.iter().zip(bound) {
+                match (val, &param.pat) {
+                    (Ok(val), pat) => b.bind(param.at, pat, val)?,
+                    (Err(data), Pat::Var { var, .. }) => b.set(*var, data),
+                    (Err(_), _) => {}
                 }
+            }
+            Ok(())
+        };
+        if !returns(&source.ast.body) {
+            return self.inside(frame, |b| {
+                bind(b)?;
                 match b.expr(&source.ast.body)? {
-                    Val::Array(result) if array_result => {
-                        // A copy of its own: what it was made from may go on changing.
-                        array = Some(b.materialize(at, name, result)?);
-                        Ok(Val::Unit)
+                    // A copy of its own: what it was made from may go on changing.
+                    Val::Array(array) => {
+                        let place = b.materialize(at, name, array)?;
+                        Ok(Val::Array(ArrayVal::Stored(place)))
                     }
                     val => Ok(val),
                 }
-            })
-        })?;
-        match array {
-            Some(place) => Ok(Val::Array(ArrayVal::Stored(place))),
-            None => Ok(val),
+            });
         }
+        if let Shape::Array(..) = self.cx.shape(&source.result) {
+            return Err(self.fail(
+                at,
+                "W0239",
+                format!("`{name}` returns an array, so it cannot `return` in the middle"),
+            ));
+        }
+        let label = self.f.fresh_label();
+        let inst = self.push_open(Op::Block(label), &[]);
+        frame.exit = Some(Exit { label, inst });
+        self.inside(frame, |b| {
+            b.block_body(inst, |b| {
+                bind(b)?;
+                b.expr(&source.ast.body)
+            })
+        })
     }
 
     pub(super) fn call_closure(&mut self, at: At, var: u32, args: &'static [Expr]) -> Result<Val> {

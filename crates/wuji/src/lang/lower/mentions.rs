@@ -1,4 +1,4 @@
-//! Which variables a piece of source mentions.
+//! Which variables a piece of source mentions, and whether control leaves it in the middle.
 
 use crate::lang::ast::{Adapter, Block, Choice, Domain, Expr, Kind, Range, Text};
 use rustc_hash::FxHashSet;
@@ -11,6 +11,32 @@ pub(super) fn mentions(e: &'static Expr) -> FxHashSet<u32> {
         visit(&e.kind, &mut found, &mut waiting);
     }
     found
+}
+
+/// Whether an expression has a part that `is` something.
+fn has(e: &'static Expr, is: impl Fn(&Kind) -> bool) -> bool {
+    let mut found = FxHashSet::default();
+    let mut waiting = vec![e];
+    while let Some(e) = waiting.pop() {
+        if is(&e.kind) {
+            return true;
+        }
+        visit(&e.kind, &mut found, &mut waiting);
+    }
+    false
+}
+
+/// Whether an expression has a `break` or `continue` of a loop.
+pub(super) fn leaves_loop(e: &'static Expr, number: u32) -> bool {
+    has(
+        e,
+        |k| matches!(k, Kind::Break(n, _) | Kind::Continue(n) if *n == number),
+    )
+}
+
+/// Whether an expression has a `return`.
+pub(super) fn returns(e: &'static Expr) -> bool {
+    has(e, |k| matches!(k, Kind::Return(_)))
 }
 
 fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'static Expr>) {

@@ -2,7 +2,7 @@
 
 use super::binding::{ArrayVal, Binding, Data, Val};
 use super::body::{Body, Exit, Next, Target};
-use super::mentions::mentions;
+use super::mentions::{leaves_loop, mentions};
 use crate::lang::ast::{Adapter, At, Domain, Expr, For, LoopMode, Pat, Range};
 use rustc_hash::FxHashSet;
 use wuji_ir::Result;
@@ -536,6 +536,17 @@ impl Body<'_, '_> {
             ));
         }
         let (s, numbers) = numbers;
+        if !leaves_loop(&f.body, f.label) {
+            for n in numbers {
+                self.at(at);
+                let v = self.int(s, n);
+                self.bind(at, &f.pat, Val::Value(v))?;
+                if let Val::Never = self.expr(&f.body)? {
+                    return Ok(Val::Never);
+                }
+            }
+            return Ok(Val::Unit);
+        }
         self.at(at);
         let outer = self.f.fresh_label();
         let block = self.push_open(Op::Block(outer), &[]);

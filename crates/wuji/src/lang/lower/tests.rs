@@ -167,31 +167,25 @@ fn stencil_of_any_dimension() {
             store l0[], v2
             v3: u64 = const 0
             v4: u64 = const 1
-            block L1 {
-              block L2 {
-                v5: u64 = const 0
-                v6: u64 = const 0
-                v7: bool = const true
-                v8: i32 = const 1
-                v9: i32x1 = compose v8
-                v10: i32x1 = add v1, v9
-                v11: i32 = extract v10.0
-                v12: f32 = load f0[v11]
-                v13: u64 = const 0
-                v14: bool = const true
-                v15: i32 = const 1
-                v16: i32x1 = compose v15
-                v17: i32x1 = sub v1, v16
-                v18: i32 = extract v17.0
-                v19: f32 = load f0[v18]
-                v20: f32 = add v12, v19
-                v21: f32 = load l0[]
-                v22: f32 = add v21, v20
-                store l0[], v22
-                yield
-              }
-              yield
-            }
+            v5: u64 = const 0
+            v6: u64 = const 0
+            v7: bool = const true
+            v8: i32 = const 1
+            v9: i32x1 = compose v8
+            v10: i32x1 = add v1, v9
+            v11: i32 = extract v10.0
+            v12: f32 = load f0[v11]
+            v13: u64 = const 0
+            v14: bool = const true
+            v15: i32 = const 1
+            v16: i32x1 = compose v15
+            v17: i32x1 = sub v1, v16
+            v18: i32 = extract v17.0
+            v19: f32 = load f0[v18]
+            v20: f32 = add v12, v19
+            v21: f32 = load l0[]
+            v22: f32 = add v21, v20
+            store l0[], v22
             v23: f32 = load l0[]
             v24: f32 = const 2.0
             v25: u64 = const 1
