@@ -30,26 +30,6 @@ fn spline(f: Vec2) -> Matrix<f32, 3, 2> {
     Matrix::from_rows([a * a * 0.5, Vec2::splat(0.75) - b * b, c * c * 0.5])
 }
 
-/// The rotation nearest to a matrix.
-#[func]
-fn rotation_of(f: Mat2) -> Mat2 {
-    let (x, y) = (f[[0, 0]] + f[[1, 1]], f[[1, 0]] - f[[0, 1]]);
-    let scale = 1.0 / (x * x + y * y).sqrt().max(1e-12);
-    mat2(x * scale, -y * scale, y * scale, x * scale)
-}
-
-/// Rotation, stretches and directions of stretch: `f = u * diagonal(s) * w.transpose()`.
-#[func]
-fn stretches(f: Mat2) -> (Mat2, Vec2, Mat2) {
-    let rotation = rotation_of(f);
-    let s = rotation.transpose() * f;
-    let (b, d) = (s[[0, 1]], 0.5 * (s[[0, 0]] - s[[1, 1]]));
-    let angle = 0.5 * b.atan2(d);
-    let w = mat2(angle.cos(), -angle.sin(), angle.sin(), angle.cos());
-    let (mean, radius) = (0.5 * s.trace(), (b * b + d * d).sqrt());
-    (rotation * w, vec2(mean + radius, mean - radius), w)
-}
-
 #[kernel]
 fn substep(
     x: &Field<Vec2, 1>,
@@ -68,6 +48,7 @@ fn substep(
 
     for [p] in x {
         let mut f = (Mat2::identity() + c[[p]] * DT) * deformation[[p]];
+        let (u, stretch, w) = f.svd();
         let mut hardness = 1.0;
         let mut mu = 0.0;
         if material[[p]] == WATER {
@@ -77,7 +58,6 @@ fn substep(
             hardness = (10.0 * (1.0 - plastic[[p]])).exp().clamp(0.1, 5.0);
             mu = MU * hardness;
             // Snow yields beyond a small stretch, and hardens or weakens by what it has yielded.
-            let (u, stretch, w) = stretches(f);
             let kept = stretch.clamp(Vec2::splat(SNOW_MIN), Vec2::splat(SNOW_MAX));
             plastic[[p]] = plastic[[p]] * (stretch.x * stretch.y) / (kept.x * kept.y);
             f = u * Mat2::from_diagonal(kept) * w.transpose();
@@ -87,7 +67,8 @@ fn substep(
         }
         deformation[[p]] = f;
         let ratio = f.determinant();
-        let stress = (f - rotation_of(f)) * f.transpose() * (2.0 * mu)
+        let rotation = u * w.transpose();
+        let stress = (f - rotation) * f.transpose() * (2.0 * mu)
             + Mat2::identity() * (LAMBDA * hardness * ratio * (ratio - 1.0));
         let affine = stress * (-DT * VOLUME * 4.0 / (DX * DX)) + c[[p]] * MASS;
 
