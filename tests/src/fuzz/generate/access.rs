@@ -25,7 +25,7 @@ fn access(place: Place, path: &[Step], write: bool) -> Access {
 }
 
 impl Generator<'_> {
-    fn candidates(&self, fits: impl Fn(&Allowed, Type, bool) -> bool) -> Vec<Candidate> {
+    fn candidates(&mut self, fits: impl Fn(&Allowed, Type, bool) -> bool) -> Vec<Candidate> {
         let mut out = Vec::new();
         for (number, info) in self.places.iter().enumerate() {
             for (path, ty) in &info.paths {
@@ -38,6 +38,9 @@ impl Generator<'_> {
                     });
                 }
             }
+        }
+        if self.dice.chance(60) && out.iter().any(|c| self.hot.contains(&c.place)) {
+            out.retain(|c| self.hot.contains(&c.place));
         }
         out
     }
@@ -243,6 +246,13 @@ impl Generator<'_> {
                     Type::Scalar(_) => one,
                     _ => self.b().value(Op::Splat(ty), &[one]),
                 }
+            }
+            AtomicOp::Add if self.dice.chance(20) => {
+                // Negative zeros leave what they find, even one of their kind.
+                let x = self.small(ty);
+                let zero = self.splat(ty, Imm::float(s, -0.0));
+                let condition = self.value(BOOL, 1);
+                self.b().select(condition, x, zero)
             }
             AtomicOp::Add => self.small(ty),
             AtomicOp::Mul => {

@@ -32,7 +32,7 @@ impl Generator<'_> {
         let term = if !self.statements(count) {
             Term::Unreachable
         } else {
-            let leave = match self.dice.chance(12) {
+            let leave = match self.dice.chance(if self.body.loops > 0 { 22 } else { 10 }) {
                 true => self.exit(),
                 false => None,
             };
@@ -216,7 +216,7 @@ impl Generator<'_> {
         let (least, most) = s.int_range().unwrap_or((0, 0));
         let turns = i128::from(self.dice.between(0, 5));
         let down = s.is_signed_int() && self.dice.chance(30);
-        let step = i128::from(self.dice.between(1, 3)) * if down { -1 } else { 1 };
+        let step = i128::from(*self.dice.pick(&[1, 1, 1, 1, 2, 3])) * if down { -1 } else { 1 };
         // Somewhere small, or right at the end of the type, where an index could wrap.
         let (lo, hi) = if self.dice.chance(10) {
             match down {
@@ -235,7 +235,7 @@ impl Generator<'_> {
         let step = if zero { 0 } else { step };
         let mut bound = self.b().imm(Imm::int(s, hi));
         let small = i128::from(i64::MIN) <= lo && lo < 100 && hi.abs() < 100;
-        if small && self.dice.chance(40) {
+        if small && self.dice.chance(50) {
             // A bound that is known only at run time, and no further away.
             let x = self.value(Type::Scalar(s), 1);
             bound = match down {

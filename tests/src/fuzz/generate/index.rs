@@ -71,6 +71,18 @@ impl Generator<'_> {
             return value;
         }
         let own = self.ty(value).as_scalar().unwrap_or(Scalar::I64);
+        if self.dice.chance(12) {
+            // By way of a type in which the sum may wrap.
+            let narrow = *self.dice.pick(&[Scalar::I8, Scalar::U8, Scalar::I16, own]);
+            let away = i128::from(*self.dice.pick(&[100, 120, 250, 32_760, 3]));
+            let mut b = self.b();
+            let x = b.convert(value, narrow);
+            let there = b.int(narrow, away);
+            let x = b.binary(BinOp::Add, x, there);
+            let wide = b.convert(x, Scalar::I64);
+            let back = b.i64(offset.wrapping_sub(away as i64));
+            return b.binary(BinOp::Add, wide, back);
+        }
         let s = match self.dice.weighted(&[6, 3, 1]) {
             0 => own,
             1 => Scalar::I64,

@@ -58,7 +58,7 @@ impl Generator<'_> {
             true => self.field_domain(),
             false => self.range_domain(),
         };
-        let serial = self.dice.chance(12);
+        let serial = self.dice.chance(18);
         let hints = LoopHints {
             block_size: self
                 .dice

@@ -35,6 +35,7 @@ pub(crate) fn program(seed: u64) -> Program {
         inputs: Inputs::default(),
         types: Vec::new(),
         places: Vec::new(),
+        hot: Vec::new(),
         groups: 0,
         functions: Vec::new(),
         size: 1,
@@ -45,6 +46,7 @@ pub(crate) fn program(seed: u64) -> Program {
     generator.choose_types();
     generator.make_trees();
     generator.make_arrays();
+    generator.choose_hot_places();
     generator.make_params();
     generator.inputs.seed = generator.dice.bits();
     generator.inputs.launch = generator.dice.bits() >> 40;
@@ -61,6 +63,8 @@ struct Generator<'d> {
     inputs: Inputs,
     types: Vec<Type>,
     places: Vec<PlaceInfo>,
+    /// Places that are used more than others, so that accesses meet.
+    hot: Vec<usize>,
     /// How many sets of places there are that may share memory.
     groups: usize,
     functions: Vec<Callable>,

@@ -14,7 +14,7 @@ const MOST_CELLS: u64 = 300;
 
 impl Generator<'_> {
     pub(super) fn make_trees(&mut self) {
-        for _ in 0..self.dice.between(1, 3) {
+        for _ in 0..*self.dice.pick(&[1, 1, 1, 2, 2, 3]) {
             let tree = self.m.trees.push(TreeData::default());
             let fields = self.m.fields.len();
             self.grow(tree, 0);
@@ -114,10 +114,19 @@ impl Generator<'_> {
         let axes: Vec<(Axis, i64)> = axes
             .into_iter()
             .map(|axis| {
-                let from = match self.dice.weighted(&[70, 24, 3, 1]) {
+                let from = match self.dice.weighted(&[60, 22, 10, 3, 1]) {
                     0 => 0,
                     1 => self.dice.between(-20, 20),
-                    2 => self.dice.between(-3_000_000_000, 3_000_000_000),
+                    // Where some type ends.
+                    2 => {
+                        let ends = [120, 250, 32_760, 65_530, (1 << 31) - 5, (1 << 32) - 5];
+                        let end = *self.dice.pick(&ends);
+                        match self.dice.chance(30) {
+                            true => -end - 9,
+                            false => end,
+                        }
+                    }
+                    3 => self.dice.between(-3_000_000_000, 3_000_000_000),
                     _ => self.dice.between(-(1 << 61), 1 << 61),
                 };
                 (axis, from)
@@ -155,6 +164,21 @@ impl Generator<'_> {
             tally,
             paths: self.paths(elem),
         });
+    }
+
+    /// A place, and all that may share memory with it; arrays before fields.
+    pub(super) fn choose_hot_places(&mut self) {
+        let arrays: Vec<usize> = (0..self.places.len())
+            .filter(|p| matches!(self.places[*p].place, Place::Array(_)))
+            .collect();
+        let one = match !arrays.is_empty() && self.dice.chance(50) {
+            true => *self.dice.pick(&arrays),
+            false => self.dice.below(self.places.len()),
+        };
+        let group = self.places[one].group;
+        self.hot = (0..self.places.len())
+            .filter(|p| self.places[*p].group == group)
+            .collect();
     }
 
     /// The scalars of one element.

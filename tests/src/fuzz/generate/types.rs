@@ -106,7 +106,7 @@ impl Generator<'_> {
 pub(super) fn any_imm(dice: &mut Dice, s: Scalar) -> Imm {
     match s {
         Scalar::Bool => Imm::bool(dice.chance(50)),
-        _ if s.is_float() => match dice.weighted(&[5, 4, 2, 2]) {
+        _ if s.is_float() => match dice.weighted(&[5, 4, 4, 2]) {
             0 => Imm::float(s, dice.between(-5, 5) as f64),
             1 => Imm::float(s, dice.between(-4000, 4000) as f64 / 256.0),
             2 => {
@@ -128,6 +128,7 @@ pub(super) fn any_imm(dice: &mut Dice, s: Scalar) -> Imm {
                     -huge,
                     f64::INFINITY,
                     f64::NEG_INFINITY,
+                    f64::NAN,
                     f64::NAN,
                 ];
                 Imm::float(s, *dice.pick(&special))
@@ -155,6 +156,7 @@ pub(super) fn any_imm(dice: &mut Dice, s: Scalar) -> Imm {
 pub(super) fn small_imm(dice: &mut Dice, s: Scalar) -> Imm {
     match s {
         Scalar::Bool => Imm::bool(dice.chance(50)),
+        _ if s.is_float() && dice.chance(15) => Imm::float(s, -0.0),
         _ => Imm::int(s, i128::from(dice.between(0, 7))),
     }
 }

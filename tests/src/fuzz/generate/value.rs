@@ -103,7 +103,8 @@ impl Generator<'_> {
                     .filter(|op| infer::binary(*op, ty).is_ok())
                     .collect();
                 let op = *self.dice.pick(&ops);
-                self.apply(Op::Binary(op), [ty, ty], depth)
+                let [a, b] = self.pair(ty, depth);
+                Some(self.b().binary(op, a, b))
             }
             2 => {
                 let condition = match self.dice.chance(50) {
@@ -143,9 +144,37 @@ impl Generator<'_> {
                     _ => *self.dice.pick(CmpOp::ALL),
                 };
                 let of = ty.with_elem(of);
-                self.apply(Op::Compare(op), [of, of], depth)
+                let [a, b] = self.pair(of, depth);
+                Some(self.b().compare(op, a, b))
             }
             _ => None,
+        }
+    }
+
+    /// Two operands: at times the same one twice, at times a constant that algebra knows about.
+    fn pair(&mut self, ty: Type, depth: usize) -> [Value; 2] {
+        let a = self.value(ty, depth);
+        let b = match (self.dice.weighted(&[14, 2, 4]), ty.elem()) {
+            (1, _) => a,
+            (2, Some(s)) => {
+                let imm = match (s.is_float(), s.int_range()) {
+                    (true, _) => {
+                        let known = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, f64::NAN, f64::INFINITY];
+                        Imm::float(s, *self.dice.pick(&known))
+                    }
+                    (false, Some((lo, hi))) => {
+                        let known = [0, 1, -1, 2, 3, 4, 8, 10, lo, hi, hi + 1];
+                        Imm::int(s, *self.dice.pick(&known))
+                    }
+                    (false, None) => any_imm(self.dice, s),
+                };
+                self.splat(ty, imm)
+            }
+            _ => self.value(ty, depth),
+        };
+        match self.dice.chance(50) {
+            true => [a, b],
+            false => [b, a],
         }
     }
 
