@@ -656,8 +656,7 @@ fn smallest_and_largest() {
         let v = w.field::<IVec2, 1>("v", [50]).unwrap();
         for i in 0..50 {
             x.set([i], ((i * 37) % 50) as f32).unwrap();
-            v.set([i], ivec2((i as i32 * 7) % 50 + 3, 60 - i as i32))
-                .unwrap();
+            v.set([i], ivec2((i * 7) % 50 + 3, 60 - i)).unwrap();
         }
         assert_eq!(extremes(&x, &v).unwrap(), (0.0, 49.0, ivec2(3, 11), 52));
     }
