@@ -2,9 +2,13 @@
 //! per axis in front and two copies.
 
 use super::*;
+use rustc_hash::FxHashMap;
 
 /// Fewer accesses than this are masked one by one.
 const FEW: usize = 4;
+
+/// Longer stretches are not copied.
+const LONG: usize = 1000;
 
 /// A stretch of one region, and what has to hold for its accesses to be inside.
 struct Segment {
@@ -17,11 +21,17 @@ struct Segment {
 
 /// Versions every stretch worth it, inside of loops only: elsewhere it would not pay.
 pub(super) fn version_segments(m: &mut Module, f: &mut Function, cx: &mut Cx) {
-    let regions: Vec<Region> = f.walk_regions();
+    let structure = Structure::of(f);
+    let many = |r: &Region| {
+        let insts = &f.regions[*r].insts;
+        insts.iter().filter(|i| checked(f, **i).is_some()).count() >= FEW
+    };
+    let regions: Vec<Region> = f
+        .walk_regions()
+        .into_iter()
+        .filter(|r| many(r) && is_hot(f, &structure, *r))
+        .collect();
     for region in regions {
-        if region == f.entry || !is_hot(f, region) {
-            continue;
-        }
         let Some(segment) = find(m, f, region) else {
             continue;
         };
@@ -37,8 +47,7 @@ pub(super) fn version_segments(m: &mut Module, f: &mut Function, cx: &mut Cx) {
 }
 
 /// In a loop, and not in the part of one that seldom runs.
-fn is_hot(f: &Function, region: Region) -> bool {
-    let structure = Structure::of(f);
+fn is_hot(f: &Function, structure: &Structure, region: Region) -> bool {
     let mut at = structure.owner[region].expand();
     let mut in_loop = false;
     while let Some(inst) = at {
@@ -56,15 +65,17 @@ fn find(m: &Module, f: &Function, region: Region) -> Option<Segment> {
     let structure = Structure::of(f);
     let mut sums = Sums::new(f, &structure);
     let insts = &f.regions[region].insts;
-    let place_of = |v: Value| -> Option<usize> {
-        let def = f.def(v)?;
-        insts.iter().position(|i| *i == def)
-    };
+    let positions: FxHashMap<Inst, usize> =
+        insts.iter().enumerate().map(|(k, i)| (*i, k)).collect();
+    let place_of = |v: Value| -> Option<usize> { positions.get(&f.def(v)?).copied() };
     let mut found: Option<(usize, usize, Segment)> = None;
     for (at, inst) in insts.iter().enumerate() {
         let Some(access) = checked(f, *inst) else {
             continue;
         };
+        if found.as_ref().is_some_and(|s| at - s.0 > LONG) {
+            break;
+        }
         let start = found.as_ref().map_or(at, |s| s.0);
         let constraints: Option<Vec<Option<Constraint>>> = domains(m, f, access)
             .iter()
