@@ -183,6 +183,11 @@ impl<'a, 'r> Body<'a, 'r> {
         };
     }
 
+    /// Where the walk is.
+    pub(super) fn here(&self) -> At {
+        At(self.span.line, self.span.column)
+    }
+
     /// Goes one level deeper, as far as the stack allows.
     pub(super) fn deeper<T>(
         &mut self,
@@ -365,8 +370,7 @@ impl<'a, 'r> Body<'a, 'r> {
         fill: impl FnOnce(&mut Self, &[Value]) -> Result<T>,
     ) -> Result<(Region, T)> {
         if self.regions >= MAX_NESTING - 2 {
-            let at = At(self.span.line, self.span.column);
-            return Err(self.fail(at, "W0205", "this is nested too deep"));
+            return Err(self.fail(self.here(), "W0205", "this is nested too deep"));
         }
         self.regions += 1;
         let region = self.f.add_region(params);

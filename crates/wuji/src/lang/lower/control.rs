@@ -60,10 +60,9 @@ impl Body<'_, '_> {
                 self.end(Term::Yield([*v].into_iter().collect()));
             }
             Val::Array(_) => {
-                return Err(wuji_ir::Error::new(
-                    "W0204",
-                    "an array cannot be the value of a block",
-                ));
+                return Err(self
+                    .fail(self.here(), "W0204", "an array cannot be the value of a block or branch")
+                    .help("declare the array first, and fill it in each branch"));
             }
         }
         Ok(())

@@ -189,7 +189,7 @@ impl Body<'_, '_> {
                     map: Map::Convert(s),
                 }))
             }
-            (inclusive, adapters) => self.general(s, lo, hi, inclusive, adapters).map(Some),
+            (inclusive, adapters) => self.general(s, lo, hi, inclusive, adapters),
         }
     }
 
@@ -201,17 +201,9 @@ impl Body<'_, '_> {
         hi: Value,
         inclusive: bool,
         adapters: &'static [Adapter],
-    ) -> Result<Counted> {
+    ) -> Result<Option<Counted>> {
         let (zero, one) = (self.int(Scalar::U64, 0), self.int(Scalar::U64, 1));
-        let distance = self.binary(BinOp::Sub, hi, lo);
-        let distance = self.bitcast(distance, unsigned(s));
-        let mut count = self.convert(distance, Scalar::U64);
-        if inclusive {
-            count = self.binary(BinOp::Add, count, one);
-        }
-        let op = if inclusive { CmpOp::Le } else { CmpOp::Lt };
-        let any = self.compare(op, lo, hi);
-        count = self.select(any, count, zero);
+        let mut count = self.count(s, lo, hi, inclusive);
         let mut start = lo;
         let mut stride = self.int(s, 1);
         for adapter in adapters {
@@ -225,29 +217,21 @@ impl Body<'_, '_> {
                 }
                 Adapter::StepBy(step) => {
                     let Some(step) = self.value(step)? else {
-                        continue;
+                        return Ok(None);
                     };
                     let step = self.convert(step, Scalar::U64);
-                    let last = self.binary(BinOp::Sub, count, one);
-                    let steps = self.binary(BinOp::Div, last, step);
-                    let steps = self.binary(BinOp::Add, steps, one);
-                    let (a, b) = (
-                        self.compare(CmpOp::Eq, count, zero),
-                        self.compare(CmpOp::Eq, step, zero),
-                    );
-                    let none = self.binary(BinOp::Or, a, b);
-                    count = self.select(none, zero, steps);
+                    count = self.stepped(count, step);
                     let step = self.convert(step, s);
                     stride = self.binary(BinOp::Mul, stride, step);
                 }
             }
         }
-        Ok(Counted {
+        Ok(Some(Counted {
             lo: zero,
             hi: count,
             step: None,
             map: Map::Affine(start, stride),
-        })
+        }))
     }
 
     fn mapped(&mut self, counter: Value, map: Map) -> Value {
@@ -377,7 +361,7 @@ impl Body<'_, '_> {
         let mut types = Vec::new();
         let mut maps = Vec::new();
         for axis in axes {
-            let (lo, hi, map) = self.without_step(axis)?;
+            let (lo, hi, map) = self.without_step(axis);
             types.push(self.ty(lo));
             args.extend([lo, hi]);
             maps.push(map);
@@ -390,25 +374,46 @@ impl Body<'_, '_> {
         self.foreach_body(at, f, inst, label, &types, &maps, points)
     }
 
-    /// A range that counts by one: parallel loops have no step.
-    fn without_step(&mut self, axis: Counted) -> Result<(Value, Value, Map)> {
-        let Some(step) = axis.step else {
-            return Ok((axis.lo, axis.hi, axis.map));
-        };
-        let s = self.ty(axis.lo).as_scalar().unwrap_or(Scalar::I64);
-        let counted = self.general(s, axis.lo, axis.hi, false, &[])?;
+    /// How many numbers a range has, as `u64`.
+    fn count(&mut self, s: Scalar, lo: Value, hi: Value, inclusive: bool) -> Value {
+        let distance = self.binary(BinOp::Sub, hi, lo);
+        let distance = self.bitcast(distance, unsigned(s));
+        let mut count = self.convert(distance, Scalar::U64);
+        if inclusive {
+            let one = self.int(Scalar::U64, 1);
+            count = self.binary(BinOp::Add, count, one);
+        }
+        let op = if inclusive { CmpOp::Le } else { CmpOp::Lt };
+        let any = self.compare(op, lo, hi);
+        let zero = self.int(Scalar::U64, 0);
+        self.select(any, count, zero)
+    }
+
+    /// How many of `count` numbers are left when only every `step`th is taken; none for a step of 0.
+    fn stepped(&mut self, count: Value, step: Value) -> Value {
         let (zero, one) = (self.int(Scalar::U64, 0), self.int(Scalar::U64, 1));
-        let by = self.convert(step, Scalar::U64);
-        let last = self.binary(BinOp::Sub, counted.hi, one);
-        let steps = self.binary(BinOp::Div, last, by);
+        let last = self.binary(BinOp::Sub, count, one);
+        let steps = self.binary(BinOp::Div, last, step);
         let steps = self.binary(BinOp::Add, steps, one);
         let (a, b) = (
-            self.compare(CmpOp::Eq, counted.hi, zero),
-            self.compare(CmpOp::Eq, by, zero),
+            self.compare(CmpOp::Eq, count, zero),
+            self.compare(CmpOp::Eq, step, zero),
         );
         let none = self.binary(BinOp::Or, a, b);
-        let count = self.select(none, zero, steps);
-        Ok((zero, count, Map::Affine(axis.lo, step)))
+        self.select(none, zero, steps)
+    }
+
+    /// A range that counts by one: parallel loops have no step.
+    fn without_step(&mut self, axis: Counted) -> (Value, Value, Map) {
+        let Some(step) = axis.step else {
+            return (axis.lo, axis.hi, axis.map);
+        };
+        let s = self.ty(axis.lo).as_scalar().unwrap_or(Scalar::I64);
+        let count = self.count(s, axis.lo, axis.hi, false);
+        let by = self.convert(step, Scalar::U64);
+        let count = self.stepped(count, by);
+        let zero = self.int(Scalar::U64, 0);
+        (zero, count, Map::Affine(axis.lo, step))
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -1,0 +1,258 @@
+//! What is wrong with a kernel beyond its types is said at the first launch, with its position.
+
+use expect_test::{Expect, expect};
+use wuji::prelude::*;
+
+fn check(result: wuji::Result<()>, expected: Expect) {
+    let error = result.unwrap_err().to_string();
+    // Where this file is, is nobody's business.
+    let error = error.replace("crates/wuji/tests/", "");
+    expected.assert_eq(&error);
+}
+
+fn field<T: Element>(world: &World) -> Field<T, 1> {
+    world.field("x", [4]).unwrap()
+}
+
+fn world() -> World {
+    World::interpreter().unwrap()
+}
+
+fn plain(x: f32) -> f32 {
+    x + 1.0
+}
+
+#[kernel]
+fn calls_plain(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] = plain(x[[i]]);
+    }
+}
+
+#[test]
+fn not_a_func() {
+    check(calls_plain(&field(&world())), expect![[r#"
+        error[W0240]: `errors::plain` is not a `#[func]`, so a kernel cannot call it
+          --> errors.rs:28:18
+          = help: put `#[func]` in front of it, or compute its result before the launch"#]]);
+}
+
+#[kernel]
+fn unknown_method(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] = x[[i]].next_up();
+    }
+}
+
+#[test]
+fn not_a_method() {
+    check(unknown_method(&field(&world())), expect![[r#"
+        error[W0240]: `next_up` is not a `#[func]`, so a kernel cannot call it
+          --> errors.rs:40:25
+          = help: put `#[func]` in front of it, or compute its result before the launch"#]]);
+}
+
+#[func]
+fn descend(x: &Field<f32, 1>, n: i32) -> f32 {
+    if n == 0 { x[0] } else { descend(x, n - 1) }
+}
+
+#[kernel]
+fn recursive(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] = descend(x, i);
+    }
+}
+
+#[test]
+fn recursion_with_fields() {
+    check(recursive(&field(&world())), expect![[r#"
+        error[W0241]: `descend` calls itself
+          --> errors.rs:51:31
+          = note: functions that take fields or arrays are put into their callers
+          = help: pass values, or write a loop"#]]);
+}
+
+#[derive(Element, Clone, Copy, PartialEq)]
+struct Money {
+    cents: i64,
+}
+
+impl std::ops::Add for Money {
+    type Output = Money;
+    fn add(self, other: Money) -> Money {
+        Money {
+            cents: self.cents + other.cents,
+        }
+    }
+}
+
+#[kernel]
+fn adds_structs(x: &Field<Money, 1>) {
+    for [i] in x {
+        x[[i]] = x[[i]] + x[[i + 1]];
+    }
+}
+
+#[kernel]
+fn compares_structs(x: &Field<Money, 1>) {
+    for [i] in x {
+        if x[[i]] == x[[i + 1]] {
+            x[[i]].cents = 0;
+        }
+    }
+}
+
+#[test]
+fn operators_of_structs() {
+    check(adds_structs(&field(&world())), expect![[r#"
+        error[W0230]: operators of structs are not supported in kernels
+          --> errors.rs:83:25
+          = help: write a `#[func]` method and call it by its name"#]]);
+    check(compares_structs(&field(&world())), expect![[r#"
+        error[W0230]: this comparison is not supported in kernels
+          --> errors.rs:90:19
+          = help: compare the parts, or write a `#[func]` method"#]]);
+}
+
+#[kernel]
+fn unrolls_unknown(x: &Field<f32, 1>, n: i32) {
+    for [i] in x {
+        for k in unroll(0..n) {
+            x[[i]] += k as f32;
+        }
+    }
+}
+
+#[kernel]
+fn unrolls_much(x: &Field<f32, 1>) {
+    for [i] in x {
+        for k in unroll(0..5000) {
+            x[[i]] += k as f32;
+        }
+    }
+}
+
+#[test]
+fn unrolled_loops() {
+    check(unrolls_unknown(&field(&world()), 3), expect![[r#"
+        error[W0235]: a loop is unrolled over constants
+          --> errors.rs:105:25
+          = help: use numbers, `const` items or const parameters, or leave out `unroll`"#]]);
+    check(unrolls_much(&field(&world())), expect![[r#"
+        error[W0236]: 5000 copies of a loop body are too many
+          --> errors.rs:114:9"#]]);
+}
+
+#[kernel]
+fn constant_index(x: &Field<Vec2, 1>) {
+    for [i] in x {
+        x[[i]].x = x[[i]][2];
+    }
+}
+
+#[kernel]
+fn constant_array_index(x: &Field<f32, 1>) {
+    for [i] in x {
+        let a = [1.0, 2.0];
+        x[[i]] = a[3 - 1];
+    }
+}
+
+#[test]
+fn constant_indices() {
+    check(constant_index(&field(&world())), expect![[r#"
+        error[W0213]: index 2 is outside of the 2 components
+          --> errors.rs:129:20"#]]);
+    check(constant_array_index(&field(&world())), expect![[r#"
+        error[W0213]: index 2 is outside of the 2 components
+          --> errors.rs:137:18"#]]);
+}
+
+#[kernel]
+fn huge_array(x: &Field<f32, 1>) {
+    for [i] in x {
+        let a = [0.0; 2_000_000];
+        x[[i]] = a[i];
+    }
+}
+
+#[kernel]
+fn large_capture(x: &Field<f32, 1>) {
+    let a = [0.5; 1000];
+    for [i] in x {
+        x[[i]] = a[i];
+    }
+}
+
+#[test]
+fn large_arrays() {
+    check(huge_array(&field(&world())), expect![[r#"
+        error[W0211]: an array of 2000000 elements is too large for a variable
+          --> errors.rs:150:9"#]]);
+    check(large_capture(&field(&world())), expect![[r#"
+        error[W0238]: the array `a` is too large to be handed to every iteration of a parallel loop
+          --> errors.rs:158:5
+          = help: declare it inside of the loop, make it a `const`, or use a field"#]]);
+}
+
+#[func]
+fn early_array(n: i32) -> [i32; 2] {
+    if n > 0 {
+        return [n, n];
+    }
+    [0, 1]
+}
+
+#[kernel]
+fn array_result(x: &Field<i32, 1>) {
+    for [i] in x {
+        x[[i]] = early_array(i)[0];
+    }
+}
+
+#[test]
+fn arrays_as_results() {
+    check(array_result(&field(&world())), expect![[r#"
+        error[W0239]: `early_array` returns an array, so it cannot `return` in the middle
+          --> errors.rs:180:18"#]]);
+}
+
+#[kernel]
+fn branches_of_arrays(x: &Field<i32, 1>) {
+    for [i] in x {
+        let a = if i > 0 { [1, 2] } else { [3, 4] };
+        x[[i]] = a[0];
+    }
+}
+
+#[test]
+fn arrays_as_values_of_branches() {
+    check(branches_of_arrays(&field(&world())), expect![[r#"
+        error[W0204]: an array cannot be the value of a block or branch
+          --> errors.rs:192:32
+          = help: declare the array first, and fill it in each branch"#]]);
+}
+
+#[kernel]
+fn large_domain(x: &Field<u8, 1>) {
+    for [i] in x {
+        x[[i]] = 1;
+    }
+}
+
+#[test]
+fn coordinates_beyond_i32() {
+    let world = world();
+    let x = world
+        .layout(|root| {
+            root.dense(wuji::axes::I, 4)
+                .offset([i64::from(i32::MAX) - 2])
+                .place::<u8, 1>("x")
+        })
+        .unwrap();
+    check(large_domain(&x), expect![[r#"
+        error[W0227]: the coordinates of `x` do not fit into `i32`
+          --> errors.rs:204:5
+          = help: loop over a range of `i64` instead: `for i in 0..n`"#]]);
+}
