@@ -31,10 +31,13 @@ fn calls_plain(x: &Field<f32, 1>) {
 
 #[test]
 fn not_a_func() {
-    check(calls_plain(&field(&world())), expect![[r#"
+    check(
+        calls_plain(&field(&world())),
+        expect![[r#"
         error[W0240]: `errors::plain` is not a `#[func]`, so a kernel cannot call it
           --> errors.rs:28:18
-          = help: put `#[func]` in front of it, or compute its result before the launch"#]]);
+          = help: put `#[func]` in front of it, or compute its result before the launch"#]],
+    );
 }
 
 #[kernel]
@@ -46,10 +49,13 @@ fn unknown_method(x: &Field<f32, 1>) {
 
 #[test]
 fn not_a_method() {
-    check(unknown_method(&field(&world())), expect![[r#"
-        error[W0240]: `next_up` is not a `#[func]`, so a kernel cannot call it
-          --> errors.rs:40:25
-          = help: put `#[func]` in front of it, or compute its result before the launch"#]]);
+    check(
+        unknown_method(&field(&world())),
+        expect![[r#"
+            error[W0240]: `next_up` is not a `#[func]`, so a kernel cannot call it
+              --> errors.rs:46:25
+              = help: put `#[func]` in front of it, or compute its result before the launch"#]],
+    );
 }
 
 #[func]
@@ -66,11 +72,14 @@ fn recursive(x: &Field<f32, 1>) {
 
 #[test]
 fn recursion_with_fields() {
-    check(recursive(&field(&world())), expect![[r#"
-        error[W0241]: `descend` calls itself
-          --> errors.rs:51:31
-          = note: functions that take fields or arrays are put into their callers
-          = help: pass values, or write a loop"#]]);
+    check(
+        recursive(&field(&world())),
+        expect![[r#"
+            error[W0241]: `descend` calls itself
+              --> errors.rs:63:31
+              = note: functions that take fields or arrays are put into their callers
+              = help: pass values, or write a loop"#]],
+    );
 }
 
 #[derive(Element, Clone, Copy, PartialEq)]
@@ -105,14 +114,20 @@ fn compares_structs(x: &Field<Money, 1>) {
 
 #[test]
 fn operators_of_structs() {
-    check(adds_structs(&field(&world())), expect![[r#"
-        error[W0230]: operators of structs are not supported in kernels
-          --> errors.rs:83:25
-          = help: write a `#[func]` method and call it by its name"#]]);
-    check(compares_structs(&field(&world())), expect![[r#"
-        error[W0230]: this comparison is not supported in kernels
-          --> errors.rs:90:19
-          = help: compare the parts, or write a `#[func]` method"#]]);
+    check(
+        adds_structs(&field(&world())),
+        expect![[r#"
+            error[W0230]: operators of structs are not supported in kernels
+              --> errors.rs:102:25
+              = help: write a `#[func]` method and call it by its name"#]],
+    );
+    check(
+        compares_structs(&field(&world())),
+        expect![[r#"
+            error[W0230]: this comparison is not supported in kernels
+              --> errors.rs:109:19
+              = help: compare the parts, or write a `#[func]` method"#]],
+    );
 }
 
 #[kernel]
@@ -135,13 +150,19 @@ fn unrolls_much(x: &Field<f32, 1>) {
 
 #[test]
 fn unrolled_loops() {
-    check(unrolls_unknown(&field(&world()), 3), expect![[r#"
-        error[W0235]: a loop is unrolled over constants
-          --> errors.rs:105:25
-          = help: use numbers, `const` items or const parameters, or leave out `unroll`"#]]);
-    check(unrolls_much(&field(&world())), expect![[r#"
-        error[W0236]: 5000 copies of a loop body are too many
-          --> errors.rs:114:9"#]]);
+    check(
+        unrolls_unknown(&field(&world()), 3),
+        expect![[r#"
+            error[W0235]: a loop is unrolled over constants
+              --> errors.rs:136:25
+              = help: use numbers, `const` items or const parameters, or leave out `unroll`"#]],
+    );
+    check(
+        unrolls_much(&field(&world())),
+        expect![[r#"
+            error[W0236]: 5000 copies of a loop body are too many
+              --> errors.rs:145:9"#]],
+    );
 }
 
 #[kernel]
@@ -161,12 +182,18 @@ fn constant_array_index(x: &Field<f32, 1>) {
 
 #[test]
 fn constant_indices() {
-    check(constant_index(&field(&world())), expect![[r#"
-        error[W0213]: index 2 is outside of the 2 components
-          --> errors.rs:129:20"#]]);
-    check(constant_array_index(&field(&world())), expect![[r#"
-        error[W0213]: index 2 is outside of the 2 components
-          --> errors.rs:137:18"#]]);
+    check(
+        constant_index(&field(&world())),
+        expect![[r#"
+            error[W0213]: index 2 is outside of the 2 components
+              --> errors.rs:171:20"#]],
+    );
+    check(
+        constant_array_index(&field(&world())),
+        expect![[r#"
+            error[W0213]: index 2 is outside of the 2 components
+              --> errors.rs:179:18"#]],
+    );
 }
 
 #[kernel]
@@ -187,13 +214,19 @@ fn large_capture(x: &Field<f32, 1>) {
 
 #[test]
 fn large_arrays() {
-    check(huge_array(&field(&world())), expect![[r#"
-        error[W0211]: an array of 2000000 elements is too large for a variable
-          --> errors.rs:150:9"#]]);
-    check(large_capture(&field(&world())), expect![[r#"
-        error[W0238]: the array `a` is too large to be handed to every iteration of a parallel loop
-          --> errors.rs:158:5
-          = help: declare it inside of the loop, make it a `const`, or use a field"#]]);
+    check(
+        huge_array(&field(&world())),
+        expect![[r#"
+            error[W0211]: an array of 2000000 elements is too large for a variable
+              --> errors.rs:202:9"#]],
+    );
+    check(
+        large_capture(&field(&world())),
+        expect![[r#"
+            error[W0238]: the array `a` is too large to be handed to every iteration of a parallel loop
+              --> errors.rs:210:5
+              = help: declare it inside of the loop, make it a `const`, or use a field"#]],
+    );
 }
 
 #[func]
@@ -213,9 +246,12 @@ fn array_result(x: &Field<i32, 1>) {
 
 #[test]
 fn arrays_as_results() {
-    check(array_result(&field(&world())), expect![[r#"
-        error[W0239]: `early_array` returns an array, so it cannot `return` in the middle
-          --> errors.rs:180:18"#]]);
+    check(
+        array_result(&field(&world())),
+        expect![[r#"
+            error[W0239]: `early_array` returns an array, so it cannot `return` in the middle
+              --> errors.rs:243:18"#]],
+    );
 }
 
 #[kernel]
@@ -228,10 +264,13 @@ fn branches_of_arrays(x: &Field<i32, 1>) {
 
 #[test]
 fn arrays_as_values_of_branches() {
-    check(branches_of_arrays(&field(&world())), expect![[r#"
-        error[W0204]: an array cannot be the value of a block or branch
-          --> errors.rs:192:32
-          = help: declare the array first, and fill it in each branch"#]]);
+    check(
+        branches_of_arrays(&field(&world())),
+        expect![[r#"
+            error[W0204]: an array cannot be the value of a block or branch
+              --> errors.rs:260:32
+              = help: declare the array first, and fill it in each branch"#]],
+    );
 }
 
 #[kernel]
@@ -251,8 +290,11 @@ fn coordinates_beyond_i32() {
                 .place::<u8, 1>("x")
         })
         .unwrap();
-    check(large_domain(&x), expect![[r#"
-        error[W0227]: the coordinates of `x` do not fit into `i32`
-          --> errors.rs:204:5
-          = help: loop over a range of `i64` instead: `for i in 0..n`"#]]);
+    check(
+        large_domain(&x),
+        expect![[r#"
+            error[W0227]: the coordinates of `x` do not fit into `i32`
+              --> errors.rs:278:5
+              = help: loop over a range of `i64` instead: `for i in 0..n`"#]],
+    );
 }

@@ -61,7 +61,11 @@ impl Body<'_, '_> {
             }
             Val::Array(_) => {
                 return Err(self
-                    .fail(self.here(), "W0204", "an array cannot be the value of a block or branch")
+                    .fail(
+                        self.here(),
+                        "W0204",
+                        "an array cannot be the value of a block or branch",
+                    )
                     .help("declare the array first, and fill it in each branch"));
             }
         }

@@ -277,52 +277,51 @@ fn reductions_are_temps() {
           v9: u64 = const 2147483647
           v10: u64 = const 2
           v11: i32 = const 2
-          v12: u64 = const 0
-          v13: u64 = const 1
-          v14: i32 = sub v0, v7
-          v15: u32 = bitcast v14
-          v16: u64 = convert v15
-          v17: bool = lt v7, v0
-          v18: u64 = select v17, v16, v12
-          v19: i32 = const 1
-          v20: u64 = const 0
-          v21: u64 = const 1
-          v22: u64 = const 2
-          v23: u64 = sub v18, v21
-          v24: u64 = div v23, v22
-          v25: u64 = add v24, v21
-          v26: bool = eq v18, v20
-          v27: bool = const false
-          v28: bool = or v26, v27
-          v29: u64 = select v28, v20, v25
-          v30: f32 = load l0[]
-          foreach L0 (v31: u64) in v20..v29 {
-            v32: i32 = convert v31
-            v33: i32 = mul v32, v11
-            v34: i32 = add v7, v33
-            v35: f32 = load f0[v34]
-            v36: f32 = mul v35, v30
-            v37: f32 = atomic add t0[], v36
-            v38: f32 = load f0[v34]
-            v39: f32 = atomic max t1[], v38
+          v12: i32 = sub v0, v7
+          v13: u32 = bitcast v12
+          v14: u64 = convert v13
+          v15: bool = lt v7, v0
+          v16: u64 = const 0
+          v17: u64 = select v15, v14, v16
+          v18: u64 = const 2
+          v19: u64 = const 0
+          v20: u64 = const 1
+          v21: u64 = sub v17, v20
+          v22: u64 = div v21, v18
+          v23: u64 = add v22, v20
+          v24: bool = eq v17, v19
+          v25: bool = const false
+          v26: bool = or v24, v25
+          v27: u64 = select v26, v19, v23
+          v28: u64 = const 0
+          v29: f32 = load l0[]
+          foreach L0 (v30: u64) in v28..v27 {
+            v31: i32 = convert v30
+            v32: i32 = mul v31, v11
+            v33: i32 = add v7, v32
+            v34: f32 = load f0[v33]
+            v35: f32 = mul v34, v29
+            v36: f32 = atomic add t0[], v35
+            v37: f32 = load f0[v33]
+            v38: f32 = atomic max t1[], v37
             continue L0
           }
-          v40: i32 = const 0
-          v41: bool = eq v0, v40
-          if v41 {
+          v39: i32 = const 0
+          v40: bool = eq v0, v39
+          if v40 {
+            v41: f32 = const 0.0
             v42: f32 = const 0.0
-            v43: f32 = const 0.0
-            v44: s0 = compose v42, v43
-            return v44
+            v43: s0 = compose v41, v42
+            return v43
           } else {
             yield
           }
-          v45: f32 = load t0[]
-          v46: f32 = convert v0
-          v47: f32 = div v45, v46
-          v48: f32 = load t1[]
-          v49: s0 = compose v47, v48
-          return v49
+          v44: f32 = load t0[]
+          v45: f32 = convert v0
+          v46: f32 = div v44, v45
+          v47: f32 = load t1[]
+          v48: s0 = compose v46, v47
+          return v48
         }
     "#]]);
 }
