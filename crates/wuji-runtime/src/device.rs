@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use wuji_compile::Options;
 use wuji_ir::interp::{Config, Order};
 use wuji_ir::module::Module;
+use wuji_ir::ops::{Guard, Op};
 use wuji_ir::{Error, Result};
 use wuji_llvm::{Jit, JitOptions};
 
@@ -127,8 +128,9 @@ impl Device {
     }
 
     /// Makes a kernel ready to run here. It is a module before any pass; accesses that it says are
-    /// `inbounds` are believed to be.
-    pub fn load(&self, module: Module, options: &Options) -> Result<Program> {
+    /// `inbounds` are checked all the same.
+    pub fn load(&self, mut module: Module, options: &Options) -> Result<Program> {
+        distrust(&mut module)?;
         // Compiled code relies on what the verifier sees, such as that read-only arrays are.
         wuji_ir::verify::verify(&module)?;
         match &self.runner {
@@ -197,5 +199,52 @@ impl Device {
                 run_interpreted(program, bindings, config)
             }
         }
+    }
+}
+
+/// Whoever wrote a module may have claimed that accesses are inside: here everything is compared
+/// again. Accesses by byte offset cannot be, so they are refused.
+fn distrust(module: &mut Module) -> Result<()> {
+    for f in module.funcs.values_mut() {
+        for inst in f.insts.values_mut() {
+            if let Some(access) = inst.op.access_mut() {
+                access.guard = Guard::Checked;
+            }
+            if let Op::MemLoad(..)
+            | Op::MemStore(_)
+            | Op::MemAtomic(..)
+            | Op::MemCompareExchange(_) = inst.op
+            {
+                return Err(Error::new(
+                    "W0128",
+                    "a module that is loaded accesses memory by byte offset",
+                )
+                .help("write `load f0[i]`; the compiler turns it into offsets"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(body: &str) -> Result<Program> {
+        let text = format!(
+            "module \"m\"\ntree T0 {{ dense S1 [i: 4] {{ place f0 }} }}\nfield f0 \"x\": i32 in T0.S1 (i)\nkernel fn0 \"m\"() {{\n{body}\nreturn\n}}\n"
+        );
+        let device = Device::new(&DeviceOptions {
+            backend: Backend::Interpreter,
+            ..DeviceOptions::default()
+        })?;
+        device.load(wuji_ir::text::parse(&text, "m.wir")?, &Options::default())
+    }
+
+    #[test]
+    fn byte_offsets_are_refused() {
+        let error = load("v0: i64 = const 800\nv1: i32 = memload T0.f0 [v0]").unwrap_err();
+        assert_eq!(error.code, "W0128");
+        assert!(load("v0: i64 = const 800\nv1: i32 = load.inbounds f0[v0]").is_ok());
     }
 }
