@@ -1,8 +1,10 @@
 //! The type rules: what an operation gives for arguments of given types, or why it does not fit.
 
+use crate::entities::Field;
+use crate::layout::NodeKind;
 use crate::module::{Function, Module};
 use crate::ops::*;
-use crate::types::{BOOL, I64, Scalar, Type, U64};
+use crate::types::{BOOL, I32, I64, Scalar, Type, U64};
 use smallvec::{SmallVec, smallvec};
 
 pub type Types = SmallVec<[Type; 1]>;
@@ -225,6 +227,46 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             }
             one(ty)
         }
+        Op::Cell(op, field) => {
+            let rank = m.fields[*field].rank();
+            let on_list = matches!(op, CellOp::Append | CellOp::Length);
+            if on_list {
+                dynamic_index(m, *field)?;
+            }
+            count(rank - usize::from(on_list))?;
+            args.iter().try_for_each(|i| int_scalar(*i).map(|_| ()))?;
+            let node = m.trees[m.fields[*field].tree].nodes[m.fields[*field].node].kind;
+            match op {
+                CellOp::IsActive => one(BOOL),
+                CellOp::Deactivate if !node.is_sparse() => Err(format!(
+                    "cells of a {} node cannot be deactivated one by one",
+                    node.name()
+                )),
+                CellOp::Activate | CellOp::Deactivate => none(),
+                CellOp::Append | CellOp::Length => one(I32),
+            }
+        }
+        Op::Walk(op, tree, node) => {
+            let data = &m.trees[*tree].nodes[*node];
+            let by_hash = data.kind == NodeKind::Hash;
+            let found = match op {
+                WalkOp::Find | WalkOp::Ensure | WalkOp::Drop if by_hash => data.extents.len(),
+                WalkOp::Drop if matches!(data.kind, NodeKind::Dynamic { .. }) => 1,
+                WalkOp::Find | WalkOp::Ensure | WalkOp::Drop | WalkOp::Test | WalkOp::Touch => 2,
+                WalkOp::Push | WalkOp::Length | WalkOp::Entry => 1,
+            };
+            count(found)?;
+            args.iter().try_for_each(|a| same(*a, I64))?;
+            match op {
+                WalkOp::Find | WalkOp::Ensure | WalkOp::Push | WalkOp::Length => one(I64),
+                WalkOp::Test => one(BOOL),
+                WalkOp::Touch | WalkOp::Drop => none(),
+                WalkOp::Entry => {
+                    let axes = m.trees[*tree].axes(*node).len();
+                    Ok(Some(smallvec![I64; 3 + axes]))
+                }
+            }
+        }
         Op::ArrayExtent(a, axis) | Op::ArrayStride(a, axis) => {
             count(0)?;
             if *axis >= m.arrays[*a].rank {
@@ -318,6 +360,23 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             none()
         }
         Op::Report(_) => none(),
+    }
+}
+
+/// Which index of a field in a dynamic node runs along the list.
+pub fn dynamic_index(m: &Module, field: Field) -> Result<usize, String> {
+    let data = &m.fields[field];
+    let node = &m.trees[data.tree].nodes[data.node];
+    match node.kind {
+        NodeKind::Dynamic { .. } => data
+            .axes
+            .iter()
+            .position(|a| node.extents.first().is_some_and(|e| e.0 == a.0))
+            .ok_or_else(|| "no index runs along the list".into()),
+        kind => Err(format!(
+            "{field} is in a {} node, not in a dynamic one",
+            kind.name()
+        )),
     }
 }
 

@@ -126,6 +126,10 @@ pub enum SiteKind {
     Print(Message),
     /// A function called itself too many times over.
     TooDeep(Func),
+    /// There was no memory for a cell; the write, or whatever it was for, was dropped.
+    OutOfMemory(Tree, Node),
+    /// An append to a list that is full. Argument: its capacity, as `i64`.
+    ListFull(Field),
 }
 
 /// Recursion deeper than this ends the iteration with an error.
@@ -225,6 +229,8 @@ pub struct Task {
     /// Number of the task for random bits: 2s for the s-th stretch of serial code, 2p + 1 for the
     /// p-th parallel loop of the kernel.
     pub ordinal: u32,
+    /// The task makes the list of the active cells of this node; nothing to do when it is up to date.
+    pub lists: Option<(Tree, Node)>,
     pub span: Span,
 }
 
@@ -266,6 +272,8 @@ pub enum Bound {
     Param(u32),
     /// An integer that an earlier task left.
     Temp(Temp),
+    /// As many as the list of active cells of a node has entries.
+    List(Tree, Node),
 }
 
 impl Function {

@@ -2,7 +2,7 @@
 //! is not a value (constants, places, types) is in the operation, so equal operations with equal
 //! arguments compute the same thing.
 
-use crate::entities::{Array, Field, Func, Label, Local, Message, Site, Temp, Tree};
+use crate::entities::{Array, Field, Func, Label, Local, Message, Node, Site, Temp, Tree};
 use crate::types::{Imm, Scalar, Type};
 use smallvec::SmallVec;
 
@@ -159,10 +159,52 @@ impl Access {
 /// Memory after access lowering: a run of bytes, addressed by an `i64` offset.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Space {
-    /// All memory of one tree. The field, when there is one, tells aliases apart.
+    /// The elements of a field, in the memory of its tree.
     Tree(Tree, Field),
+    /// What says which cells of a tree exist: pointers, masks, lengths, lists.
+    Nodes(Tree),
+    /// Any byte of a tree; overlaps with both of the above.
+    Bytes(Tree),
     Array(Array),
     Temps,
+}
+
+/// What can be asked of, or done to, the cell of a field's node that holds an element.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum CellOp {
+    /// `(indices)`: `bool`.
+    IsActive,
+    /// `(indices)`: the cell and the path to it come into being.
+    Activate,
+    /// `(indices)`: the cell, and all below it, is no more.
+    Deactivate,
+    /// `(indices but that along the list)`: number of the new cell of a dynamic node, `i32`; -1 when full.
+    Append,
+    /// `(indices but that along the list)`: how many cells of a dynamic node are active, `i32`.
+    Length,
+}
+
+/// One step of a walk from the root of a tree to a cell. Offsets are bytes from the start of the tree.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum WalkOp {
+    /// Offset of an allocated cell (of a chunk, in a dynamic node), 0 when absent:
+    /// `(container, number)`; in a hash node `(coordinates of the cell...)`.
+    Find,
+    /// As `Find`, and the cell comes into being; 0 only when memory has run out.
+    Ensure,
+    /// `(container, number)`: whether the cell is active: its bit is set, it is below the length.
+    Test,
+    /// `(container, number)`: sets the bit of a cell, or raises the length so that it is inside.
+    Touch,
+    /// The arguments of `Find` (of a dynamic node, the container): the cell is no more.
+    Drop,
+    /// `(container)`: one more cell in a dynamic node; its number, or -1.
+    Push,
+    /// `(container)`: length of a dynamic node.
+    Length,
+    /// `(number)`: an entry of the list of active cells: offset, mask or count, number of the first
+    /// cell, then one coordinate per axis on the way to the node, in the order of the axes.
+    Entry,
 }
 
 /// A loop over all elements of something, in no order.
@@ -232,6 +274,10 @@ pub enum Op {
     Atomic(AtomicOp, Access),
     /// `indices, dynamic steps, expected, new`, gives the old value; scalars only, compared by bits.
     CompareExchange(Access),
+    /// About the cell of the field's node that holds an element.
+    Cell(CellOp, Field),
+    /// A step of a walk down a tree, all numbers `i64`. Only after lowering.
+    Walk(WalkOp, Tree, Node),
     /// Extent of an axis of an array, `i64`.
     ArrayExtent(Array, u8),
     /// Distance in bytes between neighbours along an axis of an array, `i64`. Only after lowering.
@@ -329,10 +375,17 @@ impl Op {
             | Op::RandomKey
             | Op::Iteration => Effect::Pure,
             // A checked field load reports nothing: reading outside is defined to give zero.
-            Op::Load(_) | Op::MemLoad(..) => Effect::Reads,
+            Op::Load(_)
+            | Op::MemLoad(..)
+            | Op::Cell(CellOp::IsActive | CellOp::Length, _)
+            | Op::Walk(WalkOp::Find | WalkOp::Test | WalkOp::Length | WalkOp::Entry, ..) => {
+                Effect::Reads
+            }
             Op::Store(_)
             | Op::Atomic(..)
             | Op::CompareExchange(_)
+            | Op::Cell(CellOp::Activate | CellOp::Deactivate | CellOp::Append, _)
+            | Op::Walk(WalkOp::Ensure | WalkOp::Touch | WalkOp::Drop | WalkOp::Push, ..)
             | Op::MemStore(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
@@ -410,5 +463,13 @@ names!(ReduceOp { Add = "add", Mul = "mul", Min = "min", Max = "max", And = "and
 names!(AtomicOp {
     Add = "add", Mul = "mul", Min = "min", Max = "max", And = "and", Or = "or", Xor = "xor",
     Exchange = "exchange",
+});
+names!(CellOp {
+    IsActive = "is_active", Activate = "activate", Deactivate = "deactivate", Append = "append",
+    Length = "length",
+});
+names!(WalkOp {
+    Find = "find", Ensure = "ensure", Test = "test", Touch = "touch", Drop = "drop", Push = "push",
+    Length = "count", Entry = "entry",
 });
 names!(Activation { Never = "never", IfAbsent = "if_absent", KnownActive = "known_active" });

@@ -169,8 +169,9 @@ fn run_tasks(
     for task in &native.tasks {
         let units = match &task.chunks {
             None => 1,
-            Some(plan) => units(plan, bindings.params, |at, scalar| {
-                read_temp(temps, at, scalar)
+            Some(plan) => units(plan, bindings.params, |place| match place {
+                Word::Temp(at, scalar) => read_temp(temps, at, scalar),
+                Word::Tree(tree, at) => bindings.trees[tree].word(at),
             })?,
         };
         let host = TaskHost {
@@ -243,12 +244,19 @@ fn read_temp(temps: &[u64], at: usize, scalar: Scalar) -> u64 {
     u64::from_le_bytes(own)
 }
 
+/// A number that earlier tasks have left.
+enum Word {
+    Temp(usize, Scalar),
+    Tree(usize, u64),
+}
+
 /// How many units a task has.
-fn units(plan: &ChunkPlan, params: &[u64], temp: impl Fn(usize, Scalar) -> u64) -> Result<u64> {
+fn units(plan: &ChunkPlan, params: &[u64], word: impl Fn(Word) -> u64) -> Result<u64> {
     let value = |place: Place| match place {
         Place::Const(c) => i128::from(c),
         Place::Slot(at, scalar) => integer(scalar, params[at]),
-        Place::Temp(at, scalar) => integer(scalar, temp(at, scalar)),
+        Place::Temp(at, scalar) => integer(scalar, word(Word::Temp(at, scalar))),
+        Place::Tree(tree, at) => i128::from(word(Word::Tree(tree, at))),
     };
     let mut total = 1u128;
     for (lo, hi) in &plan.dims {
@@ -322,7 +330,7 @@ mod tests {
             block: None,
             serial: false,
         };
-        let count = |d: &[(Place, Place)]| units(&dims(d), &[u64::MAX], |_, _| 7);
+        let count = |d: &[(Place, Place)]| units(&dims(d), &[u64::MAX], |_| 7);
         let c = Place::Const;
         assert_eq!(count(&[(c(2), c(5)), (c(-1), c(1))]).unwrap(), 6);
         assert_eq!(count(&[(c(5), c(2)), (c(0), c(i64::MAX))]).unwrap(), 0);

@@ -104,6 +104,25 @@ impl Memory {
         Arc::ptr_eq(&self.turn, turn)
     }
 
+    /// A word, for whoever holds the turn and has seen that the tree is this large.
+    pub(crate) fn word(&self, offset: u64) -> u64 {
+        // SAFETY: callers hold the turn and run no task meanwhile.
+        let bytes = unsafe { self.bytes_in_turn() };
+        let at = offset as usize;
+        let word = bytes.get(at..at.saturating_add(8));
+        word.and_then(|w| w.try_into().ok())
+            .map_or(0, u64::from_le_bytes)
+    }
+
+    pub(crate) fn set_word(&self, offset: u64, value: u64) {
+        // SAFETY: as above.
+        let bytes = unsafe { self.bytes_in_turn() };
+        let at = offset as usize;
+        if let Some(word) = bytes.get_mut(at..at.saturating_add(8)) {
+            word.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
     pub(crate) fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }

@@ -5,7 +5,7 @@ use crate::report::Collector;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use wuji_ir::entities::{Field, Temp, Tree};
-use wuji_ir::layout::TreeMemory;
+use wuji_ir::layout::{TreeMemory, header};
 use wuji_ir::module::{Bound, Module, RangeDim, TaskKind};
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
@@ -75,6 +75,8 @@ pub(crate) enum Place {
     Const(i64),
     Slot(usize, Scalar),
     Temp(usize, Scalar),
+    /// A word in the memory of a tree.
+    Tree(usize, u64),
 }
 
 impl Program {
@@ -102,6 +104,15 @@ impl Program {
                 let ty = module.temps.get(t).and_then(|t| t.ty.as_scalar());
                 let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar temp"))?;
                 Ok(Place::Temp(offset(&temps, t), scalar))
+            }
+            Bound::List(tree, node) => {
+                let memory = tree_memory(&module, tree)?;
+                let node = memory.node(node);
+                let node = node.ok_or_else(|| broken("a list of a node that has none"))?;
+                Ok(Place::Tree(
+                    tree.as_u32() as usize,
+                    node.header + header::LISTED,
+                ))
             }
         };
         let mut tasks = Vec::new();

@@ -155,7 +155,9 @@ impl Collector {
                 SiteKind::OutOfRange(_)
                 | SiteKind::BadIndex { .. }
                 | SiteKind::Assert(_)
-                | SiteKind::TooDeep(_) => out.reports.push(Report {
+                | SiteKind::TooDeep(_)
+                | SiteKind::OutOfMemory(..)
+                | SiteKind::ListFull(_) => out.reports.push(Report {
                     kind: data.kind.clone(),
                     span: data.span,
                     task: note.task,
@@ -186,9 +188,11 @@ fn typed(module: &Module, kind: &SiteKind, args: &[u64]) -> Vec<Imm> {
             .collect::<Vec<_>>()
     };
     let types = match kind {
-        SiteKind::OutOfRange(_) | SiteKind::BadIndex { .. } | SiteKind::TooDeep(_) => {
-            i64s(args.len())
-        }
+        SiteKind::OutOfRange(_)
+        | SiteKind::BadIndex { .. }
+        | SiteKind::TooDeep(_)
+        | SiteKind::OutOfMemory(..)
+        | SiteKind::ListFull(_) => i64s(args.len()),
         SiteKind::Assert(message) => holes(message),
         SiteKind::Print(message) => {
             let mut types = i64s(1);
@@ -301,6 +305,29 @@ impl Telling<'_> {
                     ),
                 )
                 .help("end the recursion earlier, or use a loop")
+            }
+            SiteKind::OutOfMemory(tree, node) => {
+                let kind = m.trees[*tree].nodes[*node].kind.name();
+                Error::new(
+                    "W0407",
+                    format!("kernel `{kernel}` ran out of memory for cells of a {kind} node"),
+                )
+                .note(
+                    "what was to be written to the missing cells is lost; everything else is there",
+                )
+                .help("deactivate cells that are not needed, or raise the world's memory limit")
+            }
+            SiteKind::ListFull(field) => {
+                let (what, _) = self.place(Place::Field(*field));
+                let capacity = numbers.first().copied().unwrap_or(0);
+                Error::new(
+                    "W0408",
+                    format!("kernel `{kernel}` appended to a full list of {what}"),
+                )
+                .note(format!(
+                    "a list holds at most {capacity} elements; `append` gave -1"
+                ))
+                .help("make the extent of the dynamic node larger")
             }
             SiteKind::Print(_) => Error::new("W0400", format!("kernel `{kernel}` printed")),
         };

@@ -336,6 +336,8 @@ pub(super) fn site_name(kind: &SiteKind) -> &'static str {
         SiteKind::Assert(_) => "assert",
         SiteKind::Print(_) => "print",
         SiteKind::TooDeep(_) => "too_deep",
+        SiteKind::OutOfMemory(..) => "out_of_memory",
+        SiteKind::ListFull(_) => "list_full",
     }
 }
 

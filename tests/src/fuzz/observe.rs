@@ -98,6 +98,8 @@ pub(crate) fn report(kind: &SiteKind) -> String {
         SiteKind::Assert(m) => format!("assert {m}"),
         SiteKind::Print(m) => format!("print {m}"),
         SiteKind::TooDeep(_) => "too deep".to_owned(),
+        SiteKind::OutOfMemory(..) => "out of memory".to_owned(),
+        SiteKind::ListFull(f) => format!("list full: {f}"),
     }
 }
 

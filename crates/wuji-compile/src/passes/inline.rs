@@ -301,7 +301,9 @@ fn remove_uncalled(module: &mut Module) {
             SiteKind::OutOfRange(_)
             | SiteKind::BadIndex { .. }
             | SiteKind::Assert(_)
-            | SiteKind::Print(_) => None,
+            | SiteKind::Print(_)
+            | SiteKind::OutOfMemory(..)
+            | SiteKind::ListFull(_) => None,
         })
         .collect();
     for func in named_by_sites {

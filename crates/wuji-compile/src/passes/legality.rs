@@ -144,6 +144,7 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
         Op::MemStore(space) => writable(m, *space, true),
         Op::Load(access) | Op::Store(access) => local_access(f, access),
         Op::Atomic(..) | Op::CompareExchange(_) => Err("an atomic has not been lowered".into()),
+        Op::Cell(..) | Op::Walk(..) => Err("a walk down a tree has not been lowered".into()),
         Op::Splat(_)
         | Op::Compose(_)
         | Op::Extract(_)
@@ -170,7 +171,9 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
 fn writable(m: &Module, space: Space, writes: bool) -> std::result::Result<(), String> {
     match space {
         Space::Array(a) if writes && !m.arrays[a].writable => Err(format!("{a} is read-only")),
-        Space::Array(_) | Space::Tree(..) | Space::Temps => Ok(()),
+        Space::Array(_) | Space::Tree(..) | Space::Nodes(_) | Space::Bytes(_) | Space::Temps => {
+            Ok(())
+        }
     }
 }
 

@@ -556,6 +556,8 @@ fn bound(b: &mut Builder, bound: Bound, params: &[Value]) -> Value {
         Bound::Const(c) => return b.i64(c),
         Bound::Param(p) => params[p as usize],
         Bound::Temp(t) => b.load(Place::Temp(t), &[]),
+        // Lists are walked by number; nobody asks for their length inside.
+        Bound::List(..) => b.i64(i64::MAX),
     };
     if b.func.ty(value).as_scalar() == Some(Scalar::U64) {
         let most = b.int(Scalar::U64, i64::MAX.into());

@@ -465,6 +465,7 @@ impl Split<'_> {
         let func = self.m.funcs.push(g);
         Some(Task {
             name,
+            lists: None,
             kind: TaskKind::Serial,
             func,
             ordinal,
@@ -536,6 +537,7 @@ impl Split<'_> {
             }
         };
         Task {
+            lists: None,
             name,
             kind,
             func,

@@ -286,6 +286,8 @@ impl Launch<'_, '_> {
     ) -> Result<()> {
         let cell = |launch: &Self| match space {
             Space::Tree(tree, _) => Some(Cell::Tree(tree, offset)),
+            // Which cells exist is changed by atomics and by whoever has just got a cell.
+            Space::Nodes(_) | Space::Bytes(_) => None,
             Space::Array(a) => Some(launch.host_cell(a, offset)),
             Space::Temps => None,
         };
@@ -388,12 +390,22 @@ impl Launch<'_, '_> {
                     && tree.belongs(m, field, offset as u64 + size - 1);
                 (inside, owned)
             }
+            (Space::Nodes(tree) | Space::Bytes(tree), Memory::Lowered { trees, .. }) => {
+                (trees[tree].bytes.holds(offset, ty), true)
+            }
             (Space::Temps, Memory::Lowered { temps, .. }) => (temps.holds(offset, ty), true),
             (Space::Array(a), Memory::Lowered { .. }) => {
                 let aligned = offset % size as i64 == 0;
                 (aligned && self.machine.arrays.covers(a, offset, size), true)
             }
-            (Space::Tree(..) | Space::Temps | Space::Array(_), Memory::Abstract { .. }) => {
+            (
+                Space::Tree(..)
+                | Space::Nodes(_)
+                | Space::Bytes(_)
+                | Space::Temps
+                | Space::Array(_),
+                Memory::Abstract { .. },
+            ) => {
                 let why = "a lowered access on memory that has no bytes";
                 return Err(self.error(NOT_RUNNABLE, why, span));
             }
@@ -415,23 +427,33 @@ impl Launch<'_, '_> {
     /// Callers have checked the offset.
     fn read_bytes(&self, space: Space, offset: i64, ty: Scalar) -> Imm {
         match (space, &self.machine.memory) {
-            (Space::Tree(tree, _), Memory::Lowered { trees, .. }) => {
-                trees[tree].bytes.read(offset as u64, ty)
-            }
+            (
+                Space::Tree(tree, _) | Space::Nodes(tree) | Space::Bytes(tree),
+                Memory::Lowered { trees, .. },
+            ) => trees[tree].bytes.read(offset as u64, ty),
             (Space::Temps, Memory::Lowered { temps, .. }) => temps.read(offset as u64, ty),
             (Space::Array(a), _) => self.machine.arrays.read(a, offset, ty),
-            (Space::Tree(..) | Space::Temps, Memory::Abstract { .. }) => Imm::zero(ty),
+            (
+                Space::Tree(..) | Space::Nodes(_) | Space::Bytes(_) | Space::Temps,
+                Memory::Abstract { .. },
+            ) => Imm::zero(ty),
         }
     }
 
     fn write_bytes(&mut self, space: Space, offset: i64, value: Imm) {
         match (space, &mut self.machine.memory) {
-            (Space::Tree(tree, _), Memory::Lowered { trees, .. }) => {
+            (
+                Space::Tree(tree, _) | Space::Nodes(tree) | Space::Bytes(tree),
+                Memory::Lowered { trees, .. },
+            ) => {
                 trees[tree].bytes.write(offset as u64, value);
             }
             (Space::Temps, Memory::Lowered { temps, .. }) => temps.write(offset as u64, value),
             (Space::Array(a), _) => self.machine.arrays.write(a, offset, value),
-            (Space::Tree(..) | Space::Temps, Memory::Abstract { .. }) => {}
+            (
+                Space::Tree(..) | Space::Nodes(_) | Space::Bytes(_) | Space::Temps,
+                Memory::Abstract { .. },
+            ) => {}
         }
     }
 }

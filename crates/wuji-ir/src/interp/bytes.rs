@@ -5,7 +5,7 @@ use super::error::{TOO_LARGE, stop};
 use super::store::FieldDomain;
 use crate::Result;
 use crate::entities::{Field, Node, Tree};
-use crate::layout::TreeMemory;
+use crate::layout::{TreeMemory, header};
 use crate::module::Module;
 use crate::types::{Imm, Scalar};
 use rustc_hash::FxHashMap;
@@ -67,6 +67,14 @@ impl TreeBytes {
             .ok_or_else(|| stop(TOO_LARGE, format!("{tree} is too large")))?;
         let bytes = Bytes::new(memory.size);
         Ok(TreeBytes { memory, bytes })
+    }
+
+    /// Entries of the list of active cells of a node.
+    pub(super) fn listed(&self, node: Node) -> Imm {
+        match self.memory.node(node) {
+            Some(n) => self.bytes.read(n.header + header::LISTED, Scalar::I64),
+            None => Imm::zero(Scalar::I64),
+        }
     }
 
     /// Whether a byte of the tree belongs to an element of the field.

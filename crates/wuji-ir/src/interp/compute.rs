@@ -27,6 +27,14 @@ impl Launch<'_, '_> {
             Op::MemStore(space) => self.mem_store(data, *space, span)?,
             Op::MemAtomic(op, space) => self.mem_atomic(data, *op, *space, span)?,
             Op::MemCompareExchange(space) => self.mem_compare_exchange(data, *space, span)?,
+            Op::Cell(..) => {
+                let why = "sparse cells are not in this interpreter";
+                return Err(self.error(NOT_RUNNABLE, why, span));
+            }
+            Op::Walk(..) => {
+                let why = "a step of a walk that is not lowered yet";
+                return Err(self.error(NOT_RUNNABLE, why, span));
+            }
             Op::ArrayExtent(a, axis) => {
                 let extent = self.machine.arrays.get(*a).view.extents[usize::from(*axis)];
                 self.set_int(data.results[0], i128::from(extent));
@@ -134,7 +142,9 @@ impl Launch<'_, '_> {
             SiteKind::OutOfRange(_)
             | SiteKind::BadIndex { .. }
             | SiteKind::Assert(_)
-            | SiteKind::TooDeep(_) => self.report(data.kind.clone(), data.span, values),
+            | SiteKind::TooDeep(_)
+            | SiteKind::OutOfMemory(..)
+            | SiteKind::ListFull(_) => self.report(data.kind.clone(), data.span, values),
         }
     }
 
@@ -251,6 +261,8 @@ impl Launch<'_, '_> {
             | Op::Store(_)
             | Op::Atomic(..)
             | Op::CompareExchange(_)
+            | Op::Cell(..)
+            | Op::Walk(..)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
             | Op::MemLoad(..)

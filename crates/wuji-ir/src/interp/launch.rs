@@ -7,7 +7,7 @@ use super::prepare::{Run, zero};
 use super::races::Races;
 use super::{Machine, Memory, Outcome, Printed, Report};
 use crate::Result;
-use crate::entities::{Func, Message, Temp, Value};
+use crate::entities::{Func, Message, Node, Temp, Tree, Value};
 use crate::message::format_message;
 use crate::module::{Bound, Function, RangeDim, SiteKind, Span, Task, TaskKind};
 use crate::ops::LoopHints;
@@ -210,10 +210,19 @@ impl<'m> Launch<'_, 'm> {
                 slot.and_then(|s| self.params.get(s)).copied()
             }
             Bound::Temp(t) => self.read_temp(t).first().copied(),
+            Bound::List(tree, node) => self.listed(tree, node),
         };
         value
             .and_then(Imm::as_int)
             .ok_or_else(|| stop(NOT_RUNNABLE, "the bound of a task is no integer"))
+    }
+
+    /// Entries of the list of active cells of a node.
+    fn listed(&self, tree: Tree, node: Node) -> Option<Imm> {
+        match &self.machine.memory {
+            Memory::Lowered { trees, .. } => Some(trees[tree].listed(node)),
+            Memory::Abstract { .. } => None,
+        }
     }
 
     fn read_temp(&self, temp: Temp) -> Vec<Imm> {

@@ -397,6 +397,22 @@ impl Body<'_, '_> {
                 let args = self.more(args)?;
                 Ok((Op::CompareExchange(access), args))
             }
+            "is_active" | "activate" | "deactivate" | "append" | "length" => {
+                let field = self.p.field()?;
+                self.p.c.expect("[")?;
+                let mut args = Values::new();
+                if !self.p.c.eat("]") {
+                    args = self.values()?;
+                    self.p.c.expect("]")?;
+                }
+                let op = CellOp::from_name(word).unwrap_or(CellOp::IsActive);
+                Ok((Op::Cell(op, field), args))
+            }
+            "find" | "ensure" | "test" | "touch" | "drop" | "push" | "count" | "entry" => {
+                let (tree, node) = self.p.node_of_tree()?;
+                let op = WalkOp::from_name(word).unwrap_or(WalkOp::Find);
+                Ok((Op::Walk(op, tree, node), self.parenthesised()?))
+            }
             "extent" | "stride" => {
                 let array = self.p.array()?;
                 self.p.c.expect(".")?;
@@ -563,7 +579,13 @@ impl Body<'_, '_> {
                 .p
                 .known("T", "memory like `T0.f0`, `a0` or `temps`", trees)?;
             self.p.c.expect(".")?;
-            Space::Tree(tree, self.p.field()?)
+            if self.p.c.eat_word("nodes") {
+                Space::Nodes(tree)
+            } else if self.p.c.eat_word("bytes") {
+                Space::Bytes(tree)
+            } else {
+                Space::Tree(tree, self.p.field()?)
+            }
         };
         self.p.c.expect("[")?;
         let offset = self.value()?;

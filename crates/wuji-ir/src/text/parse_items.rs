@@ -154,7 +154,8 @@ impl Parser<'_> {
                         break;
                     }
                 }
-            } else if self.c.eat_word("dense") {
+            } else if let Some(kind) = self.c.peek_word().and_then(node_kind) {
+                self.c.word("a node")?;
                 let (node, at) = self.c.id::<Node>("S", "a node like `S1`")?;
                 if node.as_u32() == 0 || !numbers.insert(node.as_u32()) {
                     let why = format!("{node} is defined twice");
@@ -166,20 +167,35 @@ impl Parser<'_> {
                     p.c.expect(":")?;
                     Ok((axis, p.c.number("an extent", u64::MAX)?))
                 })?;
+                let order = match self.c.eat_word("morton") {
+                    true => CellOrder::Morton,
+                    false => CellOrder::RowMajor,
+                };
+                let kind = match kind {
+                    NodeKind::Dynamic { .. } => {
+                        self.c.expect_word("chunk")?;
+                        let chunk = self.c.number("a number of cells", u64::from(u32::MAX))?;
+                        NodeKind::Dynamic {
+                            chunk: chunk as u32,
+                        }
+                    }
+                    kind => kind,
+                };
                 let children_of = self.children(node, depth + 1, nodes, numbers)?;
                 children.push(Child::Node(node));
                 nodes.push(ReadNode {
                     number: node.as_u32(),
                     at,
                     data: NodeData {
-                        kind: NodeKind::Dense,
+                        kind,
+                        order,
                         parent: Some(parent),
                         extents: SmallVec::from_vec(extents),
                         children: children_of,
                     },
                 });
             } else {
-                return Err(self.c.expected("`dense`, `place` or `}`"));
+                return Err(self.c.expected("a node like `dense`, `place` or `}`"));
             }
         }
         Ok(children)
@@ -277,12 +293,17 @@ impl Parser<'_> {
             "assert" => SiteKind::Assert(self.message()?),
             "print" => SiteKind::Print(self.message()?),
             "too_deep" => SiteKind::TooDeep(self.func()?),
+            "out_of_memory" => {
+                let (tree, node) = self.node_of_tree()?;
+                SiteKind::OutOfMemory(tree, node)
+            }
+            "list_full" => SiteKind::ListFull(self.field()?),
             other => {
                 let why = format!("`{}` is nothing that a site reports", shortened(other));
-                return Err(self
-                    .c
-                    .error("W0002", at, why)
-                    .help("there are: out_of_range, bad_index, assert, print, too_deep"));
+                return Err(self.c.error("W0002", at, why).help(
+                    "there are: out_of_range, bad_index, assert, print, too_deep, \
+                         out_of_memory, list_full",
+                ));
             }
         };
         let span = self.position()?;
@@ -329,8 +350,13 @@ impl Parser<'_> {
             | TaskKind::Cells { hints, .. }
             | TaskKind::Chunks { hints, .. } => *hints = self.hints()?,
         }
+        let lists = match self.c.eat_word("lists") {
+            true => Some(self.node_of_tree()?),
+            false => None,
+        };
         let span = self.position()?;
         self.m.tasks.push(Task {
+            lists,
             name,
             kind,
             func,
@@ -338,6 +364,15 @@ impl Parser<'_> {
             span,
         });
         Ok(())
+    }
+
+    /// `T0.S1`
+    pub(super) fn node_of_tree(&mut self) -> Result<(Tree, Node)> {
+        let trees = self.m.trees.len();
+        let tree: Tree = self.known("T", "a tree like `T0`", trees)?;
+        self.c.expect(".")?;
+        let nodes = self.m.trees[tree].nodes.len();
+        Ok((tree, self.known("S", "a node like `S1`", nodes)?))
     }
 
     fn dims(&mut self) -> Result<Vec<RangeDim>> {
@@ -361,10 +396,26 @@ impl Parser<'_> {
         } else if self.c.peek_id("t").is_some() {
             let temps = self.m.temps.len();
             self.known("t", "a temp", temps).map(Bound::Temp)
+        } else if self.c.eat_word("list") {
+            let (tree, node) = self.node_of_tree()?;
+            Ok(Bound::List(tree, node))
         } else {
             self.c.signed("a bound").map(Bound::Const)
         }
     }
+}
+
+/// A kind of node by its spelling.
+fn node_kind(word: &str) -> Option<NodeKind> {
+    [
+        NodeKind::Dense,
+        NodeKind::Bitmasked,
+        NodeKind::Pointer,
+        NodeKind::Hash,
+        NodeKind::Dynamic { chunk: 0 },
+    ]
+    .into_iter()
+    .find(|k| k.name() == word)
 }
 
 pub(super) fn too_deep(p: &Parser<'_>, at: usize, what: &str) -> crate::Error {

@@ -3,7 +3,7 @@
 use super::lex::{is_plain_name, quote};
 use super::print_body::BodyPrinter;
 use crate::entities::*;
-use crate::layout::{Child, FieldData, NodeKind, TreeData};
+use crate::layout::{CellOrder, Child, FieldData, NodeKind, TreeData};
 use crate::module::*;
 use crate::ops::{LoopHints, Place};
 use cranelift_entity::EntityRef;
@@ -99,6 +99,8 @@ fn print_module(m: &Module, out: &mut String) -> fmt::Result {
             SiteKind::Assert(message) => write!(out, "assert {message}")?,
             SiteKind::Print(message) => write!(out, "print {message}")?,
             SiteKind::TooDeep(func) => write!(out, "too_deep {func}")?,
+            SiteKind::OutOfMemory(tree, node) => write!(out, "out_of_memory {tree}.{node}")?,
+            SiteKind::ListFull(field) => write!(out, "list_full {field}")?,
         }
         position(site.span, m.files.len(), out)?;
         out.push('\n');
@@ -146,20 +148,23 @@ fn print_children(tree: &TreeData, node: Node, depth: usize, out: &mut String) -
                 let Some(data) = tree.nodes.get(n) else {
                     continue;
                 };
-                let kind = match data.kind {
-                    NodeKind::Root => "root",
-                    NodeKind::Dense => "dense",
-                };
-                write!(out, "{indent}{kind} {n} [")?;
+                write!(out, "{indent}{} {n} [", data.kind.name())?;
                 for (k, (axis, extent)) in data.extents.iter().enumerate() {
                     let comma = if k == 0 { "" } else { ", " };
                     write!(out, "{comma}{axis}: {extent}")?;
                 }
+                out.push(']');
+                if data.order == CellOrder::Morton {
+                    out.push_str(" morton");
+                }
+                if let NodeKind::Dynamic { chunk } = data.kind {
+                    write!(out, " chunk {chunk}")?;
+                }
                 if depth > MAX_NESTING {
-                    out.push_str("] { ... }\n");
+                    out.push_str(" { ... }\n");
                     continue;
                 }
-                out.push_str("] {\n");
+                out.push_str(" {\n");
                 print_children(tree, n, depth + 1, out)?;
                 writeln!(out, "{indent}}}")?;
             }
@@ -256,6 +261,9 @@ fn print_task(m: &Module, task: &Task, out: &mut String) -> fmt::Result {
     };
     write!(out, " {} ordinal {}", task.func, task.ordinal)?;
     print_hints(hints, out)?;
+    if let Some((tree, node)) = task.lists {
+        write!(out, " lists {tree}.{node}")?;
+    }
     position(task.span, m.files.len(), out)?;
     out.push('\n');
     Ok(())
@@ -305,6 +313,7 @@ impl fmt::Display for BoundName {
             Bound::Const(n) => write!(f, "{n}"),
             Bound::Param(p) => write!(f, "p{p}"),
             Bound::Temp(t) => write!(f, "{t}"),
+            Bound::List(tree, node) => write!(f, "list {tree}.{node}"),
         }
     }
 }

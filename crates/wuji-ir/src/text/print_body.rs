@@ -144,6 +144,18 @@ impl<'a> BodyPrinter<'a> {
             Op::Store(a) => self.access("store", "", a, Activation::IfAbsent, 1, args),
             Op::Atomic(op, a) => self.access("atomic", op.name(), a, Activation::IfAbsent, 1, args),
             Op::CompareExchange(a) => self.access("cmpxchg", "", a, Activation::IfAbsent, 2, args),
+            Op::Cell(op, field) => {
+                write!(self.out, "{} {field}[", op.name())?;
+                self.list(args)?;
+                self.out.push(']');
+                Ok(())
+            }
+            Op::Walk(op, tree, node) => {
+                write!(self.out, "{} {tree}.{node} (", op.name())?;
+                self.list(args)?;
+                self.out.push(')');
+                Ok(())
+            }
             Op::ArrayExtent(a, axis) => write!(self.out, "extent {a}.{axis}"),
             Op::ArrayStride(a, axis) => write!(self.out, "stride {a}.{axis}"),
             Op::MemLoad(space, _) => self.memory("memload", space, args),
@@ -292,6 +304,8 @@ impl<'a> BodyPrinter<'a> {
         write!(self.out, "{word} ")?;
         match space {
             Space::Tree(tree, field) => write!(self.out, "{tree}.{field}")?,
+            Space::Nodes(tree) => write!(self.out, "{tree}.nodes")?,
+            Space::Bytes(tree) => write!(self.out, "{tree}.bytes")?,
             Space::Array(array) => write!(self.out, "{array}")?,
             Space::Temps => self.out.push_str("temps"),
         }

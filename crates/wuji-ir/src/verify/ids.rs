@@ -1,6 +1,6 @@
 //! Whether everything an operation mentions exists, so that type rules may look it up.
 
-use crate::entities::Tree;
+use crate::entities::{Node, Tree};
 use crate::module::{Function, Module};
 use crate::ops::*;
 use crate::types::Type;
@@ -54,6 +54,8 @@ pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String>
             Place::Local(id) => known(&f.locals, id),
             Place::Temp(id) => known(&m.temps, id),
         },
+        Op::Cell(_, id) => known(&m.fields, *id),
+        Op::Walk(_, tree, node) => walk(m, *tree, *node),
         Op::ArrayExtent(a, _) | Op::ArrayStride(a, _) => known(&m.arrays, *a),
         Op::MemLoad(space, ty) => {
             value_type(m, *ty)?;
@@ -79,6 +81,22 @@ pub(super) fn value_type(m: &Module, ty: Type) -> Result<(), String> {
     }
 }
 
+/// A sparse node of a tree.
+pub(super) fn walk(m: &Module, tree: Tree, node: Node) -> Result<(), String> {
+    known(&m.trees, tree)?;
+    let kind = match m.trees[tree].nodes.get(node) {
+        Some(data) => data.kind,
+        None => return Err(format!("{tree}.{node} is not defined")),
+    };
+    match kind.is_sparse() {
+        true => Ok(()),
+        false => Err(format!(
+            "{tree}.{node} is a {} node; none of its cells can be absent",
+            kind.name()
+        )),
+    }
+}
+
 fn memory(m: &Module, space: &Space) -> Result<(), String> {
     match space {
         Space::Tree(tree, field) => {
@@ -91,6 +109,7 @@ fn memory(m: &Module, space: &Space) -> Result<(), String> {
                 Err(format!("{field} is in {home}, not in {tree}"))
             }
         }
+        Space::Nodes(tree) | Space::Bytes(tree) => known(&m.trees, *tree),
         Space::Array(array) => known(&m.arrays, *array),
         Space::Temps => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! Types, arrays, temps, messages, sites, signatures and tasks.
 
-use super::{MAX_COMPONENTS, MAX_STRUCT_DEPTH};
+use super::{MAX_COMPONENTS, MAX_STRUCT_DEPTH, ids};
 use crate::diag::{Error, Position, Result};
 use crate::entities::*;
 use crate::layout::Axis;
@@ -123,6 +123,8 @@ pub(super) fn sites(m: &Module) -> Result<()> {
             SiteKind::OutOfRange(Place::Local(_)) | SiteKind::BadIndex { .. } => true,
             SiteKind::Assert(message) | SiteKind::Print(message) => m.messages.is_valid(message),
             SiteKind::TooDeep(func) => m.funcs.is_valid(func),
+            SiteKind::OutOfMemory(tree, node) => ids::walk(m, tree, node).is_ok(),
+            SiteKind::ListFull(f) => m.fields.is_valid(f),
         };
         if !known {
             let why = format!("site {id} names something that is not defined");
@@ -301,6 +303,10 @@ fn bounds(m: &Module, who: &str, dims: &[RangeDim]) -> Result<()> {
             Bound::Const(_) => continue,
             Bound::Param(p) => (format!("p{p}"), m.params.get(p as usize).map(|p| p.ty)),
             Bound::Temp(t) => (t.to_string(), m.temps.get(t).map(|t| t.ty)),
+            Bound::List(tree, node) => {
+                let found = ids::walk(m, tree, node).map(|()| I64);
+                (format!("list {tree}.{node}"), found.ok())
+            }
         };
         match ty.map(Type::as_scalar) {
             None => {

@@ -39,6 +39,7 @@ impl AliasScopes {
         let domain = emit.md_self_node(&[emit.md_string("wuji")]);
         let mut names = vec!["temps".into(), "context".into(), "arrays".into()];
         names.extend(module.fields.keys().map(|f| f.to_string()));
+        names.extend(module.trees.keys().map(|t| format!("{t}.nodes")));
         let mut arrays = Vec::new();
         for (a, data) in &module.arrays {
             if data.unaliased {
@@ -75,6 +76,9 @@ impl AliasScopes {
                 debug_assert!((field.as_u32() as usize) < self.fields);
                 FIRST_FIELD + field.as_u32() as usize
             }
+            Space::Nodes(tree) => FIRST_FIELD + self.fields + tree.as_u32() as usize,
+            // May be anything of its tree.
+            Space::Bytes(_) => return,
             Space::Array(a) => self.arrays[a.as_u32() as usize],
             Space::Temps => TEMPS,
         };

@@ -385,6 +385,8 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             | Op::Atomic(..)
             | Op::CompareExchange(_)
             | Op::ForEach(..)
+            | Op::Cell(..)
+            | Op::Walk(..)
             | Op::Random
             | Op::Iteration
             | Op::Print(_)

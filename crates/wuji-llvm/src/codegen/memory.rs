@@ -29,7 +29,7 @@ impl FunctionGen<'_, '_, '_> {
 
     pub(super) fn address(&mut self, space: Space, offset: Value) -> Result<Val> {
         let base = self.hoisted(match space {
-            Space::Tree(tree, _) => Hoisted::Tree(tree),
+            Space::Tree(tree, _) | Space::Nodes(tree) | Space::Bytes(tree) => Hoisted::Tree(tree),
             Space::Array(array) => Hoisted::ArrayBase(array),
             Space::Temps => Hoisted::Temps,
         });

@@ -287,6 +287,8 @@ impl Promoter<'_> {
             | Op::Determinant
             | Op::Inverse
             | Op::Reduce(_)
+            | Op::Cell(..)
+            | Op::Walk(..)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
             | Op::MemLoad(..)

@@ -375,6 +375,8 @@ impl Scalarizer<'_> {
             | Op::Block(_)
             | Op::ForEach(..)
             | Op::Call(_)
+            | Op::Cell(..)
+            | Op::Walk(..)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
             | Op::MemCompareExchange(_)

@@ -426,6 +426,8 @@ fn is_cheap(op: &Op) -> bool {
         | Op::Store(_)
         | Op::Atomic(..)
         | Op::CompareExchange(_)
+        | Op::Cell(..)
+        | Op::Walk(..)
         | Op::MemLoad(..)
         | Op::MemStore(_)
         | Op::MemAtomic(..)

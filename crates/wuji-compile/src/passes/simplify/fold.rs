@@ -82,6 +82,8 @@ impl Folder<'_> {
             | Op::Store(_)
             | Op::Atomic(..)
             | Op::CompareExchange(_)
+            | Op::Cell(..)
+            | Op::Walk(..)
             | Op::MemLoad(..)
             | Op::MemStore(_)
             | Op::MemAtomic(..)

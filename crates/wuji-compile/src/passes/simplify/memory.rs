@@ -19,6 +19,10 @@ pub(super) enum Region {
     Local(Local),
     Temp(Temp),
     Temps,
+    /// Which cells of a tree exist.
+    Nodes(Tree),
+    /// Anything of a tree.
+    Bytes(Tree),
 }
 
 impl Region {
@@ -34,6 +38,8 @@ impl Region {
     fn of_space(space: Space) -> Region {
         match space {
             Space::Tree(_, f) => Region::Field(f),
+            Space::Nodes(t) => Region::Nodes(t),
+            Space::Bytes(t) => Region::Bytes(t),
             Space::Array(a) => Region::Array(a),
             Space::Temps => Region::Temps,
         }
@@ -194,7 +200,14 @@ impl Memory {
             }
             Region::Temp(_) => out.push(Region::Temps),
             Region::Temps => out.extend(m.temps.keys().map(Region::Temp)),
-            Region::Array(_) | Region::Field(_) | Region::Local(_) => {}
+            Region::Bytes(t) => {
+                out.push(Region::Nodes(t));
+                let fields = m.fields.iter().filter(|(_, d)| d.tree == t);
+                out.extend(fields.map(|(f, _)| Region::Field(f)));
+            }
+            Region::Nodes(t) => out.push(Region::Bytes(t)),
+            Region::Field(f) => out.push(Region::Bytes(m.fields[f].tree)),
+            Region::Array(_) | Region::Local(_) => {}
         }
         out
     }

@@ -4,10 +4,14 @@
 //! node's children, one after the other. The leaves are placed fields.
 
 use crate::entities::{Field, Node, Tree};
-use crate::types::{Structs, Type};
+use crate::types::Type;
 use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
 use std::fmt;
+
+mod memory;
+
+pub use memory::{Arena, ListMemory, NodeMemory, TreeMemory, hash_table, header, tree_header};
 
 /// One of the eight named axes, `i` to `p`.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -43,8 +47,59 @@ impl fmt::Display for Axis {
 pub enum NodeKind {
     /// One cell, always there.
     Root,
-    /// All cells, one after the other; the last axis is the fastest.
+    /// All cells, one after the other, there whenever the parent's cell is.
     Dense,
+    /// As dense, with one bit per cell that says whether it is active.
+    Bitmasked,
+    /// One pointer per cell; a cell has memory while it is active.
+    Pointer,
+    /// Cells that have memory while they are active, found by hashing their coordinates.
+    Hash,
+    /// A list that grows at its end: cells `0..length` are active. Memory comes `chunk` cells at a time.
+    Dynamic { chunk: u32 },
+}
+
+impl NodeKind {
+    /// The spelling in the text format.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NodeKind::Root => "root",
+            NodeKind::Dense => "dense",
+            NodeKind::Bitmasked => "bitmasked",
+            NodeKind::Pointer => "pointer",
+            NodeKind::Hash => "hash",
+            NodeKind::Dynamic { .. } => "dynamic",
+        }
+    }
+
+    /// Whether cells can be absent though their parent's cell is there.
+    pub const fn is_sparse(self) -> bool {
+        match self {
+            NodeKind::Root | NodeKind::Dense => false,
+            NodeKind::Bitmasked | NodeKind::Pointer | NodeKind::Hash | NodeKind::Dynamic { .. } => {
+                true
+            }
+        }
+    }
+
+    /// Whether active cells get memory of their own.
+    pub const fn allocates(self) -> bool {
+        match self {
+            NodeKind::Root | NodeKind::Dense | NodeKind::Bitmasked => false,
+            NodeKind::Pointer | NodeKind::Hash | NodeKind::Dynamic { .. } => true,
+        }
+    }
+}
+
+/// How the cells of a node are numbered.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum CellOrder {
+    /// The last axis is the fastest.
+    #[default]
+    RowMajor,
+    /// Along a Z-shaped curve: bits of the coordinates interleaved, the last axis lowest. Extents are
+    /// powers of two.
+    Morton,
 }
 
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -56,6 +111,7 @@ pub enum Child {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NodeData {
     pub kind: NodeKind,
+    pub order: CellOrder,
     pub parent: Option<Node>,
     /// How many cells along which axis, slowest first. An axis occurs once per node.
     pub extents: SmallVec<[(Axis, u64); 3]>,
@@ -64,9 +120,9 @@ pub struct NodeData {
 }
 
 impl NodeData {
-    /// Cells of this node in one cell of its parent.
+    /// Cells of this node in one cell of its parent; saturates.
     pub fn cells(&self) -> u64 {
-        self.extents.iter().map(|e| e.1).product()
+        self.extents.iter().fold(1u64, |n, e| n.saturating_mul(e.1))
     }
 }
 
@@ -81,6 +137,7 @@ impl Default for TreeData {
         let mut nodes = PrimaryMap::new();
         nodes.push(NodeData {
             kind: NodeKind::Root,
+            order: CellOrder::RowMajor,
             parent: None,
             extents: SmallVec::new(),
             children: Vec::new(),
@@ -98,6 +155,7 @@ impl TreeData {
     pub fn add(&mut self, parent: Node, kind: NodeKind, extents: &[(Axis, u64)]) -> Node {
         let node = self.nodes.push(NodeData {
             kind,
+            order: CellOrder::RowMajor,
             parent: Some(parent),
             extents: extents.iter().copied().collect(),
             children: Vec::new(),
@@ -118,14 +176,37 @@ impl TreeData {
         path
     }
 
+    /// The axes that are split on the way to a node, in order.
+    pub fn axes(&self, node: Node) -> Vec<Axis> {
+        let mut axes: Vec<Axis> = self
+            .path(node)
+            .iter()
+            .flat_map(|n| self.nodes[*n].extents.iter().map(|e| e.0))
+            .collect();
+        axes.sort();
+        axes.dedup();
+        axes
+    }
+
+    /// Whether some cell can be absent.
+    pub fn is_sparse(&self) -> bool {
+        self.nodes.values().any(|n| n.kind.is_sparse())
+    }
+
+    /// The sparse nodes from the root to `node`, `node` included.
+    pub fn sparse_path(&self, node: Node) -> Vec<Node> {
+        let mut path = self.path(node);
+        path.retain(|n| self.nodes[*n].kind.is_sparse());
+        path
+    }
+
     /// Total extent of an axis from the root down to `node`: 1 where no node splits it.
     pub fn extent(&self, node: Node, axis: Axis) -> u64 {
         self.path(node)
             .iter()
             .flat_map(|n| &self.nodes[*n].extents)
             .filter(|e| e.0 == axis)
-            .map(|e| e.1)
-            .product()
+            .fold(1u64, |n, e| n.saturating_mul(e.1))
     }
 }
 
@@ -193,84 +274,6 @@ pub fn elements_apart(extents: &[i64], strides: &[i64], element_bytes: u64) -> b
                 .windows(2)
                 .all(|w| w[1] - w[0] >= u128::from(element_bytes))
         }
-    }
-}
-
-/// Sizes and offsets in bytes of everything in one tree of dense nodes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TreeMemory {
-    /// Bytes from one cell of a node to the next.
-    pub cell_size: PrimaryMap<Node, u64>,
-    /// Where a node starts within a cell of its parent; 0 for the root.
-    pub node_offset: PrimaryMap<Node, u64>,
-    /// Where a field's element starts within a cell of its node.
-    pub place_offset: Vec<(Field, u64)>,
-    /// Bytes of the whole tree.
-    pub size: u64,
-    pub align: u64,
-}
-
-impl TreeMemory {
-    pub fn place(&self, field: Field) -> u64 {
-        self.place_offset
-            .iter()
-            .find(|p| p.0 == field)
-            .map_or(0, |p| p.1)
-    }
-}
-
-impl TreeMemory {
-    /// Lays a tree out; `None` when it needs more than 2^62 bytes.
-    pub fn of(
-        tree: &TreeData,
-        fields: &PrimaryMap<Field, FieldData>,
-        structs: &Structs,
-    ) -> Option<TreeMemory> {
-        let count = tree.nodes.len();
-        let mut cell_size: PrimaryMap<Node, u64> = (0..count).map(|_| 0).collect();
-        let mut align: PrimaryMap<Node, u64> = (0..count).map(|_| 1).collect();
-        let mut node_offset: PrimaryMap<Node, u64> = (0..count).map(|_| 0).collect();
-        let mut place_offset = Vec::new();
-        // Children come after their parents, so backwards is bottom-up.
-        for node in tree.nodes.keys().rev() {
-            let mut at = 0u64;
-            for child in &tree.nodes[node].children {
-                let (size, child_align) = match *child {
-                    Child::Place(f) => structs.size_align(fields[f].elem),
-                    Child::Node(n) => (
-                        cell_size[n].checked_mul(tree.nodes[n].cells_checked()?)?,
-                        align[n],
-                    ),
-                };
-                at = at.checked_next_multiple_of(child_align)?;
-                match *child {
-                    Child::Place(f) => place_offset.push((f, at)),
-                    Child::Node(n) => node_offset[n] = at,
-                }
-                align[node] = align[node].max(child_align);
-                at = at.checked_add(size)?;
-                if at > 1 << 62 {
-                    return None;
-                }
-            }
-            cell_size[node] = at.checked_next_multiple_of(align[node])?;
-        }
-        let root = tree.root();
-        Some(TreeMemory {
-            size: cell_size[root],
-            align: align[root],
-            cell_size,
-            node_offset,
-            place_offset,
-        })
-    }
-}
-
-impl NodeData {
-    fn cells_checked(&self) -> Option<u64> {
-        self.extents
-            .iter()
-            .try_fold(1u64, |n, e| n.checked_mul(e.1))
     }
 }
 
