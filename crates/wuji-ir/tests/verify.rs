@@ -105,6 +105,7 @@ fn dangling_ids() {
         broken(|m| {
             m.kernel = None;
             m.tasks.push(Task {
+                lists: None,
                 name: "t".into(),
                 kind: TaskKind::Serial,
                 func: Func::from_u32(far),
@@ -115,6 +116,7 @@ fn dangling_ids() {
         broken(|m| {
             m.kernel = None;
             m.tasks.push(Task {
+                lists: None,
                 name: "t".into(),
                 kind: TaskKind::Cells {
                     field: Field::from_u32(far),
@@ -132,6 +134,7 @@ fn dangling_ids() {
             }];
             m.kernel = None;
             m.tasks.push(Task {
+                lists: None,
                 name: "t".into(),
                 kind: TaskKind::Range {
                     dims,

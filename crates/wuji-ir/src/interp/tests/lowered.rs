@@ -195,6 +195,7 @@ fn sites_and_temps() {
         .enumerate()
     {
         m.tasks.push(Task {
+            lists: None,
             name: String::new(),
             kind,
             func,
@@ -212,6 +213,7 @@ fn sites_and_temps() {
         assert_eq!(outcome.reports.len(), 3);
     }
     m.tasks.push(Task {
+        lists: None,
         name: String::new(),
         kind: TaskKind::Serial,
         func: end,
