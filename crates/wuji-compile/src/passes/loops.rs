@@ -122,7 +122,8 @@ fn cell_dims(m: &Module, field: wuji_ir::entities::Field, index_order: bool) -> 
 fn split(dims: &[Dim]) -> Option<usize> {
     let extents: Vec<Option<u64>> = dims.iter().map(Dim::constant_extent).collect();
     let total: Option<u64> = extents.iter().try_fold(1u64, |n, e| n.checked_mul((*e)?));
-    if dims.len() <= 1 {
+    // Numbered through, an empty domain has no units; as a nest inside of units it would be walked in vain.
+    if dims.len() <= 1 || extents.contains(&Some(0)) {
         return Some(dims.len());
     }
     for k in 1..dims.len() {
@@ -170,12 +171,10 @@ fn chunk(
 
     let at = split(&dims);
     let outer = at.unwrap_or(dims.len());
-    // Of an empty domain there is no unit, but it has a size.
     let unit = dims[outer..]
         .iter()
         .filter_map(Dim::constant_extent)
-        .product::<u64>()
-        .max(1);
+        .product::<u64>();
     lift_skip(&mut f, body);
     let mut b = Builder::new(m, &mut f);
     let mut nest = Nest {
