@@ -63,7 +63,81 @@ fn links(m: &Module, tree: Tree) -> Result<()> {
     if nodes.is_empty() {
         return Err(wrong(format!("{tree} has no root")));
     }
-    Ok(())
+    nodes.keys().try_for_each(|node| kind(m, tree, node))
+}
+
+/// The longest list, so that lengths and numbers of cells fit `i32`.
+const LONGEST_LIST: u64 = i32::MAX as u64;
+
+/// A node is where its kind allows, and splits what its kind allows. Parents and children are known to
+/// be sound.
+fn kind(m: &Module, tree: Tree, node: Node) -> Result<()> {
+    let data = &m.trees[tree].nodes[node];
+    let name = format!("{tree}.{node}");
+    match data.kind {
+        NodeKind::Root | NodeKind::Dense | NodeKind::Bitmasked | NodeKind::Pointer => {}
+        NodeKind::Hash => {
+            if data.parent != Some(m.trees[tree].root()) {
+                let above = data
+                    .parent
+                    .map_or("root", |p| m.trees[tree].nodes[p].kind.name());
+                return Err(wrong(format!(
+                    "{name}: a hash node stands directly below the root, not below a {above} node"
+                ))
+                .help("use a pointer node here"));
+            }
+        }
+        NodeKind::Dynamic { chunk } => list(&m.trees[tree], node, chunk, &name)?,
+    }
+    match (data.order, data.kind) {
+        (CellOrder::RowMajor, _) => Ok(()),
+        (CellOrder::Morton, NodeKind::Dense | NodeKind::Bitmasked | NodeKind::Pointer) => {
+            match data.extents.iter().find(|e| !e.1.is_power_of_two()) {
+                None => Ok(()),
+                Some((axis, extent)) => Err(wrong(format!(
+                    "{name} is in Morton order, but its extent {extent} along axis {axis} is no power of two"
+                ))),
+            }
+        }
+        (
+            CellOrder::Morton,
+            kind @ (NodeKind::Root | NodeKind::Hash | NodeKind::Dynamic { .. }),
+        ) => Err(wrong(format!(
+            "{name}: cells of a {} node cannot be in Morton order",
+            kind.name()
+        ))),
+    }
+}
+
+/// A dynamic node has one axis, which is its own.
+fn list(tree: &TreeData, node: Node, chunk: u32, name: &str) -> Result<()> {
+    let &[(axis, extent)] = tree.nodes[node].extents.as_slice() else {
+        return Err(wrong(format!(
+            "{name}: a dynamic node splits exactly one axis, found {}",
+            tree.nodes[node].extents.len()
+        )));
+    };
+    if extent > LONGEST_LIST {
+        return Err(wrong(format!(
+            "{name} has extent {extent} along axis {axis}; a dynamic node has at most {LONGEST_LIST} cells"
+        )));
+    }
+    if chunk == 0 || u64::from(chunk) > extent {
+        return Err(wrong(format!(
+            "{name}: a chunk of a dynamic node with extent {extent} has 1 to {extent} cells, not {chunk}"
+        )));
+    }
+    let related = |other: Node| {
+        other != node && (tree.path(node).contains(&other) || tree.path(other).contains(&node))
+    };
+    let splits = |other: &Node| tree.nodes[*other].extents.iter().any(|e| e.0 == axis);
+    match tree.nodes.keys().filter(|n| related(*n)).find(splits) {
+        None => Ok(()),
+        Some(other) => Err(wrong(format!(
+            "{name} is a list along axis {axis}, which {other} splits, too"
+        ))
+        .help("give the dynamic node an axis of its own")),
+    }
 }
 
 fn extents(name: &str, data: &NodeData) -> Result<()> {
@@ -136,18 +210,18 @@ fn axes(id: Field, field: &FieldData, tree: &TreeData) -> Result<()> {
 
 /// The cells can be counted and every coordinate written in 64 bits.
 fn size(id: Field, field: &FieldData, tree: &TreeData) -> Result<()> {
-    let mut cells = 1u64;
-    for (_, extent) in tree
-        .path(field.node)
-        .iter()
-        .flat_map(|n| &tree.nodes[*n].extents)
-    {
-        cells = match cells.checked_mul(*extent) {
-            Some(n) if i64::try_from(n).is_ok() => n,
-            _ => return Err(misplaced(id, "it has more than 2^63 - 1 cells".into())),
-        };
+    let extents = field.axes.iter().map(|a| tree.extent(field.node, a.0));
+    let cells = extents.fold(1u64, |n, extent| n.saturating_mul(extent));
+    // Only the active cells of a sparse tree are ever counted.
+    if i64::try_from(cells).is_err() && tree.sparse_path(field.node).is_empty() {
+        return Err(misplaced(id, "it has more than 2^63 - 1 cells".into()));
     }
     for (axis, from) in &field.axes {
+        let extent = tree.extent(field.node, *axis);
+        if i64::try_from(extent).is_err() {
+            let why = format!("its extent along axis {axis} is more than 2^63 - 1");
+            return Err(misplaced(id, why));
+        }
         let last = i128::from(*from) + i128::from(tree.extent(field.node, *axis)) - 1;
         if i64::try_from(last).is_err() {
             let why =
