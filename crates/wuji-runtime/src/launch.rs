@@ -208,7 +208,7 @@ fn run_tasks(
         }
         // An assertion that fails in serial code ends the kernel.
         let serial = task.chunks.is_none();
-        let stopped = serial && program.collector.stopped(&program.module, task.ordinal);
+        let stopped = serial && program.collector.stopped(task.ordinal);
         if stopped || engine.interrupt.load(Ordering::Relaxed) != 0 {
             return Ok(false);
         }

@@ -25,6 +25,8 @@ pub(crate) struct Collector {
     /// How often each site has reported.
     counts: Box<[AtomicU64]>,
     any: AtomicBool,
+    /// One more than the last task in which an iteration ended early; tasks run one after the other.
+    stopped: AtomicU64,
     notes: Mutex<Vec<Note>>,
     dropped_lines: AtomicU64,
 }
@@ -75,6 +77,7 @@ impl Collector {
         Collector {
             counts: module.sites.keys().map(|_| AtomicU64::new(0)).collect(),
             any: AtomicBool::new(false),
+            stopped: AtomicU64::new(0),
             notes: Mutex::default(),
             dropped_lines: AtomicU64::new(0),
         }
@@ -87,7 +90,12 @@ impl Collector {
         let site = Site::from_u32(site);
         let before = counter.fetch_add(1, Ordering::Relaxed);
         self.any.store(true, Ordering::Relaxed);
-        let is_print = matches!(host.module.sites[site].kind, SiteKind::Print(_));
+        let kind = &host.module.sites[site].kind;
+        if matches!(kind, SiteKind::Assert(_) | SiteKind::TooDeep(_)) {
+            let stopped = u64::from(host.task) + 1;
+            self.stopped.store(stopped, Ordering::Relaxed);
+        }
+        let is_print = matches!(kind, SiteKind::Print(_));
         if !is_print && before >= DETAILS {
             return;
         }
@@ -103,19 +111,9 @@ impl Collector {
         });
     }
 
-    /// Whether an iteration of this task has ended early.
-    pub(crate) fn stopped(&self, module: &Module, task: u32) -> bool {
-        if !self.any.load(Ordering::Relaxed) {
-            return false;
-        }
-        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.iter().any(|n| {
-            n.task == task
-                && matches!(
-                    module.sites[n.site].kind,
-                    SiteKind::Assert(_) | SiteKind::TooDeep(_)
-                )
-        })
+    /// Whether an iteration of this task, which is the last one that has run, has ended early.
+    pub(crate) fn stopped(&self, task: u32) -> bool {
+        self.stopped.load(Ordering::Relaxed) == u64::from(task) + 1
     }
 
     /// Hands out everything, and is as new afterwards. `None` when there was nothing.
@@ -123,6 +121,7 @@ impl Collector {
         if !self.any.swap(false, Ordering::Relaxed) {
             return None;
         }
+        self.stopped.store(0, Ordering::Relaxed);
         let mut notes = {
             let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *notes)
