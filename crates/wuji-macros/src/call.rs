@@ -2,8 +2,8 @@
 
 use crate::place::both;
 use crate::scope::{Code, VarKind, Walker, unsupported};
-use crate::span::{ends, helper, node, own, parens};
-use proc_macro2::{Ident, Span};
+use crate::span::{ends, group, helper, node, own, parens};
+use proc_macro2::{Delimiter, Ident, Span};
 use quote::{quote, quote_spanned};
 use syn::{Expr, ExprCall, ExprMethodCall, Result, spanned::Spanned};
 
@@ -43,32 +43,28 @@ impl Walker {
             }
         }
         let mut args = Vec::new();
-        let mut given = Vec::new();
         for a in &c.args {
-            match self.data(a) {
+            args.push(match self.data(a) {
                 Some(var) => {
-                    args.push(self.data_code(a, var));
-                    given.push(match self.vars[var].kind {
-                        VarKind::Data { exclusive: false } => {
-                            quote_spanned!(a.span()=> ::wuji::__private::Given::given(&#a))
-                        }
-                        _ => quote!(None),
-                    });
+                    let Code { shadow, ast } = self.data_code(a, var);
+                    let (first, last) = ends(a);
+                    let data = group(
+                        Delimiter::Brace,
+                        quote_spanned!(first=> data: #shadow, never_run: ()),
+                        last,
+                    );
+                    let shadow =
+                        quote_spanned!(first=> ::wuji::__private::OnlyInKernels::Data #data);
+                    Code { shadow, ast }
                 }
-                None => {
-                    args.push(self.expr(a)?);
-                    given.push(quote!(None));
-                }
-            }
-        }
-        if given.iter().all(|g| g.to_string() == "None") {
-            given.clear();
+                None => self.expr(a)?,
+            });
         }
         let (shadows, asts) = both(args);
         let (first, _) = ends(&c.func);
         let (slot, number) = self.callee(&c.func, |slot| {
             let recorder = own("__recorder", first);
-            quote_spanned!(first=> #recorder.call(#slot, &[#(#given),*]);)
+            quote_spanned!(first=> #recorder.call(#slot);)
         });
         let func = &c.func;
         let callee = helper("probe", quote_spanned!(first=> &#slot, #func), func);

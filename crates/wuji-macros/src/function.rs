@@ -5,12 +5,14 @@ use crate::span::{at, ends, own, parens};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{
-    Error, FnArg, Ident, ItemFn, Pat, ReceiverKind, Result, ReturnType, Type, spanned::Spanned,
+    Error, FnArg, Ident, ItemFn, Pat, ReceiverKind, Result, ReturnType, Signature, TraitItemFn,
+    Type, spanned::Spanned,
 };
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) -> TokenStream {
     let f: ItemFn = match syn::parse2(item.clone()) {
         Ok(f) => f,
+        Err(_) if !kernel && attribute.is_empty() && declares(&item) => return declaration(item),
         // The item as it was, so that editors and later macros still see it.
         Err(e) => {
             let error = e.to_compile_error();
@@ -24,6 +26,38 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
     walked.unwrap_or_else(|e| stub(&f, kernel, e))
 }
 
+/// Whether it is a function without a body, in a trait.
+fn declares(item: &TokenStream) -> bool {
+    syn::parse2::<TraitItemFn>(item.clone()).is_ok_and(|f| f.default.is_none())
+}
+
+/// A function of a trait whose implementations are `#[func]`s.
+fn declaration(item: TokenStream) -> TokenStream {
+    match syn::parse2::<TraitItemFn>(item) {
+        Ok(mut f) => {
+            take_data(&mut f.sig);
+            quote!(#f)
+        }
+        Err(e) => e.to_compile_error(),
+    }
+}
+
+/// Makes the parameters behind references what only kernels can pass, and gives their names.
+fn take_data(sig: &mut Signature) -> Vec<Ident> {
+    let mut names = Vec::new();
+    for input in &mut sig.inputs {
+        if let FnArg::Typed(p) = input
+            && let Type::Reference(ty) = &*p.ty
+            && let Pat::Ident(name) = &*p.pat
+        {
+            names.push(name.ident.clone());
+            let (first, _) = ends(ty);
+            *p.ty = syn::parse_quote_spanned!(first=> ::wuji::__private::OnlyInKernels<#ty>);
+        }
+    }
+    names
+}
+
 /// The function with its signature, so that its callers have nothing to complain about.
 fn stub(f: &ItemFn, kernel: bool, error: Error) -> TokenStream {
     let error = error.to_compile_error();
@@ -31,6 +65,8 @@ fn stub(f: &ItemFn, kernel: bool, error: Error) -> TokenStream {
     let mut sig = f.sig.clone();
     if kernel {
         sig.output = kernel_output(&f.sig.output);
+    } else {
+        take_data(&mut sig);
     }
     quote!(#(#attrs)* #[allow(unused_variables, unused_mut, clippy::all)] #vis #sig { #error loop {} })
 }
@@ -220,13 +256,16 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
         let record = quote_spanned! {result_span=>
             return ::wuji::__private::record_func::<_, #result>(&|| (), &__AST, #fill);
         };
+        let mut outer = sig.clone();
+        let data = take_data(&mut outer);
         return Ok(quote! {
-            #(#attrs)* #lints #vis #sig {
+            #(#attrs)* #lints #vis #outer {
                 #slots
                 #source
                 if ::wuji::__private::recording() {
                     #record
                 }
+                #(let #data = #data.data();)*
                 #inner
             }
         });

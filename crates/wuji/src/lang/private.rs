@@ -1,10 +1,11 @@
 //! What the expansions of the macros name. Not for anybody else.
 
 pub use super::ast;
-pub use super::record::{Given, Recorder, Value, record_func, recording};
+pub use super::record::{Recorder, Value, record_func, recording};
 pub use super::shadow::{
-    at, each_array, each_vector, elem, index, index_mut, len, method1, method2, method3, method4,
-    method5, method6, method7, method8, method9, method10, offset, place, probe, shape, slot, val,
+    OnlyInKernels, at, each_array, each_vector, elem, index, index_mut, len, method1, method2,
+    method3, method4, method5, method6, method7, method8, method9, method10, offset, place, probe,
+    shape, slot, val,
 };
 pub use wuji_ir::types::{Structs, Type};
 

@@ -7,12 +7,12 @@
 use super::ast::Ast;
 use super::builtin;
 use super::recording::{Callee, Constant, Function, Recording, Target, TypeTag};
-use super::shadow::Slot;
+use super::shadow::{OnlyInKernels, Slot};
 use crate::array::{Array, ArrayMut, SharedArray};
 use crate::element::Element;
 use crate::field::Field;
 use rustc_hash::FxHashMap;
-use std::any::{Any, TypeId, type_name};
+use std::any::{TypeId, type_name};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -84,112 +84,74 @@ impl<T: Value, const N: usize> Value for [T; N] {
     message = "`{Self}` cannot be passed to a function inside a Wuji kernel",
     label = "not a type of the kernel language"
 )]
-pub trait Passed<'a>: Sized {
+pub trait Passed: Sized {
     const BUILTIN: bool;
 
     fn tag() -> TypeTag;
-    /// A value to record a call with; `given` is the field that the call passes.
-    fn made_up(given: Option<&'a dyn Any>) -> Option<Self>;
+    /// A value to record a call with.
+    fn made_up() -> Self;
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, T: Value> Passed<'a> for T {
+impl<T: Value> Passed for T {
     const BUILTIN: bool = T::BUILTIN;
 
     fn tag() -> TypeTag {
         T::tag()
     }
-    fn made_up(_: Option<&'a dyn Any>) -> Option<T> {
-        Some(T::made_up())
+    fn made_up() -> T {
+        T::made_up()
     }
 }
 
-macro_rules! passed_data {
-    ($($(#[$why:meta])* [$($generics:tt)*] $ty:ty, |$given:ident| $made_up:expr;)*) => {$(
-        $(#[$why])*
-        impl<$($generics)*> Passed<'a> for $ty {
-            const BUILTIN: bool = false;
+#[diagnostic::do_not_recommend]
+impl<X: Data> Passed for OnlyInKernels<X> {
+    const BUILTIN: bool = false;
 
-            fn tag() -> TypeTag {
-                TypeTag::Data
-            }
-            fn made_up($given: Option<&'a dyn Any>) -> Option<Self> {
-                $made_up
-            }
-        }
-    )*};
-}
-passed_data! {
-    ['a, T: Element, const D: usize] &'a Field<T, D>, |given| given?.downcast_ref();
-    ['a, 'b, T: Element] &'b [T], |_given| Some(&[]);
-    ['a, 'b, T: Element] &'b mut [T], |_given| Some(&mut []);
-    // Leaked: a few words for each call that is recorded, and a call is recorded once.
-    ['a, 'b, 'c, T: Element, const D: usize] &'b Array<'c, T, D>,
-        |_given| Some(Box::leak(Box::new(Array::new(&[], [0; D]).ok()?)));
-    ['a, 'b, 'c, T: Element, const D: usize] &'b ArrayMut<'c, T, D>,
-        |_given| Some(Box::leak(Box::new(ArrayMut::new(&mut [], [0; D]).ok()?)));
-    ['a, 'b, 'c, T: Element, const D: usize] &'b mut ArrayMut<'c, T, D>,
-        |_given| Some(Box::leak(Box::new(ArrayMut::new(&mut [], [0; D]).ok()?)));
-    ['a, 'b, 'c, T: Element, const D: usize] &'b SharedArray<'c, T, D>,
-        |_given| Some(Box::leak(Box::new(SharedArray::new(Box::leak(Box::new([])), [0; D]).ok()?)));
+    fn tag() -> TypeTag {
+        TypeTag::Data
+    }
+    fn made_up() -> OnlyInKernels<X> {
+        OnlyInKernels::Described
+    }
 }
 
-/// Data that a call passes on, for `Passed::made_up`.
-pub trait Given {
-    fn given(&self) -> Option<&dyn Any>;
-}
-impl<T: Element, const D: usize> Given for &Field<T, D> {
-    fn given(&self) -> Option<&dyn Any> {
-        Some(*self)
-    }
-}
-impl<T> Given for &[T] {
-    fn given(&self) -> Option<&dyn Any> {
-        None
-    }
-}
-impl<T, const D: usize> Given for &Array<'_, T, D> {
-    fn given(&self) -> Option<&dyn Any> {
-        None
-    }
-}
-impl<T: Copy, const D: usize> Given for &SharedArray<'_, T, D> {
-    fn given(&self) -> Option<&dyn Any> {
-        None
-    }
-}
-impl<T, const D: usize> Given for &ArrayMut<'_, T, D> {
-    fn given(&self) -> Option<&dyn Any> {
-        None
-    }
-}
+/// References to fields and arrays.
+pub trait Data {}
+impl<T: Element, const D: usize> Data for &Field<T, D> {}
+impl<T: Element> Data for &[T] {}
+impl<T: Element> Data for &mut [T] {}
+impl<T: Element, const D: usize> Data for &Array<'_, T, D> {}
+impl<T: Element, const D: usize> Data for &ArrayMut<'_, T, D> {}
+impl<T: Element, const D: usize> Data for &mut ArrayMut<'_, T, D> {}
+impl<T: Element, const D: usize> Data for &SharedArray<'_, T, D> {}
 
 /// A function item or closure, with the tuple of its arguments and result.
 #[diagnostic::on_unimplemented(
     message = "this cannot be called inside a Wuji kernel",
     label = "not a `#[func]`"
 )]
-pub trait Invocable<'a, S>: Callable<S> {
+pub trait Invocable<S>: Callable<S> {
     /// Whether the first argument is of a type whose methods are part of the language.
     const BUILTIN_RECEIVER: bool;
 
     fn params() -> Vec<TypeTag>;
     fn result() -> TypeTag;
     fn result_name() -> &'static str;
-    fn call(self, given: &[Option<&'a dyn Any>]) -> Option<()>;
+    fn call(self);
 }
 
 macro_rules! functions {
-    ($($($a:ident $k:literal)*;)*) => {$(
-        impl<'a, Fun, R, $($a),*> Invocable<'a, ($($a,)* R,)> for Fun
+    ($($($a:ident)*;)*) => {$(
+        impl<Fun, R, $($a),*> Invocable<($($a,)* R,)> for Fun
         where
             Fun: Copy + Fn($($a),*) -> R,
             R: Value,
-            $($a: Passed<'a>,)*
+            $($a: Passed,)*
         {
             #[allow(unused_mut, unused_variables)]
             const BUILTIN_RECEIVER: bool = {
-                let flags: &[bool] = &[$(<$a as Passed<'a>>::BUILTIN),*];
+                let flags: &[bool] = &[$($a::BUILTIN),*];
                 match flags {
                     [first, ..] => *first,
                     [] => false,
@@ -197,7 +159,7 @@ macro_rules! functions {
             };
 
             fn params() -> Vec<TypeTag> {
-                vec![$(<$a as Passed<'a>>::tag()),*]
+                vec![$($a::tag()),*]
             }
             fn result() -> TypeTag {
                 R::tag()
@@ -205,28 +167,26 @@ macro_rules! functions {
             fn result_name() -> &'static str {
                 type_name::<R>()
             }
-            #[allow(unused_variables)]
-            fn call(self, given: &[Option<&'a dyn Any>]) -> Option<()> {
-                self($(<$a as Passed<'a>>::made_up(given.get($k).copied().flatten())?),*);
-                Some(())
+            fn call(self) {
+                self($($a::made_up()),*);
             }
         }
     )*};
 }
 functions! {
     ;
-    A 0;
-    A 0 B 1;
-    A 0 B 1 C 2;
-    A 0 B 1 C 2 D 3;
-    A 0 B 1 C 2 D 3 E 4;
-    A 0 B 1 C 2 D 3 E 4 G 5;
-    A 0 B 1 C 2 D 3 E 4 G 5 H 6;
-    A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7;
-    A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8;
-    A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9;
-    A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10;
-    A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11;
+    A;
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E G;
+    A B C D E G H;
+    A B C D E G H I;
+    A B C D E G H I J;
+    A B C D E G H I J K;
+    A B C D E G H I J K L;
+    A B C D E G H I J K L M;
 }
 
 /// What one thread has recorded so far.
@@ -309,29 +269,24 @@ impl Recorder {
     }
 
     /// A call of a function by its path.
-    pub fn call<'a, F: Invocable<'a, S>, S>(&mut self, _: &Slot<F>, given: &[Option<&'a dyn Any>]) {
-        self.enter(&Item::of::<F, S>(), None, given);
+    pub fn call<F: Invocable<S>, S>(&mut self, _: &Slot<F>) {
+        self.enter(&Item::of::<F, S>(), None);
     }
 
     /// A call of a method, behind a closure.
-    pub fn method<'a, F: Invocable<'a, S>, S>(&mut self, _: &Slot<F>, name: &str) {
-        self.enter(&Item::of::<F, S>(), Some((name, F::BUILTIN_RECEIVER)), &[]);
+    pub fn method<F: Invocable<S>, S>(&mut self, _: &Slot<F>, name: &str) {
+        self.enter(&Item::of::<F, S>(), Some((name, F::BUILTIN_RECEIVER)));
     }
 
-    fn enter<'a>(
-        &mut self,
-        item: &Item<'a>,
-        method: Option<(&str, bool)>,
-        given: &[Option<&'a dyn Any>],
-    ) {
+    fn enter(&mut self, item: &Item, method: Option<(&str, bool)>) {
         let constructor = item.name.strip_suffix("::{{constructor}}") == Some(item.result_name);
         let target = match method {
             Some((name, true)) if builtin::is_method(name) => Target::Method(name.to_string()),
-            Some((name, _)) => visit(item, given, name),
+            Some((name, _)) => visit(item, name),
             None => match builtin::function(item.name) {
                 Some(builtin) => builtin,
                 None if constructor => Target::Constructor,
-                None => visit(item, given, item.name),
+                None => visit(item, item.name),
             },
         };
         self.callees.push(Callee {
@@ -353,31 +308,31 @@ impl Recorder {
 }
 
 /// What recording needs of a function item, so that little code is made for each of them.
-struct Item<'a> {
+struct Item {
     name: &'static str,
     result_name: &'static str,
     params: fn() -> Vec<TypeTag>,
     result: fn() -> TypeTag,
-    invoke: fn(&[Option<&'a dyn Any>]) -> Option<()>,
+    invoke: fn() -> Option<()>,
 }
 
-impl<'a> Item<'a> {
-    fn of<F: Invocable<'a, S>, S>() -> Item<'a> {
+impl Item {
+    fn of<F: Invocable<S>, S>() -> Item {
         Item {
             name: type_name::<F>(),
             result_name: F::result_name(),
             params: F::params,
             result: F::result,
-            invoke: |given| conjure::<F, S>(PhantomData)?.call(given),
+            invoke: || Some(conjure::<F, S>(PhantomData)?.call()),
         }
     }
 }
 
 /// Calls the function in recording mode and sees what it describes.
-fn visit<'a>(item: &Item<'a>, given: &[Option<&'a dyn Any>], name: &str) -> Target {
+fn visit(item: &Item, name: &str) -> Target {
     with(|s| s.reached = None);
     // What is no `#[func]` runs for real here, on made-up values, and may not like them.
-    let _ = catch_unwind(AssertUnwindSafe(|| (item.invoke)(given)));
+    let _ = catch_unwind(AssertUnwindSafe(|| (item.invoke)()));
     match with(|s| s.reached.take()).flatten() {
         Some(k) => Target::Function(k),
         None => Target::Unknown(name.to_string()),

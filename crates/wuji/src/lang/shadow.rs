@@ -124,9 +124,27 @@ indices! {
     8: A B C D E F G H;
 }
 
+/// A field or array among the parameters of a `#[func]`: what it does with them happens inside of kernels.
+/// The host has the field itself, which is of another type, so it cannot call the function.
+#[derive(Debug)]
+pub enum OnlyInKernels<X> {
+    /// In the body of a kernel, as rustc sees it. Two fields, because with one rustc would tell users to write this.
+    Data { data: X, never_run: () },
+    /// While the function describes itself.
+    Described,
+}
+
+impl<X> OnlyInKernels<X> {
+    /// The parameter as the body of the function knows it.
+    pub fn data(self) -> X {
+        not_on_the_host()
+    }
+}
+
+/// Kernels are not run as Rust, and what they call with fields or arrays is called by nobody else.
 #[cold]
 fn not_on_the_host() -> ! {
-    panic!("a `#[func]` that works on fields or arrays runs inside of kernels only")
+    unreachable!("a `#[func]` that works on fields or arrays runs inside of kernels only")
 }
 
 /// An element that is read. The lifetime is free: reading one element is no obstacle to writing another.
