@@ -478,6 +478,16 @@ impl<'c> Emit<'c> {
         v
     }
 
+    /// A load that other threads may race with: it gives one value that was there, once.
+    pub(crate) fn load_unordered(&self, ty: Ty, ptr: Val, align: u32) -> Val {
+        let v = self.load(ty, ptr, align);
+        llvm!(LLVMSetOrdering(
+            v.0,
+            LLVMAtomicOrdering::LLVMAtomicOrderingUnordered
+        ));
+        v
+    }
+
     pub(crate) fn load_relaxed(&self, ty: Ty, ptr: Val, align: u32) -> Val {
         let v = self.load(ty, ptr, align);
         llvm!(LLVMSetOrdering(

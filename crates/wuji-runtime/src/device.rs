@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wuji_compile::Options;
 use wuji_ir::interp::{Config, Order};
+use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
-use wuji_ir::ops::{Guard, Op};
+use wuji_ir::ops::{Activation, Guard, Op};
 use wuji_ir::{Error, Result};
 use wuji_llvm::{Jit, JitOptions};
 
@@ -30,6 +31,8 @@ pub struct DeviceOptions {
     /// All cores when `None`.
     pub threads: Option<usize>,
     pub seed: u64,
+    /// Bytes that the cells of sparse trees may take together; most of the machine's when `None`.
+    pub memory_limit: Option<u64>,
 }
 
 /// More threads than this is a mistake.
@@ -43,6 +46,7 @@ pub struct Device {
     threads: usize,
     seed: u64,
     interrupt: Arc<AtomicU32>,
+    memory_limit: u64,
 }
 
 // One for each world: its size does not matter.
@@ -95,6 +99,7 @@ impl Device {
             threads,
             seed: options.seed,
             interrupt: Arc::default(),
+            memory_limit: options.memory_limit.unwrap_or_else(default_memory_limit),
         })
     }
 
@@ -116,6 +121,11 @@ impl Device {
     /// Zeroed memory of this device.
     pub fn reserve(&self, size: u64) -> Result<Memory> {
         Memory::reserve(&self.turn, size)
+    }
+
+    /// Zeroed memory for a tree of this device.
+    pub fn reserve_tree(&self, tree: &TreeData, layout: &TreeMemory) -> Result<Memory> {
+        Memory::for_tree(&self.turn, tree, layout)
     }
 
     /// Bytes of all memory of this device that is still alive.
@@ -177,6 +187,7 @@ impl Device {
         }
         check(self, program, bindings)?;
         *turn += 1;
+        self.allow_memory(program, bindings);
         self.interrupt.store(0, Ordering::Relaxed);
         match (&program.code, &self.runner) {
             (Code::Native(native), Runner::Cpu { pool, .. }) => {
@@ -187,7 +198,13 @@ impl Device {
                     seed,
                     launch,
                 };
-                run_native(&engine, program, native, bindings)
+                let outcome = run_native(&engine, program, native, bindings);
+                for (memory, plan) in bindings.trees.iter().zip(&program.sparse) {
+                    if let Some(plan) = plan {
+                        memory.count(plan.used(memory));
+                    }
+                }
+                outcome
             }
             (Code::Native(_), Runner::Interpreter) | (Code::Interpreted, _) => {
                 let config = Config {
@@ -202,6 +219,35 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Shares what is left of the memory among the sparse trees of a launch.
+    fn allow_memory(&self, program: &Program, bindings: &Bindings<'_>) {
+        let trees = program.sparse.iter().flatten().count() as u64;
+        if trees == 0 {
+            return;
+        }
+        let left = self.memory_limit.saturating_sub(self.turn.used()) / trees;
+        for (memory, plan) in bindings.trees.iter().zip(&program.sparse) {
+            if let Some(plan) = plan {
+                plan.allow(memory, left);
+            }
+        }
+    }
+}
+
+/// Most of the memory of the machine, or of the group of processes this one is in.
+fn default_memory_limit() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let total = read("/proc/meminfo").and_then(|text| {
+        let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
+        let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+        kib.checked_mul(1024)
+    });
+    let group = read("/sys/fs/cgroup/memory.max").and_then(|t| t.trim().parse::<u64>().ok());
+    let all = total.unwrap_or(u64::MAX).min(group.unwrap_or(u64::MAX));
+    all / 10 * 9
+}
+
 /// Whoever wrote a module may have claimed that accesses are inside: here everything is compared
 /// again. Accesses by byte offset cannot be, so they are refused.
 fn distrust(module: &mut Module) -> Result<()> {
@@ -209,11 +255,15 @@ fn distrust(module: &mut Module) -> Result<()> {
         for inst in f.insts.values_mut() {
             if let Some(access) = inst.op.access_mut() {
                 access.guard = Guard::Checked;
+                if access.activation == Activation::KnownActive {
+                    access.activation = Activation::IfAbsent;
+                }
             }
             if let Op::MemLoad(..)
             | Op::MemStore(_)
             | Op::MemAtomic(..)
-            | Op::MemCompareExchange(_) = inst.op
+            | Op::MemCompareExchange(_)
+            | Op::Walk(..) = inst.op
             {
                 return Err(Error::new(
                     "W0128",

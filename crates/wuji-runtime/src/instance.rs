@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::interpreted::read_scalar;
 use crate::launch::Bindings;
 use crate::memory::Memory;
-use crate::program::{Program, field_address};
+use crate::program::{Program, field_address, tree_memory};
 use std::cell::Cell;
 use wuji_compile::Options;
 use wuji_ir::entities::{Array, Field};
@@ -49,7 +49,11 @@ impl<'d> Instance<'d> {
     }
 
     pub fn with_program(device: &'d Device, program: Program) -> Result<Instance<'d>> {
-        let trees = program.tree_sizes.iter().map(|size| device.reserve(*size));
+        let trees = program
+            .module
+            .trees
+            .iter()
+            .map(|(id, tree)| device.reserve_tree(tree, &tree_memory(&program.module, id)?));
         let views = program.module.arrays.values().map(|a| View {
             buffer: 0,
             base: 0,

@@ -167,6 +167,14 @@ fn run_tasks(
     let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
     let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
     for task in &native.tasks {
+        let list = task.list.as_ref().map(|l| (l, bindings.trees[l.tree]));
+        let stamp = match list {
+            None => None,
+            Some((plan, memory)) => match plan.begin(memory) {
+                Some(stamp) => Some(stamp),
+                None => continue,
+            },
+        };
         let units = match &task.chunks {
             None => 1,
             Some(plan) => units(plan, bindings.params, |place| match place {
@@ -205,6 +213,10 @@ fn run_tasks(
             Some(grain) => engine.pool.run(units as i64, grain as i64, &run)?,
             None if units == 0 => {}
             None => run(0, units as i64),
+        }
+        let interrupted = engine.interrupt.load(Ordering::Relaxed) != 0;
+        if let (Some((plan, memory)), Some(stamp), false) = (list, stamp, interrupted) {
+            plan.finish(memory, stamp);
         }
         // An assertion that fails in serial code ends the kernel.
         let serial = task.chunks.is_none();

@@ -16,6 +16,7 @@ pub mod memory;
 pub mod pool;
 pub mod program;
 pub mod report;
+mod sparse;
 
 pub use device::{Backend, Device, DeviceOptions, Interrupter};
 pub use instance::Instance;

@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::{Error, Result};
 
 /// The order of everything that happens to the memory of one device: a launch holds it from start
@@ -31,6 +32,10 @@ impl Turn {
 pub struct Memory {
     base: NonNull<u8>,
     size: usize,
+    /// Bytes that count as used: of a sparse tree, only what it has taken.
+    counted: AtomicU64,
+    /// How many of those were there from the start.
+    fixed: u64,
     turn: Arc<Turn>,
 }
 
@@ -48,7 +53,50 @@ const LARGE: usize = 4 << 20;
 const SPARSE: usize = 8 << 30;
 
 impl Memory {
+    /// Memory for a tree. One with sparse nodes is a long range of addresses of which little is touched.
+    pub(crate) fn for_tree(
+        turn: &Arc<Turn>,
+        tree: &TreeData,
+        layout: &TreeMemory,
+    ) -> Result<Memory> {
+        if !tree.is_sparse() {
+            return Memory::reserve(turn, layout.size);
+        }
+        let counted = layout.cell_size[tree.root()];
+        let memory = Memory::map(turn, layout.size, counted)?;
+        #[cfg(target_os = "linux")]
+        for arena in layout
+            .nodes
+            .values()
+            .flatten()
+            .filter_map(|n| n.arena.as_ref())
+        {
+            let bytes = arena.capacity * arena.cell;
+            if bytes as usize >= LARGE {
+                // SAFETY: arenas lie inside of the mapping. The advice may be refused; that is fine.
+                unsafe {
+                    let at = memory.base.as_ptr().add(arena.data as usize);
+                    libc::madvise(at.cast(), bytes as usize, libc::MADV_HUGEPAGE);
+                }
+            }
+        }
+        Ok(memory)
+    }
+
     pub(crate) fn reserve(turn: &Arc<Turn>, size: u64) -> Result<Memory> {
+        Memory::map(turn, size, size)
+    }
+
+    /// Says how many bytes the tree has taken beyond its root.
+    pub(crate) fn count(&self, bytes: u64) {
+        let now = self.fixed.saturating_add(bytes);
+        let before = self.counted.swap(now, Ordering::Relaxed);
+        self.turn
+            .used
+            .fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    fn map(turn: &Arc<Turn>, size: u64, counted: u64) -> Result<Memory> {
         let too_much = || {
             Error::new("W0110", format!("cannot reserve {} of memory", Bytes(size)))
                 .help("make the extents smaller, or the elements narrower")
@@ -79,10 +127,12 @@ impl Memory {
             unsafe { libc::madvise(base, mapped, libc::MADV_HUGEPAGE) };
         }
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(too_much)?;
-        turn.used.fetch_add(size as u64, Ordering::Relaxed);
+        turn.used.fetch_add(counted, Ordering::Relaxed);
         Ok(Memory {
             base,
             size,
+            counted: AtomicU64::new(counted),
+            fixed: counted,
             turn: turn.clone(),
         })
     }
@@ -140,9 +190,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.turn
-            .used
-            .fetch_sub(self.size as u64, Ordering::Relaxed);
+        let counted = self.counted.load(Ordering::Relaxed);
+        self.turn.used.fetch_sub(counted, Ordering::Relaxed);
         // SAFETY: the mapping was made in `reserve` with this size, and nothing borrows it any more.
         unsafe {
             libc::munmap(

@@ -2,6 +2,7 @@
 
 use crate::memory::Turn;
 use crate::report::Collector;
+use crate::sparse::{ListPlan, SparsePlan};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use wuji_ir::entities::{Field, Temp, Tree};
@@ -19,6 +20,8 @@ pub struct Program {
     pub(crate) code: Code,
     /// Bytes of each tree.
     pub(crate) tree_sizes: Vec<u64>,
+    /// Of the trees that have sparse nodes.
+    pub(crate) sparse: Vec<Option<SparsePlan>>,
     /// The scalars of the by-value parameters, one per slot.
     pub(crate) params: Vec<Scalar>,
     /// Size and alignment of the elements of each array.
@@ -54,6 +57,8 @@ pub(crate) struct Native {
 pub(crate) struct TaskPlan {
     pub(crate) run: TaskFn,
     pub(crate) ordinal: u32,
+    /// The list of active cells that it makes.
+    pub(crate) list: Option<ListPlan>,
     /// `None` for serial code.
     pub(crate) chunks: Option<ChunkPlan>,
 }
@@ -135,6 +140,14 @@ impl Program {
             tasks.push(TaskPlan {
                 run: kernel.task(k).ok_or_else(|| broken("a task has no code"))?,
                 ordinal: task.ordinal,
+                list: match task.lists {
+                    None => None,
+                    Some((tree, node)) => {
+                        let memory = tree_memory(&module, tree)?;
+                        let number = tree.as_u32() as usize;
+                        ListPlan::of(number, &module.trees[tree], &memory, node)
+                    }
+                },
                 chunks,
             });
         }
@@ -162,6 +175,11 @@ impl Program {
             .keys()
             .map(|tree| Ok(tree_memory(&module, tree)?.size))
             .collect::<Result<_>>()?;
+        let sparse = module
+            .trees
+            .iter()
+            .map(|(id, tree)| Ok(SparsePlan::of(tree, &tree_memory(&module, id)?)))
+            .collect::<Result<_>>()?;
         let result = match (module.result, module.kernel_func()) {
             (Some(t), _) => Some(module.structs.flatten(module.temps[t].ty)),
             (None, Some(f)) => f.results.first().map(|ty| module.structs.flatten(*ty)),
@@ -170,6 +188,7 @@ impl Program {
         Ok(Program {
             turn: turn.clone(),
             tree_sizes,
+            sparse,
             params: module
                 .params
                 .iter()

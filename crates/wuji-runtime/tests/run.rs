@@ -14,6 +14,7 @@ fn device(backend: Backend, threads: usize) -> Device {
         backend,
         threads: Some(threads),
         seed: 7,
+        ..DeviceOptions::default()
     })
     .unwrap()
 }

@@ -427,7 +427,7 @@ fn complete(world: &World, state: State, at: &wuji_ir::Position) -> Result<TreeB
         .iter()
         .map(|(field, data)| Address::of(&shape.data, &memory, field, data))
         .collect();
-    let reserved = world.device().reserve(memory.size);
+    let reserved = world.device().reserve_tree(&shape.data, &memory);
     Ok(TreeBody {
         memory: reserved.map_err(|e| e.at(Some(at.clone())))?,
         shape: world.intern(shape),

@@ -1,4 +1,5 @@
 //! What passes know about a function without changing it.
 
 pub mod effects;
+pub mod entries;
 pub mod linear;

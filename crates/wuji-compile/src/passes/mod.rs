@@ -1,5 +1,6 @@
 //! The pass table: every pass once, in order, with a sentence about what it does.
 
+pub mod activations;
 pub mod bounds;
 pub mod demote_atomics;
 pub mod inline;
@@ -7,6 +8,7 @@ pub mod legality;
 pub mod loops;
 pub mod lower_access;
 pub mod lower_checks;
+pub mod lower_walks;
 pub mod offload;
 pub mod promote;
 pub mod reductions;
@@ -62,12 +64,14 @@ passes! {
     Optimization simplify = simplify::simplify: "constants, algebra, common parts and dead code",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
     Optimization demote_atomics = demote_atomics::demote_atomics: "plain updates where an address belongs to one iteration",
+    Optimization activations = activations::activations: "writes to a loop's own active cell need not activate it",
     Lowering lower_checks = lower_checks::lower_checks: "assertions, prints, random numbers and recursion become plain instructions",
     Lowering loops = loops::loops: "parallel tasks become loops over chunks, in memory order",
     Optimization reductions = reductions::reductions: "atomics on one address go to an accumulator first",
     Optimization bounds = bounds::bounds: "accesses are proved inside, or loops are split so that they are",
     Lowering lower_access = lower_access::lower_access: "accesses become loads and stores at byte offsets",
     Optimization simplify_lowered = simplify::simplify: "the same again, on addresses",
+    Lowering lower_walks = lower_walks::lower_walks: "steps down a tree become loads, stores and calls",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
     Lowering legality = legality::legality: "what backends rely on holds",

@@ -74,7 +74,10 @@ fn targets(m: &Module, f: &Function, structure: &Structure) -> Vec<Target> {
             }
             _ => None,
         };
-        let overlaps = matches!(place, Place::Array(a) if !m.arrays[a].unaliased);
+        // Adding nothing at the end of a chunk must not activate a cell.
+        let absent = matches!(place, Place::Field(f)
+            if !m.trees[m.fields[f].tree].sparse_path(m.fields[f].node).is_empty());
+        let overlaps = absent || matches!(place, Place::Array(a) if !m.arrays[a].unaliased);
         let Some(op) = reducible.filter(|_| !overlaps) else {
             spoiled.insert(place);
             return;

@@ -64,7 +64,7 @@ pub struct Arena {
     pub pending: u64,
     /// One word per cell: its number's successor in the stack of cells that were given back unused.
     pub next: u64,
-    /// Of a hash node: the coordinates of every cell, a word each.
+    /// Of a hash node: for every cell whether it is active, and its coordinates, a word each.
     pub keys: u64,
 }
 
@@ -98,6 +98,8 @@ pub mod header {
     pub const STAMP: u64 = 392;
     /// Of a hash node: the first table that is in use.
     pub const LEVEL: u64 = 400;
+    /// Of a hash node: the last table that is in use.
+    pub const TOP: u64 = 408;
     pub const SIZE: u64 = 448;
 }
 
@@ -283,7 +285,7 @@ impl TreeMemory {
                         .min(reserve / cell)
                         .clamp(1, MOST_CELLS);
                     let keys = if data.kind == NodeKind::Hash {
-                        data.extents.len() as u64
+                        1 + data.extents.len() as u64
                     } else {
                         0
                     };

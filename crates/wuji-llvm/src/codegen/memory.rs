@@ -52,7 +52,13 @@ impl FunctionGen<'_, '_, '_> {
         let s = self.scalar(result)?;
         let at = self.address(space, offset)?;
         let e = &self.unit.emit;
-        let v = e.load(e.memory_ty(s), at, s.bytes());
+        let v = match space {
+            // Pointers are followed: what was compared must be what is used.
+            Space::Nodes(_) => e.load_unordered(e.memory_ty(s), at, s.bytes()),
+            Space::Tree(..) | Space::Bytes(_) | Space::Array(_) | Space::Temps => {
+                e.load(e.memory_ty(s), at, s.bytes())
+            }
+        };
         self.mark(v, space);
         Ok(self.loaded(v, s))
     }

@@ -51,6 +51,10 @@ impl Region {
 enum Shape {
     Path(SmallVec<[Step; 2]>),
     Bytes(Type),
+    /// What a step of a walk finds; and what it has brought about, which stays.
+    Found(Node),
+    Ensured(Node),
+    Touched(Node),
 }
 
 #[derive(Clone, Debug)]
@@ -76,6 +80,27 @@ impl Spot {
             shape: Shape::Bytes(ty),
             at: [offset].into_iter().collect(),
         }
+    }
+
+    /// What a walk finds, or has brought about.
+    pub(super) fn of_walk(op: WalkOp, tree: Tree, node: Node, at: &[Value]) -> Option<Spot> {
+        let shape = match op {
+            WalkOp::Find => Shape::Found(node),
+            WalkOp::Ensure => Shape::Ensured(node),
+            WalkOp::Touch => Shape::Touched(node),
+            WalkOp::Test | WalkOp::Drop | WalkOp::Push | WalkOp::Length | WalkOp::Entry => {
+                return None;
+            }
+        };
+        Some(Spot {
+            region: Region::Nodes(tree),
+            shape,
+            at: at.iter().copied().collect(),
+        })
+    }
+
+    fn is_lasting(&self) -> bool {
+        matches!(self.shape, Shape::Ensured(_) | Shape::Touched(_))
     }
 
     fn is(&self, other: &Spot) -> bool {
@@ -125,7 +150,11 @@ impl Writes {
             Op::MemStore(s) | Op::MemAtomic(_, s) | Op::MemCompareExchange(s) => {
                 self.add(Region::of_space(*s));
             }
-            Op::Call(_) => self.everything(),
+            Op::Call(_) | Op::Cell(CellOp::Deactivate, _) => self.everything(),
+            Op::Walk(WalkOp::Ensure | WalkOp::Touch | WalkOp::Push, tree, _) => {
+                self.add(Region::Nodes(*tree));
+            }
+            Op::Walk(WalkOp::Drop, tree, _) => self.add(Region::Bytes(*tree)),
             _ => {}
         }
     }
@@ -221,8 +250,12 @@ impl Memory {
         }
         for region in &writes.regions {
             for r in self.aliases(m, *region) {
+                // What has been brought about stays, unless cells are dropped.
+                let stays = matches!(region, Region::Nodes(_));
                 for e in self.by_region.get(&r).cloned().unwrap_or_default() {
-                    self.kill(e);
+                    if !(stays && self.entries[e].spot.is_lasting()) {
+                        self.kill(e);
+                    }
                 }
             }
         }
@@ -261,6 +294,11 @@ impl Memory {
             }
         }
         out
+    }
+
+    /// Something holds from here on.
+    pub(super) fn note(&mut self, spot: Spot, value: Value) {
+        self.add(spot, Some(value), None);
     }
 
     /// A spot has been read, with this result.

@@ -381,6 +381,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         let spot = match &data.op {
             Op::Load(access) => Spot::of_access(access, &data.args),
             Op::MemLoad(space, ty) => Spot::of_bytes(*space, *ty, data.args[0]),
+            Op::Walk(op, tree, node) => return self.find(inst, *op, *tree, *node),
             _ => return self.keep(inst),
         };
         if let Some(value) = self.memory.value(&spot)
@@ -393,11 +394,63 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         self.keep(inst);
     }
 
+    /// What a walk finds is known when it was found, or brought about, before.
+    fn find(&mut self, inst: Inst, op: WalkOp, tree: Tree, node: Node) {
+        let args = self.f.insts[inst].args.clone();
+        let Some(spot) = Spot::of_walk(op, tree, node, &args) else {
+            return self.keep(inst);
+        };
+        let ensured = Spot::of_walk(WalkOp::Ensure, tree, node, &args);
+        let known = ensured.and_then(|s| self.memory.value(&s));
+        if let Some(value) = known.or_else(|| self.memory.value(&spot))
+            && self.cx.fuel()
+        {
+            return self.replace(inst, value);
+        }
+        let result = self.f.result(inst);
+        self.memory.note(spot, result);
+        self.keep(inst);
+    }
+
+    /// A step that changes which cells there are.
+    fn bring_about(&mut self, inst: Inst, op: WalkOp, tree: Tree, node: Node) {
+        let args = self.f.insts[inst].args.clone();
+        let spot = Spot::of_walk(op, tree, node, &args);
+        if let Some(value) = spot.as_ref().and_then(|s| self.memory.value(s))
+            && self.cx.fuel()
+        {
+            if !self.f.insts[inst].results.is_empty() {
+                self.replace(inst, value);
+            }
+            return;
+        }
+        let mut writes = Writes::default();
+        writes.add_op(&self.f.insts[inst].op);
+        self.memory.forget(self.m, &writes);
+        if let Some(spot) = spot {
+            let value = self.f.insts[inst].results.first().copied();
+            self.memory.note(spot, value.unwrap_or(args[0]));
+        }
+        self.keep(inst);
+    }
+
+    /// Whether some cell on the way to a place can be absent.
+    fn may_be_absent(&self, place: Place) -> bool {
+        match place {
+            Place::Field(f) => {
+                let data = &self.m.fields[f];
+                !self.m.trees[data.tree].sparse_path(data.node).is_empty()
+            }
+            Place::Array(_) | Place::Local(_) | Place::Temp(_) => false,
+        }
+    }
+
     /// Whether an access surely happens, so that what is stored can be read back.
     fn surely_inside(&self, access: &Access, indices: usize) -> bool {
-        access.guard == Guard::InBounds
+        let inside = access.guard == Guard::InBounds
             || self.cx.options.bounds == Bounds::Unchecked
-            || indices == 0
+            || indices == 0;
+        inside && !(access.activation == Activation::Never && self.may_be_absent(access.place))
     }
 
     fn write(&mut self, inst: Inst) {
@@ -407,12 +460,15 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 let (at, value) = data.args.split_at(data.args.len() - 1);
                 let spot = Spot::of_access(access, at);
                 let sure = self.surely_inside(access, at.len());
-                self.store(inst, spot, value[0], sure);
+                // A store of what is there already may still activate the cell.
+                let needed =
+                    access.activation == Activation::IfAbsent && self.may_be_absent(access.place);
+                self.store(inst, spot, value[0], sure, needed);
             }
             Op::MemStore(space) => {
                 let value = data.args[1];
                 let spot = Spot::of_bytes(*space, self.f.ty(value), data.args[0]);
-                self.store(inst, spot, value, true);
+                self.store(inst, spot, value, true, false);
             }
             Op::Atomic(_, access) | Op::CompareExchange(access) => {
                 let operands = if matches!(data.op, Op::Atomic(..)) {
@@ -448,13 +504,24 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 }
                 self.keep(inst);
             }
+            Op::Walk(op, tree, node) => {
+                let (op, tree, node) = (*op, *tree, *node);
+                self.bring_about(inst, op, tree, node);
+            }
+            Op::Cell(CellOp::Deactivate, _) => {
+                let mut writes = Writes::default();
+                writes.everything();
+                self.memory.forget(self.m, &writes);
+                self.memory.new_stretch();
+                self.keep(inst);
+            }
             // Random draws are counted, reports and prints are seen: all stay in order.
             _ => self.keep(inst),
         }
     }
 
-    fn store(&mut self, inst: Inst, spot: Spot, value: Value, sure: bool) {
-        if sure && self.memory.value(&spot) == Some(value) && self.cx.fuel() {
+    fn store(&mut self, inst: Inst, spot: Spot, value: Value, sure: bool, needed: bool) {
+        if sure && !needed && self.memory.value(&spot) == Some(value) && self.cx.fuel() {
             return;
         }
         if let Some(earlier) = self.memory.overwritten(&spot)

@@ -6,12 +6,15 @@
 //! Where the last dimension is large or unknown, a chunk walks along it in rows, so that no iteration
 //! pays for a division.
 
+mod sparse;
+
 use crate::passes::Cx;
 use crate::rewrite::Substitution;
 use smallvec::smallvec;
+use sparse::{ListLoop, Mask};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Func, Region, Value};
+use wuji_ir::entities::{Field, Func, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Scalar, Type};
@@ -22,9 +25,9 @@ const UNIT_LIMIT: u64 = 1 << 14;
 const MIN_UNITS: u64 = 64;
 
 pub fn loops(m: &mut Module, _: &mut Cx) -> Result<()> {
-    for t in 0..m.tasks.len() {
-        let task = m.tasks[t].clone();
-        match task.kind {
+    let mut tasks = Vec::new();
+    for mut task in std::mem::take(&mut m.tasks) {
+        match task.kind.clone() {
             TaskKind::Serial => serial(m, task.func),
             TaskKind::Chunks { .. } => {}
             TaskKind::Range { dims, hints } => {
@@ -37,15 +40,27 @@ pub fn loops(m: &mut Module, _: &mut Cx) -> Result<()> {
                         scale: 1,
                     })
                     .collect();
-                m.tasks[t].kind = chunk(m, task.func, dims, &[], hints);
+                task.kind = chunk(m, task.func, dims, None, &[], hints);
             }
             TaskKind::Cells { field, hints } => {
-                let dims = cell_dims(m, field, hints.serial);
                 let origins: Vec<i64> = m.fields[field].axes.iter().map(|a| a.1).collect();
-                m.tasks[t].kind = chunk(m, task.func, dims, &origins, hints);
+                let (list, dims) = match sparse::plan(m, field) {
+                    Some((list, dims)) => (Some(list), dims),
+                    None => (None, cell_dims(m, field, hints.serial)),
+                };
+                if let Some(list) = &list {
+                    if hints.serial {
+                        return Err(sparse::refuse_serial(m, field, &task));
+                    }
+                    tasks.extend(list.list_tasks(m, &task)?);
+                }
+                let loops = list.map(|l| (l, field));
+                task.kind = chunk(m, task.func, dims, loops, &origins, hints);
             }
         }
+        tasks.push(task);
     }
+    m.tasks = tasks;
     Ok(())
 }
 
@@ -148,6 +163,7 @@ fn chunk(
     m: &mut Module,
     func: Func,
     dims: Vec<Dim>,
+    list: Option<(ListLoop, Field)>,
     origins: &[i64],
     hints: LoopHints,
 ) -> TaskKind {
@@ -184,6 +200,8 @@ fn chunk(
         },
         bounds: Vec::new(),
         dims: &dims,
+        mask: None,
+        domain: list.as_ref().map(|(_, f)| m_domain(b.module, *f)),
         body,
         origins,
         index_types,
@@ -192,15 +210,23 @@ fn chunk(
     };
     nest.load_bounds(&mut b, &new_params);
     let (begin, end) = (new_params[kernel_params], new_params[kernel_params + 1]);
-    match at {
-        Some(outer) => nest.units(&mut b, outer, begin, end),
-        None => nest.rows(&mut b, begin, end),
+    match (&list, at) {
+        (Some((list, _)), _) => nest.entries(&mut b, list, begin, end),
+        (None, Some(outer)) => nest.units(&mut b, outer, begin, end),
+        (None, None) => nest.rows(&mut b, begin, end),
     }
     b.region = entry;
     b.end(Term::Return(Values::new()));
     let subst = nest.subst;
     subst.apply(&mut f);
     m.funcs[func] = f;
+    if let Some((list, _)) = list {
+        return TaskKind::Chunks {
+            unit: list.unit(&dims),
+            dims: vec![list.bounds()],
+            hints,
+        };
+    }
     TaskKind::Chunks {
         dims: dims[..outer].iter().map(|d| d.bounds).collect(),
         unit,
@@ -238,6 +264,10 @@ struct Nest<'a> {
     /// Of the loops: iterations with the hint `serial` stay in order.
     kind: ForKind,
     dims: &'a [Dim],
+    /// Cells of a box that are left out.
+    mask: Option<Mask>,
+    /// Extents of the indices, where they are more than the product of the dimensions.
+    domain: Option<Vec<u64>>,
     /// Every dimension's `lo`, `hi` and extent, `i64`.
     bounds: Vec<Bounds>,
     body: Region,
@@ -324,10 +354,18 @@ impl Nest<'_> {
         let region = if k + 1 == self.dims.len() {
             let u = self.adopt_body(b, label);
             numbers.push(u);
-            self.before_body(b, |nest, b| nest.indices(b, numbers))
+            self.before_body(b, |nest, b| {
+                if let Some(mask) = nest.mask.filter(|m| m.last == k) {
+                    nest.skip_unset(b, mask, numbers, label);
+                }
+                nest.indices(b, numbers);
+            })
         } else {
             b.region(&[I64], |b, p| {
                 numbers.push(p[0]);
+                if let Some(mask) = self.mask.filter(|m| m.last == k) {
+                    self.skip_unset(b, mask, numbers, label);
+                }
                 self.inner(b, k + 1, numbers);
                 b.end(Term::Continue(label, Values::new()));
             })
@@ -509,6 +547,9 @@ impl Nest<'_> {
 
     /// Smallest coordinate and extent of an index over all its dimensions.
     fn index_domain(&self, b: &mut Builder, index: usize) -> (Value, Value) {
+        if let Some(domain) = &self.domain {
+            return (b.i64(0), b.i64(domain[index] as i64));
+        }
         let mut lo = b.i64(0);
         let mut extent = b.i64(1);
         for (
@@ -547,6 +588,15 @@ impl Nest<'_> {
             });
         }
     }
+}
+
+/// Extents of a field's indices.
+fn m_domain(m: &Module, field: Field) -> Vec<u64> {
+    m.fields[field]
+        .domain(&m.trees)
+        .into_iter()
+        .map(|d| d.1)
+        .collect()
 }
 
 /// A bound as `i64`.

@@ -1,0 +1,338 @@
+//! One step of a walk: what is often done stays in line, what is seldom done is a call.
+
+use super::words::*;
+use super::{Service, Services, allocates_below};
+use smallvec::smallvec;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Func, Node, Tree, Value};
+use wuji_ir::layout::NodeKind;
+use wuji_ir::module::{Module, Values};
+use wuji_ir::ops::*;
+use wuji_ir::types::Scalar;
+
+/// Emits a step; gives its results.
+pub fn expand(
+    s: &mut Services,
+    b: &mut Builder,
+    (op, tree, node): (WalkOp, Tree, Node),
+    args: &[Value],
+) -> Values {
+    let kind = b.module.trees[tree].nodes[node].kind;
+    match op {
+        WalkOp::Find if kind == NodeKind::Hash => {
+            let find = s.hash_find(b.module, tree, node);
+            call(b, find, args).into_iter().collect()
+        }
+        WalkOp::Ensure if kind == NodeKind::Hash => {
+            let find = s.hash_find(b.module, tree, node);
+            let ensure = s.hash_ensure(b.module, tree, node);
+            let zero = b.i64(0);
+            let found = call(b, find, args).unwrap_or(zero);
+            let absent = is_zero(b, found);
+            let cell = choose(
+                b,
+                absent,
+                |b| call(b, ensure, args).unwrap_or(zero),
+                |_| found,
+            );
+            smallvec![cell]
+        }
+        WalkOp::Find => {
+            let slot = s.slot(b, tree, node, args[0], args[1]);
+            smallvec![load(b, tree, slot)]
+        }
+        WalkOp::Ensure => {
+            let slot = s.slot(b, tree, node, args[0], args[1]);
+            smallvec![s.ensure_slot(b, tree, node, slot)]
+        }
+        WalkOp::Test => smallvec![test(b, tree, kind, args)],
+        WalkOp::Touch => {
+            let there = test(b, tree, kind, args);
+            let absent = b.value(Op::Unary(UnOp::Not), &[there]);
+            let touch = s.touch(b.module, tree, node);
+            when(b, absent, |b| {
+                call(b, touch, args);
+            });
+            Values::new()
+        }
+        WalkOp::Drop => {
+            let drop = match kind {
+                NodeKind::Hash => s.hash_drop(b.module, tree, node),
+                _ => s.drop(b.module, tree, node),
+            };
+            call(b, drop, args);
+            Values::new()
+        }
+        WalkOp::Push => {
+            let push = s.push(b.module, tree, node);
+            call(b, push, args).into_iter().collect()
+        }
+        WalkOp::Length => smallvec![length(b, tree, node, args[0])],
+        WalkOp::Entry => s.entry(b, tree, node, args[0]),
+    }
+}
+
+/// Where the bit of a cell is: the word's offset, and the word with that bit alone.
+fn bit(b: &mut Builder, container: Value, number: Value) -> (Value, Value) {
+    let (at, shift) = divide(b, number, 64);
+    let at = word_at(b, container, at);
+    let one = b.i64(1);
+    (at, b.binary(BinOp::Shl, one, shift))
+}
+
+fn test(b: &mut Builder, tree: Tree, kind: NodeKind, args: &[Value]) -> Value {
+    let (container, number) = (args[0], args[1]);
+    if let NodeKind::Dynamic { .. } = kind {
+        let length = load(b, tree, container);
+        return b.compare(CmpOp::Lt, number, length);
+    }
+    let (at, bit) = bit(b, container, number);
+    let mask = load(b, tree, at);
+    let set = b.binary(BinOp::And, mask, bit);
+    not_zero(b, set)
+}
+
+/// Appends that found the list full have raised the number beyond what there is.
+fn length(b: &mut Builder, tree: Tree, node: Node, container: Value) -> Value {
+    let most = b.module.trees[tree].nodes[node].cells();
+    let most = b.i64(most as i64);
+    let length = load(b, tree, container);
+    b.binary(BinOp::Min, length, most)
+}
+
+impl Services {
+    /// Offset of the pointer to a cell (to a chunk, in a dynamic node).
+    fn slot(
+        &self,
+        b: &mut Builder,
+        tree: Tree,
+        node: Node,
+        container: Value,
+        number: Value,
+    ) -> Value {
+        let first = self.memory[tree].first_cell[node];
+        let start = plus(b, container, first as i64);
+        word_at(b, start, number)
+    }
+
+    /// What a pointer leads to, made if there is nothing yet.
+    fn ensure_slot(&mut self, b: &mut Builder, tree: Tree, node: Node, slot: Value) -> Value {
+        let found = load(b, tree, slot);
+        let absent = is_zero(b, found);
+        let ensure = self.ensure(b.module, tree, node);
+        choose(
+            b,
+            absent,
+            |b| match call(b, ensure, &[slot]) {
+                Some(cell) => cell,
+                None => found,
+            },
+            |_| found,
+        )
+    }
+
+    /// `(slot) -> offset`. Below an absent cell, which reads as zeros, nothing can be made.
+    fn ensure(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::Ensure, tree, node), (1, 1), |s, b, p| {
+            let slot = p[0];
+            let real = s.is_real(b, tree, slot);
+            let (allocate, give_back) = (
+                s.allocate(b.module, tree, node),
+                s.give_back(b.module, tree, node),
+            );
+            let zero = b.i64(0);
+            vec![choose(
+                b,
+                real,
+                |b| {
+                    let cell = call(b, allocate, &[]).unwrap_or(zero);
+                    let got = not_zero(b, cell);
+                    choose(
+                        b,
+                        got,
+                        |b| {
+                            let old = exchange(b, tree, slot, zero, cell);
+                            let mine = is_zero(b, old);
+                            choose(
+                                b,
+                                mine,
+                                |b| {
+                                    s.changed(b, tree, node);
+                                    cell
+                                },
+                                |b| {
+                                    call(b, give_back, &[cell]);
+                                    old
+                                },
+                            )
+                        },
+                        |_| zero,
+                    )
+                },
+                |_| zero,
+            )]
+        })
+    }
+
+    /// Whether an offset is not among the zeros that stand for absent cells.
+    fn is_real(&self, b: &mut Builder, tree: Tree, at: Value) -> Value {
+        let zeros = self.tree_header(b.module, tree);
+        let zeros = b.i64(zeros as i64);
+        b.compare(CmpOp::Ge, at, zeros)
+    }
+
+    /// `(container, number)`: the cell becomes active.
+    fn touch(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::Touch, tree, node), (2, 0), |s, b, p| {
+            let real = s.is_real(b, tree, p[0]);
+            let kind = b.module.trees[tree].nodes[node].kind;
+            when(b, real, |b| {
+                let fresh = if let NodeKind::Dynamic { .. } = kind {
+                    let length = plus(b, p[1], 1);
+                    let old = atomic(b, AtomicOp::Max, tree, p[0], length);
+                    b.compare(CmpOp::Lt, old, length)
+                } else {
+                    let (at, bit) = bit(b, p[0], p[1]);
+                    let old = atomic(b, AtomicOp::Or, tree, at, bit);
+                    let set = b.binary(BinOp::And, old, bit);
+                    is_zero(b, set)
+                };
+                when(b, fresh, |b| s.changed(b, tree, node));
+            });
+            Vec::new()
+        })
+    }
+
+    /// `(container, number)`, or `(container)` of a dynamic node.
+    fn drop(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        let kind = m.trees[tree].nodes[node].kind;
+        let params = match kind {
+            NodeKind::Dynamic { .. } => 1,
+            _ => 2,
+        };
+        self.function(m, (Service::Drop, tree, node), (params, 0), |s, b, p| {
+            let real = s.is_real(b, tree, p[0]);
+            when(b, real, |b| match kind {
+                NodeKind::Dynamic { chunk } => s.drop_list(b, tree, node, chunk, p[0]),
+                NodeKind::Bitmasked => s.drop_bit(b, tree, node, p[0], p[1]),
+                NodeKind::Pointer | NodeKind::Hash | NodeKind::Root | NodeKind::Dense => {
+                    let slot = s.slot(b, tree, node, p[0], p[1]);
+                    s.drop_slot(b, tree, node, slot);
+                }
+            });
+            Vec::new()
+        })
+    }
+
+    /// Gives whether there was something.
+    fn drop_slot(&self, b: &mut Builder, tree: Tree, node: Node, slot: Value) {
+        let zero = b.i64(0);
+        let seen = load(b, tree, slot);
+        let there = not_zero(b, seen);
+        when(b, there, |b| {
+            let old = atomic(b, AtomicOp::Exchange, tree, slot, zero);
+            let mine = not_zero(b, old);
+            when(b, mine, |b| {
+                self.changed(b, tree, node);
+                self.retire(b, tree, node, old);
+            });
+        });
+    }
+
+    fn drop_list(&self, b: &mut Builder, tree: Tree, node: Node, chunk: u32, container: Value) {
+        let zero = b.i64(0);
+        let old = atomic(b, AtomicOp::Exchange, tree, container, zero);
+        let some = not_zero(b, old);
+        when(b, some, |b| self.changed(b, tree, node));
+        let cells = b.module.trees[tree].nodes[node].cells();
+        let chunks = b.i64(cells.div_ceil(u64::from(chunk)) as i64);
+        count_to(b, chunks, |b, k| {
+            let slot = self.slot(b, tree, node, container, k);
+            self.drop_slot(b, tree, node, slot);
+        });
+    }
+
+    /// What is inactive is zero, so that reads need not look at the bit.
+    fn drop_bit(
+        &mut self,
+        b: &mut Builder,
+        tree: Tree,
+        node: Node,
+        container: Value,
+        number: Value,
+    ) {
+        let (first, size) = (
+            self.memory[tree].first_cell[node],
+            self.memory[tree].cell_size[node],
+        );
+        let (at, bit) = bit(b, container, number);
+        let others = b.unary(UnOp::Not, bit);
+        let old = atomic(b, AtomicOp::And, tree, at, others);
+        let was = b.binary(BinOp::And, old, bit);
+        let mine = not_zero(b, was);
+        let below = match allocates_below(b.module, tree, node) {
+            true => Some(self.empty(b.module, tree, node)),
+            false => None,
+        };
+        when(b, mine, |b| {
+            self.changed(b, tree, node);
+            let bytes = times(b, number, size as i64);
+            let cell = b.binary(BinOp::Add, container, bytes);
+            let cell = plus(b, cell, first as i64);
+            if let Some(below) = below {
+                call(b, below, &[cell]);
+            }
+            clear_bytes(b, tree, cell, size);
+        });
+    }
+
+    /// `(container) -> number`, -1 when the list is full or there is no memory.
+    fn push(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::Push, tree, node), (1, 1), |s, b, p| {
+            let data = b.module.trees[tree].nodes[node].clone();
+            let chunk = match data.kind {
+                NodeKind::Dynamic { chunk } => u64::from(chunk),
+                _ => 1,
+            };
+            let real = s.is_real(b, tree, p[0]);
+            let none = b.i64(-1);
+            let most = b.i64(data.cells() as i64);
+            vec![choose(
+                b,
+                real,
+                |b| {
+                    let one = b.i64(1);
+                    let number = atomic(b, AtomicOp::Add, tree, p[0], one);
+                    let fits = b.compare(CmpOp::Lt, number, most);
+                    choose(
+                        b,
+                        fits,
+                        |b| {
+                            s.changed(b, tree, node);
+                            let (chunk, _) = divide(b, number, chunk);
+                            let slot = s.slot(b, tree, node, p[0], chunk);
+                            let found = s.ensure_slot(b, tree, node, slot);
+                            let got = not_zero(b, found);
+                            b.select(got, number, none)
+                        },
+                        |_| none,
+                    )
+                },
+                |_| none,
+            )]
+        })
+    }
+}
+
+/// Zeros over any number of bytes.
+fn clear_bytes(b: &mut Builder, tree: Tree, at: Value, bytes: u64) {
+    let words = bytes / 8 * 8;
+    clear(b, tree, at, words);
+    let rest = b.i64((bytes - words) as i64);
+    let none = b.int(Scalar::U8, 0);
+    count_to(b, rest, |b, k| {
+        let at = plus(b, at, words as i64);
+        let at = b.binary(BinOp::Add, at, k);
+        b.push(Op::MemStore(Space::Bytes(tree)), &[at, none]);
+    });
+}

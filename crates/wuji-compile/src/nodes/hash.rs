@@ -1,0 +1,360 @@
+//! The tables of hash nodes.
+//!
+//! A table holds offsets of cells; the coordinates of a cell are kept beside the cell. There are many
+//! tables, each twice as large as the one before. A cell is in the first table, from the one in use on, in
+//! which a free slot was found within a few steps of where its coordinates say; so a search may end
+//! at the first free slot it meets. Slots of deactivated cells are not free again until the tables are
+//! rebuilt, which happens between tasks.
+
+use super::words::*;
+use super::{Service, Services};
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Func, Label, Node, Tree, Value};
+use wuji_ir::layout::{Arena, NodeKind, hash_table, header};
+use wuji_ir::module::{Module, Term};
+use wuji_ir::ops::*;
+use wuji_ir::types::Scalar;
+
+/// In the slot of a cell that is no more.
+const GONE: i64 = -1;
+
+/// A slot that a search looks at.
+#[derive(Copy, Clone)]
+struct Probe {
+    /// Leaves the search with a result.
+    label: Label,
+    /// Number of the table.
+    level: Value,
+    slot: Value,
+    found: Value,
+}
+
+impl Services {
+    pub(super) fn hash_arena(&self, tree: Tree, node: Node) -> Arena {
+        match &self.node(tree, node).arena {
+            Some(arena) => arena.clone(),
+            None => unreachable!("{tree}.{node} allocates nothing"),
+        }
+    }
+
+    /// Where it is kept whether a cell is active; its coordinates follow.
+    pub(super) fn record(b: &mut Builder, arena: &Arena, number: Value, axes: usize) -> Value {
+        let words = times(b, number, 1 + axes as i64);
+        word(b, arena.keys, words)
+    }
+
+    fn record_of(b: &mut Builder, arena: &Arena, cell: Value, axes: usize) -> Value {
+        let bytes = plus(b, cell, -(arena.data as i64));
+        let (number, _) = divide(b, bytes, arena.cell);
+        Services::record(b, arena, number, axes)
+    }
+
+    /// How many cells of a node were ever handed out.
+    pub(super) fn ever_taken(&self, b: &mut Builder, tree: Tree, node: Node) -> Value {
+        let head = self.node(tree, node).header;
+        let capacity = self.hash_arena(tree, node).capacity;
+        let free = load_at(b, tree, head + header::FREE);
+        let taken = load_at(b, tree, head + header::TAKEN);
+        let high = load_at(b, tree, head + header::HIGH);
+        let zero = b.i64(0);
+        let fresh = b.binary(BinOp::Sub, taken, free);
+        let fresh = b.binary(BinOp::Max, fresh, zero);
+        let sum = b.binary(BinOp::Add, high, fresh);
+        let capacity = b.i64(capacity as i64);
+        b.binary(BinOp::Min, sum, capacity)
+    }
+
+    /// Follows the slots that a cell may be in, until `visit` leaves.
+    fn probe(
+        &self,
+        b: &mut Builder,
+        (tree, node): (Tree, Node),
+        key: &[Value],
+        visit: impl FnOnce(&mut Builder, Probe),
+    ) -> Value {
+        let memory = self.node(tree, node);
+        let table = memory.table;
+        let level = load_at(b, tree, memory.header + header::LEVEL);
+        let hash = mix(b, key);
+        let zero = b.i64(0);
+        repeat(b, &[level, zero], |b, label, p| {
+            let (level, step) = (p[0], p[1]);
+            let beyond = b.i64(hash_table::LEVELS as i64);
+            let over = b.compare(CmpOp::Ge, level, beyond);
+            break_if(b, label, over, zero);
+            let (start, size) = table_start(b, level);
+            let mask = plus(b, size, -1);
+            let home = b.binary(BinOp::And, hash, mask);
+            let at = b.binary(BinOp::Add, start, home);
+            let at = b.binary(BinOp::Add, at, step);
+            let slot = word(b, table, at);
+            let found = load(b, tree, slot);
+            let probe = Probe {
+                label,
+                level,
+                slot,
+                found,
+            };
+            visit(b, probe);
+            let next = plus(b, step, 1);
+            let last = b.i64(hash_table::PROBES as i64);
+            let up = b.compare(CmpOp::Ge, next, last);
+            let above = plus(b, level, 1);
+            let level = b.select(up, above, level);
+            let step = b.select(up, zero, next);
+            b.end(Term::Continue(label, [level, step].into_iter().collect()));
+        })
+    }
+
+    /// Whether what a slot holds is the cell with these coordinates.
+    fn is_same(
+        &self,
+        b: &mut Builder,
+        (tree, node): (Tree, Node),
+        cell: Value,
+        key: &[Value],
+    ) -> Value {
+        let arena = self.hash_arena(tree, node);
+        let zero = b.i64(0);
+        let real = b.compare(CmpOp::Gt, cell, zero);
+        // What is not a cell is compared with the first one, in vain.
+        let first = b.i64(arena.data as i64);
+        let cell = b.select(real, cell, first);
+        let record = Services::record_of(b, &arena, cell, key.len());
+        let mut same = real;
+        for (k, c) in key.iter().enumerate() {
+            let at = plus(b, record, 8 * (k as i64 + 1));
+            let kept = load(b, tree, at);
+            let equal = b.compare(CmpOp::Eq, kept, *c);
+            same = b.binary(BinOp::And, same, equal);
+        }
+        same
+    }
+
+    /// `(coordinates...) -> offset`, 0 when absent.
+    pub(super) fn hash_find(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        let axes = m.trees[tree].nodes[node].extents.len();
+        self.function(m, (Service::Find, tree, node), (axes, 1), |s, b, key| {
+            vec![s.probe(b, (tree, node), key, |b, p| {
+                let free = is_zero(b, p.found);
+                break_if(b, p.label, free, p.found);
+                let same = s.is_same(b, (tree, node), p.found, key);
+                break_if(b, p.label, same, p.found);
+            })]
+        })
+    }
+
+    /// `(coordinates...) -> offset`, 0 only without memory.
+    pub(super) fn hash_ensure(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        let axes = m.trees[tree].nodes[node].extents.len();
+        self.function(m, (Service::Ensure, tree, node), (axes, 1), |s, b, key| {
+            let allocate = s.allocate(b.module, tree, node);
+            let give_back = s.give_back(b.module, tree, node);
+            let arena = s.hash_arena(tree, node);
+            let zero = b.i64(0);
+            let cell = call(b, allocate, &[]).unwrap_or(zero);
+            let got = not_zero(b, cell);
+            vec![choose(
+                b,
+                got,
+                |b| {
+                    // Kept before anybody can see the cell.
+                    let record = Services::record_of(b, &arena, cell, key.len());
+                    for (k, c) in key.iter().enumerate() {
+                        let at = plus(b, record, 8 * (k as i64 + 1));
+                        store(b, tree, at, *c);
+                    }
+                    let found = s.insert(b, (tree, node), key, cell);
+                    let mine = b.compare(CmpOp::Eq, found, cell);
+                    b.if_else(
+                        mine,
+                        &[],
+                        |b| {
+                            let one = b.i64(1);
+                            store(b, tree, record, one);
+                            s.changed(b, tree, node);
+                            Default::default()
+                        },
+                        |b| {
+                            call(b, give_back, &[cell]);
+                            Default::default()
+                        },
+                    );
+                    found
+                },
+                |_| zero,
+            )]
+        })
+    }
+
+    /// Puts a cell into the first free slot, unless one with the same coordinates is met: gives which.
+    fn insert(
+        &self,
+        b: &mut Builder,
+        (tree, node): (Tree, Node),
+        key: &[Value],
+        cell: Value,
+    ) -> Value {
+        let top = self.node(tree, node).header + header::TOP;
+        self.probe(b, (tree, node), key, |b, p| {
+            let free = is_zero(b, p.found);
+            let seen = choose(
+                b,
+                free,
+                |b| {
+                    let zero = b.i64(0);
+                    let old = exchange(b, tree, p.slot, zero, cell);
+                    let mine = is_zero(b, old);
+                    b.select(mine, cell, old)
+                },
+                |_| p.found,
+            );
+            let mine = b.compare(CmpOp::Eq, seen, cell);
+            when(b, mine, |b| {
+                let at = b.i64(top as i64);
+                let highest = load(b, tree, at);
+                let higher = b.compare(CmpOp::Gt, p.level, highest);
+                when(b, higher, |b| {
+                    atomic(b, AtomicOp::Max, tree, at, p.level);
+                });
+            });
+            let same = self.is_same(b, (tree, node), seen, key);
+            let done = b.binary(BinOp::Or, mine, same);
+            break_if(b, p.label, done, seen);
+        })
+    }
+
+    /// `(coordinates...)`
+    pub(super) fn hash_drop(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        let axes = m.trees[tree].nodes[node].extents.len();
+        self.function(m, (Service::Drop, tree, node), (axes, 0), |s, b, key| {
+            let arena = s.hash_arena(tree, node);
+            let zero = b.i64(0);
+            s.probe(b, (tree, node), key, |b, p| {
+                let free = is_zero(b, p.found);
+                break_if(b, p.label, free, zero);
+                let same = s.is_same(b, (tree, node), p.found, key);
+                when(b, same, |b| {
+                    let gone = b.i64(GONE);
+                    let old = exchange(b, tree, p.slot, p.found, gone);
+                    let mine = b.compare(CmpOp::Eq, old, p.found);
+                    when(b, mine, |b| {
+                        let record = Services::record_of(b, &arena, p.found, key.len());
+                        store(b, tree, record, zero);
+                        s.changed(b, tree, node);
+                        s.retire(b, tree, node, p.found);
+                    });
+                });
+                break_if(b, p.label, same, zero);
+            });
+            Vec::new()
+        })
+    }
+
+    /// `(force)`: makes a table that is large enough the first one, with all active cells in it.
+    pub(super) fn hash_rebuild(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        let axes = m.trees[tree].nodes[node].extents.len();
+        self.function(m, (Service::Rebuild, tree, node), (1, 0), |s, b, p| {
+            let head = s.node(tree, node).header;
+            let table = s.node(tree, node).table;
+            let arena = s.hash_arena(tree, node);
+            let cells = s.ever_taken(b, tree, node);
+            let level = load_at(b, tree, head + header::LEVEL);
+            let top = load_at(b, tree, head + header::TOP);
+            let (_, size) = table_start(b, level);
+            let twice = times(b, cells, 2);
+            let full = b.compare(CmpOp::Gt, twice, size);
+            let forced = not_zero(b, p[0]);
+            let due = b.binary(BinOp::Or, full, forced);
+            when(b, due, |b| {
+                let first = word_of_table(b, level);
+                let above = plus(b, top, 1);
+                let last = word_of_table(b, above);
+                let count = b.binary(BinOp::Sub, last, first);
+                let zero = b.i64(0);
+                count_to(b, count, |b, k| {
+                    let k = b.binary(BinOp::Add, first, k);
+                    let at = word(b, table, k);
+                    store(b, tree, at, zero);
+                });
+                // The first table with room for four times as many.
+                let least = times(b, cells, 4);
+                let most = b.i64(hash_table::LEVELS as i64 - 1);
+                let new = repeat(b, &[level], |b, label, p| {
+                    let (_, size) = table_start(b, p[0]);
+                    let enough = b.compare(CmpOp::Ge, size, least);
+                    let end = b.compare(CmpOp::Ge, p[0], most);
+                    let done = b.binary(BinOp::Or, enough, end);
+                    break_if(b, label, done, p[0]);
+                    let next = plus(b, p[0], 1);
+                    b.end(Term::Continue(label, [next].into_iter().collect()));
+                });
+                store_at(b, tree, head + header::LEVEL, new);
+                store_at(b, tree, head + header::TOP, new);
+                count_to(b, cells, |b, number| {
+                    let record = Services::record(b, &arena, number, axes);
+                    let alive = load(b, tree, record);
+                    let alive = not_zero(b, alive);
+                    when(b, alive, |b| {
+                        let key: Vec<Value> = (0..axes)
+                            .map(|k| {
+                                let at = plus(b, record, 8 * (k as i64 + 1));
+                                load(b, tree, at)
+                            })
+                            .collect();
+                        let bytes = times(b, number, arena.cell as i64);
+                        let cell = plus(b, bytes, arena.data as i64);
+                        s.insert(b, (tree, node), &key, cell);
+                    });
+                });
+            });
+            Vec::new()
+        })
+    }
+}
+
+/// A function without parameters that brings the tables of a tree in order when they are rather full.
+pub fn rebuild(s: &mut Services, m: &mut Module, tree: Tree) -> Func {
+    let root = m.trees[tree].root();
+    s.function(m, (Service::RebuildAll, tree, root), (0, 0), |s, b, _| {
+        let nodes: Vec<Node> = b.module.trees[tree].nodes.keys().collect();
+        for node in nodes {
+            if b.module.trees[tree].nodes[node].kind == NodeKind::Hash {
+                let rebuild = s.hash_rebuild(b.module, tree, node);
+                let no = b.i64(0);
+                call(b, rebuild, &[no]);
+            }
+        }
+        Vec::new()
+    })
+}
+
+/// Where a table starts, in slots, and how many it has.
+fn table_start(b: &mut Builder, level: Value) -> (Value, Value) {
+    let first = b.i64(hash_table::FIRST as i64);
+    let size = b.binary(BinOp::Shl, first, level);
+    let start = b.binary(BinOp::Sub, size, first);
+    let gaps = times(b, level, hash_table::PROBES as i64);
+    (b.binary(BinOp::Add, start, gaps), size)
+}
+
+fn word_of_table(b: &mut Builder, level: Value) -> Value {
+    table_start(b, level).0
+}
+
+/// Coordinates to a number whose bits all depend on all of theirs.
+fn mix(b: &mut Builder, key: &[Value]) -> Value {
+    let mut h = b.int(Scalar::I64, 0x51_7cc1_b727_220a);
+    for c in key {
+        let factor = b.int(Scalar::I64, i128::from(0x9e37_79b9_7f4a_7c15_u64 as i64));
+        h = b.binary(BinOp::Xor, h, *c);
+        h = b.binary(BinOp::Mul, h, factor);
+        let shift = b.i64(29);
+        let bits = b.value(Op::Bitcast(Scalar::U64), &[h]);
+        let shift = b.value(Op::Bitcast(Scalar::U64), &[shift]);
+        let high = b.binary(BinOp::Shr, bits, shift);
+        let high = b.value(Op::Bitcast(Scalar::I64), &[high]);
+        h = b.binary(BinOp::Xor, h, high);
+    }
+    h
+}

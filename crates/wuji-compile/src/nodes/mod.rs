@@ -1,0 +1,144 @@
+//! The level functions: what the nodes of a tree do, emitted as IR for one node of one tree.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `words` | short-hands for words at byte offsets |
+//! | `memory` | cells are handed out, given back, collected |
+//! | `cells` | find, ensure, test, touch, drop, push: one function per node for what is seldom done |
+//! | `hash` | the tables of hash nodes |
+//! | `lists` | the lists of active cells that loops run over |
+//!
+//! Memory is handed out by one atomic addition: number `k` is a recycled cell while there are such, and a
+//! fresh one after that. What is deactivated waits in a second list, which a collection between tasks turns into
+//! recycled cells; so nothing is pushed while something else is popped, and a cell that one
+//! iteration deactivates stays readable for all others until the task ends. Only cells that
+//! lost a race to be activated go back at once, to a stack whose top carries a counter.
+
+mod cells;
+mod hash;
+pub mod lists;
+mod memory;
+mod words;
+
+pub use cells::expand;
+pub use hash::rebuild;
+pub use memory::collect;
+
+use cranelift_entity::PrimaryMap;
+use rustc_hash::FxHashMap;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Func, Node, Tree, Value};
+use wuji_ir::layout::{Child, NodeMemory, TreeMemory, tree_header};
+use wuji_ir::module::{Function, Module, Term};
+use wuji_ir::types::{I64, Type};
+use wuji_ir::{Error, Result};
+
+/// Number of tasks that look after trees; they draw no random numbers and fail no assertions.
+pub const UPKEEP: u32 = u32::MAX;
+
+/// The layouts of all trees of a module.
+pub fn memories(m: &Module) -> Result<PrimaryMap<Tree, TreeMemory>> {
+    let mut out = PrimaryMap::new();
+    for (id, tree) in m.trees.iter() {
+        let memory = TreeMemory::of(tree, &m.fields, &m.structs).ok_or_else(|| {
+            Error::new(
+                "W0311",
+                format!("the layout tree {id} is larger than 2^62 bytes"),
+            )
+        })?;
+        out.push(memory);
+    }
+    Ok(out)
+}
+
+/// What a function does for a node.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+enum Service {
+    Allocate,
+    GiveBack,
+    Ensure,
+    Touch,
+    Drop,
+    Push,
+    Find,
+    /// Of a hash node: brings its tables in order.
+    Rebuild,
+    /// Drops everything below a cell of the node.
+    Empty,
+    /// As `Empty`, of all cells of one allocation.
+    EmptyAll,
+    /// Of a whole tree, named by its root.
+    Collect,
+    /// Of a whole tree, named by its root.
+    RebuildAll,
+}
+
+/// Makes the functions that a module needs, each once.
+#[derive(Debug)]
+pub struct Services {
+    memory: PrimaryMap<Tree, TreeMemory>,
+    made: FxHashMap<(Service, Tree, Node), Func>,
+}
+
+impl Services {
+    pub fn new(m: &Module) -> Result<Services> {
+        Ok(Services {
+            memory: memories(m)?,
+            made: FxHashMap::default(),
+        })
+    }
+
+    /// The function for one node. `fill` writes its body, with the parameters, and gives its results.
+    fn function(
+        &mut self,
+        m: &mut Module,
+        (service, tree, node): (Service, Tree, Node),
+        (params, results): (usize, usize),
+        fill: impl FnOnce(&mut Services, &mut Builder, &[Value]) -> Vec<Value>,
+    ) -> Func {
+        if let Some(func) = self.made.get(&(service, tree, node)) {
+            return *func;
+        }
+        let name = format!("{service:?}.{tree}.{node}").to_lowercase();
+        let (types, gives): (Vec<Type>, Vec<Type>) = (vec![I64; params], vec![I64; results]);
+        // Known before it is written: services call each other.
+        let func = m.funcs.push(Function::new(name.clone(), &types, &gives));
+        self.made.insert((service, tree, node), func);
+        let mut f = Function::new(name, &types, &gives);
+        let args: Vec<Value> = f.params().to_vec();
+        let mut b = Builder::new(m, &mut f);
+        let values = fill(self, &mut b, &args);
+        b.end(Term::Return(values.into_iter().collect()));
+        m.funcs[func] = f;
+        func
+    }
+
+    fn node(&self, tree: Tree, node: Node) -> &NodeMemory {
+        // Walks name sparse nodes only; the verifier has seen to it.
+        match self.memory[tree].node(node) {
+            Some(n) => n,
+            None => unreachable!("{tree}.{node} is not sparse"),
+        }
+    }
+
+    /// Offset of the header of a tree; below it there is nothing but zeros.
+    fn tree_header(&self, m: &Module, tree: Tree) -> u64 {
+        self.memory[tree].tree_header(&m.trees[tree]).unwrap_or(0)
+    }
+
+    fn used(&self, m: &Module, tree: Tree) -> u64 {
+        self.tree_header(m, tree) + tree_header::USED
+    }
+
+    fn limit(&self, m: &Module, tree: Tree) -> u64 {
+        self.tree_header(m, tree) + tree_header::LIMIT
+    }
+}
+
+/// Whether some node below this one allocates.
+fn allocates_below(m: &Module, tree: Tree, node: Node) -> bool {
+    m.trees[tree].nodes[node].children.iter().any(|c| match c {
+        Child::Place(_) => false,
+        Child::Node(n) => m.trees[tree].nodes[*n].kind.allocates() || allocates_below(m, tree, *n),
+    })
+}

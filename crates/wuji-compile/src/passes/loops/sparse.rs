@@ -1,0 +1,372 @@
+//! Loops over the active cells of a sparse field: over the entries of the list of the last sparse node
+//! on its path, then over what an entry stands for, then over the dense nodes below.
+
+use super::{Dim, Nest};
+use crate::nodes::lists::{self, digits};
+use smallvec::SmallVec;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Field, Node, Tree, Value};
+use wuji_ir::layout::{Axis, CellOrder, NodeData, NodeKind};
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::I64;
+use wuji_ir::{Error, Position, Result};
+
+/// Bits of one word of a mask.
+const WORD: u64 = 64;
+
+/// How a loop over a list goes.
+pub(super) struct ListLoop {
+    tree: Tree,
+    pub(super) node: Node,
+    data: NodeData,
+    /// One per axis on the way to the node: whether an entry's coordinate is a dimension.
+    coords: Vec<bool>,
+    /// Leading dimensions whose numbers come from the entry.
+    given: usize,
+    shape: Shape,
+}
+
+/// What an entry stands for.
+enum Shape {
+    /// One cell.
+    Cell,
+    /// As many cells as it says, in a row: the first dimension that is looped over.
+    Row,
+    /// The cells of a box whose bits are set. Dimensions `given..given + loops` are its sides;
+    /// `bases` are the numbers of boxes along the axes that words are counted along.
+    Box { bases: Vec<u64>, loops: usize },
+    /// The cells of a word whose bits are set, one after the other.
+    Bits,
+}
+
+/// A mask that decides which cells of a box are visited.
+#[derive(Copy, Clone)]
+pub(super) struct Mask {
+    word: Value,
+    first: usize,
+    pub(super) last: usize,
+}
+
+/// How to loop over the cells of a field, if some of them may be absent.
+pub(super) fn plan(m: &Module, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
+    let field_data = &m.fields[field];
+    let tree = &m.trees[field_data.tree];
+    let node = *tree.sparse_path(field_data.node).last()?;
+    let data = tree.nodes[node].clone();
+    let path = tree.path(field_data.node);
+    let at = path.iter().position(|n| *n == node)?;
+    let span = |from: usize, axis: Axis| -> u64 {
+        path[from..]
+            .iter()
+            .flat_map(|n| &tree.nodes[*n].extents)
+            .filter(|e| e.0 == axis)
+            .fold(1u64, |n, e| n.saturating_mul(e.1))
+    };
+    let index = |axis: Axis| field_data.axes.iter().position(|a| a.0 == axis);
+    let dim = |extent: u64, axis: Axis, scale: u64| Dim {
+        bounds: RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Const(i64::try_from(extent).unwrap_or(i64::MAX)),
+        },
+        index: index(axis).unwrap_or(0),
+        scale: scale as i64,
+    };
+    let parent = data.parent?;
+    let (mut dims, mut coords) = (Vec::new(), Vec::new());
+    for axis in tree.axes(node) {
+        let own = data.extents.iter().any(|e| e.0 == axis);
+        let (extent, scale) = match data.kind {
+            NodeKind::Bitmasked => (tree.extent(parent, axis), span(at, axis)),
+            NodeKind::Dynamic { chunk } if own => (
+                data.cells().div_ceil(chunk.into()),
+                span(at + 1, axis).saturating_mul(chunk.into()),
+            ),
+            NodeKind::Dynamic { .. }
+            | NodeKind::Root
+            | NodeKind::Dense
+            | NodeKind::Pointer
+            | NodeKind::Hash => (tree.extent(node, axis), span(at + 1, axis)),
+        };
+        // A bitmasked node's own axes need not be split above it.
+        let used = extent > 1 || data.kind != NodeKind::Bitmasked;
+        coords.push(used);
+        if used {
+            dims.push(dim(extent, axis, scale));
+        }
+    }
+    let mut given = dims.len();
+    let shape = match data.kind {
+        NodeKind::Root | NodeKind::Dense | NodeKind::Pointer | NodeKind::Hash => Shape::Cell,
+        NodeKind::Dynamic { chunk } => {
+            let axis = data.extents[0].0;
+            dims.push(dim(chunk.into(), axis, span(at + 1, axis)));
+            Shape::Row
+        }
+        NodeKind::Bitmasked => match boxes(&data) {
+            None => {
+                for (axis, extent) in &data.extents {
+                    dims.push(dim(*extent, *axis, span(at + 1, *axis)));
+                }
+                Shape::Bits
+            }
+            Some(sides) => {
+                // Axis by axis: boxes first, then the cells of a box.
+                let extents = || data.extents.iter().zip(&sides);
+                let mut bases = Vec::new();
+                for ((axis, extent), side) in extents() {
+                    if side < extent {
+                        bases.push(extent / side);
+                        dims.push(dim(extent / side, *axis, side * span(at + 1, *axis)));
+                        given += 1;
+                    }
+                }
+                let mut loops = 0;
+                for ((axis, _), side) in extents() {
+                    if *side > 1 {
+                        dims.push(dim(*side, *axis, span(at + 1, *axis)));
+                        loops += 1;
+                    }
+                }
+                Shape::Box { bases, loops }
+            }
+        },
+    };
+    for (k, n) in path.iter().enumerate().skip(at + 1) {
+        for (axis, extent) in &tree.nodes[*n].extents {
+            dims.push(dim(*extent, *axis, span(k + 1, *axis)));
+        }
+    }
+    let list = ListLoop {
+        tree: field_data.tree,
+        node,
+        data,
+        coords,
+        given,
+        shape,
+    };
+    Some((list, dims))
+}
+
+/// The sides of the box of cells that a word of the mask covers, along each axis; `None` when it is none.
+fn boxes(data: &NodeData) -> Option<Vec<u64>> {
+    if data.order != CellOrder::RowMajor {
+        return None;
+    }
+    if data.cells() <= WORD {
+        return Some(data.extents.iter().map(|e| e.1).collect());
+    }
+    let mut left = WORD;
+    let mut sides: Vec<u64> = Vec::new();
+    for (_, extent) in data.extents.iter().rev() {
+        let side = (*extent).min(left);
+        if extent % side != 0 || left % side != 0 {
+            return None;
+        }
+        left /= side;
+        sides.push(side);
+    }
+    sides.reverse();
+    // Every axis but the first that is cut must be whole, or words would wrap around.
+    let first = sides.iter().position(|s| *s > 1)?;
+    let whole = data.extents[first + 1..]
+        .iter()
+        .zip(&sides[first + 1..])
+        .all(|(e, s)| e.1 == *s);
+    whole.then_some(sides)
+}
+
+impl ListLoop {
+    /// Tasks to run before the loop.
+    pub(super) fn list_tasks(&self, m: &mut Module, task: &Task) -> Result<Vec<Task>> {
+        lists::tasks(m, self.tree, self.node, task)
+    }
+
+    pub(super) fn bounds(&self) -> RangeDim {
+        RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::List(self.tree, self.node),
+        }
+    }
+
+    /// Iterations of one entry, at most.
+    pub(super) fn unit(&self, dims: &[Dim]) -> u64 {
+        let own = match self.shape {
+            Shape::Bits => WORD,
+            Shape::Cell | Shape::Row | Shape::Box { .. } => 1,
+        };
+        let skip = match self.shape {
+            Shape::Bits => self.data.extents.len(),
+            Shape::Cell | Shape::Row | Shape::Box { .. } => 0,
+        };
+        dims[self.given + skip..]
+            .iter()
+            .filter_map(Dim::constant_extent)
+            .fold(own, u64::saturating_mul)
+    }
+}
+
+/// The order of a list is not that of the coordinates.
+pub(super) fn refuse_serial(m: &Module, field: Field, task: &Task) -> Error {
+    Error::new(
+        "W0312",
+        format!(
+            "a loop over the sparse field `{}` cannot be serial",
+            m.fields[field].name
+        ),
+    )
+    .at(Position::of(m, task.span))
+    .note("its active cells are found in no particular order")
+    .help("loop over ranges of indices, and ask `is_active`")
+}
+
+impl Nest<'_> {
+    /// `for.parallel e in begin..end` over entries, then over what an entry stands for.
+    pub(super) fn entries(&mut self, b: &mut Builder, list: &ListLoop, begin: Value, end: Value) {
+        let one = b.i64(1);
+        let label = b.func.fresh_label();
+        let inst = b.push_typed(Op::For(label, self.kind), &[begin, end, one], &[]);
+        let at_body = matches!(list.shape, Shape::Cell | Shape::Box { loops: 0, .. })
+            && list.given == self.dims.len();
+        let region = if at_body {
+            let e = self.adopt_body(b, label);
+            self.before_body(b, |nest, b| {
+                let numbers = nest.given(b, list, e);
+                nest.indices(b, &numbers);
+            })
+        } else {
+            b.region(&[I64], |b, p| {
+                let mut numbers = self.given(b, list, p[0]);
+                match list.shape {
+                    Shape::Bits => self.bits(b, list, &mut numbers),
+                    Shape::Cell | Shape::Row | Shape::Box { .. } => {
+                        self.inner(b, list.given, &mut numbers);
+                    }
+                }
+                b.end(Term::Continue(label, Values::new()));
+            })
+        };
+        b.func.insts[inst].regions.push(region);
+    }
+
+    /// Reads an entry; gives the numbers of the dimensions that follow from it.
+    fn given(&mut self, b: &mut Builder, list: &ListLoop, number: Value) -> Vec<Value> {
+        let op = Op::Walk(WalkOp::Entry, list.tree, list.node);
+        let inst = b.push(op, &[number]);
+        let words = b.func.insts[inst].results.clone();
+        let (extra, first) = (words[1], words[2]);
+        let mut numbers = Vec::new();
+        for (word, used) in words[3..].iter().zip(&list.coords) {
+            if *used {
+                let most = self.dims[numbers.len()].constant_extent().unwrap_or(1);
+                numbers.push(clamp(b, *word, most));
+            }
+        }
+        match &list.shape {
+            Shape::Cell => {}
+            Shape::Row => self.bounds[list.given].hi = extra,
+            Shape::Bits => {
+                numbers.push(extra);
+                numbers.push(first);
+            }
+            Shape::Box { bases, loops } => {
+                let word = b.i64(WORD as i64);
+                let mut rest = b.binary(BinOp::Div, first, word);
+                let mut own: SmallVec<[Value; 3]> = SmallVec::new();
+                for (k, count) in bases.iter().enumerate().rev() {
+                    let by = b.i64(*count as i64);
+                    let low = if k == 0 {
+                        rest
+                    } else {
+                        b.binary(BinOp::Rem, rest, by)
+                    };
+                    own.push(clamp(b, low, *count));
+                    rest = b.binary(BinOp::Div, rest, by);
+                }
+                own.reverse();
+                numbers.extend(own);
+                // A single cell has no other bit.
+                self.mask = (*loops > 0).then(|| Mask {
+                    word: extra,
+                    first: list.given,
+                    last: list.given + loops - 1,
+                });
+            }
+        }
+        numbers
+    }
+
+    /// Ends the iteration unless the bit of the cell is set: number `k` of the mask's box is at its last side.
+    pub(super) fn skip_unset(
+        &mut self,
+        b: &mut Builder,
+        mask: Mask,
+        numbers: &[Value],
+        label: wuji_ir::entities::Label,
+    ) {
+        let mut bit = b.i64(0);
+        for k in mask.first..=mask.last {
+            let extent = self.dims[k].constant_extent().unwrap_or(1);
+            let extent = b.i64(extent as i64);
+            bit = b.binary(BinOp::Mul, bit, extent);
+            bit = b.binary(BinOp::Add, bit, numbers[k]);
+        }
+        skip_bit(b, mask.word, bit, label);
+    }
+
+    /// `for.parallel bit in 0..64`, the coordinates worked out for each.
+    fn bits(&mut self, b: &mut Builder, list: &ListLoop, numbers: &mut Vec<Value>) {
+        let (first, word) = (numbers.pop(), numbers.pop());
+        let (Some(first), Some(word)) = (first, word) else {
+            return;
+        };
+        let axes = list.data.extents.len();
+        let (lo, hi, one) = (b.i64(0), b.i64(WORD as i64), b.i64(1));
+        let label = b.func.fresh_label();
+        let inst = b.push_typed(Op::For(label, self.kind), &[lo, hi, one], &[]);
+        let cell = |nest: &Nest<'_>, b: &mut Builder, bit: Value, numbers: &mut Vec<Value>| {
+            skip_bit(b, word, bit, label);
+            let number = b.binary(BinOp::Add, first, bit);
+            let own = digits(b, &list.data, number);
+            for (k, d) in own.into_iter().enumerate() {
+                let most = nest.dims[list.given + k].constant_extent().unwrap_or(1);
+                numbers.push(clamp(b, d, most));
+            }
+        };
+        let region = if list.given + axes == self.dims.len() {
+            let bit = self.adopt_body(b, label);
+            self.before_body(b, |nest, b| {
+                cell(nest, b, bit, numbers);
+                nest.indices(b, numbers);
+            })
+        } else {
+            b.region(&[I64], |b, p| {
+                cell(self, b, p[0], numbers);
+                self.inner(b, list.given + axes, numbers);
+                b.end(Term::Continue(label, Values::new()));
+            })
+        };
+        b.func.insts[inst].regions.push(region);
+    }
+}
+
+/// Changes nothing, but tells the passes after this one where a number lies.
+fn clamp(b: &mut Builder, v: Value, extent: u64) -> Value {
+    let last = b.i64(extent.saturating_sub(1).min(i64::MAX as u64) as i64);
+    let zero = b.i64(0);
+    let v = b.binary(BinOp::Min, v, last);
+    b.binary(BinOp::Max, v, zero)
+}
+
+/// Goes on with the next iteration of `label` unless a bit is set.
+fn skip_bit(b: &mut Builder, word: Value, bit: Value, label: wuji_ir::entities::Label) {
+    let shifted = b.binary(BinOp::Shr, word, bit);
+    let one = b.i64(1);
+    let set = b.binary(BinOp::And, shifted, one);
+    let zero = b.i64(0);
+    let set = b.compare(CmpOp::Ne, set, zero);
+    let branch = b.push_typed(Op::If, &[set], &[]);
+    let stay = b.region(&[], |b, _| b.end(Term::Yield(Values::new())));
+    let leave = b.region(&[], |b, _| b.end(Term::Continue(label, Values::new())));
+    b.func.insts[branch].regions.extend([stay, leave]);
+}

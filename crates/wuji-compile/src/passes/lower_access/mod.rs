@@ -1,0 +1,389 @@
+//! Accesses of fields, arrays and temps become loads and stores at byte offsets.
+//!
+//! An offset is built as a sum over the loop indices and other numbers the access's indices are made of,
+//! so that the parts neighbouring accesses share come out the same, and constant distances end up as
+//! constants. An access that is still checked compares its indices first: a load outside gives zero, a
+//! write or atomic outside is dropped and reported.
+
+mod locals;
+mod offsets;
+mod walk;
+
+use crate::analysis::entries::{Entry, entries};
+use crate::analysis::linear::{Linear, Sums};
+use crate::nodes::memories;
+use crate::passes::Cx;
+use crate::passes::demote_atomics::demote_local_atomics;
+use crate::rewrite::{Structure, Substitution};
+use cranelift_entity::PrimaryMap;
+use wuji_ir::Result;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Func, Inst, Region, Tree, Value};
+use wuji_ir::layout::TreeMemory;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{Scalar, Type};
+
+pub fn lower_access(m: &mut Module, _: &mut Cx) -> Result<()> {
+    demote_local_atomics(m);
+    let memory = memories(m)?;
+    let (temps, _) = m.temp_offsets();
+    let funcs: Vec<Func> = m.funcs.keys().collect();
+    for func in funcs {
+        let mut f = m.take_func(func);
+        // Forms refer to the function as it is before lowering; new instructions only add to it.
+        let before = f.clone();
+        let structure = Structure::of(&before);
+        let sums = Sums::new(&before, &structure);
+        let mut lower = Lower {
+            b: Builder::new(m, &mut f),
+            sums,
+            memory: &memory,
+            entries: entries(&before),
+            temps: &temps,
+            subst: Substitution::new(),
+        };
+        for region in before.walk_regions() {
+            lower.region(region);
+        }
+        let subst = lower.subst;
+        subst.apply(&mut f);
+        m.funcs[func] = f;
+    }
+    Ok(())
+}
+
+struct Lower<'a> {
+    b: Builder<'a>,
+    sums: Sums<'a>,
+    memory: &'a PrimaryMap<Tree, TreeMemory>,
+    /// Of lists that the function's loops run over.
+    entries: Vec<Entry>,
+    temps: &'a [u64],
+    subst: Substitution,
+}
+
+/// A checked access: whether it is inside, and indices that are inside in any case.
+struct Masked {
+    inside: Value,
+    indices: Vec<Linear>,
+    /// The indices as numbers to report.
+    found: Values,
+}
+
+impl Lower<'_> {
+    fn region(&mut self, region: Region) {
+        let insts = std::mem::take(&mut self.b.func.regions[region].insts);
+        self.b.region = region;
+        for inst in insts {
+            let data = &self.b.func.insts[inst];
+            if let Op::Cell(op, field) = data.op {
+                self.cell_op(inst, op, field);
+                continue;
+            }
+            match data.op.access().map(|a| a.place) {
+                None => self.b.func.regions[region].insts.push(inst),
+                Some(Place::Local(_)) => self.local(inst),
+                Some(Place::Field(_) | Place::Array(_) | Place::Temp(_)) => self.access(inst),
+            }
+        }
+    }
+
+    fn access(&mut self, inst: Inst) {
+        let data = self.b.func.insts[inst].clone();
+        self.b.span = self.b.func.spans[inst];
+        let Some(access) = data.op.access().cloned() else {
+            return;
+        };
+        let indices = self.index_count(&access);
+        let (index_args, operands) = data.args.split_at(indices);
+        let ty = self.accessed_type(&access);
+        let sparse = matches!(access.place, Place::Field(f) if self.is_sparse(f));
+        let result = match access.guard {
+            _ if sparse => self.sparse_access((&data.op, &access, ty), index_args, operands),
+            Guard::InBounds => {
+                let limits = self.limits(&access);
+                let forms: Vec<Linear> = index_args
+                    .iter()
+                    .zip(limits)
+                    .map(|(v, limit)| self.index_form(*v, limit))
+                    .collect();
+                let offset = self.offset(&access, &forms);
+                self.emit(&data.op, &access, ty, offset, operands)
+            }
+            Guard::Checked => self.masked_access(&data.op, &access, ty, index_args, operands),
+        };
+        if let (Some(old), Some(new)) = (data.results.first(), result) {
+            self.subst.set(*old, new);
+        }
+    }
+
+    /// Indices and dynamic steps together.
+    fn index_count(&self, access: &Access) -> usize {
+        self.b.module.place_elem(self.b.func, access.place).1 + access.dynamic_steps()
+    }
+
+    fn accessed_type(&self, access: &Access) -> Type {
+        let mut ty = self.b.module.place_elem(self.b.func, access.place).0;
+        for step in &access.path {
+            let k = match step {
+                Step::Const(k) => *k,
+                Step::Dynamic => 0,
+            };
+            ty = self.b.module.structs.component(ty, k).unwrap_or(ty);
+        }
+        ty
+    }
+
+    fn space(&self, place: Place) -> Space {
+        match place {
+            Place::Field(f) => Space::Tree(self.b.module.fields[f].tree, f),
+            Place::Array(a) => Space::Array(a),
+            Place::Temp(_) | Place::Local(_) => Space::Temps,
+        }
+    }
+
+    /// The memory operation itself; gives its result, if it has one.
+    fn emit(
+        &mut self,
+        op: &Op,
+        access: &Access,
+        ty: Type,
+        offset: Value,
+        operands: &[Value],
+    ) -> Option<Value> {
+        let space = self.space(access.place);
+        let mut args: Values = smallvec::smallvec![offset];
+        args.extend(operands.iter().copied());
+        let op = match op {
+            Op::Load(_) => Op::MemLoad(space, ty),
+            Op::Store(_) => {
+                self.b.push(Op::MemStore(space), &args);
+                return None;
+            }
+            Op::Atomic(a, _) => Op::MemAtomic(*a, space),
+            _ => Op::MemCompareExchange(space),
+        };
+        Some(self.b.value(op, &args))
+    }
+
+    // ---- checks ----
+
+    /// Start and length along every index: indices first, then dynamic steps. Lengths are `i64`.
+    fn domain(&mut self, access: &Access) -> Vec<(i64, Value)> {
+        let mut out = Vec::new();
+        match access.place {
+            Place::Field(f) => {
+                for (lo, extent) in self.b.module.fields[f].domain(&self.b.module.trees) {
+                    let extent = self.b.i64(extent as i64);
+                    out.push((lo, extent));
+                }
+            }
+            Place::Array(a) => {
+                for k in 0..self.b.module.arrays[a].rank {
+                    let extent = self.b.value(Op::ArrayExtent(a, k), &[]);
+                    out.push((0, extent));
+                }
+            }
+            Place::Local(l) => {
+                if let Some(len) = self.b.func.locals[l].len {
+                    let len = self.b.i64(len.into());
+                    out.push((0, len));
+                }
+            }
+            Place::Temp(_) => {}
+        }
+        let mut ty = self.b.module.place_elem(self.b.func, access.place).0;
+        for step in &access.path {
+            let k = match step {
+                Step::Const(k) => *k,
+                Step::Dynamic => {
+                    let n = self.b.module.structs.arity(ty);
+                    let n = self.b.i64(n.into());
+                    out.push((0, n));
+                    0
+                }
+            };
+            ty = self.b.module.structs.component(ty, k).unwrap_or(ty);
+        }
+        out
+    }
+
+    /// Start and, where it is known, length along every index, as in [`Lower::domain`].
+    fn limits(&self, access: &Access) -> Vec<(i64, Option<u64>)> {
+        let m = &*self.b.module;
+        let mut out: Vec<(i64, Option<u64>)> = match access.place {
+            Place::Field(f) => {
+                let domain = m.fields[f].domain(&m.trees);
+                domain.into_iter().map(|(lo, e)| (lo, Some(e))).collect()
+            }
+            Place::Array(a) => vec![(0, None); m.arrays[a].rank.into()],
+            Place::Local(_) | Place::Temp(_) => Vec::new(),
+        };
+        let mut ty = m.place_elem(self.b.func, access.place).0;
+        for step in &access.path {
+            let k = match step {
+                Step::Const(k) => *k,
+                Step::Dynamic => {
+                    out.push((0, Some(m.structs.arity(ty).into())));
+                    0
+                }
+            };
+            ty = m.structs.component(ty, k).unwrap_or(ty);
+        }
+        out
+    }
+
+    /// An index that is inside, as a sum. A sum is what its value is up to wrapping: it may only be used
+    /// where wrapping would lead outside.
+    fn index_form(&mut self, v: Value, (lo, extent): (i64, Option<u64>)) -> Linear {
+        let form = self.sums.form(v);
+        let Some(ty) = self.b.func.ty(v).as_scalar() else {
+            return form;
+        };
+        // Offsets wrap with 64 bits themselves.
+        let (Some((least, most)), true) = (ty.int_range(), ty.bits() < 64) else {
+            return form;
+        };
+        let lo = i128::from(lo);
+        let last = extent.map_or(most, |e| most.min(lo + i128::from(e) - 1));
+        let wrap = 1i128 << ty.bits();
+        let (a, b) = self.sums.range_of(&form);
+        if a > last - wrap && b < least.max(lo) + wrap {
+            form
+        } else {
+            Linear::atom(v)
+        }
+    }
+
+    /// Compares every index with its domain, in its own type.
+    fn mask(&mut self, access: &Access, index_args: &[Value]) -> Masked {
+        let domain = self.domain(access);
+        self.mask_within(domain, index_args)
+    }
+
+    /// Compares indices with ranges: smallest number and extent.
+    fn mask_within(&mut self, domain: Vec<(i64, Value)>, index_args: &[Value]) -> Masked {
+        let mut inside: Option<Value> = None;
+        let (mut indices, mut found) = (Vec::new(), Values::new());
+        for ((lo, extent), index) in domain.into_iter().zip(index_args) {
+            let (wide, fits) = self.widen(*index);
+            found.push(wide);
+            let from_lo = if lo == 0 {
+                wide
+            } else {
+                let lo = self.b.i64(lo);
+                self.b.binary(BinOp::Sub, wide, lo)
+            };
+            let bits = self.b.value(Op::Bitcast(Scalar::U64), &[from_lo]);
+            let extent = self.b.value(Op::Bitcast(Scalar::U64), &[extent]);
+            let mut ok = self.b.compare(CmpOp::Lt, bits, extent);
+            if let Some(fits) = fits {
+                ok = self.b.binary(BinOp::And, ok, fits);
+            }
+            inside = Some(match inside {
+                Some(all) => self.b.binary(BinOp::And, all, ok),
+                None => ok,
+            });
+            indices.push(Linear::atom(wide));
+        }
+        let inside = match inside {
+            Some(v) => v,
+            None => self.b.bool(true),
+        };
+        Masked {
+            inside,
+            indices,
+            found,
+        }
+    }
+
+    /// An index as `i64`, frozen when it may come from memory; for `u64` also whether it fits there.
+    fn widen(&mut self, index: Value) -> (Value, Option<Value>) {
+        let mut index = if self.sums.is_steady(index) {
+            index
+        } else {
+            self.b.unary(UnOp::Freeze, index)
+        };
+        let fits = (self.b.func.ty(index).as_scalar() == Some(Scalar::U64)).then(|| {
+            let most = self.b.int(Scalar::U64, i64::MAX.into());
+            let fits = self.b.compare(CmpOp::Le, index, most);
+            // Reports show the largest `i64` for what is beyond it.
+            index = self.b.binary(BinOp::Min, index, most);
+            fits
+        });
+        (self.b.convert(index, Scalar::I64), fits)
+    }
+
+    fn masked_access(
+        &mut self,
+        op: &Op,
+        access: &Access,
+        ty: Type,
+        index_args: &[Value],
+        operands: &[Value],
+    ) -> Option<Value> {
+        let masked = self.mask(access, index_args);
+        if index_args.is_empty() {
+            let offset = self.offset(access, &[]);
+            return self.emit(op, access, ty, offset, operands);
+        }
+        // Reading the first element of a field is always possible, so a load needs no branch.
+        let readable = matches!(access.place, Place::Field(_));
+        if let (Op::Load(_), true) = (op, readable) {
+            let first: Vec<Linear> = self
+                .starts(access)
+                .into_iter()
+                .map(Linear::constant)
+                .collect();
+            let first = self.offset(access, &first);
+            let offset = self.offset(access, &masked.indices);
+            let offset = self.b.select(masked.inside, offset, first);
+            let value = self.emit(op, access, ty, offset, operands)?;
+            let zero = self.b.zero(ty);
+            return Some(self.b.select(masked.inside, value, zero));
+        }
+        let result = !matches!(op, Op::Store(_));
+        let types: &[Type] = if result { &[ty] } else { &[] };
+        let branch = self.b.push_typed(Op::If, &[masked.inside], types);
+        let outer = self.b.region;
+        let (yes, no) = (self.b.func.add_region(&[]), self.b.func.add_region(&[]));
+        self.b.region = yes;
+        let offset = self.offset(access, &masked.indices);
+        let value = self.emit(op, access, ty, offset, operands);
+        self.b.end(Term::Yield(value.into_iter().collect()));
+        self.b.region = no;
+        if !matches!(op, Op::Load(_)) {
+            let rank = index_args.len() - access.dynamic_steps();
+            self.report(access.place, &masked.found[..rank]);
+        }
+        let zero: Values = if result {
+            [self.b.zero(ty)].into_iter().collect()
+        } else {
+            Values::new()
+        };
+        self.b.end(Term::Yield(zero));
+        self.b.region = outer;
+        self.b.func.insts[branch].regions.extend([yes, no]);
+        result.then(|| self.b.func.result(branch))
+    }
+
+    fn report(&mut self, place: Place, found: &[Value]) {
+        let span = self.b.span;
+        let site = self.b.module.sites.push(SiteData {
+            kind: SiteKind::OutOfRange(place),
+            span,
+        });
+        self.b.push(Op::Report(site), found);
+    }
+
+    /// The smallest value of every index.
+    fn starts(&self, access: &Access) -> Vec<i64> {
+        let mut out: Vec<i64> = match access.place {
+            Place::Field(f) => self.b.module.fields[f].axes.iter().map(|a| a.1).collect(),
+            Place::Array(_) | Place::Local(_) | Place::Temp(_) => Vec::new(),
+        };
+        out.extend(std::iter::repeat_n(0, access.dynamic_steps()));
+        out
+    }
+}

@@ -1,0 +1,287 @@
+//! Byte offsets of elements, as sums.
+
+use super::Lower;
+use crate::analysis::linear::Linear;
+use wuji_ir::entities::{Array, Field, Value};
+use wuji_ir::ops::*;
+use wuji_ir::types::Scalar;
+
+impl Lower<'_> {
+    /// Byte offset of an access whose indices are inside.
+    pub(super) fn offset(&mut self, access: &Access, indices: &[Linear]) -> Value {
+        let rank = indices.len() - access.dynamic_steps();
+        let (indices, steps) = indices.split_at(rank);
+        let within = self.path_offset(access, steps);
+        match access.place {
+            Place::Field(f) => {
+                let at = self.field_offset(f, indices);
+                let sum = self.sum(&at, &within, 1);
+                self.materialize(&sum)
+            }
+            Place::Array(a) => self.array_offset(a, indices, &within),
+            Place::Temp(t) => {
+                let base = self.temps[t.as_u32() as usize] as i64;
+                let sum = self.sum(&within, &Linear::constant(base), 1);
+                self.materialize(&sum)
+            }
+            Place::Local(_) => self.materialize(&within),
+        }
+    }
+
+    pub(super) fn path_offset(&mut self, access: &Access, steps: &[Linear]) -> Linear {
+        let mut ty = self.b.module.place_elem(self.b.func, access.place).0;
+        let mut at = Linear::default();
+        let mut steps = steps.iter();
+        for step in &access.path {
+            let structs = &self.b.module.structs;
+            let k = match step {
+                Step::Const(k) => {
+                    let offset = structs.component_offset(ty, *k) as i64;
+                    at.constant = at.constant.wrapping_add(offset);
+                    *k
+                }
+                Step::Dynamic => {
+                    let size = ty.elem().map_or(1, |s| i64::from(s.bytes()));
+                    if let Some(form) = steps.next() {
+                        at = self.sum(&at, form, size);
+                    }
+                    0
+                }
+            };
+            ty = self.b.module.structs.component(ty, k).unwrap_or(ty);
+        }
+        at
+    }
+
+    /// From the root down: the cell in every node, times the size of a cell.
+    pub(super) fn field_offset(&mut self, field: Field, indices: &[Linear]) -> Linear {
+        let data = self.b.module.fields[field].clone();
+        let memory = &self.memory[data.tree];
+        let tree = &self.b.module.trees[data.tree];
+        let path = tree.path(data.node);
+        let nodes: Vec<NodeStep> = path
+            .iter()
+            .map(|n| NodeStep {
+                extents: tree.nodes[*n].extents.to_vec(),
+                offset: memory.node_offset[*n] as i64,
+                cell: memory.cell_size[*n] as i64,
+            })
+            .collect();
+        let mut at = Linear::constant(memory.place(field) as i64);
+        // What is left of each index below the nodes seen so far.
+        let mut rest: Vec<Linear> = Vec::new();
+        for (form, (_, lo)) in indices.iter().zip(&data.axes) {
+            rest.push(self.sum(form, &Linear::constant(*lo), -1));
+        }
+        for (level, node) in nodes.iter().enumerate() {
+            at.constant = at.constant.wrapping_add(node.offset);
+            let mut cell = Linear::default();
+            for (axis, extent) in &node.extents {
+                let Some(k) = data.axes.iter().position(|a| a.0 == *axis) else {
+                    continue;
+                };
+                let below: u64 = nodes[level + 1..]
+                    .iter()
+                    .flat_map(|n| &n.extents)
+                    .filter(|e| e.0 == *axis)
+                    .map(|e| e.1)
+                    .product();
+                let (high, low) = self.divide(&rest[k], below);
+                cell = self.scale(&cell, *extent as i64);
+                cell = self.sum(&cell, &high, 1);
+                rest[k] = low;
+            }
+            at = self.sum(&at, &cell, node.cell);
+        }
+        at
+    }
+
+    /// Quotient and remainder of a sum that is not negative, when they are sums, too.
+    pub(super) fn split(&mut self, sum: &Linear, by: u64) -> Option<(Linear, Linear)> {
+        let (high, low) = self.parts(sum, by);
+        let range = self.range(&low);
+        (by == 1 || 0 <= range.0 && range.1 < i128::from(by)).then_some((high, low))
+    }
+
+    /// `by * high + low`, with all multiples in the high part.
+    pub(super) fn parts(&mut self, sum: &Linear, by: u64) -> (Linear, Linear) {
+        let Ok(by) = i64::try_from(by) else {
+            return (Linear::default(), sum.clone());
+        };
+        let mut high = Linear::constant(sum.constant.div_euclid(by));
+        let mut low = Linear::constant(sum.constant.rem_euclid(by));
+        for (v, c) in &sum.terms {
+            let term = Linear::atom(*v);
+            if c % by == 0 {
+                high = self.sum(&high, &term, c / by);
+            } else {
+                low = self.sum(&low, &term, *c);
+            }
+        }
+        (high, low)
+    }
+
+    /// Quotient and remainder of a sum that is not negative.
+    pub(super) fn divide(&mut self, sum: &Linear, by: u64) -> (Linear, Linear) {
+        // The part that is a multiple goes up whole when the other part is known to be small.
+        if let Some(parts) = self.split(sum, by) {
+            return parts;
+        }
+        let by = by as i64;
+        let value = self.materialize(sum);
+        let (q, r) = if by & (by - 1) == 0 {
+            let shift = self.b.i64(i64::from(by.trailing_zeros()));
+            let mask = self.b.i64(by - 1);
+            (
+                self.b.binary(BinOp::Shr, value, shift),
+                self.b.binary(BinOp::And, value, mask),
+            )
+        } else {
+            let value = self.b.value(Op::Bitcast(Scalar::U64), &[value]);
+            let by = self.b.int(Scalar::U64, by.into());
+            let q = self.b.binary(BinOp::Div, value, by);
+            let r = self.b.binary(BinOp::Rem, value, by);
+            let q = self.b.value(Op::Bitcast(Scalar::I64), &[q]);
+            (q, self.b.value(Op::Bitcast(Scalar::I64), &[r]))
+        };
+        (Linear::atom(q), Linear::atom(r))
+    }
+
+    /// Ranges are known for what was there before lowering.
+    pub(super) fn range(&mut self, sum: &Linear) -> (i128, i128) {
+        let known = self.sums.func.values.len();
+        if sum.terms.iter().all(|(v, _)| (v.as_u32() as usize) < known) {
+            self.sums.range_of(sum)
+        } else {
+            (i128::MIN, i128::MAX)
+        }
+    }
+
+    pub(super) fn array_offset(
+        &mut self,
+        array: Array,
+        indices: &[Linear],
+        within: &Linear,
+    ) -> Value {
+        let data = self.b.module.arrays[array].clone();
+        let size = self.b.module.structs.size_align(data.elem).0 as i64;
+        let mut at: Option<Value> = None;
+        if data.contiguous {
+            for (k, form) in indices.iter().enumerate() {
+                // The last index is scaled with the constants, so that neighbours share the rest.
+                let last = k + 1 == indices.len();
+                let scaled = if last {
+                    self.scale(form, size)
+                } else {
+                    form.clone()
+                };
+                let scaled = if last {
+                    self.sum(&scaled, within, 1)
+                } else {
+                    scaled
+                };
+                at = Some(match at {
+                    None => self.materialize(&scaled),
+                    Some(row) => {
+                        let extent = self.b.value(Op::ArrayExtent(array, k as u8), &[]);
+                        let mut row = self.b.binary(BinOp::Mul, row, extent);
+                        if last {
+                            let size = self.b.i64(size);
+                            row = self.b.binary(BinOp::Mul, row, size);
+                        }
+                        let own = self.materialize(&scaled);
+                        self.b.binary(BinOp::Add, row, own)
+                    }
+                });
+            }
+        } else {
+            for (k, form) in indices.iter().enumerate() {
+                let stride = self.b.value(Op::ArrayStride(array, k as u8), &[]);
+                let index = self.materialize(form);
+                let part = self.b.binary(BinOp::Mul, index, stride);
+                at = Some(match at {
+                    None => part,
+                    Some(sum) => self.b.binary(BinOp::Add, sum, part),
+                });
+            }
+            let own = self.materialize(within);
+            at = at.map(|sum| self.b.binary(BinOp::Add, sum, own));
+        }
+        match at {
+            Some(v) => v,
+            None => self.materialize(within),
+        }
+    }
+
+    /// `a + factor * b`. Offsets of accesses that are inside fit `i64`; where a part does not, it is
+    /// computed as a value, modulo 2^64.
+    pub(super) fn sum(&mut self, a: &Linear, b: &Linear, factor: i64) -> Linear {
+        if let Some(sum) = a.add_scaled(b, factor) {
+            return sum;
+        }
+        let (x, y) = (self.materialize(a), self.materialize(b));
+        let factor = self.b.i64(factor);
+        let y = self.b.binary(BinOp::Mul, y, factor);
+        Linear::atom(self.b.binary(BinOp::Add, x, y))
+    }
+
+    pub(super) fn scale(&mut self, a: &Linear, factor: i64) -> Linear {
+        self.sum(&Linear::default(), a, factor)
+    }
+
+    /// A sum as an `i64` value: the terms that change least first, the constant last, so that hoisting
+    /// and sharing find equal parts.
+    pub(super) fn materialize(&mut self, sum: &Linear) -> Value {
+        let mut terms: Vec<(usize, Value, i64)> = sum
+            .terms
+            .iter()
+            .map(|(v, c)| (self.depth(*v), *v, *c))
+            .collect();
+        terms.sort();
+        let mut out: Option<Value> = None;
+        for (_, v, c) in terms {
+            let mut term = self.b.convert(v, Scalar::I64);
+            if c != 1 {
+                let c = self.b.i64(c);
+                term = self.b.binary(BinOp::Mul, term, c);
+            }
+            out = Some(match out {
+                Some(o) => self.b.binary(BinOp::Add, o, term),
+                None => term,
+            });
+        }
+        match out {
+            Some(o) if sum.constant == 0 => o,
+            Some(o) => {
+                let c = self.b.i64(sum.constant);
+                self.b.binary(BinOp::Add, o, c)
+            }
+            None => self.b.i64(sum.constant),
+        }
+    }
+
+    /// How deep in regions a value is defined; new values are local.
+    pub(super) fn depth(&self, v: Value) -> usize {
+        let f = self.sums.func;
+        if v.as_u32() as usize >= f.values.len() {
+            return usize::MAX;
+        }
+        let structure = self.sums.structure;
+        let mut depth = 0;
+        let mut at = structure.def_region(f, v);
+        while let Some(r) = at {
+            depth += 1;
+            at = structure.owner[r]
+                .expand()
+                .and_then(|o| structure.region_of[o].expand());
+        }
+        depth
+    }
+}
+
+/// One node on the way from the root to a field.
+struct NodeStep {
+    extents: Vec<(wuji_ir::layout::Axis, u64)>,
+    offset: i64,
+    cell: i64,
+}

@@ -1,0 +1,96 @@
+//! What a launch does for trees with sparse nodes: a limit for their memory, and lists of active cells
+//! that are made again only when cells have come or gone.
+
+use crate::memory::Memory;
+use wuji_ir::entities::Node;
+use wuji_ir::layout::{TreeData, TreeMemory, header, tree_header};
+
+/// Where the words of a tree are that the host looks at.
+#[derive(Clone, Debug)]
+pub(crate) struct SparsePlan {
+    tree_header: u64,
+    /// Headers of all sparse nodes.
+    headers: Vec<u64>,
+}
+
+impl SparsePlan {
+    /// `None` for a tree whose cells are all there.
+    pub(crate) fn of(tree: &TreeData, memory: &TreeMemory) -> Option<SparsePlan> {
+        Some(SparsePlan {
+            tree_header: memory.tree_header(tree)?,
+            headers: memory.nodes.values().flatten().map(|n| n.header).collect(),
+        })
+    }
+
+    /// Lets the tree take so many bytes more.
+    pub(crate) fn allow(&self, memory: &Memory, more: u64) {
+        let used = memory.word(self.tree_header + tree_header::USED);
+        let limit = used.saturating_add(more).min(i64::MAX as u64);
+        memory.set_word(self.tree_header + tree_header::LIMIT, limit);
+    }
+
+    /// Bytes of cells that were ever handed out.
+    pub(crate) fn used(&self, memory: &Memory) -> u64 {
+        memory.word(self.tree_header + tree_header::USED)
+    }
+
+    /// Counts the changes of the tasks so far.
+    fn count_changes(&self, memory: &Memory) {
+        for at in &self.headers {
+            if memory.word(at + header::CHANGED) != 0 {
+                memory.set_word(at + header::CHANGED, 0);
+                let version = memory.word(at + header::VERSION);
+                memory.set_word(at + header::VERSION, version.wrapping_add(1));
+            }
+        }
+    }
+}
+
+/// The list that a task makes.
+#[derive(Clone, Debug)]
+pub(crate) struct ListPlan {
+    pub(crate) tree: usize,
+    sparse: SparsePlan,
+    /// Headers of the sparse nodes on the way to the node, itself last.
+    path: Vec<u64>,
+}
+
+impl ListPlan {
+    pub(crate) fn of(
+        number: usize,
+        tree: &TreeData,
+        memory: &TreeMemory,
+        node: Node,
+    ) -> Option<ListPlan> {
+        let path = tree.sparse_path(node);
+        Some(ListPlan {
+            tree: number,
+            sparse: SparsePlan::of(tree, memory)?,
+            path: path
+                .iter()
+                .filter_map(|n| Some(memory.node(*n)?.header))
+                .collect(),
+        })
+    }
+
+    fn own(&self) -> u64 {
+        self.path.last().copied().unwrap_or(0)
+    }
+
+    /// What the list has to be stamped with once it is made; `None` when it is up to date.
+    pub(crate) fn begin(&self, memory: &Memory) -> Option<u64> {
+        self.sparse.count_changes(memory);
+        let versions = self.path.iter().map(|h| memory.word(h + header::VERSION));
+        let stamp = versions.fold(1u64, u64::wrapping_add);
+        if memory.word(self.own() + header::STAMP) == stamp {
+            return None;
+        }
+        memory.set_word(self.own() + header::LISTED, 0);
+        memory.set_word(self.own() + header::STAMP, 0);
+        Some(stamp)
+    }
+
+    pub(crate) fn finish(&self, memory: &Memory, stamp: u64) {
+        memory.set_word(self.own() + header::STAMP, stamp);
+    }
+}
