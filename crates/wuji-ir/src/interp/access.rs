@@ -181,7 +181,11 @@ impl Launch<'_, '_> {
             let values = indices.into_iter().map(reported).collect();
             self.report(SiteKind::OutOfRange(access.place), span, values);
         }
-        let target = element.filter(|_| inside).map(|element| Target {
+        let mut exists = inside;
+        if inside && let Some(Element::Field(field, at)) = &element {
+            exists = self.reach(*field, at, access.activation, writes, span)?;
+        }
+        let target = element.filter(|_| exists).map(|element| Target {
             element,
             start,
             len: self.machine.prepared.scalars(ty),
@@ -309,7 +313,7 @@ impl Launch<'_, '_> {
             .bytes_of(data.args[0], self.func().ty(result))
             .enumerate()
         {
-            self.check_bytes(space, offset, ty, span)?;
+            self.check_bytes(space, offset, ty, false, span)?;
             self.stacks.values[run.start + k] = self.read_bytes(space, offset, ty);
         }
         Ok(())
@@ -319,7 +323,7 @@ impl Launch<'_, '_> {
         let run = self.run_of(data.args[1]);
         let places = self.bytes_of(data.args[0], self.func().ty(data.args[1]));
         for (k, (ty, offset)) in places.enumerate() {
-            self.check_bytes(space, offset, ty, span)?;
+            self.check_bytes(space, offset, ty, true, span)?;
             let value = self.stacks.values[run.start + k];
             self.watch_bytes(space, offset, Some(value), span)?;
             self.write_bytes(space, offset, value);
@@ -338,7 +342,7 @@ impl Launch<'_, '_> {
         let result = self.run_of(data.results[0]).start;
         let places = self.bytes_of(data.args[0], self.func().ty(data.args[1]));
         for (k, (ty, offset)) in places.enumerate() {
-            self.check_bytes(space, offset, ty, span)?;
+            self.check_bytes(space, offset, ty, true, span)?;
             let old = self.read_bytes(space, offset, ty);
             let new = self.combine(op, old, self.stacks.values[operand + k], span)?;
             self.watch_bytes(space, offset, None, span)?;
@@ -356,7 +360,7 @@ impl Launch<'_, '_> {
     ) -> Result<()> {
         let (expected, new) = (self.scalar(data.args[1]), self.scalar(data.args[2]));
         let offset = self.scalar(data.args[0]).as_int().unwrap_or(0) as i64;
-        self.check_bytes(space, offset, expected.ty, span)?;
+        self.check_bytes(space, offset, expected.ty, true, span)?;
         let old = self.read_bytes(space, offset, expected.ty);
         self.watch_bytes(space, offset, None, span)?;
         if old.bits() == expected.bits() {
@@ -378,20 +382,31 @@ impl Launch<'_, '_> {
             .map(move |(s, at)| (s, base.wrapping_add(at as i64)))
     }
 
-    fn check_bytes(&self, space: Space, offset: i64, ty: Scalar, span: Span) -> Result<()> {
+    fn check_bytes(
+        &self,
+        space: Space,
+        offset: i64,
+        ty: Scalar,
+        writes: bool,
+        span: Span,
+    ) -> Result<()> {
         let m = self.machine.module;
         let size = u64::from(ty.bytes());
         let (inside, owned) = match (space, &self.machine.memory) {
             (Space::Tree(tree, field), Memory::Lowered { trees, .. }) => {
                 let tree = &trees[tree];
                 let inside = tree.bytes.holds(offset, ty);
+                let ends = [offset as u64, (offset as u64).wrapping_add(size - 1)];
                 let owned = inside
-                    && tree.belongs(m, field, offset as u64)
-                    && tree.belongs(m, field, offset as u64 + size - 1);
+                    && ends
+                        .iter()
+                        .all(|at| tree.belongs(m, field, *at) || (!writes && tree.is_zeros(*at)));
                 (inside, owned)
             }
             (Space::Nodes(tree) | Space::Bytes(tree), Memory::Lowered { trees, .. }) => {
-                (trees[tree].bytes.holds(offset, ty), true)
+                let tree = &trees[tree];
+                let owned = !writes || !tree.is_zeros(offset as u64);
+                (tree.bytes.holds(offset, ty), owned)
             }
             (Space::Temps, Memory::Lowered { temps, .. }) => (temps.holds(offset, ty), true),
             (Space::Array(a), Memory::Lowered { .. }) => {
@@ -414,7 +429,7 @@ impl Launch<'_, '_> {
             return Ok(());
         }
         let why = match inside {
-            true => "belongs to another field",
+            true => "belongs to something else",
             false => "is outside or misaligned",
         };
         Err(self.error(

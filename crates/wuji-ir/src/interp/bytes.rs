@@ -5,7 +5,7 @@ use super::error::{TOO_LARGE, stop};
 use super::store::FieldDomain;
 use crate::Result;
 use crate::entities::{Field, Node, Tree};
-use crate::layout::{TreeMemory, header};
+use crate::layout::{Axis, CellOrder, NodeKind, TreeData, TreeMemory, header, tree_header};
 use crate::module::Module;
 use crate::types::{Imm, Scalar};
 use rustc_hash::FxHashMap;
@@ -65,8 +65,19 @@ impl TreeBytes {
     pub(super) fn new(m: &Module, tree: Tree) -> Result<TreeBytes> {
         let memory = TreeMemory::of(&m.trees[tree], &m.fields, &m.structs)
             .ok_or_else(|| stop(TOO_LARGE, format!("{tree} is too large")))?;
-        let bytes = Bytes::new(memory.size);
+        let bytes = fresh(&memory);
         Ok(TreeBytes { memory, bytes })
+    }
+
+    /// Takes all bytes out; they are as new after that.
+    pub(super) fn take(&mut self) -> Bytes {
+        let new = fresh(&self.memory);
+        std::mem::replace(&mut self.bytes, new)
+    }
+
+    /// `None` when there are more or less bytes than the tree has.
+    pub(super) fn put(&mut self, bytes: Bytes) -> Option<()> {
+        (bytes.len == self.bytes.len).then(|| self.bytes = bytes)
     }
 
     /// Entries of the list of active cells of a node.
@@ -77,15 +88,94 @@ impl TreeBytes {
         }
     }
 
-    /// Whether a byte of the tree belongs to an element of the field.
+    /// Gets ready to make the list of active cells of a node; `false` when it is up to date.
+    pub(super) fn start_list(&mut self, tree: &TreeData, node: Node) -> bool {
+        let Some(list) = self.memory.node(node).map(|n| n.header) else {
+            return false;
+        };
+        let headers: Vec<u64> = self
+            .memory
+            .nodes
+            .values()
+            .flatten()
+            .map(|n| n.header)
+            .collect();
+        for at in headers {
+            if self.word(at + header::CHANGED) != 0 {
+                self.set_word(at + header::CHANGED, 0);
+                let version = self.word(at + header::VERSION) + 1;
+                self.set_word(at + header::VERSION, version);
+            }
+        }
+        let stale = self.word(list + header::STAMP) != self.stamp(tree, node);
+        if stale {
+            self.set_word(list + header::LISTED, 0);
+        }
+        stale
+    }
+
+    /// The list has been made.
+    pub(super) fn end_list(&mut self, tree: &TreeData, node: Node) {
+        let stamp = self.stamp(tree, node);
+        if let Some(header) = self.memory.node(node).map(|n| n.header) {
+            self.set_word(header + header::STAMP, stamp);
+        }
+    }
+
+    /// What a list has that was made now.
+    fn stamp(&self, tree: &TreeData, node: Node) -> i64 {
+        let path = tree.sparse_path(node);
+        let headers = path.iter().filter_map(|n| self.memory.node(*n));
+        headers.fold(1, |sum, n| sum + self.word(n.header + header::VERSION))
+    }
+
+    fn word(&self, offset: u64) -> i64 {
+        let word = self.bytes.read(offset, Scalar::I64);
+        word.bits() as i64
+    }
+
+    fn set_word(&mut self, offset: u64, value: i64) {
+        let word = Imm::int(Scalar::I64, i128::from(value));
+        self.bytes.write(offset, word);
+    }
+
+    /// Whether a byte is among those that stay zero: what absent cells read as.
+    pub(super) fn is_zeros(&self, offset: u64) -> bool {
+        let sparse = self.memory.nodes.values().any(Option::is_some);
+        sparse && offset < self.memory.zeros()
+    }
+
+    /// Whether a byte of the tree belongs to an element of the field, in a cell that exists or not.
     pub(super) fn belongs(&self, m: &Module, field: Field, offset: u64) -> bool {
         let data = &m.fields[field];
         let tree = &m.trees[data.tree];
-        let mut at = offset;
-        for node in tree.path(data.node) {
-            let start = self.memory.node_offset[node];
-            let cell = self.memory.cell_size[node];
-            let size = cell * tree.nodes[node].cells();
+        let path = tree.path(data.node);
+        // Cells of a node that allocates are in its arena, whatever is above it.
+        let arena = |n: &Node| self.memory.node(*n).and_then(|n| n.arena.as_ref());
+        let last = path.iter().rposition(|n| arena(n).is_some());
+        let (mut at, below) = match last.and_then(|k| Some((arena(&path[k])?, k))) {
+            None => (offset, 0),
+            Some((arena, k)) => {
+                let inside = offset.checked_sub(arena.data);
+                let Some(at) = inside.filter(|at| at / arena.cell < arena.capacity) else {
+                    return false;
+                };
+                let cell = self.memory.cell_size[path[k]].max(1);
+                let cells = match tree.nodes[path[k]].kind {
+                    NodeKind::Dynamic { chunk } => u64::from(chunk),
+                    _ => 1,
+                };
+                let at = at % arena.cell;
+                if at >= cell * cells {
+                    return false;
+                }
+                (at % cell, k + 1)
+            }
+        };
+        for node in &path[below..] {
+            let start = self.memory.node_offset[*node] + self.memory.first_cell[*node];
+            let cell = self.memory.cell_size[*node];
+            let size = cell * tree.nodes[*node].cells();
             if at < start || at - start >= size {
                 return false;
             }
@@ -96,7 +186,8 @@ impl TreeBytes {
         start <= at && at < start + size
     }
 
-    /// Where an element starts, for coordinates inside of the field's domain.
+    /// Where an element starts, for coordinates inside of the domain of a field with no sparse nodes
+    /// above it.
     pub(super) fn element(
         &self,
         m: &Module,
@@ -122,8 +213,43 @@ impl TreeBytes {
                     .product();
                 cell = cell * extent + relative / below % extent;
             }
-            at += self.memory.node_offset[*node] + cell * self.memory.cell_size[*node];
+            if tree.nodes[*node].order == CellOrder::Morton {
+                cell = morton(&tree.nodes[*node].extents, cell);
+            }
+            at += self.memory.node_offset[*node]
+                + self.memory.first_cell[*node]
+                + cell * self.memory.cell_size[*node];
         }
         at + self.memory.place(field)
     }
+}
+
+/// The number along a Z-curve of the cell with a row-major number: from the lowest bit of the last axis
+/// on, one bit of each axis that has bits left.
+fn morton(extents: &[(Axis, u64)], mut number: u64) -> u64 {
+    let mut coords: Vec<u64> = Vec::new();
+    for (_, extent) in extents.iter().rev() {
+        coords.push(number % extent);
+        number /= extent;
+    }
+    let (mut out, mut place) = (0, 0);
+    for bit in 0..64 {
+        for ((_, extent), c) in extents.iter().rev().zip(&coords) {
+            if extent >> bit > 1 {
+                out |= (c >> bit & 1) << place;
+                place += 1;
+            }
+        }
+    }
+    out
+}
+
+/// The bytes of a tree in which nothing has happened yet.
+fn fresh(memory: &TreeMemory) -> Bytes {
+    let mut bytes = Bytes::new(memory.size);
+    if memory.nodes.values().any(Option::is_some) {
+        let limit = Imm::int(Scalar::I64, i128::from(i64::MAX));
+        bytes.write(memory.zeros() + tree_header::LIMIT, limit);
+    }
+    bytes
 }

@@ -27,10 +27,7 @@ impl Launch<'_, '_> {
             Op::MemStore(space) => self.mem_store(data, *space, span)?,
             Op::MemAtomic(op, space) => self.mem_atomic(data, *op, *space, span)?,
             Op::MemCompareExchange(space) => self.mem_compare_exchange(data, *space, span)?,
-            Op::Cell(..) => {
-                let why = "sparse cells are not in this interpreter";
-                return Err(self.error(NOT_RUNNABLE, why, span));
-            }
+            Op::Cell(op, field) => self.cell(data, *op, *field, span)?,
             Op::Walk(..) => {
                 let why = "a step of a walk that is not lowered yet";
                 return Err(self.error(NOT_RUNNABLE, why, span));

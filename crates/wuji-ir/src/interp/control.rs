@@ -3,13 +3,13 @@
 use super::error::{NOT_INSIDE, NOT_RUNNABLE, REACHED, TOO_LARGE, TOO_LONG, stop};
 use super::launch::Launch;
 use super::order::Permutation;
+use super::points::Points;
 use super::prepare::EMPTY;
 use crate::entities::*;
 use crate::module::{MAX_CALL_DEPTH, SiteKind, Span, Term};
 use crate::ops::{Domain, ForKind, LoopHints, Op, Place};
 use crate::types::Imm;
 use crate::{Error, Position, Result};
-use smallvec::SmallVec;
 use std::ops::Range;
 
 /// More scalars than this in all activations together are refused.
@@ -42,7 +42,7 @@ enum Owner {
     /// `if`, `block` or `loop`.
     Plain(Inst),
     For(Inst, Counter),
-    ForEach(Inst, Points),
+    ForEach(Inst, Visit),
 }
 
 /// Where a `for` has got to.
@@ -63,9 +63,8 @@ impl Counter {
 
 /// Where a `foreach` has got to.
 #[derive(Debug)]
-struct Points {
-    /// Lower bound and extent of each axis.
-    axes: SmallVec<[(i128, u64); 4]>,
+struct Visit {
+    points: Points,
     turn: u64,
     turns: u64,
     order: Permutation,
@@ -308,8 +307,8 @@ impl Launch<'_, '_> {
                     self.start_turn(inst, region, index);
                 }
             }
-            Owner::ForEach(_, points) => {
-                points.turn += 1;
+            Owner::ForEach(_, visit) => {
+                visit.turn += 1;
                 self.visit_point();
             }
         }
@@ -361,24 +360,18 @@ impl Launch<'_, '_> {
     fn start_foreach(&mut self, inst: Inst, domain: &Domain, hints: LoopHints) -> Result<()> {
         let f = self.func();
         let data = &f.insts[inst];
-        let mut axes = SmallVec::new();
-        match domain {
+        let points = match domain {
             Domain::Range { .. } => {
-                for pair in data.args.chunks(2) {
-                    let lo = self.scalar(pair[0]).as_int().unwrap_or(0);
-                    let hi = self.scalar(pair[1]).as_int().unwrap_or(0);
-                    axes.push((lo, (hi - lo).max(0) as u64));
-                }
+                let int = |v: Value| self.scalar(v).as_int().unwrap_or(0);
+                let ranges = data.args.chunks(2).map(|pair| {
+                    let (lo, hi) = (int(pair[0]), int(pair[1]));
+                    (lo, (hi - lo).max(0) as u64)
+                });
+                Points::Box(ranges.collect())
             }
-            Domain::Field(field) => {
-                for (lo, extent) in self.machine.domain(*field) {
-                    axes.push((i128::from(*lo), *extent));
-                }
-            }
-        }
-        let Some(turns) = count_points(&axes) else {
-            return Err(self.error(TOO_LONG, "the loop has too many points", f.spans[inst]));
+            Domain::Field(field) => self.cells_of(*field, f.spans[inst])?,
         };
+        let turns = self.turns(&points, f.spans[inst])?;
         let order = self.order(turns, hints.serial);
         let base = self.stacks.frames[self.stacks.frames.len() - 1].locals;
         let locals = self
@@ -394,14 +387,14 @@ impl Launch<'_, '_> {
             .collect();
         self.start_parallel_scope();
         self.watch(hints.serial);
-        let points = Points {
-            axes,
+        let visit = Visit {
+            points,
             turn: 0,
             turns,
             order,
             locals,
         };
-        self.run_region(data.regions[0], Owner::ForEach(inst, points));
+        self.run_region(data.regions[0], Owner::ForEach(inst, visit));
         self.visit_point();
         Ok(())
     }
@@ -434,22 +427,21 @@ impl Launch<'_, '_> {
         let f = self.func();
         let Some(Running {
             region,
-            owner: Owner::ForEach(_, points),
+            owner: Owner::ForEach(_, visit),
             ..
         }) = self.stacks.running.last()
         else {
             return;
         };
-        for (range, before) in &points.locals {
+        for (range, before) in &visit.locals {
             self.stacks.locals[range.clone()].copy_from_slice(before);
         }
-        if points.turn == points.turns {
+        if visit.turn == visit.turns {
             self.stacks.running.pop();
             self.start_serial_scope();
             return;
         }
-        let number = points.order.at(points.turn);
-        let coords = point(&points.axes, number);
+        let (number, coords) = visit.points.at(visit.order.at(visit.turn));
         self.scope.iteration = Some(number);
         self.scope.draws = 0;
         for (param, c) in f.regions[*region].params.iter().zip(coords) {
@@ -538,29 +530,4 @@ impl Launch<'_, '_> {
             _ => Permutation::Identity,
         }
     }
-}
-
-/// `None` when there are more than any machine would visit.
-pub(super) fn count_points(axes: &[(i128, u64)]) -> Option<u64> {
-    if axes.iter().any(|a| a.1 == 0) {
-        return Some(0);
-    }
-    axes.iter()
-        .try_fold(1u64, |n, a| n.checked_mul(a.1))
-        .filter(|n| *n <= i64::MAX as u64)
-}
-
-/// Coordinates of a point from its row-major number.
-pub(super) fn point(axes: &[(i128, u64)], mut number: u64) -> SmallVec<[i128; 4]> {
-    let mut coords: SmallVec<[i128; 4]> = axes
-        .iter()
-        .rev()
-        .map(|(lo, extent)| {
-            let c = number % extent;
-            number /= extent;
-            lo + i128::from(c)
-        })
-        .collect();
-    coords.reverse();
-    coords
 }

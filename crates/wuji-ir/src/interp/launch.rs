@@ -1,8 +1,9 @@
 //! One run of a kernel: its tasks, their iterations, and what they report.
 
-use super::control::{End, Stacks, count_points, point};
-use super::error::{BAD_LAUNCH, NOT_RUNNABLE, TOO_LONG, stop};
+use super::control::{End, Stacks};
+use super::error::{BAD_LAUNCH, NOT_RUNNABLE, stop};
 use super::order::{Dice, Order};
+use super::points::Points;
 use super::prepare::{Run, zero};
 use super::races::Races;
 use super::{Machine, Memory, Outcome, Printed, Report};
@@ -13,7 +14,6 @@ use crate::module::{Bound, Function, RangeDim, SiteKind, Span, Task, TaskKind};
 use crate::ops::LoopHints;
 use crate::random;
 use crate::types::{Imm, Scalar};
-use smallvec::SmallVec;
 
 /// Where a program is, for random numbers and reports.
 #[derive(Debug, Default)]
@@ -107,6 +107,30 @@ impl<'m> Launch<'_, 'm> {
 
     /// Runs one task. `false` when it ended the kernel.
     fn task(&mut self, task: &Task) -> Result<bool> {
+        if let Some((tree, node)) = task.lists {
+            return self.list_task(task, tree, node);
+        }
+        self.run_task(task)
+    }
+
+    /// Runs a task that makes a list, unless the list is up to date.
+    fn list_task(&mut self, task: &Task, tree: Tree, node: Node) -> Result<bool> {
+        let data = &self.machine.module.trees[tree];
+        let Memory::Lowered { trees, .. } = &mut self.machine.memory else {
+            let why = "lists are made in lowered memory only";
+            return Err(self.error(NOT_RUNNABLE, why, task.span));
+        };
+        if !trees[tree].start_list(data, node) {
+            return Ok(true);
+        }
+        let goes_on = self.run_task(task)?;
+        if let Memory::Lowered { trees, .. } = &mut self.machine.memory {
+            trees[tree].end_list(data, node);
+        }
+        Ok(goes_on)
+    }
+
+    fn run_task(&mut self, task: &Task) -> Result<bool> {
         self.start_scope(task.ordinal);
         match &task.kind {
             TaskKind::Serial => {
@@ -117,43 +141,38 @@ impl<'m> Launch<'_, 'm> {
                 Ok(matches!(end, End::Returned(_)) && !self.scope.failed)
             }
             TaskKind::Range { dims, hints } => {
-                let axes: SmallVec<[(i128, u64); 4]> = dims
-                    .iter()
-                    .map(|d| self.range(d))
-                    .collect::<Result<SmallVec<_>>>()?;
-                self.points(task.func, &axes, *hints)
+                let points = self.ranges(dims)?;
+                self.points(task.func, &points, *hints, task.span)
             }
             TaskKind::Cells { field, hints } => {
-                let axes: SmallVec<[(i128, u64); 4]> = self
-                    .machine
-                    .domain(*field)
-                    .iter()
-                    .map(|(lo, extent)| (i128::from(*lo), *extent))
-                    .collect();
-                self.points(task.func, &axes, *hints)
+                let points = self.cells_of(*field, task.span)?;
+                self.points(task.func, &points, *hints, task.span)
             }
             TaskKind::Chunks { dims, hints, .. } => {
-                let axes: SmallVec<[(i128, u64); 4]> = dims
-                    .iter()
-                    .map(|d| self.range(d))
-                    .collect::<Result<SmallVec<_>>>()?;
-                self.chunks(task.func, &axes, *hints)
+                let points = self.ranges(dims)?;
+                self.chunks(task.func, &points, *hints, task.span)
             }
         }
     }
 
-    fn points(&mut self, func: Func, axes: &[(i128, u64)], hints: LoopHints) -> Result<bool> {
-        let turns = self.count(axes)?;
+    fn points(
+        &mut self,
+        func: Func,
+        points: &Points,
+        hints: LoopHints,
+        span: Span,
+    ) -> Result<bool> {
+        let turns = self.turns(points, span)?;
         let order = self.order(turns, hints.serial);
         let types = self.param_types(func);
         self.watch(hints.serial);
         for turn in 0..turns {
             self.watch_next_iteration();
-            let number = order.at(turn);
+            let (number, coords) = points.at(order.at(turn));
             self.scope.iteration = Some(number);
             self.scope.draws = 0;
             let mut args = self.params.clone();
-            for (k, c) in point(axes, number).into_iter().enumerate() {
+            for (k, c) in coords.into_iter().enumerate() {
                 let ty = types.get(self.params.len() + k).copied();
                 args.push(Imm::int(ty.unwrap_or(Scalar::I64), c));
             }
@@ -163,8 +182,14 @@ impl<'m> Launch<'_, 'm> {
         Ok(true)
     }
 
-    fn chunks(&mut self, func: Func, axes: &[(i128, u64)], hints: LoopHints) -> Result<bool> {
-        let units = self.count(axes)?;
+    fn chunks(
+        &mut self,
+        func: Func,
+        points: &Points,
+        hints: LoopHints,
+        span: Span,
+    ) -> Result<bool> {
+        let units = self.turns(points, span)?;
         let chunks = match &mut self.dice {
             _ if units == 0 => Vec::new(),
             None => vec![(0, units)],
@@ -182,10 +207,6 @@ impl<'m> Launch<'_, 'm> {
         Ok(true)
     }
 
-    fn count(&self, axes: &[(i128, u64)]) -> Result<u64> {
-        count_points(axes).ok_or_else(|| stop(TOO_LONG, "a task has too many iterations"))
-    }
-
     fn param_types(&self, func: Func) -> Vec<Scalar> {
         let m = self.machine.module;
         let f = &m.funcs[func];
@@ -193,6 +214,11 @@ impl<'m> Launch<'_, 'm> {
             .iter()
             .flat_map(|p| m.structs.flatten(f.ty(*p)))
             .collect()
+    }
+
+    fn ranges(&self, dims: &[RangeDim]) -> Result<Points> {
+        let axes = dims.iter().map(|d| self.range(d));
+        Ok(Points::Box(axes.collect::<Result<_>>()?))
     }
 
     /// Lower bound and extent.

@@ -19,8 +19,11 @@ mod control;
 pub mod error;
 mod launch;
 mod order;
+mod points;
 mod prepare;
 mod races;
+mod sparse;
+mod state;
 mod store;
 
 #[cfg(test)]
@@ -28,6 +31,7 @@ mod tests;
 
 pub use array::{ArrayView, Buffer};
 pub use order::Order;
+pub use state::TreeState;
 
 use crate::Result;
 use crate::entities::{Array, Field, Tree};
@@ -39,6 +43,7 @@ use bytes::{Bytes, TreeBytes};
 use cranelift_entity::PrimaryMap;
 use error::{BAD_LAUNCH, NOT_RUNNABLE, stop};
 use prepare::Prepared;
+use sparse::{Route, TreeCells};
 use store::{FieldDomain, FieldStore};
 
 /// How a machine runs programs.
@@ -104,6 +109,9 @@ enum Memory {
     /// By coordinates.
     Abstract {
         fields: PrimaryMap<Field, FieldStore>,
+        /// Which cells exist.
+        cells: PrimaryMap<Tree, TreeCells>,
+        routes: PrimaryMap<Field, Route>,
         /// The scalars of each temp.
         temps: Vec<Vec<Imm>>,
     },
@@ -136,6 +144,12 @@ impl<'m> Machine<'m> {
                 .fields
                 .keys()
                 .map(|f| FieldStore::new(module, f))
+                .collect(),
+            cells: module.trees.values().map(TreeCells::new).collect(),
+            routes: module
+                .fields
+                .keys()
+                .map(|f| Route::new(module, f))
                 .collect(),
             temps: Vec::new(),
         };
@@ -200,6 +214,7 @@ impl<'m> Machine<'m> {
                     .collect()
             }
             Memory::Lowered { domains, trees, .. } => {
+                self.dense_only(field)?;
                 let data = &self.module.fields[field];
                 let tree = &trees[data.tree];
                 let start = tree.element(self.module, field, &domains[field], &coords);
@@ -213,7 +228,7 @@ impl<'m> Machine<'m> {
         })
     }
 
-    /// Sets one element from its scalars.
+    /// Sets one element from its scalars. It exists from then on.
     pub fn set(&mut self, field: Field, coords: &[i64], values: &[Imm]) -> Result<()> {
         let coords: Vec<i128> = coords.iter().map(|c| i128::from(*c)).collect();
         let at = self.inside(field, &coords)?;
@@ -225,8 +240,17 @@ impl<'m> Machine<'m> {
                 format!("elements of field `{}` are `{}`", data.name, data.elem),
             ));
         }
+        if let Memory::Lowered { .. } = self.memory {
+            self.dense_only(field)?;
+        }
         match &mut self.memory {
-            Memory::Abstract { fields, .. } => {
+            Memory::Abstract {
+                fields,
+                cells,
+                routes,
+                ..
+            } => {
+                cells[data.tree].activate(&routes[field], &at);
                 for (k, value) in values.iter().enumerate() {
                     fields[field].set(&at, k, *value);
                 }
@@ -240,6 +264,64 @@ impl<'m> Machine<'m> {
             }
         }
         Ok(())
+    }
+
+    /// Whether an element exists; an error outside of the field.
+    pub fn is_active(&self, field: Field, coords: &[i64]) -> Result<bool> {
+        let coords: Vec<i128> = coords.iter().map(|c| i128::from(*c)).collect();
+        let at = self.inside(field, &coords)?;
+        match &self.memory {
+            Memory::Abstract { cells, routes, .. } => {
+                let tree = self.module.fields[field].tree;
+                Ok(cells[tree].exists(&routes[field], &at))
+            }
+            Memory::Lowered { .. } => self.dense_only(field).map(|()| true),
+        }
+    }
+
+    /// The coordinates of the elements of a field with sparse nodes above it that exist, in row-major
+    /// order.
+    pub fn active(&self, field: Field) -> Result<Vec<Vec<i64>>> {
+        let domain = self.field_domain(field);
+        let extents: Vec<u64> = domain.axes.iter().map(|a| a.1).collect();
+        let name = &self.module.fields[field].name;
+        match &self.memory {
+            Memory::Abstract { cells, routes, .. } if routes[field].is_sparse() => {
+                let tree = self.module.fields[field].tree;
+                let Some(active) = cells[tree].active(&routes[field], &extents) else {
+                    let why = format!("too many elements of `{name}` exist");
+                    return Err(stop(error::TOO_LARGE, why));
+                };
+                let points = active.iter().map(|at| domain.coords(at));
+                Ok(points
+                    .map(|at| at.iter().map(|c| *c as i64).collect())
+                    .collect())
+            }
+            Memory::Abstract { .. } => {
+                let count = self.listable(field)?;
+                Ok((0..count).map(|n| self.point(field, n)).collect())
+            }
+            Memory::Lowered { .. } => {
+                self.dense_only(field)?;
+                let count = self.listable(field)?;
+                Ok((0..count).map(|n| self.point(field, n)).collect())
+            }
+        }
+    }
+
+    /// Which cells exist is for the code of a lowered module to say.
+    fn dense_only(&self, field: Field) -> Result<()> {
+        let data = &self.module.fields[field];
+        match self.module.trees[data.tree].sparse_path(data.node)[..] {
+            [] => Ok(()),
+            _ => Err(stop(
+                NOT_RUNNABLE,
+                format!(
+                    "the cells of `{}` are in the hands of lowered code",
+                    data.name
+                ),
+            )),
+        }
     }
 
     fn inside(&self, field: Field, coords: &[i128]) -> Result<store::Relative> {

@@ -57,20 +57,40 @@ impl FieldDomain {
             .fold(1u64, |n, axis| n.saturating_mul(axis.1))
     }
 
-    /// The coordinates of an element from its row-major number.
-    pub(super) fn point(&self, mut number: u64) -> SmallVec<[i128; 4]> {
-        let mut coords: SmallVec<[i128; 4]> = self
+    /// An element from its row-major number.
+    fn relative(&self, mut number: u64) -> Relative {
+        let mut at: Relative = self
             .axes
             .iter()
             .rev()
-            .map(|(lo, extent)| {
+            .map(|(_, extent)| {
                 let c = number % (*extent).max(1);
                 number /= (*extent).max(1);
-                i128::from(*lo) + i128::from(c)
+                c
             })
             .collect();
-        coords.reverse();
-        coords
+        at.reverse();
+        at
+    }
+
+    /// The coordinates of an element.
+    pub(super) fn coords(&self, at: &Relative) -> SmallVec<[i128; 4]> {
+        let axes = self.axes.iter().zip(at);
+        axes.map(|((lo, _), c)| i128::from(*lo) + i128::from(*c))
+            .collect()
+    }
+
+    /// The coordinates of an element from its row-major number.
+    pub(super) fn point(&self, number: u64) -> SmallVec<[i128; 4]> {
+        self.coords(&self.relative(number))
+    }
+
+    /// The row-major number of an element, modulo 2^64.
+    pub(super) fn wrapped_number(&self, at: &Relative) -> u64 {
+        let axes = self.axes.iter().zip(at);
+        axes.fold(0, |n, ((_, extent), c)| {
+            n.wrapping_mul(*extent).wrapping_add(*c)
+        })
     }
 }
 
@@ -99,7 +119,9 @@ impl FieldStore {
         let domain = FieldDomain::new(m, field);
         let scalars = m.structs.flatten(m.fields[field].elem);
         let total = domain.count().saturating_mul(scalars.len() as u64);
-        let cells = if total <= Self::ALL_MAX {
+        let data = &m.fields[field];
+        let sparse = !m.trees[data.tree].sparse_path(data.node).is_empty();
+        let cells = if total <= Self::ALL_MAX && !sparse {
             Cells::All(vec![0; total as usize])
         } else {
             Cells::Written(FxHashMap::default())
@@ -109,6 +131,13 @@ impl FieldStore {
             scalars,
             cells,
         }
+    }
+
+    /// Whether the other store has the same elements.
+    pub(super) fn fits(&self, other: &FieldStore) -> bool {
+        self.domain.axes == other.domain.axes
+            && self.scalars == other.scalars
+            && std::mem::discriminant(&self.cells) == std::mem::discriminant(&other.cells)
     }
 
     /// The number of an element among all; callers have located it.
@@ -142,6 +171,14 @@ impl FieldStore {
         }
     }
 
+    /// Forgets elements of a field with cells that can be absent: they are zero again.
+    pub(super) fn remove(&mut self, which: impl Fn(&Relative) -> bool) {
+        match &mut self.cells {
+            Cells::All(_) => {}
+            Cells::Written(cells) => cells.retain(|at, _| !which(at)),
+        }
+    }
+
     /// Every scalar, row-major.
     pub(super) fn all(&self) -> Result<Vec<Imm>> {
         match &self.cells {
@@ -150,7 +187,20 @@ impl FieldStore {
                 .zip(self.scalars.iter().cycle())
                 .map(|(bits, ty)| Imm::from_bits(*ty, *bits))
                 .collect()),
-            Cells::Written(_) => Err(stop(TOO_LARGE, "the field is too large to list")),
+            Cells::Written(_) if self.domain.count() > Self::ALL_MAX => {
+                Err(stop(TOO_LARGE, "the field is too large to list"))
+            }
+            Cells::Written(cells) => {
+                let zeros = vec![0; self.scalars.len()];
+                let mut all = Vec::new();
+                for number in 0..self.domain.count() {
+                    let at = self.domain.relative(number);
+                    let bits = cells.get(&at).unwrap_or(&zeros);
+                    let values = bits.iter().zip(&self.scalars);
+                    all.extend(values.map(|(bits, ty)| Imm::from_bits(*ty, *bits)));
+                }
+                Ok(all)
+            }
         }
     }
 }

@@ -151,7 +151,8 @@ impl TreeMemory {
         tree.is_sparse().then(|| self.zeros())
     }
 
-    fn zeros(&self) -> u64 {
+    /// Bytes in front of the header of a tree with sparse nodes, which stay zero.
+    pub fn zeros(&self) -> u64 {
         let arenas = self
             .nodes
             .values()

@@ -7,6 +7,7 @@ mod memory;
 mod parallel;
 mod races;
 mod scalars;
+mod sparse;
 
 use super::{Config, Machine, Order, Outcome};
 use crate::build::Builder;
