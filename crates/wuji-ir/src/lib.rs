@@ -19,6 +19,7 @@ pub mod module;
 pub mod ops;
 pub mod random;
 pub mod text;
+pub mod transfer;
 pub mod types;
 pub mod verify;
 

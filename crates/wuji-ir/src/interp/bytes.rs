@@ -58,6 +58,8 @@ impl Bytes {
 #[derive(Debug)]
 pub(super) struct TreeBytes {
     memory: TreeMemory,
+    /// Of a sparse tree: as many bytes in front of everything stay zero.
+    zeros: Option<u64>,
     pub(super) bytes: Bytes,
 }
 
@@ -65,13 +67,18 @@ impl TreeBytes {
     pub(super) fn new(m: &Module, tree: Tree) -> Result<TreeBytes> {
         let memory = TreeMemory::of(&m.trees[tree], &m.fields, &m.structs)
             .ok_or_else(|| stop(TOO_LARGE, format!("{tree} is too large")))?;
-        let bytes = fresh(&memory);
-        Ok(TreeBytes { memory, bytes })
+        let zeros = memory.tree_header(&m.trees[tree]);
+        let bytes = fresh(memory.size, zeros);
+        Ok(TreeBytes {
+            memory,
+            zeros,
+            bytes,
+        })
     }
 
     /// Takes all bytes out; they are as new after that.
     pub(super) fn take(&mut self) -> Bytes {
-        let new = fresh(&self.memory);
+        let new = fresh(self.memory.size, self.zeros);
         std::mem::replace(&mut self.bytes, new)
     }
 
@@ -141,8 +148,7 @@ impl TreeBytes {
 
     /// Whether a byte is among those that stay zero: what absent cells read as.
     pub(super) fn is_zeros(&self, offset: u64) -> bool {
-        let sparse = self.memory.nodes.values().any(Option::is_some);
-        sparse && offset < self.memory.zeros()
+        self.zeros.is_some_and(|zeros| offset < zeros)
     }
 
     /// Whether a byte of the tree belongs to an element of the field, in a cell that exists or not.
@@ -245,11 +251,11 @@ fn morton(extents: &[(Axis, u64)], mut number: u64) -> u64 {
 }
 
 /// The bytes of a tree in which nothing has happened yet.
-fn fresh(memory: &TreeMemory) -> Bytes {
-    let mut bytes = Bytes::new(memory.size);
-    if memory.nodes.values().any(Option::is_some) {
+fn fresh(size: u64, header: Option<u64>) -> Bytes {
+    let mut bytes = Bytes::new(size);
+    if let Some(header) = header {
         let limit = Imm::int(Scalar::I64, i128::from(i64::MAX));
-        bytes.write(memory.zeros() + tree_header::LIMIT, limit);
+        bytes.write(header + tree_header::LIMIT, limit);
     }
     bytes
 }

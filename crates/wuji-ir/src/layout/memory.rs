@@ -151,8 +151,7 @@ impl TreeMemory {
         tree.is_sparse().then(|| self.zeros())
     }
 
-    /// Bytes in front of the header of a tree with sparse nodes, which stay zero.
-    pub fn zeros(&self) -> u64 {
+    fn zeros(&self) -> u64 {
         let arenas = self
             .nodes
             .values()

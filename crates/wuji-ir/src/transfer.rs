@@ -1,0 +1,208 @@
+//! Kernels that move elements of fields, with their coordinates, from and to arrays: how a host reaches
+//! cells of sparse trees without knowing where they lie.
+//!
+//! Both kinds work on several fields in one launch. Field `k` of those asked for has the arrays
+//!
+//! | array | elements | what |
+//! |---|---|---|
+//! | `3k` | `i64`, two axes | one row of coordinates for each element |
+//! | `3k + 1` | those of the field | their values |
+//! | `3k + 2` | `i64`, one axis | how many there are, in element 0 |
+
+use crate::build::Builder;
+use crate::entities::{Array, Field, Value};
+use crate::module::{ArrayData, Function, Module, Term, Values};
+use crate::ops::{Access, AtomicOp, CellOp, CmpOp, Domain, LoopHints, Op, Place};
+use crate::types::{I64, Scalar, Type};
+
+/// The arrays of field `k`: coordinates, values, count.
+pub fn arrays(k: usize) -> [Array; 3] {
+    [0, 1, 2].map(|a| Array::from_u32(3 * k as u32 + a))
+}
+
+/// Lists the active elements of the fields, in no order, as far as there is room in the arrays; the count is
+/// that of all. It has to be 0 before.
+pub fn export(m: &Module, fields: &[Field]) -> Module {
+    with_kernel(m, "export", fields, |b, k, field| {
+        let [coords, values, count] = arrays(k);
+        let rank = b.module.fields[field].rank();
+        foreach(b, Domain::Field(field), &[], rank, |b, at| {
+            let (zero, one) = (b.i64(0), b.i64(1));
+            let add = Op::Atomic(AtomicOp::Add, Access::write(Place::Array(count)));
+            let row = b.value(add, &[zero, one]);
+            let room = b.value(Op::ArrayExtent(coords, 0), &[]);
+            let fits = b.compare(CmpOp::Lt, row, room);
+            b.if_else(
+                fits,
+                &[],
+                |b| {
+                    for (axis, c) in at.iter().enumerate() {
+                        let axis = b.i64(axis as i64);
+                        b.store(Place::Array(coords), &[row, axis], *c);
+                    }
+                    if has_bytes(b, field) {
+                        let value = b.load(Place::Field(field), at);
+                        b.store(Place::Array(values), &[row], value);
+                    }
+                    Values::new()
+                },
+                |_| Values::new(),
+            );
+        });
+    })
+}
+
+/// Writes as many elements as the arrays have rows of coordinates, which activates them.
+pub fn import(m: &Module, fields: &[Field]) -> Module {
+    with_kernel(m, "import", fields, |b, k, field| {
+        let [coords, values, _] = arrays(k);
+        let rank = b.module.fields[field].rank();
+        let zero = b.i64(0);
+        let rows = b.value(Op::ArrayExtent(coords, 0), &[]);
+        foreach(b, Domain::Range { rank: 1 }, &[zero, rows], 1, |b, row| {
+            let mut at: Vec<Value> = Vec::new();
+            for axis in 0..rank {
+                let axis = b.i64(axis as i64);
+                at.push(b.load(Place::Array(coords), &[row[0], axis]));
+            }
+            if has_bytes(b, field) {
+                let value = b.load(Place::Array(values), &[row[0]]);
+                b.store(Place::Field(field), &at, value);
+            } else {
+                b.push(Op::Cell(CellOp::Activate, field), &at);
+            }
+        });
+    })
+}
+
+fn has_bytes(b: &Builder<'_>, field: Field) -> bool {
+    let elem = b.module.fields[field].elem;
+    b.module.structs.size_align(elem).0 != 0
+}
+
+/// A module with the trees of another one and a kernel of its own.
+fn with_kernel(
+    m: &Module,
+    name: &str,
+    fields: &[Field],
+    mut body: impl FnMut(&mut Builder<'_>, usize, Field),
+) -> Module {
+    let mut out = Module {
+        name: name.to_owned(),
+        structs: m.structs.clone(),
+        trees: m.trees.clone(),
+        fields: m.fields.clone(),
+        ..Module::default()
+    };
+    let byte = Type::Scalar(Scalar::U8);
+    for field in fields {
+        let elem = out.fields[*field].elem;
+        let elem = match out.structs.size_align(elem).0 {
+            0 => byte,
+            _ => elem,
+        };
+        for (what, elem, rank) in [("at", I64, 2), ("of", elem, 1), ("count", I64, 1)] {
+            out.arrays.push(ArrayData {
+                name: format!("{what} {field}"),
+                elem,
+                rank,
+                writable: true,
+                contiguous: true,
+                unaliased: true,
+            });
+        }
+    }
+    let id = out.funcs.push(Function::new(name, &[], &[]));
+    let mut f = out.take_func(id);
+    let mut b = Builder::new(&mut out, &mut f);
+    for (k, field) in fields.iter().enumerate() {
+        body(&mut b, k, *field);
+    }
+    b.end(Term::Return(Values::new()));
+    out.funcs[id] = f;
+    out.kernel = Some(id);
+    out
+}
+
+fn foreach(
+    b: &mut Builder<'_>,
+    domain: Domain,
+    args: &[Value],
+    rank: usize,
+    body: impl FnOnce(&mut Builder<'_>, &[Value]),
+) {
+    let label = b.func.fresh_label();
+    let inst = b.push_typed(Op::ForEach(label, domain, LoopHints::default()), args, &[]);
+    let region = b.region(&vec![I64; rank], |b, at| {
+        body(b, at);
+        b.end(Term::Continue(label, Values::new()));
+    });
+    b.func.insts[inst].regions.push(region);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interp::{Config, Machine};
+    use crate::types::Imm;
+
+    const TREE: &str = r#"
+        struct s0 "nothing" { }
+        struct s1 "pair" { a: f32, b: i32 }
+        tree T0 {
+          pointer S1 [i: 8, j: 4] { place f0, f1 }
+          place f2
+        }
+        field f0 "x": s1 in T0.S1 (i from -4, j)
+        field f1 "cells": s0 in T0.S1 (i, j)
+        field f2 "one": i32 in T0.S0 ()
+        "#;
+
+    #[test]
+    fn there_and_back() {
+        let m = crate::text::parse(TREE, "tree.wir").unwrap();
+        let [x, cells, one] = [0, 1, 2].map(Field::from_u32);
+        let long = |n: i64| Imm::int(Scalar::I64, i128::from(n));
+        let pair = |a: f64, b: i32| [Imm::float(Scalar::F32, a), Imm::int(Scalar::I32, b.into())];
+
+        let into = import(&m, &[x, cells]);
+        let mut machine = Machine::new(&into, Config::default()).unwrap();
+        let at: Vec<Imm> = [-4, 3, 0, 1].map(long).to_vec();
+        machine.bind_values(arrays(0)[0], &[2, 2], &at).unwrap();
+        let values = [pair(1.5, 7), pair(-2.0, 8)].concat();
+        machine.bind_values(arrays(0)[1], &[2], &values).unwrap();
+        let at: Vec<Imm> = [7, 0].map(long).to_vec();
+        machine.bind_values(arrays(1)[0], &[1, 2], &at).unwrap();
+        assert!(machine.run(&[]).unwrap().reports.is_empty());
+        let active = vec![vec![-4, 3], vec![0, 1], vec![3, 0]];
+        assert_eq!(machine.active(x), Ok(active));
+        let state = machine.take_tree(crate::entities::Tree::from_u32(0));
+
+        let from = export(&m, &[one, x]);
+        let mut machine = Machine::new(&from, Config::default()).unwrap();
+        machine
+            .put_tree(crate::entities::Tree::from_u32(0), state)
+            .unwrap();
+        // Room for two of three.
+        for (k, rank) in [0, 2].into_iter().enumerate() {
+            let rows = vec![long(0); 2 * rank];
+            machine
+                .bind_values(arrays(k)[0], &[2, rank as i64], &rows)
+                .unwrap();
+            machine.bind_values(arrays(k)[2], &[1], &[long(0)]).unwrap();
+        }
+        machine
+            .bind_values(arrays(1)[1], &[2], &[pair(0.0, 0); 2].concat())
+            .unwrap();
+        let zeros = vec![Imm::zero(Scalar::I32); 2];
+        machine.bind_values(arrays(0)[1], &[2], &zeros).unwrap();
+        assert!(machine.run(&[]).unwrap().reports.is_empty());
+        assert_eq!(machine.array(arrays(0)[2]), [long(1)]);
+        assert_eq!(machine.array(arrays(1)[2]), [long(3)]);
+        assert_eq!(machine.array(arrays(1)[0]), [-4, 3, 0, 1].map(long));
+        assert_eq!(
+            machine.array(arrays(1)[1]),
+            [pair(1.5, 7), pair(-2.0, 8)].concat()
+        );
+    }
+}
