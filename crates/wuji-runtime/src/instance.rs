@@ -73,6 +73,16 @@ impl<'d> Instance<'d> {
         &self.program
     }
 
+    /// Exchanges trees with an instance of another module that has the same ones.
+    pub fn swap_trees(&mut self, other: &mut Instance<'_>) -> Result<()> {
+        let (ours, theirs) = (&self.program.tree_sizes, &other.program.tree_sizes);
+        if ours != theirs || !std::ptr::eq(self.device, other.device) {
+            return Err(misfit("the modules have different trees"));
+        }
+        std::mem::swap(&mut self.trees, &mut other.trees);
+        Ok(())
+    }
+
     /// The module as the device runs it.
     pub fn module(&self) -> &Module {
         &self.program.module

@@ -6,7 +6,7 @@ use crate::launch::{Bindings, Outcome};
 use crate::memory::Memory;
 use crate::program::{Program, field_address};
 use crate::report::Collected;
-use wuji_ir::entities::{Array, Field};
+use wuji_ir::entities::{Array, Field, Tree};
 use wuji_ir::interp::{self, Buffer, Config, Machine};
 use wuji_ir::module::Module;
 use wuji_ir::types::{Imm, Scalar};
@@ -23,7 +23,7 @@ pub(crate) fn run_interpreted(
 ) -> Result<Outcome> {
     let module = &program.module;
     let mut machine = Machine::new(module, config)?;
-    for field in module.fields.keys() {
+    for field in dense_fields(module) {
         let memory = bindings.trees[module.fields[field].tree.as_u32() as usize];
         let elements = field_address(module, field)?
             .domain()
@@ -70,8 +70,17 @@ pub(crate) fn run_interpreted(
         .zip(bindings.params)
         .map(|(scalar, bits)| Imm::from_bits(*scalar, *bits))
         .collect();
-    let outcome = machine.run(&params)?;
-    for field in module.fields.keys() {
+    for tree in sparse_trees(module) {
+        if let Some(state) = bindings.trees[tree.as_u32() as usize].take_state() {
+            machine.put_tree(tree, state)?;
+        }
+    }
+    let outcome = machine.run(&params);
+    for tree in sparse_trees(module) {
+        bindings.trees[tree.as_u32() as usize].put_state(machine.take_tree(tree));
+    }
+    let outcome = outcome?;
+    for field in dense_fields(module) {
         let memory = bindings.trees[module.fields[field].tree.as_u32() as usize];
         // SAFETY: as above.
         let bytes = unsafe { memory.bytes_in_turn() };
@@ -81,6 +90,18 @@ pub(crate) fn run_interpreted(
         group.copy_out(bindings.arrays, machine.buffer(*buffer));
     }
     Ok(convert(outcome))
+}
+
+/// Trees that stay as the interpreter has them, and are not copied.
+fn sparse_trees(module: &Module) -> impl Iterator<Item = Tree> {
+    let trees = module.trees.iter();
+    trees.filter(|(_, t)| t.is_sparse()).map(|(id, _)| id)
+}
+
+fn dense_fields(module: &Module) -> impl Iterator<Item = Field> {
+    let fields = module.fields.iter();
+    let dense = fields.filter(|(_, f)| !module.trees[f.tree].is_sparse());
+    dense.map(|(id, _)| id)
 }
 
 fn bind_empty(machine: &mut Machine<'_>, k: usize, arg: &ArrayArg<'_>) -> Result<()> {

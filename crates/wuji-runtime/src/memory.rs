@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wuji_ir::interp::TreeState;
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::{Error, Result};
 
@@ -37,6 +38,8 @@ pub struct Memory {
     /// How many of those were there from the start.
     fixed: u64,
     turn: Arc<Turn>,
+    /// What a sparse tree holds when it is interpreted, which leaves the bytes alone.
+    abstracted: Mutex<Option<TreeState>>,
 }
 
 // SAFETY: the bytes are only reached through `Turn`, by one thread at a time, or by the tasks of the
@@ -134,6 +137,7 @@ impl Memory {
             counted: AtomicU64::new(counted),
             fixed: counted,
             turn: turn.clone(),
+            abstracted: Mutex::default(),
         })
     }
 
@@ -171,6 +175,21 @@ impl Memory {
         if let Some(word) = bytes.get_mut(at..at.saturating_add(8)) {
             word.copy_from_slice(&value.to_le_bytes());
         }
+    }
+
+    /// What the interpreter has left here, if the tree is sparse and was interpreted before; for whoever
+    /// holds the turn.
+    pub(crate) fn take_state(&self) -> Option<TreeState> {
+        self.state().take()
+    }
+
+    pub(crate) fn put_state(&self, state: TreeState) {
+        *self.state() = Some(state);
+    }
+
+    fn state(&self) -> MutexGuard<'_, Option<TreeState>> {
+        let state = self.abstracted.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
@@ -222,6 +241,7 @@ impl MemoryGuard<'_> {
 
     /// Makes all bytes zero; large memory goes back to the system instead of being written to.
     pub fn clear(&mut self) {
+        self.memory.take_state();
         #[cfg(target_os = "linux")]
         if self.memory.size >= LARGE {
             let mapped = self.memory.size.next_multiple_of(ALIGN);
