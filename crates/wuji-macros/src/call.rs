@@ -23,6 +23,16 @@ const ATOMICS: &[(&str, &str)] = &[
 
 const QUERIES: &[(&str, &str)] = &[("shape", "Shape"), ("offset", "Offset"), ("len", "Len")];
 
+/// Methods about the cells of fields and nodes: their names in the static data, and what the helper that
+/// stands for them takes besides the field and the index.
+const CELLS: &[(&str, &str)] = &[
+    ("is_active", "IsActive"),
+    ("activate", "Activate"),
+    ("deactivate", "Deactivate"),
+    ("append", "Append"),
+    ("length", "Length"),
+];
+
 impl Walker {
     pub(crate) fn call(&mut self, e: &Expr, c: &ExprCall) -> Result<Code> {
         if let Some(var) = self.variable(&c.func) {
@@ -140,14 +150,20 @@ impl Walker {
     /// `x.shape()` and the like.
     fn query(&mut self, e: &Expr, m: &ExprMethodCall, var: usize) -> Result<Code> {
         let name = m.method.to_string();
+        if let Some((_, kind)) = CELLS.iter().find(|c| c.0 == name) {
+            return self.cell(e, m, var, kind);
+        }
         let Some((_, kind)) = QUERIES.iter().find(|q| q.0 == name) else {
-            let hint = if name == "at" {
+            let hint = if name == "no_activate" {
+                "`no_activate(..)` stands on the left of an assignment: `x.no_activate([i, j]) = v`; a read never activates"
+                    .to_string()
+            } else if name == "at" {
                 "`at(..)` is followed by `fetch_add`, `fetch_sub`, `fetch_mul`, `fetch_min`, `fetch_max`, `fetch_and`, \
                  `fetch_or`, `fetch_xor`, `exchange` or `compare_exchange`"
                     .to_string()
             } else {
                 format!(
-                    "a field or array has no method `{name}` inside a kernel; there are `at`, `shape`, `offset` and `len`"
+                    "a field or array has no method `{name}` inside a kernel; there are `at`, `shape`, `offset`, `len`, `is_active`, `activate`, `deactivate`, `append`, `length` and `no_activate`"
                 )
             };
             return unsupported(&m.method, hint);
@@ -161,6 +177,55 @@ impl Walker {
         Ok(Code {
             shadow: helper(&name, quote_spanned!(first=> &#data), e),
             ast: node(m.method.span(), quote!(Query(Query::#kind, #number, None))),
+        })
+    }
+
+    /// `x.is_active(i)` and the like.
+    fn cell(&mut self, e: &Expr, m: &ExprMethodCall, var: usize, kind: &str) -> Result<Code> {
+        let name = m.method.to_string();
+        let args: Vec<&Expr> = m.args.iter().collect();
+        let (index, value) = match args[..] {
+            [index] => (index, None),
+            [index, value] if name == "append" => (index, Some(value)),
+            _ if name == "append" => {
+                return unsupported(
+                    m,
+                    "`append` takes the index of the list and a value: `x.append([i, j], v)`",
+                );
+            }
+            _ => {
+                return unsupported(m, format!("`{name}` takes one index: `x.{name}([i, j])`"));
+            }
+        };
+        let base = self.data_code(&m.receiver, var);
+        let (index_shadow, index_asts) = self.indices(index)?;
+        let value = value.map(|v| self.expr(v)).transpose()?;
+        let helper_name = match value {
+            Some(_) => "append_value".to_string(),
+            None => name,
+        };
+        let base_shadow = base.shadow;
+        let (value_shadow, value_ast) = match value {
+            Some(v) => {
+                let (shadow, ast) = (v.shadow, v.ast);
+                (Some(quote!(, #shadow)), quote!(Some(&#ast)))
+            }
+            None => (None, quote!(None)),
+        };
+        let (first, _) = ends(&m.receiver);
+        let shadow = helper(
+            &helper_name,
+            quote_spanned!(first=> &#base_shadow, #index_shadow #value_shadow),
+            e,
+        );
+        let number = var as u32;
+        let kind = Ident::new(kind, Span::call_site());
+        Ok(Code {
+            shadow,
+            ast: node(
+                m.method.span(),
+                quote!(Cell(Cell::#kind, #number, &[#(#index_asts),*], #value_ast)),
+            ),
         })
     }
 

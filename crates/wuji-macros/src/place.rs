@@ -128,6 +128,34 @@ impl Walker {
                 let base = self.place(&f.base, change)?;
                 Ok(member_of(f, base))
             }
+            Expr::MethodCall(m) if m.method == "no_activate" => {
+                let Some(var) = self.data(&m.receiver) else {
+                    return unsupported(m, "only fields have elements that do not exist");
+                };
+                if change == (Change::Update { atomic: false }) {
+                    return unsupported(
+                        e,
+                        "this operator cannot update an element that other iterations may change at the same time",
+                    );
+                }
+                let [index] = m.args.iter().collect::<Vec<_>>()[..] else {
+                    return unsupported(
+                        m,
+                        "`no_activate` takes one index: `x.no_activate([i, j]) = v`",
+                    );
+                };
+                let base = self.data_code(&m.receiver, var);
+                let (index, asts) = self.indices(index)?;
+                let (first, last) = ends(e);
+                let (from, _) = ends(&m.receiver);
+                let (shadow, base) = (base.shadow, base.ast);
+                let call = helper("existing", quote_spanned!(from=> & #shadow, #index), e);
+                let deref = quote_spanned!(first=> *#call);
+                Ok(Code {
+                    shadow: parens(deref, join(first, last)),
+                    ast: node(m.receiver.span(), quote!(Existing(&#base, &[#(#asts),*]))),
+                })
+            }
             Expr::Tuple(t) if change == Change::Replace => {
                 let parts: Vec<Code> = t
                     .elems

@@ -1,6 +1,7 @@
 //! The arguments of a kernel, as a launch sees them.
 
 use crate::array::{Array, ArrayMut, SharedArray};
+use crate::cells::Cells;
 use crate::element::Element;
 use crate::field::Field;
 use crate::layout::TreeInner;
@@ -108,6 +109,15 @@ impl<'a, T: Element> KernelArg<'a> for T {
 }
 
 impl<'a, T: Element, const D: usize> KernelArg<'a> for &'a Field<T, D> {
+    fn arg(self) -> Result<Arg<'a>> {
+        Ok(Arg(ArgKind::Field {
+            tree: self.tree_inner(),
+            field: self.number(),
+        }))
+    }
+}
+
+impl<'a, const D: usize> KernelArg<'a> for &'a Cells<D> {
     fn arg(self) -> Result<Arg<'a>> {
         Ok(Arg(ArgKind::Field {
             tree: self.tree_inner(),

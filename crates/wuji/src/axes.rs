@@ -148,6 +148,40 @@ macro_rules! coordinates {
 
 coordinates!(i32, u32, i64, u64, usize);
 
+/// Where a list is, of something with `D` indices: all of them but the one along the list.
+pub trait ListCoordinates<const D: usize> {
+    fn coordinates(self) -> SmallVec<[i64; 4]>;
+}
+
+impl ListCoordinates<1> for () {
+    fn coordinates(self) -> SmallVec<[i64; 4]> {
+        SmallVec::new()
+    }
+}
+
+macro_rules! list_coordinates {
+    ($ty:ty: $($d:literal $n:literal)*) => {
+        $(
+            impl ListCoordinates<$d> for [$ty; $n] {
+                fn coordinates(self) -> SmallVec<[i64; 4]> {
+                    Coordinates::coordinates(self).into_iter().collect()
+                }
+            }
+        )*
+
+        impl ListCoordinates<2> for $ty {
+            fn coordinates(self) -> SmallVec<[i64; 4]> {
+                Coordinates::coordinates(self).into_iter().collect()
+            }
+        }
+    };
+    ($($ty:ty),*) => {
+        $(list_coordinates!($ty: 1 0 2 1 3 2 4 3 5 4 6 5 7 6 8 7);)*
+    };
+}
+
+list_coordinates!(i32, u32, i64, u64, usize);
+
 /// The first `count` axes.
 pub(crate) fn first(count: usize) -> Axes {
     let mut axes = IJKLMNOP;

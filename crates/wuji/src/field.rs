@@ -2,19 +2,21 @@
 //!
 //! Every access waits for the launches before it, so the host always sees what kernels have left.
 
-use crate::axes::Coordinates;
+use crate::ask::{Ask, pack, unpack, with_value};
+use crate::axes::{Coordinates, ListCoordinates};
 use crate::element::Element;
 use crate::layout::{Tree, TreeBody, TreeInner};
-use crate::world::{World, here};
+use crate::services::Service;
+use crate::world::World;
 use smallvec::SmallVec;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::panic::Location;
 use std::sync::Arc;
 use wuji_ir::entities;
 use wuji_ir::{Error, Result};
 use wuji_runtime::address::Address;
+use wuji_runtime::array::ArrayArg;
 
 /// A handle to the elements that a layout has placed under one name. Handles are cheap to clone and
 /// all mean the same elements; the memory goes with the last handle to any field of the tree.
@@ -119,9 +121,10 @@ impl<T, const D: usize> Field<T, D> {
         Ok(self.domain(self.tree.body()?).map(|d| d.0))
     }
 
-    /// How many elements in all.
+    /// How many elements in all, those that do not exist in a sparse layout included; at most 2^64 - 1.
     pub fn len(&self) -> Result<u64> {
-        Ok(self.shape()?.iter().product())
+        let shape = self.shape()?;
+        Ok(shape.iter().fold(1, |n, e| n.saturating_mul(*e)))
     }
 
     /// Never: every extent of a layout is at least 1. Here because `len` is.
@@ -131,86 +134,84 @@ impl<T, const D: usize> Field<T, D> {
 
     /// Smallest coordinate and extent along each index.
     fn domain(&self, body: &TreeBody) -> [(i64, u64); D] {
-        let mut domain = self.address(body).domain();
-        std::array::from_fn(|_| domain.next().unwrap_or((0, 1)))
+        let domain = &body.domains[self.place()];
+        std::array::from_fn(|k| domain.get(k).copied().unwrap_or((0, 1)))
     }
 
-    fn address<'a>(&self, body: &'a TreeBody) -> &'a Address {
-        &body.addresses[self.place()]
+    /// How elements are found; `None` where some node is sparse, and only kernels find them.
+    fn address<'a>(&self, body: &'a TreeBody) -> Option<&'a Address> {
+        body.addresses.get(self.place())
+    }
+
+    #[track_caller]
+    fn ask(&self) -> Result<Ask<'_>> {
+        Ask::new(&self.tree, self.field)
     }
 }
 
 impl<T: Element, const D: usize> Field<T, D> {
-    /// One element.
+    /// One element; zero where it does not exist.
     #[track_caller]
     pub fn get(&self, at: impl Coordinates<D>) -> Result<T> {
-        let body = self.tree.body()?;
-        let offset = self.element(body, at.coordinates(), Location::caller())?;
-        let guard = body.memory.lock();
+        let (ask, at) = (self.ask()?, at.coordinates());
+        let Some(address) = self.address(ask.body) else {
+            return ask.get(&at);
+        };
+        ask.inside(&at)?;
+        let offset = address.offset(at);
+        let guard = ask.body.memory.lock();
         Ok(T::read(&guard.bytes()[offset..offset + T::SIZE]))
     }
 
-    /// Puts a value into one element.
+    /// Puts a value into one element, which comes into being where it did not exist.
     #[track_caller]
     pub fn set(&self, at: impl Coordinates<D>, value: T) -> Result<()> {
-        let body = self.tree.body()?;
-        let offset = self.element(body, at.coordinates(), Location::caller())?;
-        let mut guard = body.memory.lock();
+        let (ask, at) = (self.ask()?, at.coordinates());
+        let Some(address) = self.address(ask.body) else {
+            return ask.set(&at, value);
+        };
+        ask.inside(&at)?;
+        let offset = address.offset(at);
+        let mut guard = ask.body.memory.lock();
         value.write(&mut guard.bytes_mut()[offset..offset + T::SIZE]);
         Ok(())
     }
 
-    fn element(
-        &self,
-        body: &TreeBody,
-        at: [i64; D],
-        caller: &'static Location<'static>,
-    ) -> Result<usize> {
-        let address = self.address(body);
-        let inside = address.domain().zip(at).all(|((from, extent), c)| {
-            // Both fit: a layout whose coordinates do not is refused.
-            c >= from && (c.wrapping_sub(from) as u64) < extent
-        });
-        if !inside {
-            return Err(self.outside(body, &at, caller));
-        }
-        Ok(address.offset(at))
-    }
-
-    #[cold]
-    fn outside(&self, body: &TreeBody, at: &[i64], caller: &'static Location<'static>) -> Error {
-        let name = self.name_in(body);
-        let bounds: Vec<String> = self
-            .domain(body)
-            .iter()
-            .map(|(from, extent)| format!("{from}..{}", from + *extent as i64))
-            .collect();
-        Error::new("W0111", format!("field `{name}` has no element {at:?}"))
-            .at(Some(here(caller)))
-            .note(format!("its elements are [{}]", bounds.join(", ")))
-    }
-
-    /// All elements, row by row.
+    /// All elements, row by row; those that do not exist are zero.
+    #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.all()?.to_vec()
     }
 
-    /// Puts one value into every element.
+    /// Puts one value into every element that exists.
+    #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
+        let ask = self.ask()?;
+        if self.address(ask.body).is_none() {
+            let params = with_value(Vec::new(), value);
+            return ask.serve(Service::Fill, &params, &[]).map(|_| ());
+        }
         self.all()?.fill(value)
     }
 
-    /// Takes all elements from a slice, row by row.
+    /// Takes all elements from a slice, row by row. In a sparse layout all of them come into being.
     #[track_caller]
     pub fn copy_from(&self, values: &[T]) -> Result<()> {
         self.all()?.copy_from(values)
     }
 
-    /// All elements with their coordinates, row by row, as they are now.
+    /// All elements that exist with their coordinates, row by row, as they are now.
+    #[track_caller]
     pub fn iter(&self) -> Result<impl Iterator<Item = ([i64; D], T)> + use<T, D>> {
-        let domain = self.domain(self.tree.body()?);
+        let body = self.tree.body()?;
+        if self.address(body).is_none() {
+            let (coordinates, values) = self.export()?;
+            let coordinates = coordinates.into_iter().map(|c| c.map(i64::from));
+            return Ok(Either::Sparse(coordinates.zip(values)));
+        }
+        let domain = self.domain(body);
         let values = self.to_vec()?;
-        Ok(values.into_iter().enumerate().map(move |(n, value)| {
+        let elements = values.into_iter().enumerate().map(move |(n, value)| {
             let mut n = n as u64;
             let mut at = [0; D];
             for k in (0..D).rev() {
@@ -219,7 +220,8 @@ impl<T: Element, const D: usize> Field<T, D> {
                 n /= extent;
             }
             (at, value)
-        }))
+        });
+        Ok(Either::Dense(elements))
     }
 
     /// The elements whose coordinates are in the given range on each index.
@@ -231,7 +233,7 @@ impl<T: Element, const D: usize> Field<T, D> {
             let past = from + *extent as i64;
             if range.start > range.end || range.start < *from || range.end > past {
                 let wanted: Vec<String> = ranges.iter().map(|r| format!("{r:?}")).collect();
-                let mut error = self.outside(body, &[], Location::caller());
+                let mut error = self.ask()?.outside(&[]);
                 error.message = format!(
                     "field `{}` has no window [{}]",
                     self.name_in(body),
@@ -247,12 +249,123 @@ impl<T: Element, const D: usize> Field<T, D> {
         })
     }
 
+    #[track_caller]
     fn all(&self) -> Result<Window<T, D>> {
-        let domain = self.domain(self.tree.body()?);
+        let ask = self.ask()?;
+        if ask.is_unbounded() {
+            let name = ask.name();
+            return Err(ask
+                .fail(
+                    "W0129",
+                    format!(
+                        "field `{name}` has no bounds, so its elements cannot be listed row by row"
+                    ),
+                )
+                .help("take a `window` of it, or those that exist: `export`, `iter`"));
+        }
+        let domain = self.domain(ask.body);
         Ok(Window {
             field: self.clone(),
             window: domain.iter().map(|d| (0, d.1)).collect(),
         })
+    }
+}
+
+/// Whether elements exist, and what brings them about and makes them go. In a layout of dense nodes all of
+/// them exist always.
+impl<T: Element, const D: usize> Field<T, D> {
+    /// Whether an element exists; those outside do not.
+    #[track_caller]
+    pub fn is_active(&self, at: impl Coordinates<D>) -> Result<bool> {
+        self.ask()?.is_active(&at.coordinates())
+    }
+
+    /// Brings an element about, as writing to it does.
+    #[track_caller]
+    pub fn activate(&self, at: impl Coordinates<D>) -> Result<()> {
+        self.ask()?.activate(&at.coordinates())
+    }
+
+    /// Deactivates the cell of an element, with everything in it; of a list, all of its cells.
+    #[track_caller]
+    pub fn deactivate(&self, at: impl Coordinates<D>) -> Result<()> {
+        self.ask()?.deactivate(&at.coordinates())
+    }
+
+    /// Deactivates all cells of the innermost sparse node above the elements, with everything in them.
+    #[track_caller]
+    pub fn deactivate_all(&self) -> Result<()> {
+        self.ask()?.deactivate_all()
+    }
+
+    /// Adds an element at the end of a list; gives its number. The list is named by all indices but
+    /// its own.
+    #[track_caller]
+    pub fn append(&self, list: impl ListCoordinates<D>, value: T) -> Result<i32> {
+        let value = with_value(Vec::new(), value);
+        self.ask()?.append(&list.coordinates(), &value)
+    }
+
+    /// How many elements a list has.
+    #[track_caller]
+    pub fn length(&self, list: impl ListCoordinates<D>) -> Result<i32> {
+        self.ask()?.length(&list.coordinates())
+    }
+
+    /// How many elements exist.
+    #[track_caller]
+    pub fn count_active(&self) -> Result<u64> {
+        self.ask()?.count()
+    }
+
+    /// The coordinates of all elements that exist, row by row.
+    #[track_caller]
+    pub fn active(&self) -> Result<Vec<[i32; D]>> {
+        Ok(self.ask()?.export(0)?.0)
+    }
+
+    /// The coordinates and values of all elements that exist, row by row.
+    #[track_caller]
+    pub fn export(&self) -> Result<(Vec<[i32; D]>, Vec<T>)> {
+        let (coordinates, values) = self.ask()?.export(T::SIZE)?;
+        let values = unpack(&values, coordinates.len());
+        Ok((coordinates, values))
+    }
+
+    /// Puts values into elements, which come into being where they did not exist. Of several values
+    /// for one element, any is kept.
+    #[track_caller]
+    pub fn import(&self, coordinates: &[[i32; D]], values: &[T]) -> Result<()> {
+        let ask = self.ask()?;
+        if coordinates.len() != values.len() {
+            let (n, m, name) = (values.len(), coordinates.len(), ask.name());
+            return Err(ask
+                .fail(
+                    "W0112",
+                    format!("{n} values for {m} elements of field `{name}`"),
+                )
+                .help("give one value for each element"));
+        }
+        let mut buffer = ask.buffer(values.len() as u64, T::SIZE as u64)?;
+        pack(values, &mut buffer);
+        ask.import(coordinates, Some((&mut buffer, T::SIZE)))
+    }
+}
+
+/// One of two iterators over the same things.
+enum Either<A, B> {
+    Dense(A),
+    Sparse(B),
+}
+
+impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Either<A, B> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match self {
+            Either::Dense(a) => a.next(),
+            Either::Sparse(b) => b.next(),
+        }
     }
 }
 
@@ -271,12 +384,39 @@ impl<T: Element, const D: usize> Window<T, D> {
     }
 
     fn count(&self) -> u64 {
-        self.shape().iter().product()
+        let shape = self.shape();
+        shape.iter().fold(1, |n, e| n.saturating_mul(*e))
     }
 
-    /// The elements, row by row.
+    /// The corners of the box, as services take them.
+    fn corners(&self, ask: &Ask<'_>) -> Vec<u64> {
+        let domain = ask.domain();
+        let corner = |end: fn(&(u64, u64)) -> u64| {
+            let ends = self.window.iter().zip(domain);
+            ends.map(move |(w, (from, _))| (*from as u64).wrapping_add(end(w)))
+        };
+        corner(|w| w.0).chain(corner(|w| w.1)).collect()
+    }
+
+    fn extents(&self) -> Vec<usize> {
+        let shape = self.shape();
+        match D {
+            0 => vec![1],
+            _ => shape.iter().map(|e| *e as usize).collect(),
+        }
+    }
+
+    /// The elements, row by row; those that do not exist are zero.
+    #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        let body = self.field.tree.body()?;
+        let ask = self.field.ask()?;
+        let body = ask.body;
+        let Some(address) = self.field.address(body) else {
+            let mut buffer = ask.buffer(self.count(), T::SIZE as u64)?;
+            let array = ArrayArg::opaque(&mut buffer, T::SIZE, &self.extents(), true)?;
+            ask.serve(Service::ReadBox, &self.corners(&ask), &[array])?;
+            return Ok(unpack(&buffer, self.count() as usize));
+        };
         let mut out = Vec::new();
         if out.try_reserve_exact(self.count() as usize).is_err() {
             let count = self.count();
@@ -287,7 +427,7 @@ impl<T: Element, const D: usize> Window<T, D> {
         }
         let guard = body.memory.lock();
         let bytes = guard.bytes();
-        self.field.address(body).runs(&self.window, |run| {
+        address.runs(&self.window, |run| {
             let bytes = &bytes[run.bytes(T::SIZE)];
             if run.stride == T::SIZE {
                 out.extend(bytes.chunks_exact(T::SIZE).map(T::read));
@@ -303,12 +443,18 @@ impl<T: Element, const D: usize> Window<T, D> {
         Ok(out)
     }
 
-    /// Puts one value into every element.
+    /// Puts one value into every element. In a sparse layout all of them come into being.
+    #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
-        let body = self.field.tree.body()?;
+        let ask = self.field.ask()?;
+        let body = ask.body;
+        let Some(address) = self.field.address(body) else {
+            let params = with_value(self.corners(&ask), value);
+            return ask.serve(Service::FillBox, &params, &[]).map(|_| ());
+        };
         let mut guard = body.memory.lock();
         let bytes = guard.bytes_mut();
-        self.field.address(body).runs(&self.window, |run| {
+        address.runs(&self.window, |run| {
             let bytes = &mut bytes[run.bytes(T::SIZE)];
             if run.stride == T::SIZE {
                 bytes.chunks_exact_mut(T::SIZE).for_each(|b| value.write(b));
@@ -321,24 +467,30 @@ impl<T: Element, const D: usize> Window<T, D> {
         Ok(())
     }
 
-    /// Takes the elements from a slice, row by row.
+    /// Takes the elements from a slice, row by row. In a sparse layout all of them come into being.
     #[track_caller]
     pub fn copy_from(&self, values: &[T]) -> Result<()> {
-        let body = self.field.tree.body()?;
+        let ask = self.field.ask()?;
+        let body = ask.body;
         let count = self.count();
         if values.len() as u64 != count {
-            let (name, n) = (self.field.name_in(body), values.len());
-            return Err(Error::new(
-                "W0112",
-                format!("{n} values for {count} elements of field `{name}`"),
-            )
-            .at(Some(here(Location::caller())))
-            .help("give one value for each element, row by row"));
+            let (name, n) = (ask.name(), values.len());
+            let what = format!("{n} values for {count} elements of field `{name}`");
+            return Err(ask
+                .fail("W0112", what)
+                .help("give one value for each element, row by row"));
         }
+        let Some(address) = self.field.address(body) else {
+            let mut buffer = ask.buffer(count, T::SIZE as u64)?;
+            pack(values, &mut buffer);
+            let array = ArrayArg::opaque(&mut buffer, T::SIZE, &self.extents(), false)?;
+            ask.serve(Service::WriteBox, &self.corners(&ask), &[array])?;
+            return Ok(());
+        };
         let mut guard = body.memory.lock();
         let bytes = guard.bytes_mut();
         let mut values = values;
-        self.field.address(body).runs(&self.window, |run| {
+        address.runs(&self.window, |run| {
             let (now, later) = values.split_at(run.count);
             values = later;
             let bytes = &mut bytes[run.bytes(T::SIZE)];

@@ -16,11 +16,10 @@ use std::any::TypeId;
 use std::panic::Location;
 use std::sync::Arc;
 use wuji_ir::entities::{Array, Field};
-use wuji_ir::layout::{Child, FieldData};
 use wuji_ir::module::{self, Module};
 use wuji_ir::{Error, Result};
 use wuji_runtime::array::{ArrayArg, unaliased};
-use wuji_runtime::{Bindings, Memory, Program, Telling};
+use wuji_runtime::{Bindings, Memory, Outcome, Program, Telling};
 
 /// What a kernel gives back.
 pub trait KernelResult: Sized {
@@ -210,18 +209,10 @@ impl<'a> Call<'a> {
             arrays: &views,
         };
         let outcome = world.device().run(&compiled.program, &bindings)?;
-        let told = match &outcome.collected {
-            None => None,
-            Some(collected) => {
-                world.print(collected);
-                let extents: Vec<Vec<i64>> = views.iter().map(|v| v.extents().to_vec()).collect();
-                collected.error(&Telling {
-                    module: compiled.program.module(),
-                    field_name: &|field| compiled.field_name(&bodies, field),
-                    array_extents: &extents,
-                })
-            }
-        };
+        if let Some(collected) = &outcome.collected {
+            world.print(collected);
+        }
+        let told = compiled.told(&bodies, &views, &outcome);
         drop(views);
         for array in &mut self.arrays {
             array.data.put_back();
@@ -319,32 +310,40 @@ impl Source<'_> {
 
     /// Trees with their fields, each tree's one after the other.
     fn add_trees(&self, m: &mut Module) -> SmallVec<[u32; 4]> {
-        let mut first_field = SmallVec::new();
-        for body in self.bodies {
-            let first = m.fields.len() as u32;
-            first_field.push(first);
-            let mut data = body.shape.data.clone();
-            for node in data.nodes.values_mut() {
-                for child in &mut node.children {
-                    if let Child::Place(f) = child {
-                        *f = Field::from_u32(first + f.as_u32());
-                    }
-                }
-            }
-            let tree = m.trees.push(data);
-            let fields: Vec<FieldData> = body
-                .shape
-                .describe(tree, &mut m.structs, &body.names)
-                .collect();
-            for field in fields {
-                m.fields.push(field);
-            }
-        }
-        first_field
+        let bodies = self.bodies.iter();
+        bodies.map(|b| b.shape.enter(m, &b.names)).collect()
     }
 }
 
 impl Compiled {
+    /// A program with one tree.
+    pub(crate) fn new(program: Program) -> Compiled {
+        Compiled {
+            program,
+            first_field: SmallVec::from_slice(&[0]),
+        }
+    }
+
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What went wrong in a launch.
+    pub(crate) fn told(
+        &self,
+        bodies: &[&TreeBody],
+        views: &[ArrayArg<'_>],
+        outcome: &Outcome,
+    ) -> Option<Error> {
+        let collected = outcome.collected.as_ref()?;
+        let extents: Vec<Vec<i64>> = views.iter().map(|v| v.extents().to_vec()).collect();
+        collected.error(&Telling {
+            module: self.program.module(),
+            field_name: &|field| self.field_name(bodies, field),
+            array_extents: &extents,
+        })
+    }
+
     /// The name of a field in the trees of this launch: code is shared by trees with other names.
     fn field_name(&self, bodies: &[&TreeBody], field: Field) -> Option<String> {
         let n = field.as_u32();

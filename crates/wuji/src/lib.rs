@@ -33,18 +33,22 @@ extern crate self as wuji;
 
 pub mod args;
 pub mod array;
+mod ask;
 pub mod axes;
+pub mod cells;
 pub mod element;
 pub mod field;
 pub mod lang;
 pub mod launch;
 pub mod layout;
 mod plain;
+mod services;
 #[cfg(test)]
 mod tests;
 pub mod world;
 
 pub use array::{Array, ArrayMut, SharedArray};
+pub use cells::Cells;
 pub use element::Element;
 pub use field::{Field, Window};
 pub use layout::{Node, Tree};
@@ -60,9 +64,11 @@ pub use lang::private as __private;
 
 /// What most programs need.
 pub mod prelude {
-    pub use crate::axes::{I, IJ, IJK, IJKL, J, JI, K};
+    pub use crate::axes::{I, IJ, IJK, IJKL, J, JI, K, L};
     pub use crate::lang::*;
-    pub use crate::{Array, ArrayMut, Element, Field, Math, SharedArray, World, func, kernel};
+    pub use crate::{
+        Array, ArrayMut, Cells, Element, Field, Math, SharedArray, World, func, kernel,
+    };
 }
 
 // Every program in the book and the README is compiled and run.

@@ -2,6 +2,7 @@
 
 use crate::launch::{Compiled, Key};
 use crate::layout::TreeShape;
+use crate::services::ServiceKey;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::panic::Location;
@@ -39,6 +40,8 @@ struct Inner {
     options: Options,
     shapes: Mutex<FxHashMap<String, Arc<TreeShape>>>,
     kernels: RwLock<FxHashMap<Key, Arc<Compiled>>>,
+    /// What the host does to sparse trees.
+    services: RwLock<FxHashMap<ServiceKey, Arc<Compiled>>>,
     printer: Mutex<Option<Printer>>,
 }
 
@@ -99,6 +102,21 @@ impl World {
         let kernels = self.inner.kernels.write();
         let mut kernels = kernels.unwrap_or_else(PoisonError::into_inner);
         kernels
+            .entry(key)
+            .or_insert_with(|| Arc::new(compiled))
+            .clone()
+    }
+
+    pub(crate) fn service(&self, key: &ServiceKey) -> Option<Arc<Compiled>> {
+        let services = self.inner.services.read();
+        let services = services.unwrap_or_else(PoisonError::into_inner);
+        services.get(key).cloned()
+    }
+
+    pub(crate) fn enter_service(&self, key: ServiceKey, compiled: Compiled) -> Arc<Compiled> {
+        let services = self.inner.services.write();
+        let mut services = services.unwrap_or_else(PoisonError::into_inner);
+        services
             .entry(key)
             .or_insert_with(|| Arc::new(compiled))
             .clone()
@@ -218,6 +236,7 @@ impl WorldBuilder {
                 options: self.options,
                 shapes: Mutex::default(),
                 kernels: RwLock::default(),
+                services: RwLock::default(),
                 printer: Mutex::default(),
             }),
         })

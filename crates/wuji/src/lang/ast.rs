@@ -75,6 +75,9 @@ pub enum Kind {
     /// One expression per index, or one index vector.
     Index(Node, List),
 
+    /// As `Index` of a field, on the left of an assignment that brings no element about.
+    Existing(Node, List),
+
     /// Number of the callee, arguments.
     Call(u32, List),
     /// Number of the callee, name, receiver and arguments.
@@ -85,6 +88,8 @@ pub enum Kind {
     Atomic(Atomic, Node, List),
     /// `x.shape()` and the like of the data in a variable; index of the axis where one is given.
     Query(Query, u32, Option<Node>),
+    /// `x.is_active(i)` and the like of the field in a variable: the index, a value to append.
+    Cell(Cell, u32, List, Option<Node>),
 
     Block(Block),
     /// Condition, then, else.
@@ -241,6 +246,16 @@ pub enum Query {
     Offset,
     /// How many elements.
     Len,
+}
+
+/// What is done to the cell of an element.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Cell {
+    IsActive,
+    Activate,
+    Deactivate,
+    Append,
+    Length,
 }
 
 /// A message with holes.

@@ -3,9 +3,9 @@
 pub use super::ast;
 pub use super::record::{Recorder, Value, record_func, recording};
 pub use super::shadow::{
-    OnlyInKernels, at, each_array, each_vector, elem, index, index_mut, len, method1, method2,
-    method3, method4, method5, method6, method7, method8, method9, method10, offset, place, probe,
-    shape, slot, val,
+    OnlyInKernels, activate, append, append_value, at, deactivate, each_array, each_vector, elem,
+    existing, index, index_mut, is_active, len, length, method1, method2, method3, method4,
+    method5, method6, method7, method8, method9, method10, offset, place, probe, shape, slot, val,
 };
 pub use wuji_ir::types::{Structs, Type};
 

@@ -9,6 +9,7 @@ use super::builtin;
 use super::recording::{Callee, Constant, Function, Recording, Target, TypeTag};
 use super::shadow::{OnlyInKernels, Slot};
 use crate::array::{Array, ArrayMut, SharedArray};
+use crate::cells::Cells;
 use crate::element::Element;
 use crate::field::Field;
 use rustc_hash::FxHashMap;
@@ -119,6 +120,7 @@ impl<X: Data> Passed for OnlyInKernels<X> {
 /// References to fields and arrays.
 pub trait Data {}
 impl<T: Element, const D: usize> Data for &Field<T, D> {}
+impl<const D: usize> Data for &Cells<D> {}
 impl<T: Element> Data for &[T] {}
 impl<T: Element> Data for &mut [T] {}
 impl<T: Element, const D: usize> Data for &Array<'_, T, D> {}

@@ -8,6 +8,7 @@
 use super::num::Int;
 use super::vector::Vector;
 use crate::array::{Array, ArrayMut, SharedArray};
+use crate::cells::Cells;
 use crate::element::{Element, ScalarElement};
 use crate::field::Field;
 use crate::lang::matrix::Matrix;
@@ -157,6 +158,93 @@ pub fn place<'a, X: Writable<T, R>, I: IndexOf<R>, T, R>(_: &X, _: I) -> &'a mut
     not_on_the_host()
 }
 
+/// Fields, and the cells of nodes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no cells",
+    label = "not a field or the cells of a node",
+    note = "take `&Field<T, D>` or `&Cells<D>`; the elements of arrays exist always"
+)]
+pub trait Celled<R> {}
+impl<T: Element, const D: usize> Celled<Rank<D>> for &Field<T, D> {}
+impl<const D: usize> Celled<Rank<D>> for &Cells<D> {}
+
+/// Fields and cells, as lists along one of their indices: the others say which list.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list",
+    label = "not a field or the cells of a node, with at least one index",
+    note = "take `&Field<T, D>` or `&Cells<D>` of a `dynamic` node"
+)]
+pub trait Listed<R> {}
+
+/// Lists of elements.
+#[diagnostic::on_unimplemented(
+    message = "`{T}` cannot be appended to `{Self}`",
+    label = "not the type of its elements",
+    note = "cells of a node have no value: `cells.append([i, j])`"
+)]
+pub trait Appendable<T> {}
+impl<T: Element, const D: usize> Appendable<T> for &Field<T, D> {}
+
+macro_rules! listed {
+    ($($d:literal $n:literal;)*) => {$(
+        impl<T: Element> Listed<Rank<$n>> for &Field<T, $d> {}
+        impl Listed<Rank<$n>> for &Cells<$d> {}
+    )*};
+}
+listed! {
+    1 0;
+    2 1;
+    3 2;
+    4 3;
+    5 4;
+    6 5;
+    7 6;
+    8 7;
+}
+
+/// `x.is_active(i)` in a kernel.
+pub fn is_active<X: Celled<R>, I: IndexOf<R>, R>(_: &X, _: I) -> bool {
+    not_on_the_host()
+}
+
+/// `x.activate(i)` in a kernel.
+pub fn activate<X: Celled<R>, I: IndexOf<R>, R>(_: &X, _: I) {
+    not_on_the_host()
+}
+
+/// `x.deactivate(i)` in a kernel.
+pub fn deactivate<X: Celled<R>, I: IndexOf<R>, R>(_: &X, _: I) {
+    not_on_the_host()
+}
+
+/// `x.append(i)` in a kernel.
+pub fn append<X: Listed<R>, I: IndexOf<R>, R>(_: &X, _: I) -> i32 {
+    not_on_the_host()
+}
+
+/// `x.append(i, v)` in a kernel.
+pub fn append_value<X: Listed<R> + Appendable<T>, I: IndexOf<R>, T, R>(_: &X, _: I, _: T) -> i32 {
+    not_on_the_host()
+}
+
+/// `x.length(i)` in a kernel.
+pub fn length<X: Listed<R>, I: IndexOf<R>, R>(_: &X, _: I) -> i32 {
+    not_on_the_host()
+}
+
+/// Fields, whose elements may not exist.
+#[diagnostic::on_unimplemented(
+    message = "the elements of `{Self}` exist always, or cannot be changed",
+    label = "not a field"
+)]
+pub trait Sparse<T, R> {}
+impl<T: Element, const D: usize> Sparse<T, Rank<D>> for &Field<T, D> {}
+
+/// An element that is written if it exists: `x.no_activate(i) = v`.
+pub fn existing<'a, X: Sparse<T, R>, I: IndexOf<R>, T, R>(_: &X, _: I) -> &'a mut T {
+    not_on_the_host()
+}
+
 /// An element for `fetch_add` and the like.
 pub fn at<X: Writable<T, R>, I: IndexOf<R>, T, R>(_: &X, _: I) -> At<T> {
     not_on_the_host()
@@ -204,6 +292,7 @@ impl<T: ScalarElement> At<T> {
 )]
 pub trait Shaped<V> {}
 impl<T, const D: usize> Shaped<Vector<i32, D>> for &Field<T, D> {}
+impl<const D: usize> Shaped<Vector<i32, D>> for &Cells<D> {}
 impl<T> Shaped<Vector<i64, 1>> for &[T] {}
 impl<T> Shaped<Vector<i64, 1>> for &mut [T] {}
 impl<T, const D: usize> Shaped<Vector<i64, D>> for &Array<'_, T, D> {}
@@ -246,6 +335,7 @@ macro_rules! coordinates {
 }
 coordinates! {
     [E, const D: usize] &Field<E, D> => i32, D;
+    [const D: usize] &Cells<D> => i32, D;
     [E] &[E] => i64, 1;
     [E] &&mut [E] => i64, 1;
     [E, const D: usize] &Array<'_, E, D> => i64, D;

@@ -95,6 +95,8 @@ impl Body<'_, '_> {
             Kind::Method(callee, name, args) => self.method_call(e.at, *callee, name, args),
             Kind::CallClosure(var, args) => self.call_closure(e.at, *var, args),
             Kind::Atomic(op, place, operands) => self.fetch(e.at, *op, place, operands),
+            Kind::Existing(..) => Err(self.fail(e.at, "W0214", "this is no value")),
+            Kind::Cell(op, var, indices, value) => self.cell(e.at, *op, *var, indices, *value),
             Kind::Query(query, var, _) => self.query(e.at, *query, *var),
             Kind::Block(block) => self.block(e.at, block),
             Kind::If(cond, then, other) => self.if_expr(e.at, cond, then, *other),
@@ -397,7 +399,7 @@ impl Body<'_, '_> {
                 let m = &self.cx.module;
                 let domain = m.fields[f].domain(&m.trees);
                 if query == Query::Len {
-                    let len: u64 = domain.iter().map(|d| d.1).product();
+                    let len = domain.iter().fold(1u64, |n, d| n.saturating_mul(d.1));
                     return Ok(Val::Value(self.int(Scalar::U64, i128::from(len))));
                 }
                 let mut parts = Vec::new();

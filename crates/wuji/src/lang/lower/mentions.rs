@@ -79,7 +79,12 @@ fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'stati
             found.insert(*var);
             next.extend(*list);
         }
-        Kind::Index(a, list) | Kind::Atomic(_, a, list) => {
+        Kind::Cell(_, var, list, value) => {
+            found.insert(*var);
+            next.extend(*list);
+            next.extend(*value);
+        }
+        Kind::Index(a, list) | Kind::Existing(a, list) | Kind::Atomic(_, a, list) => {
             next.push(a);
             next.extend(*list);
         }

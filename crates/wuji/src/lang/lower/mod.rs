@@ -9,6 +9,7 @@ mod array;
 mod binding;
 mod body;
 mod call;
+mod cell;
 mod control;
 mod expr;
 mod mentions;

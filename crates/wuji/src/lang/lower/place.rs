@@ -6,7 +6,7 @@ use crate::lang::ast::{At, Expr, Kind};
 use smallvec::SmallVec;
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
-use wuji_ir::ops::{Access, BinOp, Op, Place, Step};
+use wuji_ir::ops::{Access, Activation, BinOp, Op, Place, Step};
 use wuji_ir::types::{Scalar, Type};
 
 /// A place with all that is needed to reach one component of it.
@@ -17,6 +17,8 @@ pub(super) struct PlaceRef {
     path: SmallVec<[Step; 2]>,
     steps: SmallVec<[Value; 2]>,
     pub(super) ty: Type,
+    /// Whether a write brings an element about that does not exist.
+    activation: Activation,
 }
 
 impl PlaceRef {
@@ -27,11 +29,18 @@ impl PlaceRef {
             path: SmallVec::new(),
             steps: SmallVec::new(),
             ty,
+            activation: Activation::IfAbsent,
         }
     }
 
     fn access(&self, mut access: Access) -> Access {
         access.path = self.path.clone();
+        access
+    }
+
+    fn write(&self) -> Access {
+        let mut access = self.access(Access::write(self.place));
+        access.activation = self.activation;
         access
     }
 
@@ -64,17 +73,17 @@ impl Body<'_, '_> {
         if let Place::Local(local) = p.place {
             self.snapshots.remove(&local);
         }
-        let access = p.access(Access::write(p.place));
+        let access = p.write();
         self.push(Op::Store(access), &p.args(&[v]));
     }
 
     pub(super) fn atomic(&mut self, op: wuji_ir::ops::AtomicOp, p: &PlaceRef, v: Value) -> Value {
-        let access = p.access(Access::write(p.place));
+        let access = p.write();
         self.op(Op::Atomic(op, access), &p.args(&[v]))
     }
 
     pub(super) fn compare_exchange(&mut self, p: &PlaceRef, expected: Value, new: Value) -> Value {
-        let access = p.access(Access::write(p.place));
+        let access = p.write();
         self.op(Op::CompareExchange(access), &p.args(&[expected, new]))
     }
 
@@ -155,6 +164,23 @@ impl Body<'_, '_> {
                 self.at(e.at);
                 Ok(Spot::Place(PlaceRef::new(place, indices, ty)))
             }
+            Kind::Existing(base, indices) => {
+                let Kind::Var(var) = base.kind else {
+                    return Err(self.not_a_place(e.at));
+                };
+                let Data::Field(f) = self.data(e.at, var)? else {
+                    return Err(self.not_a_place(e.at));
+                };
+                let field = &self.cx.module.fields[f];
+                let (ty, rank) = (field.elem, field.rank());
+                let Some(indices) = self.index_values(e.at, indices, rank)? else {
+                    return Ok(Spot::Never);
+                };
+                self.at(e.at);
+                let mut p = PlaceRef::new(Place::Field(f), indices, ty);
+                p.activation = Activation::Never;
+                Ok(Spot::Place(p))
+            }
             Kind::Index(base, indices) => match self.spot(base)? {
                 Spot::Never => Ok(Spot::Never),
                 Spot::Empty(_) => Err(self.not_a_place(e.at)),
@@ -221,7 +247,7 @@ impl Body<'_, '_> {
     }
 
     /// One integer per axis, from as many expressions or from one index vector.
-    fn index_values(
+    pub(super) fn index_values(
         &mut self,
         at: At,
         indices: &'static [Expr],

@@ -7,6 +7,7 @@ use crate::lang::ast::{Adapter, At, Domain, Expr, For, LoopMode, Pat, Range};
 use rustc_hash::FxHashSet;
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Label, Value};
+use wuji_ir::layout::NodeKind;
 use wuji_ir::module::{Term, Values};
 use wuji_ir::ops::{self, BinOp, CmpOp, ForKind, LoopHints, Op, Place};
 use wuji_ir::types::{Scalar, Type};
@@ -75,6 +76,7 @@ impl Body<'_, '_> {
                 match data {
                     Data::World => return Err(self.fail(at, "W0208", "a world has no elements")),
                     Data::Field(field) => {
+                        self.in_order(at, *var, field)?;
                         self.fits_i32(at, *var, field)?;
                         let m = &self.cx.module;
                         for (lo, extent) in m.fields[field].domain(&m.trees) {
@@ -107,6 +109,36 @@ impl Body<'_, '_> {
                 Ok(Some(axes))
             }
         }
+    }
+
+    /// Only a parallel loop finds the elements that exist.
+    fn in_order(&self, at: At, var: u32, field: wuji_ir::entities::Field) -> Result<()> {
+        let m = &self.cx.module;
+        let data = &m.fields[field];
+        if m.trees[data.tree].sparse_path(data.node).is_empty() {
+            return Ok(());
+        }
+        let name = self.name(var);
+        Err(self
+            .fail(
+                at,
+                "W0252",
+                format!("an ordinary loop cannot run over `{name}`, whose elements need not exist"),
+            )
+            .note("an outermost loop without `serial(..)` visits those that do")
+            .help(format!(
+                "loop over a range and ask `{name}.is_active(..)`, or up to `{name}.length(..)` of a list"
+            )))
+    }
+
+    /// Whether a hash node without bounds is above: some of its coordinates may be beyond `i32`, where
+    /// blocks do not divide it evenly, but none that an `i32` could have written to.
+    fn is_hashed(&self, field: wuji_ir::entities::Field) -> bool {
+        let m = &self.cx.module;
+        let data = &m.fields[field];
+        let tree = &m.trees[data.tree];
+        let path = tree.path(data.node);
+        path.iter().any(|n| tree.nodes[*n].kind == NodeKind::Hash)
     }
 
     fn fits_i32(&self, at: At, var: u32, field: wuji_ir::entities::Field) -> Result<()> {
@@ -337,21 +369,29 @@ impl Body<'_, '_> {
         let field = match domain {
             Domain::Data(var) => match self.data(at, *var)? {
                 Data::Field(field) => {
-                    self.fits_i32(at, *var, field)?;
-                    Some(field)
+                    let fits = self.fits_i32(at, *var, field);
+                    let wide = fits.is_err() && self.is_hashed(field);
+                    if !wide {
+                        fits?;
+                    }
+                    Some((field, wide))
                 }
                 Data::Array(_) | Data::World => None,
             },
             Domain::Range(_) | Domain::Grid(_) => None,
         };
-        if let Some(field) = field {
+        if let Some((field, wide)) = field {
             let rank = self.cx.module.fields[field].rank();
-            let types = vec![Type::Scalar(Scalar::I32); rank];
+            let (index, map) = match wide {
+                true => (Scalar::I64, Map::Convert(Scalar::I32)),
+                false => (Scalar::I32, Map::Same),
+            };
+            let types = vec![Type::Scalar(index); rank];
             let label = self.f.fresh_label();
             self.at(at);
             let op = Op::ForEach(label, ops::Domain::Field(field), hints);
             let inst = self.push_open(op, &[]);
-            let maps = vec![Map::Same; rank];
+            let maps = vec![map; rank];
             return self.foreach_body(at, f, inst, label, &types, &maps, points);
         }
         let Some(axes) = self.axes(at, domain)? else {

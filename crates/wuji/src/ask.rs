@@ -1,0 +1,323 @@
+//! What the host asks about the cells of a field or view, whatever nodes they are in.
+
+use crate::element::Element;
+use crate::layout::{TreeBody, TreeInner};
+use crate::services::{Service, Subject};
+use crate::world::here;
+use std::panic::Location;
+use wuji_ir::entities::{self, Node};
+use wuji_ir::layout::NodeKind;
+use wuji_ir::{Error, Result};
+use wuji_runtime::array::ArrayArg;
+
+/// One field or view, and the line that asks.
+pub(crate) struct Ask<'a> {
+    tree: &'a TreeInner,
+    pub(crate) body: &'a TreeBody,
+    field: entities::Field,
+    caller: &'static Location<'static>,
+}
+
+impl<'a> Ask<'a> {
+    #[track_caller]
+    pub(crate) fn new(tree: &'a TreeInner, field: entities::Field) -> Result<Ask<'a>> {
+        Ok(Ask {
+            tree,
+            body: tree.body()?,
+            field,
+            caller: Location::caller(),
+        })
+    }
+
+    fn place(&self) -> usize {
+        self.field.as_u32() as usize
+    }
+
+    pub(crate) fn name(&self) -> &'a str {
+        self.body.names.get(self.place()).map_or("", String::as_str)
+    }
+
+    /// Smallest coordinate and extent along each index.
+    pub(crate) fn domain(&self) -> &'a [(i64, u64)] {
+        &self.body.domains[self.place()]
+    }
+
+    fn node(&self) -> Node {
+        self.body.shape.fields[self.place()].node
+    }
+
+    fn kind(&self) -> NodeKind {
+        self.body.shape.data.nodes[self.node()].kind
+    }
+
+    pub(crate) fn fail(&self, code: &'static str, message: impl Into<String>) -> Error {
+        Error::new(code, message).at(Some(here(self.caller)))
+    }
+
+    /// Runs a service on this field.
+    pub(crate) fn serve(
+        &self,
+        service: Service,
+        params: &[u64],
+        arrays: &[ArrayArg<'_>],
+    ) -> Result<u64> {
+        let slots = self.slots(service, params, arrays)?;
+        Ok(slots.first().copied().unwrap_or(0))
+    }
+
+    pub(crate) fn slots(
+        &self,
+        service: Service,
+        params: &[u64],
+        arrays: &[ArrayArg<'_>],
+    ) -> Result<smallvec::SmallVec<[u64; 4]>> {
+        let subject = Subject::Field(self.field);
+        let slots = self.tree.serve(subject, service, params, arrays);
+        slots.map_err(|e| e.at(Some(here(self.caller))))
+    }
+
+    /// Whether an index is in the domain.
+    pub(crate) fn contains(&self, at: &[i64]) -> bool {
+        self.domain().iter().zip(at).all(|((from, extent), c)| {
+            // Both fit: a layout whose coordinates do not is refused.
+            *c >= *from && (c.wrapping_sub(*from) as u64) < *extent
+        })
+    }
+
+    pub(crate) fn inside(&self, at: &[i64]) -> Result<()> {
+        match self.contains(at) {
+            true => Ok(()),
+            false => Err(self.outside(at)),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn outside(&self, at: &[i64]) -> Error {
+        let name = self.name();
+        let bounds: Vec<String> = self
+            .domain()
+            .iter()
+            .map(|(from, extent)| format!("{from}..{}", from + *extent as i64))
+            .collect();
+        self.fail("W0111", format!("field `{name}` has no element {at:?}"))
+            .note(format!("its elements are [{}]", bounds.join(", ")))
+    }
+
+    pub(crate) fn get<T: Element>(&self, at: &[i64]) -> Result<T> {
+        self.inside(at)?;
+        Ok(T::from_slots(&self.slots(Service::Get, &words(at), &[])?))
+    }
+
+    pub(crate) fn set<T: Element>(&self, at: &[i64], value: T) -> Result<()> {
+        self.inside(at)?;
+        let params = with_value(words(at), value);
+        self.serve(Service::Set, &params, &[]).map(|_| ())
+    }
+
+    pub(crate) fn is_active(&self, at: &[i64]) -> Result<bool> {
+        Ok(self.contains(at) && self.serve(Service::IsActive, &words(at), &[])? != 0)
+    }
+
+    pub(crate) fn activate(&self, at: &[i64]) -> Result<()> {
+        self.inside(at)?;
+        self.serve(Service::Activate, &words(at), &[]).map(|_| ())
+    }
+
+    pub(crate) fn deactivate(&self, at: &[i64]) -> Result<()> {
+        if !self.kind().is_sparse() {
+            let (name, kind) = (self.name(), self.kind().name());
+            return Err(self
+                .fail(
+                    "W0125",
+                    format!("`{name}` is in a {kind} node, whose cells cannot be deactivated one by one"),
+                )
+                .note("they come and go with the cell around them")
+                .help("deactivate a cell of a sparse node above: `let blocks = node.cells(\"blocks\")` in the layout"));
+        }
+        self.serve(Service::Deactivate, &words(at), &[]).map(|_| ())
+    }
+
+    /// Deactivates all cells of the innermost sparse node on the way.
+    pub(crate) fn deactivate_all(&self) -> Result<()> {
+        let path = self.body.shape.data.sparse_path(self.node());
+        let Some(node) = path.last() else {
+            let name = self.name();
+            return Err(self
+                .fail(
+                    "W0125",
+                    format!("all nodes above `{name}` are dense: nothing can be deactivated"),
+                )
+                .help("`fill` its elements with zero"));
+        };
+        let (subject, service) = (Subject::Node(*node), Service::DeactivateAll);
+        self.tree.serve(subject, service, &[], &[]).map(|_| ())
+    }
+
+    fn is_list(&self) -> Result<()> {
+        if let NodeKind::Dynamic { .. } = self.kind() {
+            return Ok(());
+        }
+        let (name, kind) = (self.name(), self.kind().name());
+        Err(self
+            .fail(
+                "W0126",
+                format!("`{name}` is in a {kind} node, which is no list"),
+            )
+            .help("lists are made with `dynamic` in the layout"))
+    }
+
+    /// Appends a cell; the scalars of its value are in `value`.
+    pub(crate) fn append(&self, at: &[i64], value: &[u64]) -> Result<i32> {
+        self.is_list()?;
+        let mut params = words(at);
+        params.extend(value);
+        Ok(self.serve(Service::Append, &params, &[])? as i32)
+    }
+
+    pub(crate) fn length(&self, at: &[i64]) -> Result<i32> {
+        self.is_list()?;
+        Ok(self.serve(Service::Length, &words(at), &[])? as i32)
+    }
+
+    pub(crate) fn count(&self) -> Result<u64> {
+        self.serve(Service::Count, &[], &[])
+    }
+
+    /// Coordinates, and values where `size` is not 0, of all active cells, row by row.
+    pub(crate) fn export<const D: usize>(&self, size: usize) -> Result<(Vec<[i32; D]>, Vec<u64>)> {
+        self.fits_i32()?;
+        let mut room = self.count()?;
+        loop {
+            let mut coordinates = self.buffer(room, D.max(1) as u64 * 4)?;
+            let mut values = self.buffer(room, size as u64)?;
+            let rows = room as usize;
+            let mut arrays = vec![ArrayArg::opaque(&mut coordinates, 4, &[rows, D], true)?];
+            if size > 0 {
+                arrays.push(ArrayArg::opaque(&mut values, size, &[rows], true)?);
+            }
+            let found = self.serve(Service::Export, &[], &arrays)?;
+            drop(arrays);
+            // Somebody else may have activated more since they were counted.
+            if found > room {
+                room = found;
+                continue;
+            }
+            return Ok(sorted(&coordinates, &values, found as usize, size));
+        }
+    }
+
+    /// Activates the cells at all coordinates; those with values get them.
+    pub(crate) fn import<const D: usize>(
+        &self,
+        coordinates: &[[i32; D]],
+        values: Option<(&mut [u64], usize)>,
+    ) -> Result<()> {
+        for at in coordinates {
+            self.inside(&at.map(i64::from))?;
+        }
+        let rows = coordinates.len();
+        let mut buffer = self.buffer(rows as u64, D.max(1) as u64 * 4)?;
+        for (n, c) in coordinates.iter().flatten().enumerate() {
+            buffer[n / 2] |= u64::from(*c as u32) << (n % 2 * 32);
+        }
+        let mut arrays = vec![ArrayArg::opaque(&mut buffer, 4, &[rows, D], false)?];
+        if let Some((values, size)) = values {
+            arrays.push(ArrayArg::opaque(values, size, &[rows], false)?);
+        }
+        self.serve(Service::Import, &[], &arrays).map(|_| ())
+    }
+
+    /// Zeroed words for `count` things of `size` bytes.
+    pub(crate) fn buffer(&self, count: u64, size: u64) -> Result<Vec<u64>> {
+        let words = count.checked_mul(size).map(|n| n.div_ceil(8) as usize);
+        let mut buffer = Vec::new();
+        let fits = words.is_some_and(|n| buffer.try_reserve_exact(n).is_ok());
+        if !fits {
+            return Err(self.fail("W0110", format!("no memory for a copy of {count} elements")));
+        }
+        buffer.resize(words.unwrap_or(0), 0);
+        Ok(buffer)
+    }
+
+    /// Coordinates that are handed out in lists are `i32`, as in kernels. Below a hash node there are
+    /// some beyond that where the size of a block does not divide all of them; nobody writes there
+    /// but with larger integers.
+    fn fits_i32(&self) -> Result<()> {
+        let fits = self.domain().iter().all(|(from, extent)| {
+            let last = i128::from(*from) + i128::from(*extent) - 1;
+            i32::try_from(*from).is_ok() && i32::try_from(last).is_ok()
+        });
+        if fits || self.is_unbounded() {
+            return Ok(());
+        }
+        let name = self.name();
+        Err(self.fail(
+            "W0127",
+            format!("the coordinates of `{name}` do not fit into `i32`"),
+        ))
+    }
+
+    /// Whether a node above has no bounds.
+    pub(crate) fn is_unbounded(&self) -> bool {
+        let path = self.body.shape.data.path(self.node());
+        path.iter().any(|n| self.body.unbounded.contains(n))
+    }
+}
+
+/// Indices as parameters.
+pub(crate) fn words(at: &[i64]) -> Vec<u64> {
+    at.iter().map(|c| *c as u64).collect()
+}
+
+pub(crate) fn with_value<T: Element>(mut params: Vec<u64>, value: T) -> Vec<u64> {
+    let start = params.len();
+    params.resize(start + T::SCALARS, 0);
+    value.to_slots(&mut params[start..]);
+    params
+}
+
+/// The exported rows in the order of their coordinates: loops find them in any order.
+fn sorted<const D: usize>(
+    coordinates: &[u64],
+    values: &[u64],
+    rows: usize,
+    size: usize,
+) -> (Vec<[i32; D]>, Vec<u64>) {
+    let coordinate = |n: usize| (coordinates[n / 2] >> (n % 2 * 32)) as u32 as i32;
+    let mut order: Vec<([i32; D], usize)> = (0..rows)
+        .map(|row| (std::array::from_fn(|k| coordinate(row * D + k)), row))
+        .collect();
+    order.sort_unstable();
+    let mut bytes = vec![0u8; (rows * size).next_multiple_of(8)];
+    if size > 0 {
+        let found: Vec<u8> = values.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        for (to, (_, from)) in order.iter().enumerate() {
+            let from = &found[from * size..(from + 1) * size];
+            bytes[to * size..(to + 1) * size].copy_from_slice(from);
+        }
+    }
+    let words = bytes.chunks_exact(8).map(|chunk| {
+        let mut word = [0; 8];
+        word.copy_from_slice(chunk);
+        u64::from_ne_bytes(word)
+    });
+    (order.iter().map(|o| o.0).collect(), words.collect())
+}
+
+/// Elements as they lie in the memory of kernels.
+pub(crate) fn pack<T: Element>(values: &[T], buffer: &mut [u64]) {
+    let mut bytes = vec![0u8; buffer.len() * 8];
+    for (n, value) in values.iter().enumerate() {
+        value.write(&mut bytes[n * T::SIZE..]);
+    }
+    for (word, chunk) in buffer.iter_mut().zip(bytes.chunks_exact(8)) {
+        let mut own = [0; 8];
+        own.copy_from_slice(chunk);
+        *word = u64::from_ne_bytes(own);
+    }
+}
+
+pub(crate) fn unpack<T: Element>(buffer: &[u64], count: usize) -> Vec<T> {
+    let bytes: Vec<u8> = buffer.iter().flat_map(|w| w.to_ne_bytes()).collect();
+    (0..count).map(|n| T::read(&bytes[n * T::SIZE..])).collect()
+}

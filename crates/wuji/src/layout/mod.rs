@@ -1,0 +1,232 @@
+//! The layout builder: which nodes a tree has and where in it fields are placed.
+//!
+//! ```
+//! use wuji::prelude::*;
+//! # fn main() -> wuji::Result<()> {
+//! let world = World::interpreter()?;
+//! // Blocks of 8 x 8 cells; a cell holds a mass and a velocity next to each other.
+//! let (mass, velocity) = world.layout(|root| {
+//!     let cell = root.dense(IJ, [16, 16]).dense(IJ, 8);
+//!     (cell.place::<f32, 2>("mass"), cell.place::<f32, 2>("velocity"))
+//! })?;
+//! mass.set([127, 3], 2.0)?;
+//! assert_eq!(mass.get([127, 3])?, 2.0);
+//! assert_eq!(velocity.shape()?, [128, 128]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod complete;
+mod node;
+
+pub use node::Node;
+
+use crate::args::TypeOf;
+use crate::axes::Extents;
+use crate::element::Element;
+use crate::field::Field;
+use crate::world::{World, here};
+use node::{Build, State};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, OnceLock};
+use wuji_ir::entities;
+use wuji_ir::layout::{Axis, Child, FieldData, TreeData};
+use wuji_ir::module::Module;
+use wuji_ir::types::{StructType, Structs, Type};
+use wuji_ir::{Error, Result};
+use wuji_runtime::Memory;
+use wuji_runtime::address::Address;
+
+/// A layout tree and its memory, which goes when the last field of the tree does.
+#[derive(Clone)]
+pub struct Tree {
+    pub(crate) inner: Arc<TreeInner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TreeInner {
+    pub(crate) world: World,
+    /// Filled when the layout is complete; empty for good when it had an error.
+    body: OnceLock<TreeBody>,
+}
+
+/// What is known of a tree once its layout is complete.
+#[derive(Debug)]
+pub(crate) struct TreeBody {
+    /// Fields and structs have the numbers they have in this tree alone.
+    pub(crate) shape: Arc<TreeShape>,
+    pub(crate) names: Vec<String>,
+    /// Of every field: smallest coordinate and extent along each index.
+    pub(crate) domains: Vec<SmallVec<[(i64, u64); 3]>>,
+    /// Of every field, in a tree of dense nodes.
+    pub(crate) addresses: Vec<Address>,
+    /// The nodes whose cells have all coordinates there are.
+    pub(crate) unbounded: Vec<entities::Node>,
+    pub(crate) memory: Memory,
+}
+
+/// The structure of a tree, without names: what code is specialised for. Trees of one world that
+/// have the same structure share one, so comparing addresses compares structures.
+#[derive(Debug)]
+pub(crate) struct TreeShape {
+    pub(crate) data: TreeData,
+    pub(crate) fields: Vec<PlacedField>,
+}
+
+/// A field as its tree sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct PlacedField {
+    pub(crate) node: entities::Node,
+    pub(crate) axes: SmallVec<[(Axis, i64); 3]>,
+    pub(crate) elem: TypeOf,
+    /// It stands for the cells of its node and has no elements.
+    pub(crate) view: bool,
+}
+
+/// The element type of a view.
+pub(crate) fn nothing(structs: &mut Structs) -> Type {
+    Type::Struct(structs.intern(StructType {
+        name: "cell".into(),
+        fields: Vec::new(),
+    }))
+}
+
+impl TreeShape {
+    /// Enters the tree and its fields into a module; gives the number of the first field.
+    pub(crate) fn enter(&self, m: &mut Module, names: &[String]) -> u32 {
+        let first = m.fields.len() as u32;
+        let mut data = self.data.clone();
+        for node in data.nodes.values_mut() {
+            for child in &mut node.children {
+                if let Child::Place(f) = child {
+                    *f = entities::Field::from_u32(first + f.as_u32());
+                }
+            }
+        }
+        let tree = m.trees.push(data);
+        let fields: Vec<FieldData> = self.describe(tree, &mut m.structs, names).collect();
+        for field in fields {
+            m.fields.push(field);
+        }
+        first
+    }
+
+    /// Enters the fields of a tree into tables of their own.
+    pub(crate) fn describe(
+        &self,
+        tree: entities::Tree,
+        structs: &mut Structs,
+        names: &[String],
+    ) -> impl Iterator<Item = FieldData> {
+        self.fields.iter().enumerate().map(move |(k, f)| FieldData {
+            name: names.get(k).cloned().unwrap_or_default(),
+            elem: (f.elem)(structs),
+            tree,
+            node: f.node,
+            axes: f.axes.clone(),
+        })
+    }
+}
+
+impl TreeInner {
+    pub(crate) fn body(&self) -> Result<&TreeBody> {
+        self.body.get().ok_or_else(|| {
+            Error::new(
+                "W0113",
+                "this field belongs to a layout that is not complete",
+            )
+            .note("`layout` returned an error, or has not returned yet")
+            .help("use the fields that `layout` returns")
+        })
+    }
+}
+
+impl Tree {
+    /// Bytes of memory that the tree takes, counted as if all of it were touched.
+    pub fn memory_used(&self) -> u64 {
+        self.inner.body().map_or(0, |b| b.memory.size() as u64)
+    }
+
+    /// Makes every element of every field zero.
+    pub fn clear(&self) -> Result<()> {
+        self.inner.body()?.memory.lock().clear();
+        Ok(())
+    }
+}
+
+impl PartialEq for Tree {
+    fn eq(&self, other: &Tree) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl Eq for Tree {}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.inner.body.get() {
+            Some(body) => write!(f, "Tree({})", body.names.join(", ")),
+            None => write!(f, "Tree(incomplete)"),
+        }
+    }
+}
+
+impl World {
+    /// Builds a tree. The closure gets the root, hangs nodes below it, places fields, and returns
+    /// whatever it likes of them; see [`layout`](crate::layout).
+    #[track_caller]
+    pub fn layout<R>(&self, describe: impl FnOnce(Node<'_>) -> R) -> Result<R> {
+        let at = here(Location::caller());
+        let build = Build {
+            tree: Arc::new(TreeInner {
+                world: self.clone(),
+                body: OnceLock::new(),
+            }),
+            state: RefCell::new(State::default()),
+        };
+        let root = Node {
+            build: &build,
+            node: entities::Node::from_u32(0),
+            offset: None,
+        };
+        let fields = describe(root);
+        let body = complete::complete(self, build.state.into_inner(), &at)?;
+        // The cell is new, so this cannot find it full.
+        let _ = build.tree.body.set(body);
+        Ok(fields)
+    }
+
+    /// A field of its own, row by row: `world.field::<f32, 2>("pixels", [640, 320])?`.
+    #[track_caller]
+    pub fn field<T: Element, const D: usize>(
+        &self,
+        name: &str,
+        shape: impl Into<Extents>,
+    ) -> Result<Field<T, D>> {
+        let at = here(Location::caller());
+        if D > Axis::COUNT {
+            let error = Error::new("W0103", format!("field `{name}` has rank {D}"));
+            return Err(error.at(Some(at)).help("a field has at most 8 indices"));
+        }
+        self.layout(|root| {
+            let cells = if D == 0 {
+                root
+            } else {
+                root.dense(crate::axes::first(D), shape)
+            };
+            cells.place(name)
+        })
+        .map_err(|e| e.at(Some(at)))
+    }
+
+    /// A field of one element.
+    #[track_caller]
+    pub fn scalar<T: Element>(&self, name: &str) -> Result<Field<T, 0>> {
+        let at = here(Location::caller());
+        self.layout(|root| root.place(name))
+            .map_err(|e| e.at(Some(at)))
+    }
+}

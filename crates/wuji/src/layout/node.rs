@@ -1,0 +1,429 @@
+//! Nodes of a tree under construction.
+
+use super::{PlacedField, TreeInner, nothing};
+use crate::args::TypeOf;
+use crate::axes::{Axes, Extents};
+use crate::cells::Cells;
+use crate::element::Element;
+use crate::field::Field;
+use crate::world::here;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use wuji_ir::entities;
+use wuji_ir::layout::{Axis, CellOrder, Child, NodeKind, TreeData};
+use wuji_ir::{Error, Result};
+
+/// A node of a tree under construction: hang nodes below it, or place fields in its cells. Several
+/// things may hang below one node; they share its cells.
+///
+/// What is wrong with a layout is said once, when it is complete.
+#[derive(Copy, Clone)]
+pub struct Node<'a> {
+    pub(super) build: &'a Build,
+    pub(super) node: entities::Node,
+    pub(super) offset: Option<([i64; Axis::COUNT], usize)>,
+}
+
+impl fmt::Debug for Node<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node({})", self.node)
+    }
+}
+
+pub(super) struct Build {
+    pub(super) tree: Arc<TreeInner>,
+    pub(super) state: RefCell<State>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) data: TreeData,
+    pub(super) fields: Vec<PlacedField>,
+    pub(super) names: Vec<String>,
+    /// Of every field: whether its origin was given.
+    pub(super) offset: Vec<bool>,
+    /// Hash nodes whose extents follow from what is below them.
+    pub(super) unbounded: Vec<entities::Node>,
+    /// The first thing that went wrong.
+    pub(super) error: Option<Error>,
+}
+
+impl State {
+    fn fail(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+    }
+}
+
+/// More levels than any layout needs; a tree is walked from leaf to root.
+const MAX_DEPTH: usize = 64;
+/// Bits of the number of a cell along a Z-curve.
+const MORTON_BITS: u32 = 62;
+
+/// "the pointer node over `i`, `j`", for errors.
+pub(super) fn named(data: &TreeData, node: entities::Node) -> String {
+    let node = &data.nodes[node];
+    if node.kind == NodeKind::Root {
+        return "the root".to_owned();
+    }
+    let axes: Vec<String> = node.extents.iter().map(|e| format!("`{}`", e.0)).collect();
+    format!("the {} node over {}", node.kind.name(), axes.join(", "))
+}
+
+impl<'a> Node<'a> {
+    /// A node of cells one after the other, the last axis fastest, in each cell of this node.
+    #[track_caller]
+    pub fn dense(self, axes: impl Into<Axes>, extents: impl Into<Extents>) -> Node<'a> {
+        let at = Location::caller();
+        self.add(NodeKind::Dense, axes.into(), extents.into(), at)
+    }
+
+    /// As [`dense`](Node::dense), with one bit per cell that says whether the cell is active. Inactive
+    /// cells keep their memory, which is what makes looking them up cheap.
+    #[track_caller]
+    pub fn bitmasked(self, axes: impl Into<Axes>, extents: impl Into<Extents>) -> Node<'a> {
+        let at = Location::caller();
+        self.add(NodeKind::Bitmasked, axes.into(), extents.into(), at)
+    }
+
+    /// A node with one pointer per cell: a cell has memory while it is active.
+    #[track_caller]
+    pub fn pointer(self, axes: impl Into<Axes>, extents: impl Into<Extents>) -> Node<'a> {
+        let at = Location::caller();
+        self.add(NodeKind::Pointer, axes.into(), extents.into(), at)
+    }
+
+    /// A node without bounds, directly below the root: its cells are found by hashing their
+    /// coordinates. Fields below it have elements at every `i32` along these axes, negative ones too.
+    #[track_caller]
+    pub fn hash(self, axes: impl Into<Axes>) -> Node<'a> {
+        let at = Location::caller();
+        let node = self.add(NodeKind::Hash, axes.into(), Extents::All(1), at);
+        if node.node != self.node {
+            self.build.state.borrow_mut().unbounded.push(node.node);
+        }
+        node
+    }
+
+    /// As [`hash`](Node::hash), with so many cells along each axis and no more.
+    #[track_caller]
+    pub fn hash_sized(self, axes: impl Into<Axes>, extents: impl Into<Extents>) -> Node<'a> {
+        let at = Location::caller();
+        self.add(NodeKind::Hash, axes.into(), extents.into(), at)
+    }
+
+    /// A list of at most `most` cells along one axis in each cell of this node. It grows at its end,
+    /// by `append` or by writes; its memory comes in chunks, which are larger for longer lists.
+    #[track_caller]
+    pub fn dynamic(self, axis: impl Into<Axes>, most: impl Into<Extents>) -> Node<'a> {
+        let at = Location::caller();
+        let most = most.into();
+        let chunk = match &most {
+            Extents::All(n) => Some(*n),
+            Extents::Each(list) => list.first().copied(),
+        };
+        // About 64 pointers to chunks in the cell that holds the list, as long as chunks are neither
+        // tiny nor mostly empty.
+        let chunk = chunk.map_or(1, |n| (n / 64).clamp(32, 1024).min(n.max(1)));
+        let kind = NodeKind::Dynamic {
+            chunk: chunk as u32,
+        };
+        self.add(kind, axis.into(), most, at)
+    }
+
+    /// As [`dynamic`](Node::dynamic), with memory for `chunk` cells at a time.
+    #[track_caller]
+    pub fn dynamic_chunked(
+        self,
+        axis: impl Into<Axes>,
+        most: impl Into<Extents>,
+        chunk: u32,
+    ) -> Node<'a> {
+        let at = Location::caller();
+        if chunk == 0 {
+            let error = Error::new("W0123", "a dynamic node has chunks of 0 cells");
+            let error = error.help("a chunk is at least 1 cell; 32 to 1024 are usual");
+            self.build.state.borrow_mut().fail(error.at(Some(here(at))));
+            return self;
+        }
+        self.add(NodeKind::Dynamic { chunk }, axis.into(), most.into(), at)
+    }
+
+    /// Orders the cells of this node along a Z-shaped curve, so that neighbours along every axis are
+    /// near in memory. Nothing but memory changes.
+    #[track_caller]
+    pub fn morton(self) -> Node<'a> {
+        let at = here(Location::caller());
+        let state = &mut *self.build.state.borrow_mut();
+        match morton(&state.data, self.node) {
+            Ok(()) => state.data.nodes[self.node].order = CellOrder::Morton,
+            Err(error) => state.fail(error.at(Some(at))),
+        }
+        self
+    }
+
+    fn add(
+        self,
+        kind: NodeKind,
+        axes: Axes,
+        extents: Extents,
+        at: &'static Location<'static>,
+    ) -> Node<'a> {
+        let state = &mut *self.build.state.borrow_mut();
+        let mut below = self;
+        let checked = checked_axes(&state.data, self.node, kind, &axes.list())
+            .and_then(|axes| checked_extents(kind, &axes, extents));
+        match checked {
+            Ok(extents) => below.node = state.data.add(self.node, kind, &extents),
+            Err(error) => state.fail(error.at(Some(here(at)))),
+        }
+        below
+    }
+
+    /// The smallest coordinate along each index, for what is placed from here on: `x[[-32, 0]]` is
+    /// the first element of a field placed after `.offset([-32, 0])`.
+    pub fn offset<const D: usize>(self, offset: [i64; D]) -> Node<'a> {
+        let mut from = [0; Axis::COUNT];
+        for (to, value) in from.iter_mut().zip(offset) {
+            *to = value;
+        }
+        Node {
+            offset: Some((from, D)),
+            ..self
+        }
+    }
+
+    /// Puts an element of a field into every cell of this node. The field has one index for each
+    /// axis that was split on the way here, in the order of the alphabet.
+    #[track_caller]
+    pub fn place<T: Element, const D: usize>(self, name: &str) -> Field<T, D> {
+        let field = self.put::<D>(name, T::ir_type, false, Location::caller());
+        Field::new(self.build.tree.clone(), field)
+    }
+
+    /// The cells of this node themselves, for kernels and the host to ask about, loop over and
+    /// activate. One coordinate counts one cell: block `[i, j]` of a node above blocks of 8 x 8 holds
+    /// the elements `[8 * i .. 8 * i + 8, 8 * j .. 8 * j + 8]`, negative ones too.
+    #[track_caller]
+    pub fn cells<const D: usize>(self, name: &str) -> Cells<D> {
+        let field = self.put::<D>(name, nothing, true, Location::caller());
+        Cells::new(self.build.tree.clone(), field)
+    }
+
+    fn put<const D: usize>(
+        self,
+        name: &str,
+        elem: TypeOf,
+        view: bool,
+        at: &'static Location<'static>,
+    ) -> entities::Field {
+        let state = &mut *self.build.state.borrow_mut();
+        match self.checked_rank::<D>(&state.data, name) {
+            Ok(axes) => {
+                let field = entities::Field::from_u32(state.fields.len() as u32);
+                state.data.nodes[self.node]
+                    .children
+                    .push(Child::Place(field));
+                state.fields.push(PlacedField {
+                    node: self.node,
+                    axes,
+                    elem,
+                    view,
+                });
+                state.names.push(name.to_owned());
+                state.offset.push(self.offset.is_some());
+                field
+            }
+            Err(error) => {
+                state.fail(error.at(Some(here(at))));
+                entities::Field::from_u32(0)
+            }
+        }
+    }
+
+    fn checked_rank<const D: usize>(
+        &self,
+        data: &TreeData,
+        name: &str,
+    ) -> Result<SmallVec<[(Axis, i64); 3]>> {
+        let axes = data.axes(self.node);
+        if axes.len() != D {
+            let names: Vec<String> = axes.iter().map(|a| format!("`{a}`")).collect();
+            let n = axes.len();
+            let split = match n {
+                0 => "no axis is".to_owned(),
+                1 => format!("one axis ({}) is", names[0]),
+                _ => format!("{n} axes ({}) are", names.join(", ")),
+            };
+            return Err(Error::new(
+                "W0103",
+                format!("field `{name}` has rank {D}, but {split} split above it"),
+            )
+            .help(format!("place it as a field of rank {n}")));
+        }
+        let from = match self.offset {
+            Some((_, n)) if n != D => {
+                return Err(Error::new(
+                    "W0104",
+                    format!("field `{name}` of rank {D} has an offset of {n} numbers"),
+                )
+                .help("give one number for each index"));
+            }
+            Some((from, _)) => from,
+            None => [0; Axis::COUNT],
+        };
+        Ok(axes.into_iter().zip(from).collect())
+    }
+}
+
+/// Which node may hang below which, and over which axes.
+fn checked_axes(
+    data: &TreeData,
+    parent: entities::Node,
+    kind: NodeKind,
+    axes: &[Axis],
+) -> Result<SmallVec<[Axis; 3]>> {
+    let what = kind.name();
+    if kind == NodeKind::Hash && data.nodes[parent].kind != NodeKind::Root {
+        let above = named(data, parent);
+        return Err(Error::new(
+            "W0120",
+            format!("a hash node hangs below {above}"),
+        )
+        .note("cells of a hash node are found by their coordinates alone, so it hangs directly below the root")
+        .help("use `pointer` here, or put the hash node at the top"));
+    }
+    if axes.is_empty() {
+        return Err(
+            Error::new("W0102", format!("a {what} node needs at least one axis"))
+                .help("place fields of rank 0 directly in the root"),
+        );
+    }
+    if let Some(twice) = (1..axes.len()).find(|k| axes[..*k].contains(&axes[*k])) {
+        let axis = axes[twice];
+        return Err(
+            Error::new("W0102", format!("a {what} node splits axis `{axis}` twice"))
+                .help("split it again in a node below this one"),
+        );
+    }
+    let path = data.path(parent);
+    if path.len() > MAX_DEPTH {
+        return Err(Error::new(
+            "W0106",
+            format!("a tree has at most {MAX_DEPTH} levels"),
+        ));
+    }
+    if let NodeKind::Dynamic { .. } = kind {
+        if axes.len() > 1 {
+            let n = axes.len();
+            return Err(
+                Error::new("W0121", format!("a dynamic node splits {n} axes"))
+                    .note("a dynamic node is a list, which has one index")
+                    .help("split the other axes in a node above or below it"),
+            );
+        }
+        let above = path.iter().rev().find(|n| {
+            let mut extents = data.nodes[**n].extents.iter();
+            extents.any(|e| axes.contains(&e.0))
+        });
+        if let Some(above) = above {
+            let (axis, above) = (axes[0], named(data, *above));
+            return Err(Error::new(
+                "W0121",
+                format!("a dynamic node splits axis `{axis}`, which {above} splits, too"),
+            )
+            .note("the index along a list is an axis of its own")
+            .help("use an axis that no other node on the way splits, such as `L`"));
+        }
+    }
+    for above in path {
+        let NodeKind::Dynamic { .. } = data.nodes[above].kind else {
+            continue;
+        };
+        let mut split = data.nodes[above].extents.iter();
+        if let Some((axis, _)) = split.find(|e| axes.contains(&e.0)) {
+            return Err(Error::new(
+                "W0121",
+                format!("a {what} node splits axis `{axis}`, along which the dynamic node above it is a list"),
+            )
+            .note("the index along a list is an axis of its own")
+            .help("use another axis for one of the two"));
+        }
+    }
+    Ok(axes.iter().copied().collect())
+}
+
+fn checked_extents(
+    kind: NodeKind,
+    axes: &[Axis],
+    extents: Extents,
+) -> Result<SmallVec<[(Axis, u64); 3]>> {
+    let extents: SmallVec<[i128; 3]> = match extents {
+        Extents::All(extent) => axes.iter().map(|_| extent).collect(),
+        Extents::Each(extents) if extents.len() == axes.len() => extents,
+        Extents::Each(extents) => {
+            let (n, m) = (axes.len(), extents.len());
+            return Err(Error::new("W0102", format!("{n} axes have {m} extents"))
+                .help("give one extent for each axis, or one number for all of them"));
+        }
+    };
+    if let (NodeKind::Dynamic { chunk }, [most]) = (kind, &extents[..])
+        && i128::from(chunk) > *most
+        && *most > 0
+    {
+        return Err(Error::new(
+            "W0123",
+            format!("a list of at most {most} cells has chunks of {chunk} cells"),
+        )
+        .help("a chunk is at most as long as the list"));
+    }
+    let checked = axes.iter().zip(&extents).map(|(axis, extent)| {
+        let positive = u64::try_from(*extent).ok().filter(|e| *e > 0);
+        let positive = positive.ok_or_else(|| {
+            Error::new("W0101", format!("axis `{axis}` has extent {extent}"))
+                .help("an extent is at least 1")
+        })?;
+        if let NodeKind::Dynamic { .. } = kind
+            && positive > i32::MAX as u64
+        {
+            return Err(
+                Error::new("W0101", format!("a list has room for {extent} cells"))
+                    .help("`append` gives an `i32`, so it is at most 2147483647"),
+            );
+        }
+        Ok((*axis, positive))
+    });
+    checked.collect()
+}
+
+fn morton(data: &TreeData, node: entities::Node) -> Result<()> {
+    let what = named(data, node);
+    let data = &data.nodes[node];
+    match data.kind {
+        NodeKind::Dense | NodeKind::Bitmasked | NodeKind::Pointer => {}
+        NodeKind::Root | NodeKind::Hash | NodeKind::Dynamic { .. } => {
+            return Err(Error::new(
+                "W0122",
+                format!("{what} has no cells that can be put along a Z-curve"),
+            )
+            .help("`morton` follows `dense`, `bitmasked` or `pointer`"));
+        }
+    }
+    if let Some((axis, extent)) = data.extents.iter().find(|e| !e.1.is_power_of_two()) {
+        return Err(Error::new(
+            "W0122",
+            format!("{what} is put along a Z-curve, but has extent {extent} along `{axis}`"),
+        )
+        .help("a Z-curve needs extents that are powers of two"));
+    }
+    let bits: u32 = data.extents.iter().map(|e| e.1.trailing_zeros()).sum();
+    if bits > MORTON_BITS {
+        return Err(
+            Error::new("W0122", format!("{what} has too many cells for a Z-curve"))
+                .help("make the extents smaller"),
+        );
+    }
+    Ok(())
+}

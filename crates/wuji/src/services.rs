@@ -1,0 +1,417 @@
+//! What the host does to trees with sparse nodes: small kernels, made when they are first needed.
+//!
+//! Nobody but the compiler knows how a cell is found, so the host asks for elements as everybody does,
+//! and every backend gives the same answers.
+
+use crate::launch::Compiled;
+use crate::layout::{TreeBody, TreeInner, TreeShape, nothing};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Array, Field, Node, Value};
+use wuji_ir::infer::dynamic_index;
+use wuji_ir::layout::{Child, FieldData};
+use wuji_ir::module::{ArrayData, Function, Module, Param, TempData, Term, Values};
+use wuji_ir::ops::{
+    Access, Activation, AtomicOp, BinOp, CellOp, CmpOp, Domain, LoopHints, Op, Place,
+};
+use wuji_ir::types::{Scalar, Type};
+use wuji_ir::{Error, Result};
+use wuji_runtime::Bindings;
+use wuji_runtime::array::ArrayArg;
+
+/// What is asked for. Parameters come in this order: indices as `i64`, then a value.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Service {
+    /// An element.
+    Get,
+    Set,
+    /// `bool`.
+    IsActive,
+    Activate,
+    Deactivate,
+    /// Number of the new cell of a list, which gets the value; of a view there is none.
+    Append,
+    Length,
+    /// How many cells are active, `i64`.
+    Count,
+    /// Coordinates of the active cells to an array of `i32`, one row each, and the elements to
+    /// another one. Gives how many there are; what does not fit is left out.
+    Export,
+    /// The opposite: elements at the coordinates in an array get the values in another one.
+    Import,
+    /// A value for all active elements.
+    Fill,
+    DeactivateAll,
+    /// The elements of a box to an array: the parameters are the box, half-open, first the lower
+    /// ends.
+    ReadBox,
+    WriteBox,
+    FillBox,
+}
+
+/// Whose cells it is about.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Subject {
+    Field(Field),
+    Node(Node),
+}
+
+/// What code is found by: the address of a shape, which the world keeps.
+pub(crate) type ServiceKey = (usize, Subject, Service);
+
+impl TreeInner {
+    /// Runs a service; gives the scalars of its result.
+    pub(crate) fn serve(
+        &self,
+        subject: Subject,
+        service: Service,
+        params: &[u64],
+        arrays: &[ArrayArg<'_>],
+    ) -> Result<SmallVec<[u64; 4]>> {
+        let body = self.body()?;
+        let key = (Arc::as_ptr(&body.shape).addr(), subject, service);
+        let compiled = match self.world.service(&key) {
+            Some(compiled) => compiled,
+            None => {
+                let module = module(body, subject, service)?;
+                let compiled = Compiled::new(self.world.load(module)?);
+                self.world.enter_service(key, compiled)
+            }
+        };
+        let bindings = Bindings {
+            params,
+            trees: &[&body.memory],
+            arrays,
+        };
+        let outcome = self.world.device().run(compiled.program(), &bindings)?;
+        match compiled.told(&[body], arrays, &outcome) {
+            Some(error) => Err(error),
+            None => Ok(outcome.result),
+        }
+    }
+}
+
+/// The kernel of a service, before any pass.
+fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module> {
+    let mut m = Module {
+        name: format!("{service:?}").to_lowercase(),
+        ..Module::default()
+    };
+    body.shape.enter(&mut m, &body.names);
+    let field = match subject {
+        Subject::Field(field) => field,
+        Subject::Node(node) => view_of(&mut m, &body.shape, node),
+    };
+    let elem = m.fields[field].elem;
+    let plan = Plan {
+        field,
+        elem,
+        rank: m.fields[field].rank(),
+        view: m.structs.size_align(elem).0 == 0,
+    };
+    let mut params = Vec::new();
+    let indices = match service {
+        Service::Get
+        | Service::Set
+        | Service::IsActive
+        | Service::Activate
+        | Service::Deactivate => plan.rank,
+        Service::Append | Service::Length => plan.rank.saturating_sub(1),
+        Service::Count
+        | Service::Export
+        | Service::Import
+        | Service::Fill
+        | Service::DeactivateAll => 0,
+        Service::ReadBox | Service::WriteBox | Service::FillBox => 2 * plan.rank,
+    };
+    params.extend((0..indices).map(|_| Type::Scalar(Scalar::I64)));
+    let valued = match service {
+        Service::Set | Service::Fill | Service::FillBox => true,
+        Service::Append => !plan.view,
+        _ => false,
+    };
+    params.extend(valued.then_some(elem));
+    let result = match service {
+        Service::Get => Some(elem),
+        Service::IsActive => Some(Type::Scalar(Scalar::Bool)),
+        Service::Append | Service::Length => Some(Type::Scalar(Scalar::I32)),
+        Service::Count | Service::Export => Some(Type::Scalar(Scalar::I64)),
+        _ => None,
+    };
+    plan.add_arrays(&mut m, service);
+    let results: Vec<Type> = result.into_iter().collect();
+    let mut f = Function::new(m.name.clone(), &params, &results);
+    m.params = params
+        .iter()
+        .map(|ty| Param {
+            name: String::new(),
+            ty: *ty,
+        })
+        .collect();
+    let values = f.params().to_vec();
+    let mut b = Builder::new(&mut m, &mut f);
+    let value = plan.body(&mut b, service, &values)?;
+    b.end(Term::Return(value.into_iter().collect()));
+    m.kernel = Some(m.funcs.push(f));
+    Ok(m)
+}
+
+/// A view of any node. It takes no bytes, so the memory of the tree stays as it is.
+fn view_of(m: &mut Module, shape: &TreeShape, node: Node) -> Field {
+    let elem = nothing(&mut m.structs);
+    let field = m.fields.push(FieldData {
+        name: "cells".into(),
+        elem,
+        tree: wuji_ir::entities::Tree::from_u32(0),
+        node,
+        axes: (shape.data.axes(node).into_iter())
+            .map(|axis| (axis, 0))
+            .collect(),
+    });
+    let tree = &mut m.trees[wuji_ir::entities::Tree::from_u32(0)];
+    tree.nodes[node].children.push(Child::Place(field));
+    field
+}
+
+struct Plan {
+    field: Field,
+    elem: Type,
+    rank: usize,
+    view: bool,
+}
+
+const I64: Type = Type::Scalar(Scalar::I64);
+
+impl Plan {
+    fn add_arrays(&self, m: &mut Module, service: Service) {
+        let mut add = |elem: Type, rank: usize, writable: bool| {
+            m.arrays.push(ArrayData {
+                name: String::new(),
+                elem,
+                rank: rank as u8,
+                writable,
+                contiguous: true,
+                unaliased: true,
+            });
+        };
+        match service {
+            Service::Export | Service::Import => {
+                let writable = service == Service::Export;
+                add(Type::Scalar(Scalar::I32), 2, writable);
+                if !self.view {
+                    add(self.elem, 1, writable);
+                }
+            }
+            Service::ReadBox => add(self.elem, self.rank.max(1), true),
+            Service::WriteBox => add(self.elem, self.rank.max(1), false),
+            _ => {}
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place::Field(self.field)
+    }
+
+    /// Fills the kernel; gives its result.
+    fn body(
+        &self,
+        b: &mut Builder<'_>,
+        service: Service,
+        params: &[Value],
+    ) -> Result<Option<Value>> {
+        let cell = |op: CellOp| Op::Cell(op, self.field);
+        Ok(match service {
+            Service::Get => Some(b.load(self.place(), params)),
+            Service::Set => {
+                b.push(Op::Store(Access::write(self.place())), params);
+                None
+            }
+            Service::IsActive => Some(b.value(cell(CellOp::IsActive), params)),
+            Service::Activate => {
+                b.push(cell(CellOp::Activate), params);
+                None
+            }
+            Service::Deactivate => {
+                b.push(cell(CellOp::Deactivate), params);
+                None
+            }
+            Service::Length => Some(b.value(cell(CellOp::Length), params)),
+            Service::Append => Some(self.append(b, params)?),
+            Service::Count => Some(self.count(b, |_, _, _| {})),
+            Service::Export => Some(self.export(b)),
+            Service::Import => {
+                self.import(b);
+                None
+            }
+            Service::Fill => {
+                let mut access = Access::write(self.place());
+                access.activation = Activation::Never;
+                self.each(b, |b, at| {
+                    let mut args = at.to_vec();
+                    args.extend(params);
+                    b.push(Op::Store(access), &args);
+                });
+                None
+            }
+            Service::DeactivateAll => {
+                self.each(b, |b, at| {
+                    b.push(Op::Cell(CellOp::Deactivate, self.field), at);
+                });
+                None
+            }
+            Service::ReadBox => {
+                self.each_in_box(b, params, |b, at, from| {
+                    let value = b.load(self.place(), at);
+                    b.store(Place::Array(array(0)), from, value);
+                });
+                None
+            }
+            Service::WriteBox => {
+                self.each_in_box(b, params, |b, at, from| {
+                    let value = b.load(Place::Array(array(0)), from);
+                    b.store(self.place(), at, value);
+                });
+                None
+            }
+            Service::FillBox => {
+                let (ends, value) = params.split_at(2 * self.rank);
+                self.each_in_box(b, ends, |b, at, _| {
+                    b.store(self.place(), at, value[0]);
+                });
+                None
+            }
+        })
+    }
+
+    /// A parallel loop over the active cells.
+    fn each(&self, b: &mut Builder<'_>, body: impl FnOnce(&mut Builder<'_>, &[Value])) {
+        let types = vec![I64; self.rank];
+        foreach(b, Domain::Field(self.field), &[], &types, body);
+    }
+
+    /// A loop over a box, with the coordinates and those counted from the corner of the box.
+    fn each_in_box(
+        &self,
+        b: &mut Builder<'_>,
+        ends: &[Value],
+        body: impl FnOnce(&mut Builder<'_>, &[Value], &[Value]),
+    ) {
+        if self.rank == 0 {
+            let zero = b.i64(0);
+            return body(b, &[], &[zero]);
+        }
+        let (low, high) = ends.split_at(self.rank);
+        let args: Vec<Value> = low.iter().zip(high).flat_map(|(l, h)| [*l, *h]).collect();
+        let rank = self.rank as u8;
+        foreach(
+            b,
+            Domain::Range { rank },
+            &args,
+            &vec![I64; self.rank],
+            |b, at| {
+                let from: Vec<Value> = (at.iter().zip(low))
+                    .map(|(c, l)| b.binary(BinOp::Sub, *c, *l))
+                    .collect();
+                body(b, at, &from);
+            },
+        );
+    }
+
+    /// A loop over the active cells that numbers them; gives how many there are.
+    fn count(
+        &self,
+        b: &mut Builder<'_>,
+        body: impl FnOnce(&mut Builder<'_>, &[Value], Value),
+    ) -> Value {
+        let temp = b.module.temps.push(TempData { ty: I64 });
+        let zero = b.i64(0);
+        b.store(Place::Temp(temp), &[], zero);
+        self.each(b, |b, at| {
+            let one = b.i64(1);
+            let add = Op::Atomic(AtomicOp::Add, Access::write(Place::Temp(temp)));
+            let number = b.value(add, &[one]);
+            body(b, at, number);
+        });
+        b.load(Place::Temp(temp), &[])
+    }
+
+    fn export(&self, b: &mut Builder<'_>) -> Value {
+        self.count(b, |b, at, number| {
+            let room = b.value(Op::ArrayExtent(array(0), 0), &[]);
+            let fits = b.compare(CmpOp::Lt, number, room);
+            let store = |b: &mut Builder<'_>| {
+                for (k, c) in at.iter().enumerate() {
+                    let k = b.i64(k as i64);
+                    let c = b.convert(*c, Scalar::I32);
+                    b.store(Place::Array(array(0)), &[number, k], c);
+                }
+                if !self.view {
+                    let value = b.load(self.place(), at);
+                    b.store(Place::Array(array(1)), &[number], value);
+                }
+                Values::new()
+            };
+            b.if_else(fits, &[], store, |_| Values::new());
+        })
+    }
+
+    fn import(&self, b: &mut Builder<'_>) {
+        let zero = b.i64(0);
+        let count = b.value(Op::ArrayExtent(array(0), 0), &[]);
+        let domain = Domain::Range { rank: 1 };
+        foreach(b, domain, &[zero, count], &[I64], |b, n| {
+            let at: Vec<Value> = (0..self.rank)
+                .map(|k| {
+                    let k = b.i64(k as i64);
+                    b.load(Place::Array(array(0)), &[n[0], k])
+                })
+                .collect();
+            if self.view {
+                b.push(Op::Cell(CellOp::Activate, self.field), &at);
+            } else {
+                let value = b.load(Place::Array(array(1)), n);
+                b.store(self.place(), &at, value);
+            }
+        });
+    }
+
+    fn append(&self, b: &mut Builder<'_>, params: &[Value]) -> Result<Value> {
+        let list = dynamic_index(b.module, self.field).map_err(|e| Error::new("W0126", e))?;
+        let (at, value) = params.split_at(self.rank.saturating_sub(1));
+        let number = b.value(Op::Cell(CellOp::Append, self.field), at);
+        if let [value] = *value {
+            let zero = b.int(Scalar::I32, 0);
+            let there = b.compare(CmpOp::Ge, number, zero);
+            let mut indices = at.to_vec();
+            indices.insert(list, number);
+            let store = |b: &mut Builder<'_>| {
+                b.store(self.place(), &indices, value);
+                Values::new()
+            };
+            b.if_else(there, &[], store, |_| Values::new());
+        }
+        Ok(number)
+    }
+}
+
+fn array(number: u32) -> Array {
+    Array::from_u32(number)
+}
+
+fn foreach(
+    b: &mut Builder<'_>,
+    domain: Domain,
+    args: &[Value],
+    types: &[Type],
+    body: impl FnOnce(&mut Builder<'_>, &[Value]),
+) {
+    let label = b.func.fresh_label();
+    let op = Op::ForEach(label, domain, LoopHints::default());
+    let inst = b.push_typed(op, args, &[]);
+    let region = b.region(types, |b, indices| {
+        body(b, indices);
+        b.end(Term::Continue(label, Values::new()));
+    });
+    b.func.insts[inst].regions.push(region);
+}
