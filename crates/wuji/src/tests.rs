@@ -331,7 +331,7 @@ fn what_is_wrong_with_a_layout() {
     message(
         w.layout(|root| root.dense([I, J, I], 3).place::<f32, 2>("x")),
         expect![[r#"
-            error[W0102]: a node splits axis `i` twice
+            error[W0102]: a dense node splits axis `i` twice
               = help: split it again in a node below this one"#]],
     );
     message(
@@ -380,7 +380,7 @@ fn what_is_wrong_with_a_layout() {
             root.place::<f32, 0>("x")
         }),
         expect![[r#"
-            error[W0105]: a node of the layout holds nothing
+            error[W0105]: the dense node over `i` holds nothing
               = help: place a field in its cells, or leave the node out"#]],
     );
     message(
@@ -525,6 +525,6 @@ fn elements_have_a_size() {
         world().field::<Nothing, 1>("x", [1u64 << 63]),
         expect![[r#"
             error[W0107]: field `x` has elements without a size
-              = help: give the element type a field"#]],
+              = help: give the element type a field; the cells of a node are `cells`"#]],
     );
 }

@@ -178,12 +178,22 @@ pub trait Listed<R> {}
 
 /// Lists of elements.
 #[diagnostic::on_unimplemented(
-    message = "`{T}` cannot be appended to `{Self}`",
-    label = "not the type of its elements",
+    message = "no value can be appended to `{Self}`",
+    label = "not a field",
     note = "cells of a node have no value: `cells.append([i, j])`"
 )]
 pub trait Appendable<T> {}
 impl<T: Element, const D: usize> Appendable<T> for &Field<T, D> {}
+
+/// Which list is meant: as an index, without the axis along the list.
+#[diagnostic::on_unimplemented(
+    message = "wrong index of a list: there is one integer for each axis but that of the list",
+    label = "wrong number or type of indices",
+    note = "with elements `x[[i, j, l]]` along a list, it is `x.append([i, j], v)` and `x.length([i, j])`"
+)]
+pub trait ListIndexOf<R> {}
+#[diagnostic::do_not_recommend]
+impl<I: IndexOf<R>, R> ListIndexOf<R> for I {}
 
 macro_rules! listed {
     ($($d:literal $n:literal;)*) => {$(
@@ -218,17 +228,21 @@ pub fn deactivate<X: Celled<R>, I: IndexOf<R>, R>(_: &X, _: I) {
 }
 
 /// `x.append(i)` in a kernel.
-pub fn append<X: Listed<R>, I: IndexOf<R>, R>(_: &X, _: I) -> i32 {
+pub fn append<X: Listed<R>, I: ListIndexOf<R>, R>(_: &X, _: I) -> i32 {
     not_on_the_host()
 }
 
 /// `x.append(i, v)` in a kernel.
-pub fn append_value<X: Listed<R> + Appendable<T>, I: IndexOf<R>, T, R>(_: &X, _: I, _: T) -> i32 {
+pub fn append_value<X: Listed<R> + Appendable<T>, I: ListIndexOf<R>, T, R>(
+    _: &X,
+    _: I,
+    _: T,
+) -> i32 {
     not_on_the_host()
 }
 
 /// `x.length(i)` in a kernel.
-pub fn length<X: Listed<R>, I: IndexOf<R>, R>(_: &X, _: I) -> i32 {
+pub fn length<X: Listed<R>, I: ListIndexOf<R>, R>(_: &X, _: I) -> i32 {
     not_on_the_host()
 }
 

@@ -18,6 +18,8 @@
 
 mod complete;
 mod node;
+#[cfg(test)]
+mod tests;
 
 pub use node::Node;
 

@@ -1,0 +1,10 @@
+use wuji::prelude::*;
+
+#[kernel]
+fn touch(x: &Field<f32, 2>) {
+    for [i, j] in x {
+        x[[i, j]] = x.no_activate([i + 1, j]);
+    }
+}
+
+fn main() {}
