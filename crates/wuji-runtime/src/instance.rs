@@ -69,6 +69,11 @@ impl<'d> Instance<'d> {
         })
     }
 
+    /// Puts another program, over the same trees, in place of this one.
+    pub fn swap(&mut self, program: Program) -> Program {
+        std::mem::replace(&mut self.program, program)
+    }
+
     pub fn program(&self) -> &Program {
         &self.program
     }
