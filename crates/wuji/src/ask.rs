@@ -195,7 +195,11 @@ impl<'a> Ask<'a> {
             if size > 0 {
                 arrays.push(ArrayArg::opaque(&mut values, size, &[rows], true)?);
             }
-            let found = self.serve(Service::Export, &[], &arrays)?;
+            let service = match size {
+                0 => Service::List,
+                _ => Service::Export,
+            };
+            let found = self.serve(service, &[], &arrays)?;
             drop(arrays);
             // Somebody else may have activated more since they were counted.
             if found > room {

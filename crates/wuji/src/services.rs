@@ -35,8 +35,10 @@ pub(crate) enum Service {
     Length,
     /// How many cells are active, `i64`.
     Count,
-    /// Coordinates of the active cells to an array of `i32`, one row each, and the elements to
-    /// another one. Gives how many there are; what does not fit is left out.
+    /// Coordinates of the active cells to an array of `i32`, one row each. Gives how many there are;
+    /// what does not fit is left out.
+    List,
+    /// As `List`, with the elements to another array.
     Export,
     /// The opposite: elements at the coordinates in an array get the values in another one.
     Import,
@@ -119,6 +121,7 @@ fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module>
         | Service::Deactivate => plan.rank,
         Service::Append | Service::Length => plan.rank.saturating_sub(1),
         Service::Count
+        | Service::List
         | Service::Export
         | Service::Import
         | Service::Fill
@@ -136,7 +139,7 @@ fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module>
         Service::Get => Some(elem),
         Service::IsActive => Some(Type::Scalar(Scalar::Bool)),
         Service::Append | Service::Length => Some(Type::Scalar(Scalar::I32)),
-        Service::Count | Service::Export => Some(Type::Scalar(Scalar::I64)),
+        Service::Count | Service::List | Service::Export => Some(Type::Scalar(Scalar::I64)),
         _ => None,
     };
     plan.add_arrays(&mut m, service);
@@ -196,10 +199,10 @@ impl Plan {
             });
         };
         match service {
-            Service::Export | Service::Import => {
-                let writable = service == Service::Export;
+            Service::List | Service::Export | Service::Import => {
+                let writable = service != Service::Import;
                 add(Type::Scalar(Scalar::I32), 2, writable);
-                if !self.view {
+                if !self.view && service != Service::List {
                     add(self.elem, 1, writable);
                 }
             }
@@ -239,7 +242,8 @@ impl Plan {
             Service::Length => Some(b.value(cell(CellOp::Length), params)),
             Service::Append => Some(self.append(b, params)?),
             Service::Count => Some(self.count(b, |_, _, _| {})),
-            Service::Export => Some(self.export(b)),
+            Service::List => Some(self.export(b, false)),
+            Service::Export => Some(self.export(b, true)),
             Service::Import => {
                 self.import(b);
                 None
@@ -336,7 +340,7 @@ impl Plan {
         b.load(Place::Temp(temp), &[])
     }
 
-    fn export(&self, b: &mut Builder<'_>) -> Value {
+    fn export(&self, b: &mut Builder<'_>, values: bool) -> Value {
         self.count(b, |b, at, number| {
             let room = b.value(Op::ArrayExtent(array(0), 0), &[]);
             let fits = b.compare(CmpOp::Lt, number, room);
@@ -346,7 +350,7 @@ impl Plan {
                     let c = b.convert(*c, Scalar::I32);
                     b.store(Place::Array(array(0)), &[number, k], c);
                 }
-                if !self.view {
+                if values {
                     let value = b.load(self.place(), at);
                     b.store(Place::Array(array(1)), &[number], value);
                 }

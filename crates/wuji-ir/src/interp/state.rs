@@ -25,7 +25,8 @@ enum State {
 }
 
 impl Machine<'_> {
-    /// The fields of a tree, in the order in which it places them.
+    /// The fields of a tree, in the order in which it places them. Views hold nothing, so modules may
+    /// have different ones.
     fn placed(&self, tree: Tree) -> Vec<Field> {
         let nodes = self.module.trees[tree].nodes.values();
         nodes
@@ -33,6 +34,13 @@ impl Machine<'_> {
             .filter_map(|c| match c {
                 Child::Place(f) => Some(*f),
                 Child::Node(_) => None,
+            })
+            .filter(|f| {
+                self.module
+                    .structs
+                    .size_align(self.module.fields[*f].elem)
+                    .0
+                    != 0
             })
             .collect()
     }
