@@ -12,7 +12,7 @@ use wuji_ir::entities;
 /// A handle to the cells of one node of a layout: which of them are active, apart from what they hold.
 /// Made by [`Node::cells`](crate::Node::cells); kernels take it as `&Cells<D>`.
 ///
-/// ```no_run
+/// ```
 /// use wuji::prelude::*;
 /// # fn main() -> wuji::Result<()> {
 /// let world = World::cpu()?;

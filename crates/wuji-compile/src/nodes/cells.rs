@@ -187,17 +187,30 @@ impl Services {
             let real = s.is_real(b, tree, p[0]);
             let kind = b.module.trees[tree].nodes[node].kind;
             when(b, real, |b| {
-                let fresh = if let NodeKind::Dynamic { .. } = kind {
+                if let NodeKind::Dynamic { chunk } = kind {
                     let length = plus(b, p[1], 1);
                     let old = atomic(b, AtomicOp::Max, tree, p[0], length);
-                    b.compare(CmpOp::Lt, old, length)
+                    let fresh = b.compare(CmpOp::Lt, old, length);
+                    when(b, fresh, |b| {
+                        s.changed(b, tree, node);
+                        // The cells between are active, too, so they have memory.
+                        let (first, _) = divide(b, old, u64::from(chunk));
+                        let (last, _) = divide(b, p[1], u64::from(chunk));
+                        let chunks = b.binary(BinOp::Sub, last, first);
+                        let chunks = plus(b, chunks, 1);
+                        count_to(b, chunks, |b, k| {
+                            let k = b.binary(BinOp::Add, first, k);
+                            let slot = s.slot(b, tree, node, p[0], k);
+                            s.ensure_slot(b, tree, node, slot);
+                        });
+                    });
                 } else {
                     let (at, bit) = bit(b, p[0], p[1]);
                     let old = atomic(b, AtomicOp::Or, tree, at, bit);
                     let set = b.binary(BinOp::And, old, bit);
-                    is_zero(b, set)
-                };
-                when(b, fresh, |b| s.changed(b, tree, node));
+                    let fresh = is_zero(b, set);
+                    when(b, fresh, |b| s.changed(b, tree, node));
+                }
             });
             Vec::new()
         })
