@@ -1,5 +1,6 @@
 //! Calls of functions, methods and closures, and the operations on fields that look like methods.
 
+use crate::function::companion_name;
 use crate::place::both;
 use crate::scope::{Code, VarKind, Walker, unsupported};
 use crate::span::{ends, group, helper, node, own, parens};
@@ -70,17 +71,54 @@ impl Walker {
                 None => self.expr(a)?,
             });
         }
+        if args.len() > 12 {
+            return unsupported(e, "a function inside a kernel takes at most 12 arguments");
+        }
         let (shadows, asts) = both(args);
         let (first, _) = ends(&c.func);
-        let (slot, number) = self.callee(&c.func, |slot| {
-            let recorder = own("__recorder", first);
-            quote_spanned!(first=> #recorder.call(#slot);)
-        });
         let func = &c.func;
+        let close = c.paren_token.span.join();
+        let recorder = own("__recorder", first);
+        let args = parens(quote!(#(#shadows),*), close);
+        // What takes data is a `#[func]`, and can be called again when the call is recorded.
+        if c.args.iter().any(|a| self.data(a).is_some()) {
+            let (slot, number) = self.callee(
+                func,
+                |slot| quote_spanned!(first=> #recorder.call_with_data(#slot);),
+            );
+            let callee = helper("probe", quote_spanned!(first=> &#slot, #func), func);
+            return Ok(Code {
+                shadow: quote!(#callee #args),
+                ast: node(e.span(), quote!(Call(#number, &[#(#asts),*]))),
+            });
+        }
+        // Others do not implement `Fn`, so they are called through a closure that does. It captures a function item,
+        // which has no size, and so has none itself.
+        let count = c.args.len();
+        let closure_slot = self.slot(first);
+        let (slot, number) = self.callee(func, |slot| {
+            let plain = quote_spanned! {first=>
+                (&&::wuji::__private::asked::<_, #count>(#slot)).is_plain()
+            };
+            quote_spanned!(first=> #recorder.call(#slot, &#closure_slot, #plain);)
+        });
         let callee = helper("probe", quote_spanned!(first=> &#slot, #func), func);
-        let args = parens(quote!(#(#shadows),*), c.paren_token.span.join());
+        let params = c.args.iter().enumerate();
+        let params: Vec<Ident> = params.map(|(k, user)| param_name(k, user)).collect();
+        let item = Ident::new("__callee", first);
+        let inner = parens(quote!(#(#params),*), close);
+        let closure = quote_spanned!(first=> move |#(#params),*| #item #inner);
+        let closure = helper(
+            "probe",
+            quote_spanned!(first=> &#closure_slot, #closure),
+            func,
+        );
+        let callable = parens(
+            quote_spanned!(first=> { let #item = #callee; #closure }),
+            first,
+        );
         Ok(Code {
-            shadow: quote!(#callee #args),
+            shadow: quote!(#callable #args),
             ast: node(e.span(), quote!(Call(#number, &[#(#asts),*]))),
         })
     }
@@ -120,9 +158,10 @@ impl Walker {
         let (shadows, asts) = both(args);
         let name = m.method.to_string();
         let span = m.method.span();
+        let beside = self.slot(span);
         let (slot, number) = self.callee(&m.method, |slot| {
             let recorder = own("__recorder", span);
-            quote_spanned!(span=> #recorder.method(#slot, #name);)
+            quote_spanned!(span=> #recorder.method(#slot, &#beside, #name);)
         });
         // The closure gets the receiver and the arguments as parameters, so it captures nothing.
         let users = std::iter::once(&*m.receiver).chain(&m.args);
@@ -136,9 +175,24 @@ impl Walker {
         let inner_args = parens(quote!(#(#rest),*), close);
         let closure =
             quote_spanned!(span=> |#(#params),*| #receiver #dot #method #turbofish #inner_args);
+        // Found where there is nothing beside the method, because it takes one more reference.
+        let companion = companion_name(&m.method);
+        let asked = quote_spanned! {span=>
+            |#receiver| {
+                trait __Beside {
+                    fn #companion(&self) -> ::wuji::__private::IsPlain;
+                }
+                impl<T> __Beside for &T {
+                    fn #companion(&self) -> ::wuji::__private::IsPlain {
+                        ::wuji::__private::IsPlain
+                    }
+                }
+                #receiver.#companion()
+            }
+        };
         let call = helper(
             &format!("method{}", params.len()),
-            quote_spanned!(span=> &#slot, #(#shadows,)* #closure),
+            quote_spanned!(span=> &#slot, &#beside, #(#shadows,)* #closure, #asked),
             e,
         );
         Ok(Code {

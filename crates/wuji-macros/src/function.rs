@@ -6,7 +6,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{
     Error, FnArg, Ident, ItemFn, Pat, ReceiverKind, Result, ReturnType, Signature, TraitItemFn,
-    Type, spanned::Spanned,
+    Type, Visibility, spanned::Spanned,
 };
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) -> TokenStream {
@@ -35,11 +35,45 @@ fn declares(item: &TokenStream) -> bool {
 fn declaration(item: TokenStream) -> TokenStream {
     match syn::parse2::<TraitItemFn>(item) {
         Ok(mut f) => {
-            take_data(&mut f.sig);
-            quote!(#f)
+            let attrs = std::mem::take(&mut f.attrs);
+            let companion = companion(&Visibility::Inherited, &f.sig);
+            mark(&mut f.sig);
+            quote!(#(#attrs)* #[allow(improper_ctypes_definitions)] #f #companion)
         }
         Err(e) => e.to_compile_error(),
     }
+}
+
+/// Gives the signature what tells a `#[func]` from other functions; the names of its data.
+///
+/// Data says it. Without data it is the ABI, the one part of a function's type that its callers need not care about:
+/// functions with another ABI than Rust's do not implement `Fn`, and `lang::record::Plain` sees that.
+fn mark(sig: &mut Signature) -> Vec<Ident> {
+    let data = take_data(sig);
+    if data.is_empty() {
+        sig.abi = Some(syn::parse_quote!(extern "C-unwind"));
+    }
+    data
+}
+
+/// What stands beside a `#[func]` that is a method. The type of a method cannot be asked for, but whether there is this
+/// one beside it can.
+fn companion(vis: &Visibility, sig: &Signature) -> Option<TokenStream> {
+    sig.receiver()?;
+    let name = companion_name(&sig.ident);
+    Some(quote! {
+        #[doc(hidden)]
+        #[allow(dead_code)]
+        #vis fn #name(&self) -> ::wuji::__private::IsFunc {
+            ::wuji::__private::IsFunc
+        }
+    })
+}
+
+pub(crate) fn companion_name(method: &Ident) -> Ident {
+    let name = method.to_string();
+    let name = name.strip_prefix("r#").unwrap_or(&name);
+    Ident::new(&format!("__wuji_func_{name}"), Span::call_site())
 }
 
 /// Makes the parameters behind references what only kernels can pass, and gives their names.
@@ -63,12 +97,14 @@ fn stub(f: &ItemFn, kernel: bool, error: Error) -> TokenStream {
     let error = error.to_compile_error();
     let (attrs, vis) = (&f.attrs, &f.vis);
     let mut sig = f.sig.clone();
+    let mut beside = None;
     if kernel {
         sig.output = kernel_output(&f.sig.output);
     } else {
-        take_data(&mut sig);
+        beside = companion(vis, &sig);
+        mark(&mut sig);
     }
-    quote!(#(#attrs)* #[allow(unused_variables, unused_mut, clippy::all)] #vis #sig { #error loop {} })
+    quote!(#beside #(#attrs)* #[allow(unused_variables, unused_mut, improper_ctypes_definitions, clippy::all)] #vis #sig { #error loop {} })
 }
 
 fn result_type(output: &ReturnType) -> TokenStream {
@@ -239,12 +275,14 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
     let fill = quote! {
         &|__recorder: &mut ::wuji::__private::Recorder| {
             let _ = &__recorder;
+            #[allow(unused_imports)]
+            use ::wuji::__private::{NotPlain as _, Plain as _};
             #(#types)* #(#constants)* #(#callees)*
         }
     };
     let (attrs, vis) = (&f.attrs, &f.vis);
     let lints = quote! {
-        #[allow(unused_parens, unused_braces, clippy::all)]
+        #[allow(unused_parens, unused_braces, improper_ctypes_definitions, clippy::all)]
     };
     let result = result_type(&sig.output);
     let result_span = match &sig.output {
@@ -254,19 +292,23 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
     if !kernel {
         let inner = inside(shadow);
         let record = quote_spanned! {result_span=>
-            return ::wuji::__private::record_func::<_, #result>(&|| (), &__AST, #fill);
+            ::wuji::__private::record_func::<_, #result>(&|| (), &__AST, #fill)
         };
         let mut outer = sig.clone();
-        let data = take_data(&mut outer);
+        let data = mark(&mut outer);
+        let companion = companion(vis, sig);
         return Ok(quote! {
+            #companion
             #(#attrs)* #lints #vis #outer {
                 #slots
                 #source
-                if ::wuji::__private::recording() {
+                // In this order, because what is recorded asks about types that the body settles.
+                if !::wuji::__private::recording() {
+                    #(let #data = #data.data();)*
+                    #inner
+                } else {
                     #record
                 }
-                #(let #data = #data.data();)*
-                #inner
             }
         });
     }

@@ -83,7 +83,7 @@ impl Walker {
         }
     }
 
-    fn slot(&mut self, span: Span) -> Ident {
+    pub(crate) fn slot(&mut self, span: Span) -> Ident {
         let ident = Ident::new(&format!("__slot{}", self.slots.len()), span);
         self.slots.push(ident.clone());
         ident

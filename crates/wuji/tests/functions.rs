@@ -1,6 +1,7 @@
 //! `#[func]`s that take fields and arrays, and how calls of functions are recorded.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 use wuji::prelude::*;
 
 fn worlds() -> [World; 2] {
@@ -169,4 +170,129 @@ fn recorded_calls_leave_nothing_behind() {
     record(2000);
     let grown = resident() - before;
     assert!(grown < 2 << 20, "{grown} bytes");
+}
+
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+fn plain(x: f32) -> f32 {
+    RUNS.fetch_add(1, Ordering::Relaxed);
+    x
+}
+
+fn nothing() -> f32 {
+    plain(0.0)
+}
+
+fn generic<T: Num>(x: T) -> T {
+    RUNS.fetch_add(1, Ordering::Relaxed);
+    x
+}
+
+/// Named like a function of the language.
+fn mix(a: f32, b: f32, t: f32) -> f32 {
+    plain(a + b + t)
+}
+
+#[derive(Element, Clone, Copy, Debug)]
+struct Ball {
+    radius: f32,
+}
+
+trait Shape: Sized {
+    #[func]
+    fn area(self) -> f32;
+
+    fn plain_area(self) -> f32 {
+        nothing()
+    }
+}
+
+impl Shape for Ball {
+    #[func]
+    fn area(self) -> f32 {
+        self.radius * self.radius
+    }
+}
+
+impl Shape for f32 {
+    #[func]
+    fn area(self) -> f32 {
+        self
+    }
+}
+
+impl Ball {
+    fn new(radius: f32) -> Ball {
+        plain(radius);
+        Ball { radius }
+    }
+
+    #[func]
+    fn with(radius: f32) -> Ball {
+        Ball { radius }
+    }
+
+    fn grown(&self) -> f32 {
+        plain(self.radius)
+    }
+
+    /// Named like a method of the language.
+    fn abs(self) -> f32 {
+        plain(self.radius)
+    }
+}
+
+const BALL: Ball = Ball { radius: 1.0 };
+
+macro_rules! refused {
+    ($($name:ident: $call:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            #[kernel]
+            fn calls(x: &Field<f32, 1>) {
+                for [i] in x {
+                    x[[i]] = $call;
+                }
+            }
+            for world in worlds() {
+                let x = world.field::<f32, 1>("x", [2]).unwrap();
+                let error = calls(&x).unwrap_err();
+                assert_eq!(error.code, "W0240", "{error}");
+            }
+            assert_eq!(RUNS.load(Ordering::Relaxed), 0, "it was run");
+        }
+    )*};
+}
+refused! {
+    plain_function: plain(1.0);
+    plain_function_without_arguments: nothing();
+    plain_generic_function: generic::<f32>(1.0);
+    plain_function_with_a_known_name: mix(1.0, 2.0, 0.5);
+    plain_constructor: Ball::new(1.0).radius;
+    plain_method: BALL.grown();
+    plain_method_by_path: Ball::plain_area(BALL);
+    plain_method_with_a_known_name: BALL.abs();
+    plain_method_of_a_trait: BALL.plain_area();
+    plain_method_of_a_number: (1.0f32).plain_area();
+    method_of_the_standard_library: (1.0f32).next_up();
+}
+
+#[func]
+fn total<S: Shape + Element>(a: S, b: S) -> f32 {
+    a.area() + S::area(b)
+}
+
+#[kernel]
+fn areas(world: &World, radius: f32) -> f32 {
+    let ball = Ball::with(radius);
+    let area = <Ball as Shape>::area(ball) + ball.area();
+    area + (0.5f32).area() + total(ball, ball) + total(1.0f32, radius)
+}
+
+#[test]
+fn methods_of_traits_are_declared_functions() {
+    assert_eq!(total(Ball::with(2.0), Ball { radius: 1.0 }), 5.0);
+    for world in worlds() {
+        assert_eq!(areas(&world, 2.0).unwrap(), 19.5);
+    }
 }

@@ -91,6 +91,7 @@ fn stencil_in_any_dimension() {
 }
 
 trait Extra {
+    #[func]
     fn taxi(self, k: f32) -> f32;
 }
 impl Extra for Vec2 {

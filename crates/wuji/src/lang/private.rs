@@ -1,7 +1,9 @@
 //! What the expansions of the macros name. Not for anybody else.
 
 pub use super::ast;
-pub use super::record::{Recorder, Value, record_func, recording};
+pub use super::record::{
+    IsFunc, IsPlain, NotPlain, Plain, Recorder, Value, asked, record_func, recording,
+};
 pub use super::shadow::{
     OnlyInKernels, activate, append, append_value, at, deactivate, each_array, each_vector, elem,
     existing, index, index_mut, is_active, len, length, method1, method2, method3, method4,

@@ -16,7 +16,6 @@ use rustc_hash::FxHashMap;
 use std::any::{TypeId, type_name};
 use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wuji_ir::types::Structs;
 use wuji_runtime::callable::{Callable, conjure};
@@ -144,7 +143,9 @@ pub trait Invocable<S>: Callable<S> {
 }
 
 macro_rules! functions {
-    ($($($a:ident)*;)*) => {$(
+    ($($n:literal $($a:ident)*;)*) => {$(
+        impl<Fun: Fn($($a),*) -> R, R, $($a),*> Plain<($($a,)* R,)> for &Asked<Fun, $n> {}
+
         impl<Fun, R, $($a),*> Invocable<($($a,)* R,)> for Fun
         where
             Fun: Copy + Fn($($a),*) -> R,
@@ -176,19 +177,19 @@ macro_rules! functions {
     )*};
 }
 functions! {
-    ;
-    A;
-    A B;
-    A B C;
-    A B C D;
-    A B C D E;
-    A B C D E G;
-    A B C D E G H;
-    A B C D E G H I;
-    A B C D E G H I J;
-    A B C D E G H I J K;
-    A B C D E G H I J K L;
-    A B C D E G H I J K L M;
+    0;
+    1 A;
+    2 A B;
+    3 A B C;
+    4 A B C D;
+    5 A B C D E;
+    6 A B C D E G;
+    7 A B C D E G H;
+    8 A B C D E G H I;
+    9 A B C D E G H I J;
+    10 A B C D E G H I J K;
+    11 A B C D E G H I J K L;
+    12 A B C D E G H I J K L M;
 }
 
 /// What one thread has recorded so far.
@@ -270,25 +271,39 @@ impl Recorder {
         self.constants.push(Constant { ty, bits });
     }
 
-    /// A call of a function by its path.
-    pub fn call<F: Invocable<S>, S>(&mut self, _: &Slot<F>) {
-        self.enter(&Item::of::<F, S>(), None);
+    /// A call of a function by its path, behind a closure.
+    pub fn call<F, C: Invocable<S>, S>(&mut self, _: &Slot<F>, _: &Slot<C>, plain: bool) {
+        let item = Item::of::<C, S>(type_name::<F>(), !plain);
+        self.enter(&item, None);
+    }
+
+    /// A call of a function by its path, with data among the arguments.
+    pub fn call_with_data<F: Invocable<S>, S>(&mut self, _: &Slot<F>) {
+        let is_data = |tag: &TypeTag| matches!(tag, TypeTag::Data);
+        let func = F::params().iter().any(is_data);
+        self.enter(&Item::of::<F, S>(type_name::<F>(), func), None);
     }
 
     /// A call of a method, behind a closure.
-    pub fn method<F: Invocable<S>, S>(&mut self, _: &Slot<F>, name: &str) {
-        self.enter(&Item::of::<F, S>(), Some((name, F::BUILTIN_RECEIVER)));
+    pub fn method<F: Invocable<S>, S, V: Verdict>(
+        &mut self,
+        _: &Slot<F>,
+        _: &Slot<V>,
+        name: &'static str,
+    ) {
+        let item = Item::of::<F, S>(name, V::FUNC);
+        self.enter(&item, Some((name, F::BUILTIN_RECEIVER)));
     }
 
     fn enter(&mut self, item: &Item, method: Option<(&str, bool)>) {
         let constructor = item.name.strip_suffix("::{{constructor}}") == Some(item.result_name);
         let target = match method {
             Some((name, true)) if builtin::is_method(name) => Target::Method(name.to_string()),
-            Some((name, _)) => visit(item, name),
+            Some(_) => visit(item),
             None => match builtin::function(item.name) {
                 Some(builtin) => builtin,
                 None if constructor => Target::Constructor,
-                None => visit(item, item.name),
+                None => visit(item),
             },
         };
         self.callees.push(Callee {
@@ -312,6 +327,8 @@ impl Recorder {
 /// What recording needs of a function item, so that little code is made for each of them.
 struct Item {
     name: &'static str,
+    /// Whether it is a `#[func]`.
+    func: bool,
     result_name: &'static str,
     params: fn() -> Vec<TypeTag>,
     result: fn() -> TypeTag,
@@ -319,9 +336,10 @@ struct Item {
 }
 
 impl Item {
-    fn of<F: Invocable<S>, S>() -> Item {
+    fn of<F: Invocable<S>, S>(name: &'static str, func: bool) -> Item {
         Item {
-            name: type_name::<F>(),
+            name,
+            func,
             result_name: F::result_name(),
             params: F::params,
             result: F::result,
@@ -330,16 +348,59 @@ impl Item {
     }
 }
 
-/// Calls the function in recording mode and sees what it describes.
-fn visit(item: &Item, name: &str) -> Target {
+/// Calls a `#[func]` in recording mode and sees what it describes. Nothing else is called: it would run for real.
+fn visit(item: &Item) -> Target {
     with(|s| s.reached = None);
-    // What is no `#[func]` runs for real here, on made-up values, and may not like them.
-    let _ = catch_unwind(AssertUnwindSafe(|| (item.invoke)()));
+    if item.func {
+        (item.invoke)();
+    }
     match with(|s| s.reached.take()).flatten() {
         Some(k) => Target::Function(k),
-        None => Target::Unknown(name.to_string()),
+        None => Target::Unknown(item.name.to_string()),
     }
 }
+
+/// Beside every `#[func]` that is a method.
+#[derive(Debug)]
+pub struct IsFunc;
+/// Where a method has nothing beside it.
+#[derive(Debug)]
+pub struct IsPlain;
+
+/// What was found beside a method.
+pub trait Verdict {
+    const FUNC: bool;
+}
+impl Verdict for IsFunc {
+    const FUNC: bool = true;
+}
+impl Verdict for IsPlain {
+    const FUNC: bool = false;
+}
+
+/// A question about a function item with so many arguments: `(&&asked::<_, 2>(&slot)).is_plain()`. Methods are looked for
+/// with as few references removed as possible, so [`Plain`] answers wherever it can.
+#[derive(Debug)]
+pub struct Asked<F, const N: usize>(PhantomData<F>);
+
+pub fn asked<F, const N: usize>(_: &Slot<F>) -> Asked<F, N> {
+    Asked(PhantomData)
+}
+
+/// Functions with the ABI of Rust implement `Fn`.
+pub trait Plain<S> {
+    fn is_plain(&self) -> bool {
+        true
+    }
+}
+
+/// `#[func]`s have another ABI, so they do not.
+pub trait NotPlain {
+    fn is_plain(&self) -> bool {
+        false
+    }
+}
+impl<F, const N: usize> NotPlain for Asked<F, N> {}
 
 /// Recording mode inside of a `#[func]`: describes the function, once, and makes a result up.
 pub fn record_func<K: 'static, R: Value>(

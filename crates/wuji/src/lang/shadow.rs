@@ -38,10 +38,16 @@ pub fn probe<T>(_: &Slot<T>, value: T) -> T {
 macro_rules! methods {
     ($($name:ident($($arg:ident: $a:ident),*);)*) => {$(
         /// A method call, pinned as a closure that captures nothing. The arguments come first, so that
-        /// their types are known inside of the closure.
+        /// their types are known inside of the closure. The other closure tells whether it is a `#[func]`.
         #[inline(always)]
         #[allow(clippy::too_many_arguments)]
-        pub fn $name<$($a,)* R, F: Fn($($a),*) -> R>(_: &Slot<F>, $($arg: $a,)* f: F) -> R {
+        pub fn $name<$($a,)* R, F: Fn($($a),*) -> R, V, Q: Fn(&A) -> V>(
+            _: &Slot<F>,
+            _: &Slot<V>,
+            $($arg: $a,)*
+            f: F,
+            _: Q,
+        ) -> R {
             f($($arg),*)
         }
     )*};
