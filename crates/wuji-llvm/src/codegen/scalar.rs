@@ -155,7 +155,8 @@ impl FunctionGen<'_, '_, '_> {
         let e = &self.unit.emit;
         let ty = e.scalar_ty(s);
         // Which of two zeros comes out is open in fast mode, and in a reduction, where it depends
-        // on the order; the intrinsic is what LLVM vectorizes.
+        // on the order; the intrinsic is what LLVM vectorizes. Not so a zero that is none of the two, which
+        // `nsz` would allow: LLVM then makes `x` of an operand `x + 0.0`.
         if reduction || self.unit.math == Math::Fast {
             let name = if op == BinOp::Min {
                 "llvm.minimumnum"
@@ -163,7 +164,9 @@ impl FunctionGen<'_, '_, '_> {
                 "llvm.maximumnum"
             };
             let v = e.intrinsic(name, &[ty], &[a, b]);
-            e.set_fast_math(v, LLVMFastMathNoSignedZeros);
+            if self.unit.math == Math::Fast {
+                e.set_fast_math(v, LLVMFastMathNoSignedZeros);
+            }
             return v;
         }
         let better = if op == BinOp::Min {
