@@ -3,3 +3,4 @@
 pub mod filetest;
 pub mod fuzz;
 pub mod meaning;
+pub mod sparse;

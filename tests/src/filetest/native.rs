@@ -2,6 +2,7 @@
 
 use super::run::{Left, Start, compare, site_name};
 use super::run_line::Side;
+use crate::sparse::{self, Cells, DeviceMovers};
 use std::sync::OnceLock;
 use wuji_compile::{Math, Options};
 use wuji_ir::entities::{Array, Field};
@@ -37,8 +38,12 @@ pub(super) fn launches(m: &Module, lines: &[(usize, Start, Side)]) -> Result<(),
     };
     for device in devices()? {
         let threads = device.threads();
+        let mut movers = match sparse::fields(m)[..] {
+            [] => None,
+            _ => Some(DeviceMovers::new(device, m, &options).map_err(|e| e.to_string())?),
+        };
         for (number, start, after) in lines {
-            launch(device, m, &options, start, after)
+            launch(device, m, &options, movers.as_mut(), start, after)
                 .map_err(|e| format!("line {number}: machine code, {threads} threads: {e}\n{m}"))?;
         }
     }
@@ -49,10 +54,11 @@ fn launch(
     device: &Device,
     m: &Module,
     options: &Options,
+    mut movers: Option<&mut DeviceMovers<'_>>,
     start: &Start,
     after: &Side,
 ) -> Result<(), String> {
-    let run = || {
+    let mut run = || {
         let mut instance = Instance::new(device, m.clone(), options)?;
         for (field, values) in &start.fields {
             instance.fill(*field, values)?;
@@ -74,8 +80,19 @@ fn launch(
                 &bound.strides,
             )?;
         }
+        if let Some(movers) = &mut movers {
+            movers.write(&mut instance, &start.sparse)?;
+        }
         let outcome = instance.run(&start.params, start.seed, start.launch)?;
-        Ok(Launched { instance, outcome })
+        let sparse = match &mut movers {
+            Some(movers) => movers.read(&mut instance)?,
+            None => Vec::new(),
+        };
+        Ok(Launched {
+            instance,
+            outcome,
+            sparse,
+        })
     };
     let left = run().map_err(|e: wuji_ir::Error| e.to_string())?;
     compare(m, start, after, &left)
@@ -84,6 +101,7 @@ fn launch(
 struct Launched<'d> {
     instance: Instance<'d>,
     outcome: Outcome,
+    sparse: Vec<(Field, Cells)>,
 }
 
 impl Left for Launched<'_> {
@@ -93,6 +111,10 @@ impl Left for Launched<'_> {
 
     fn element(&self, field: Field, at: &[i64]) -> Result<Vec<Imm>, String> {
         self.instance.get(field, at).map_err(|e| e.to_string())
+    }
+
+    fn sparse(&self) -> &[(Field, Cells)] {
+        &self.sparse
     }
 
     fn array(&self, array: Array) -> Result<Vec<Imm>, String> {

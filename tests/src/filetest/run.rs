@@ -7,6 +7,7 @@
 use super::TestFile;
 use super::commands::{comes_back, module};
 use super::run_line::{self, Entry, Side, Target};
+use crate::sparse::{self, Cells, LoweredMovers};
 use wuji_compile::{Cx, Math, Options, PASSES, run_pass};
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::{ArrayView, Config, Machine, Order};
@@ -24,6 +25,8 @@ pub(super) struct Start {
     pub(super) params: Vec<Imm>,
     pub(super) fields: Vec<(Field, Vec<Imm>)>,
     pub(super) elements: Vec<(Field, Vec<i64>, Vec<Imm>)>,
+    /// What exists of fields below sparse nodes.
+    pub(super) sparse: Vec<(Field, Cells)>,
     /// The memory that arrays lie in.
     pub(super) buffers: Vec<Vec<u8>>,
     pub(super) arrays: Vec<Bound>,
@@ -45,6 +48,8 @@ pub(super) struct Bound {
 pub(super) trait Left {
     fn field(&self, field: Field) -> Result<Vec<Imm>, String>;
     fn element(&self, field: Field, at: &[i64]) -> Result<Vec<Imm>, String>;
+    /// The contents of all fields below sparse nodes.
+    fn sparse(&self) -> &[(Field, Cells)];
     fn array(&self, array: Array) -> Result<Vec<Imm>, String>;
     fn result(&self) -> Option<Vec<Imm>>;
     /// The kinds of problems, each once, sorted.
@@ -61,10 +66,27 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
         let start = start(&module, &before).map_err(at)?;
         lines.push((*number, start, after));
     }
+    let options = Options {
+        math: Math::Strict,
+        ..Options::default()
+    };
+    let movers = match sparse::fields(&module)[..] {
+        [] => None,
+        _ => Some(LoweredMovers::new(&module, &options).map_err(|e| e.to_string())?),
+    };
     let each = |m: &Module, stage: &str, lowered: bool, orders: &[Order]| -> Result<(), String> {
+        if !sparse::is_runnable(m, lowered) {
+            return Ok(());
+        }
+        let movers = movers.as_ref().filter(|_| lowered);
         for (number, start, after) in &lines {
             for order in orders {
-                interpret(m, lowered, *order, start, after).map_err(|e| {
+                let how = Interpret {
+                    lowered,
+                    order: *order,
+                    movers,
+                };
+                interpret(m, how, start, after).map_err(|e| {
                     format!("line {number}: interpreter, {stage}, {order:?}: {e}\n{m}")
                 })?;
             }
@@ -82,10 +104,6 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
             Order::Shuffled(3),
         ],
     )?;
-    let options = Options {
-        math: Math::Strict,
-        ..Options::default()
-    };
     let mut cx = Cx::new(&options);
     let mut m = module.clone();
     let mut lowered = false;
@@ -113,6 +131,10 @@ fn start(m: &Module, side: &Side) -> Result<Start, String> {
         params,
         fields: Vec::new(),
         elements: Vec::new(),
+        sparse: sparse::fields(m)
+            .into_iter()
+            .map(|f| (f, Cells::new()))
+            .collect(),
         buffers: Vec::new(),
         arrays: Vec::new(),
     };
@@ -129,14 +151,40 @@ fn start(m: &Module, side: &Side) -> Result<Start, String> {
                 let data = m.fields.get(*f).ok_or(format!("there is no {f}"))?;
                 let cells = data.domain(&m.trees).iter().map(|d| d.1).product::<u64>();
                 let elem = m.structs.flatten(data.elem);
-                start
-                    .fields
-                    .push((*f, scalars(&elem, Some(cells as usize), entry)?));
+                let values = scalars(&elem, Some(cells as usize), entry)?;
+                match start.sparse.iter_mut().find(|c| c.0 == *f) {
+                    None => start.fields.push((*f, values)),
+                    Some(held) => {
+                        let values = values.chunks(elem.len().max(1)).map(<[Imm]>::to_vec);
+                        held.1 = points(m, *f).into_iter().zip(values).collect();
+                    }
+                }
             }
             Target::Element(f, at) => {
                 let data = m.fields.get(*f).ok_or(format!("there is no {f}"))?;
                 let values = scalars(&m.structs.flatten(data.elem), Some(1), entry)?;
-                start.elements.push((*f, at.clone(), values));
+                match start.sparse.iter_mut().find(|c| c.0 == *f) {
+                    None => start.elements.push((*f, at.clone(), values)),
+                    Some(held) => {
+                        held.1.insert(at.clone(), values);
+                    }
+                }
+            }
+            Target::Active(f) => {
+                let zeros: Vec<Imm> = match m.fields.get(*f) {
+                    Some(data) => m
+                        .structs
+                        .flatten(data.elem)
+                        .into_iter()
+                        .map(Imm::zero)
+                        .collect(),
+                    None => return Err(format!("there is no {f}")),
+                };
+                let held = start.sparse.iter_mut().find(|c| c.0 == *f);
+                let held = held.ok_or(format!("all elements of {f} exist"))?;
+                for at in coordinates(m, *f, entry)? {
+                    held.1.entry(at).or_insert_with(|| zeros.clone());
+                }
             }
             Target::Array(a, extents) => bind(m, &mut start, *a, extents.as_deref(), entry)?,
             Target::Result | Target::Reports | Target::Prints => {
@@ -145,6 +193,30 @@ fn start(m: &Module, side: &Side) -> Result<Start, String> {
         }
     }
     Ok(start)
+}
+
+/// All coordinates of a field, row-major.
+fn points(m: &Module, field: Field) -> Vec<Vec<i64>> {
+    let mut out = vec![Vec::new()];
+    for (from, extent) in m.fields[field].domain(&m.trees) {
+        let longer = |at: &Vec<i64>| -> Vec<Vec<i64>> {
+            let next = (from..).take(extent as usize);
+            next.map(|c| [&at[..], &[c]].concat()).collect()
+        };
+        out = out.iter().flat_map(longer).collect();
+    }
+    out
+}
+
+/// The coordinates that an entry lists.
+fn coordinates(m: &Module, field: Field, entry: &Entry) -> Result<Vec<Vec<i64>>, String> {
+    let rank = m.fields[field].rank().max(1);
+    let number = |w: &String| w.parse::<i64>().map_err(|_| format!("`{w}` is no number"));
+    let numbers: Vec<i64> = entry.words.iter().map(number).collect::<Result<_, _>>()?;
+    if !numbers.len().is_multiple_of(rank) {
+        return Err(format!("{field} has {rank} indices"));
+    }
+    Ok(numbers.chunks(rank).map(<[i64]>::to_vec).collect())
 }
 
 /// Gives an array memory of its own, or a place in the memory of another one.
@@ -239,21 +311,22 @@ fn scalars(elem: &[Scalar], count: Option<usize>, entry: &Entry) -> Result<Vec<I
         .collect()
 }
 
-/// Runs on the interpreter and compares.
-fn interpret(
-    m: &Module,
+/// How the interpreter runs a module.
+struct Interpret<'a> {
     lowered: bool,
     order: Order,
-    start: &Start,
-    after: &Side,
-) -> Result<(), String> {
+    movers: Option<&'a LoweredMovers>,
+}
+
+/// Runs on the interpreter and compares.
+fn interpret(m: &Module, how: Interpret<'_>, start: &Start, after: &Side) -> Result<(), String> {
     let config = Config {
-        order,
+        order: how.order,
         seed: start.seed,
         launch: start.launch,
         ..Config::default()
     };
-    let machine = if lowered {
+    let machine = if how.lowered {
         Machine::lowered(m, config)
     } else {
         Machine::new(m, config)
@@ -280,14 +353,28 @@ fn interpret(
         };
         machine.bind(bound.array, view).map_err(show)?;
     }
+    match how.movers {
+        Some(movers) => movers.write(&mut machine, &start.sparse),
+        None => sparse::write(&mut machine, &start.sparse),
+    }
+    .map_err(show)?;
     let outcome = machine.run(&start.params).map_err(show)?;
-    let left = Interpreted { machine, outcome };
+    let held = match how.movers {
+        Some(movers) => movers.read(&mut machine),
+        None => sparse::read(&machine),
+    };
+    let left = Interpreted {
+        machine,
+        outcome,
+        sparse: held.map_err(show)?,
+    };
     compare(m, start, after, &left)
 }
 
 struct Interpreted<'m> {
     machine: Machine<'m>,
     outcome: wuji_ir::interp::Outcome,
+    sparse: Vec<(Field, Cells)>,
 }
 
 impl Left for Interpreted<'_> {
@@ -297,6 +384,10 @@ impl Left for Interpreted<'_> {
 
     fn element(&self, field: Field, at: &[i64]) -> Result<Vec<Imm>, String> {
         self.machine.get(field, at).map_err(|e| e.to_string())
+    }
+
+    fn sparse(&self) -> &[(Field, Cells)] {
+        &self.sparse
     }
 
     fn array(&self, array: Array) -> Result<Vec<Imm>, String> {
@@ -357,15 +448,36 @@ pub(super) fn compare(
             Target::Field(f) => {
                 let data = m.fields.get(*f).ok_or(format!("there is no {f}"))?;
                 let elem = m.structs.flatten(data.elem);
-                let found = left.field(*f)?;
+                let found = match contents(left, *f) {
+                    None => left.field(*f)?,
+                    Some(cells) => points(m, *f)
+                        .iter()
+                        .flat_map(|at| element(&elem, cells, at))
+                        .collect(),
+                };
                 same(&format!("{f}"), &elem, entry, &found)?;
                 fields.push(*f);
             }
             Target::Element(f, at) => {
                 let data = m.fields.get(*f).ok_or(format!("there is no {f}"))?;
                 let elem = m.structs.flatten(data.elem);
-                same(&format!("{f}{at:?}"), &elem, entry, &left.element(*f, at)?)?;
+                let found = match contents(left, *f) {
+                    None => left.element(*f, at)?,
+                    Some(cells) => element(&elem, cells, at),
+                };
+                same(&format!("{f}{at:?}"), &elem, entry, &found)?;
                 fields.push(*f);
+            }
+            Target::Active(f) => {
+                let cells = contents(left, *f).ok_or(format!("all elements of {f} exist"))?;
+                let mut expected = coordinates(m, *f, entry)?;
+                expected.sort();
+                if !cells.keys().eq(&expected) {
+                    let found: Vec<_> = cells.keys().collect();
+                    return Err(format!(
+                        "active elements of {f} differ\n  expected {expected:?}\n  found    {found:?}"
+                    ));
+                }
             }
             Target::Array(a, _) => {
                 let data = m.arrays.get(*a).ok_or(format!("there is no {a}"))?;
@@ -410,6 +522,19 @@ pub(super) fn compare(
         }
     }
     Ok(())
+}
+
+fn contents(left: &dyn Left, field: Field) -> Option<&Cells> {
+    let found = left.sparse().iter().find(|c| c.0 == field);
+    found.map(|c| &c.1)
+}
+
+/// The scalars of an element, zero when it does not exist.
+fn element(elem: &[Scalar], cells: &Cells, at: &[i64]) -> Vec<Imm> {
+    match cells.get(at) {
+        Some(values) => values.clone(),
+        None => elem.iter().map(|s| Imm::zero(*s)).collect(),
+    }
 }
 
 fn same(what: &str, elem: &[Scalar], entry: &Entry, found: &[Imm]) -> Result<(), String> {

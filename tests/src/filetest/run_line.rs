@@ -4,6 +4,7 @@
 //! ; run: p0 = 2.5, f0 = [0, 1] => f0 = [1, 2], result = 3
 //! ; run: a0(2, 3) = [0..6], seed = 7 => a0 = [6*1.5], reports = [out_of_range]
 //! ; run: => f0[-3, 4] = (1, 2), f1 ~ [0.84147098], prints = ["x = 1"]
+//! ; run: active f0 = [(0, 0), (-8, 3)] => active f0 = [], f1[2, 5] = 1.5
 //! ; run: a0 = [0..8], a1(3) = a0 at 4 strides (8) => a1 = [3*1]
 //! ```
 //!
@@ -12,7 +13,8 @@
 //! for `0.5, 2.5, 4.5` (how many, the first, the step). `~` allows
 //! 4 ulps instead of none. What is not mentioned is zero before and stays as it was after; an array's
 //! extents may be left out when it has one axis. An array may lie in the memory of an earlier one: from
-//! a byte offset on, with strides in bytes, without gaps unless it says so. Reports are the kinds of
+//! a byte offset on, with strides in bytes, without gaps unless it says so. `active` lists the coordinates of
+//! all elements of a field that exist; what is absent before reads as zero. Reports are the kinds of
 //! problems met, each once.
 
 use wuji_ir::entities::{Array, Field};
@@ -46,6 +48,8 @@ pub(super) struct View {
 pub(super) enum Target {
     Field(Field),
     Element(Field, Vec<i64>),
+    /// Which elements of a field exist.
+    Active(Field),
     Array(Array, Option<Vec<i64>>),
     Param(usize),
     Seed,
@@ -146,6 +150,12 @@ impl<'a> Reader<'a> {
             "seed" => return Ok(Target::Seed),
             "launch" => return Ok(Target::Launch),
             _ => {}
+        }
+        if word == "active" {
+            let word = self.word()?;
+            let number = word.strip_prefix('f').and_then(|n| n.parse().ok());
+            let number = number.ok_or(format!("`{word}` is no field"))?;
+            return Ok(Target::Active(Field::from_u32(number)));
         }
         if let Some(n) = numbered("f") {
             let field = Field::from_u32(n);
@@ -298,6 +308,9 @@ mod tests {
         assert_eq!(words(&after, 0), "1 nan");
         assert!(after.entries[1].approximate);
         assert_eq!(words(&after, 2), "a, \"b\"");
+        let (_, after) = read("=> active f2 = [(1, -2), (3, 4)]").unwrap();
+        assert_eq!(after.entries[0].target, Target::Active(Field::from_u32(2)));
+        assert_eq!(words(&after, 0), "1 -2 3 4");
         let (_, after) = read("=> f0 = [seq(3, 0.5, -2), 1]").unwrap();
         assert_eq!(words(&after, 0), "0.5 -1.5 -3.5 1");
         let (before, _) = read("a1(2) = a0 at -4 strides (8, -1), p0 = 1 =>").unwrap();
