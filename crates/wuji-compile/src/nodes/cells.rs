@@ -337,15 +337,18 @@ impl Services {
     }
 }
 
-/// Zeros over any number of bytes.
+/// Zeros over a cell, by the largest scalars that all cells of this size are aligned for.
 fn clear_bytes(b: &mut Builder, tree: Tree, at: Value, bytes: u64) {
-    let words = bytes / 8 * 8;
-    clear(b, tree, at, words);
-    let rest = b.i64((bytes - words) as i64);
-    let none = b.int(Scalar::U8, 0);
-    count_to(b, rest, |b, k| {
-        let at = plus(b, at, words as i64);
-        let at = b.binary(BinOp::Add, at, k);
-        b.push(Op::MemStore(Space::Bytes(tree)), &[at, none]);
+    let (unit, zero) = match bytes.trailing_zeros() {
+        0 => (1, b.int(Scalar::U8, 0)),
+        1 => (2, b.int(Scalar::U16, 0)),
+        2 => (4, b.int(Scalar::U32, 0)),
+        _ => return clear(b, tree, at, bytes),
+    };
+    let count = b.i64((bytes / unit) as i64);
+    count_to(b, count, |b, k| {
+        let skip = times(b, k, unit as i64);
+        let at = b.binary(BinOp::Add, at, skip);
+        b.push(Op::MemStore(Space::Bytes(tree)), &[at, zero]);
     });
 }
