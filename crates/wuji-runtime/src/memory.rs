@@ -145,6 +145,11 @@ impl Memory {
         self.size
     }
 
+    /// Bytes that count as used: of a sparse tree, only what it has taken.
+    pub fn used(&self) -> u64 {
+        self.counted.load(Ordering::Relaxed)
+    }
+
     /// Waits for launches to finish and keeps new ones waiting while the bytes are looked at.
     pub fn lock(&self) -> MemoryGuard<'_> {
         MemoryGuard {
@@ -242,6 +247,7 @@ impl MemoryGuard<'_> {
     /// Makes all bytes zero; large memory goes back to the system instead of being written to.
     pub fn clear(&mut self) {
         self.memory.take_state();
+        self.memory.count(0);
         #[cfg(target_os = "linux")]
         if self.memory.size >= LARGE {
             let mapped = self.memory.size.next_multiple_of(ALIGN);

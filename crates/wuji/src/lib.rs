@@ -51,7 +51,7 @@ pub use array::{Array, ArrayMut, SharedArray};
 pub use cells::Cells;
 pub use element::Element;
 pub use field::{Field, Window};
-pub use layout::{Node, Tree};
+pub use layout::{MemoryReport, Node, NodeReport, Tree};
 pub use world::{World, WorldBuilder};
 pub use wuji_compile::Math;
 pub use wuji_ir::{Error, Position, Result};

@@ -65,7 +65,8 @@ impl World {
         WorldBuilder::default()
     }
 
-    /// Bytes of the trees that are alive in this world, counted as if all of it were touched.
+    /// Bytes of the trees that are alive in this world, counted as if all of it were touched; of sparse
+    /// trees, what their cells have taken so far.
     pub fn memory_used(&self) -> u64 {
         self.inner.device.memory_used()
     }
@@ -208,6 +209,13 @@ impl WorldBuilder {
     /// The seed of `random`.
     pub fn seed(mut self, seed: u64) -> WorldBuilder {
         self.device.seed = seed;
+        self
+    }
+
+    /// How many bytes the trees of this world may take together before kernels are told that there is no
+    /// memory left; nine tenths of the machine's when not said.
+    pub fn memory_limit(mut self, bytes: u64) -> WorldBuilder {
+        self.device.memory_limit = Some(bytes);
         self
     }
 

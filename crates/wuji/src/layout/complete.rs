@@ -87,6 +87,7 @@ pub(super) fn complete(world: &World, mut state: State, at: &Position) -> Result
     let reserved = world.device().reserve_tree(&shape.data, &memory);
     Ok(TreeBody {
         memory: reserved.map_err(fail)?,
+        layout: memory,
         shape: world.intern(shape),
         names: state.names,
         domains,

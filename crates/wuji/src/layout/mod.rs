@@ -18,10 +18,12 @@
 
 mod complete;
 mod node;
+mod report;
 #[cfg(test)]
 mod tests;
 
 pub use node::Node;
+pub use report::{MemoryReport, NodeReport};
 
 use crate::args::TypeOf;
 use crate::axes::Extents;
@@ -35,7 +37,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 use wuji_ir::entities;
-use wuji_ir::layout::{Axis, Child, FieldData, TreeData};
+use wuji_ir::layout::{Axis, Child, FieldData, TreeData, TreeMemory};
 use wuji_ir::module::Module;
 use wuji_ir::types::{StructType, Structs, Type};
 use wuji_ir::{Error, Result};
@@ -68,6 +70,8 @@ pub(crate) struct TreeBody {
     /// The nodes whose cells have all coordinates there are.
     pub(crate) unbounded: Vec<entities::Node>,
     pub(crate) memory: Memory,
+    /// Where in the memory what is.
+    pub(crate) layout: TreeMemory,
 }
 
 /// The structure of a tree, without names: what code is specialised for. Trees of one world that
@@ -147,12 +151,14 @@ impl TreeInner {
 }
 
 impl Tree {
-    /// Bytes of memory that the tree takes, counted as if all of it were touched.
+    /// Bytes of memory that the tree takes, counted as if all of it were touched; of a tree with sparse
+    /// nodes, what its cells have taken so far.
     pub fn memory_used(&self) -> u64 {
-        self.inner.body().map_or(0, |b| b.memory.size() as u64)
+        self.inner.body().map_or(0, |b| b.memory.used())
     }
 
-    /// Makes every element of every field zero.
+    /// Makes every element of every field zero. In a sparse tree nothing is active after that, and its
+    /// memory is free for others.
     pub fn clear(&self) -> Result<()> {
         self.inner.body()?.memory.lock().clear();
         Ok(())

@@ -1,0 +1,153 @@
+//! How much memory the nodes of a tree take.
+
+use super::{Tree, TreeBody};
+use crate::services::{Service, Subject};
+use std::fmt;
+use wuji_ir::Result;
+use wuji_ir::entities::Node;
+use wuji_ir::layout::{NodeKind, header};
+
+/// The memory of one tree, node by node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryReport {
+    /// The root and the sparse nodes, parents first. Dense nodes lie in the cells of those around them.
+    pub nodes: Vec<NodeReport>,
+}
+
+/// The memory of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeReport {
+    /// `root`, `pointer`, ...
+    pub kind: &'static str,
+    /// The axes it splits, and how many cells along each in a cell of its parent, where there is a bound.
+    pub extents: Vec<(char, Option<u64>)>,
+    /// How many sparse nodes are around it, the root included.
+    pub depth: usize,
+    /// Active cells.
+    pub active: u64,
+    /// Cells that have memory of their own, in chunks where the node is a list. Cells of a bitmasked
+    /// node lie in the cells around them.
+    pub allocated: u64,
+    /// Those of them that wait to be used again.
+    pub free: u64,
+    /// Bytes that belong to this node and to no node below.
+    pub bytes: u64,
+}
+
+impl MemoryReport {
+    /// Bytes of all nodes together.
+    pub fn bytes(&self) -> u64 {
+        self.nodes.iter().map(|n| n.bytes).sum()
+    }
+}
+
+impl fmt::Display for MemoryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<36} {:>12} {:>12} {:>12} {:>16}",
+            "node", "active", "allocated", "free", "bytes"
+        )?;
+        for node in &self.nodes {
+            let extents: Vec<String> = node
+                .extents
+                .iter()
+                .map(|(axis, extent)| match extent {
+                    Some(extent) => format!("{axis}: {extent}"),
+                    None => axis.to_string(),
+                })
+                .collect();
+            let name = format!("{}{}", "  ".repeat(node.depth), node.kind);
+            let name = match extents.is_empty() {
+                true => name,
+                false => format!("{name} [{}]", extents.join(", ")),
+            };
+            writeln!(
+                f,
+                "{name:<36} {:>12} {:>12} {:>12} {:>16}",
+                node.active, node.allocated, node.free, node.bytes
+            )?;
+        }
+        write!(f, "{:<36} {:>55}", "together", self.bytes())
+    }
+}
+
+impl Tree {
+    /// How much memory each node takes, as it is now. On the interpreter cells take no memory of the
+    /// world, so only the active ones are counted.
+    pub fn memory_report(&self) -> Result<MemoryReport> {
+        let body = self.inner.body()?;
+        let mut nodes = Vec::new();
+        for (node, data) in body.shape.data.nodes.iter() {
+            if data.kind == NodeKind::Dense {
+                continue;
+            }
+            let active = match data.kind.is_sparse() {
+                true => {
+                    let counted =
+                        self.inner
+                            .serve(Subject::Node(node), Service::Count, &[], &[])?;
+                    counted.first().copied().unwrap_or(0)
+                }
+                false => 1,
+            };
+            let (allocated, free, bytes) = allocations(body, node);
+            nodes.push(NodeReport {
+                kind: data.kind.name(),
+                extents: (data.extents.iter())
+                    .map(|(axis, extent)| {
+                        let bounded = !body.unbounded.contains(&node);
+                        let name = char::from(b'i' + axis.number() as u8);
+                        (name, bounded.then_some(*extent))
+                    })
+                    .collect(),
+                depth: match data.kind {
+                    NodeKind::Root => 0,
+                    _ => body.shape.data.sparse_path(node).len(),
+                },
+                active,
+                allocated,
+                free,
+                bytes,
+            });
+        }
+        Ok(MemoryReport { nodes })
+    }
+}
+
+/// Allocated and free cells of a node, and their bytes.
+fn allocations(body: &TreeBody, node: Node) -> (u64, u64, u64) {
+    let kind = body.shape.data.nodes[node].kind;
+    if kind == NodeKind::Root {
+        return (1, 0, body.layout.cell_size[node]);
+    }
+    let Some(memory) = body.layout.node(node) else {
+        return (0, 0, 0);
+    };
+    let Some(arena) = &memory.arena else {
+        return (0, 0, 0);
+    };
+    let guard = body.memory.lock();
+    let word = |at: u64| {
+        let bytes = guard.bytes().get(at as usize..at as usize + 8);
+        bytes
+            .and_then(|b| b.try_into().ok())
+            .map_or(0, u64::from_le_bytes)
+    };
+    let head = |at: u64| word(memory.header + at);
+    let (taken, free) = (head(header::TAKEN), head(header::FREE));
+    let fresh = taken.saturating_sub(free);
+    let allocated = (head(header::HIGH) + fresh).min(arena.capacity);
+    let mut unused = free.saturating_sub(taken) + head(header::PENDING);
+    // Cells that lost a race to be the one that is used.
+    let mut next = head(header::RETURNED) & 0xffff_ffff;
+    while next != 0 && unused <= allocated {
+        unused += 1;
+        next = word(arena.next + (next - 1) * 8);
+    }
+    let cells = match kind {
+        NodeKind::Dynamic { chunk } => u64::from(chunk),
+        _ => 1,
+    };
+    (allocated * cells, unused * cells, allocated * arena.cell)
+}
