@@ -1,9 +1,11 @@
 //! Entries of lists that the code of a function is at.
 
+use super::linear::{Linear, Sums};
 use rustc_hash::FxHashMap;
-use wuji_ir::entities::{Node, Tree, Value};
-use wuji_ir::module::Function;
-use wuji_ir::ops::{BinOp, Op, WalkOp};
+use wuji_ir::entities::{Field, Node, Tree, Value};
+use wuji_ir::layout::NodeKind;
+use wuji_ir::module::{Function, Module};
+use wuji_ir::ops::{Activation, BinOp, CellOp, Op, Place, WalkOp};
 
 /// An entry of the list of a node's active cells.
 #[derive(Clone, Debug)]
@@ -50,4 +52,134 @@ pub fn entries(f: &Function) -> Vec<Entry> {
             }
         })
         .collect()
+}
+
+/// Indices that lie in the block of an entry or in one beside it.
+#[derive(Clone, Debug)]
+pub struct Near {
+    pub entry: Entry,
+    /// The node whose allocated cells are the blocks: that of the entry, or its parent.
+    pub block: Node,
+    pub axes: Vec<NearAxis>,
+}
+
+/// One axis: the block's coordinate is the entry's plus `first` or, when `low >= by`, one more.
+#[derive(Clone, Debug)]
+pub struct NearAxis {
+    /// Which index of the field.
+    pub index: usize,
+    /// Coordinates that a block spans.
+    pub by: u64,
+    /// The index, counted from the start of the first of the two blocks.
+    pub low: Linear,
+    pub first: i64,
+    pub two: bool,
+    /// Blocks along the axis; beyond the last comes the first again when `wraps`.
+    pub blocks: u64,
+    pub wraps: bool,
+    /// The entry's coordinate.
+    pub coord: Value,
+}
+
+/// Whether the indices of a load lie near an entry, and how.
+pub fn near(
+    m: &Module,
+    sums: &mut Sums<'_>,
+    entries: &[Entry],
+    field: Field,
+    indices: &[Value],
+) -> Option<Near> {
+    let data = &m.fields[field];
+    let tree = &m.trees[data.tree];
+    let mut of_tree = entries.iter().filter(|e| e.tree == data.tree);
+    let entry = of_tree.next()?;
+    if of_tree.next().is_some() {
+        return None;
+    }
+    let block = match tree.nodes[entry.node].kind {
+        NodeKind::Pointer | NodeKind::Hash => entry.node,
+        NodeKind::Bitmasked => tree.nodes[entry.node].parent?,
+        NodeKind::Root | NodeKind::Dense | NodeKind::Dynamic { .. } => return None,
+    };
+    if !matches!(tree.nodes[block].kind, NodeKind::Pointer | NodeKind::Hash)
+        || tree.sparse_path(data.node).iter().any(|n| {
+            let kind = tree.nodes[*n].kind;
+            *n > block && kind.allocates()
+        })
+        || !tree.path(data.node).contains(&block)
+        || tree.axes(block) != tree.axes(entry.node)
+        || tree.axes(block).len() != data.axes.len()
+    {
+        return None;
+    }
+    let mut axes = Vec::new();
+    for (axis, coord) in tree.axes(block).iter().zip(&entry.coords) {
+        let coord = (*coord)?;
+        let index = data.axes.iter().position(|a| a.0 == *axis)?;
+        let blocks = tree.extent(block, *axis);
+        let extent = tree.extent(data.node, *axis);
+        let by = i64::try_from(extent / blocks).ok()?;
+        let lo = data.axes[index].1;
+        let form = sums.form(indices[index]);
+        // A machine integer may wrap where its form does not.
+        let (least, most) = sums.func.ty(indices[index]).as_scalar()?.int_range()?;
+        let range = sums.range_of(&form);
+        let fits = least <= range.0 && range.1 <= most;
+        let whole = i128::from(lo) == least && i128::from(extent) == most - least + 1;
+        if !fits && !(whole && blocks.is_power_of_two()) {
+            return None;
+        }
+        let relative = form.add_scaled(&Linear::constant(lo), -1)?;
+        let mut high = Linear::constant(relative.constant.div_euclid(by));
+        let mut low = Linear::constant(relative.constant.rem_euclid(by));
+        for (v, c) in &relative.terms {
+            let term = Linear::atom(*v);
+            if c % by == 0 {
+                high = high.add_scaled(&term, c / by)?;
+            } else {
+                low = low.add_scaled(&term, *c)?;
+            }
+        }
+        let first = high.add_scaled(&Linear::atom(coord), -1)?.as_constant()?;
+        let (a, b) = sums.range_of(&low);
+        if a < 0 || b >= 2 * i128::from(by) || first.abs() > 1 << 20 {
+            return None;
+        }
+        axes.push(NearAxis {
+            index,
+            by: by as u64,
+            low,
+            first,
+            two: b >= i128::from(by),
+            blocks,
+            wraps: !fits,
+            coord,
+        });
+    }
+    Some(Near {
+        entry: entry.clone(),
+        block,
+        axes,
+    })
+}
+
+/// Whether a function may make or lose cells of a tree, so that what was found may be out of date.
+pub fn changes_cells(m: &Module, f: &Function, tree: Tree) -> bool {
+    let mut found = false;
+    f.walk(|inst| match &f.insts[inst].op {
+        Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
+            if let Place::Field(field) = a.place {
+                let data = &m.fields[field];
+                found |= data.tree == tree
+                    && a.activation == Activation::IfAbsent
+                    && !m.trees[tree].sparse_path(data.node).is_empty();
+            }
+        }
+        Op::Cell(CellOp::Activate | CellOp::Deactivate | CellOp::Append, field) => {
+            found |= m.fields[*field].tree == tree;
+        }
+        Op::Call(_) => found = true,
+        _ => {}
+    });
+    found
 }

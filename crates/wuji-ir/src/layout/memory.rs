@@ -4,7 +4,7 @@
 //! addresses of which little is touched:
 //!
 //! ```text
-//! 0            zeros, as many as the largest allocated cell has bytes: what absent cells read as
+//! 0            zeros, three times as many as the largest allocated cell has bytes: what absent cells read as
 //! tree header  bytes in use, limit
 //! headers      one per sparse node
 //! root cell
@@ -149,6 +149,12 @@ impl TreeMemory {
     /// Where the header of the tree is, if it has one: there are as many zeros in front of it.
     pub fn tree_header(&self, tree: &TreeData) -> Option<u64> {
         tree.is_sparse().then(|| self.zeros())
+    }
+
+    /// An offset with as many zeros before it, and twice as many behind it, as any cell has bytes: stands
+    /// for an absent cell where code may look beside it.
+    pub fn absent(&self) -> u64 {
+        self.zeros() / 3
     }
 
     fn zeros(&self) -> u64 {
@@ -323,7 +329,9 @@ impl TreeMemory {
                 table,
             });
         }
-        self.size = at.checked_next_multiple_of(PAGE)?;
+        // Loads beside a cell, whose value nobody uses, stay inside.
+        let slack = zeros(cells.iter().copied());
+        self.size = at.checked_add(slack)?.checked_next_multiple_of(PAGE)?;
         self.align = PAGE;
         Some(())
     }
@@ -363,5 +371,5 @@ impl TreeMemory {
 
 /// Zeros in front of everything, for cells of these sizes.
 fn zeros(cells: impl Iterator<Item = u64>) -> u64 {
-    cells.max().unwrap_or(0).max(WORD).next_multiple_of(PAGE)
+    3 * cells.max().unwrap_or(0).max(WORD).next_multiple_of(PAGE)
 }

@@ -244,7 +244,12 @@ impl FunctionGen<'_, '_, '_> {
                 let (following, more) = self.advance(scalar, index, hi, count, &steps);
                 let latch = e.current();
                 let branch = e.cond_br(more, head, target.exit.block);
-                e.set_md(branch, e.kinds.loop_, self.loop_metadata(rare, group));
+                let whole = group.is_some() && self.is_short_row(inst, region);
+                e.set_md(
+                    branch,
+                    e.kinds.loop_,
+                    self.loop_metadata(rare, whole, group),
+                );
                 e.add_incoming(index, following, latch);
                 for (phi, v) in phis.iter().zip(&values) {
                     e.add_incoming(*phi, *v, latch);
@@ -371,11 +376,31 @@ impl FunctionGen<'_, '_, '_> {
         false
     }
 
-    fn loop_metadata(&self, rare: bool, group: Option<Md>) -> Md {
+    /// Whether a loop is a row of a block: a few turns of straight code, better one vector than many
+    /// copies.
+    fn is_short_row(&self, inst: Inst, region: Region) -> bool {
+        let number = |k: usize| {
+            let v = self.f.insts[inst].args[k];
+            self.f.constant(v).and_then(Imm::as_int)
+        };
+        let (Some(lo), Some(hi)) = (number(0), number(1)) else {
+            return false;
+        };
+        let straight = self.f.regions[region]
+            .insts
+            .iter()
+            .all(|i| self.f.insts[*i].regions.is_empty());
+        straight && (4..=64).contains(&(hi - lo))
+    }
+
+    fn loop_metadata(&self, rare: bool, whole: bool, group: Option<Md>) -> Md {
         let e = &self.unit.emit;
         let mut facts = vec![e.md_node(&[e.md_string("llvm.loop.mustprogress")])];
         if let Some(group) = group {
             facts.push(e.md_node(&[e.md_string("llvm.loop.parallel_accesses"), group]));
+        }
+        if whole && !rare {
+            facts.push(e.md_node(&[e.md_string("llvm.loop.unroll.disable")]));
         }
         if rare {
             let no = e.md_value(e.const_bool(false));

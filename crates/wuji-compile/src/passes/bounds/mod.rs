@@ -13,6 +13,7 @@
 
 mod indices;
 
+use crate::analysis::entries;
 use crate::analysis::linear::{Linear, Sums};
 use crate::options;
 use crate::passes::Cx;
@@ -180,13 +181,14 @@ fn arrange(m: &mut Module, f: &mut Function, cx: &mut Cx) {
     // One loop after the other: each change makes what is known about the function stale. Loops that
     // were arranged, and those around them, are left alone afterwards.
     let mut settled: FxHashSet<Inst> = FxHashSet::default();
-    while let Some(plan) = next_plan(m, f, &mut settled) {
+    let near = near_loads(m, f);
+    while let Some(plan) = next_plan(m, f, &near, &mut settled) {
         if !cx.fuel() {
             return;
         }
         freeze_values(m, f, &plan.constraints);
         // Freezing has put other values into the forms.
-        let Some(plan) = replan(m, f, &plan) else {
+        let Some(plan) = replan(m, f, &near, &plan) else {
             continue;
         };
         settle_around(f, plan.inst, &mut settled);
@@ -206,11 +208,46 @@ fn arrange(m: &mut Module, f: &mut Function, cx: &mut Cx) {
     }
 }
 
-fn next_plan(m: &Module, f: &Function, settled: &mut FxHashSet<Inst>) -> Option<Plan> {
+/// Loads near the entry of a list that a loop is at: `lower_access` finds the blocks around it once per
+/// entry, and what is beyond the domain is absent like any other.
+fn near_loads(m: &Module, f: &Function) -> FxHashSet<Inst> {
+    let mut found = FxHashSet::default();
+    let entries = entries::entries(f);
+    if entries.is_empty() {
+        return found;
+    }
+    let structure = Structure::of(f);
+    let mut sums = Sums::new(f, &structure);
+    f.walk(|inst| {
+        if let Op::Load(access) = &f.insts[inst].op
+            && let Place::Field(field) = access.place
+            && access.dynamic_steps() == 0
+            && entries::near(m, &mut sums, &entries, field, &f.insts[inst].args).is_some()
+        {
+            found.insert(inst);
+        }
+    });
+    found.retain(|inst| match f.insts[*inst].op.access() {
+        Some(Access {
+            place: Place::Field(field),
+            ..
+        }) => !entries::changes_cells(m, f, m.fields[*field].tree),
+        _ => false,
+    });
+    found
+}
+
+fn next_plan(
+    m: &Module,
+    f: &Function,
+    near: &FxHashSet<Inst>,
+    settled: &mut FxHashSet<Inst>,
+) -> Option<Plan> {
     let structure = Structure::of(f);
     let mut candidates: Vec<Inst> = Vec::new();
     f.walk(|inst| {
         if checked(f, inst).is_some()
+            && !near.contains(&inst)
             && let Some(l) = nearest_for(f, &structure, inst)
             && !settled.contains(&l)
             && !candidates.contains(&l)
@@ -222,7 +259,7 @@ fn next_plan(m: &Module, f: &Function, settled: &mut FxHashSet<Inst>) -> Option<
     candidates.sort_by_key(|l| std::cmp::Reverse(depth(f, &structure, *l)));
     for l in candidates {
         let top = short_nest(f, &structure, l);
-        let plan = plan(m, f, &structure, top.unwrap_or(l), top.is_some());
+        let plan = plan(m, f, &structure, near, top.unwrap_or(l), top.is_some());
         settled.insert(l);
         if plan.is_some() {
             return plan;
@@ -239,9 +276,9 @@ fn settle_around(f: &Function, inst: Inst, settled: &mut FxHashSet<Inst>) {
     }));
 }
 
-fn replan(m: &Module, f: &Function, old: &Plan) -> Option<Plan> {
+fn replan(m: &Module, f: &Function, near: &FxHashSet<Inst>, old: &Plan) -> Option<Plan> {
     let structure = Structure::of(f);
-    plan(m, f, &structure, old.inst, old.versioned)
+    plan(m, f, &structure, near, old.inst, old.versioned)
 }
 
 fn nearest_for(f: &Function, structure: &Structure, inst: Inst) -> Option<Inst> {
@@ -301,6 +338,7 @@ fn plan(
     m: &Module,
     f: &Function,
     structure: &Structure,
+    near: &FxHashSet<Inst>,
     inst: Inst,
     versioned: bool,
 ) -> Option<Plan> {
@@ -323,7 +361,7 @@ fn plan(
     let mut inside = Vec::new();
     walk_region(f, body, &mut |i| inside.push(i));
     for i in inside {
-        let Some(access) = checked(f, i) else {
+        let Some(access) = checked(f, i).filter(|_| !near.contains(&i)) else {
             continue;
         };
         let domains = domains(m, f, access);

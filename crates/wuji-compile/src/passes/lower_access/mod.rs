@@ -6,19 +6,21 @@
 //! write or atomic outside is dropped and reported.
 
 mod locals;
+mod near;
 mod offsets;
 mod walk;
 
-use crate::analysis::entries::{Entry, entries};
+use crate::analysis::entries::{Entry, changes_cells, entries};
 use crate::analysis::linear::{Linear, Sums};
 use crate::nodes::memories;
 use crate::passes::Cx;
 use crate::passes::demote_atomics::demote_local_atomics;
 use crate::rewrite::{Structure, Substitution};
 use cranelift_entity::PrimaryMap;
+use rustc_hash::FxHashMap;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Func, Inst, Region, Tree, Value};
+use wuji_ir::entities::{Func, Inst, Node, Region, Tree, Value};
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
@@ -35,11 +37,18 @@ pub fn lower_access(m: &mut Module, _: &mut Cx) -> Result<()> {
         let before = f.clone();
         let structure = Structure::of(&before);
         let sums = Sums::new(&before, &structure);
+        let changing: Vec<Tree> = m
+            .trees
+            .keys()
+            .filter(|t| changes_cells(m, &before, *t))
+            .collect();
         let mut lower = Lower {
             b: Builder::new(m, &mut f),
             sums,
             memory: &memory,
             entries: entries(&before),
+            changing,
+            neighbours: FxHashMap::default(),
             temps: &temps,
             subst: Substitution::new(),
         };
@@ -59,6 +68,10 @@ struct Lower<'a> {
     memory: &'a PrimaryMap<Tree, TreeMemory>,
     /// Of lists that the function's loops run over.
     entries: Vec<Entry>,
+    /// Trees whose cells the function may make or lose.
+    changing: Vec<Tree>,
+    /// Blocks near an entry that were found: the entry's offset, the node, how many blocks away.
+    neighbours: FxHashMap<(Value, Node, Vec<i64>), Value>,
     temps: &'a [u64],
     subst: Substitution,
 }

@@ -14,11 +14,11 @@ use wuji_ir::infer::dynamic_index;
 use wuji_ir::layout::{CellOrder, NodeData, NodeKind};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
-use wuji_ir::types::{BOOL, Scalar, Type};
+use wuji_ir::types::{Scalar, Type};
 
 /// What a walk does about cells that are absent.
 #[derive(Copy, Clone, PartialEq, Eq)]
-enum How {
+pub(super) enum How {
     /// Ends among the zeros.
     Look,
     /// As `Look`, and says whether the cell is there.
@@ -41,16 +41,28 @@ pub(super) struct Level {
 }
 
 /// Where a walk has come to.
-struct Walk {
+pub(super) struct Walk {
     tree: Tree,
     /// Offset of the cell, or of where the next node starts.
-    at: Linear,
+    pub(super) at: Linear,
     /// What is left of each index below the nodes seen so far.
     rest: Vec<Linear>,
     /// The last cell that had to be found; 0 when it, or one above, is absent. `None`: surely there.
     cell: Option<Value>,
     /// Whether bits and lengths on the way say that the cell is active. `None`: surely.
     set: Option<Value>,
+}
+
+impl Walk {
+    pub(super) fn at(tree: Tree, at: Linear, rest: Vec<Linear>) -> Walk {
+        Walk {
+            tree,
+            at,
+            rest,
+            cell: None,
+            set: None,
+        }
+    }
 }
 
 impl Lower<'_> {
@@ -98,6 +110,11 @@ impl Lower<'_> {
         index_args: &[Value],
         operands: &[Value],
     ) -> Option<Value> {
+        if let Op::Load(_) = op
+            && let Some(value) = self.near_load((op, access, ty), index_args)
+        {
+            return Some(value);
+        }
         if access.guard == Guard::InBounds {
             let limits = self.limits(access);
             let forms: Vec<Linear> = index_args
@@ -106,15 +123,6 @@ impl Lower<'_> {
                 .map(|(v, limit)| self.index_form(*v, limit))
                 .collect();
             return self.sparse_inside((op, access, ty), &forms, operands);
-        }
-        if let (Op::Load(_), Place::Field(field)) = (op, access.place)
-            && access.dynamic_steps() == 0
-            && let Some(at) = self.near_offset(field, index_args)
-        {
-            let within = self.path_offset(access, &[]);
-            let at = self.sum(&at, &within, 1);
-            let offset = self.materialize(&at);
-            return self.emit(op, access, ty, offset, operands);
         }
         let masked = self.mask(access, index_args);
         if index_args.is_empty() {
@@ -317,7 +325,7 @@ impl Lower<'_> {
     }
 
     /// From a cell to where the next node starts in it.
-    fn enter(&mut self, walk: &mut Walk, level: &Level) {
+    pub(super) fn enter(&mut self, walk: &mut Walk, level: &Level) {
         walk.at = self.sum(&walk.at, &Linear::constant(level.offset), 1);
     }
 
@@ -365,8 +373,7 @@ impl Lower<'_> {
     }
 
     /// From where a node starts to one of its cells.
-    fn step(&mut self, walk: &mut Walk, level: &Level, how: How) {
-        let tree = walk.tree;
+    pub(super) fn step(&mut self, walk: &mut Walk, level: &Level, how: How) {
         let find = match how {
             How::Look | How::Ask => WalkOp::Find,
             How::Make => WalkOp::Ensure,
@@ -404,7 +411,6 @@ impl Lower<'_> {
                 walk.at = self.sum(&cell, &within, level.cell);
             }
         }
-        let _ = tree;
     }
 
     fn found(&mut self, walk: &mut Walk, level: &Level, find: WalkOp, args: &[Value]) {
@@ -639,13 +645,7 @@ impl Lower<'_> {
             .value(Op::Walk(WalkOp::Length, walk.tree, node), &[container]);
         let zero = self.b.i64(0);
         let length = self.b.select(masked.inside, length, zero);
-        let _ = BOOL;
         self.b.convert(length, Scalar::I32)
-    }
-
-    /// Offset of an element near the entry that the loop is at; `None` when that cannot be told.
-    fn near_offset(&mut self, _field: Field, _index_args: &[Value]) -> Option<Linear> {
-        None
     }
 }
 
