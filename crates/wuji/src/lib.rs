@@ -76,6 +76,8 @@ pub mod prelude {
 mod book {
     #[doc = include_str!("../../../docs/language.md")]
     mod language {}
+    #[doc = include_str!("../../../docs/sparse.md")]
+    mod sparse {}
     #[doc = include_str!("../../../README.md")]
     mod readme {}
 }
