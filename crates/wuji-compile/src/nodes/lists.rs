@@ -102,7 +102,7 @@ fn list_task(
     let mut b = Builder::new(m, &mut f);
     let one = b.i64(1);
     b.for_range(
-        ForKind::Serial,
+        ForKind::Boundary,
         (range[0], range[1], one),
         &[],
         |b, _, unit, _| {

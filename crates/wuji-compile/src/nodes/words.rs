@@ -128,10 +128,10 @@ pub(super) fn not_zero(b: &mut Builder, v: Value) -> Value {
     b.compare(CmpOp::Ne, v, zero)
 }
 
-/// `for k in 0..count`, in order.
+/// `for k in 0..count`, in order. Not worth a compiler's time: what takes long is waiting for memory.
 pub(super) fn count_to(b: &mut Builder, count: Value, body: impl FnOnce(&mut Builder, Value)) {
     let (zero, one) = (b.i64(0), b.i64(1));
-    b.for_range(ForKind::Serial, (zero, count, one), &[], |b, _, k, _| {
+    b.for_range(ForKind::Boundary, (zero, count, one), &[], |b, _, k, _| {
         body(b, k);
         Values::new()
     });

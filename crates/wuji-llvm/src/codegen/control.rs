@@ -6,7 +6,7 @@ use inkwell::llvm_sys::LLVMIntPredicate::*;
 use inkwell::llvm_sys::LLVMOpcode;
 use wuji_ir::Result;
 use wuji_ir::entities::{Func, Inst, Label, Region, Value};
-use wuji_ir::ops::ForKind;
+use wuji_ir::ops::{ForKind, Op};
 use wuji_ir::types::{Imm, Scalar};
 
 /// How the index of a `for` moves.
@@ -376,8 +376,8 @@ impl FunctionGen<'_, '_, '_> {
         false
     }
 
-    /// Whether a loop is a row of a block: a few turns of straight code, better one vector than many
-    /// copies.
+    /// Whether a loop is a row of a block: a few turns without loops inside, better one vector than
+    /// many copies.
     fn is_short_row(&self, inst: Inst, region: Region) -> bool {
         let number = |k: usize| {
             let v = self.f.insts[inst].args[k];
@@ -386,11 +386,16 @@ impl FunctionGen<'_, '_, '_> {
         let (Some(lo), Some(hi)) = (number(0), number(1)) else {
             return false;
         };
-        let straight = self.f.regions[region]
-            .insts
-            .iter()
-            .all(|i| self.f.insts[*i].regions.is_empty());
-        straight && (4..=64).contains(&(hi - lo))
+        let mut regions = vec![region];
+        while let Some(r) = regions.pop() {
+            for i in &self.f.regions[r].insts {
+                match self.f.insts[*i].op {
+                    Op::For(..) | Op::Loop(_) => return false,
+                    _ => regions.extend(&self.f.insts[*i].regions),
+                }
+            }
+        }
+        (4..=64).contains(&(hi - lo))
     }
 
     fn loop_metadata(&self, rare: bool, whole: bool, group: Option<Md>) -> Md {
