@@ -28,7 +28,7 @@ callable!(A B C D E F2 G H I J K L);
 /// function pointers and closures with captures.
 ///
 /// A closure that captures zero-sized values counts as one that captures nothing, so this is for the
-/// closures that the macros write, which have no captures.
+/// closures that the macros write, which capture function items at most.
 #[doc(hidden)]
 pub fn conjure<F: Callable<S>, S>(_: PhantomData<F>) -> Option<F> {
     if size_of::<F>() != 0 {

@@ -55,8 +55,9 @@
 //! `s = s.min(v)` and `s = s.max(v)`.
 //!
 //! **Functions.** A `#[func]` can be called from kernels, may be generic, recursive or a method, and without fields it
-//! also runs on the host; calling one with fields or arrays there does not compile. A function of a trait that takes
-//! fields is declared with `#[func]` in the trait too. Closures are bound with `let` and see the variables around them.
+//! also runs on the host; calling one with fields or arrays there does not compile. Where it implements a function of a trait,
+//! the trait declares that with `#[func]` too. Other functions are refused at the launch, and never run.
+//! Closures are bound with `let` and see the variables around them.
 //!
 //! Differences from Rust on the host: integers wrap; dividing by zero gives 0; an index outside of a vector or local
 //! array gives zero and is reported; assignments evaluate their right side first.

@@ -1,8 +1,8 @@
 //! Making a [`Recording`]: reading slots back, and visiting the functions behind calls.
 //!
-//! A function is known by the type of its item, which has no size. Recording a call conjures the item
-//! up and calls it with made-up arguments while the thread is in recording mode: a `#[func]` then
-//! describes itself and returns at once.
+//! A call is known by the type of a function item or of a closure around one, which has no size. Recording conjures it up
+//! and calls it with made-up arguments while the thread is in recording mode: a `#[func]` then describes itself and
+//! returns at once. What is no `#[func]` is never called, because its types say so: see [`Plain`] and [`Verdict`].
 
 use super::ast::Ast;
 use super::builtin;
