@@ -160,7 +160,7 @@ fn boxes(data: &NodeData) -> Option<Vec<u64>> {
     let mut sides: Vec<u64> = Vec::new();
     for (_, extent) in data.extents.iter().rev() {
         let side = (*extent).min(left);
-        if extent % side != 0 || left % side != 0 {
+        if !extent.is_multiple_of(side) || !left.is_multiple_of(side) {
             return None;
         }
         left /= side;
@@ -305,11 +305,12 @@ impl Nest<'_> {
         label: wuji_ir::entities::Label,
     ) {
         let mut bit = b.i64(0);
-        for k in mask.first..=mask.last {
-            let extent = self.dims[k].constant_extent().unwrap_or(1);
+        let dims = mask.first..=mask.last;
+        for (dim, number) in self.dims[dims.clone()].iter().zip(&numbers[dims]) {
+            let extent = dim.constant_extent().unwrap_or(1);
             let extent = b.i64(extent as i64);
             bit = b.binary(BinOp::Mul, bit, extent);
-            bit = b.binary(BinOp::Add, bit, numbers[k]);
+            bit = b.binary(BinOp::Add, bit, *number);
         }
         skip_bit(b, mask.word, bit, label);
     }

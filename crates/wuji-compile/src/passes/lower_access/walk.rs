@@ -510,9 +510,7 @@ impl Lower<'_> {
             None,
             |s| {
                 let levels = s.levels(field);
-                let Some((last, above)) = levels.split_last() else {
-                    return None;
-                };
+                let (last, above) = levels.split_last()?;
                 let mut walk = s.walk_above(field, above, &masked.indices, How::Look);
                 s.enter(&mut walk, last);
                 let args: Vec<Value> = match last.data.kind {
