@@ -78,10 +78,8 @@ impl<'a> Ask<'a> {
 
     /// Whether an index is in the domain.
     pub(crate) fn contains(&self, at: &[i64]) -> bool {
-        self.domain().iter().zip(at).all(|((from, extent), c)| {
-            // Both fit: a layout whose coordinates do not is refused.
-            *c >= *from && (c.wrapping_sub(*from) as u64) < *extent
-        })
+        let mut domain = self.domain().iter().zip(at);
+        domain.all(|(domain, c)| inside(*domain, *c))
     }
 
     pub(crate) fn inside(&self, at: &[i64]) -> Result<()> {
@@ -134,6 +132,9 @@ impl<'a> Ask<'a> {
                 .note("they come and go with the cell around them")
                 .help("deactivate a cell of a sparse node above: `let blocks = node.cells(\"blocks\")` in the layout"));
         }
+        if !self.contains(at) {
+            return Ok(());
+        }
         self.serve(Service::Deactivate, &words(at), &[]).map(|_| ())
     }
 
@@ -153,9 +154,16 @@ impl<'a> Ask<'a> {
         self.tree.serve(subject, service, &[], &[]).map(|_| ())
     }
 
-    fn is_list(&self) -> Result<()> {
+    /// Whether a list is in the domain; an error when there are no lists.
+    fn has_list(&self, at: &[i64]) -> Result<bool> {
         if let NodeKind::Dynamic { .. } = self.kind() {
-            return Ok(());
+            let data = &self.body.shape.data.nodes[self.node()];
+            let axes = &self.body.shape.fields[self.place()].axes;
+            let others = axes.iter().zip(self.domain()).filter(|((axis, _), _)| {
+                let mut own = data.extents.iter();
+                !own.any(|e| e.0 == *axis)
+            });
+            return Ok(others.zip(at).all(|((_, domain), c)| inside(*domain, *c)));
         }
         let (name, kind) = (self.name(), self.kind().name());
         Err(self
@@ -168,14 +176,19 @@ impl<'a> Ask<'a> {
 
     /// Appends a cell; the scalars of its value are in `value`.
     pub(crate) fn append(&self, at: &[i64], value: &[u64]) -> Result<i32> {
-        self.is_list()?;
+        if !self.has_list(at)? {
+            let name = self.name();
+            return Err(self.fail("W0111", format!("`{name}` has no list {at:?}")));
+        }
         let mut params = words(at);
         params.extend(value);
         Ok(self.serve(Service::Append, &params, &[])? as i32)
     }
 
     pub(crate) fn length(&self, at: &[i64]) -> Result<i32> {
-        self.is_list()?;
+        if !self.has_list(at)? {
+            return Ok(0);
+        }
         Ok(self.serve(Service::Length, &words(at), &[])? as i32)
     }
 
@@ -266,6 +279,11 @@ impl<'a> Ask<'a> {
         let path = self.body.shape.data.path(self.node());
         path.iter().any(|n| self.body.unbounded.contains(n))
     }
+}
+
+/// Whether a coordinate is in a domain: smallest one and extent, whose end fits `i64`.
+fn inside((from, extent): (i64, u64), c: i64) -> bool {
+    c >= from && (c.wrapping_sub(from) as u64) < extent
 }
 
 /// Indices as parameters.

@@ -527,7 +527,9 @@ fn what_is_wrong() {
     );
     message(
         |s| shape(&s.far),
-        expect!["error[W0227]: `x` is too large for coordinates of type `i32`"],
+        expect![[r#"
+            error[W0227]: `x` is too large for coordinates of type `i32`
+              = note: below `hash(..)` a field has every coordinate there is"#]],
     );
     message(
         |s| push(&s.list, 5),

@@ -37,7 +37,7 @@
 //! # }
 //! ```
 //!
-//! **Parameters** are elements by value ([`Element`](crate::Element)), and references to data: `&Field<T, D>`,
+//! **Parameters** are elements by value ([`Element`](crate::Element)), and references to data: `&Field<T, D>`, [`&Cells<D>`](crate::Cells),
 //! `&[T]`, `&mut [T]`, [`&Array<T, D>`](crate::Array), [`&mut ArrayMut<T, D>`](crate::ArrayMut). A kernel runs in the
 //! world of its fields; one without fields takes `world: &World`. Calling it gives a `Result` of what it returns.
 //!
@@ -50,6 +50,10 @@
 //! **Elements** are `x[[i, j]]`, `x[i]` with an index vector, and `x[i]` with an integer for one axis, of any integer type.
 //! What is outside reads as zero and is reported when it is written. `+= -= *= &= |= ^=` on an element are atomic,
 //! and so are `x.at([i, j]).fetch_add(v)` and its relatives, which give the old value.
+//!
+//! **Sparse data.** Loops over a field visit the elements that exist; writes bring them about, reads do not. Fields and
+//! [`Cells`](crate::Cells) have `is_active`, `activate`, `deactivate`, `append` and `length`; `x.no_activate([i, j]) = v` writes only
+//! where something is.
 //!
 //! **Variables outside of a parallel loop** can be read in it, and reduced: with the operators above, and with
 //! `s = s.min(v)` and `s = s.max(v)`.

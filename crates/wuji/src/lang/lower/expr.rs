@@ -409,11 +409,13 @@ impl Body<'_, '_> {
                         Query::Shape | Query::Len => i128::from(*extent),
                     };
                     if i32::try_from(n).is_err() {
-                        return Err(self.fail(
-                            at,
-                            "W0227",
-                            format!("`{name}` is too large for coordinates of type `i32`"),
-                        ));
+                        return Err(self
+                            .fail(
+                                at,
+                                "W0227",
+                                format!("`{name}` is too large for coordinates of type `i32`"),
+                            )
+                            .note("below `hash(..)` a field has every coordinate there is"));
                     }
                     parts.push(self.int(Scalar::I32, n));
                 }

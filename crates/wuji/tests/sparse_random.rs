@@ -1,0 +1,234 @@
+//! Random sparse layouts and random things done to them, compiled and interpreted: the same is there after each.
+//!
+//! `WUJI_SEEDS=100 cargo test -p wuji --test sparse_random` does more of it; a failure names its seed, and
+//! `WUJI_SEED=n` repeats it.
+
+use wuji::axes::*;
+use wuji::prelude::*;
+use wuji::{Node, Result};
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+/// One node of a layout, with its extents along `i` and `j`.
+#[derive(Copy, Clone, Debug)]
+enum Level {
+    Dense(u64, u64),
+    Bitmasked(u64, u64, bool),
+    Pointer(u64, u64, bool),
+    HashSized(u64, u64),
+    Hash,
+    List(u64, u32),
+}
+
+/// A random path from the root to the elements; exactly one list where `list`.
+fn path(dice: &mut Dice, list: bool) -> Vec<Level> {
+    let mut levels = Vec::new();
+    match dice.roll(4) {
+        0 => levels.push(Level::Hash),
+        1 => levels.push(Level::HashSized(1 + dice.roll(5), 1 + dice.roll(5))),
+        _ => {}
+    }
+    for _ in 0..1 + dice.roll(3) {
+        let morton = dice.roll(3) == 0;
+        let mut extent = || match morton {
+            true => 1 << dice.roll(3),
+            false => 1 + dice.roll(6),
+        };
+        let (i, j) = (extent(), extent());
+        levels.push(match dice.roll(4) {
+            0 => Level::Dense(i, j),
+            1 => Level::Bitmasked(i, j, morton),
+            _ => Level::Pointer(i, j, morton),
+        });
+    }
+    if list {
+        let most = 1 + dice.roll(40);
+        let at = 1 + dice.roll(levels.len() as u64) as usize;
+        levels.insert(at, Level::List(most, 1 + dice.roll(most) as u32));
+    }
+    levels
+}
+
+fn ordered(node: Node<'_>, morton: bool) -> Node<'_> {
+    if morton { node.morton() } else { node }
+}
+
+fn hang(node: Node<'_>, level: Level) -> Node<'_> {
+    match level {
+        Level::Dense(i, j) => node.dense(IJ, [i, j]),
+        Level::Bitmasked(i, j, morton) => ordered(node.bitmasked(IJ, [i, j]), morton),
+        Level::Pointer(i, j, morton) => ordered(node.pointer(JI, [j, i]), morton),
+        Level::HashSized(i, j) => node.hash_sized(IJ, [i, j]),
+        Level::Hash => node.hash(IJ),
+        Level::List(most, chunk) => node.dynamic_chunked(L, most, chunk),
+    }
+}
+
+#[kernel]
+fn blur<const D: usize>(from: &Field<i64, D>, to: &Field<i64, D>, step: Vector<i32, D>) {
+    for at in from {
+        let ahead = from[at + step];
+        let behind = from[at - step];
+        // Far away additions to an index wrap, which both worlds do alike.
+        to[at] = from[at] * 3 + ahead - behind;
+    }
+}
+
+#[kernel]
+fn thin<const D: usize>(x: &Field<i64, D>, cells: &Cells<D>, one_in: i64) {
+    for at in cells {
+        if x[at] % one_in == 0 {
+            cells.deactivate(at);
+        }
+    }
+}
+
+#[kernel]
+fn total<const D: usize>(x: &Field<i64, D>) -> i64 {
+    let mut sum = 0;
+    for at in x {
+        sum += x[at] + 1;
+    }
+    sum
+}
+
+/// The same tree in two worlds.
+struct Pair<const D: usize> {
+    x: [Field<i64, D>; 2],
+    y: [Field<i64, D>; 2],
+    cells: [Cells<D>; 2],
+    sparse_leaf: bool,
+}
+
+impl<const D: usize> Pair<D> {
+    fn new(worlds: &[World; 2], levels: &[Level]) -> Result<Pair<D>> {
+        let make = |w: &World| {
+            w.layout(|root| {
+                let leaf = levels.iter().fold(root, |node, level| hang(node, *level));
+                let x = leaf.place::<i64, D>("x");
+                (x, leaf.place::<i64, D>("y"), leaf.cells::<D>("cells"))
+            })
+        };
+        let ((x0, y0, c0), (x1, y1, c1)) = (make(&worlds[0])?, make(&worlds[1])?);
+        Ok(Pair {
+            x: [x0, x1],
+            y: [y0, y1],
+            cells: [c0, c1],
+            sparse_leaf: !matches!(levels.last(), Some(Level::Dense(..))),
+        })
+    }
+
+    fn point(&self, dice: &mut Dice) -> Result<[i32; D]> {
+        let (from, shape) = (self.x[0].offset()?, self.x[0].shape()?);
+        Ok(std::array::from_fn(|k| {
+            let near = (shape[k] > 1000).then_some(20).unwrap_or(shape[k]);
+            let start = if near == shape[k] { from[k] } else { -10 };
+            (start + dice.roll(near) as i64) as i32
+        }))
+    }
+
+    /// One thing, in both worlds.
+    fn act(&self, dice: &mut Dice) -> Result<String> {
+        let at = self.point(dice)?;
+        let v = dice.roll(100) as i64;
+        let said = match dice.roll(9) {
+            0 | 1 => {
+                let mut at = Vec::new();
+                for _ in 0..1 + dice.roll(30) {
+                    at.push(self.point(dice)?);
+                }
+                at.sort();
+                at.dedup();
+                let values: Vec<i64> = at.iter().map(|_| dice.roll(1000) as i64).collect();
+                self.x.iter().try_for_each(|x| x.import(&at, &values))?;
+                format!("import {at:?} {values:?}")
+            }
+            2 => {
+                self.x.iter().try_for_each(|x| x.set(at, v))?;
+                format!("set {at:?} {v}")
+            }
+            3 => {
+                self.cells.iter().try_for_each(|c| c.activate(at))?;
+                format!("activate {at:?}")
+            }
+            4 if self.sparse_leaf => {
+                self.cells.iter().try_for_each(|c| c.deactivate(at))?;
+                format!("deactivate {at:?}")
+            }
+            5 => {
+                let step = Vector(std::array::from_fn(|_| dice.roll(3) as i32 - 1));
+                for (x, y) in self.x.iter().zip(&self.y) {
+                    blur(x, y, step)?;
+                    blur(y, x, step)?;
+                }
+                format!("blur {step:?}")
+            }
+            6 if self.sparse_leaf => {
+                let one_in = 2 + dice.roll(3) as i64;
+                for (x, cells) in self.x.iter().zip(&self.cells) {
+                    thin(x, cells, one_in)?;
+                }
+                format!("thin {one_in}")
+            }
+            7 if dice.roll(4) == 0 => {
+                let dense = self.x.each_ref().map(|x| x.deactivate_all().is_err());
+                assert_eq!(dense[0], dense[1]);
+                "deactivate all".to_owned()
+            }
+            _ => {
+                self.y.iter().try_for_each(|y| y.fill(v))?;
+                format!("fill {v}")
+            }
+        };
+        Ok(said)
+    }
+
+    fn same(&self, what: &str) -> Result<()> {
+        let [a, b] = &self.x;
+        assert_eq!(a.export()?, b.export()?, "{what}");
+        assert_eq!(total(a)?, total(b)?, "{what}");
+        assert_eq!(self.y[0].export()?, self.y[1].export()?, "{what}");
+        assert_eq!(self.cells[0].active()?, self.cells[1].active()?, "{what}");
+        Ok(())
+    }
+}
+
+fn play<const D: usize>(seed: u64) -> Result<()> {
+    let mut dice = Dice(seed);
+    let levels = path(&mut dice, D == 3);
+    let worlds = [World::interpreter()?, World::builder().threads(3).build()?];
+    let pair = Pair::<D>::new(&worlds, &levels)?;
+    let mut story = format!("seed {seed}: {levels:?}");
+    for _ in 0..25 {
+        let said = pair.act(&mut dice)?;
+        story = format!("{story}\n{said}");
+        pair.same(&story)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn compiled_and_interpreted_trees_agree() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let seeds = match number("WUJI_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("WUJI_SEEDS").unwrap_or(6),
+    };
+    for seed in seeds {
+        let played = match seed % 2 {
+            0 => play::<2>(seed),
+            _ => play::<3>(seed),
+        };
+        played.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    }
+}
