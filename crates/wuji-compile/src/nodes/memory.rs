@@ -8,6 +8,9 @@ use wuji_ir::layout::{Arena, Child, NodeKind, header};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
+/// Fresh cells whose bytes are counted at once.
+const SLAB: i64 = 64;
+
 /// Below the tag of the stack of returned cells.
 const NUMBER: i64 = 0xffff_ffff;
 
@@ -66,9 +69,9 @@ impl Services {
                     b,
                     recycled,
                     |b| {
-                        let from_top = b.binary(BinOp::Sub, free, number);
-                        let from_top = plus(b, from_top, -1);
-                        let at = word(b, arena.free, from_top);
+                        let first = load_at(b, tree, head + header::FIRST);
+                        let at = b.binary(BinOp::Add, first, number);
+                        let at = word(b, arena.free, at);
                         let cell = load(b, tree, at);
                         clear(b, tree, cell, arena.cell);
                         cell
@@ -83,8 +86,14 @@ impl Services {
                             b,
                             inside,
                             |b| {
-                                let charge = b.i64(charge as i64);
-                                add_at(b, tree, used, charge);
+                                // Counted for many at once: the word is one for all threads.
+                                let mask = b.i64(SLAB - 1);
+                                let in_slab = b.binary(BinOp::And, fresh, mask);
+                                let starts = is_zero(b, in_slab);
+                                when(b, starts, |b| {
+                                    let charge = b.i64(charge as i64 * SLAB);
+                                    add_at(b, tree, used, charge);
+                                });
                                 let bytes = times(b, fresh, arena.cell as i64);
                                 plus(b, bytes, arena.data as i64)
                             },
@@ -290,6 +299,7 @@ impl Services {
             let free = load_at(b, tree, head + header::FREE);
             let taken = load_at(b, tree, head + header::TAKEN);
             let high = load_at(b, tree, head + header::HIGH);
+            let first = load_at(b, tree, head + header::FIRST);
             let zero = b.i64(0);
             let left = b.binary(BinOp::Sub, free, taken);
             let left = b.binary(BinOp::Max, left, zero);
@@ -298,13 +308,34 @@ impl Services {
             let high = b.binary(BinOp::Add, high, fresh);
             let capacity = b.i64(arena.capacity as i64);
             let high = b.binary(BinOp::Min, high, capacity);
+            // The queue goes on where it was; when it would run out of its memory, or is empty, it moves to the front.
+            let gone = b.binary(BinOp::Min, taken, free);
+            let start = b.binary(BinOp::Add, first, gone);
+            let end = b.binary(BinOp::Add, start, left);
+            let needed = b.binary(BinOp::Add, end, pending);
+            let fits = b.compare(CmpOp::Le, needed, capacity);
+            let stays = not_zero(b, left);
+            let stays = b.binary(BinOp::And, fits, stays);
+            let front = b.select(stays, start, zero);
+            let moves = b.value(Op::Unary(UnOp::Not), &[fits]);
+            when(b, moves, |b| {
+                count_to(b, left, |b, k| {
+                    let from = b.binary(BinOp::Add, start, k);
+                    let from = word(b, arena.free, from);
+                    let cell = load(b, tree, from);
+                    let to = word(b, arena.free, k);
+                    store(b, tree, to, cell);
+                });
+            });
+            store_at(b, tree, head + header::FIRST, front);
+            let end = b.binary(BinOp::Add, front, left);
             count_to(b, pending, |b, k| {
                 let from = word(b, arena.pending, k);
                 let cell = load(b, tree, from);
                 if let Some(below) = below {
                     call(b, below, &[cell]);
                 }
-                let to = b.binary(BinOp::Add, left, k);
+                let to = b.binary(BinOp::Add, end, k);
                 let to = word(b, arena.free, to);
                 store(b, tree, to, cell);
             });

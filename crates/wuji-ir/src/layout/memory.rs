@@ -58,7 +58,7 @@ pub struct Arena {
     pub cell: u64,
     /// Cells there are addresses for.
     pub capacity: u64,
-    /// Offset of the stack of cells that may be given out again: `capacity` offsets.
+    /// Offset of the queue of cells that may be given out again: `capacity` offsets.
     pub free: u64,
     /// Offset of the list of cells that were deactivated: `capacity` offsets.
     pub pending: u64,
@@ -82,10 +82,12 @@ pub mod header {
     pub const TAKEN: u64 = 0;
     /// Top of the stack of cells given back unused: number + 1 below, a tag above.
     pub const RETURNED: u64 = 64;
-    /// Cells in the stack that may be given out again, at the last collection.
+    /// Cells in the queue of those that may be given out again, at the last collection.
     pub const FREE: u64 = 128;
     /// Cells that were ever given out, at the last collection.
     pub const HIGH: u64 = 136;
+    /// Where the queue starts in its memory.
+    pub const FIRST: u64 = 144;
     /// Deactivated cells that wait for a collection.
     pub const PENDING: u64 = 192;
     /// Set when a cell comes or goes.
