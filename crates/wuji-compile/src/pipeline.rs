@@ -66,6 +66,9 @@ pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
 /// Takes a kernel through all passes, with a context that listens in.
 pub fn compile_with(mut module: Module, cx: &mut Cx) -> Result<Lowered> {
     for name in &cx.options.without {
+        if passes::SWITCHES.iter().any(|s| s.0 == name) {
+            continue;
+        }
         match passes::find(name) {
             Some(pass) if pass.kind == PassKind::Optimization => {}
             Some(_) => {
@@ -121,7 +124,8 @@ fn step(pass: &'static Pass, module: &mut Module, cx: &mut Cx) -> Result<()> {
 }
 
 fn unknown_pass(name: &str) -> Error {
-    let names: Vec<&str> = PASSES.iter().map(|p| p.name).collect();
+    let parts = passes::SWITCHES.iter().map(|s| s.0);
+    let names: Vec<&str> = PASSES.iter().map(|p| p.name).chain(parts).collect();
     Error::new("W0300", format!("there is no pass `{name}`"))
         .note(format!("the passes are {}", names.join(", ")))
 }

@@ -14,7 +14,7 @@
 //! cells in one place is shared out as evenly as any other.
 
 use super::words::*;
-use super::{Services, UPKEEP, memories};
+use super::{Services, UPKEEP};
 use smallvec::SmallVec;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
@@ -28,15 +28,51 @@ use wuji_ir::types::{I64, Type};
 const BLOCK: u64 = 1024;
 
 /// Tasks that bring the lists of all sparse nodes down to `node` up to date.
-pub fn tasks(m: &mut Module, tree: Tree, node: Node, like: &Task) -> Result<Vec<Task>> {
+///
+/// Without `reuse`, they are made again every time.
+pub fn tasks(
+    m: &mut Module,
+    tree: Tree,
+    node: Node,
+    like: &Task,
+    reuse: bool,
+) -> Result<Vec<Task>> {
     let path = m.trees[tree].sparse_path(node);
     let mut out = Vec::new();
     let mut above = None;
     for n in path {
+        if !reuse {
+            out.push(outdate(m, tree, n, like)?);
+        }
         out.extend(list_task(m, tree, n, above, like)?);
         above = Some(n);
     }
     Ok(out)
+}
+
+/// Makes a list seem out of date.
+fn outdate(m: &mut Module, tree: Tree, node: Node, like: &Task) -> Result<Task> {
+    let services = Services::new(m)?;
+    let types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
+    let name = format!("{}.outdate.{tree}.{node}", m.name);
+    let mut f = Function::new(name.clone(), &types, &[]);
+    let mut b = Builder::new(m, &mut f);
+    let one = b.i64(1);
+    store_at(
+        &mut b,
+        tree,
+        services.node(tree, node).header + header::CHANGED,
+        one,
+    );
+    b.end(Term::Return(Values::new()));
+    Ok(Task {
+        name,
+        kind: TaskKind::Serial,
+        func: m.funcs.push(f),
+        ordinal: UPKEEP,
+        lists: None,
+        span: like.span,
+    })
 }
 
 fn list_task(
@@ -46,10 +82,7 @@ fn list_task(
     above: Option<Node>,
     like: &Task,
 ) -> Result<Vec<Task>> {
-    let services = Services {
-        memory: memories(m)?,
-        made: Default::default(),
-    };
+    let services = Services::new(m)?;
     let mut types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
     let params = types.len();
     let name = format!("{}.list.{tree}.{node}", m.name);

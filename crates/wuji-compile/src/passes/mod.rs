@@ -77,6 +77,22 @@ passes! {
     Lowering legality = legality::legality: "what backends rely on holds",
 }
 
+/// Parts of passes that can be left out on their own, each with a sentence: the pass goes without.
+pub const SWITCHES: &[(&str, &str)] = &[
+    (
+        "entries",
+        "walks start at the cell that a loop over a list is at",
+    ),
+    (
+        "neighbours",
+        "loads beside a loop's block find the blocks around it once",
+    ),
+    (
+        "list_reuse",
+        "lists of active cells are kept while no cell comes or goes",
+    ),
+];
+
 /// The row of a pass, by name.
 pub fn find(name: &str) -> Option<&'static Pass> {
     PASSES.iter().find(|p| p.name == name)
@@ -123,6 +139,12 @@ impl<'a> Cx<'a> {
     /// Optional rewrites done so far: the upper end of a bisection.
     pub fn spent(&self) -> u64 {
         self.spent
+    }
+
+    /// Whether a part of a pass, named in [`SWITCHES`], is to be used.
+    pub fn uses(&self, switch: &str) -> bool {
+        debug_assert!(SWITCHES.iter().any(|s| s.0 == switch));
+        !self.options.without.iter().any(|w| w == switch)
     }
 
     /// Whether a pass is to run.

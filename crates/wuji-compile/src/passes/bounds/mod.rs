@@ -181,7 +181,10 @@ fn arrange(m: &mut Module, f: &mut Function, cx: &mut Cx) {
     // One loop after the other: each change makes what is known about the function stale. Loops that
     // were arranged, and those around them, are left alone afterwards.
     let mut settled: FxHashSet<Inst> = FxHashSet::default();
-    let near = near_loads(m, f);
+    let near = match cx.uses("neighbours") {
+        true => near_loads(m, f),
+        false => FxHashSet::default(),
+    };
     while let Some(plan) = next_plan(m, f, &near, &mut settled) {
         if !cx.fuel() {
             return;

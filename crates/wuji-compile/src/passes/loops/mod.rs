@@ -24,7 +24,7 @@ const UNIT_LIMIT: u64 = 1 << 14;
 /// Units there should be at least, for threads to share.
 const MIN_UNITS: u64 = 64;
 
-pub fn loops(m: &mut Module, _: &mut Cx) -> Result<()> {
+pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let mut tasks = Vec::new();
     for mut task in std::mem::take(&mut m.tasks) {
         match task.kind.clone() {
@@ -52,7 +52,7 @@ pub fn loops(m: &mut Module, _: &mut Cx) -> Result<()> {
                     if hints.serial {
                         return Err(sparse::refuse_serial(m, field, &task));
                     }
-                    tasks.extend(list.list_tasks(m, &task)?);
+                    tasks.extend(list.list_tasks(m, &task, cx.uses("list_reuse"))?);
                 }
                 let loops = list.map(|l| (l, field));
                 task.kind = chunk(m, task.func, dims, loops, &origins, hints);

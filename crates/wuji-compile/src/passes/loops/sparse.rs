@@ -178,8 +178,8 @@ fn boxes(data: &NodeData) -> Option<Vec<u64>> {
 
 impl ListLoop {
     /// Tasks to run before the loop.
-    pub(super) fn list_tasks(&self, m: &mut Module, task: &Task) -> Result<Vec<Task>> {
-        lists::tasks(m, self.tree, self.node, task)
+    pub(super) fn list_tasks(&self, m: &mut Module, task: &Task, reuse: bool) -> Result<Vec<Task>> {
+        lists::tasks(m, self.tree, self.node, task, reuse)
     }
 
     pub(super) fn bounds(&self) -> RangeDim {

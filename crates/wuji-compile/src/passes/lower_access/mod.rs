@@ -26,7 +26,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
 
-pub fn lower_access(m: &mut Module, _: &mut Cx) -> Result<()> {
+pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     demote_local_atomics(m);
     let memory = memories(m)?;
     let (temps, _) = m.temp_offsets();
@@ -46,7 +46,11 @@ pub fn lower_access(m: &mut Module, _: &mut Cx) -> Result<()> {
             b: Builder::new(m, &mut f),
             sums,
             memory: &memory,
-            entries: entries(&before),
+            entries: match cx.uses("entries") {
+                true => entries(&before),
+                false => Vec::new(),
+            },
+            neighbours_wanted: cx.uses("neighbours"),
             changing,
             neighbours: FxHashMap::default(),
             temps: &temps,
@@ -68,6 +72,7 @@ struct Lower<'a> {
     memory: &'a PrimaryMap<Tree, TreeMemory>,
     /// Of lists that the function's loops run over.
     entries: Vec<Entry>,
+    neighbours_wanted: bool,
     /// Trees whose cells the function may make or lose.
     changing: Vec<Tree>,
     /// Blocks near an entry that were found: the entry's offset, the node, how many blocks away.

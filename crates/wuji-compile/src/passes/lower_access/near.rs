@@ -28,7 +28,7 @@ impl Lower<'_> {
             return None;
         };
         let tree = self.b.module.fields[field].tree;
-        if access.dynamic_steps() > 0 || self.changing.contains(&tree) {
+        if access.dynamic_steps() > 0 || !self.neighbours_wanted || self.changing.contains(&tree) {
             return None;
         }
         let near = near(
