@@ -227,6 +227,19 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             }
             one(ty)
         }
+        Op::AssumeRange(lo, hi) => {
+            count(2)?;
+            int_scalar(args[0])?;
+            same(args[0], args[1])?;
+            if lo >= hi {
+                return Err(format!("the range {lo}..{hi} is empty"));
+            }
+            one(args[0])
+        }
+        Op::Cache(_) => {
+            count(0)?;
+            none()
+        }
         Op::Cell(op, field) => {
             let rank = m.fields[*field].rank();
             let on_list = matches!(op, CellOp::Append | CellOp::Length);

@@ -274,6 +274,11 @@ pub enum Op {
     Atomic(AtomicOp, Access),
     /// `indices, dynamic steps, expected, new`, gives the old value; scalars only, compared by bits.
     CompareExchange(Access),
+    /// `(value, base)`: the value. The user expects it in `base + lo .. base + hi`; code is arranged for
+    /// that, and right in any case.
+    AssumeRange(i64, i64),
+    /// The loop around should keep what it touches of the field close by.
+    Cache(Field),
     /// About the cell of the field's node that holds an element.
     Cell(CellOp, Field),
     /// A step of a walk down a tree, all numbers `i64`. Only after lowering.
@@ -372,6 +377,7 @@ impl Op {
             | Op::Reduce(_)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
+            | Op::AssumeRange(..)
             | Op::RandomKey
             | Op::Iteration => Effect::Pure,
             // A checked field load reports nothing: reading outside is defined to give zero.
@@ -393,6 +399,7 @@ impl Op {
             | Op::Print(_)
             | Op::Assert(_)
             | Op::CheckIndex(_)
+            | Op::Cache(_)
             | Op::Report(_) => Effect::Writes,
             Op::If | Op::Loop(_) | Op::For(..) | Op::Block(_) | Op::ForEach(..) | Op::Call(_) => {
                 Effect::Control

@@ -144,6 +144,7 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
         Op::MemStore(space) => writable(m, *space, true),
         Op::Load(access) | Op::Store(access) => local_access(f, access),
         Op::Atomic(..) | Op::CompareExchange(_) => Err("an atomic has not been lowered".into()),
+        Op::Cache(_) | Op::AssumeRange(..) => Err("a hint has been left".into()),
         Op::Cell(..) | Op::Walk(..) => Err("a walk down a tree has not been lowered".into()),
         Op::Splat(_)
         | Op::Compose(_)

@@ -28,6 +28,8 @@ impl Launch<'_, '_> {
             Op::MemAtomic(op, space) => self.mem_atomic(data, *op, *space, span)?,
             Op::MemCompareExchange(space) => self.mem_compare_exchange(data, *space, span)?,
             Op::Cell(op, field) => self.cell(data, *op, *field, span)?,
+            // What it asks for changes no meaning.
+            Op::Cache(_) => {}
             Op::Walk(..) => {
                 let why = "a step of a walk that is not lowered yet";
                 return Err(self.error(NOT_RUNNABLE, why, span));
@@ -87,6 +89,7 @@ impl Launch<'_, '_> {
             }
             Op::Const(imm) => self.set_scalar(data.results[0], *imm),
             Op::Unary(_)
+            | Op::AssumeRange(..)
             | Op::Binary(_)
             | Op::Compare(_)
             | Op::Select
@@ -254,12 +257,14 @@ impl Launch<'_, '_> {
                 ]
             }
             Op::Const(imm) => vec![*imm],
+            Op::AssumeRange(..) => arg(0).to_vec(),
             Op::Load(_)
             | Op::Store(_)
             | Op::Atomic(..)
             | Op::CompareExchange(_)
             | Op::Cell(..)
             | Op::Walk(..)
+            | Op::Cache(_)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
             | Op::MemLoad(..)

@@ -397,6 +397,16 @@ impl Body<'_, '_> {
                 let args = self.more(args)?;
                 Ok((Op::CompareExchange(access), args))
             }
+            "assume_range" => {
+                let args = self.values()?;
+                self.p.c.expect("[")?;
+                let lo = self.p.c.signed("the start of a range")?;
+                self.p.c.expect(",")?;
+                let hi = self.p.c.signed("the end of a range")?;
+                self.p.c.expect("]")?;
+                Ok((Op::AssumeRange(lo, hi), args))
+            }
+            "cache" => Ok((Op::Cache(self.p.field()?), Values::new())),
             "is_active" | "activate" | "deactivate" | "append" | "length" => {
                 let field = self.p.field()?;
                 self.p.c.expect("[")?;

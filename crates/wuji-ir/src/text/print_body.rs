@@ -144,6 +144,11 @@ impl<'a> BodyPrinter<'a> {
             Op::Store(a) => self.access("store", "", a, Activation::IfAbsent, 1, args),
             Op::Atomic(op, a) => self.access("atomic", op.name(), a, Activation::IfAbsent, 1, args),
             Op::CompareExchange(a) => self.access("cmpxchg", "", a, Activation::IfAbsent, 2, args),
+            Op::AssumeRange(lo, hi) => {
+                self.keyword_list("assume_range", args)?;
+                write!(self.out, " [{lo}, {hi}]")
+            }
+            Op::Cache(field) => write!(self.out, "cache {field}"),
             Op::Cell(op, field) => {
                 write!(self.out, "{} {field}[", op.name())?;
                 self.list(args)?;

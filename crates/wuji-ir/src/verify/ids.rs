@@ -46,6 +46,7 @@ pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String>
         | Op::Random
         | Op::RandomKey
         | Op::Iteration
+        | Op::AssumeRange(..)
         | Op::CheckIndex(_) => Ok(()),
         Op::Splat(ty) | Op::Compose(ty) => value_type(m, *ty),
         Op::Load(a) | Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => match a.place {
@@ -54,7 +55,7 @@ pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String>
             Place::Local(id) => known(&f.locals, id),
             Place::Temp(id) => known(&m.temps, id),
         },
-        Op::Cell(_, id) => known(&m.fields, *id),
+        Op::Cache(id) | Op::Cell(_, id) => known(&m.fields, *id),
         Op::Walk(_, tree, node) => walk(m, *tree, *node),
         Op::ArrayExtent(a, _) | Op::ArrayStride(a, _) => known(&m.arrays, *a),
         Op::MemLoad(space, ty) => {

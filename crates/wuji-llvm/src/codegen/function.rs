@@ -387,6 +387,8 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             | Op::ForEach(..)
             | Op::Cell(..)
             | Op::Walk(..)
+            | Op::Cache(_)
+            | Op::AssumeRange(..)
             | Op::Random
             | Op::Iteration
             | Op::Print(_)

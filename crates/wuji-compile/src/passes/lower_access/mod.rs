@@ -95,6 +95,16 @@ impl Lower<'_> {
         self.b.region = region;
         for inst in insts {
             let data = &self.b.func.insts[inst];
+            match data.op {
+                // Hints have served.
+                Op::Cache(_) => continue,
+                Op::AssumeRange(..) => {
+                    let (result, value) = (data.results[0], data.args[0]);
+                    self.subst.set(result, value);
+                    continue;
+                }
+                _ => {}
+            }
             if let Op::Cell(op, field) = data.op {
                 self.cell_op(inst, op, field);
                 continue;

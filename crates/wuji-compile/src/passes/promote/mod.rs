@@ -289,6 +289,8 @@ impl Promoter<'_> {
             | Op::Reduce(_)
             | Op::Cell(..)
             | Op::Walk(..)
+            | Op::Cache(_)
+            | Op::AssumeRange(..)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
             | Op::MemLoad(..)

@@ -377,6 +377,8 @@ impl Scalarizer<'_> {
             | Op::Call(_)
             | Op::Cell(..)
             | Op::Walk(..)
+            | Op::Cache(_)
+            | Op::AssumeRange(..)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
             | Op::MemCompareExchange(_)

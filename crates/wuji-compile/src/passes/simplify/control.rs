@@ -395,6 +395,7 @@ fn is_cheap(op: &Op) -> bool {
         | Op::Shuffle(_)
         | Op::Fma
         | Op::ArrayExtent(..)
+        | Op::AssumeRange(..)
         | Op::ArrayStride(..) => true,
         Op::Unary(u) => matches!(u, UnOp::Neg | UnOp::Not | UnOp::Abs | UnOp::Freeze),
         Op::Binary(b) => match b {
@@ -428,6 +429,7 @@ fn is_cheap(op: &Op) -> bool {
         | Op::CompareExchange(_)
         | Op::Cell(..)
         | Op::Walk(..)
+        | Op::Cache(_)
         | Op::MemLoad(..)
         | Op::MemStore(_)
         | Op::MemAtomic(..)

@@ -75,6 +75,7 @@ impl Folder<'_> {
             | Op::Reduce(_)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
+            | Op::AssumeRange(..)
             | Op::RandomKey
             | Op::Iteration => None,
             // Not pure: not asked.
@@ -84,6 +85,7 @@ impl Folder<'_> {
             | Op::CompareExchange(_)
             | Op::Cell(..)
             | Op::Walk(..)
+            | Op::Cache(_)
             | Op::MemLoad(..)
             | Op::MemStore(_)
             | Op::MemAtomic(..)
