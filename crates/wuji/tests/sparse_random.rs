@@ -30,12 +30,12 @@ enum Level {
     List(u64, u32),
 }
 
-/// A random path from the root to the elements; exactly one list where `list`.
-fn path(dice: &mut Dice, list: bool) -> Vec<Level> {
+/// A random path down from the root, or from below it; exactly one list where `list`.
+fn path(dice: &mut Dice, root: bool, list: bool) -> Vec<Level> {
     let mut levels = Vec::new();
     match dice.roll(4) {
-        0 => levels.push(Level::Hash),
-        1 => levels.push(Level::HashSized(1 + dice.roll(5), 1 + dice.roll(5))),
+        0 if root => levels.push(Level::Hash),
+        1 if root => levels.push(Level::HashSized(1 + dice.roll(5), 1 + dice.roll(5))),
         _ => {}
     }
     for _ in 0..1 + dice.roll(3) {
@@ -53,10 +53,36 @@ fn path(dice: &mut Dice, list: bool) -> Vec<Level> {
     }
     if list {
         let most = 1 + dice.roll(40);
-        let at = 1 + dice.roll(levels.len() as u64) as usize;
+        let at = usize::from(root) + dice.roll(levels.len() as u64) as usize;
         levels.insert(at, Level::List(most, 1 + dice.roll(most) as u32));
     }
     levels
+}
+
+/// The way to each of two fields, and how far they go together.
+#[derive(Clone, Debug)]
+struct Layout {
+    shared: Vec<Level>,
+    rest: [Vec<Level>; 2],
+}
+
+impl Layout {
+    fn random(dice: &mut Dice, list: bool) -> Layout {
+        let mut shared = path(dice, true, list);
+        if dice.roll(2) == 0 {
+            return Layout {
+                shared,
+                rest: [Vec::new(), Vec::new()],
+            };
+        }
+        let rest = shared.split_off(1 + dice.roll(shared.len() as u64) as usize);
+        let listed = shared.iter().any(|l| matches!(l, Level::List(..)));
+        let other = path(dice, false, list && !listed);
+        Layout {
+            shared,
+            rest: [rest, other],
+        }
+    }
 }
 
 fn ordered(node: Node<'_>, morton: bool) -> Node<'_> {
@@ -81,6 +107,24 @@ fn blur<const D: usize>(from: &Field<i64, D>, to: &Field<i64, D>, step: Vector<i
         let behind = from[at - step];
         // Far away additions to an index wrap, which both worlds do alike.
         to[at] = from[at] * 3 + ahead - behind;
+    }
+}
+
+#[kernel]
+fn scatter<const D: usize>(from: &Field<i64, D>, to: &Field<i64, D>, step: Vector<i32, D>) {
+    for at in from {
+        to[at + step] += from[at] + 1;
+    }
+    for at in from {
+        to[at] *= 5;
+    }
+    for at in from {
+        to.no_activate(at - step) += 7;
+    }
+    for at in to {
+        if from.is_active(at + step) && !from.is_active(at - step) {
+            to[at] += 1000;
+        }
     }
 }
 
@@ -111,20 +155,24 @@ struct Pair<const D: usize> {
 }
 
 impl<const D: usize> Pair<D> {
-    fn new(worlds: &[World; 2], levels: &[Level]) -> Result<Pair<D>> {
+    fn new(worlds: &[World; 2], layout: &Layout) -> Result<Pair<D>> {
         let make = |w: &World| {
             w.layout(|root| {
-                let leaf = levels.iter().fold(root, |node, level| hang(node, *level));
+                let down = |node, levels: &[Level]| levels.iter().fold(node, |n, l| hang(n, *l));
+                let fork = down(root, &layout.shared);
+                let leaf = down(fork, &layout.rest[0]);
                 let x = leaf.place::<i64, D>("x");
-                (x, leaf.place::<i64, D>("y"), leaf.cells::<D>("cells"))
+                let y = down(fork, &layout.rest[1]).place::<i64, D>("y");
+                (x, y, leaf.cells::<D>("cells"))
             })
         };
+        let leaf = layout.rest[0].last().or(layout.shared.last());
         let ((x0, y0, c0), (x1, y1, c1)) = (make(&worlds[0])?, make(&worlds[1])?);
         Ok(Pair {
             x: [x0, x1],
             y: [y0, y1],
             cells: [c0, c1],
-            sparse_leaf: !matches!(levels.last(), Some(Level::Dense(..))),
+            sparse_leaf: !matches!(leaf, Some(Level::Dense(..))),
         })
     }
 
@@ -137,11 +185,11 @@ impl<const D: usize> Pair<D> {
         }))
     }
 
-    /// One thing, in both worlds.
+    /// One thing, in both worlds. The two fields share some or all of their cells.
     fn act(&self, dice: &mut Dice) -> Result<String> {
         let at = self.point(dice)?;
         let v = dice.roll(100) as i64;
-        let said = match dice.roll(9) {
+        let said = match dice.roll(10) {
             0 | 1 => {
                 let mut at = Vec::new();
                 for _ in 0..1 + dice.roll(30) {
@@ -167,11 +215,13 @@ impl<const D: usize> Pair<D> {
             }
             5 => {
                 let step = Vector(std::array::from_fn(|_| dice.roll(3) as i32 - 1));
-                for (x, y) in self.x.iter().zip(&self.y) {
-                    blur(x, y, step)?;
-                    blur(y, x, step)?;
-                }
-                format!("blur {step:?}")
+                // Writes beyond the edges are reported, and dropped.
+                let codes: Vec<Option<&str>> = (self.x.iter().zip(&self.y))
+                    .flat_map(|(x, y)| [blur(x, y, step), blur(y, x, step)])
+                    .map(|done| done.err().map(|e| e.code))
+                    .collect();
+                assert_eq!(codes[..2], codes[2..]);
+                format!("blur {step:?} {codes:?}")
             }
             6 if self.sparse_leaf => {
                 let one_in = 2 + dice.roll(3) as i64;
@@ -179,6 +229,14 @@ impl<const D: usize> Pair<D> {
                     thin(x, cells, one_in)?;
                 }
                 format!("thin {one_in}")
+            }
+            8 => {
+                let step = Vector(std::array::from_fn(|_| dice.roll(5) as i32 - 2));
+                let codes: Vec<Option<&str>> = (self.x.iter().zip(&self.y))
+                    .map(|(x, y)| scatter(x, y, step).err().map(|e| e.code))
+                    .collect();
+                assert_eq!(codes[0], codes[1]);
+                format!("scatter {step:?} {codes:?}")
             }
             7 if dice.roll(4) == 0 => {
                 let dense = self.x.each_ref().map(|x| x.deactivate_all().is_err());
@@ -205,10 +263,10 @@ impl<const D: usize> Pair<D> {
 
 fn play<const D: usize>(seed: u64) -> Result<()> {
     let mut dice = Dice(seed);
-    let levels = path(&mut dice, D == 3);
+    let layout = Layout::random(&mut dice, D == 3);
     let worlds = [World::interpreter()?, World::builder().threads(3).build()?];
-    let pair = Pair::<D>::new(&worlds, &levels)?;
-    let mut story = format!("seed {seed}: {levels:?}");
+    let pair = Pair::<D>::new(&worlds, &layout)?;
+    let mut story = format!("seed {seed}: {layout:?}");
     for _ in 0..25 {
         let said = pair.act(&mut dice)?;
         story = format!("{story}\n{said}");
