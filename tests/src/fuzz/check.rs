@@ -4,6 +4,7 @@ use super::dice::Dice;
 use super::native;
 use super::observe::{Observation, interpret, reference, too_long};
 use super::program::Program;
+use crate::sparse::{self, LoweredMovers};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wuji_compile::{Cx, Math, Options, PASSES, PassKind, run_pass};
@@ -179,8 +180,15 @@ pub(super) fn check(program: &Program, check: &Check, expected: &Observation) ->
         Check::Text => text(program),
         Check::Order(seed) => {
             let order = Order::Shuffled(*seed);
-            let found = interpret(&program.module, false, order, &program.inputs, MAX_STEPS)
-                .map_err(|e| error(&e))?;
+            let found = interpret(
+                &program.module,
+                false,
+                order,
+                &program.inputs,
+                MAX_STEPS,
+                None,
+            )
+            .map_err(|e| error(&e))?;
             compare(found, expected)
         }
         Check::Passes {
@@ -234,6 +242,7 @@ fn passes(
     let mut cx = Cx::new(&options);
     let mut m = program.module.clone();
     let mut lowered = false;
+    let mut movers = None;
     let last = looks.after.iter().rposition(Option::is_some).unwrap_or(0);
     for (k, pass) in PASSES.iter().enumerate().take(last + 1) {
         let outcome = guarded(|| {
@@ -242,10 +251,15 @@ fn passes(
                 verify(&m).map_err(|e| error(&e))?;
             }
             lowered |= pass.name == "lower_access";
-            let Some(order) = looks.after[k] else {
+            let Some(order) = looks.after[k].filter(|_| sparse::is_runnable(&m, lowered)) else {
                 return Ok(());
             };
-            let found = interpret(&m, lowered, order, &program.inputs, MAX_LOWERED_STEPS)
+            if lowered && movers.is_none() && !program.inputs.sparse.is_empty() {
+                let made = LoweredMovers::new(&program.module, &options);
+                movers = Some(made.map_err(|e| error(&e))?);
+            }
+            let (inputs, steps) = (&program.inputs, MAX_LOWERED_STEPS);
+            let found = interpret(&m, lowered, order, inputs, steps, movers.as_ref())
                 .map_err(|e| error(&e))?;
             compare(found, expected)
         });
@@ -318,7 +332,11 @@ fn run_checks(
             true => without,
             false => Vec::new(),
         };
-        for threads in [1, 3] {
+        let threads = match program.inputs.sparse[..] {
+            [] => [1, 3],
+            _ => [1, 8],
+        };
+        for threads in threads {
             let without = without.clone();
             one(Check::Native { threads, without })?;
         }

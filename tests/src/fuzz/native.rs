@@ -1,10 +1,11 @@
 //! Programs as machine code.
 
-use super::observe::{Observation, report};
+use super::observe::{Observation, dense_fields, report};
 use super::program::Program;
+use crate::sparse::DeviceMovers;
 use std::sync::OnceLock;
 use wuji_compile::{Math, Options};
-use wuji_ir::entities::{Array, Field};
+use wuji_ir::entities::Array;
 use wuji_ir::{Error, Result};
 use wuji_runtime::{Device, DeviceOptions, Instance};
 
@@ -19,7 +20,7 @@ fn device(threads: usize) -> Result<&'static Device> {
             });
             (threads, made)
         };
-        vec![new(1), new(3)]
+        vec![new(1), new(3), new(8)]
     });
     match devices.iter().find(|d| d.0 == threads) {
         Some((_, Ok(device))) => Ok(device),
@@ -44,8 +45,15 @@ pub(super) fn launch(
         ..Options::default()
     };
     let mut instance = Instance::new(device(threads)?, module.clone(), &options)?;
-    for (k, values) in inputs.fields.iter().enumerate() {
-        instance.fill(Field::from_u32(k as u32), values)?;
+    for field in dense_fields(module) {
+        instance.fill(field, inputs.field(field))?;
+    }
+    let mut movers = match inputs.sparse[..] {
+        [] => None,
+        _ => Some(DeviceMovers::new(device(threads)?, module, &options)?),
+    };
+    if let Some(movers) = &mut movers {
+        movers.write(&mut instance, &inputs.sparse)?;
     }
     let buffers: Vec<_> = inputs
         .buffers
@@ -61,12 +69,17 @@ pub(super) fn launch(
     let mut reports: Vec<String> = outcome.reports.iter().map(|r| report(&r.kind)).collect();
     reports.sort();
     reports.dedup();
+    let mut fields = vec![Vec::new(); module.fields.len()];
+    for field in dense_fields(module) {
+        fields[field.as_u32() as usize] = instance.field(field)?;
+    }
+    let sparse = match &mut movers {
+        Some(movers) => movers.read(&mut instance)?,
+        None => Vec::new(),
+    };
     let mut seen = Observation {
-        fields: module
-            .fields
-            .keys()
-            .map(|f| instance.field(f))
-            .collect::<Result<_>>()?,
+        fields,
+        sparse,
         buffers: buffers
             .iter()
             .zip(&inputs.buffers)

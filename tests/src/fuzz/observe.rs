@@ -1,6 +1,7 @@
 //! What a run of a program leaves behind, and whether two runs left the same.
 
 use super::program::{Inputs, Program};
+use crate::sparse::{self, Cells, LoweredMovers};
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::{ArrayView, Buffer, Config, Machine, Order, Outcome};
 use wuji_ir::module::{Module, SiteKind};
@@ -11,13 +12,21 @@ use wuji_ir::{Error, Result};
 /// Everything that can be seen of a run. NaNs are all the same one.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Observation {
+    /// Nothing of fields whose elements can be absent.
     pub fields: Vec<Vec<Imm>>,
+    pub sparse: Vec<(Field, Cells)>,
     pub buffers: Vec<Vec<u8>>,
     pub result: Option<Vec<Imm>>,
     /// The kinds of problems met, each once, sorted.
     pub reports: Vec<String>,
     /// Task, iteration and text.
     pub printed: Vec<(u32, u64, String)>,
+}
+
+/// Fields whose elements are all there.
+pub(crate) fn dense_fields(m: &Module) -> Vec<Field> {
+    let sparse = sparse::fields(m);
+    m.fields.keys().filter(|f| !sparse.contains(f)).collect()
 }
 
 /// Runs a form of a program on the interpreter.
@@ -27,6 +36,7 @@ pub(crate) fn interpret(
     order: Order,
     inputs: &Inputs,
     max_steps: u64,
+    movers: Option<&LoweredMovers>,
 ) -> Result<Observation> {
     let config = Config {
         order,
@@ -39,8 +49,12 @@ pub(crate) fn interpret(
         false => Machine::new(m, config)?,
     };
     machine.watch_races = true;
-    for (k, values) in inputs.fields.iter().enumerate() {
-        machine.fill(Field::from_u32(k as u32), values)?;
+    for field in dense_fields(m) {
+        machine.fill(field, inputs.field(field))?;
+    }
+    match movers.filter(|_| lowered) {
+        Some(movers) => movers.write(&mut machine, &inputs.sparse)?,
+        None => sparse::write(&mut machine, &inputs.sparse)?,
     }
     let buffers: Vec<Buffer> = inputs
         .buffers
@@ -65,12 +79,16 @@ pub(crate) fn interpret(
     let mut reports: Vec<String> = outcome.reports.iter().map(|r| report(&r.kind)).collect();
     reports.sort();
     reports.dedup();
+    let mut fields = vec![Vec::new(); m.fields.len()];
+    for field in dense_fields(m) {
+        fields[field.as_u32() as usize] = machine.field(field)?;
+    }
     let mut seen = Observation {
-        fields: m
-            .fields
-            .keys()
-            .map(|f| machine.field(f))
-            .collect::<Result<_>>()?,
+        fields,
+        sparse: match movers.filter(|_| lowered) {
+            Some(movers) => movers.read(&mut machine)?,
+            None => sparse::read(&machine)?,
+        },
         buffers: buffers
             .iter()
             .map(|b| machine.buffer(*b).to_vec())
@@ -106,7 +124,8 @@ pub(crate) fn report(kind: &SiteKind) -> String {
 impl Observation {
     /// Payload and sign of a NaN are unspecified: makes all of them the same.
     pub(crate) fn forget_nans(&mut self, m: &Module, inputs: &Inputs) {
-        let scalars = self.fields.iter_mut().flatten();
+        let cells = self.sparse.iter_mut().flat_map(|c| c.1.values_mut());
+        let scalars = self.fields.iter_mut().chain(cells).flatten();
         for imm in scalars.chain(self.result.iter_mut().flatten()) {
             *imm = canonical(*imm);
         }
@@ -137,6 +156,20 @@ impl Observation {
         for (k, (found, want)) in self.fields.iter().zip(&expected.fields).enumerate() {
             if found != want {
                 return Some(format!("f{k}: {}", list_difference(found, want)));
+            }
+        }
+        for ((field, found), (_, want)) in self.sparse.iter().zip(&expected.sparse) {
+            if !found.keys().eq(want.keys()) {
+                let found: Vec<_> = found.keys().collect();
+                let want: Vec<_> = want.keys().collect();
+                let list = list_difference(&found, &want);
+                return Some(format!("active cells of {field}: {list}"));
+            }
+            for ((at, found), want) in found.iter().zip(want.values()) {
+                if found != want {
+                    let list = list_difference(found, want);
+                    return Some(format!("{field}{at:?}: {list}"));
+                }
             }
         }
         for (k, (found, want)) in self.buffers.iter().zip(&expected.buffers).enumerate() {
@@ -194,5 +227,6 @@ pub(crate) fn reference(program: &Program, max_steps: u64) -> Result<Observation
         Order::Serial,
         &program.inputs,
         max_steps,
+        None,
     )
 }

@@ -1,5 +1,6 @@
 //! A module with everything it runs on.
 
+use crate::sparse::Cells;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::Module;
 use wuji_ir::types::Imm;
@@ -14,8 +15,10 @@ pub struct Program {
 pub struct Inputs {
     /// The scalars of the by-value parameters.
     pub params: Vec<Imm>,
-    /// The scalars of each field, elements in row-major order.
+    /// The scalars of each field, elements in row-major order; nothing of sparse ones.
     pub fields: Vec<Vec<Imm>>,
+    /// What exists of the fields whose elements can be absent; they have no scalars in `fields`.
+    pub sparse: Vec<(Field, Cells)>,
     /// Host memory that arrays lie in.
     pub buffers: Vec<Vec<u8>>,
     /// Where each array lies.

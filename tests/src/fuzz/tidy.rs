@@ -29,6 +29,22 @@ pub(super) fn tidy(program: &Program, same: impl Fn(&Program) -> bool) -> Progra
             }
         });
     }
+    for field in 0..program.inputs.sparse.len() {
+        attempt(&|p: &mut Program| {
+            if let Some((_, cells)) = p.inputs.sparse.get_mut(field) {
+                cells.clear();
+            }
+        });
+        for k in (0..program.inputs.sparse[field].1.len()).rev() {
+            attempt(&|p: &mut Program| {
+                if let Some((_, cells)) = p.inputs.sparse.get_mut(field)
+                    && let Some(at) = cells.keys().nth(k).cloned()
+                {
+                    cells.remove(&at);
+                }
+            });
+        }
+    }
     for buffer in 0..program.inputs.buffers.len() {
         attempt(&|p: &mut Program| {
             if let Some(bytes) = p.inputs.buffers.get_mut(buffer) {
@@ -155,7 +171,7 @@ fn drop_fields(p: &mut Program) {
     let m = &mut p.module;
     let mut used = vec![false; m.fields.len()];
     let field_of = |op: &mut Op, visit: &mut dyn FnMut(&mut Field)| {
-        if let Op::ForEach(_, Domain::Field(f), _) = op {
+        if let Op::ForEach(_, Domain::Field(f), _) | Op::Cell(_, f) = op {
             visit(f);
         }
         if let Some(Access {
@@ -192,6 +208,9 @@ fn drop_fields(p: &mut Program) {
     let all: Vec<_> = m.fields.values().cloned().collect();
     m.fields = map.keep(all).into_iter().collect();
     p.inputs.fields = map.keep(std::mem::take(&mut p.inputs.fields));
+    let sparse = &mut p.inputs.sparse;
+    sparse.retain(|c| map.get(c.0.as_u32()).is_some());
+    sparse.iter_mut().for_each(|c| rename(&mut c.0));
     drop_trees(m);
 }
 

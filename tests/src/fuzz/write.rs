@@ -113,7 +113,19 @@ fn run_line(program: &Program, expected: &Observation) -> String {
         before.push(format!("p{k} = ({})", list(values)));
     }
     let mut after = Vec::new();
+    for ((f, cells), (_, left)) in inputs.sparse.iter().zip(&expected.sparse) {
+        for (side, cells) in [(&mut before, cells), (&mut after, left)] {
+            let coords: Vec<String> = cells.keys().map(|at| format!("{at:?}")).collect();
+            side.push(format!("active {f} = [{}]", coords.join(", ")));
+            for (at, values) in cells.iter().filter(|c| !c.1.is_empty()) {
+                side.push(format!("{f}{at:?} = ({})", list(values)));
+            }
+        }
+    }
     for (k, values) in inputs.fields.iter().enumerate() {
+        if inputs.sparse.iter().any(|c| c.0.as_u32() as usize == k) {
+            continue;
+        }
         before.push(format!("f{k} = [{}]", list(values)));
         after.push(format!("f{k} = [{}]", list(&expected.fields[k])));
     }
@@ -127,7 +139,14 @@ fn run_line(program: &Program, expected: &Observation) -> String {
     if let Some(result) = &expected.result {
         after.push(format!("result = ({})", list(result)));
     }
-    let kinds: Vec<&str> = ["out_of_range", "bad_index", "assert", "too_deep"]
+    let kinds = [
+        "out_of_range",
+        "bad_index",
+        "assert",
+        "too_deep",
+        "list_full",
+    ];
+    let kinds: Vec<&str> = kinds
         .into_iter()
         .filter(|kind| {
             let start = kind.replace('_', " ");

@@ -78,6 +78,11 @@ impl Generator<'_> {
 
     /// A load of a type from a field or array, where there is one.
     pub(super) fn load(&mut self, ty: Type) -> Option<Value> {
+        if self.dice.chance(30)
+            && let Some(answer) = self.ask(ty)
+        {
+            return Some(answer);
+        }
         let candidates = self.candidates(|allowed, found, _| {
             found == ty && matches!(allowed, Allowed::Read | Allowed::Anything | Allowed::Own(_))
         });
@@ -114,8 +119,8 @@ impl Generator<'_> {
             Allowed::Same(value) => {
                 let mut args = self.address(at);
                 args.push(value);
-                self.b()
-                    .push(Op::Store(access(info.place, &at.path, true)), &args);
+                let access = self.writing(info.place, &at.path);
+                self.b().push(Op::Store(access), &args);
             }
             Allowed::Atomic(op) => {
                 if !commutes(self, op, at.ty, info.tally) {
@@ -124,11 +129,25 @@ impl Generator<'_> {
                 let operand = self.commuting_operand(op, at.ty, info.tally);
                 let mut args = self.address(at);
                 args.push(operand);
-                self.b()
-                    .push(Op::Atomic(op, access(info.place, &at.path, true)), &args);
+                let access = self.writing(info.place, &at.path);
+                self.b().push(Op::Atomic(op, access), &args);
             }
             Allowed::Anything | Allowed::Own(_) => self.free_write(at),
         }
+    }
+
+    /// How a write touches a place, with what it may do about absent cells.
+    fn writing(&mut self, place: Place, path: &[Step]) -> Access {
+        let mut access = access(place, path, true);
+        if let Place::Field(f) = place {
+            let activation = self.body.rights.activation(self.m.fields[f].tree);
+            access.activation = match activation {
+                Some(activation) => activation,
+                None if self.dice.chance(20) => Activation::Never,
+                None => Activation::IfAbsent,
+            };
+        }
+        access
     }
 
     fn free_write(&mut self, at: &Candidate) {
@@ -145,7 +164,7 @@ impl Generator<'_> {
                         || commutes(self, *op, at.ty, info.tally))
             })
             .collect();
-        let path = access(info.place, &at.path, true);
+        let path = self.writing(info.place, &at.path);
         match self.dice.weighted(&[5, 4, 1]) {
             1 if !ops.is_empty() => {
                 let op = *self.dice.pick(&ops);

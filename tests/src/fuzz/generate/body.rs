@@ -35,6 +35,11 @@ impl Generator<'_> {
             1,                        // print
             1,                        // assert
             1,                        // check_index
+            if self.m.trees.values().any(|t| t.is_sparse()) {
+                5
+            } else {
+                0
+            }, // cells
         ];
         match self.dice.weighted(&weights) {
             0 => {
@@ -54,6 +59,7 @@ impl Generator<'_> {
             7 => self.call(),
             8 => self.print(),
             9 => self.assert(),
+            11 => self.change_cells(),
             _ => {
                 let s = any_int(self.dice);
                 let n = self.dice.between(1, 9) as u32;

@@ -1,6 +1,7 @@
 //! Functions and calls.
 
 use super::roles::{Rights, Role};
+use super::sparse::Topology;
 use super::{Body, Callable, Generator};
 use wuji_ir::entities::Value;
 use wuji_ir::module::{Function, Term};
@@ -89,14 +90,18 @@ impl Generator<'_> {
         let func = self.m.funcs.push(f.clone());
         let rights = match self.body.rights.for_function() {
             // Not every function needs to have all rights.
-            Rights::All if self.dice.chance(60) => Rights::Groups(
-                (0..self.groups)
-                    .map(|_| match self.dice.chance(60) {
-                        true => Role::Read,
-                        false => Role::Untouched,
-                    })
-                    .collect(),
-            ),
+            Rights::All if self.dice.chance(60) => {
+                let roles = (0..self.groups).map(|_| match self.dice.chance(60) {
+                    true => Role::Read,
+                    false => Role::Untouched,
+                });
+                let roles = roles.collect();
+                let trees = (0..self.m.trees.len()).map(|_| match self.dice.chance(60) {
+                    true => Topology::Frozen,
+                    false => Topology::Untouched,
+                });
+                Rights::Groups(roles, trees.collect())
+            }
             rights => rights,
         };
         let callable = Callable {

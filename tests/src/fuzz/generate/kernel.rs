@@ -58,7 +58,12 @@ impl Generator<'_> {
             true => self.field_domain(),
             false => self.range_domain(),
         };
-        let serial = self.dice.chance(18);
+        let over = match domain {
+            Domain::Field(field) => Some(field),
+            Domain::Range { .. } => None,
+        };
+        // Active cells are found in no particular order.
+        let serial = self.dice.chance(18) && !over.is_some_and(|f| self.is_sparse(f));
         let hints = LoopHints {
             block_size: self
                 .dice
@@ -79,7 +84,7 @@ impl Generator<'_> {
         self.budget = 20;
         let rights = match serial {
             true => Rights::All,
-            false => self.roles(&indices),
+            false => self.roles(&indices, over),
         };
         let inst = self
             .b()

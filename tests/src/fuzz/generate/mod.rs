@@ -11,6 +11,7 @@ mod index;
 mod kernel;
 mod places;
 mod roles;
+mod sparse;
 mod types;
 mod value;
 

@@ -17,7 +17,8 @@ impl Generator<'_> {
         for _ in 0..*self.dice.pick(&[1, 1, 1, 2, 2, 3]) {
             let tree = self.m.trees.push(TreeData::default());
             let fields = self.m.fields.len();
-            self.grow(tree, 0);
+            let sparse = self.dice.chance(40);
+            self.grow(tree, 0, sparse);
             if self.m.fields.len() == fields {
                 let node = self.m.trees[tree].nodes.keys().next_back();
                 self.place_field(tree, node.unwrap_or(Node::from_u32(0)));
@@ -26,7 +27,7 @@ impl Generator<'_> {
     }
 
     /// Adds children to the last node of a tree.
-    fn grow(&mut self, tree: Tree, depth: usize) {
+    fn grow(&mut self, tree: Tree, depth: usize, sparse: bool) {
         let Some(node) = self.m.trees[tree].nodes.keys().next_back() else {
             return;
         };
@@ -39,12 +40,16 @@ impl Generator<'_> {
             if self.dice.chance(25) {
                 self.place_field(tree, node);
             }
-            let extents = self.extents(tree, node);
-            self.m.trees[tree].add(node, NodeKind::Dense, &extents);
-            self.grow(tree, depth + 1);
+            let kind = match sparse {
+                true => self.any_kind(tree, node),
+                false => NodeKind::Dense,
+            };
+            self.add_node(tree, node, kind);
+            self.grow(tree, depth + 1, sparse);
         }
         let places = match nodes {
             0 => self.dice.between(1, 3),
+            _ if sparse => *self.dice.pick(&[0, 0, 1, 1]),
             _ => *self.dice.pick(&[0, 0, 0, 1]),
         };
         for _ in 0..places {
@@ -53,17 +58,21 @@ impl Generator<'_> {
     }
 
     /// Random axes with room left below `parent`.
-    fn extents(&mut self, tree: Tree, parent: Node) -> Vec<(Axis, u64)> {
+    pub(super) fn extents(&mut self, tree: Tree, parent: Node) -> Vec<(Axis, u64)> {
         let path = self.m.trees[tree].path(parent);
-        let above: u64 = path
-            .iter()
-            .map(|n| self.m.trees[tree].nodes[*n].cells())
-            .product();
+        // Few of the cells of sparse nodes are there.
+        let cells = |n: &Node| match self.m.trees[tree].nodes[*n].kind.is_sparse() {
+            true => self.m.trees[tree].nodes[*n].cells().min(4),
+            false => self.m.trees[tree].nodes[*n].cells(),
+        };
+        let above: u64 = path.iter().map(cells).product();
         let mut room = (MOST_CELLS / above).max(1);
         let mut axes: Vec<usize> = match self.dice.chance(10) {
             true => (0..Axis::COUNT).collect(),
             false => vec![0, 1, 2],
         };
+        let lists = self.list_axes(tree, parent);
+        axes.retain(|a| lists.iter().all(|l| l.number() != *a));
         self.dice.shuffle(&mut axes);
         axes.truncate(*self.dice.pick(&[1, 1, 2, 2, 2, 3]));
         // A field has at most four axes.
@@ -145,12 +154,18 @@ impl Generator<'_> {
             .children
             .push(Child::Place(field));
         let domain = self.m.fields[field].domain(&self.m.trees);
-        let cells: u64 = domain.iter().map(|d| d.1).product();
         let tally = self.dice.chance(40);
-        let contents = (0..cells)
-            .flat_map(|_| self.contents(elem, tally))
-            .collect();
-        self.inputs.fields.push(contents);
+        if self.is_sparse(field) {
+            let cells = self.sparse_contents(field, tally);
+            self.inputs.sparse.push((field, cells));
+            self.inputs.fields.push(Vec::new());
+        } else {
+            let cells: u64 = domain.iter().map(|d| d.1).product();
+            let contents = (0..cells)
+                .flat_map(|_| self.contents(elem, tally))
+                .collect();
+            self.inputs.fields.push(contents);
+        }
         let group = self.groups;
         self.groups += 1;
         self.places.push(PlaceInfo {
@@ -182,7 +197,7 @@ impl Generator<'_> {
     }
 
     /// The scalars of one element.
-    fn contents(&mut self, elem: Type, tally: bool) -> Vec<Imm> {
+    pub(super) fn contents(&mut self, elem: Type, tally: bool) -> Vec<Imm> {
         let scalars = self.m.structs.flatten(elem);
         scalars
             .into_iter()

@@ -1,7 +1,8 @@
 //! Who may do what with which place in a parallel loop.
 
+use super::sparse::Topology;
 use super::{Generator, PlaceInfo};
-use wuji_ir::entities::Value;
+use wuji_ir::entities::{Field, Value};
 use wuji_ir::infer;
 use wuji_ir::ops::{AtomicOp, Step};
 use wuji_ir::types::{Scalar, Type};
@@ -11,8 +12,8 @@ use wuji_ir::types::{Scalar, Type};
 pub(super) enum Rights {
     /// Everything: one iteration at a time runs this.
     All,
-    /// By group of places.
-    Groups(Vec<Role>),
+    /// By group of places, and by tree.
+    Groups(Vec<Role>, Vec<Topology>),
 }
 
 /// How all iterations of a loop use a group of places.
@@ -66,7 +67,7 @@ impl Rights {
     pub(super) fn at(&self, info: &PlaceInfo, number: usize, path: &[Step]) -> Allowed<'_> {
         match self {
             Rights::All => Allowed::Anything,
-            Rights::Groups(roles) => roles[info.group].at(info, number, path),
+            Rights::Groups(roles, _) => roles[info.group].at(info, number, path),
         }
     }
 
@@ -74,11 +75,13 @@ impl Rights {
     pub(super) fn cover(&self, other: &Rights) -> bool {
         match (self, other) {
             (Rights::All, _) => true,
-            (Rights::Groups(_), Rights::All) => false,
-            (Rights::Groups(have), Rights::Groups(want)) => have
-                .iter()
-                .zip(want)
-                .all(|(h, w)| *w == Role::Untouched || h == w),
+            (Rights::Groups(..), Rights::All) => false,
+            (Rights::Groups(have, have_trees), Rights::Groups(want, want_trees)) => {
+                let mut places = have.iter().zip(want);
+                let mut trees = have_trees.iter().zip(want_trees);
+                places.all(|(h, w)| *w == Role::Untouched || h == w)
+                    && trees.all(|(h, w)| *w == Topology::Untouched || h == w)
+            }
         }
     }
 
@@ -86,7 +89,7 @@ impl Rights {
     pub(super) fn for_function(&self) -> Rights {
         match self {
             Rights::All => Rights::All,
-            Rights::Groups(roles) => Rights::Groups(
+            Rights::Groups(roles, trees) => Rights::Groups(
                 roles
                     .iter()
                     .map(|role| match role {
@@ -94,6 +97,17 @@ impl Rights {
                         Role::Untouched | Role::Own(_) | Role::Same(..) | Role::Components(_) => {
                             Role::Untouched
                         }
+                    })
+                    .collect(),
+                trees
+                    .iter()
+                    .map(|tree| match tree {
+                        Topology::OwnCell(_) => Topology::Untouched,
+                        Topology::Untouched
+                        | Topology::Frozen
+                        | Topology::Growing
+                        | Topology::Appending(_)
+                        | Topology::Shrinking => tree.clone(),
                     })
                     .collect(),
             ),
@@ -133,7 +147,7 @@ pub(super) fn commutes(g: &Generator, op: AtomicOp, ty: Type, tally: bool) -> bo
 
 impl Generator<'_> {
     /// Roles for a loop with the given indices.
-    pub(super) fn roles(&mut self, indices: &[(Value, i64, i64)]) -> Rights {
+    pub(super) fn roles(&mut self, indices: &[(Value, i64, i64)], over: Option<Field>) -> Rights {
         let mut roles = Vec::new();
         for group in 0..self.groups {
             let members: Vec<usize> = (0..self.places.len())
@@ -154,7 +168,8 @@ impl Generator<'_> {
             };
             roles.push(role);
         }
-        Rights::Groups(roles)
+        let trees = self.topologies(&mut roles, over, indices);
+        Rights::Groups(roles, trees)
     }
 
     fn role(

@@ -1,0 +1,374 @@
+//! Sparse trees: nodes of all kinds, what they hold at the start, and what may happen to their cells in
+//! a parallel loop.
+
+use super::Generator;
+use super::roles::{Own, OwnAxis, Rights, Role};
+use crate::sparse::Cells;
+use wuji_ir::entities::{Field, Node, Tree, Value};
+use wuji_ir::infer::dynamic_index;
+use wuji_ir::layout::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{BOOL, I32, Type};
+
+/// How all iterations of a loop treat the cells of a tree.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Topology {
+    Untouched,
+    /// None comes or goes, so everybody may ask about them.
+    Frozen,
+    /// Cells come; nobody asks.
+    Growing,
+    /// As `Growing`; appends to the lists of a node, nothing else that makes them longer.
+    Appending(Node),
+    /// Cells go, and nothing else happens in the tree.
+    Shrinking,
+    /// Each iteration may remove the cell of a field that the loop is at.
+    OwnCell(Field),
+}
+
+impl Rights {
+    /// Whether code may ask which cells of a tree exist.
+    pub(super) fn may_ask(&self, tree: Tree) -> bool {
+        match self {
+            Rights::All => true,
+            Rights::Groups(_, trees) => trees[tree.as_u32() as usize] == Topology::Frozen,
+        }
+    }
+
+    /// What a write to a field of a tree does about cells that are absent; `None`: it may do either.
+    pub(super) fn activation(&self, tree: Tree) -> Option<Activation> {
+        match self {
+            Rights::All => None,
+            Rights::Groups(_, trees) => Some(match trees[tree.as_u32() as usize] {
+                Topology::Frozen => Activation::Never,
+                Topology::Untouched
+                | Topology::Growing
+                | Topology::Appending(_)
+                | Topology::Shrinking
+                | Topology::OwnCell(_) => Activation::IfAbsent,
+            }),
+        }
+    }
+}
+
+impl Generator<'_> {
+    pub(super) fn is_sparse(&self, field: Field) -> bool {
+        let data = &self.m.fields[field];
+        !self.m.trees[data.tree].sparse_path(data.node).is_empty()
+    }
+
+    /// The node a field is in.
+    fn node_of(&self, field: Field) -> &NodeData {
+        let data = &self.m.fields[field];
+        &self.m.trees[data.tree].nodes[data.node]
+    }
+
+    /// A kind of node that may stand below `parent`.
+    pub(super) fn any_kind(&mut self, tree: Tree, parent: Node) -> NodeKind {
+        let below_root = parent == self.m.trees[tree].root();
+        let weights = [4, 3, 4, 2, if below_root { 3 } else { 0 }];
+        match self.dice.weighted(&weights) {
+            0 => NodeKind::Dense,
+            1 => NodeKind::Bitmasked,
+            2 => NodeKind::Pointer,
+            3 => NodeKind::Dynamic { chunk: 1 },
+            _ => NodeKind::Hash,
+        }
+    }
+
+    /// Axes that lists on the way to a node run along: no other node may split them.
+    pub(super) fn list_axes(&self, tree: Tree, node: Node) -> Vec<Axis> {
+        let tree = &self.m.trees[tree];
+        let path = tree.path(node);
+        let lists = path
+            .iter()
+            .filter(|n| matches!(tree.nodes[**n].kind, NodeKind::Dynamic { .. }));
+        lists
+            .flat_map(|n| tree.nodes[*n].extents.iter().map(|e| e.0))
+            .collect()
+    }
+
+    /// Adds a node of some kind with the extents of a dense one, or such as its kind has.
+    pub(super) fn add_node(&mut self, tree: Tree, parent: Node, kind: NodeKind) {
+        let mut extents = self.extents(tree, parent);
+        let mut kind = kind;
+        if let NodeKind::Dynamic { .. } = kind {
+            let split = self.m.trees[tree].axes(parent);
+            let fresh: Vec<Axis> = (0..6)
+                .filter_map(Axis::new)
+                .filter(|a| !split.contains(a))
+                .collect();
+            if split.len() < 4 && !fresh.is_empty() {
+                let extent = self.dice.between(1, 30) as u64;
+                let chunk = self.dice.between(1, extent as i64) as u32;
+                extents = vec![(*self.dice.pick(&fresh), extent)];
+                kind = NodeKind::Dynamic { chunk };
+            } else {
+                kind = NodeKind::Pointer;
+            }
+        }
+        if kind == NodeKind::Hash {
+            for e in &mut extents {
+                e.1 = *self.dice.pick(&[3, 16, 1000, 1 << 20, 1 << 32]);
+            }
+        }
+        let ordered = matches!(
+            kind,
+            NodeKind::Dense | NodeKind::Bitmasked | NodeKind::Pointer
+        );
+        let morton = ordered && self.dice.chance(25);
+        if morton {
+            for e in &mut extents {
+                e.1 = e.1.next_power_of_two().min(16);
+            }
+        }
+        let node = self.m.trees[tree].add(parent, kind, &extents);
+        if morton {
+            self.m.trees[tree].nodes[node].order = CellOrder::Morton;
+        }
+    }
+
+    /// Some elements of a sparse field that exist at the start.
+    pub(super) fn sparse_contents(&mut self, field: Field, tally: bool) -> Cells {
+        let domain = self.m.fields[field].domain(&self.m.trees);
+        let elem = self.m.fields[field].elem;
+        let mut cells = Cells::new();
+        let count = *self.dice.pick(&[0, 0, 1, 3, 8, 20]);
+        let mut last: Vec<i64> = domain.iter().map(|d| d.0).collect();
+        for _ in 0..self.dice.below(count + 1) {
+            let near = self.dice.chance(50);
+            let at: Vec<i64> = domain
+                .iter()
+                .zip(&last)
+                .map(|((from, extent), last)| {
+                    let end = from + (*extent as i64 - 1);
+                    match near {
+                        true => (last + self.dice.between(-2, 2)).clamp(*from, end),
+                        false => self.dice.between(*from, end),
+                    }
+                })
+                .collect();
+            let values = self.contents(elem, tally);
+            last = at.clone();
+            cells.insert(at, values);
+        }
+        cells
+    }
+
+    /// What may happen to the cells of each tree in a loop, and what that means for the roles of its
+    /// fields.
+    pub(super) fn topologies(
+        &mut self,
+        roles: &mut [Role],
+        over: Option<Field>,
+        indices: &[(Value, i64, i64)],
+    ) -> Vec<Topology> {
+        let trees: Vec<Tree> = self.m.trees.keys().collect();
+        trees
+            .into_iter()
+            .map(|tree| self.topology(tree, roles, over, indices))
+            .collect()
+    }
+
+    fn topology(
+        &mut self,
+        tree: Tree,
+        roles: &mut [Role],
+        over: Option<Field>,
+        indices: &[(Value, i64, i64)],
+    ) -> Topology {
+        if !self.m.trees[tree].is_sparse() {
+            return Topology::Growing;
+        }
+        let mut restrict =
+            |g: &Self, fields: &dyn Fn(&FieldData) -> bool, to: &dyn Fn(&Role) -> Role| {
+                for info in &g.places {
+                    if let Place::Field(f) = info.place
+                        && g.m.fields[f].tree == tree
+                        && fields(&g.m.fields[f])
+                    {
+                        roles[info.group] = to(&roles[info.group]);
+                    }
+                }
+            };
+        match self.dice.weighted(&[1, 4, 6, 2, 2, 3]) {
+            0 => {
+                restrict(self, &|_| true, &|_| Role::Untouched);
+                Topology::Untouched
+            }
+            1 => Topology::Frozen,
+            3 => {
+                let nodes = self.m.trees[tree].nodes.iter();
+                let lists: Vec<Node> = nodes
+                    .filter(|(_, n)| matches!(n.kind, NodeKind::Dynamic { .. }))
+                    .map(|(id, _)| id)
+                    .collect();
+                if lists.is_empty() {
+                    return Topology::Growing;
+                }
+                let list = *self.dice.pick(&lists);
+                let data = self.m.trees[tree].clone();
+                restrict(
+                    self,
+                    &|f| data.path(f.node).contains(&list),
+                    &|role| match role {
+                        Role::Untouched => Role::Untouched,
+                        _ => Role::Read,
+                    },
+                );
+                Topology::Appending(list)
+            }
+            4 => {
+                restrict(self, &|_| true, &|_| Role::Untouched);
+                Topology::Shrinking
+            }
+            5 => {
+                let own = over.filter(|f| {
+                    let node = self.node_of(*f).kind;
+                    let list = matches!(node, NodeKind::Dynamic { .. });
+                    self.m.fields[*f].tree == tree && node.is_sparse() && !list
+                });
+                let Some(own) = own else {
+                    return Topology::Growing;
+                };
+                restrict(self, &|_| true, &|_| Role::Untouched);
+                let place = self
+                    .places
+                    .iter()
+                    .position(|p| p.place == Place::Field(own));
+                if let Some(place) = place {
+                    let axes =
+                        indices
+                            .iter()
+                            .enumerate()
+                            .map(|(index, (value, ..))| OwnAxis::Index {
+                                index,
+                                scale: 1,
+                                offset: 0,
+                                ty: self
+                                    .body
+                                    .f
+                                    .ty(*value)
+                                    .as_scalar()
+                                    .unwrap_or(wuji_ir::types::Scalar::I64),
+                            });
+                    roles[self.places[place].group] = Role::Own(Own {
+                        place,
+                        axes: axes.collect(),
+                    });
+                }
+                Topology::OwnCell(own)
+            }
+            _ => Topology::Growing,
+        }
+    }
+
+    /// A question about cells with an answer of some type, where one may be asked.
+    pub(super) fn ask(&mut self, ty: Type) -> Option<Value> {
+        if ty != BOOL && ty != I32 {
+            return None;
+        }
+        let fields: Vec<Field> = self
+            .m
+            .fields
+            .keys()
+            .filter(|f| self.is_sparse(*f))
+            .filter(|f| self.body.rights.may_ask(self.m.fields[*f].tree))
+            .filter(|f| ty == BOOL || dynamic_index(&self.m, *f).is_ok())
+            .collect();
+        if fields.is_empty() {
+            return None;
+        }
+        let field = *self.dice.pick(&fields);
+        let (op, args) = match ty == BOOL {
+            true => (CellOp::IsActive, self.cell_address(field, None)),
+            false => (CellOp::Length, self.list_address(field)),
+        };
+        Some(self.b().value(Op::Cell(op, field), &args))
+    }
+
+    fn cell_address(&mut self, field: Field, skip: Option<usize>) -> Vec<Value> {
+        let domain = self.m.fields[field].domain(&self.m.trees);
+        let wanted = domain.into_iter().enumerate();
+        let wanted: Vec<(i64, u64)> = wanted
+            .filter(|(k, _)| Some(*k) != skip)
+            .map(|d| d.1)
+            .collect();
+        wanted.into_iter().map(|d| self.any_index(d)).collect()
+    }
+
+    fn list_address(&mut self, field: Field) -> Vec<Value> {
+        let along = dynamic_index(&self.m, field).ok();
+        self.cell_address(field, along)
+    }
+
+    /// Something done to cells, where it may be done.
+    pub(super) fn change_cells(&mut self) {
+        let fields: Vec<Field> = self
+            .m
+            .fields
+            .keys()
+            .filter(|f| self.is_sparse(*f))
+            .collect();
+        if fields.is_empty() {
+            return self.write();
+        }
+        let field = *self.dice.pick(&fields);
+        let tree = self.m.fields[field].tree;
+        let is_list = dynamic_index(&self.m, field).is_ok();
+        let can_go = self.node_of(field).kind.is_sparse();
+        let topology = match &self.body.rights {
+            Rights::All => None,
+            Rights::Groups(_, trees) => Some(trees[tree.as_u32() as usize].clone()),
+        };
+        let op = match topology {
+            None => match self.dice.weighted(&[
+                3,
+                if can_go { 3 } else { 0 },
+                if is_list { 4 } else { 0 },
+            ]) {
+                0 => CellOp::Activate,
+                1 => CellOp::Deactivate,
+                _ => CellOp::Append,
+            },
+            Some(Topology::Growing) => CellOp::Activate,
+            Some(Topology::Appending(list)) => {
+                let data = &self.m.fields[field];
+                if data.node == list {
+                    CellOp::Append
+                } else if self.m.trees[tree].path(data.node).contains(&list) {
+                    return;
+                } else {
+                    CellOp::Activate
+                }
+            }
+            Some(Topology::Shrinking) if can_go => CellOp::Deactivate,
+            Some(Topology::OwnCell(own)) if own == field && self.body.in_kernel => {
+                // Functions do not know where the loop is; the rights of loops are not theirs.
+                let rank = self.m.fields[field].rank();
+                let at: Vec<Value> = self.body.indices.iter().take(rank).map(|i| i.0).collect();
+                self.b().push(Op::Cell(CellOp::Deactivate, field), &at);
+                return;
+            }
+            Some(
+                Topology::Untouched | Topology::Frozen | Topology::Shrinking | Topology::OwnCell(_),
+            ) => {
+                return;
+            }
+        };
+        let args = match op {
+            CellOp::Append | CellOp::Length => self.list_address(field),
+            CellOp::Activate | CellOp::Deactivate | CellOp::IsActive => {
+                self.cell_address(field, None)
+            }
+        };
+        let inst = self.b().push(Op::Cell(op, field), &args);
+        // Which iteration gets which number is anybody's guess.
+        if let (Some(number), Rights::All) = (
+            self.body.f.insts[inst].results.first().copied(),
+            &self.body.rights,
+        ) {
+            self.keep(number);
+        }
+    }
+}
