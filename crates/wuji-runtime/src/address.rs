@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 use wuji_ir::entities::Field;
-use wuji_ir::layout::{FieldData, TreeData, TreeMemory};
+use wuji_ir::layout::{Axis, CellOrder, FieldData, NodeData, TreeData, TreeMemory};
 
 /// Where the elements of one field are in the memory of its tree.
 #[derive(Clone, Debug)]
@@ -57,6 +57,38 @@ impl AxisAddress {
     }
 }
 
+/// The share of a node in Morton order, bit by bit from the highest: also a sum. Gives the extent of
+/// the axis below the node, of what it was with it.
+fn bits(
+    node: &NodeData,
+    axis: Axis,
+    cell: u64,
+    mut below: u64,
+    levels: &mut SmallVec<[Level; 2]>,
+) -> u64 {
+    let mut places = Vec::new();
+    let mut place = 0;
+    for bit in 0..u64::BITS {
+        for (a, extent) in node.extents.iter().rev() {
+            if extent >> bit > 1 {
+                if *a == axis {
+                    places.push(place);
+                }
+                place += 1;
+            }
+        }
+    }
+    for place in places.into_iter().rev() {
+        below /= 2;
+        levels.push(Level {
+            divisor: below,
+            extent: 2,
+            stride: cell << place,
+        });
+    }
+    below
+}
+
 /// Elements at equal distances, a row-major stretch of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -81,6 +113,11 @@ impl Address {
             let mut levels = SmallVec::new();
             let mut below = tree.extent(data.node, *axis);
             for node in &path {
+                if tree.nodes[*node].order == CellOrder::Morton {
+                    let cell = memory.cell_size[*node];
+                    below = bits(&tree.nodes[*node], *axis, cell, below, &mut levels);
+                    continue;
+                }
                 let mut stride = memory.cell_size[*node];
                 for (a, extent) in tree.nodes[*node].extents.iter().rev() {
                     if a == axis {

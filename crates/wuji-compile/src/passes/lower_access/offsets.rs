@@ -2,7 +2,9 @@
 
 use super::Lower;
 use crate::analysis::linear::Linear;
+use crate::nodes::lists::morton_bits;
 use wuji_ir::entities::{Array, Field, Value};
+use wuji_ir::layout::{CellOrder, NodeData};
 use wuji_ir::ops::*;
 use wuji_ir::types::Scalar;
 
@@ -62,7 +64,7 @@ impl Lower<'_> {
         let nodes: Vec<NodeStep> = path
             .iter()
             .map(|n| NodeStep {
-                extents: tree.nodes[*n].extents.to_vec(),
+                data: tree.nodes[*n].clone(),
                 offset: memory.node_offset[*n] as i64,
                 cell: memory.cell_size[*n] as i64,
             })
@@ -75,25 +77,51 @@ impl Lower<'_> {
         }
         for (level, node) in nodes.iter().enumerate() {
             at.constant = at.constant.wrapping_add(node.offset);
-            let mut cell = Linear::default();
-            for (axis, extent) in &node.extents {
+            let mut coords: Vec<Linear> = Vec::new();
+            for (axis, _) in &node.data.extents {
                 let Some(k) = data.axes.iter().position(|a| a.0 == *axis) else {
                     continue;
                 };
                 let below: u64 = nodes[level + 1..]
                     .iter()
-                    .flat_map(|n| &n.extents)
+                    .flat_map(|n| &n.data.extents)
                     .filter(|e| e.0 == *axis)
                     .map(|e| e.1)
                     .product();
                 let (high, low) = self.divide(&rest[k], below);
-                cell = self.scale(&cell, *extent as i64);
-                cell = self.sum(&cell, &high, 1);
+                coords.push(high);
                 rest[k] = low;
             }
+            let cell = self.cell_number(&node.data, &coords);
             at = self.sum(&at, &cell, node.cell);
         }
         at
+    }
+
+    /// The number of a cell from its coordinates along the axes of its node.
+    fn cell_number(&mut self, node: &NodeData, coords: &[Linear]) -> Linear {
+        let mut number = Linear::default();
+        match node.order {
+            CellOrder::RowMajor => {
+                for ((_, extent), c) in node.extents.iter().zip(coords) {
+                    number = self.scale(&number, *extent as i64);
+                    number = self.sum(&number, c, 1);
+                }
+            }
+            CellOrder::Morton => {
+                let values: Vec<Value> = coords.iter().map(|c| self.materialize(c)).collect();
+                let mut bits = self.b.i64(0);
+                for (at, (axis, bit)) in morton_bits(node).into_iter().enumerate() {
+                    let mask = self.b.i64(1 << bit);
+                    let x = self.b.binary(BinOp::And, values[axis], mask);
+                    let shift = self.b.i64(at as i64 - bit);
+                    let x = self.b.binary(BinOp::Shl, x, shift);
+                    bits = self.b.binary(BinOp::Or, bits, x);
+                }
+                number = Linear::atom(bits);
+            }
+        }
+        number
     }
 
     /// Quotient and remainder of a sum that is not negative, when they are sums, too.
@@ -281,7 +309,7 @@ impl Lower<'_> {
 
 /// One node on the way from the root to a field.
 struct NodeStep {
-    extents: Vec<(wuji_ir::layout::Axis, u64)>,
+    data: NodeData,
     offset: i64,
     cell: i64,
 }
