@@ -2,7 +2,7 @@
 
 use super::linear::{Linear, Sums};
 use rustc_hash::FxHashMap;
-use wuji_ir::entities::{Field, Node, Tree, Value};
+use wuji_ir::entities::{Field, Func, Node, Tree, Value};
 use wuji_ir::layout::NodeKind;
 use wuji_ir::module::{Function, Module};
 use wuji_ir::ops::{Activation, BinOp, CellOp, Op, Place, WalkOp};
@@ -161,6 +161,29 @@ pub fn near(
         block,
         axes,
     })
+}
+
+/// Whether a function, or one that it calls, may lose cells of a tree: an entry may be gone then before the
+/// iteration is over.
+pub fn loses_cells(m: &Module, f: &Function, tree: Tree) -> bool {
+    let mut called: Vec<Func> = Vec::new();
+    let mut found = false;
+    let mut look = |f: &Function, called: &mut Vec<Func>| {
+        f.walk(|inst| match &f.insts[inst].op {
+            Op::Cell(CellOp::Deactivate, field) => found |= m.fields[*field].tree == tree,
+            // In functions that are lowered already.
+            Op::Walk(WalkOp::Drop, at, _) => found |= *at == tree,
+            Op::Call(callee) if !called.contains(callee) => called.push(*callee),
+            _ => {}
+        });
+    };
+    look(f, &mut called);
+    let mut at = 0;
+    while let Some(id) = called.get(at).copied() {
+        at += 1;
+        look(&m.funcs[id], &mut called);
+    }
+    found
 }
 
 /// Whether a function may make or lose cells of a tree, so that what was found may be out of date.

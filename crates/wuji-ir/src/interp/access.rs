@@ -397,10 +397,10 @@ impl Launch<'_, '_> {
                 let tree = &trees[tree];
                 let inside = tree.bytes.holds(offset, ty);
                 let ends = [offset as u64, (offset as u64).wrapping_add(size - 1)];
-                let owned = inside
-                    && ends
-                        .iter()
-                        .all(|at| tree.belongs(m, field, *at) || (!writes && tree.is_zeros(*at)));
+                // Loads may look beside a block that can be absent, and not use what they find.
+                let data = &m.fields[field];
+                let stray = !writes && !m.trees[data.tree].sparse_path(data.node).is_empty();
+                let owned = inside && (stray || ends.iter().all(|at| tree.belongs(m, field, *at)));
                 (inside, owned)
             }
             (Space::Nodes(tree) | Space::Bytes(tree), Memory::Lowered { trees, .. }) => {

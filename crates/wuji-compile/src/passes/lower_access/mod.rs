@@ -10,7 +10,7 @@ mod near;
 mod offsets;
 mod walk;
 
-use crate::analysis::entries::{Entry, changes_cells, entries};
+use crate::analysis::entries::{Entry, changes_cells, entries, loses_cells};
 use crate::analysis::linear::{Linear, Sums};
 use crate::nodes::memories;
 use crate::passes::Cx;
@@ -42,14 +42,16 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
             .keys()
             .filter(|t| changes_cells(m, &before, *t))
             .collect();
+        let mut found = match cx.uses("entries") {
+            true => entries(&before),
+            false => Vec::new(),
+        };
+        found.retain(|e| !loses_cells(m, &before, e.tree));
         let mut lower = Lower {
             b: Builder::new(m, &mut f),
             sums,
             memory: &memory,
-            entries: match cx.uses("entries") {
-                true => entries(&before),
-                false => Vec::new(),
-            },
+            entries: found,
             neighbours_wanted: cx.uses("neighbours"),
             changing,
             neighbours: FxHashMap::default(),

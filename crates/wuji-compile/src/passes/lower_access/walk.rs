@@ -233,7 +233,7 @@ impl Lower<'_> {
 
     /// From the root to the cell of an element whose indices are inside.
     fn walk(&mut self, field: Field, levels: &[Level], indices: &[Linear], how: How) -> Walk {
-        let (mut walk, start) = self.start(field, levels, indices);
+        let (mut walk, start) = self.start(field, levels, indices, how);
         for level in &levels[start..] {
             self.enter(&mut walk, level);
             self.step(&mut walk, level, how);
@@ -243,7 +243,13 @@ impl Lower<'_> {
 
     /// Where a walk starts: at the root, or at the entry of a list that the loop is at. Also which level
     /// comes next.
-    fn start(&mut self, field: Field, levels: &[Level], indices: &[Linear]) -> (Walk, usize) {
+    fn start(
+        &mut self,
+        field: Field,
+        levels: &[Level],
+        indices: &[Linear],
+        how: How,
+    ) -> (Walk, usize) {
         let data = self.b.module.fields[field].clone();
         let mut rest: Vec<Linear> = Vec::new();
         for (form, (_, lo)) in indices.iter().zip(&data.axes) {
@@ -261,6 +267,10 @@ impl Lower<'_> {
             let Some(entry) = self.entry_of(data.tree, level.node) else {
                 continue;
             };
+            // The entry is a chunk, and does not lead back to the length of its list.
+            if matches!(level.data.kind, NodeKind::Dynamic { .. }) && how != How::Look {
+                continue;
+            }
             let Some(low) = self.at_entry(&entry, field, levels, k, &walk.rest) else {
                 continue;
             };
@@ -277,6 +287,8 @@ impl Lower<'_> {
                 }
                 NodeKind::Bitmasked => {
                     let number = self.number(&mut walk, level);
+                    // The mask is there; which of its bits the index is about need not be set.
+                    self.note(&mut walk, level, &number, how);
                     walk.at = self.sum(&walk.at, &number, level.cell);
                     walk.at.constant += level.first;
                 }
