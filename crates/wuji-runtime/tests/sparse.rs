@@ -122,3 +122,124 @@ fn every_kind_of_node() {
         }
     }
 }
+
+/// Particles in buckets add to a grid around their block; some lie where they were not expected.
+const SPLAT: &str = r#"
+module "splat"
+tree T0 {
+  pointer S1 [i: 8, j: 8] {
+    dense S2 [i: 4, j: 4] { place f0 }
+    dynamic S3 [l: 64] chunk 8 { place f1 }
+  }
+  place f2
+}
+field f0 "grid": i64 in T0.S2 (i, j)
+field f1 "particles": i32 in T0.S3 (i, j, l)
+field f2 "total": i64 in T0.S0 ()
+param p0 "n": i64
+kernel fn0 "splat"(v0: i64) -> i64 {
+  v1: i64 = const 0
+  store f2[], v1
+  foreach L0 (v3: i64) in v1..v0 {
+    v4: i64 = const 8
+    v5: i64 = mul v3, v3
+    v6: i64 = rem v5, v4
+    v7: i64 = const 5
+    v8: i64 = mul v3, v7
+    v9: i64 = rem v8, v4
+    v10: i32 = append f1[v6, v9]
+    v11: i32 = convert v3
+    store f1[v6, v9, v10], v11
+    continue L0
+  }
+  foreach L1 (v20: i32, v21: i32, v22: i32) in f1 {
+    cache f0
+    v23: i32 = load f1[v20, v21, v22]
+    v24: i32 = const 4
+    v25: i32 = mul v20, v24
+    v26: i32 = mul v21, v24
+    v27: i32 = const 7
+    v28: i32 = rem v23, v27
+    v29: i32 = const 1
+    v30: i32 = sub v28, v29
+    v31: i32 = add v25, v30
+    v32: i32 = assume_range v31, v25 [-1, 5]
+    v33: i32 = sub v26, v29
+    v34: i32 = assume_range v33, v26 [-1, 5]
+    v35: i32 = const 0
+    v36: i32 = const 3
+    v37: i64 = convert v23
+    for L2 v40: i32 in v35..v36 step v29 {
+      for L3 v41: i32 in v35..v36 step v29 {
+        v42: i32 = add v32, v40
+        v43: i32 = add v34, v41
+        v44: bool = ge v42, v35
+        v45: bool = ge v43, v35
+        v46: bool = and v44, v45
+        v47: i32 = const 32
+        v48: bool = lt v42, v47
+        v49: bool = and v46, v48
+        if v49 {
+          v50: i64 = atomic add f0[v42, v43], v37
+          yield
+        } else {
+          yield
+        }
+        continue L3
+      }
+      continue L2
+    }
+    continue L1
+  }
+  foreach L4 (v60: i32, v61: i32) in f0 {
+    cache f0
+    v62: i32 = const 1
+    v63: i32 = add v60, v62
+    v64: i32 = sub v61, v62
+    v65: i64 = load f0[v63, v61]
+    v66: i64 = load f0[v60, v64]
+    v67: i64 = load f0[v60, v61]
+    v68: i64 = sub v65, v66
+    v69: i64 = add v67, v68
+    v70: i32 = const 33
+    v71: i32 = mul v60, v70
+    v72: i32 = add v71, v61
+    v73: i64 = convert v72
+    v74: i64 = mul v73, v69
+    v75: i64 = atomic add f2[], v74
+    continue L4
+  }
+  v80: i64 = load f2[]
+  return v80
+}
+"#;
+
+#[test]
+fn scratchpads_change_nothing() {
+    let results: Vec<i64> = [
+        (1, vec![]),
+        (1, vec!["scratchpads"]),
+        (8, vec![]),
+        (8, vec!["neighbours"]),
+        (2, vec!["entries", "list_reuse"]),
+    ]
+    .into_iter()
+    .map(|(threads, without)| {
+        let device = device(threads);
+        let module = parse(SPLAT, "test.wir").unwrap_or_else(|e| panic!("{e}"));
+        let options = Options {
+            without: without.iter().map(|w| (*w).to_owned()).collect(),
+            ..Options::default()
+        };
+        let mut instance =
+            Instance::new(&device, module, &options).unwrap_or_else(|e| panic!("{e}"));
+        let outcome = instance
+            .run(&[Imm::int(Scalar::I64, 400)], 1, 1)
+            .unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(outcome.reports, vec![]);
+        outcome.result.unwrap()[0].as_int().unwrap() as i64
+    })
+    .collect();
+    assert!(results[0] != 0);
+    assert!(results.iter().all(|r| *r == results[0]), "{results:?}");
+}

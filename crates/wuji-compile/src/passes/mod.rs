@@ -13,6 +13,7 @@ pub mod offload;
 pub mod promote;
 pub mod reductions;
 pub mod scalarize;
+pub mod scratchpads;
 pub mod simplify;
 mod unsigned;
 
@@ -68,6 +69,7 @@ passes! {
     Lowering lower_checks = lower_checks::lower_checks: "assertions, prints, random numbers and recursion become plain instructions",
     Lowering loops = loops::loops: "parallel tasks become loops over chunks, in memory order",
     Optimization reductions = reductions::reductions: "atomics on one address go to an accumulator first",
+    Optimization scratchpads = scratchpads::scratchpads: "what blocks of loops touch of cached fields goes to local arrays",
     Optimization bounds = bounds::bounds: "accesses are proved inside, or loops are split so that they are",
     Lowering lower_access = lower_access::lower_access: "accesses become loads and stores at byte offsets",
     Optimization simplify_lowered = simplify::simplify: "the same again, on addresses",

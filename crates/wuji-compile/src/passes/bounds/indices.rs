@@ -13,7 +13,7 @@ use wuji_ir::types::Type;
 const DEPTH: u32 = 8;
 
 /// Replaces `extract (a + b).k` by `extract a.k + extract b.k` where it is an index that is checked.
-pub(super) fn make_scalar(m: &mut Module, f: &mut Function) {
+pub(crate) fn make_scalar(m: &mut Module, f: &mut Function) {
     let mut wanted: Vec<(Inst, usize)> = Vec::new();
     f.walk(|inst| {
         if let Some(access) = super::checked(f, inst) {

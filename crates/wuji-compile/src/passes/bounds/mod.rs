@@ -11,7 +11,7 @@
 //!
 //! What is left stays checked, and `lower_access` masks it.
 
-mod indices;
+pub(crate) mod indices;
 
 use crate::analysis::entries;
 use crate::analysis::linear::{Linear, Sums};
