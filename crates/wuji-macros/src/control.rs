@@ -306,13 +306,16 @@ impl Walker {
 
     /// `top`: directly in the body of the kernel.
     pub(crate) fn for_loop(&mut self, f: &ExprForLoop, top: bool) -> Result<Code> {
-        let (domain, hint) = self.hinted(&f.expr)?;
+        let (domain, hint, cached) = self.hinted(&f.expr)?;
         let parallel = top && matches!(hint, Hint::None | Hint::BlockSize(_));
         if let (Hint::BlockSize(_), false) = (hint, top) {
             return unsupported(
                 &f.expr,
                 "only the outermost loops of a kernel run in blocks",
             );
+        }
+        if !cached.is_empty() && !parallel {
+            return unsupported(&f.expr, "only the outermost loops of a kernel cache fields");
         }
         if hint == Hint::Unroll && domain.points {
             return unsupported(&f.expr, "only loops over ranges can be unrolled");
@@ -351,7 +354,7 @@ impl Walker {
         let (label, keyword, pat, within) = (&f.label, &f.for_token, &f.pat, &f.in_token);
         let (shadow, ast, domain) = (body.shadow, body.ast, domain.ast);
         let kind = quote!(For(&For {
-            label: #number, mode: #mode, pat: #pat_ast, domain: #domain, body: #ast
+            label: #number, mode: #mode, pat: #pat_ast, domain: #domain, cached: &[#(#cached),*], body: #ast
         }));
         Ok(Code {
             shadow: quote!(#label #keyword #pat #within #iterator #shadow),
@@ -359,15 +362,24 @@ impl Walker {
         })
     }
 
-    /// A domain with a hint around it: `unroll(..)`, `serial(..)`, `block_size(n, ..)`.
-    fn hinted(&mut self, e: &Expr) -> Result<(Domain, Hint)> {
+    /// A domain with hints around it: `unroll(..)`, `serial(..)`, `block_size(n, ..)`, `cache(x, ..)`. Gives the
+    /// variables of cached fields, too.
+    fn hinted(&mut self, e: &Expr) -> Result<(Domain, Hint, Vec<u32>)> {
         let Expr::Call(c) = e else {
-            return Ok((self.domain(e)?, Hint::None));
+            return Ok((self.domain(e)?, Hint::None, Vec::new()));
         };
         let args: Vec<&Expr> = c.args.iter().collect();
+        let mut cached = None;
         let (hint, first, inner) = match args[..] {
             [inner] if ends_in(&c.func, "unroll") => (Hint::Unroll, None, inner),
             [inner] if ends_in(&c.func, "serial") => (Hint::Serial, None, inner),
+            [field, inner] if ends_in(&c.func, "cache") => {
+                let Some(var) = self.data(field) else {
+                    return unsupported(field, "the first argument of `cache` is a field");
+                };
+                cached = Some(var as u32);
+                (Hint::None, Some(quote!(&#field)), inner)
+            }
             [n, inner] if ends_in(&c.func, "block_size") => {
                 let size = match n {
                     Expr::Lit(ExprLit {
@@ -376,23 +388,27 @@ impl Walker {
                     _ => None,
                 };
                 match size {
-                    Some(size) => (Hint::BlockSize(size), Some(n), inner),
+                    Some(size) => (Hint::BlockSize(size), Some(quote!(#n)), inner),
                     None => return unsupported(n, "the size of a block is a positive number"),
                 }
             }
-            _ => return Ok((self.domain(e)?, Hint::None)),
+            _ => return Ok((self.domain(e)?, Hint::None, Vec::new())),
         };
-        let domain = self.domain(inner)?;
+        let (domain, below, mut all) = self.hinted(inner)?;
+        let hint = match (hint, below) {
+            (own, Hint::None) => own,
+            (Hint::None, below) => below,
+            _ => return unsupported(inner, "these hints exclude each other"),
+        };
+        all.extend(cached);
         let (func, shadow) = (&c.func, domain.shadow);
         let first = first.map(|n| quote!(#n,));
         let args = parens(quote!(#first #shadow), c.paren_token.span.join());
-        Ok((
-            Domain {
-                shadow: quote!(#func #args),
-                ..domain
-            },
-            hint,
-        ))
+        let domain = Domain {
+            shadow: quote!(#func #args),
+            ..domain
+        };
+        Ok((domain, hint, all))
     }
 
     fn domain(&mut self, e: &Expr) -> Result<Domain> {

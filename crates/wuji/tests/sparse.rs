@@ -500,3 +500,45 @@ fn forks() {
         Ok(())
     });
 }
+
+#[kernel]
+fn fill_buckets(buckets: &Field<i32, 3>, n: i32) {
+    for p in 0..n {
+        let i = (p * p) % 8;
+        buckets.append([i, (p * 5) % 8], p);
+    }
+}
+
+#[kernel]
+fn splat_cached(buckets: &Field<i32, 3>, mass: &Field<f32, 2>) {
+    for [i, j, l] in cache(mass, buckets) {
+        let p = buckets[[i, j, l]];
+        let x = assume_in_range(i * 4 + p % 7 - 1, i * 4, -1, 5);
+        let y = assume_in_range(j * 4 - 1, j * 4, -1, 5);
+        for a in 0..3 {
+            for b in 0..3 {
+                if x + a >= 0 && x + a < 32 && y + b >= 0 {
+                    mass[[x + a, y + b]] += p as f32;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn cached_fields() {
+    let expected = std::cell::OnceCell::new();
+    everywhere(|world| {
+        let (buckets, mass) = world.layout(|root| {
+            let block = root.pointer(IJ, 8);
+            let mass = block.dense(IJ, 4).place::<f32, 2>("mass");
+            (block.dynamic(K, 64).place::<i32, 3>("buckets"), mass)
+        })?;
+        fill_buckets(&buckets, 300)?;
+        splat_cached(&buckets, &mass)?;
+        let found = mass.export()?;
+        assert!(found.1.iter().any(|m| *m > 100.0));
+        assert_eq!(expected.get_or_init(|| found.clone()), &found);
+        Ok(())
+    });
+}

@@ -148,6 +148,8 @@ pub struct For {
     pub mode: LoopMode,
     pub pat: Pat,
     pub domain: Domain,
+    /// Fields in variables that the loop should keep close by.
+    pub cached: &'static [u32],
     pub body: Expr,
 }
 

@@ -26,6 +26,7 @@ const FUNCTIONS: &[&str] = &[
     "clamp",
     "mix",
     "select",
+    "assume_in_range",
     "random",
     "random_range",
     "Vector::new",

@@ -80,6 +80,13 @@ pub fn mix<T: Mix<S>, S>(a: T, b: T, t: S) -> T {
     a.mix_with(b, t)
 }
 
+/// Gives `value`, which is expected in `base + lo .. base + hi`. It helps [`cache`](super::cache) to know how
+/// much of a field a block touches; a value outside costs time, nothing else. `lo` and `hi` are constants.
+#[inline]
+pub fn assume_in_range(value: i32, _base: i32, _lo: i32, _hi: i32) -> i32 {
+    value
+}
+
 /// `a` when true, `b` when false; both are computed.
 #[inline]
 pub fn select<T: Element>(condition: bool, a: T, b: T) -> T {

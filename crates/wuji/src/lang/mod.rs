@@ -100,9 +100,10 @@ pub use half::f16;
 pub use library::random_normal;
 pub use lower::lower;
 pub use math::{
-    Mix, Ordered, Random, RandomRange, clamp, max, min, mix, random, random_range, select,
+    Mix, Ordered, Random, RandomRange, assume_in_range, clamp, max, min, mix, random, random_range,
+    select,
 };
 pub use matrix::*;
 pub use num::{Float, Int, Num, Signed};
-pub use shadow::{Grid, block_size, grid, serial, unroll};
+pub use shadow::{Grid, block_size, cache, grid, serial, unroll};
 pub use vector::*;

@@ -438,6 +438,24 @@ pub fn block_size<X>(_iterations: u32, domain: X) -> X {
     domain
 }
 
+/// Around the domain of an outermost loop of a kernel: what each block of the loop touches of the field
+/// is kept close by, read once before or added up and written back once after.
+///
+/// ```
+/// # use wuji::prelude::*;
+/// #[kernel]
+/// fn splat(buckets: &Field<i32, 3>, mass: &Field<f32, 2>) {
+///     for [i, j, l] in cache(mass, buckets) {
+///         let p = buckets[[i, j, l]];
+///         let x = assume_in_range(p % 64, i * 4, -1, 5);
+///         mass[[x, j * 4]] += 1.0;
+///     }
+/// }
+/// ```
+pub fn cache<F: ?Sized, X>(_field: &F, domain: X) -> X {
+    domain
+}
+
 /// One copy of the body for each iteration, with the index known to the compiler.
 pub fn unroll<X>(range: X) -> X {
     range

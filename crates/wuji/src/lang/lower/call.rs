@@ -290,6 +290,21 @@ impl<'r> Body<'_, 'r> {
                 let d = self.binary(BinOp::Mul, d, t);
                 self.binary(BinOp::Add, *a, d)
             }
+            ("assume_in_range", [value, base, lo, hi]) => {
+                let number = |v: &Value| {
+                    let imm = self.f.constant(*v)?;
+                    i64::try_from(imm.as_int()?).ok()
+                };
+                match (number(lo), number(hi)) {
+                    (Some(lo), Some(hi)) if lo < hi => {
+                        self.op(Op::AssumeRange(lo, hi), &[*value, *base])
+                    }
+                    _ => {
+                        let why = "the range of `assume_in_range` is two constants, the first below the second";
+                        return Err(self.fail(at, "W0250", why));
+                    }
+                }
+            }
             ("random_range", [lo, hi]) => self.random_range(*lo, *hi, ty),
             _ => return Err(self.not_a_func(at, name)),
         };

@@ -484,6 +484,16 @@ impl Body<'_, '_> {
             for (p, map) in params.iter().zip(maps) {
                 point.push(b.mapped(*p, *map));
             }
+            for var in f.cached {
+                match b.data(at, *var)? {
+                    Data::Field(field) => {
+                        b.push(Op::Cache(field), &[]);
+                    }
+                    Data::Array(_) | Data::World => {
+                        return Err(b.fail(at, "W0251", "only fields can be cached"));
+                    }
+                }
+            }
             b.bind_point(at, &f.pat, &point, points)?;
             if !matches!(b.expr(&f.body)?, Val::Never) {
                 b.end(Term::Continue(label, Values::new()));
