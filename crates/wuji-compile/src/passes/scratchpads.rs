@@ -3,14 +3,14 @@
 //!
 //! The user says `cache(x)`. Each index of `x` inside of the loop is a sum: one part that is the same for the
 //! whole block, and a part whose range is known, because it is made of loop indices or because the user
-//! assumes it. The union of those ranges is the pad. An index that is only assumed to be inside is compared, and
-//! goes to the field itself when it is not: a wrong assumption costs time, nothing else.
+//! assumes it. The union of those ranges is the pad. Assumptions are compared, once for all accesses that follow, and
+//! where one does not hold the iteration works on the field itself: a wrong assumption costs time, nothing else.
 
 use crate::analysis::linear::{Linear, Range, Sums};
 use crate::passes::Cx;
 use crate::passes::bounds::indices::make_scalar;
 use crate::passes::bounds::materialize;
-use crate::rewrite::{Structure, Substitution};
+use crate::rewrite::{Map, Structure, Substitution, clone_region};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Inst, Label, Local, Region, Value};
@@ -33,10 +33,12 @@ pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
         }
         let mut f = m.take_func(func);
         make_scalar(m, &mut f);
+        let mut pads = Vec::new();
         for field in hinted {
-            if let Some(pad) = Pad::plan(m, &f, field)
-                && cx.fuel()
-            {
+            pads.extend(Pad::plan(m, &f, field).filter(|_| cx.fuel()));
+        }
+        if compare_assumptions(m, &mut f, &pads) {
+            for pad in pads {
                 pad.apply(m, &mut f);
             }
         }
@@ -69,8 +71,8 @@ struct Touch {
     inst: Inst,
     /// Each index less the part that all share.
     offsets: Vec<Linear>,
-    /// Whether a range is only assumed.
-    assumed: bool,
+    /// What is assumed for it.
+    assumed: Vec<Inst>,
 }
 
 struct Pad {
@@ -132,7 +134,7 @@ impl Pad {
             let mut touch = Touch {
                 inst,
                 offsets: Vec::new(),
-                assumed: false,
+                assumed: Vec::new(),
             };
             for (k, index) in data.args[..rank].iter().enumerate() {
                 let parts = Parts::of(f, &mut sums, &structure, body, *index)?;
@@ -146,7 +148,7 @@ impl Pad {
                 let (lo, hi) = pad.ranges[k];
                 pad.ranges[k] = (lo.min(parts.range.0), hi.max(parts.range.1));
                 touch.offsets.push(parts.offset);
-                touch.assumed |= parts.assumed;
+                touch.assumed.extend(parts.assumed);
             }
             pad.touches.push(touch);
         }
@@ -238,7 +240,7 @@ impl Pad {
         let mut b = Builder::new(m, f);
         b.region = region;
         b.span = b.func.spans[touch.inst];
-        let (index, inside) = self.pad_index(&mut b, touch);
+        let index = self.pad_index(&mut b, touch);
         let rank = self.ranges.len();
         let mut args: Values = [index].into_iter().collect();
         args.extend(data.args[rank..].iter().copied());
@@ -248,56 +250,34 @@ impl Pad {
             access.guard = Guard::InBounds;
         }
         let ty = data.results.first().map(|r| b.func.ty(*r));
-        let on_pad = |b: &mut Builder| -> Values {
-            let inst = b.push_typed(op, &args, &ty.into_iter().collect::<Vec<_>>());
-            if let Some(touched) = touched {
-                let mut access = Access::write(Place::Local(touched));
-                access.guard = Guard::InBounds;
-                let yes = b.bool(true);
-                b.push(Op::Store(access), &[index, yes]);
-            }
-            b.func.insts[inst].results.iter().copied().collect()
-        };
-        let results = match inside {
-            None => on_pad(&mut b),
-            Some(inside) => {
-                let types: Vec<_> = ty.into_iter().collect();
-                let branch = b.if_else(inside, &types, on_pad, |b| {
-                    let inst = b.push_typed(data.op.clone(), &data.args, &types);
-                    b.func.insts[inst].results.iter().copied().collect()
-                });
-                b.func.insts[branch].results.iter().copied().collect()
-            }
-        };
+        let types: Vec<_> = ty.into_iter().collect();
+        let inst = b.push_typed(op, &args, &types);
+        let results = b.func.insts[inst].results.clone();
+        if let Some(touched) = touched {
+            let mut access = Access::write(Place::Local(touched));
+            access.guard = Guard::InBounds;
+            let yes = b.bool(true);
+            b.push(Op::Store(access), &[index, yes]);
+        }
         for (old, new) in data.results.iter().zip(results) {
             subst.set(*old, new);
         }
         f.regions[region].insts.extend(after);
     }
 
-    /// Where in the pad an access goes; and whether it is inside, when that is only assumed.
-    fn pad_index(&self, b: &mut Builder, touch: &Touch) -> (Value, Option<Value>) {
+    /// Where in the pad an access goes.
+    fn pad_index(&self, b: &mut Builder, touch: &Touch) -> Value {
         let extents = self.extents();
         let mut index = b.i64(0);
-        let mut inside: Option<Value> = None;
         for (k, offset) in touch.offsets.iter().enumerate() {
             let offset = materialize(b, offset);
             let lo = b.i64(-self.ranges[k].0);
             let from_lo = b.binary(BinOp::Add, offset, lo);
-            if touch.assumed {
-                let bits = b.value(Op::Bitcast(Scalar::U64), &[from_lo]);
-                let extent = b.int(Scalar::U64, extents[k].into());
-                let ok = b.compare(CmpOp::Lt, bits, extent);
-                inside = Some(match inside {
-                    Some(all) => b.binary(BinOp::And, all, ok),
-                    None => ok,
-                });
-            }
             let extent = b.i64(extents[k] as i64);
             index = b.binary(BinOp::Mul, index, extent);
             index = b.binary(BinOp::Add, index, from_lo);
         }
-        (index, inside)
+        index
     }
 
     /// Fills the pad at the start of a block, writes it back at the end.
@@ -433,7 +413,7 @@ struct Parts {
     shared: Linear,
     offset: Linear,
     range: (i64, i64),
-    assumed: bool,
+    assumed: Option<Inst>,
 }
 
 impl Parts {
@@ -449,7 +429,7 @@ impl Parts {
         let mut shared = Linear::default();
         let mut offset = Linear::constant(form.constant);
         let mut range: Range = (form.constant.into(), form.constant.into());
-        let mut assumed = false;
+        let mut assumed = None;
         for (v, c) in &form.terms {
             let here = structure.def_region(f, *v)?;
             let fixed = here == body || !structure.is_inside(here, body);
@@ -458,7 +438,7 @@ impl Parts {
                 continue;
             }
             let (lo, hi) = match assumption(f, *v) {
-                Some((base, lo, hi)) if *c == 1 => {
+                Some((inst, base, lo, hi)) if *c == 1 && assumed.is_none() => {
                     let base = sums.form(base);
                     let known = base.terms.iter().all(|(t, _)| {
                         let at = structure.def_region(f, *t);
@@ -472,7 +452,7 @@ impl Parts {
                     let base = base.add_scaled(&Linear::constant(constant), -1)?;
                     shared = shared.add_scaled(&base, 1)?;
                     offset = offset.add_scaled(&base, -1)?;
-                    assumed = true;
+                    assumed = Some(inst);
                     (
                         i128::from(lo) + i128::from(constant),
                         i128::from(hi - 1) + i128::from(constant),
@@ -493,7 +473,7 @@ impl Parts {
         }
         // A machine integer may wrap where its form does not.
         let (lo, hi) = sums.range_of(&form);
-        if !assumed && (lo < whole.0 || hi > whole.1) {
+        if assumed.is_none() && (lo < whole.0 || hi > whole.1) {
             let (lo, hi) = sums.range_of(&shared);
             if lo + range.0 < whole.0 || hi + range.1 > whole.1 {
                 return None;
@@ -508,14 +488,90 @@ impl Parts {
     }
 }
 
-/// What the user assumes of a value: its base and range.
-fn assumption(f: &Function, v: Value) -> Option<(Value, i64, i64)> {
-    let data = &f.insts[f.def(v)?];
+/// What the user assumes of a value: where, its base and range.
+fn assumption(f: &Function, v: Value) -> Option<(Inst, Value, i64, i64)> {
+    let inst = f.def(v)?;
+    let data = &f.insts[inst];
     match data.op {
-        Op::AssumeRange(lo, hi) => Some((data.args[1], lo, hi)),
+        Op::AssumeRange(lo, hi) => Some((inst, data.args[1], lo, hi)),
         Op::Convert(_) => assumption(f, data.args[0]),
         _ => None,
     }
+}
+
+/// Compares what is assumed, and leaves the accesses where all of it holds; elsewhere a copy of the code
+/// does without pads. `false` when the code does not allow that.
+fn compare_assumptions(m: &mut Module, f: &mut Function, pads: &[Pad]) -> bool {
+    let touches = || pads.iter().flat_map(|p| &p.touches);
+    let mut assumed: Vec<Inst> = touches().flat_map(|t| t.assumed.iter().copied()).collect();
+    assumed.sort_unstable();
+    assumed.dedup();
+    let Some(first) = assumed.first() else {
+        return true;
+    };
+    let structure = Structure::of(f);
+    let Some(region) = structure.region_of[*first].expand() else {
+        return false;
+    };
+    let position = |inst: Inst| f.regions[region].insts.iter().position(|i| *i == inst);
+    let Some(last) = assumed
+        .iter()
+        .map(|a| position(*a))
+        .collect::<Option<Vec<_>>>()
+        .and_then(|all| all.into_iter().max())
+    else {
+        return false;
+    };
+    // Every access that relies on them comes later, in the same region or deeper.
+    let later = touches().filter(|t| !t.assumed.is_empty()).all(|t| {
+        let mut at = t.inst;
+        while structure.region_of[at].expand() != Some(region) {
+            match structure.parent(at) {
+                Some(parent) => at = parent,
+                None => return false,
+            }
+        }
+        position(at).is_some_and(|k| k > last)
+    });
+    if !later {
+        return false;
+    }
+    let rest = f.regions[region].insts.split_off(last + 1);
+    let (term, span) = (f.regions[region].term.clone(), f.regions[region].term_span);
+    let fast = f.add_region(&[]);
+    f.regions[fast].insts = rest;
+    f.regions[fast].term = term;
+    f.regions[fast].term_span = span;
+    let slow = clone_region(f, fast, &mut Map::new());
+    let mut b = Builder::new(m, f);
+    b.region = region;
+    let mut holds: Option<Value> = None;
+    for inst in assumed {
+        let Op::AssumeRange(lo, hi) = b.func.insts[inst].op else {
+            continue;
+        };
+        let args = b.func.insts[inst].args.clone();
+        let value = b.convert(args[0], Scalar::I64);
+        let base = b.convert(args[1], Scalar::I64);
+        let from_base = b.binary(BinOp::Sub, value, base);
+        let lowest = b.i64(lo);
+        let from_lo = b.binary(BinOp::Sub, from_base, lowest);
+        let bits = b.value(Op::Bitcast(Scalar::U64), &[from_lo]);
+        let width = b.int(Scalar::U64, i128::from(hi) - i128::from(lo));
+        let inside = b.compare(CmpOp::Lt, bits, width);
+        holds = Some(match holds {
+            Some(all) => b.binary(BinOp::And, all, inside),
+            None => inside,
+        });
+    }
+    let holds = match holds {
+        Some(v) => v,
+        None => b.bool(true),
+    };
+    let branch = b.push_typed(Op::If, &[holds], &[]);
+    b.func.insts[branch].regions.extend([fast, slow]);
+    b.end(Term::Unreachable);
+    true
 }
 
 /// The outermost loop around an instruction, with its label.
