@@ -1,6 +1,7 @@
-//! What the examples share: a canvas for particles, pictures and animations on disk, and a progress bar.
+//! What the examples share: the applications of the paper, a canvas for particles, pictures and animations on disk, and a progress bar.
 
 pub mod animation;
+pub mod apps;
 pub mod canvas;
 pub mod picture;
 pub mod plain;

@@ -1,0 +1,305 @@
+//! Poisson's equation on a sparse domain: conjugate gradients, preconditioned by one V-cycle of a multigrid of five levels.
+//!
+//! Outside of the active cells the solution is zero, and so is what is read there: boundaries need no code.
+
+use super::{App, Scale, blocks, chart, from_middle};
+use crate::picture::Picture;
+use wuji::prelude::*;
+use wuji::{Cells, Result};
+
+const LEVELS: usize = 5;
+const BLOCK: i32 = 8;
+/// Sweeps before and after the coarser level, and on the coarsest.
+const SWEEPS: usize = 2;
+const BOTTOM: usize = 20;
+
+#[func]
+fn around(x: &Field<f32, 3>, i: i32, j: i32, k: i32) -> f32 {
+    x[[i - 1, j, k]]
+        + x[[i + 1, j, k]]
+        + x[[i, j - 1, k]]
+        + x[[i, j + 1, k]]
+        + x[[i, j, k - 1]]
+        + x[[i, j, k + 1]]
+}
+
+/// Half a sweep of Gauss-Seidel, over the cells of one colour of a checkerboard.
+#[kernel]
+fn smooth(z: &Field<f32, 3>, r: &Field<f32, 3>, color: i32) {
+    for [i, j, k] in z {
+        if (i + j + k) & 1 == color {
+            z[[i, j, k]] = (r[[i, j, k]] + around(z, i, j, k)) / 6.0;
+        }
+    }
+}
+
+/// The residual of a level, averaged, is the right-hand side of the next one.
+#[kernel]
+fn restrict(z: &Field<f32, 3>, r: &Field<f32, 3>, coarse: &Field<f32, 3>) {
+    for [i, j, k] in coarse {
+        coarse[[i, j, k]] = 0.0;
+    }
+    for [i, j, k] in z {
+        let residual = r[[i, j, k]] - (6.0 * z[[i, j, k]] - around(z, i, j, k));
+        coarse[[i >> 1, j >> 1, k >> 1]] += residual * 0.5;
+    }
+}
+
+/// The correction of the next level is added to this one.
+#[kernel]
+fn prolongate(z: &Field<f32, 3>, coarse: &Field<f32, 3>) {
+    for [i, j, k] in z {
+        z[[i, j, k]] += coarse[[i >> 1, j >> 1, k >> 1]];
+    }
+}
+
+#[kernel]
+fn clear(x: &Field<f32, 3>) {
+    for [i, j, k] in x {
+        x[[i, j, k]] = 0.0;
+    }
+}
+
+/// `ap = A p`, and `p . ap`.
+#[kernel]
+fn apply(p: &Field<f32, 3>, ap: &Field<f32, 3>) -> f64 {
+    let mut sum = 0.0;
+    for [i, j, k] in p {
+        let y = 6.0 * p[[i, j, k]] - around(p, i, j, k);
+        ap[[i, j, k]] = y;
+        sum += (p[[i, j, k]] * y) as f64;
+    }
+    sum
+}
+
+/// A step along `p`; gives what is left, squared.
+#[kernel]
+fn advance(
+    x: &Field<f32, 3>,
+    r: &Field<f32, 3>,
+    p: &Field<f32, 3>,
+    ap: &Field<f32, 3>,
+    alpha: f32,
+) -> f64 {
+    let mut left = 0.0;
+    for [i, j, k] in x {
+        x[[i, j, k]] += alpha * p[[i, j, k]];
+        let rest = r[[i, j, k]] - alpha * ap[[i, j, k]];
+        r[[i, j, k]] = rest;
+        left += (rest * rest) as f64;
+    }
+    left
+}
+
+#[kernel]
+fn dot(a: &Field<f32, 3>, b: &Field<f32, 3>) -> f64 {
+    let mut sum = 0.0;
+    for [i, j, k] in a {
+        sum += (a[[i, j, k]] * b[[i, j, k]]) as f64;
+    }
+    sum
+}
+
+/// The next direction: `p = z + beta p`.
+#[kernel]
+fn turn(p: &Field<f32, 3>, z: &Field<f32, 3>, beta: f32) {
+    for [i, j, k] in p {
+        p[[i, j, k]] = z[[i, j, k]] + beta * p[[i, j, k]];
+    }
+}
+
+/// `sin(2 pi x) cos(2 pi y) sin(2 pi z)` in the cells that exist.
+#[kernel]
+fn source(r: &Field<f32, 3>, n: f32) {
+    for [i, j, k] in r {
+        let at = vec3(i as f32, j as f32, k as f32) * (std::f32::consts::TAU / n);
+        r[[i, j, k]] = at.x.sin() * at.y.cos() * at.z.sin();
+    }
+}
+
+/// The solver and where it stands.
+#[derive(Debug)]
+pub struct Mgpcg {
+    n: i32,
+    r: Vec<Field<f32, 3>>,
+    z: Vec<Field<f32, 3>>,
+    x: Field<f32, 3>,
+    p: Field<f32, 3>,
+    ap: Field<f32, 3>,
+    /// `r . z`, and `r . r` at first and now.
+    rz: f64,
+    start: f64,
+    left: f64,
+}
+
+/// A ball in a cube of `128^3`, or `64^3`.
+pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
+    let n = if scale == Scale::Full { 128 } else { 64 };
+    Ok(Box::new(Mgpcg::new(world, n, |at| from_middle(at) < 0.45)?))
+}
+
+impl Mgpcg {
+    pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Mgpcg> {
+        let level = |l: usize| {
+            world.layout(|root| {
+                let block = root.pointer(IJK, ((n >> l).max(BLOCK) / BLOCK) as i64);
+                (
+                    block.cells::<3>("blocks"),
+                    block.dense(IJK, BLOCK as i64).place::<f32, 3>("r"),
+                    block.dense(IJK, BLOCK as i64).place::<f32, 3>("z"),
+                )
+            })
+        };
+        let (finest, x, p, ap, r, z) = world.layout(|root| {
+            let block = root.pointer(IJK, (n / BLOCK) as i64);
+            (
+                block.cells::<3>("blocks"),
+                block.dense(IJK, BLOCK as i64).place("x"),
+                block.dense(IJK, BLOCK as i64).place("p"),
+                block.dense(IJK, BLOCK as i64).place("ap"),
+                block.dense(IJK, BLOCK as i64).place("r"),
+                block.dense(IJK, BLOCK as i64).place("z"),
+            )
+        })?;
+        let active = blocks(n, BLOCK, inside);
+        let activate = |cells: &Cells<3>, l: usize| {
+            let at: Vec<[i32; 3]> = active.iter().map(|b| b.map(|c| (c >> l) / BLOCK)).collect();
+            cells.import(&at)
+        };
+        activate(&finest, 0)?;
+        let (mut rs, mut zs) = (vec![r], vec![z]);
+        for l in 1..LEVELS {
+            let (cells, r, z) = level(l)?;
+            activate(&cells, l)?;
+            rs.push(r);
+            zs.push(z);
+        }
+        source(&rs[0], n as f32)?;
+        let start = dot(&rs[0], &rs[0])?;
+        let mut solver = Mgpcg {
+            n,
+            r: rs,
+            z: zs,
+            x,
+            p,
+            ap,
+            rz: 0.0,
+            start,
+            left: start,
+        };
+        solver.v_cycle()?;
+        solver.rz = dot(&solver.r[0], &solver.z[0])?;
+        turn(&solver.p, &solver.z[0], 0.0)?;
+        Ok(solver)
+    }
+
+    /// `z = M r`: sweeps back go the other way round, so that `M` is symmetric.
+    fn v_cycle(&self) -> Result<()> {
+        let sweep = |l: usize, first: i32| {
+            smooth(&self.z[l], &self.r[l], first)?;
+            smooth(&self.z[l], &self.r[l], 1 - first)
+        };
+        for l in 0..LEVELS - 1 {
+            clear(&self.z[l])?;
+            (0..SWEEPS).try_for_each(|_| sweep(l, 0))?;
+            restrict(&self.z[l], &self.r[l], &self.r[l + 1])?;
+        }
+        clear(&self.z[LEVELS - 1])?;
+        (0..BOTTOM).try_for_each(|_| sweep(LEVELS - 1, 0))?;
+        (0..BOTTOM).try_for_each(|_| sweep(LEVELS - 1, 1))?;
+        for l in (0..LEVELS - 1).rev() {
+            prolongate(&self.z[l], &self.z[l + 1])?;
+            (0..SWEEPS).try_for_each(|_| sweep(l, 1))?;
+        }
+        Ok(())
+    }
+
+    /// How much smaller the residual is than at first.
+    pub fn residual(&self) -> f64 {
+        (self.left / self.start).sqrt()
+    }
+
+    pub fn solution(&self) -> &Field<f32, 3> {
+        &self.x
+    }
+}
+
+impl App for Mgpcg {
+    fn step(&mut self) -> Result<()> {
+        let alpha = self.rz / apply(&self.p, &self.ap)?;
+        self.left = advance(&self.x, &self.r[0], &self.p, &self.ap, alpha as f32)?;
+        self.v_cycle()?;
+        let rz = dot(&self.r[0], &self.z[0])?;
+        turn(&self.p, &self.z[0], (rz / self.rz) as f32)?;
+        self.rz = rz;
+        Ok(())
+    }
+
+    fn sums(&self) -> Result<Vec<(&'static str, f64)>> {
+        Ok(vec![
+            ("cells", self.x.count_active()? as f64),
+            ("x.x", dot(&self.x, &self.x)?),
+            ("residual", self.residual()),
+        ])
+    }
+
+    fn picture(&self) -> Result<Picture> {
+        let n = i64::from(self.n);
+        let slice = self.x.window([0..n, 0..n, n / 4..n / 4 + 1])?.to_vec()?;
+        let most = slice.iter().fold(f32::MIN_POSITIVE, |m, x| m.max(x.abs()));
+        Ok(chart(512, |i, j| {
+            let at = |c: usize| c * self.n as usize / 512;
+            let x = slice[at(i) * self.n as usize + at(j)];
+            (x != 0.0).then_some(0.5 + 0.5 * x / most)
+        }))
+    }
+
+    fn size(&self) -> Result<String> {
+        let cells = self.x.count_active()?;
+        Ok(format!(
+            "{cells} of {0}x{0}x{0} cells, {LEVELS} levels",
+            self.n
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the solver gives satisfies the equation, on the host, in cells of a domain with holes.
+    #[test]
+    fn the_solution_solves() {
+        let world = World::cpu().expect("a world");
+        let shape = |at: [f32; 3]| from_middle(at) < 0.4 && at[0] > 0.3;
+        let n = 32;
+        let mut solver = Mgpcg::new(&world, n, shape).expect("fields");
+        for _ in 0..25 {
+            solver.step().expect("a step");
+        }
+        assert!(solver.residual() < 1e-4, "{}", solver.residual());
+        let x = solver.x.to_vec().expect("values");
+        let there: Vec<[i32; 3]> = solver.x.active().expect("cells");
+        assert_eq!(there.len(), blocks(n, BLOCK, shape).len() * 512);
+        let at = |c: [i32; 3]| {
+            if c.iter().all(|c| (0..n).contains(c)) {
+                x[((c[0] * n + c[1]) * n + c[2]) as usize]
+            } else {
+                0.0
+            }
+        };
+        let mut worst = 0.0f32;
+        for [i, j, k] in there {
+            let near = at([i - 1, j, k])
+                + at([i + 1, j, k])
+                + at([i, j - 1, k])
+                + at([i, j + 1, k])
+                + at([i, j, k - 1])
+                + at([i, j, k + 1]);
+            let t = |c: i32| c as f32 * std::f32::consts::TAU / n as f32;
+            let source = t(i).sin() * t(j).cos() * t(k).sin();
+            worst = worst.max((6.0 * at([i, j, k]) - near - source).abs());
+        }
+        assert!(worst < 1e-3, "{worst}");
+    }
+}

@@ -1,0 +1,418 @@
+//! MLS-MPM of elastic bodies in three dimensions on a sparse grid.
+//!
+//! Blocks of the grid come and go with the particles. In the variants with buckets each block has a list of its particles,
+//! made anew in each substep, so that particles meet the grid block by block; in the plain one they come as they lie in
+//! memory. Unbounded means: a hash table at the root, a floor, and no walls.
+
+use super::{App, Scale, noise};
+use crate::canvas::{Canvas, Light, light};
+use crate::picture::Picture;
+use wuji::prelude::*;
+use wuji::{Cells, Result};
+
+const BLOCK: i32 = 4;
+const DT: f32 = 1e-4;
+const E: f32 = 5e3;
+const POISSON: f32 = 0.3;
+const MU: f32 = E / (2.0 * (1.0 + POISSON));
+const LAMBDA: f32 = E * POISSON / ((1.0 + POISSON) * (1.0 - 2.0 * POISSON));
+const GRAVITY: f32 = 9.8;
+/// Cells at each wall that nothing enters.
+const WALL: i32 = 3;
+
+#[derive(Element, Clone, Copy, Debug, PartialEq)]
+struct Particle {
+    x: Vec3,
+    v: Vec3,
+    /// Affine velocity.
+    c: Mat3,
+    /// Deformation.
+    f: Mat3,
+}
+
+/// Weights of the three nodes around a particle along each axis, one row for each node.
+#[func]
+fn spline(f: Vec3) -> Mat3 {
+    let (a, b, c) = (
+        Vec3::splat(1.5) - f,
+        f - Vec3::splat(1.0),
+        f - Vec3::splat(0.5),
+    );
+    Matrix::from_rows([a * a * 0.5, Vec3::splat(0.75) - b * b, c * c * 0.5])
+}
+
+/// The lowest of the 27 nodes around a place.
+#[func]
+fn base(x: Vec3, n: f32) -> IVec3 {
+    (x * n - Vec3::splat(0.5)).floor().cast::<i32>()
+}
+
+/// Deforms a particle and gives its mass and momentum to the nodes around it.
+#[func]
+fn scatter(
+    particles: &Field<Particle, 1>,
+    p: i32,
+    momentum: &Field<Vec3, 3>,
+    mass: &Field<f32, 3>,
+    n: f32,
+) {
+    let mut q = particles[[p]];
+    let at = base(q.x, n);
+    let part = q.x * n - at.cast::<f32>();
+    let w = spline(part);
+    q.f = (Mat3::identity() + q.c * DT) * q.f;
+    particles[[p]].f = q.f;
+    let j = q.f.determinant();
+    let stress =
+        (q.f * q.f.transpose() - Mat3::identity()) * MU + Mat3::identity() * (LAMBDA * j.ln());
+    let volume = 0.125 / (n * n * n);
+    let affine = stress * (-DT * 4.0 * n * n * volume) + q.c * volume;
+    for i in unroll(0..3) {
+        for j in unroll(0..3) {
+            for k in unroll(0..3) {
+                let offset = ivec3(i, j, k);
+                let weight = w[[i, 0]] * w[[j, 1]] * w[[k, 2]];
+                let d = (offset.cast::<f32>() - part) / n;
+                momentum[at + offset] += (q.v * volume + affine * d) * weight;
+                mass[at + offset] += volume * weight;
+            }
+        }
+    }
+}
+
+/// Takes velocity from the nodes around a particle, and moves it.
+#[func]
+fn gather(particles: &Field<Particle, 1>, p: i32, velocity: &Field<Vec3, 3>, n: f32) {
+    let x = particles[[p]].x;
+    let at = base(x, n);
+    let part = x * n - at.cast::<f32>();
+    let w = spline(part);
+    let mut v = Vec3::splat(0.0);
+    let mut c = Mat3::splat(0.0);
+    for i in unroll(0..3) {
+        for j in unroll(0..3) {
+            for k in unroll(0..3) {
+                let offset = ivec3(i, j, k);
+                let u = velocity[at + offset] * (w[[i, 0]] * w[[j, 1]] * w[[k, 2]]);
+                v += u;
+                c += u.outer(offset.cast::<f32>() - part) * (4.0 * n);
+            }
+        }
+    }
+    particles[[p]].v = v;
+    particles[[p]].c = c;
+    particles[[p]].x = x + v * DT;
+}
+
+/// Notes each particle in the block of its lowest node, so that it reaches no further than two nodes beyond it.
+#[kernel]
+fn sort(particles: &Field<Particle, 1>, bucket: &Field<i32, 4>, n: f32) {
+    for [p] in particles {
+        let at = base(particles[[p]].x, n);
+        bucket.append([at.x >> 2, at.y >> 2, at.z >> 2], p);
+    }
+}
+
+#[kernel]
+fn to_grid_by_bucket(
+    particles: &Field<Particle, 1>,
+    bucket: &Field<i32, 4>,
+    momentum: &Field<Vec3, 3>,
+    mass: &Field<f32, 3>,
+    n: f32,
+) {
+    for [i, j, k, l] in bucket {
+        scatter(particles, bucket[[i, j, k, l]], momentum, mass, n);
+    }
+}
+
+#[kernel]
+fn to_grid(
+    particles: &Field<Particle, 1>,
+    momentum: &Field<Vec3, 3>,
+    mass: &Field<f32, 3>,
+    n: f32,
+) {
+    for [p] in particles {
+        scatter(particles, p, momentum, mass, n);
+    }
+}
+
+/// From momentum to velocity, with gravity and boundaries.
+#[kernel]
+fn on_grid(momentum: &Field<Vec3, 3>, mass: &Field<f32, 3>, n: i32, walls: bool) {
+    for [i, j, k] in mass {
+        let m = mass[[i, j, k]];
+        if m > 0.0 {
+            let mut u = momentum[[i, j, k]] / m;
+            u.y -= DT * GRAVITY;
+            if j < WALL && u.y < 0.0 {
+                u = Vec3::splat(0.0);
+            }
+            if walls {
+                if i < WALL && u.x < 0.0 || i + WALL > n && u.x > 0.0 {
+                    u.x = 0.0;
+                }
+                if j + WALL > n && u.y > 0.0 {
+                    u.y = 0.0;
+                }
+                if k < WALL && u.z < 0.0 || k + WALL > n && u.z > 0.0 {
+                    u.z = 0.0;
+                }
+            }
+            momentum[[i, j, k]] = u;
+        }
+    }
+}
+
+#[kernel]
+fn to_particles_by_bucket(
+    particles: &Field<Particle, 1>,
+    bucket: &Field<i32, 4>,
+    velocity: &Field<Vec3, 3>,
+    n: f32,
+) {
+    for [i, j, k, l] in bucket {
+        gather(particles, bucket[[i, j, k, l]], velocity, n);
+    }
+}
+
+#[kernel]
+fn to_particles(particles: &Field<Particle, 1>, velocity: &Field<Vec3, 3>, n: f32) {
+    for [p] in particles {
+        gather(particles, p, velocity, n);
+    }
+}
+
+/// How particles meet the grid, and how far it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    Plain,
+    Buckets,
+    Unbounded,
+}
+
+/// The bodies and their grid.
+#[derive(Debug)]
+pub struct Mpm3d {
+    n: i32,
+    variant: Variant,
+    particles: Field<Particle, 1>,
+    blocks: Cells<3>,
+    momentum: Field<Vec3, 3>,
+    mass: Field<f32, 3>,
+    bucket: Field<i32, 4>,
+}
+
+/// Two cubes, one of which is thrown at the other: 2^19 particles on 128^3, or 2^13 on 32^3.
+pub fn app(world: &World, scale: Scale, variant: Variant) -> Result<Box<dyn App>> {
+    let n = if scale == Scale::Full { 128 } else { 32 };
+    Ok(Box::new(Mpm3d::new(world, n, variant)?))
+}
+
+/// Where a particle is at first, and how fast; eight of them to a cell, in two cubes of a quarter of the width.
+fn start(p: usize, n: i32) -> (Vec3, Vec3) {
+    let side = n as usize / 4;
+    let (cube, cell) = (p / (8 * side.pow(3)), p / 8 % side.pow(3));
+    let (corner, v) = if cube == 0 {
+        ([0.2, 0.1, 0.3], [2.0, 0.0, 0.0])
+    } else {
+        ([0.55, 0.2, 0.4], [-2.0, -1.0, 0.0])
+    };
+    let cell = [cell / (side * side), cell / side % side, cell % side];
+    let x = std::array::from_fn(|d| corner[d] + (cell[d] as f32 + noise(3 * p + d)) / n as f32);
+    (Vector(x), Vector(v))
+}
+
+impl Mpm3d {
+    pub fn new(world: &World, n: i32, variant: Variant) -> Result<Mpm3d> {
+        let count = 16 * (n as usize / 4).pow(3);
+        let particles = world.layout(|root| root.dense(I, count as i64).place("particles"))?;
+        let (blocks, momentum, mass, bucket) = world.layout(|root| {
+            let block = match variant {
+                Variant::Unbounded => root.hash(IJK).pointer(IJK, 16),
+                _ => root.pointer(IJK, (n / BLOCK) as i64),
+            };
+            let node = block.dense(IJK, BLOCK as i64);
+            (
+                block.cells("blocks"),
+                node.place("momentum"),
+                node.place("mass"),
+                block.dynamic_chunked(L, 4096, 256).place("bucket"),
+            )
+        })?;
+        let still = Particle {
+            x: Vec3::splat(0.0),
+            v: Vec3::splat(0.0),
+            c: Mat3::splat(0.0),
+            f: Mat3::identity(),
+        };
+        let all: Vec<Particle> = (0..count)
+            .map(|p| {
+                let (x, v) = start(p, n);
+                Particle { x, v, ..still }
+            })
+            .collect();
+        particles.copy_from(&all)?;
+        Ok(Mpm3d {
+            n,
+            variant,
+            particles,
+            blocks,
+            momentum,
+            mass,
+            bucket,
+        })
+    }
+}
+
+impl App for Mpm3d {
+    fn step(&mut self) -> Result<()> {
+        let n = self.n as f32;
+        let (particles, bucket) = (&self.particles, &self.bucket);
+        self.blocks.deactivate_all()?;
+        if self.variant == Variant::Plain {
+            to_grid(particles, &self.momentum, &self.mass, n)?;
+            on_grid(&self.momentum, &self.mass, self.n, true)?;
+            return to_particles(particles, &self.momentum, n);
+        }
+        sort(particles, bucket, n)?;
+        to_grid_by_bucket(particles, bucket, &self.momentum, &self.mass, n)?;
+        let walls = self.variant == Variant::Buckets;
+        on_grid(&self.momentum, &self.mass, self.n, walls)?;
+        to_particles_by_bucket(particles, bucket, &self.momentum, n)
+    }
+
+    fn sums(&self) -> Result<Vec<(&'static str, f64)>> {
+        let all = self.particles.to_vec()?;
+        let mean = |f: &dyn Fn(&Particle) -> f32| {
+            all.iter().map(|p| f64::from(f(p))).sum::<f64>() / all.len() as f64
+        };
+        Ok(vec![
+            ("blocks", self.blocks.count_active()? as f64),
+            ("x", mean(&|p| p.x.x)),
+            ("y", mean(&|p| p.x.y)),
+            ("v.v", mean(&|p| p.v.norm_sqr())),
+            ("volume", mean(&|p| p.f.determinant())),
+        ])
+    }
+
+    fn picture(&self) -> Result<Picture> {
+        let mut all = self.particles.to_vec()?;
+        let half = all.len() / 2;
+        let colors =
+            [(0x1f6feb, 0x9be7ff), (0xff5c8a, 0xffd36b)].map(|(a, b)| (light(a), light(b)));
+        let mut canvas = Canvas::new(960);
+        // Only the nearest layers are seen, a little from above.
+        let seen: Vec<(usize, Particle)> = all.drain(..).enumerate().collect();
+        for (at, p) in &seen {
+            let (slow, fast) = colors[usize::from(*at >= half)];
+            let t = (p.v.norm() / 4.0).min(1.0);
+            let shade = 0.35 + 0.65 * (1.0 - (p.x.z - 0.2).clamp(0.0, 0.6) / 0.6);
+            let color: Light = std::array::from_fn(|c| (slow[c] + (fast[c] - slow[c]) * t) * shade);
+            let place = [
+                0.12 + 0.8 * p.x.x + 0.12 * (p.x.z - 0.4),
+                0.05 + 0.9 * p.x.y + 0.3 * (p.x.z - 0.3),
+            ];
+            canvas.dot(place, 0.0018, color);
+        }
+        Ok(canvas.develop(0.0))
+    }
+
+    fn size(&self) -> Result<String> {
+        let count = self.particles.len()?;
+        Ok(format!("{count} particles on {0}x{0}x{0}", self.n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    /// One substep in plain loops, on a map of nodes.
+    fn plain(particles: &mut [Particle], n: i32, walls: bool) {
+        let (n, size) = (n as f32, n);
+        let mut grid: HashMap<[i32; 3], (Vec3, f32)> = HashMap::new();
+        let volume = 0.125 / (n * n * n);
+        let nodes = |x: Vec3| {
+            let at = base(x, n);
+            let part = x * n - at.cast::<f32>();
+            let w = spline(part);
+            (0..27).map(move |c| {
+                let o = [c / 9, c / 3 % 3, c % 3];
+                let weight = w[[o[0], 0]] * w[[o[1], 1]] * w[[o[2], 2]];
+                let offset = ivec3(o[0] as i32, o[1] as i32, o[2] as i32);
+                ((at + offset).0, weight, offset.cast::<f32>() - part)
+            })
+        };
+        for p in particles.iter_mut() {
+            p.f = (Mat3::identity() + p.c * DT) * p.f;
+            let stress = (p.f * p.f.transpose() - Mat3::identity()) * MU
+                + Mat3::identity() * (LAMBDA * p.f.determinant().ln());
+            let affine = stress * (-DT * 4.0 * n * n * volume) + p.c * volume;
+            for (at, weight, d) in nodes(p.x) {
+                let node = grid.entry(at).or_insert((Vec3::splat(0.0), 0.0));
+                node.0 = node.0 + (p.v * volume + affine * (d / n)) * weight;
+                node.1 += volume * weight;
+            }
+        }
+        for (at, node) in grid.iter_mut() {
+            let mut u = node.0 / node.1;
+            u.0[1] -= DT * GRAVITY;
+            if at[1] < WALL && u.0[1] < 0.0 {
+                u = Vec3::splat(0.0);
+            }
+            for d in 0..3 {
+                if walls && (at[d] < WALL && u.0[d] < 0.0 || at[d] + WALL > size && u.0[d] > 0.0) {
+                    u.0[d] = 0.0;
+                }
+            }
+            node.0 = u;
+        }
+        for p in particles.iter_mut() {
+            p.v = Vec3::splat(0.0);
+            p.c = Mat3::splat(0.0);
+            for (at, weight, d) in nodes(p.x) {
+                let u = grid[&at].0 * weight;
+                p.v = p.v + u;
+                p.c = p.c + u.outer(d) * (4.0 * n);
+            }
+            p.x = p.x + p.v * DT;
+        }
+    }
+
+    #[test]
+    fn every_variant_does_what_plain_loops_do() {
+        let world = World::cpu().expect("a world");
+        for variant in [Variant::Plain, Variant::Buckets, Variant::Unbounded] {
+            let mut mpm = Mpm3d::new(&world, 16, variant).expect("fields");
+            let mut expected = mpm.particles.to_vec().expect("particles");
+            for _ in 0..5 {
+                mpm.step().expect("a step");
+                plain(&mut expected, 16, variant != Variant::Unbounded);
+            }
+            let found = mpm.particles.to_vec().expect("particles");
+            for (a, b) in found.iter().zip(&expected) {
+                assert!((a.x - b.x).norm() < 1e-5, "{variant:?}: {a:?} {b:?}");
+                assert!((a.v - b.v).norm() < 1e-2, "{variant:?}: {a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_walls_bodies_leave() {
+        let world = World::cpu().expect("a world");
+        let mut mpm = Mpm3d::new(&world, 16, Variant::Unbounded).expect("fields");
+        let mut all = mpm.particles.to_vec().expect("particles");
+        for p in &mut all {
+            p.x = p.x + vec3(-3.0, 5.0, 7.0);
+        }
+        mpm.particles.copy_from(&all).expect("particles");
+        mpm.step().expect("a step");
+        let found = mpm.particles.to_vec().expect("particles");
+        for (a, b) in found.iter().zip(&all) {
+            assert!((a.x - b.x - b.v * DT).norm() < 1e-3, "{a:?} {b:?}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! A path tracer for smoke: Woodcock tracking through a sparse grid of densities, an isotropic phase function, a lamp and
+//! a sky.
+
+use super::{App, Scale, blocks, from_middle};
+use crate::picture::Picture;
+use wuji::Result;
+use wuji::prelude::*;
+
+const BLOCK: i32 = 8;
+const IMAGE: i64 = 512;
+/// Scattering events of a path.
+const BOUNCES: i32 = 64;
+/// Extinction where the density is 1, which it never exceeds.
+const EXTINCTION: f32 = 60.0;
+const ALBEDO: f32 = 0.95;
+const LAMP: Vec3 = vec3(1.4, 1.8, -0.6);
+const LAMP_POWER: Vec3 = vec3(60.0, 50.0, 38.0);
+const SKY: Vec3 = vec3(0.16, 0.24, 0.4);
+
+/// Where a ray enters the unit cube, and where it leaves.
+#[func]
+fn through(origin: Vec3, direction: Vec3) -> Vec2 {
+    let a = -origin / direction;
+    let b = (Vec3::splat(1.0) - origin) / direction;
+    let near = a.min(b).max_component().max(0.0);
+    let far = a.max(b).min_component();
+    vec2(near, far)
+}
+
+#[func]
+fn sample(density: &Field<f32, 3>, at: Vec3, n: f32) -> f32 {
+    density[(at * n).floor().cast::<i32>()]
+}
+
+/// The distance to the next event with smoke, real or not, at the greatest density.
+#[func]
+fn free_path() -> f32 {
+    -(1.0 - random::<f32>()).ln() / EXTINCTION
+}
+
+#[func]
+fn any_direction() -> Vec3 {
+    let z = random::<f32>() * 2.0 - 1.0;
+    let phi = random::<f32>() * std::f32::consts::TAU;
+    let r = (1.0 - z * z).max(0.0).sqrt();
+    vec3(r * phi.cos(), r * phi.sin(), z)
+}
+
+/// Whether the lamp is seen from a place, by chance.
+#[func]
+fn lit(density: &Field<f32, 3>, from: Vec3, n: f32) -> Vec3 {
+    let way = LAMP - from;
+    let distance = way.norm();
+    let direction = way / distance;
+    let far = through(from, direction).y;
+    let mut t = free_path();
+    let mut seen = true;
+    while t < far && seen {
+        if random::<f32>() < sample(density, from + direction * t, n) {
+            seen = false;
+        }
+        t += free_path();
+    }
+    let phase = 1.0 / (4.0 * std::f32::consts::PI);
+    if seen {
+        LAMP_POWER * (phase / (distance * distance))
+    } else {
+        Vec3::splat(0.0)
+    }
+}
+
+/// One path through each pixel, added to the image.
+#[kernel]
+fn trace(density: &Field<f32, 3>, image: &Field<Vec3, 2>, n: f32) {
+    for [i, j] in image {
+        let u = (i as f32 + random::<f32>()) / IMAGE as f32 - 0.5;
+        let v = (j as f32 + random::<f32>()) / IMAGE as f32 - 0.5;
+        let mut origin = vec3(0.5, 0.5, -1.5);
+        let mut direction = vec3(u * 0.7, v * 0.7, 1.0).normalized();
+        let span = through(origin, direction);
+        let mut t = span.x;
+        let mut far = span.y;
+        let mut weight = 1.0;
+        let mut light = Vec3::splat(0.0);
+        let mut bounces = 0;
+        while bounces < BOUNCES {
+            t += free_path();
+            if t >= far {
+                break;
+            }
+            let at = origin + direction * t;
+            if random::<f32>() < sample(density, at, n) {
+                weight *= ALBEDO;
+                light += lit(density, at, n) * weight;
+                origin = at;
+                direction = any_direction();
+                t = 0.0;
+                far = through(origin, direction).y;
+                bounces += 1;
+            }
+        }
+        if bounces < BOUNCES {
+            light += SKY * weight;
+        }
+        image[[i, j]] += light;
+    }
+}
+
+/// A billowing ball.
+#[kernel]
+fn puff(density: &Field<f32, 3>, n: f32) {
+    for [i, j, k] in density {
+        let at = (vec3(i as f32, j as f32, k as f32) + Vec3::splat(0.5)) / n - Vec3::splat(0.5);
+        let mut swell = 0.0;
+        let mut size = 1.0;
+        for o in 0..4 {
+            let f = 9.0 * (1 << o) as f32;
+            swell += size
+                * (at.x * f + 1.3).sin()
+                * (at.y * f * 1.1 + o as f32).sin()
+                * (at.z * f * 0.9 - 0.4).cos();
+            size *= 0.5;
+        }
+        let depth = 0.34 + 0.09 * swell - at.norm();
+        density[[i, j, k]] = (depth * 12.0).clamp(0.0, 1.0);
+    }
+}
+
+/// A picture in the making.
+#[derive(Debug)]
+pub struct Volume {
+    n: i32,
+    density: Field<f32, 3>,
+    image: Field<Vec3, 2>,
+    passes: usize,
+}
+
+/// Smoke in 256^3 or 64^3 voxels.
+pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
+    let n = if scale == Scale::Full { 256 } else { 64 };
+    Ok(Box::new(Volume::new(world, n)?))
+}
+
+impl Volume {
+    pub fn new(world: &World, n: i32) -> Result<Volume> {
+        let (cells, density) = world.layout(|root| {
+            let block = root.pointer(IJK, (n / BLOCK) as i64);
+            (
+                block.cells::<3>("blocks"),
+                block.dense(IJK, BLOCK as i64).place("density"),
+            )
+        })?;
+        let image = world.field("image", [IMAGE, IMAGE])?;
+        let active = blocks(n, BLOCK, |at| from_middle(at) < 0.5);
+        let at: Vec<[i32; 3]> = active.iter().map(|b| b.map(|c| c / BLOCK)).collect();
+        cells.import(&at)?;
+        puff(&density, n as f32)?;
+        Ok(Volume {
+            n,
+            density,
+            image,
+            passes: 0,
+        })
+    }
+}
+
+impl App for Volume {
+    fn step(&mut self) -> Result<()> {
+        self.passes += 1;
+        trace(&self.density, &self.image, self.n as f32)
+    }
+
+    fn sums(&self) -> Result<Vec<(&'static str, f64)>> {
+        let image = self.image.to_vec()?;
+        let scale = 1.0 / (image.len() * self.passes.max(1)) as f64;
+        let mean = |c: usize| image.iter().map(|p| f64::from(p.0[c])).sum::<f64>() * scale;
+        Ok(vec![
+            ("voxels", self.density.count_active()? as f64),
+            ("red", mean(0)),
+            ("blue", mean(2)),
+        ])
+    }
+
+    fn picture(&self) -> Result<Picture> {
+        let size = IMAGE as usize;
+        let image = self.image.to_vec()?;
+        let scale = 1.0 / self.passes.max(1) as f32;
+        let tone = |x: f32| {
+            let x = x * scale;
+            ((x / (1.0 + x)).powf(1.0 / 2.2) * 255.0) as u8
+        };
+        let pixels = (0..size * size)
+            .map(|p| image[p % size * size + size - 1 - p / size].0.map(tone))
+            .collect();
+        Ok(Picture {
+            width: size,
+            height: size,
+            pixels,
+        })
+    }
+
+    fn size(&self) -> Result<String> {
+        let voxels = self.density.count_active()?;
+        Ok(format!(
+            "{voxels} of {0}x{0}x{0} voxels, {IMAGE}x{IMAGE} pixels",
+            self.n
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without scattered light, what comes through a slab of smoke is what the law of Beer and Lambert says.
+    #[kernel]
+    fn seen_through(density: &Field<f32, 3>, hits: &Field<i32, 1>, n: f32) {
+        for [p] in hits {
+            let origin = vec3(0.5, 0.5, -1.0);
+            let direction = vec3(0.0001, 0.0001, 1.0);
+            let span = through(origin, direction);
+            let mut t = span.x + free_path();
+            while t < span.y && hits[[p]] == 0 {
+                if random::<f32>() < sample(density, origin + direction * t, n) {
+                    hits[[p]] = 1;
+                }
+                t += free_path();
+            }
+        }
+    }
+
+    #[test]
+    fn light_fades_exponentially() {
+        let world = World::cpu().expect("a world");
+        let volume = Volume::new(&world, 32).expect("fields");
+        let hits = world.field::<i32, 1>("hits", 200_000).expect("a field");
+        // A slab of one block's depth with an optical depth of one.
+        volume.density.tree().clear().expect("no smoke");
+        let depth = 8.0 / 32.0;
+        let density = 1.0 / (EXTINCTION * depth);
+        let window = volume
+            .density
+            .window([16..17, 16..17, 8..16])
+            .expect("a window");
+        window.fill(density).expect("values");
+        seen_through(&volume.density, &hits, 32.0).expect("a launch");
+        let stopped = hits.to_vec().expect("hits").iter().sum::<i32>() as f32 / 200_000.0;
+        let expected = 1.0 - (-1.0f32).exp();
+        assert!((stopped - expected).abs() < 0.005, "{stopped} {expected}");
+    }
+
+    #[test]
+    fn pictures_are_bounded() {
+        let world = World::cpu().expect("a world");
+        let mut volume = Volume::new(&world, 64).expect("fields");
+        for _ in 0..2 {
+            volume.step().expect("a pass");
+        }
+        let image = volume.image.to_vec().expect("pixels");
+        // The corner sees the sky alone.
+        let corner = image[0] / 2.0;
+        assert!((corner - SKY).norm() < 1e-6, "{corner:?}");
+        let middle: Vec<Vec3> = (236..276)
+            .flat_map(|i| (236..276).map(move |j| i * 512 + j))
+            .map(|p| image[p] / 2.0)
+            .collect();
+        let mean = middle.iter().fold(Vec3::splat(0.0), |s, p| s + *p) / middle.len() as f32;
+        assert!(mean.0[0] > SKY.0[0] && mean.0[0] < 10.0, "{mean:?}");
+        assert!(image.iter().all(|p| p.0.iter().all(|c| c.is_finite())));
+    }
+}

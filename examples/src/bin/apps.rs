@@ -1,0 +1,147 @@
+//! The applications on sparse data: pictures of them, or the time that a step takes.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use wuji::prelude::*;
+use wuji_examples::apps::{ALL, Entry, Scale};
+use wuji_examples::progress::Progress;
+
+const USAGE: &str = "\
+Usage: apps [NAME...] [OPTIONS]
+
+  --out FOLDER   where pictures go (default target/apps)
+  --small        a size for a quick look
+  --steps N      steps until the picture, or to measure
+  --measure      no pictures: one line of JSON for each application
+  --threads N    worker threads (default: all cores)
+
+Without names: all of ";
+
+struct Options {
+    chosen: Vec<Entry>,
+    out: PathBuf,
+    scale: Scale,
+    steps: Option<usize>,
+    measure: bool,
+    threads: Option<usize>,
+}
+
+impl Options {
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
+        let mut options = Options {
+            chosen: Vec::new(),
+            out: "target/apps".into(),
+            scale: Scale::Full,
+            steps: None,
+            measure: false,
+            threads: None,
+        };
+        let names = ALL.map(|entry| entry.name).join(", ");
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or(format!("`{word}` needs a value"));
+            let number = |text: String| {
+                let number = text.parse().ok().filter(|n| *n > 0);
+                number.ok_or(format!("`{text}` is no number of anything"))
+            };
+            match word.as_str() {
+                "--out" => options.out = value()?.into(),
+                "--small" => options.scale = Scale::Small,
+                "--steps" => options.steps = Some(number(value()?)?),
+                "--measure" => options.measure = true,
+                "--threads" => options.threads = Some(number(value()?)?),
+                name => match ALL.iter().find(|entry| entry.name == name) {
+                    Some(entry) => options.chosen.push(*entry),
+                    None => return Err(format!("there is no `{name}`\n{USAGE}{names}.")),
+                },
+            }
+        }
+        if options.chosen.is_empty() {
+            options.chosen = ALL.to_vec();
+        }
+        Ok(options)
+    }
+}
+
+/// The picture, after as many steps as it takes.
+fn show(entry: Entry, world: &World, options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+    std::fs::create_dir_all(&options.out)?;
+    let mut app = (entry.make)(world, options.scale)?;
+    let steps = options.steps.unwrap_or(entry.steps);
+    let mut progress = Progress::new(steps);
+    let mut warm = Instant::now();
+    for step in 0..steps {
+        app.step()?;
+        if step == 0 {
+            // Nothing is compiled before the first step.
+            warm = Instant::now();
+        }
+        progress.show(step + 1, entry.name);
+    }
+    let time = warm.elapsed().as_secs_f64() * 1e3 / (steps - 1).max(1) as f64;
+    let path = options.out.join(entry.name).with_extension("png");
+    app.picture()?.save_png(&path)?;
+    println!(
+        "wrote {}: {}, {time:.2} ms per {}",
+        path.display(),
+        app.size()?,
+        entry.unit
+    );
+    Ok(())
+}
+
+/// The median time of a step, after two to warm up, and what has been computed by then.
+fn measure(entry: Entry, world: &World, options: &Options) -> wuji::Result<()> {
+    let mut app = (entry.make)(world, options.scale)?;
+    let mut times = Vec::new();
+    for _ in 0..options.steps.unwrap_or(10) + 2 {
+        let start = Instant::now();
+        app.step()?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    let first = times[0];
+    let mut times = times.split_off(2);
+    times.sort_by(f64::total_cmp);
+    let sums: Vec<String> = app
+        .sums()?
+        .iter()
+        .map(|(name, value)| format!("\"{name}\": {value:e}"))
+        .collect();
+    println!(
+        "{{\"app\": \"{}\", \"ms\": {:.3}, \"least_ms\": {:.3}, \"first_ms\": {first:.1}, \"sums\": {{{}}}}}",
+        entry.name,
+        times[times.len() / 2],
+        times[0],
+        sums.join(", ")
+    );
+    Ok(())
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options::parse(std::env::args().skip(1))?;
+    let builder = World::builder();
+    let builder = match options.threads {
+        Some(threads) => builder.threads(threads),
+        None => builder,
+    };
+    let world = builder.build()?;
+    for entry in options.chosen.iter().copied() {
+        if options.measure {
+            measure(entry, &world, &options)?;
+        } else {
+            show(entry, &world, &options)?;
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
