@@ -8,6 +8,7 @@ Usage: cargo xtask COMMAND [OPTIONS]
   demo      simulate three materials and write target/demo/mpm.gif and mpm.png
   test      everything that must hold: format, lints, tests, doc tests, filetests, random programs
   bench     measure the workloads against hand-written loops
+  peers     measure the sparse applications against the same programs in Taichi
   fuzz      random kernels over random layouts: interpreter against compiled code
   bundle    a self-contained build for another machine
   setup     install or ask for LLVM 22 (every other command does this first)
@@ -57,6 +58,25 @@ Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
 A ratio above 1 means faster than the reference. References are hand-written threaded Rust,
 compiled for the features of this CPU.";
 
+const PEERS: &str = "\
+The sparse applications, here and in Taichi 1.7.4 on the CPU: same programs, layouts and sizes
+
+Usage: cargo xtask peers [NAME...] [OPTIONS]
+
+  --small        sizes for a quick look
+  --steps N      steps of each measurement
+  --rounds N     how often each is run (default 1); the fastest median counts
+  --threads N    worker threads of both (default: all cores)
+  --cpu-time     for a busy machine: one thread, and only the time that it was running
+  --python FILE  an interpreter that has Taichi (default ~/.cache/wuji-peers/bin/python)
+  --json FILE    also write one JSON object a line
+
+A ratio above 1 means faster than Taichi. Sums of both results are compared, and an error is given
+when they differ. To get Taichi:
+
+    python3 -m venv ~/.cache/wuji-peers
+    ~/.cache/wuji-peers/bin/pip install taichi==1.7.4";
+
 const FUZZ: &str = "\
 Random kernels over random layouts: the interpreter against compiled code
 
@@ -88,10 +108,11 @@ Usage: cargo xtask setup [--dry-run]
 LLVM is looked for in $LLVM_SYS_221_PREFIX, in the usual places of apt, dnf and brew, and as
 llvm-config-22 or llvm-config on the path.";
 
-const TOPICS: [(&str, &str); 7] = [
+const TOPICS: [(&str, &str); 8] = [
     ("demo", DEMO),
     ("test", TEST),
     ("bench", BENCH),
+    ("peers", PEERS),
     ("fuzz", FUZZ),
     ("bundle", BUNDLE),
     ("setup", SETUP),

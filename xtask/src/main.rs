@@ -9,6 +9,7 @@ mod bundle;
 mod demo;
 mod fuzz;
 mod help;
+mod peers;
 mod setup;
 mod steps;
 mod test;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         "demo" => demo::demo(&rest),
         "test" => test::test(&rest),
         "bench" => bench::bench(&rest),
+        "peers" => peers::peers(&rest),
         "fuzz" => fuzz::fuzz(&rest),
         "bundle" => bundle::bundle(&rest),
         "setup" => setup::command(&rest),

@@ -36,9 +36,9 @@ pub struct Conv {
     weights: Field<f32, 5>,
 }
 
-/// A sphere's surface in 128^3 or 32^3 voxels.
+/// A sphere's surface in 128^3 or 64^3 voxels.
 pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
-    let n = if scale == Scale::Full { 128 } else { 32 };
+    let n = if scale == Scale::Full { 128 } else { 64 };
     let surface = |at| (from_middle(at) - 0.4).abs() < 0.01;
     Ok(Box::new(Conv::new(world, n, surface)?))
 }

@@ -158,15 +158,15 @@ pub struct Fem {
     left: f64,
 }
 
-/// A hollow ball in 128^3 or 32^3 cells.
+/// A hollow ball in 128^3 or 64^3 cells.
 pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
-    let n = if scale == Scale::Full { 128 } else { 32 };
+    let n = if scale == Scale::Full { 128 } else { 64 };
     Ok(Box::new(Fem::new(world, n, shell)?))
 }
 
 /// A ball with a hole in the middle.
 fn shell(at: [f32; 3]) -> bool {
-    (0.25..0.4).contains(&from_middle(at))
+    (0.22..0.37).contains(&from_middle(at))
 }
 
 impl Fem {

@@ -135,7 +135,7 @@ pub struct Mgpcg {
 /// A ball in a cube of `128^3`, or `64^3`.
 pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
     let n = if scale == Scale::Full { 128 } else { 64 };
-    Ok(Box::new(Mgpcg::new(world, n, |at| from_middle(at) < 0.45)?))
+    Ok(Box::new(Mgpcg::new(world, n, |at| from_middle(at) < 0.37)?))
 }
 
 impl Mgpcg {

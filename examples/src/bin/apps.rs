@@ -16,6 +16,7 @@ Usage: apps [NAME...] [OPTIONS]
   --steps N      steps until the picture, or to measure
   --measure      no pictures: one line of JSON for each application
   --threads N    worker threads (default: all cores)
+  --cpu-time     measure only the time that the program was running (Linux)
 
 Without names: all of ";
 
@@ -25,6 +26,7 @@ struct Options {
     scale: Scale,
     steps: Option<usize>,
     measure: bool,
+    cpu_time: bool,
     threads: Option<usize>,
 }
 
@@ -36,6 +38,7 @@ impl Options {
             scale: Scale::Full,
             steps: None,
             measure: false,
+            cpu_time: false,
             threads: None,
         };
         let names = ALL.map(|entry| entry.name).join(", ");
@@ -49,6 +52,7 @@ impl Options {
                 "--out" => options.out = value()?.into(),
                 "--small" => options.scale = Scale::Small,
                 "--steps" => options.steps = Some(number(value()?)?),
+                "--cpu-time" => options.cpu_time = true,
                 "--measure" => options.measure = true,
                 "--threads" => options.threads = Some(number(value()?)?),
                 name => match ALL.iter().find(|entry| entry.name == name) {
@@ -91,14 +95,28 @@ fn show(entry: Entry, world: &World, options: &Options) -> Result<(), Box<dyn st
     Ok(())
 }
 
+/// Milliseconds since the start, or those that all threads together have been running.
+fn clock(options: &Options, start: Instant) -> f64 {
+    if !options.cpu_time {
+        return start.elapsed().as_secs_f64() * 1e3;
+    }
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let running = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<f64>().ok()
+    };
+    tasks.flatten().filter_map(running).sum::<f64>() * 1e-6
+}
+
 /// The median time of a step, after two to warm up, and what has been computed by then.
 fn measure(entry: Entry, world: &World, options: &Options) -> wuji::Result<()> {
     let mut app = (entry.make)(world, options.scale)?;
     let mut times = Vec::new();
+    let start = Instant::now();
     for _ in 0..options.steps.unwrap_or(10) + 2 {
-        let start = Instant::now();
+        let before = clock(options, start);
         app.step()?;
-        times.push(start.elapsed().as_secs_f64() * 1e3);
+        times.push(clock(options, start) - before);
     }
     let first = times[0];
     let mut times = times.split_off(2);
