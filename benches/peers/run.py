@@ -72,6 +72,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1, help="how often each is run; the fastest median counts")
     parser.add_argument("--threads", type=int, help="worker threads of both")
     parser.add_argument("--cpu-time", action="store_true", help="for a busy machine: one thread, and only the time that it ran")
+    parser.add_argument("--program", help="the program `apps`, built already")
     parser.add_argument("--json", help="also write one JSON object a line")
     args = parser.parse_args()
     unknown = set(args.names) - {app[0] for app in APPS}
@@ -79,11 +80,13 @@ def main():
         parser.error("there is no " + ", ".join(sorted(unknown)))
     probe = subprocess.run([args.python, "-c", "import taichi"], capture_output=True) if pathlib.Path(args.python).exists() else None
     if probe is None or probe.returncode != 0:
-        sys.exit(f"error: {args.python} has no Taichi; {__doc__.split('(Python', 1)[0].splitlines()[-1].strip()}:\n"
+        sys.exit(f"error: {args.python} has no Taichi; to get it:\n"
                  "    python3 -m venv ~/.cache/wuji-peers\n    ~/.cache/wuji-peers/bin/pip install taichi==1.7.4")
-    cargo = os.environ.get("CARGO", "cargo")
-    subprocess.run([cargo, "build", "--release", "--bin", "apps"], cwd=ROOT, check=True)
-    program = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "release/apps")
+    program = args.program
+    if program is None:
+        cargo = os.environ.get("CARGO", "cargo")
+        subprocess.run([cargo, "build", "--release", "--bin", "apps"], cwd=ROOT, check=True)
+        program = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release/apps"
 
     common = ["--small"] if args.small else []
     if args.cpu_time:

@@ -69,6 +69,7 @@ Usage: cargo xtask peers [NAME...] [OPTIONS]
   --threads N    worker threads of both (default: all cores)
   --cpu-time     for a busy machine: one thread, and only the time that it was running
   --python FILE  an interpreter that has Taichi (default ~/.cache/wuji-peers/bin/python)
+  --program FILE the program `apps`, built already
   --json FILE    also write one JSON object a line
 
 A ratio above 1 means faster than Taichi. Sums of both results are compared, and an error is given
