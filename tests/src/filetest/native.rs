@@ -11,7 +11,7 @@ use wuji_ir::module::Module;
 use wuji_ir::types::Imm;
 use wuji_runtime::{Device, DeviceOptions, Instance};
 
-/// The devices that every file runs on: one thread, and several.
+/// The devices that files run on: one thread, several, and more for those with sparse trees.
 fn devices() -> Result<&'static [Device], String> {
     static DEVICES: OnceLock<Result<Vec<Device>, String>> = OnceLock::new();
     let device = |threads| {
@@ -21,11 +21,11 @@ fn devices() -> Result<&'static [Device], String> {
         })
     };
     let made = DEVICES.get_or_init(|| {
-        let both = [1, 3]
+        let all = [1, 3, 8]
             .map(device)
             .into_iter()
             .collect::<wuji_ir::Result<_>>();
-        both.map_err(|e| e.to_string())
+        all.map_err(|e| e.to_string())
     });
     made.as_deref().map_err(Clone::clone)
 }
@@ -38,7 +38,11 @@ pub(super) fn launches(m: &Module, lines: &[(usize, Start, Side)]) -> Result<(),
     };
     for device in devices()? {
         let threads = device.threads();
-        let mut movers = match sparse::fields(m)[..] {
+        let sparse = sparse::fields(m);
+        if threads > 3 && sparse.is_empty() {
+            continue;
+        }
+        let mut movers = match sparse[..] {
             [] => None,
             _ => Some(DeviceMovers::new(device, m, &options).map_err(|e| e.to_string())?),
         };

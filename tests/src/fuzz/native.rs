@@ -1,11 +1,12 @@
 //! Programs as machine code.
 
-use super::observe::{Observation, dense_fields, report};
+use super::observe::{Observation, add, dense_fields, report};
 use super::program::Program;
 use crate::sparse::DeviceMovers;
 use std::sync::OnceLock;
 use wuji_compile::{Math, Options};
 use wuji_ir::entities::Array;
+use wuji_ir::interp::Outcome;
 use wuji_ir::{Error, Result};
 use wuji_runtime::{Device, DeviceOptions, Instance};
 
@@ -65,7 +66,14 @@ pub(super) fn launch(
         let buffer = buffers[view.buffer];
         instance.bind(array, buffer, view.base, &view.extents, &view.strides)?;
     }
-    let outcome = instance.run(&inputs.params, inputs.seed, inputs.launch)?;
+    let mut outcome = Outcome::default();
+    for again in 0..=inputs.again {
+        let launch = inputs.launch + again;
+        add(
+            &mut outcome,
+            instance.run(&inputs.params, inputs.seed, launch)?,
+        );
+    }
     let mut reports: Vec<String> = outcome.reports.iter().map(|r| report(&r.kind)).collect();
     reports.sort();
     reports.dedup();

@@ -72,10 +72,13 @@ pub(crate) fn interpret(
     }
     // A kernel that does nothing is no task at all.
     let empty = m.kernel.is_none() && m.tasks.is_empty();
-    let outcome = match empty {
-        true => Outcome::default(),
-        false => machine.run(&inputs.params)?,
-    };
+    let mut outcome = Outcome::default();
+    for again in 0..=inputs.again {
+        if !empty {
+            machine.config.launch = inputs.launch + again;
+            add(&mut outcome, machine.run(&inputs.params)?);
+        }
+    }
     let mut reports: Vec<String> = outcome.reports.iter().map(|r| report(&r.kind)).collect();
     reports.sort();
     reports.dedup();
@@ -103,6 +106,13 @@ pub(crate) fn interpret(
     };
     seen.forget_nans(m, inputs);
     Ok(seen)
+}
+
+/// What one more launch adds to what is seen.
+pub(crate) fn add(all: &mut Outcome, one: Outcome) {
+    all.result = one.result;
+    all.reports.extend(one.reports);
+    all.printed.extend(one.printed);
 }
 
 /// A problem, by what stays the same from pass to pass.

@@ -26,6 +26,8 @@ pub struct Inputs {
     /// The world's seed and the number of the launch.
     pub seed: u64,
     pub launch: u64,
+    /// How many more launches follow the first, on what that has left.
+    pub again: u64,
 }
 
 /// Where an array lies: a buffer, the byte offset of element zero in it, extents and byte strides.

@@ -52,6 +52,7 @@ pub(super) fn tidy(program: &Program, same: impl Fn(&Program) -> bool) -> Progra
             }
         });
     }
+    attempt(&|p: &mut Program| p.inputs.again = 0);
     attempt(&|p: &mut Program| (p.inputs.seed, p.inputs.launch) = (0, 0));
     best
 }

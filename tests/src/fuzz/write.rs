@@ -25,10 +25,10 @@ fn text(seed: u64, found: &Found) -> String {
         Ok(Some(seen)) => Some(seen),
         Ok(None) | Err(_) => None,
     };
-    let plain = module.arrays.keys().all(|a| is_plain(&found.program, a));
+    let plain = inputs.again == 0 && module.arrays.keys().all(|a| is_plain(&found.program, a));
     let mut out = String::new();
     let why = found.why.replace('\n', "\n;   ");
-    // A run line holds what the filetest runner can set up: no overlapping arrays.
+    // A run line holds what the filetest runner can set up: no overlapping arrays, one launch.
     let command = match plain && expected.is_some() {
         true => "run",
         false => "verify",
@@ -39,6 +39,7 @@ fn text(seed: u64, found: &Found) -> String {
         found.check
     );
     if !plain {
+        let _ = writeln!(out, "; launches {}", inputs.again + 1);
         let _ = writeln!(out, "; parameters {:?}", inputs.params);
         for (k, view) in inputs.views.iter().enumerate() {
             let _ = writeln!(out, "; a{k}: {view:?}");

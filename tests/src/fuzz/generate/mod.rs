@@ -51,6 +51,9 @@ pub(crate) fn program(seed: u64) -> Program {
     generator.make_params();
     generator.inputs.seed = generator.dice.bits();
     generator.inputs.launch = generator.dice.bits() >> 40;
+    if !generator.inputs.sparse.is_empty() && generator.dice.chance(40) {
+        generator.inputs.again = 1;
+    }
     generator.kernel();
     Program {
         module: generator.m,

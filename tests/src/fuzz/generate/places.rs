@@ -17,7 +17,7 @@ impl Generator<'_> {
         for _ in 0..*self.dice.pick(&[1, 1, 1, 2, 2, 3]) {
             let tree = self.m.trees.push(TreeData::default());
             let fields = self.m.fields.len();
-            let sparse = self.dice.chance(40);
+            let sparse = self.dice.chance(55);
             self.grow(tree, 0, sparse);
             if self.m.fields.len() == fields {
                 let node = self.m.trees[tree].nodes.keys().next_back();
@@ -141,7 +141,11 @@ impl Generator<'_> {
                 (axis, from)
             })
             .collect();
-        let elem = self.any_type();
+        let below_sparse = !self.m.trees[tree].sparse_path(node).is_empty();
+        let elem = match below_sparse && self.dice.chance(12) {
+            true => self.view_type(),
+            false => self.any_type(),
+        };
         let number = self.m.fields.len();
         let field = self.m.fields.push(FieldData {
             name: format!("x{number}"),

@@ -8,7 +8,7 @@ use wuji_ir::entities::{Field, Node, Tree, Value};
 use wuji_ir::infer::dynamic_index;
 use wuji_ir::layout::*;
 use wuji_ir::ops::*;
-use wuji_ir::types::{BOOL, I32, Type};
+use wuji_ir::types::{BOOL, I32, StructType, Type};
 
 /// How all iterations of a loop treat the cells of a tree.
 #[derive(Clone, PartialEq, Debug)]
@@ -86,6 +86,14 @@ impl Generator<'_> {
         lists
             .flat_map(|n| tree.nodes[*n].extents.iter().map(|e| e.0))
             .collect()
+    }
+
+    /// A type without bytes: a field of it is a view of its node.
+    pub(super) fn view_type(&mut self) -> Type {
+        Type::Struct(self.m.structs.intern(StructType {
+            name: "View".to_owned(),
+            fields: Vec::new(),
+        }))
     }
 
     /// Adds a node of some kind with the extents of a dense one, or such as its kind has.
@@ -191,7 +199,7 @@ impl Generator<'_> {
                     }
                 }
             };
-        match self.dice.weighted(&[1, 4, 6, 2, 2, 3]) {
+        match self.dice.weighted(&[1, 4, 6, 4, 2, 3]) {
             0 => {
                 restrict(self, &|_| true, &|_| Role::Untouched);
                 Topology::Untouched
@@ -313,7 +321,14 @@ impl Generator<'_> {
         if fields.is_empty() {
             return self.write();
         }
-        let field = *self.dice.pick(&fields);
+        let mut field = *self.dice.pick(&fields);
+        let lists: Vec<Field> = fields
+            .into_iter()
+            .filter(|f| dynamic_index(&self.m, *f).is_ok())
+            .collect();
+        if !lists.is_empty() && self.dice.chance(30) {
+            field = *self.dice.pick(&lists);
+        }
         let tree = self.m.fields[field].tree;
         let is_list = dynamic_index(&self.m, field).is_ok();
         let can_go = self.node_of(field).kind.is_sparse();
