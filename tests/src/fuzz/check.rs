@@ -7,6 +7,7 @@ use super::program::Program;
 use crate::sparse::{self, LoweredMovers};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use wuji_compile::passes::SWITCHES;
 use wuji_compile::{Cx, Math, Options, PASSES, PassKind, run_pass};
 use wuji_ir::Error;
 use wuji_ir::interp::Order;
@@ -315,6 +316,7 @@ fn run_checks(
         .iter()
         .filter(|p| p.kind == PassKind::Optimization)
         .map(|p| p.name)
+        .chain(SWITCHES.iter().map(|s| s.0))
         .collect();
     let without: Vec<&'static str> = match dice.weighted(&[2, 6, 3]) {
         0 => optional,

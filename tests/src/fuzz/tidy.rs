@@ -172,7 +172,7 @@ fn drop_fields(p: &mut Program) {
     let m = &mut p.module;
     let mut used = vec![false; m.fields.len()];
     let field_of = |op: &mut Op, visit: &mut dyn FnMut(&mut Field)| {
-        if let Op::ForEach(_, Domain::Field(f), _) | Op::Cell(_, f) = op {
+        if let Op::ForEach(_, Domain::Field(f), _) | Op::Cell(_, f) | Op::Cache(f) = op {
             visit(f);
         }
         if let Some(Access {

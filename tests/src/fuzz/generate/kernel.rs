@@ -109,6 +109,11 @@ impl Generator<'_> {
         });
         self.body.nesting += 1;
 
+        if self.dice.chance(30) {
+            let fields: Vec<_> = self.m.fields.keys().collect();
+            let field = *self.dice.pick(&fields);
+            self.b().push(Op::Cache(field), &[]);
+        }
         self.budget = self.size * self.dice.between(5, 20);
         let count = self.dice.between(1, 3 + self.size) as usize;
         let mut falls = self.statements(count);
