@@ -179,7 +179,7 @@ impl<const D: usize> Pair<D> {
     fn point(&self, dice: &mut Dice) -> Result<[i32; D]> {
         let (from, shape) = (self.x[0].offset()?, self.x[0].shape()?);
         Ok(std::array::from_fn(|k| {
-            let near = (shape[k] > 1000).then_some(20).unwrap_or(shape[k]);
+            let near = if shape[k] > 1000 { 20 } else { shape[k] };
             let start = if near == shape[k] { from[k] } else { -10 };
             (start + dice.roll(near) as i64) as i32
         }))
