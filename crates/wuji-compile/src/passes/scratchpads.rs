@@ -409,7 +409,7 @@ fn added(b: &mut Builder, bases: &[Value], offsets: &[Value]) -> Values {
 
 /// An index, taken apart.
 struct Parts {
-    /// Without its constant.
+    /// Without its constant, but for that of an origin far away.
     shared: Linear,
     offset: Linear,
     range: (i64, i64),
@@ -467,6 +467,12 @@ impl Parts {
             offset = offset.add_scaled(&Linear::atom(*v), *c)?;
             range = (range.0 + lo, range.1 + hi);
         }
+        // Where a field has no bounds its origin is far away: that part is the same for all blocks.
+        let far = (range.0 + (1 << 19)).div_euclid(1 << 20) << 20;
+        let origin = Linear::constant(i64::try_from(far).ok()?);
+        shared = shared.add_scaled(&origin, 1)?;
+        offset = offset.add_scaled(&origin, -1)?;
+        range = (range.0 - far, range.1 - far);
         let near = |n: i128| n.abs() < 1 << 20;
         if !near(range.0) || !near(range.1) {
             return None;

@@ -301,7 +301,7 @@ impl<'r> Body<'_, 'r> {
                     }
                     _ => {
                         let why = "the range of `assume_in_range` is two constants, the first below the second";
-                        return Err(self.fail(at, "W0250", why));
+                        return Err(self.fail(at, "W0253", why));
                     }
                 }
             }
