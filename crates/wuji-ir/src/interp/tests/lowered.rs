@@ -225,3 +225,103 @@ fn sites_and_temps() {
     assert_eq!(outcome.result, None);
     assert_eq!(outcome.reports[3].kind, SiteKind::Assert(why));
 }
+
+/// A pointer node with two cells of 8 bytes, and the words of its header that matter here.
+fn pointers(body: &str) -> (Module, crate::layout::TreeMemory) {
+    let text = format!(
+        r#"
+        tree T0 {{ pointer S1 [i: 2] {{ place f0, f1 }} }}
+        field f0 "x": f32 in T0.S1 (i)
+        field f1 "y": f32 in T0.S1 (i)
+        array a0 "runs": i64 rank 1 writable
+        param p0: i64
+        param p1: i64
+        {body}
+        "#
+    );
+    let m = crate::text::parse(&text, "test.wir").expect("a module");
+    let tree = Tree::from_u32(0);
+    let memory = crate::layout::TreeMemory::of(&m.trees[tree], &m.fields, &m.structs);
+    (m, memory.expect("a layout"))
+}
+
+#[test]
+fn lists_are_made_when_cells_have_changed() {
+    let (m, memory) = pointers(
+        r#"
+        fn fn0 "store"(v0: i64, v1: i64) {
+          memstore T0.nodes [v0], v1
+          return
+        }
+        fn fn1 "list"(v0: i64, v1: i64, v2: i64, v3: i64) {
+          v4: i64 = const 0
+          v5: i64 = const 1
+          v6: i64 = mematomic add a0 [v4], v5
+          return
+        }
+        fn fn2 "loop"(v0: i64, v1: i64, v2: i64, v3: i64) {
+          v4: i64 = const 8
+          v5: i64 = sub v3, v2
+          v6: i64 = mematomic add a0 [v4], v5
+          return
+        }
+        task "store" serial fn0 ordinal 0
+        task "list" chunks (0..1) unit 1 fn1 ordinal 1 lists T0.S1
+        task "loop" chunks (0..list T0.S1) unit 1 fn2 ordinal 1
+        "#,
+    );
+    let header = memory.node(Node::from_u32(1)).expect("a header").header;
+    let at = |word: u64| offset((header + word) as i64);
+    let mut machine = Machine::lowered(&m, Config::default()).expect("a machine");
+    let runs = Array::from_u32(0);
+    machine
+        .bind_values(runs, &[2], &[offset(0), offset(0)])
+        .expect("binds");
+    use crate::layout::header::{CHANGED, LISTED, RETURNED};
+    // A new tree has no lists yet; then nothing happens; then something does.
+    for (word, value, expected) in [
+        (RETURNED, 0, [1, 0]),
+        (RETURNED, 0, [1, 0]),
+        (LISTED, 5, [1, 5]),
+        (CHANGED, 1, [2, 5]),
+        (RETURNED, 0, [2, 5]),
+    ] {
+        machine.run(&[at(word), offset(value)]).expect("runs");
+        assert_eq!(machine.array(runs), expected.map(offset), "{word}");
+    }
+}
+
+#[test]
+fn bytes_of_cells_that_can_be_absent() {
+    let (m, memory) = pointers(
+        r#"
+        kernel fn0 "k"(v0: i64, v1: i64) {
+          v2: f32 = memload T0.f1 [v0]
+          memstore T0.f1 [v1], v2
+          return
+        }
+        "#,
+    );
+    let arena = memory
+        .node(Node::from_u32(1))
+        .and_then(|n| n.arena.as_ref());
+    let arena = arena.expect("an arena");
+    let first = arena.data as i64;
+    let mut machine = Machine::lowered(&m, Config::default()).expect("a machine");
+    // Absent cells are read as zeros; both cells hold `y` behind `x`.
+    for (from, to) in [(4, first + 4), (first + 4, first + arena.cell as i64 + 4)] {
+        machine.run(&[offset(from), offset(to)]).expect("runs");
+    }
+    // Zeros stay, `x` belongs to another field, and so does all that is no cell.
+    let header = memory
+        .tree_header(&m.trees[Tree::from_u32(0)])
+        .expect("a header") as i64;
+    for wrong in [4, 0, first, first - 4, header, memory.size as i64, -4] {
+        let stopped = machine.run(&[offset(4), offset(wrong)]);
+        assert_eq!(
+            stopped.expect_err("a bug").code,
+            error::BAD_ADDRESS,
+            "{wrong}"
+        );
+    }
+}
