@@ -23,6 +23,24 @@ pub(crate) fn run_interpreted(
 ) -> Result<Outcome> {
     let module = &program.module;
     let mut machine = Machine::new(module, config)?;
+    for tree in sparse_trees(module) {
+        if let Some(state) = bindings.trees[tree.as_u32() as usize].take_state() {
+            machine.put_tree(tree, state)?;
+        }
+    }
+    let outcome = launch(&mut machine, program, bindings);
+    for tree in sparse_trees(module) {
+        bindings.trees[tree.as_u32() as usize].put_state(machine.take_tree(tree));
+    }
+    outcome
+}
+
+fn launch(
+    machine: &mut Machine<'_>,
+    program: &Program,
+    bindings: &Bindings<'_>,
+) -> Result<Outcome> {
+    let module = &program.module;
     for field in dense_fields(module) {
         let memory = bindings.trees[module.fields[field].tree.as_u32() as usize];
         let elements = field_address(module, field)?
@@ -39,8 +57,9 @@ pub(crate) fn run_interpreted(
         // SAFETY: the turn is held, and nothing else runs in this launch.
         let bytes = unsafe { memory.bytes_in_turn() };
         let values = read_field(module, field, bytes)?;
-        // Stores are zero to begin with, and a field that is zero may be too large to list.
-        if values.iter().any(|v| v.bits() != 0) {
+        // New stores are zero, and a field that is zero may be too large to list.
+        let kept = module.trees[module.fields[field].tree].is_sparse();
+        if kept || values.iter().any(|v| v.bits() != 0) {
             machine.fill(field, &values)?;
         }
     }
@@ -53,7 +72,7 @@ pub(crate) fn run_interpreted(
         let found = groups.iter().position(|g| g.members.contains(&k));
         // Arrays without elements are in no group; the machine has them empty already.
         let Some((group, buffer)) = found.map(|g| (&groups[g], buffers[g])) else {
-            bind_empty(&mut machine, k, arg)?;
+            bind_empty(machine, k, arg)?;
             continue;
         };
         let view = interp::ArrayView {
@@ -70,16 +89,7 @@ pub(crate) fn run_interpreted(
         .zip(bindings.params)
         .map(|(scalar, bits)| Imm::from_bits(*scalar, *bits))
         .collect();
-    for tree in sparse_trees(module) {
-        if let Some(state) = bindings.trees[tree.as_u32() as usize].take_state() {
-            machine.put_tree(tree, state)?;
-        }
-    }
-    let outcome = machine.run(&params);
-    for tree in sparse_trees(module) {
-        bindings.trees[tree.as_u32() as usize].put_state(machine.take_tree(tree));
-    }
-    let outcome = outcome?;
+    let outcome = machine.run(&params)?;
     for field in dense_fields(module) {
         let memory = bindings.trees[module.fields[field].tree.as_u32() as usize];
         // SAFETY: as above.
@@ -92,7 +102,7 @@ pub(crate) fn run_interpreted(
     Ok(convert(outcome))
 }
 
-/// Trees that stay as the interpreter has them, and are not copied.
+/// Trees that stay as the interpreter has them; only elements that are always there are copied.
 fn sparse_trees(module: &Module) -> impl Iterator<Item = Tree> {
     let trees = module.trees.iter();
     trees.filter(|(_, t)| t.is_sparse()).map(|(id, _)| id)
@@ -100,7 +110,7 @@ fn sparse_trees(module: &Module) -> impl Iterator<Item = Tree> {
 
 fn dense_fields(module: &Module) -> impl Iterator<Item = Field> {
     let fields = module.fields.iter();
-    let dense = fields.filter(|(_, f)| !module.trees[f.tree].is_sparse());
+    let dense = fields.filter(|(_, f)| module.trees[f.tree].sparse_path(f.node).is_empty());
     dense.map(|(id, _)| id)
 }
 
