@@ -1,7 +1,7 @@
 //! The kernel: parallel loops with serial code between them.
 
-use super::roles::Rights;
-use super::{Body, Generator, Target, TargetKind};
+use super::roles::{Rights, Role};
+use super::{Body, Generator, PlaceInfo, Target, TargetKind};
 use wuji_ir::entities::{Array, Value};
 use wuji_ir::module::{Function, Term, Values};
 use wuji_ir::ops::*;
@@ -109,10 +109,8 @@ impl Generator<'_> {
         });
         self.body.nesting += 1;
 
-        if self.dice.chance(30) {
-            let fields: Vec<_> = self.m.fields.keys().collect();
-            let field = *self.dice.pick(&fields);
-            self.b().push(Op::Cache(field), &[]);
+        if self.dice.chance(50) {
+            self.cache();
         }
         self.budget = self.size * self.dice.between(5, 20);
         let count = self.dice.between(1, 3 + self.size) as usize;
@@ -142,6 +140,35 @@ impl Generator<'_> {
         self.body.region = outer_region;
         // What serial code uses from here on are arrays of its own.
         self.body.arrays.clear();
+    }
+
+    /// Asks for a field to be kept close by: mostly one that the loop reads or adds to.
+    fn cache(&mut self) {
+        let useful = |info: &&PlaceInfo| match &self.body.rights {
+            Rights::All => true,
+            Rights::Groups(roles, _) => {
+                matches!(roles[info.group], Role::Read | Role::Atomic(AtomicOp::Add))
+            }
+        };
+        let field = |info: &PlaceInfo| match info.place {
+            Place::Field(field) => Some(field),
+            Place::Array(_) | Place::Local(_) | Place::Temp(_) => None,
+        };
+        let hot = self.hot.iter().map(|h| &self.places[*h]);
+        let mut fields: Vec<_> = hot.filter(useful).filter_map(field).collect();
+        if fields.is_empty() || self.dice.chance(30) {
+            fields = self
+                .places
+                .iter()
+                .filter(useful)
+                .filter_map(field)
+                .collect();
+        }
+        if fields.is_empty() {
+            fields = self.m.fields.keys().collect();
+        }
+        let field = *self.dice.pick(&fields);
+        self.b().push(Op::Cache(field), &[]);
     }
 
     /// All cells of a field; the types of the indices and where they lie.

@@ -8,7 +8,7 @@ use wuji_ir::entities::{Field, Node, Tree, Value};
 use wuji_ir::infer::dynamic_index;
 use wuji_ir::layout::*;
 use wuji_ir::ops::*;
-use wuji_ir::types::{BOOL, I32, StructType, Type};
+use wuji_ir::types::{BOOL, I32, Scalar, StructType, Type};
 
 /// How all iterations of a loop treat the cells of a tree.
 #[derive(Clone, PartialEq, Debug)]
@@ -253,12 +253,7 @@ impl Generator<'_> {
                                 index,
                                 scale: 1,
                                 offset: 0,
-                                ty: self
-                                    .body
-                                    .f
-                                    .ty(*value)
-                                    .as_scalar()
-                                    .unwrap_or(wuji_ir::types::Scalar::I64),
+                                ty: self.body.f.ty(*value).as_scalar().unwrap_or(Scalar::I64),
                             });
                     roles[self.places[place].group] = Role::Own(Own {
                         place,
@@ -267,7 +262,52 @@ impl Generator<'_> {
                 }
                 Topology::OwnCell(own)
             }
-            _ => Topology::Growing,
+            _ => {
+                self.own_cells(tree, roles, over, indices);
+                Topology::Growing
+            }
+        }
+    }
+
+    /// Fields in the node that a loop runs over are often its iterations' own, cell by cell.
+    fn own_cells(
+        &mut self,
+        tree: Tree,
+        roles: &mut [Role],
+        over: Option<Field>,
+        indices: &[(Value, i64, i64)],
+    ) {
+        let Some(over) = over.map(|f| self.m.fields[f].clone()) else {
+            return;
+        };
+        for place in 0..self.places.len() {
+            let Place::Field(f) = self.places[place].place else {
+                continue;
+            };
+            let data = self.m.fields[f].clone();
+            if data.tree != tree || over.tree != tree || data.node != over.node {
+                continue;
+            }
+            if !self.dice.chance(60) {
+                continue;
+            }
+            let axes = data.axes.iter().filter_map(|(axis, from)| {
+                let index = over.axes.iter().position(|a| a.0 == *axis)?;
+                let (value, ..) = *indices.get(index)?;
+                Some(OwnAxis::Index {
+                    index,
+                    scale: 1,
+                    offset: from.wrapping_sub(over.axes[index].1),
+                    ty: match from == &over.axes[index].1 {
+                        true => self.body.f.ty(value).as_scalar().unwrap_or(Scalar::I64),
+                        false => Scalar::I64,
+                    },
+                })
+            });
+            let axes: Vec<OwnAxis> = axes.collect();
+            if axes.len() == data.axes.len() {
+                roles[self.places[place].group] = Role::Own(Own { place, axes });
+            }
         }
     }
 
