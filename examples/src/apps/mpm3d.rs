@@ -47,17 +47,28 @@ fn base(x: Vec3, n: f32) -> IVec3 {
     (x * n - Vec3::splat(0.5)).floor().cast::<i32>()
 }
 
+/// The lowest node of a particle that is in the list of a block: it lies in the block.
+#[func]
+fn in_block(at: IVec3, block: IVec3) -> IVec3 {
+    let first = block * BLOCK;
+    ivec3(
+        assume_in_range(at.x, first.x, 0, BLOCK),
+        assume_in_range(at.y, first.y, 0, BLOCK),
+        assume_in_range(at.z, first.z, 0, BLOCK),
+    )
+}
+
 /// Deforms a particle and gives its mass and momentum to the nodes around it.
 #[func]
 fn scatter(
     particles: &Field<Particle, 1>,
     p: i32,
+    at: IVec3,
     momentum: &Field<Vec3, 3>,
     mass: &Field<f32, 3>,
     n: f32,
 ) {
     let mut q = particles[[p]];
-    let at = base(q.x, n);
     let part = q.x * n - at.cast::<f32>();
     let w = spline(part);
     q.f = (Mat3::identity() + q.c * DT) * q.f;
@@ -82,9 +93,8 @@ fn scatter(
 
 /// Takes velocity from the nodes around a particle, and moves it.
 #[func]
-fn gather(particles: &Field<Particle, 1>, p: i32, velocity: &Field<Vec3, 3>, n: f32) {
+fn gather(particles: &Field<Particle, 1>, p: i32, at: IVec3, velocity: &Field<Vec3, 3>, n: f32) {
     let x = particles[[p]].x;
-    let at = base(x, n);
     let part = x * n - at.cast::<f32>();
     let w = spline(part);
     let mut v = Vec3::splat(0.0);
@@ -121,8 +131,10 @@ fn to_grid_by_bucket(
     mass: &Field<f32, 3>,
     n: f32,
 ) {
-    for [i, j, k, l] in bucket {
-        scatter(particles, bucket[[i, j, k, l]], momentum, mass, n);
+    for [i, j, k, l] in cache(momentum, cache(mass, bucket)) {
+        let p = bucket[[i, j, k, l]];
+        let at = in_block(base(particles[[p]].x, n), ivec3(i, j, k));
+        scatter(particles, p, at, momentum, mass, n);
     }
 }
 
@@ -134,7 +146,7 @@ fn to_grid(
     n: f32,
 ) {
     for [p] in particles {
-        scatter(particles, p, momentum, mass, n);
+        scatter(particles, p, base(particles[[p]].x, n), momentum, mass, n);
     }
 }
 
@@ -172,15 +184,17 @@ fn to_particles_by_bucket(
     velocity: &Field<Vec3, 3>,
     n: f32,
 ) {
-    for [i, j, k, l] in bucket {
-        gather(particles, bucket[[i, j, k, l]], velocity, n);
+    for [i, j, k, l] in cache(velocity, bucket) {
+        let p = bucket[[i, j, k, l]];
+        let at = in_block(base(particles[[p]].x, n), ivec3(i, j, k));
+        gather(particles, p, at, velocity, n);
     }
 }
 
 #[kernel]
 fn to_particles(particles: &Field<Particle, 1>, velocity: &Field<Vec3, 3>, n: f32) {
     for [p] in particles {
-        gather(particles, p, velocity, n);
+        gather(particles, p, base(particles[[p]].x, n), velocity, n);
     }
 }
 

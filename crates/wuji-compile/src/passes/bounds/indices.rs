@@ -12,10 +12,16 @@ use wuji_ir::types::Type;
 /// How many vector operations are looked through.
 const DEPTH: u32 = 8;
 
-/// Replaces `extract (a + b).k` by `extract a.k + extract b.k` where it is an index that is checked.
+/// Replaces `extract (a + b).k` by `extract a.k + extract b.k` where it is an index that is checked, or what one
+/// is assumed to be near to.
 pub(crate) fn make_scalar(m: &mut Module, f: &mut Function) {
     let mut wanted: Vec<(Inst, usize)> = Vec::new();
     f.walk(|inst| {
+        if let Op::AssumeRange(..) = f.insts[inst].op
+            && component_of_vector(f, f.insts[inst].args[1]).is_some()
+        {
+            wanted.push((inst, 1));
+        }
         if let Some(access) = super::checked(f, inst) {
             let count = m.place_elem(f, access.place).1;
             for k in 0..count {
