@@ -6,6 +6,8 @@ mod host;
 mod measure;
 mod pattern;
 mod pool;
+mod sparse;
+mod study;
 mod workloads;
 
 use std::io::Write;
@@ -19,6 +21,7 @@ use cpp::Cpp;
 use measure::{Clock, Row, interleave};
 use pattern::Pattern;
 use pool::Pool;
+use study::{Bench, Study};
 
 const HELP: &str = "\
 wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--list]
@@ -103,22 +106,23 @@ fn main() -> ExitCode {
 }
 
 fn bench(options: &Options) -> Result<(), String> {
-    let cases: Vec<Box<dyn Case>> = workloads::all()
-        .into_iter()
-        .filter(|case| {
-            options
-                .filter
-                .as_ref()
-                .is_none_or(|filter| filter.matches(case.name()))
-        })
-        .collect();
+    let filter = options.filter.as_ref();
+    let wanted = |name: &str| filter.is_none_or(|filter| filter.matches(name));
+    let mut cases: Vec<Box<dyn Case>> = workloads::all();
+    cases.retain(|case| wanted(case.name()));
+    let mut studies: Vec<Box<dyn Study>> = sparse::all();
+    studies.retain(|study| wanted(study.name()));
     if options.list {
+        let list = |name, size, metric| println!("{name:<21} {size:<16} {metric}");
         for case in &cases {
-            println!("{:<14} {:<16} {}", case.name(), case.size(), case.metric());
+            list(case.name(), case.size(), case.metric());
+        }
+        for study in &studies {
+            list(study.name(), study.size(), study.metric());
         }
         return Ok(());
     }
-    if cases.is_empty() {
+    if cases.is_empty() && studies.is_empty() {
         return Err("no workload has such a name; `--list` shows them".into());
     }
     let mut json = match &options.json {
@@ -158,6 +162,17 @@ fn bench(options: &Options) -> Result<(), String> {
             if row.metric == GUARD {
                 guards.push(row.ratio);
             }
+        }
+    }
+    let bench = Bench {
+        pool,
+        threads: options.threads,
+        pairs: options.pairs,
+        clock: options.clock,
+    };
+    for study in &studies {
+        for row in study.rows(&bench)? {
+            tell(&row)?;
         }
     }
     if guards.len() > 1 {

@@ -131,7 +131,7 @@ impl Row {
 
     pub fn line(&self) -> String {
         let mut text = format!(
-            "{:<14} {:<16} {:<10} {:<12} {:>9} {:>9} {:>7.2}x",
+            "{:<21} {:<16} {:<10} {:<18} {:>9} {:>9} {:>7.2}x",
             self.workload,
             self.size,
             self.backend,
@@ -148,7 +148,7 @@ impl Row {
 
     pub fn heading() -> String {
         format!(
-            "{:<14} {:<16} {:<10} {:<12} {:>9} {:>9} {:>8} {:>9}",
+            "{:<21} {:<16} {:<10} {:<18} {:>9} {:>9} {:>8} {:>9}",
             "workload", "size", "backend", "metric", "value", "reference", "ratio", "compile ms"
         )
     }

@@ -219,6 +219,25 @@ impl WorldBuilder {
         self
     }
 
+    /// Leaves out optimizations, by their names in the compiler's table of passes: for experiments that ask
+    /// what each of them is worth. Kernels mean the same without them. A name that is no optimization is an
+    /// error of the first kernel that is compiled.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::builder().without(&["simplify", "list_reuse"]).build()?;
+    /// # let x = world.field::<f32, 1>("x", [4])?;
+    /// # x.fill(1.0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn without(mut self, optimizations: &[&str]) -> WorldBuilder {
+        let names = optimizations.iter().map(|name| (*name).to_owned());
+        self.options.without.extend(names);
+        self
+    }
+
     /// Interprets kernels instead of compiling them.
     pub fn interpreter(mut self) -> WorldBuilder {
         self.device.backend = Backend::Interpreter;

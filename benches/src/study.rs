@@ -1,0 +1,82 @@
+//! What needs more than one pair of contenders: several rows that belong together.
+
+use std::sync::Arc;
+
+use wuji::World;
+
+use crate::case::{Contender, difference};
+use crate::measure::{Clock, Row, interleave};
+use crate::pool::Pool;
+
+/// Measurements that make several rows.
+pub trait Study {
+    fn name(&self) -> &'static str;
+    /// For people: `2^24`, `4096x4096`.
+    fn size(&self) -> String;
+    /// Unit of the values in the first row.
+    fn metric(&self) -> &'static str;
+    fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String>;
+}
+
+/// How to measure.
+#[derive(Debug)]
+pub struct Bench {
+    pub pool: Arc<Pool>,
+    pub threads: usize,
+    pub pairs: usize,
+    pub clock: Clock,
+}
+
+/// One side of a comparison: who runs, and how much a sample gets through.
+pub struct Side<'a> {
+    pub contender: &'a mut dyn Contender,
+    pub work: f64,
+}
+
+impl Bench {
+    /// A fresh world, with some optimizations left out.
+    pub fn world(&self, without: &[&str]) -> Result<World, String> {
+        let builder = World::builder().threads(self.threads).without(without);
+        builder.build().map_err(|e| e.to_string())
+    }
+
+    /// A row about two contenders that need not do equally much: the ratio is that of their rates.
+    pub fn compare(
+        &self,
+        study: &dyn Study,
+        metric: &str,
+        first: Side<'_>,
+        second: Side<'_>,
+    ) -> Result<Row, String> {
+        let pair = interleave(first.contender, second.contender, self.pairs, self.clock)?;
+        Ok(Row {
+            workload: study.name().into(),
+            size: study.size(),
+            backend: "cpu".into(),
+            metric: metric.into(),
+            value: first.work / pair.first_s,
+            reference: second.work / pair.second_s,
+            ratio: pair.ratio * first.work / second.work,
+            compile_ms: None,
+        })
+    }
+}
+
+/// Both run once from the same start and must come to the same numbers.
+pub fn agree(
+    study: &dyn Study,
+    a: &mut dyn Contender,
+    b: &mut dyn Contender,
+    tolerance: f32,
+) -> Result<(), String> {
+    a.run()?;
+    b.run()?;
+    let far = difference(&a.result()?, &b.result()?);
+    if far <= tolerance {
+        return Ok(());
+    }
+    Err(format!(
+        "{}: two contenders disagree: {far:.1e} is more than {tolerance:.1e}",
+        study.name()
+    ))
+}
