@@ -1,11 +1,58 @@
 //! What each part of the compiler is worth to programs on sparse data.
 
-use super::blocks::{self, ACTIVE, CELLS};
+use wuji::World;
+use wuji_examples::apps::{self, Scale};
+
+use super::blocks;
 use super::jacobi::{Order, Sparse};
+use super::mpm::Steps;
+use crate::case::Contender;
 use crate::measure::Row;
 use crate::study::{Bench, Side, Study, agree};
 
-pub struct Ablation;
+/// One program, with parts of the compiler left out.
+pub struct Ablation {
+    name: &'static str,
+    program: &'static str,
+    tolerance: f32,
+}
+
+impl Ablation {
+    pub const ALL: [Ablation; 5] = [
+        Ablation {
+            name: "ablation_jacobi",
+            program: "sparse_jacobi",
+            tolerance: 1e-6,
+        },
+        Ablation {
+            name: "ablation_mpm3d",
+            program: "mpm3d",
+            tolerance: 1e-3,
+        },
+        Ablation {
+            name: "ablation_fem",
+            program: "fem",
+            tolerance: 1e-3,
+        },
+        Ablation {
+            name: "ablation_mgpcg",
+            program: "mgpcg",
+            tolerance: 1e-3,
+        },
+        Ablation {
+            name: "ablation_conv",
+            program: "sparse_conv",
+            tolerance: 1e-3,
+        },
+    ];
+
+    fn make(&self, world: &World, order: Order) -> wuji::Result<Box<dyn Contender>> {
+        match apps::ALL.iter().find(|app| app.name == self.program) {
+            Some(app) => Ok(Box::new(Steps((app.make)(world, Scale::Full)?))),
+            None => Ok(Sparse::new(world, &blocks::shell(), order)?.contender()),
+        }
+    }
+}
 
 /// Names of what is left out, and the optimizations behind them.
 const PARTS: [(&str, &[&str]); 4] = [
@@ -31,41 +78,40 @@ const PARTS: [(&str, &[&str]); 4] = [
 
 impl Study for Ablation {
     fn name(&self) -> &'static str {
-        "ablation"
+        self.name
     }
     fn size(&self) -> String {
-        "sparse_jacobi".into()
+        self.program.into()
     }
     fn metric(&self) -> &'static str {
         "no_simplification"
     }
 
-    /// Rates without something, against everything.
+    /// Samples a second without something, against everything.
     fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
         let text = |e: wuji::Error| e.to_string();
-        let places = blocks::shell();
-        let full = Sparse::new(&bench.world(&[])?, &places, Order::Soa).map_err(text)?;
-        let mut full = full.contender();
-        let variants = PARTS
+        let mut variants: Vec<(&str, &[&str], Order)> = PARTS
             .iter()
             .map(|(name, without)| (*name, *without, Order::Soa))
-            .chain([("aos", &[][..], Order::Aos)]);
+            .collect();
+        if self.program == "sparse_jacobi" {
+            variants.push(("aos", &[], Order::Aos));
+        }
         let mut rows = Vec::new();
         for (name, without, order) in variants {
-            let grid = Sparse::new(&bench.world(without)?, &places, order).map_err(text)?;
-            let mut less = grid.contender();
-            agree(self, &mut *less, &mut *full, 1e-6)?;
-            let work = (ACTIVE * CELLS) as f64 / 1e6;
+            let mut full = self.make(&bench.world(&[])?, Order::Soa).map_err(text)?;
+            let mut less = self.make(&bench.world(without)?, order).map_err(text)?;
+            agree(self, &mut *less, &mut *full, self.tolerance)?;
             rows.push(bench.compare(
                 self,
                 name,
                 Side {
                     contender: &mut *less,
-                    work,
+                    work: 1.0,
                 },
                 Side {
                     contender: &mut *full,
-                    work,
+                    work: 1.0,
                 },
             )?);
         }

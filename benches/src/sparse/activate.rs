@@ -14,6 +14,9 @@ pub struct Activate {
     recycled: bool,
 }
 
+/// Fresh blocks cost the system's pages only when they are written to; setting bytes pays at once. This row pays, too.
+const TOUCHED: &str = "touched_GB/s";
+
 impl Activate {
     /// Memory that nobody has touched.
     pub const FRESH: Activate = Activate {
@@ -155,6 +158,7 @@ impl Study for Activate {
             Ok::<f64, String>(bench.clock.now() - start)
         };
         let (mut ours, mut theirs, mut ratios, mut gone) = (vec![], vec![], vec![], vec![]);
+        let (mut touched, mut touched_ratios) = (vec![], vec![]);
         for k in 0..bench.pairs {
             if self.recycled {
                 dirty(&tree.x).map_err(text)?;
@@ -180,6 +184,11 @@ impl Study for Activate {
             if k == 0 {
                 tree.check()?;
             }
+            if !self.recycled {
+                let c = a + timed(&mut || dirty(&tree.x).map_err(text))?;
+                touched.push(c);
+                touched_ratios.push(b / c);
+            }
             ours.push(a);
             theirs.push(b);
             ratios.push(b / a);
@@ -201,6 +210,10 @@ impl Study for Activate {
             bytes / median(&mut theirs),
             median(&mut ratios),
         )];
+        if !self.recycled {
+            let (value, reference) = (bytes / median(&mut touched), rows[0].reference);
+            rows.push(row(TOUCHED, value, reference, median(&mut touched_ratios)));
+        }
         if self.recycled {
             // Against the ten milliseconds that it may take.
             let ms = median(&mut gone) * 1e3;

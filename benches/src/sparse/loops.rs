@@ -124,7 +124,7 @@ fn places(world: &World) -> wuji::Result<Field<IVec3, 1>> {
     Ok(listed)
 }
 
-/// Numbers that say whether two loops did the same: `y` was 1 everywhere and `x` is 1.
+/// `x` and `y` are 1 everywhere at first, in all layouts.
 fn pointer(world: &World) -> wuji::Result<Made> {
     let (cells, x, y) = world.layout(|root| {
         let block = root.pointer(IJK, SIDE as i64);
@@ -209,7 +209,7 @@ fn long_list(world: &World) -> wuji::Result<Made> {
     ))
 }
 
-/// The mean of `y`, at twice: over all of it, and of the largest and smallest, which are the same.
+/// The mean of `y` says whether two loops did the same.
 macro_rules! totals {
     ($($name:ident $kernel:ident $rank:literal [$($i:ident),*];)*) => {$(
         #[kernel]
