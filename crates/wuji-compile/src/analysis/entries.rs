@@ -54,6 +54,9 @@ pub fn entries(f: &Function) -> Vec<Entry> {
         .collect()
 }
 
+/// Along an axis an index may be in so many blocks.
+const MOST_BLOCKS: i128 = 3;
+
 /// Indices that lie in the block of an entry or in one beside it.
 #[derive(Clone, Debug)]
 pub struct Near {
@@ -61,19 +64,22 @@ pub struct Near {
     /// The node whose allocated cells are the blocks: that of the entry, or its parent.
     pub block: Node,
     pub axes: Vec<NearAxis>,
+    /// Indices along axes that are split below the block only, from their smallest coordinate; they are inside.
+    pub others: Vec<(usize, Linear)>,
 }
 
-/// One axis: the block's coordinate is the entry's plus `first` or, when `low >= by`, one more.
+/// One axis: the block's coordinate is the entry's plus `first + low / by`.
 #[derive(Clone, Debug)]
 pub struct NearAxis {
     /// Which index of the field.
     pub index: usize,
     /// Coordinates that a block spans.
     pub by: u64,
-    /// The index, counted from the start of the first of the two blocks.
+    /// The index, counted from the start of the first block it may be in.
     pub low: Linear,
     pub first: i64,
-    pub two: bool,
+    /// How many blocks it may be in.
+    pub count: usize,
     /// Blocks along the axis; beyond the last comes the first again when `wraps`.
     pub blocks: u64,
     pub wraps: bool,
@@ -108,7 +114,6 @@ pub fn near(
         })
         || !tree.path(data.node).contains(&block)
         || tree.axes(block) != tree.axes(entry.node)
-        || tree.axes(block).len() != data.axes.len()
     {
         return None;
     }
@@ -142,7 +147,8 @@ pub fn near(
         }
         let first = high.add_scaled(&Linear::atom(coord), -1)?.as_constant()?;
         let (a, b) = sums.range_of(&low);
-        if a < 0 || b >= 2 * i128::from(by) || first.abs() > 1 << 20 {
+        let count = b.div_euclid(by.into()) + 1;
+        if a < 0 || count > MOST_BLOCKS || first.abs() > 1 << 20 {
             return None;
         }
         axes.push(NearAxis {
@@ -150,16 +156,31 @@ pub fn near(
             by: by as u64,
             low,
             first,
-            two: b >= i128::from(by),
+            count: count as usize,
             blocks,
             wraps: !fits,
             coord,
         });
     }
+    let mut others = Vec::new();
+    for (index, (axis, lo)) in data.axes.iter().enumerate() {
+        if tree.axes(block).contains(axis) {
+            continue;
+        }
+        let form = sums.form(indices[index]);
+        let (least, most) = sums.func.ty(indices[index]).as_scalar()?.int_range()?;
+        let (a, b) = sums.range_of(&form);
+        let end = i128::from(*lo) + i128::from(tree.extent(data.node, *axis));
+        if a < i128::from(*lo).max(least) || b >= end.min(most + 1) {
+            return None;
+        }
+        others.push((index, form.add_scaled(&Linear::constant(*lo), -1)?));
+    }
     Some(Near {
         entry: entry.clone(),
         block,
         axes,
+        others,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Loads near the entry of a list that a loop is at: the blocks around it are found once per entry.
 //!
 //! The walk to a neighbouring block does not depend on where in its own block an iteration is; only which of
-//! two blocks an index falls into does. So both are found behind the entry, and each load chooses.
+//! two or three blocks an index falls into does. So all are found behind the entry, and each load chooses.
 //! What lies beyond the domain is absent like any other block, and no index is compared with the domain again.
 
 use super::Lower;
@@ -39,24 +39,19 @@ impl Lower<'_> {
             index_args,
         )?;
         let index = self.innermost_index();
-        let inner =
-            |axis: &NearAxis| axis.two && index.is_some_and(|i| axis.low.coefficient(i) != 0);
-        let inner_bits: usize = choice_bits(&near, inner);
-        let outer_bits: usize = choice_bits(&near, |a| !inner(a));
+        let inner = |axis: &NearAxis| {
+            axis.count == 2 && index.is_some_and(|i| axis.low.coefficient(i) != 0)
+        };
         let within = self.path_offset(access, &[]);
         let mut loaded = Vec::new();
-        for choice in subsets(inner_bits) {
-            let at = self.outer_choice(field, &near, choice, outer_bits)?;
+        for fixed in choices(&near, inner) {
+            let at = self.outer_choice(field, &near, &fixed, |a| !inner(a))?;
             let at = self.sum(&at, &within, 1);
             let offset = self.materialize(&at);
             loaded.push(self.emit(op, access, ty, offset, &[])?);
         }
         for axis in near.axes.iter().filter(|a| inner(a)) {
-            let second = self.in_second(axis);
-            loaded = loaded
-                .chunks(2)
-                .map(|pair| self.b.select(second, pair[1], pair[0]))
-                .collect();
+            loaded = self.choose(axis, &loaded);
         }
         loaded.first().copied()
     }
@@ -75,26 +70,43 @@ impl Lower<'_> {
         None
     }
 
-    /// Whether an index is in the second of two blocks.
-    fn in_second(&mut self, axis: &NearAxis) -> Value {
+    /// Chooses along one axis: of every `count` values that which the index is in the block of.
+    fn choose(&mut self, axis: &NearAxis, values: &[Value]) -> Vec<Value> {
+        if axis.count == 1 {
+            return values.to_vec();
+        }
         let low = self.materialize(&axis.low);
-        let by = self.b.i64(axis.by as i64);
-        self.b.compare(CmpOp::Ge, low, by)
+        let mut beyond = Vec::new();
+        for k in 1..axis.count {
+            let start = self.b.i64(k as i64 * axis.by as i64);
+            beyond.push(self.b.compare(CmpOp::Ge, low, start));
+        }
+        let groups = values.chunks(axis.count);
+        groups
+            .map(|group| {
+                let rest = beyond.iter().zip(&group[1..]);
+                rest.fold(group[0], |so_far, (is_beyond, v)| {
+                    self.b.select(*is_beyond, *v, so_far)
+                })
+            })
+            .collect()
     }
 
-    /// Offset of an element, with the axes of `fixed` in the blocks that its bits say, and those of
-    /// `open` wherever they are.
+    /// Offset of an element, with the axes that are `open` in whatever block they are, and others in the block that
+    /// `fixed` says.
     fn outer_choice(
         &mut self,
         field: Field,
         near: &Near,
-        fixed: usize,
-        open: usize,
+        fixed: &[usize],
+        open: impl Fn(&NearAxis) -> bool,
     ) -> Option<Linear> {
-        let mut choices = Vec::new();
-        for choice in subsets(open) {
-            choices.push(self.choice(field, near, fixed | choice)?);
+        let mut choices_of = Vec::new();
+        for choice in choices(near, &open) {
+            let both: Vec<usize> = choice.iter().zip(fixed).map(|(a, b)| a + b).collect();
+            choices_of.push(self.choice(field, near, &both)?);
         }
+        let choices = choices_of;
         // What all choices share is added once, behind the choosing.
         let shared = choices[0].1.clone();
         let same = choices.iter().all(|(_, rest)| rest.terms == shared.terms);
@@ -108,28 +120,24 @@ impl Lower<'_> {
             let sum = self.sum(&Linear::atom(*base), &own, 1);
             values.push(self.materialize(&sum));
         }
-        for (k, axis) in near.axes.iter().enumerate() {
-            if open >> k & 1 == 1 {
-                let second = self.in_second(axis);
-                values = values
-                    .chunks(2)
-                    .map(|pair| self.b.select(second, pair[1], pair[0]))
-                    .collect();
-            }
+        for axis in near.axes.iter().filter(|a| open(a)) {
+            values = self.choose(axis, &values);
         }
         let at = Linear::atom(values[0]);
         Some(if same { self.sum(&at, &shared, 1) } else { at })
     }
 
-    /// One choice of blocks, bit `k` for the second along axis `k`: the offset of the block, and the rest of the way from there.
-    fn choice(&mut self, field: Field, near: &Near, choice: usize) -> Option<(Value, Linear)> {
+    /// One choice of blocks, a number for each axis: the offset of the block, and the rest of the way from there.
+    fn choice(&mut self, field: Field, near: &Near, choice: &[usize]) -> Option<(Value, Linear)> {
         let data = self.b.module.fields[field].clone();
         let mut rest = vec![Linear::default(); data.axes.len()];
         let mut delta = Vec::new();
-        for (k, axis) in near.axes.iter().enumerate() {
-            let second = choice >> k & 1 == 1;
-            delta.push(axis.first + i64::from(second));
-            let start = if second { axis.by as i64 } else { 0 };
+        for (index, form) in &near.others {
+            rest[*index] = form.clone();
+        }
+        for (axis, k) in near.axes.iter().zip(choice) {
+            delta.push(axis.first + *k as i64);
+            let start = *k as i64 * axis.by as i64;
             rest[axis.index] = self.sum(&axis.low, &Linear::constant(start), -1);
         }
         let base = self.neighbour(field, near, &delta)?;
@@ -231,21 +239,21 @@ impl Lower<'_> {
     }
 }
 
-/// A bit for each axis with two blocks that is wanted.
-fn choice_bits(near: &Near, wanted: impl Fn(&NearAxis) -> bool) -> usize {
-    let axes = near.axes.iter().enumerate();
-    axes.filter(|(_, a)| a.two && wanted(a))
-        .fold(0, |bits, (k, _)| bits | 1 << k)
-}
-
-/// All sets of the given bits; the lowest bit changes fastest.
-fn subsets(bits: usize) -> Vec<usize> {
-    let mut out = vec![0];
-    for k in (0..usize::BITS).filter(|k| bits >> k & 1 == 1) {
-        let with: Vec<usize> = out.iter().map(|s| s | 1 << k).collect();
-        out.extend(with);
+/// All choices of blocks along the axes that are wanted, the first along all others. The first axis changes
+/// fastest.
+fn choices(near: &Near, wanted: impl Fn(&NearAxis) -> bool) -> Vec<Vec<usize>> {
+    let mut out = vec![vec![0; near.axes.len()]];
+    for (k, axis) in near.axes.iter().enumerate() {
+        if !wanted(axis) {
+            continue;
+        }
+        let so_far = out.clone();
+        for n in 1..axis.count {
+            out.extend(so_far.iter().cloned().map(|mut choice| {
+                choice[k] = n;
+                choice
+            }));
+        }
     }
-    // The lowest bit fastest: neighbours in pairs differ in it.
-    out.sort_unstable();
     out
 }
