@@ -50,7 +50,10 @@ class Fem:
         self.u, self.r, self.p, self.kp = (ti.Vector.field(3, ti.f32) for _ in range(4))
         self.lam, self.mu = ti.field(ti.f32), ti.field(ti.f32)
         block = ti.root.pointer(ti.ijk, n // BLOCK)
-        for field in (self.u, self.r, self.p, self.kp, self.lam, self.mu):
+        for field in (self.u, self.r, self.p, self.kp):
+            for c in range(3):
+                block.dense(ti.ijk, BLOCK).place(field.get_scalar_field(c))
+        for field in (self.lam, self.mu):
             block.dense(ti.ijk, BLOCK).place(field)
         distance = common.from_middle(n)
         inside = (distance >= np.float32(0.22)) & (distance < np.float32(0.37))

@@ -11,12 +11,12 @@ LEVELS, BLOCK, SWEEPS, BOTTOM = 5, 8, 2, 20
 
 @ti.data_oriented
 class Mgpcg:
-    def __init__(self, n):
+    def __init__(self, n, radius):
         self.n = n
         self.r = [ti.field(ti.f32) for _ in range(LEVELS)]
         self.z = [ti.field(ti.f32) for _ in range(LEVELS)]
         self.x, self.p, self.ap = (ti.field(ti.f32) for _ in range(3))
-        active = common.blocks(common.from_middle(n) < 0.37, BLOCK)
+        active = common.blocks(common.from_middle(n // BLOCK) < radius, 1)
         nodes = []
         for level in range(LEVELS):
             block = ti.root.pointer(ti.ijk, max(n >> level, BLOCK) // BLOCK)
@@ -97,7 +97,7 @@ class Mgpcg:
     @ti.kernel
     def source(self, r: ti.template()):
         for i, j, k in r:
-            scale = 2.0 * math.pi / self.n
+            scale = 8.0 * math.pi / self.n
             r[i, j, k] = ti.sin(i * scale) * ti.cos(j * scale) * ti.sin(k * scale)
 
     def sweep(self, level, first):
@@ -133,4 +133,4 @@ class Mgpcg:
 
 
 def make(small):
-    return Mgpcg(64 if small else 128)
+    return Mgpcg(512, 0.05 if small else 0.1)

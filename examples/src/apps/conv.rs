@@ -8,22 +8,24 @@ use wuji::prelude::*;
 const CHANNELS: i32 = 16;
 const BLOCK: i32 = 4;
 
+/// The channels of a voxel.
+type Features = Vector<f32, { CHANNELS as usize }>;
+
 /// The definition, in the voxels that exist.
 #[kernel]
-fn convolve(input: &Field<f32, 4>, output: &Field<f32, 4>, weights: &Field<f32, 5>) {
-    for [i, j, k, o] in output {
-        let mut sum = 0.0;
-        for a in 0..3 {
-            for b in 0..3 {
-                for c in 0..3 {
+fn convolve(input: &Field<Features, 3>, output: &Field<Features, 3>, weights: &Field<Features, 4>) {
+    for [i, j, k] in output {
+        let mut sum = Features::splat(0.0);
+        for a in unroll(0..3) {
+            for b in unroll(0..3) {
+                for c in unroll(0..3) {
                     for m in 0..CHANNELS {
-                        sum +=
-                            weights[[a, b, c, m, o]] * input[[i + a - 1, j + b - 1, k + c - 1, m]];
+                        sum += weights[[a, b, c, m]] * input[[i + a - 1, j + b - 1, k + c - 1]][m];
                     }
                 }
             }
         }
-        output[[i, j, k, o]] = sum;
+        output[[i, j, k]] = sum;
     }
 }
 
@@ -31,9 +33,9 @@ fn convolve(input: &Field<f32, 4>, output: &Field<f32, 4>, weights: &Field<f32, 
 #[derive(Debug)]
 pub struct Conv {
     n: i32,
-    input: Field<f32, 4>,
-    output: Field<f32, 4>,
-    weights: Field<f32, 5>,
+    input: Field<Features, 3>,
+    output: Field<Features, 3>,
+    weights: Field<Features, 4>,
 }
 
 /// A sphere's surface in 128^3 or 64^3 voxels.
@@ -47,29 +49,26 @@ impl Conv {
     pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Conv> {
         let (input, output) = world.layout(|root| {
             let block = root.pointer(IJK, (n / BLOCK) as i64);
-            let voxels = |name| {
-                let voxel = block.dense(IJK, BLOCK as i64);
-                voxel.dense(L, CHANNELS as i64).place::<f32, 4>(name)
-            };
+            let voxels = |name| block.dense(IJK, BLOCK as i64).place(name);
             (voxels("input"), voxels("output"))
         })?;
-        let channels = CHANNELS as i64;
-        let weights = world.field("weights", [3, 3, 3, channels, channels])?;
-        let count = 27 * (CHANNELS * CHANNELS) as usize;
-        weights.copy_from(&(0..count).map(|w| noise(w) - 0.5).collect::<Vec<_>>())?;
-        let active = blocks(n, BLOCK, inside);
+        let weights = world.field("weights", [3, 3, 3, CHANNELS as i64])?;
+        let features =
+            |first: i32, by: f32| Vector(std::array::from_fn(|c| noise(first as usize + c) - by));
+        let all: Vec<Features> = (0..27 * CHANNELS)
+            .map(|w| features(w * CHANNELS, 0.5))
+            .collect();
+        weights.copy_from(&all)?;
         let (mut at, mut values) = (Vec::new(), Vec::new());
-        for b in active {
-            for c in 0..BLOCK * BLOCK * BLOCK * CHANNELS {
-                let voxel = c / CHANNELS;
+        for b in blocks(n, BLOCK, inside) {
+            for c in 0..BLOCK * BLOCK * BLOCK {
                 let [i, j, k] = [
-                    b[0] + voxel / (BLOCK * BLOCK),
-                    b[1] + voxel / BLOCK % BLOCK,
-                    b[2] + voxel % BLOCK,
+                    b[0] + c / (BLOCK * BLOCK),
+                    b[1] + c / BLOCK % BLOCK,
+                    b[2] + c % BLOCK,
                 ];
-                let m = c % CHANNELS;
-                at.push([i, j, k, m]);
-                values.push(noise((((i * n + j) * n + k) * CHANNELS + m) as usize));
+                at.push([i, j, k]);
+                values.push(features(((i * n + j) * n + k) * CHANNELS, 0.0));
             }
         }
         // Input and output are in the same blocks.
@@ -90,9 +89,12 @@ impl App for Conv {
 
     fn sums(&self) -> Result<Vec<(&'static str, f64)>> {
         let (_, values) = self.output.export()?;
-        let sum = |f: &dyn Fn(f64) -> f64| values.iter().map(|v| f(f64::from(*v))).sum::<f64>();
+        let sum = |f: &dyn Fn(f64) -> f64| {
+            let all = values.iter().flat_map(|v| v.0);
+            all.map(|v| f(f64::from(v))).sum::<f64>()
+        };
         Ok(vec![
-            ("voxels", (values.len() as i32 / CHANNELS) as f64),
+            ("voxels", values.len() as f64),
             ("abs", sum(&f64::abs)),
             ("squares", sum(&|v| v * v)),
         ])
@@ -101,11 +103,9 @@ impl App for Conv {
     fn picture(&self) -> Result<Picture> {
         let size = self.n as usize;
         let mut front = vec![None; size * size];
-        for ([i, j, _, o], v) in self.output.iter()? {
-            if o == 0 {
-                let pixel: &mut Option<f32> = &mut front[i as usize * size + j as usize];
-                *pixel = Some(pixel.map_or(v, |old| old.max(v)));
-            }
+        for ([i, j, _], v) in self.output.iter()? {
+            let pixel: &mut Option<f32> = &mut front[i as usize * size + j as usize];
+            *pixel = Some(pixel.map_or(v.0[0], |old| old.max(v.0[0])));
         }
         let most = front
             .iter()
@@ -117,7 +117,7 @@ impl App for Conv {
     }
 
     fn size(&self) -> Result<String> {
-        let voxels = self.output.count_active()? / CHANNELS as u64;
+        let voxels = self.output.count_active()?;
         Ok(format!(
             "{voxels} of {0}x{0}x{0} voxels, {CHANNELS} channels",
             self.n
@@ -138,25 +138,24 @@ mod tests {
         let input = conv.input.to_vec().expect("values");
         let weights = conv.weights.to_vec().expect("weights");
         let found = conv.output.to_vec().expect("values");
-        let there: Vec<[i32; 4]> = conv.output.active().expect("voxels");
-        assert_eq!(there.len(), 2 * 4 * 2 * 64 * 16);
-        let place =
-            |i: i32, j: i32, k: i32, c: i32| (((i * n + j) * n + k) * CHANNELS + c) as usize;
-        for [i, j, k, o] in there {
-            let mut sum = 0.0;
+        let there: Vec<[i32; 3]> = conv.output.active().expect("voxels");
+        assert_eq!(there.len(), 2 * 4 * 2 * 64);
+        let place = |i: i32, j: i32, k: i32| ((i * n + j) * n + k) as usize;
+        for [i, j, k] in there {
+            let mut sum = Features::splat(0.0);
             for d in 0..27 {
                 let (x, y, z) = (i + d / 9 - 1, j + d / 3 % 3 - 1, k + d % 3 - 1);
                 if [x, y, z].iter().all(|c| (0..n).contains(c)) {
                     for m in 0..CHANNELS {
-                        let w = weights[((d * CHANNELS + m) * CHANNELS + o) as usize];
-                        sum += w * input[place(x, y, z, m)];
+                        let w = weights[(d * CHANNELS + m) as usize];
+                        sum = sum + w * input[place(x, y, z)].0[m as usize];
                     }
                 }
             }
-            let output = found[place(i, j, k, o)];
+            let output = found[place(i, j, k)];
             assert!(
-                (output - sum).abs() < 1e-3,
-                "{i} {j} {k} {o}: {output} {sum}"
+                (output - sum).norm() < 1e-3,
+                "{i} {j} {k}: {output:?} {sum:?}"
             );
         }
     }

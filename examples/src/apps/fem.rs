@@ -54,25 +54,42 @@ const STIFFNESS: [[[Mat3; 2]; 8]; 8] = {
     blocks
 };
 
+#[func]
+fn read(x: &Field<f32, 3>, y: &Field<f32, 3>, z: &Field<f32, 3>, at: IVec3) -> Vec3 {
+    vec3(x[at], y[at], z[at])
+}
+
+#[func]
+fn write(x: &Field<f32, 3>, y: &Field<f32, 3>, z: &Field<f32, 3>, at: IVec3, value: Vec3) {
+    x[at] = value.x;
+    y[at] = value.y;
+    z[at] = value.z;
+}
+
 /// `f = K u`, and `u . f`. Nodes at the bottom are held.
 #[kernel]
 fn apply(
-    u: &Field<Vec3, 3>,
-    f: &Field<Vec3, 3>,
+    ux: &Field<f32, 3>,
+    uy: &Field<f32, 3>,
+    uz: &Field<f32, 3>,
+    fx: &Field<f32, 3>,
+    fy: &Field<f32, 3>,
+    fz: &Field<f32, 3>,
     lambda: &Field<f32, 3>,
     mu: &Field<f32, 3>,
     bottom: i32,
 ) -> f64 {
     let mut work = 0.0;
-    for [i, j, k] in u {
+    for [i, j, k] in ux {
+        let node = ivec3(i, j, k);
         let mut force = Vec3::splat(0.0);
         for a in unroll(0..8) {
             // This node is corner `a` of that cell.
-            let cell = ivec3(i, j, k) - ivec3(a & 1, a >> 1 & 1, a >> 2);
+            let cell = node - ivec3(a & 1, a >> 1 & 1, a >> 2);
             let mut first = Vec3::splat(0.0);
             let mut second = Vec3::splat(0.0);
             for b in unroll(0..8) {
-                let moved = u[cell + ivec3(b & 1, b >> 1 & 1, b >> 2)];
+                let moved = read(ux, uy, uz, cell + ivec3(b & 1, b >> 1 & 1, b >> 2));
                 first += STIFFNESS[a][b][0] * moved;
                 second += STIFFNESS[a][b][1] * moved;
             }
@@ -81,19 +98,19 @@ fn apply(
         if j <= bottom {
             force = Vec3::splat(0.0);
         }
-        f[[i, j, k]] = force;
-        work += u[[i, j, k]].dot(force) as f64;
+        write(fx, fy, fz, node, force);
+        work += read(ux, uy, uz, node).dot(force) as f64;
     }
     work
 }
 
-/// A step along `p`; gives what is left, squared.
+/// A step along `p` of one component; gives what is left, squared.
 #[kernel]
 fn advance(
-    u: &Field<Vec3, 3>,
-    r: &Field<Vec3, 3>,
-    p: &Field<Vec3, 3>,
-    kp: &Field<Vec3, 3>,
+    u: &Field<f32, 3>,
+    r: &Field<f32, 3>,
+    p: &Field<f32, 3>,
+    kp: &Field<f32, 3>,
     alpha: f32,
 ) -> f64 {
     let mut left = 0.0;
@@ -101,14 +118,14 @@ fn advance(
         u[[i, j, k]] += p[[i, j, k]] * alpha;
         let rest = r[[i, j, k]] - kp[[i, j, k]] * alpha;
         r[[i, j, k]] = rest;
-        left += rest.norm_sqr() as f64;
+        left += (rest * rest) as f64;
     }
     left
 }
 
 /// The next direction.
 #[kernel]
-fn turn(p: &Field<Vec3, 3>, r: &Field<Vec3, 3>, beta: f32) {
+fn turn(p: &Field<f32, 3>, r: &Field<f32, 3>, beta: f32) {
     for [i, j, k] in p {
         p[[i, j, k]] = r[[i, j, k]] + p[[i, j, k]] * beta;
     }
@@ -116,9 +133,9 @@ fn turn(p: &Field<Vec3, 3>, r: &Field<Vec3, 3>, beta: f32) {
 
 /// Each cell weighs on its corners; gives the residual of no displacement, squared.
 #[kernel]
-fn weigh(r: &Field<Vec3, 3>, mu: &Field<f32, 3>, bottom: i32) -> f64 {
+fn weigh(ry: &Field<f32, 3>, mu: &Field<f32, 3>, bottom: i32) -> f64 {
     let mut sum = 0.0;
-    for [i, j, k] in r {
+    for [i, j, k] in ry {
         let mut weight = 0.0;
         for a in unroll(0..8) {
             if mu[[i - (a & 1), j - (a >> 1 & 1), k - (a >> 2)]] > 0.0 {
@@ -128,29 +145,32 @@ fn weigh(r: &Field<Vec3, 3>, mu: &Field<f32, 3>, bottom: i32) -> f64 {
         if j <= bottom {
             weight = 0.0;
         }
-        r[[i, j, k]] = vec3(0.0, -weight * 1e-3, 0.0);
+        ry[[i, j, k]] = -weight * 1e-3;
         sum += (weight * weight * 1e-6) as f64;
     }
     sum
 }
 
 #[kernel]
-fn energy(u: &Field<Vec3, 3>) -> f64 {
+fn squares(x: &Field<f32, 3>) -> f64 {
     let mut sum = 0.0;
-    for [i, j, k] in u {
-        sum += u[[i, j, k]].norm_sqr() as f64;
+    for [i, j, k] in x {
+        sum += (x[[i, j, k]] * x[[i, j, k]]) as f64;
     }
     sum
 }
+
+/// A vector field, component by component: rows of a block are read and written as vectors of the machine.
+type Components = [Field<f32, 3>; 3];
 
 /// A body and how it yields.
 #[derive(Debug)]
 pub struct Fem {
     n: i32,
-    u: Field<Vec3, 3>,
-    r: Field<Vec3, 3>,
-    p: Field<Vec3, 3>,
-    kp: Field<Vec3, 3>,
+    u: Components,
+    r: Components,
+    p: Components,
+    kp: Components,
     lambda: Field<f32, 3>,
     mu: Field<f32, 3>,
     bottom: i32,
@@ -173,16 +193,16 @@ impl Fem {
     pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Fem> {
         let (cells, u, r, p, kp, lambda, mu) = world.layout(|root| {
             let block = root.pointer(IJK, (n / BLOCK) as i64);
-            let nodes = |name| block.dense(IJK, BLOCK as i64).place(name);
-            let scalars = |name| block.dense(IJK, BLOCK as i64).place(name);
+            let field = |name: &str| block.dense(IJK, BLOCK as i64).place(name);
+            let nodes = |name| ["x", "y", "z"].map(|c| field(&format!("{name}.{c}")));
             (
                 block.cells::<3>("blocks"),
                 nodes("u"),
                 nodes("r"),
                 nodes("p"),
                 nodes("kp"),
-                scalars("lambda"),
-                scalars("mu"),
+                field("lambda"),
+                field("mu"),
             )
         })?;
         let (mut solid, mut near) = (Vec::new(), Vec::new());
@@ -214,8 +234,8 @@ impl Fem {
         near.dedup();
         cells.import(&near)?;
         let bottom = solid.iter().map(|c| c[1]).min().unwrap_or(0) + n / 32;
-        let start = weigh(&r, &mu, bottom)?;
-        turn(&p, &r, 0.0)?;
+        let start = weigh(&r[1], &mu, bottom)?;
+        turn(&p[1], &r[1], 0.0)?;
         Ok(Fem {
             n,
             u,
@@ -230,6 +250,12 @@ impl Fem {
         })
     }
 
+    /// `kp = K p`, and `p . kp`.
+    fn apply(&self) -> Result<f64> {
+        let ([x, y, z], [fx, fy, fz]) = (&self.p, &self.kp);
+        apply(x, y, z, fx, fy, fz, &self.lambda, &self.mu, self.bottom)
+    }
+
     /// How much smaller the residual is than at first.
     pub fn residual(&self) -> f64 {
         (self.left / self.start).sqrt()
@@ -238,25 +264,34 @@ impl Fem {
 
 impl App for Fem {
     fn step(&mut self) -> Result<()> {
-        let work = apply(&self.p, &self.kp, &self.lambda, &self.mu, self.bottom)?;
-        let alpha = self.left / work;
-        let left = advance(&self.u, &self.r, &self.p, &self.kp, alpha as f32)?;
-        turn(&self.p, &self.r, (left / self.left) as f32)?;
+        let alpha = (self.left / self.apply()?) as f32;
+        let mut left = 0.0;
+        for c in 0..3 {
+            left += advance(&self.u[c], &self.r[c], &self.p[c], &self.kp[c], alpha)?;
+        }
+        for c in 0..3 {
+            turn(&self.p[c], &self.r[c], (left / self.left) as f32)?;
+        }
         self.left = left;
         Ok(())
     }
 
     fn sums(&self) -> Result<Vec<(&'static str, f64)>> {
         Ok(vec![
-            ("nodes", self.u.count_active()? as f64),
-            ("u.u", energy(&self.u)?),
+            ("nodes", self.mu.count_active()? as f64),
+            (
+                "u.u",
+                squares(&self.u[0])? + squares(&self.u[1])? + squares(&self.u[2])?,
+            ),
             ("residual", self.residual()),
         ])
     }
 
     /// The front half, bent much further than it does.
     fn picture(&self) -> Result<Picture> {
-        let (nodes, moved) = self.u.export()?;
+        let (nodes, x) = self.u[0].export()?;
+        let (y, z) = (self.u[1].export()?.1, self.u[2].export()?.1);
+        let moved: Vec<Vec3> = (0..x.len()).map(|n| vec3(x[n], y[n], z[n])).collect();
         let most = moved.iter().fold(f32::MIN_POSITIVE, |m, u| m.max(u.norm()));
         let (still, far) = (light(0x2f6fd0), light(0xff7a45));
         let mut canvas = Canvas::new(960);
@@ -273,7 +308,7 @@ impl App for Fem {
     }
 
     fn size(&self) -> Result<String> {
-        let nodes = self.u.count_active()?;
+        let nodes = self.mu.count_active()?;
         Ok(format!("{nodes} of {0}x{0}x{0} nodes", self.n))
     }
 }
@@ -315,9 +350,13 @@ mod tests {
         for _ in 0..3 {
             fem.step().expect("a step");
         }
-        apply(&fem.p, &fem.kp, &fem.lambda, &fem.mu, fem.bottom).expect("a launch");
+        fem.apply().expect("a launch");
         let place = |at: IVec3| ((at.0[0] * n + at.0[1]) * n + at.0[2]) as usize;
-        let (p, found) = (fem.p.to_vec().expect("p"), fem.kp.to_vec().expect("kp"));
+        let vectors = |x: &Components| {
+            let [x, y, z] = [0, 1, 2].map(|c| x[c].to_vec().expect("values"));
+            (0..x.len()).map(|n| vec3(x[n], y[n], z[n])).collect()
+        };
+        let (p, found): (Vec<Vec3>, Vec<Vec3>) = (vectors(&fem.p), vectors(&fem.kp));
         let (lambda, mu) = (
             fem.lambda.to_vec().expect("lambda"),
             fem.mu.to_vec().expect("mu"),

@@ -108,11 +108,11 @@ fn turn(p: &Field<f32, 3>, z: &Field<f32, 3>, beta: f32) {
     }
 }
 
-/// `sin(2 pi x) cos(2 pi y) sin(2 pi z)` in the cells that exist.
+/// `sin(8 pi x) cos(8 pi y) sin(8 pi z)` in the cells that exist.
 #[kernel]
 fn source(r: &Field<f32, 3>, n: f32) {
     for [i, j, k] in r {
-        let at = vec3(i as f32, j as f32, k as f32) * (std::f32::consts::TAU / n);
+        let at = vec3(i as f32, j as f32, k as f32) * (4.0 * std::f32::consts::TAU / n);
         r[[i, j, k]] = at.x.sin() * at.y.cos() * at.z.sin();
     }
 }
@@ -132,13 +132,15 @@ pub struct Mgpcg {
     left: f64,
 }
 
-/// A ball in a cube of `128^3`, or `64^3`.
+/// A ball in the middle of a cube of `512^3`, a tenth of it wide or a twentieth.
 pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
-    let n = if scale == Scale::Full { 128 } else { 64 };
-    Ok(Box::new(Mgpcg::new(world, n, |at| from_middle(at) < 0.37)?))
+    let radius = if scale == Scale::Full { 0.1 } else { 0.05 };
+    let ball = |at| from_middle(at) < radius;
+    Ok(Box::new(Mgpcg::new(world, 512, ball)?))
 }
 
 impl Mgpcg {
+    /// A solver in the blocks whose middle is inside of a shape in the unit cube.
     pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Mgpcg> {
         let level = |l: usize| {
             world.layout(|root| {
@@ -161,9 +163,9 @@ impl Mgpcg {
                 block.dense(IJK, BLOCK as i64).place("z"),
             )
         })?;
-        let active = blocks(n, BLOCK, inside);
+        let active = blocks(n / BLOCK, 1, inside);
         let activate = |cells: &Cells<3>, l: usize| {
-            let at: Vec<[i32; 3]> = active.iter().map(|b| b.map(|c| (c >> l) / BLOCK)).collect();
+            let at: Vec<[i32; 3]> = active.iter().map(|b| b.map(|c| c >> l)).collect();
             cells.import(&at)
         };
         activate(&finest, 0)?;
@@ -244,12 +246,14 @@ impl App for Mgpcg {
     }
 
     fn picture(&self) -> Result<Picture> {
-        let n = i64::from(self.n);
-        let slice = self.x.window([0..n, 0..n, n / 4..n / 4 + 1])?.to_vec()?;
+        // A slice through the middle quarter, a little off the plane where there is nothing to see.
+        let (n, from) = (i64::from(self.n), i64::from(self.n) * 3 / 8);
+        let (side, at) = (from..n - from, n / 2 + n / 32);
+        let slice = self.x.window([side.clone(), side, at..at + 1])?.to_vec()?;
         let most = slice.iter().fold(f32::MIN_POSITIVE, |m, x| m.max(x.abs()));
+        let width = (n - 2 * from) as usize;
         Ok(chart(512, |i, j| {
-            let at = |c: usize| c * self.n as usize / 512;
-            let x = slice[at(i) * self.n as usize + at(j)];
+            let x = slice[i * width / 512 * width + j * width / 512];
             (x != 0.0).then_some(0.5 + 0.5 * x / most)
         }))
     }
@@ -280,7 +284,7 @@ mod tests {
         assert!(solver.residual() < 1e-4, "{}", solver.residual());
         let x = solver.x.to_vec().expect("values");
         let there: Vec<[i32; 3]> = solver.x.active().expect("cells");
-        assert_eq!(there.len(), blocks(n, BLOCK, shape).len() * 512);
+        assert_eq!(there.len(), blocks(n / BLOCK, 1, shape).len() * 512);
         let at = |c: [i32; 3]| {
             if c.iter().all(|c| (0..n).contains(c)) {
                 x[((c[0] * n + c[1]) * n + c[2]) as usize]
@@ -296,7 +300,7 @@ mod tests {
                 + at([i, j + 1, k])
                 + at([i, j, k - 1])
                 + at([i, j, k + 1]);
-            let t = |c: i32| c as f32 * std::f32::consts::TAU / n as f32;
+            let t = |c: i32| c as f32 * (4.0 * std::f32::consts::TAU / n as f32);
             let source = t(i).sin() * t(j).cos() * t(k).sin();
             worst = worst.max((6.0 * at([i, j, k]) - near - source).abs());
         }
