@@ -12,13 +12,13 @@ CHANNELS, BLOCK = 16, 4
 class Conv:
     def __init__(self, n):
         self.n = n
-        self.input, self.output = ti.field(ti.f32), ti.field(ti.f32)
+        self.input, self.output = (ti.Vector.field(CHANNELS, ti.f32) for _ in range(2))
         block = ti.root.pointer(ti.ijk, n // BLOCK)
         for field in (self.input, self.output):
-            block.dense(ti.ijk, BLOCK).dense(ti.l, CHANNELS).place(field)
-        self.weights = ti.field(ti.f32, (3, 3, 3, CHANNELS, CHANNELS))
-        count = 27 * CHANNELS * CHANNELS
-        self.weights.from_numpy((common.noise(np.arange(count)) - np.float32(0.5)).reshape(self.weights.shape))
+            block.dense(ti.ijk, BLOCK).place(field)
+        self.weights = ti.Vector.field(CHANNELS, ti.f32, (3, 3, 3, CHANNELS))
+        weights = common.noise(np.arange(27 * CHANNELS * CHANNELS)) - np.float32(0.5)
+        self.weights.from_numpy(weights.reshape(3, 3, 3, CHANNELS, CHANNELS))
         active = common.blocks(np.abs(common.from_middle(n) - np.float32(0.4)) < 0.01, BLOCK)
         self.voxels = len(active) * BLOCK**3
         common.activate_all(block, active)
@@ -31,25 +31,24 @@ class Conv:
     @ti.kernel
     def fill(self, at: ti.types.ndarray(), values: ti.types.ndarray()):
         for v, m in ti.ndrange(at.shape[0], CHANNELS):
-            self.input[at[v, 0], at[v, 1], at[v, 2], m] = values[v, m]
+            self.input[at[v, 0], at[v, 1], at[v, 2]][m] = values[v, m]
 
     @ti.kernel
     def convolve(self):
-        for i, j, k, o in self.output:
-            total = 0.0
-            for a in range(3):
-                for b in range(3):
-                    for c in range(3):
-                        for m in range(CHANNELS):
-                            total += self.weights[a, b, c, m, o] * self.input[i + a - 1, j + b - 1, k + c - 1, m]
-            self.output[i, j, k, o] = total
+        for i, j, k in self.output:
+            total = ti.Vector.zero(ti.f32, CHANNELS)
+            for a, b, c in ti.static(ti.ndrange(3, 3, 3)):
+                for m in range(CHANNELS):
+                    total += self.weights[a, b, c, m] * self.input[i + a - 1, j + b - 1, k + c - 1][m]
+            self.output[i, j, k] = total
 
     @ti.kernel
     def total(self, square: ti.template()) -> ti.f64:
         total = ti.f64(0.0)
-        for i, j, k, o in self.output:
-            v = ti.cast(self.output[i, j, k, o], ti.f64)
-            total += v * v if ti.static(square) else ti.abs(v)
+        for i, j, k in self.output:
+            for m in ti.static(range(CHANNELS)):
+                v = ti.cast(self.output[i, j, k][m], ti.f64)
+                total += v * v if ti.static(square) else ti.abs(v)
         return total
 
     def step(self):
