@@ -46,8 +46,7 @@ class Mpm3d:
         return [0.5 * (1.5 - f) ** 2, 0.75 - (f - 1.0) ** 2, 0.5 * (f - 0.5) ** 2]
 
     @ti.func
-    def scatter(self, p):
-        at = self.base(self.x[p])
+    def scatter(self, p, at):
         part = self.x[p] * self.n - at
         w = self.spline(part)
         one = ti.Matrix.identity(ti.f32, 3)
@@ -64,9 +63,8 @@ class Mpm3d:
             self.mass[at + offset] += volume * weight
 
     @ti.func
-    def gather(self, p):
+    def gather(self, p, at):
         x = self.x[p]
-        at = self.base(x)
         part = x * self.n - at
         w = self.spline(part)
         v, c = ti.Vector.zero(ti.f32, 3), ti.Matrix.zero(ti.f32, 3, 3)
@@ -85,15 +83,28 @@ class Mpm3d:
             at = self.base(self.x[p])
             ti.append(self.list, [at.x >> 2, at.y >> 2, at.z >> 2], p)
 
+    @ti.func
+    def base_in(self, p, i, j, k):
+        at = self.base(self.x[p])
+        at.x = ti.assume_in_range(at.x, i * BLOCK, 0, BLOCK)
+        at.y = ti.assume_in_range(at.y, j * BLOCK, 0, BLOCK)
+        at.z = ti.assume_in_range(at.z, k * BLOCK, 0, BLOCK)
+        return at
+
     @ti.kernel
     def to_grid_by_bucket(self):
+        ti.loop_config(block_dim=256)
+        for c in ti.static(range(3)):
+            ti.block_local(self.momentum.get_scalar_field(c))
+        ti.block_local(self.mass)
         for i, j, k, l in self.bucket:
-            self.scatter(self.bucket[i, j, k, l])
+            p = self.bucket[i, j, k, l]
+            self.scatter(p, self.base_in(p, i, j, k))
 
     @ti.kernel
     def to_grid(self):
         for p in self.x:
-            self.scatter(p)
+            self.scatter(p, self.base(self.x[p]))
 
     @ti.kernel
     def on_grid(self):
@@ -115,12 +126,13 @@ class Mpm3d:
     @ti.kernel
     def to_particles_by_bucket(self):
         for i, j, k, l in self.bucket:
-            self.gather(self.bucket[i, j, k, l])
+            p = self.bucket[i, j, k, l]
+            self.gather(p, self.base_in(p, i, j, k))
 
     @ti.kernel
     def to_particles(self):
         for p in self.x:
-            self.gather(p)
+            self.gather(p, self.base(self.x[p]))
 
     @ti.kernel
     def active(self) -> ti.i32:
