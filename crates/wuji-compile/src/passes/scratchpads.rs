@@ -122,6 +122,10 @@ impl Pad {
             if !structure.is_inside(region, body) {
                 return None;
             }
+            // A component that is known only at run time may be outside: nobody compares it any more.
+            if data.op.access()?.dynamic_steps() > 0 {
+                return None;
+            }
             kinds.push(match &data.op {
                 Op::Load(_) => Use::Gather,
                 Op::Atomic(AtomicOp::Add, a)
