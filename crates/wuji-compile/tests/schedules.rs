@@ -209,7 +209,7 @@ impl Thread<'_> {
     }
 }
 
-const SLOTS: i64 = 4;
+const SLOTS: i64 = 2;
 
 fn module(order: &str) -> Module {
     let text = format!(
@@ -269,10 +269,10 @@ fn no_cell_is_in_two_places() {
     let tree = &on.trees[Tree::from_u32(0)];
     let layout = TreeMemory::of(tree, &on.fields, &on.structs).unwrap();
     let limit = layout.tree_header(tree).unwrap() + tree_header::LIMIT;
-    for seed in 0..150u64 {
+    for seed in 0..120u64 {
         let mut memory = BTreeMap::from([(limit as i64, i64::MAX as u64)]);
         for round in 0..4u64 {
-            const THREADS: usize = 4;
+            const THREADS: usize = 6;
             let schedule = Schedule {
                 state: Mutex::new(State {
                     alive: (0..THREADS).collect(),
@@ -287,10 +287,14 @@ fn no_cell_is_in_two_places() {
                     let (schedule, on, off) = (&schedule, &on, &off);
                     scope.spawn(move || {
                         let mut dice = seed.wrapping_mul(31) + round * 7 + number as u64;
-                        for _ in 0..6 {
+                        for _ in 0..12 {
                             dice = dice.wrapping_mul(6364136223846793005).wrapping_add(99991);
                             // Mostly activation, of few cells, so that threads meet.
-                            let module = if (dice >> 40) % 3 == 0 { off } else { on };
+                            let module = if (dice >> 40).is_multiple_of(2) {
+                                off
+                            } else {
+                                on
+                            };
                             let slot =
                                 Imm::int(Scalar::I64, i128::from((dice >> 33) as i64 % SLOTS));
                             let thread = Thread {

@@ -274,8 +274,8 @@ impl TreeMemory {
             let data = &tree.nodes[*node];
             let words = 3 + tree.axes(*node).len() as u64;
             let (cell, header) = (cells[k], headers + header::SIZE * k as u64);
-            // How many cells there can be at all; and some more, for threads that lose a race to
-            // activate one and give theirs back.
+            // How many cells there can be at all; and some more, for cells that come and go in one task,
+            // and for threads that lose a race to activate one.
             let possible = tree
                 .path(*node)
                 .iter()
@@ -289,6 +289,7 @@ impl TreeMemory {
                     };
                     let capacity = possible
                         .div_ceil(chunk)
+                        .saturating_mul(4)
                         .saturating_add(1 << 12)
                         .min(reserve / cell)
                         .clamp(1, MOST_CELLS);
