@@ -30,7 +30,38 @@ pub(super) fn operations(f: &Function) -> HashSet<Inst> {
             mark(f, local, data.args[0], None, MAX_CHAIN, &mut found);
         }
     });
+    // A minimum in a branch of a loop is not left to LLVM: its reductions with conditions forget operands when
+    // they start at NaN.
+    for inst in in_branches(f) {
+        if let Op::Binary(BinOp::Min | BinOp::Max) = f.insts[inst].op {
+            found.remove(&inst);
+        }
+    }
     found
+}
+
+/// Instructions that a turn of the loop around them may leave out.
+fn in_branches(f: &Function) -> Vec<Inst> {
+    let mut out = Vec::new();
+    let mut work = vec![(f.entry, false)];
+    while let Some((region, branch)) = work.pop() {
+        // What follows an early end of the turn is in a branch, too.
+        let mut branch = branch;
+        for inst in &f.regions[region].insts {
+            let data = &f.insts[*inst];
+            if branch {
+                out.push(*inst);
+            }
+            match data.op {
+                Op::If | Op::Block(_) => {
+                    work.extend(data.regions.iter().map(|r| (*r, true)));
+                    branch = true;
+                }
+                _ => work.extend(data.regions.iter().map(|r| (*r, false))),
+            }
+        }
+    }
+    out
 }
 
 /// Marks the chain of one operation that leads from the stored value back to the accumulator.
