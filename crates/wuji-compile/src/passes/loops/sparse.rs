@@ -264,7 +264,12 @@ impl Nest<'_> {
         }
         match &list.shape {
             Shape::Cell => {}
-            Shape::Row => self.bounds[list.given].hi = extra,
+            Shape::Row => {
+                // No more than a chunk has, which tells later passes where the index lies.
+                let most = self.dims[list.given].constant_extent().unwrap_or(1);
+                let most = b.i64(most as i64);
+                self.bounds[list.given].hi = b.binary(BinOp::Min, extra, most);
+            }
             Shape::Bits => {
                 numbers.push(extra);
                 numbers.push(first);
