@@ -148,7 +148,7 @@ mod tests {
                 if [x, y, z].iter().all(|c| (0..n).contains(c)) {
                     for m in 0..CHANNELS {
                         let w = weights[(d * CHANNELS + m) as usize];
-                        sum = sum + w * input[place(x, y, z)].0[m as usize];
+                        sum += w * input[place(x, y, z)].0[m as usize];
                     }
                 }
             }

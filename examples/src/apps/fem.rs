@@ -318,6 +318,8 @@ mod tests {
     use super::*;
 
     /// Rigid motions cost nothing, and cells pull each other equally.
+    // Rows and columns of a matrix are numbers.
+    #[allow(clippy::needless_range_loop)]
     #[test]
     fn the_stiffness_of_a_cell() {
         for a in 0..8 {
@@ -327,9 +329,9 @@ mod tests {
                 for b in 0..8 {
                     let k = STIFFNESS[a][b][m];
                     assert!((k - STIFFNESS[b][a][m].transpose()).norm() < 1e-6);
-                    moved = moved + k;
+                    moved += k;
                     let (x, y) = ((b & 1) as f32, (b >> 1 & 1) as f32);
-                    turned = turned + k * vec3(-y, x, 0.0);
+                    turned += k * vec3(-y, x, 0.0);
                 }
                 assert!(
                     moved.norm() < 1e-6 && turned.norm() < 1e-6,

@@ -131,7 +131,7 @@ pub fn near(
         let range = sums.range_of(&form);
         let fits = least <= range.0 && range.1 <= most;
         let whole = i128::from(lo) == least && i128::from(extent) == most - least + 1;
-        if !fits && !(whole && blocks.is_power_of_two()) {
+        if !(fits || whole && blocks.is_power_of_two()) {
             return None;
         }
         let relative = form.add_scaled(&Linear::constant(lo), -1)?;
