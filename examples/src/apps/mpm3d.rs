@@ -367,7 +367,7 @@ mod tests {
             let affine = stress * (-DT * 4.0 * n * n * volume) + p.c * volume;
             for (at, weight, d) in nodes(p.x) {
                 let node = grid.entry(at).or_insert((Vec3::splat(0.0), 0.0));
-                node.0 = node.0 + (p.v * volume + affine * (d / n)) * weight;
+                node.0 += (p.v * volume + affine * (d / n)) * weight;
                 node.1 += volume * weight;
             }
         }
@@ -377,9 +377,9 @@ mod tests {
             if at[1] < WALL && u.0[1] < 0.0 {
                 u = Vec3::splat(0.0);
             }
-            for d in 0..3 {
-                if walls && (at[d] < WALL && u.0[d] < 0.0 || at[d] + WALL > size && u.0[d] > 0.0) {
-                    u.0[d] = 0.0;
+            for (u, at) in u.0.iter_mut().zip(at) {
+                if walls && (*at < WALL && *u < 0.0 || *at + WALL > size && *u > 0.0) {
+                    *u = 0.0;
                 }
             }
             node.0 = u;
@@ -389,10 +389,10 @@ mod tests {
             p.c = Mat3::splat(0.0);
             for (at, weight, d) in nodes(p.x) {
                 let u = grid[&at].0 * weight;
-                p.v = p.v + u;
-                p.c = p.c + u.outer(d) * (4.0 * n);
+                p.v += u;
+                p.c += u.outer(d) * (4.0 * n);
             }
-            p.x = p.x + p.v * DT;
+            p.x += p.v * DT;
         }
     }
 
@@ -420,7 +420,7 @@ mod tests {
         let mut mpm = Mpm3d::new(&world, 16, Variant::Unbounded).expect("fields");
         let mut all = mpm.particles.to_vec().expect("particles");
         for p in &mut all {
-            p.x = p.x + vec3(-3.0, 5.0, 7.0);
+            p.x += vec3(-3.0, 5.0, 7.0);
         }
         mpm.particles.copy_from(&all).expect("particles");
         mpm.step().expect("a step");
