@@ -8,8 +8,9 @@ use wuji_ir::layout::{Arena, Child, NodeKind, header};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
-/// Fresh cells whose bytes are counted at once.
-const SLAB: i64 = 64;
+/// Bytes of fresh cells that are counted at once, and how many cells at most.
+const SLAB_BYTES: u64 = 1 << 16;
+const SLAB_CELLS: u64 = 64;
 
 /// Below the tag of the stack of returned cells.
 const NUMBER: i64 = 0xffff_ffff;
@@ -58,6 +59,8 @@ impl Services {
         let within = b.compare(CmpOp::Lt, in_use, limit);
         let may = b.binary(BinOp::Or, recycled, within);
         let charge = arena.cell + 24 + 8 * self.node(tree, node).list.words;
+        let slab = (SLAB_BYTES / arena.cell).clamp(1, SLAB_CELLS);
+        let slab = 1u64 << slab.ilog2();
         choose(
             b,
             may,
@@ -87,11 +90,11 @@ impl Services {
                             inside,
                             |b| {
                                 // Counted for many at once: the word is one for all threads.
-                                let mask = b.i64(SLAB - 1);
+                                let mask = b.i64(slab as i64 - 1);
                                 let in_slab = b.binary(BinOp::And, fresh, mask);
                                 let starts = is_zero(b, in_slab);
                                 when(b, starts, |b| {
-                                    let charge = b.i64(charge as i64 * SLAB);
+                                    let charge = b.i64((charge * slab) as i64);
                                     add_at(b, tree, used, charge);
                                 });
                                 let bytes = times(b, fresh, arena.cell as i64);
