@@ -251,6 +251,14 @@ fn default_memory_limit() -> u64 {
 /// Whoever wrote a module may have claimed that accesses are inside: here everything is compared
 /// again. Accesses by byte offset cannot be, so they are refused.
 fn distrust(module: &mut Module) -> Result<()> {
+    // Only the compiler knows how a list of cells is made.
+    if module.tasks.iter().any(|t| t.lists.is_some()) {
+        return Err(Error::new(
+            "W0128",
+            "a module that is loaded makes lists of active cells itself",
+        )
+        .help("write `foreach ... in f0`; the compiler makes the lists"));
+    }
     for f in module.funcs.values_mut() {
         for inst in f.insts.values_mut() {
             if let Some(access) = inst.op.access_mut() {
@@ -289,6 +297,30 @@ mod tests {
             ..DeviceOptions::default()
         })?;
         device.load(wuji_ir::text::parse(&text, "m.wir")?, &Options::default())
+    }
+
+    #[test]
+    fn lists_are_refused() {
+        let device = Device::new(&DeviceOptions {
+            backend: Backend::Interpreter,
+            ..DeviceOptions::default()
+        })
+        .unwrap();
+        let load = |node: &str| {
+            let text = format!(
+                "module \"m\"\ntree T0 {{ pointer S1 [i: 4] {{ place f0 }} }}\nfield f0: i32 in T0.S1 (i)\n\
+                 fn fn0 \"list\"(v0: i64, v1: i64) {{\nreturn\n}}\n\
+                 task \"list\" chunks (0..4) unit 1 fn0 ordinal 1 lists T0.{node}\n"
+            );
+            device.load(
+                wuji_ir::text::parse(&text, "m.wir").unwrap(),
+                &Options::default(),
+            )
+        };
+        assert_eq!(load("S1").unwrap_err().code, "W0128");
+        let text = "tree T0 { place f0 }\nfield f0: i32 in T0.S0 ()\nfn fn0 \"x\"(v0: i64, v1: i64) {\nreturn\n}\ntask \"x\" chunks (0..4) unit 1 fn0 ordinal 1 lists T0.S0\n";
+        let m = wuji_ir::text::parse(text, "m.wir").unwrap();
+        assert_eq!(wuji_ir::verify::verify(&m).unwrap_err().code, "W0020");
     }
 
     #[test]

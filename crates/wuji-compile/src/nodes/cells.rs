@@ -237,7 +237,7 @@ impl Services {
         })
     }
 
-    /// Gives whether there was something.
+    /// What a pointer leads to is no more.
     fn drop_slot(&self, b: &mut Builder, tree: Tree, node: Node, slot: Value) {
         let zero = b.i64(0);
         let seen = load(b, tree, slot);

@@ -30,13 +30,6 @@ struct Probe {
 }
 
 impl Services {
-    pub(super) fn hash_arena(&self, tree: Tree, node: Node) -> Arena {
-        match &self.node(tree, node).arena {
-            Some(arena) => arena.clone(),
-            None => unreachable!("{tree}.{node} allocates nothing"),
-        }
-    }
-
     /// Where it is kept whether a cell is active; its coordinates follow.
     pub(super) fn record(b: &mut Builder, arena: &Arena, number: Value, axes: usize) -> Value {
         let words = times(b, number, 1 + axes as i64);
@@ -52,7 +45,7 @@ impl Services {
     /// How many cells of a node were ever handed out.
     pub(super) fn ever_taken(&self, b: &mut Builder, tree: Tree, node: Node) -> Value {
         let head = self.node(tree, node).header;
-        let capacity = self.hash_arena(tree, node).capacity;
+        let capacity = self.arena(tree, node).capacity;
         let free = load_at(b, tree, head + header::FREE);
         let taken = load_at(b, tree, head + header::TAKEN);
         let high = load_at(b, tree, head + header::HIGH);
@@ -114,7 +107,7 @@ impl Services {
         cell: Value,
         key: &[Value],
     ) -> Value {
-        let arena = self.hash_arena(tree, node);
+        let arena = self.arena(tree, node);
         let zero = b.i64(0);
         let real = b.compare(CmpOp::Gt, cell, zero);
         // What is not a cell is compared with the first one, in vain.
@@ -150,7 +143,7 @@ impl Services {
         self.function(m, (Service::Ensure, tree, node), (axes, 1), |s, b, key| {
             let allocate = s.allocate(b.module, tree, node);
             let give_back = s.give_back(b.module, tree, node);
-            let arena = s.hash_arena(tree, node);
+            let arena = s.arena(tree, node);
             let zero = b.i64(0);
             let cell = call(b, allocate, &[]).unwrap_or(zero);
             let got = not_zero(b, cell);
@@ -228,7 +221,7 @@ impl Services {
     pub(super) fn hash_drop(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
         let axes = m.trees[tree].nodes[node].extents.len();
         self.function(m, (Service::Drop, tree, node), (axes, 0), |s, b, key| {
-            let arena = s.hash_arena(tree, node);
+            let arena = s.arena(tree, node);
             let zero = b.i64(0);
             s.probe(b, (tree, node), key, |b, p| {
                 let free = is_zero(b, p.found);
@@ -257,7 +250,7 @@ impl Services {
         self.function(m, (Service::Rebuild, tree, node), (1, 0), |s, b, p| {
             let head = s.node(tree, node).header;
             let table = s.node(tree, node).table;
-            let arena = s.hash_arena(tree, node);
+            let arena = s.arena(tree, node);
             let cells = s.ever_taken(b, tree, node);
             let level = load_at(b, tree, head + header::LEVEL);
             let top = load_at(b, tree, head + header::TOP);
@@ -267,9 +260,9 @@ impl Services {
             let forced = not_zero(b, p[0]);
             let due = b.binary(BinOp::Or, full, forced);
             when(b, due, |b| {
-                let first = word_of_table(b, level);
+                let first = table_start(b, level).0;
                 let above = plus(b, top, 1);
-                let last = word_of_table(b, above);
+                let last = table_start(b, above).0;
                 let count = b.binary(BinOp::Sub, last, first);
                 let zero = b.i64(0);
                 count_to(b, count, |b, k| {
@@ -336,10 +329,6 @@ fn table_start(b: &mut Builder, level: Value) -> (Value, Value) {
     let start = b.binary(BinOp::Sub, size, first);
     let gaps = times(b, level, hash_table::PROBES as i64);
     (b.binary(BinOp::Add, start, gaps), size)
-}
-
-fn word_of_table(b: &mut Builder, level: Value) -> Value {
-    table_start(b, level).0
 }
 
 /// Coordinates to a number whose bits all depend on all of theirs.

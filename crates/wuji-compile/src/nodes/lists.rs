@@ -442,7 +442,7 @@ impl Maker {
         start: Value,
         visit: &mut Visit<'_>,
     ) -> Value {
-        let arena = self.s.hash_arena(self.tree, self.node);
+        let arena = self.s.arena(self.tree, self.node);
         let data = b.module.trees[self.tree].nodes[self.node].clone();
         let axes = b.module.trees[self.tree].axes(self.node);
         let cells = self.s.ever_taken(b, self.tree, self.node);

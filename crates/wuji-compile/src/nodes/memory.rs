@@ -16,7 +16,7 @@ const SLAB_CELLS: u64 = 64;
 const NUMBER: i64 = 0xffff_ffff;
 
 impl Services {
-    fn arena(&self, tree: Tree, node: Node) -> Arena {
+    pub(super) fn arena(&self, tree: Tree, node: Node) -> Arena {
         match &self.node(tree, node).arena {
             Some(arena) => arena.clone(),
             None => unreachable!("{tree}.{node} allocates nothing"),

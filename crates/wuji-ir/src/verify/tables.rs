@@ -242,6 +242,9 @@ fn task(m: &Module, task: &Task) -> Result<()> {
         };
         Ok(params[at..].iter().map(|p| f.ty(*p)).collect())
     };
+    if let Some((tree, node)) = task.lists {
+        ids::walk(m, tree, node).map_err(|why| Error::new("W0020", format!("{who} {why}")))?;
+    }
     match &task.kind {
         TaskKind::Serial => takes(m, task.func, &who, &[]),
         TaskKind::Range { dims, .. } => {
