@@ -25,6 +25,8 @@ pub enum Bounds {
 pub struct Options {
     pub math: Math,
     pub bounds: Bounds,
+    /// How wide vectors are, in bits; 0: loops are left to the backend.
+    pub vector_bits: u32,
     /// Optimizations to leave out, by their names in the pass table.
     pub without: Vec<String>,
     /// How many optional rewrites may be done, so that a wrong one can be found by bisection.

@@ -2,19 +2,21 @@
 
 use crate::analysis::effects::Source;
 use crate::options::Options;
+use crate::passes::vectorize::Remark;
 use crate::passes::{self, Cx, PASSES, Pass, PassKind, Timing};
 use std::time::Instant;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 
-/// A module that a backend can compile: tasks are `serial` or `chunks`, every value is a scalar, all
-/// memory is reached by byte offsets. Only the pipeline makes one.
+/// A module that a backend can compile: tasks are `serial` or `chunks`, every value is a scalar, or a vector
+/// of one per lane; all memory is reached by byte offsets. Only the pipeline makes one.
 #[derive(Debug, Clone)]
 pub struct Lowered {
     module: Module,
     options: Options,
     timings: Vec<Timing>,
     sources: Vec<Source>,
+    remarks: Vec<Remark>,
 }
 
 impl Lowered {
@@ -34,12 +36,18 @@ impl Lowered {
             options: options.clone(),
             timings: Vec::new(),
             sources: Vec::new(),
+            remarks: Vec::new(),
         }
     }
 
     /// How long each pass took, in order.
     pub fn timings(&self) -> &[Timing] {
         &self.timings
+    }
+
+    /// What became of parallel loops: how wide they are, or why they are not.
+    pub fn remarks(&self) -> &[Remark] {
+        &self.remarks
     }
 
     /// The tasks as they were before lowering, with what they touch.
@@ -90,6 +98,7 @@ pub fn compile_with(mut module: Module, cx: &mut Cx) -> Result<Lowered> {
         options: cx.options.clone(),
         timings: std::mem::take(&mut cx.timings),
         sources: std::mem::take(&mut cx.sources),
+        remarks: std::mem::take(&mut cx.remarks),
     })
 }
 

@@ -288,13 +288,11 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             one(I64)
         }
         Op::MemLoad(_, ty) => {
-            count(1)?;
-            same(args[0], I64)?;
+            memory(args, 0, |_| Ok(*ty))?;
             one(*ty)
         }
         Op::MemStore(_) => {
-            count(2)?;
-            same(args[0], I64)?;
+            memory(args, 1, |rest| Ok(rest[0]))?;
             none()
         }
         Op::MemAtomic(op, _) => {
@@ -420,6 +418,34 @@ fn access<'a>(
         };
     }
     Ok((ty, rest))
+}
+
+/// An offset, or one for each lane of a vector; `operands` values; perhaps a mask of lanes.
+fn memory(
+    args: &[Type],
+    operands: usize,
+    moved: impl FnOnce(&[Type]) -> Result<Type, String>,
+) -> Result<(), String> {
+    if args.len() != 1 + operands && args.len() != 2 + operands {
+        return Err(format!(
+            "takes an offset, {operands} operands and perhaps a mask, found {} arguments",
+            args.len()
+        ));
+    }
+    let moved = moved(&args[1..])?;
+    match args[0] {
+        I64 => {}
+        Type::Vector(Scalar::I64 | Scalar::I32, n) => match moved {
+            Type::Vector(_, k) if k == n => {}
+            other => return Err(format!("{n} offsets for a `{other}`")),
+        },
+        other => return Err(format!("the offset is `{other}`, not `i64`")),
+    }
+    match (args.get(1 + operands), moved) {
+        (None, _) => Ok(()),
+        (Some(Type::Vector(Scalar::Bool, n)), Type::Vector(_, k)) if *n == k => Ok(()),
+        (Some(mask), other) => Err(format!("`{mask}` is no mask for a `{other}`")),
+    }
 }
 
 fn writable(m: &Module, a: &Access) -> Result<(), String> {

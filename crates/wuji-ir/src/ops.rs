@@ -288,9 +288,10 @@ pub enum Op {
     /// Distance in bytes between neighbours along an axis of an array, `i64`. Only after lowering.
     ArrayStride(Array, u8),
 
-    /// Bytes to value: `(offset: i64)`. Only after lowering.
+    /// Bytes to value: `(offset: i64)`. Only after lowering. A vector may be given as many offsets as it
+    /// has lanes (`i64` or `i32`), and a mask behind it: lanes that are off give 0.
     MemLoad(Space, Type),
-    /// `(offset: i64, value)`. Only after lowering.
+    /// `(offset: i64, value)`. Only after lowering. Vectors as in `MemLoad`; lanes are stored in order.
     MemStore(Space),
     /// `(offset: i64, operand)`, gives the old value. Only after lowering.
     MemAtomic(AtomicOp, Space),

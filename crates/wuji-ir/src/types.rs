@@ -73,6 +73,17 @@ impl Scalar {
         matches!(self, Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64)
     }
 
+    /// The unsigned type of the same width; other types stay as they are.
+    pub const fn unsigned(self) -> Scalar {
+        match self {
+            Scalar::I8 => Scalar::U8,
+            Scalar::I16 => Scalar::U16,
+            Scalar::I32 => Scalar::U32,
+            Scalar::I64 => Scalar::U64,
+            other => other,
+        }
+    }
+
     /// The closed range of an integer type (`bool`: 0 to 1); `None` for floats.
     pub const fn int_range(self) -> Option<(i128, i128)> {
         match self {

@@ -193,8 +193,36 @@ impl<'c> Emit<'c> {
 
     // Constants
 
-    /// An integer constant from its low bits.
+    /// The element type of a vector and how many it has.
+    pub(crate) fn lanes(&self, ty: Ty) -> Option<(Ty, u32)> {
+        let vector = llvm!(LLVMGetTypeKind(ty.0)) == LLVMTypeKind::LLVMVectorTypeKind;
+        vector.then(|| {
+            (
+                Ty(llvm!(LLVMGetElementType(ty.0))),
+                llvm!(LLVMGetVectorSize(ty.0)),
+            )
+        })
+    }
+
+    /// A type with the shape of another one: as many lanes, or none.
+    pub(crate) fn shaped(&self, elem: Ty, like: Ty) -> Ty {
+        match self.lanes(like) {
+            Some((_, n)) => self.vector_ty(elem, n),
+            None => elem,
+        }
+    }
+
+    /// A scalar type with the shape of a value.
+    pub(crate) fn scalar_like(&self, s: Scalar, like: Val) -> Ty {
+        self.shaped(self.scalar_ty(s), self.ty_of(like))
+    }
+
+    /// An integer constant from its low bits, in every lane.
     pub(crate) fn const_int(&self, ty: Ty, bits: u64) -> Val {
+        if let Some((elem, n)) = self.lanes(ty) {
+            let one = self.const_int(elem, bits);
+            return self.const_vector(&vec![one; n as usize]);
+        }
         // LLVM wants the bits above the width to be clear.
         let width = llvm!(LLVMGetIntTypeWidth(ty.0));
         let mask = u64::MAX >> (64 - width.clamp(1, 64));
@@ -220,8 +248,22 @@ impl<'c> Emit<'c> {
         }
     }
 
-    pub(crate) fn const_float(&self, s: Scalar, value: f64) -> Val {
-        Val(llvm!(LLVMConstReal(self.scalar_ty(s).0, value)))
+    /// A float constant, in every lane of a vector type.
+    pub(crate) fn const_float(&self, ty: Ty, value: f64) -> Val {
+        if let Some((elem, n)) = self.lanes(ty) {
+            let one = self.const_float(elem, value);
+            return self.const_vector(&vec![one; n as usize]);
+        }
+        Val(llvm!(LLVMConstReal(ty.0, value)))
+    }
+
+    pub(crate) fn const_vector(&self, lanes: &[Val]) -> Val {
+        let mut raw: Vec<LLVMValueRef> = lanes.iter().map(|v| v.0).collect();
+        Val(llvm!(LLVMConstVector(raw.as_mut_ptr(), raw.len() as u32)))
+    }
+
+    pub(crate) fn is_constant(&self, v: Val) -> bool {
+        llvm!(LLVMIsConstant(v.0)) != 0
     }
 
     pub(crate) fn zero(&self, ty: Ty) -> Val {
@@ -550,6 +592,81 @@ impl<'c> Emit<'c> {
             index,
             NO_NAME
         )))
+    }
+
+    /// A vector with one value in every lane.
+    pub(crate) fn splat(&self, v: Val, lanes: u32) -> Val {
+        if self.is_constant(v) {
+            return self.const_vector(&vec![v; lanes as usize]);
+        }
+        let ty = self.vector_ty(self.ty_of(v), lanes);
+        let poison = Val(llvm!(LLVMGetPoison(ty.0)));
+        let first = self.set_lane(poison, self.const_i64(0), v);
+        let mask = self.zero(self.vector_ty(self.int_ty(32), lanes));
+        Val(llvm!(LLVMBuildShuffleVector(
+            self.builder,
+            first.0,
+            poison.0,
+            mask.0,
+            NO_NAME
+        )))
+    }
+
+    pub(crate) fn compose(&self, lanes: &[Val]) -> Val {
+        if lanes.iter().all(|v| self.is_constant(*v)) {
+            return self.const_vector(lanes);
+        }
+        let ty = self.vector_ty(self.ty_of(lanes[0]), lanes.len() as u32);
+        let mut all = Val(llvm!(LLVMGetPoison(ty.0)));
+        for (k, v) in lanes.iter().enumerate() {
+            all = self.set_lane(all, self.const_i64(k as i64), *v);
+        }
+        all
+    }
+
+    /// Lanes of two vectors of one type, numbered through.
+    pub(crate) fn shuffle(&self, a: Val, b: Val, lanes: &[u32]) -> Val {
+        let numbers: Vec<Val> = lanes
+            .iter()
+            .map(|k| self.const_int(self.int_ty(32), u64::from(*k)))
+            .collect();
+        let mask = self.const_vector(&numbers);
+        Val(llvm!(LLVMBuildShuffleVector(
+            self.builder,
+            a.0,
+            b.0,
+            mask.0,
+            NO_NAME
+        )))
+    }
+
+    pub(crate) fn lane(&self, vector: Val, index: Val) -> Val {
+        Val(llvm!(LLVMBuildExtractElement(
+            self.builder,
+            vector.0,
+            index.0,
+            NO_NAME
+        )))
+    }
+
+    pub(crate) fn set_lane(&self, vector: Val, index: Val, v: Val) -> Val {
+        Val(llvm!(LLVMBuildInsertElement(
+            self.builder,
+            vector.0,
+            v.0,
+            index.0,
+            NO_NAME
+        )))
+    }
+
+    /// Sets the alignment that an intrinsic may rely on.
+    pub(crate) fn add_call_align(&self, call: Val, param: u32, align: u32) {
+        let attr = self.enum_attr("align", u64::from(align));
+        llvm!(LLVMAddCallSiteAttribute(
+            call.0,
+            attr_index(On::Param(param)),
+            attr
+        ));
     }
 
     /// A direct call, by the callee's own calling convention.

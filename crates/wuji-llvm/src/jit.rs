@@ -181,6 +181,11 @@ impl Jit {
         })
     }
 
+    /// How wide vectors are to be, in bits.
+    pub fn vector_bits(&self) -> u32 {
+        self.tuning.vector_bits
+    }
+
     pub fn host(&self) -> &Host {
         &self.host
     }

@@ -145,7 +145,11 @@ impl Device {
         wuji_ir::verify::verify(&module)?;
         match &self.runner {
             Runner::Cpu { jit, .. } => {
-                let lowered = wuji_compile::compile(module, options)?;
+                let mut options = options.clone();
+                if options.vector_bits == 0 {
+                    options.vector_bits = jit.vector_bits();
+                }
+                let lowered = wuji_compile::compile(module, &options)?;
                 let kernel = jit.compile(&lowered)?;
                 Program::native(&self.turn, lowered.module().clone(), kernel)
             }

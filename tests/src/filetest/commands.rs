@@ -74,7 +74,7 @@ pub(super) fn comes_back(module: &Module) -> Result<(), String> {
 fn refused(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     let result = read(file).and_then(|mut module| {
         for pass in names(arguments) {
-            run_pass(pass, &mut module, &mut Cx::new(&Options::default()))?;
+            run_pass(pass, &mut module, &mut Cx::new(&options()))?;
         }
         Ok(module)
     });
@@ -87,11 +87,19 @@ fn refused(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
 fn passes(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     let mut module = module(file)?;
     for pass in names(arguments) {
-        run_pass(pass, &mut module, &mut Cx::new(&Options::default()))
+        run_pass(pass, &mut module, &mut Cx::new(&options()))
             .map_err(|e| format!("{pass}: {e}"))?;
         verify(&module).map_err(|e| format!("{pass} left this: {e}\n{module}"))?;
     }
     Ok(Some(module.to_string()))
+}
+
+/// Vectors of 256 bits, whatever the machine has.
+fn options() -> Options {
+    Options {
+        vector_bits: 256,
+        ..Options::default()
+    }
 }
 
 fn names(arguments: &str) -> impl Iterator<Item = &str> {

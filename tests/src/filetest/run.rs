@@ -68,6 +68,7 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
     }
     let options = Options {
         math: Math::Strict,
+        vector_bits: 128,
         ..Options::default()
     };
     let movers = match sparse::fields(&module)[..] {

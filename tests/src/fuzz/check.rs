@@ -238,6 +238,7 @@ fn passes(
         math: Math::Strict,
         without: without.iter().map(|w| (*w).to_owned()).collect(),
         fuel,
+        vector_bits: 128,
         ..Options::default()
     };
     let mut cx = Cx::new(&options);

@@ -1,6 +1,6 @@
 //! Checks what backends rely on, so that whatever they cannot do is named here, with its position.
 //!
-//! Tasks are `serial` or `chunks`; all values are scalars; memory is touched by byte offset, locals by
+//! Tasks are `serial` or `chunks`; all values are scalars, or vectors of one scalar per lane; memory is touched by byte offset, locals by
 //! an index that is inside; nothing is left of checks, messages and random numbers but reports.
 
 use super::Cx;
@@ -48,7 +48,7 @@ pub fn legality(module: &mut Module, _: &mut Cx) -> Result<()> {
         }
         for region in f.walk_regions() {
             for p in &f.regions[region].params {
-                scalar(f.ty(*p)).map_err(|why| internal(format!("a parameter is {why}")))?;
+                lanes(f.ty(*p)).map_err(|why| internal(format!("a parameter is {why}")))?;
             }
             for inst in &f.regions[region].insts {
                 check(m, f, *inst).map_err(|why| {
@@ -90,7 +90,7 @@ fn check_params(m: &Module, task: &Task) -> Result<()> {
 fn check_locals(m: &Module, f: &Function, limit: u64) -> Result<()> {
     let mut bytes = 0u64;
     for local in f.locals.values() {
-        scalar(local.ty).map_err(|why| internal(format!("`{}` is {why}", local.name)))?;
+        lanes(local.ty).map_err(|why| internal(format!("`{}` is {why}", local.name)))?;
         let (size, _) = m.structs.size_align(local.ty);
         bytes += size * u64::from(local.len.unwrap_or(1));
         if bytes > limit {
@@ -112,10 +112,21 @@ fn scalar(ty: Type) -> std::result::Result<(), String> {
     }
 }
 
+/// A scalar, or what `vectorize` makes of one.
+fn lanes(ty: Type) -> std::result::Result<(), String> {
+    match ty {
+        Type::Scalar(_) => Ok(()),
+        Type::Vector(_, n) if n.is_power_of_two() => Ok(()),
+        Type::Vector(..) | Type::Matrix(..) | Type::Struct(_) => {
+            Err(format!("`{ty}`, neither a scalar nor a vector of lanes"))
+        }
+    }
+}
+
 fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String> {
     let data = &f.insts[inst];
     for v in data.results.iter().chain(&data.args) {
-        scalar(f.ty(*v)).map_err(|why| format!("{v} is {why}"))?;
+        lanes(f.ty(*v)).map_err(|why| format!("{v} is {why}"))?;
     }
     match &data.op {
         Op::Const(_)
@@ -138,7 +149,7 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
         | Op::RandomKey
         | Op::Report(_) => Ok(()),
         Op::MemLoad(space, ty) => {
-            scalar(*ty).map_err(|why| format!("loads {why}"))?;
+            lanes(*ty).map_err(|why| format!("loads {why}"))?;
             writable(m, *space, false)
         }
         Op::MemStore(space) => writable(m, *space, true),
@@ -149,9 +160,10 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
         Op::Splat(_)
         | Op::Compose(_)
         | Op::Extract(_)
-        | Op::Insert(_)
         | Op::ExtractDyn
         | Op::InsertDyn
+        | Op::Reduce(_) => Ok(()),
+        Op::Insert(_)
         | Op::Shuffle(_)
         | Op::MatMul
         | Op::Transpose
@@ -159,8 +171,7 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
         | Op::Cross
         | Op::Outer
         | Op::Determinant
-        | Op::Inverse
-        | Op::Reduce(_) => Err("an aggregate has not been taken apart".into()),
+        | Op::Inverse => Err("an aggregate has not been taken apart".into()),
         Op::ForEach(..) => Err("a parallel loop is inside of a task".into()),
         Op::Random | Op::Iteration => Err("random numbers have not been lowered".into()),
         Op::Print(_) | Op::Assert(_) | Op::CheckIndex(_) => {
@@ -182,7 +193,8 @@ fn local_access(f: &Function, access: &Access) -> std::result::Result<(), String
     let Place::Local(local) = access.place else {
         return Err("an access has not been lowered to bytes".into());
     };
-    if !access.path.is_empty() {
+    let lane = matches!(f.locals[local].ty, Type::Vector(..)) && access.path.len() == 1;
+    if !access.path.is_empty() && !lane {
         return Err("a local has not been taken apart".into());
     }
     if f.locals[local].len.is_some() && access.guard != Guard::InBounds {

@@ -16,6 +16,7 @@ pub mod scalarize;
 pub mod scratchpads;
 pub mod simplify;
 mod unsigned;
+pub mod vectorize;
 
 use crate::options::Options;
 use std::fmt;
@@ -76,6 +77,7 @@ passes! {
     Lowering lower_walks = lower_walks::lower_walks: "steps down a tree become loads, stores and calls",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
+    Optimization vectorize = vectorize::vectorize: "several iterations of parallel loops run at a time",
     Lowering legality = legality::legality: "what backends rely on holds",
 }
 
@@ -117,6 +119,8 @@ pub struct Cx<'a> {
     pub timings: Vec<Timing>,
     /// What the tasks were right after offloading.
     pub sources: Vec<crate::analysis::effects::Source>,
+    /// What became of parallel loops.
+    pub remarks: Vec<vectorize::Remark>,
     pub print_after: Option<PrintAfter<'a>>,
     spent: u64,
 }

@@ -18,6 +18,9 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Scalar};
 
+/// The names of pads start with this.
+pub const PAD: &str = "pad.";
+
 /// A pad takes at most so many bytes: it is to stay in the nearest cache.
 const MOST_BYTES: u64 = 1 << 16;
 
@@ -185,7 +188,7 @@ impl Pad {
         let len = self.len().unwrap_or(1) as u32;
         let name = m.fields[self.field].name.clone();
         let pad = f.locals.push(LocalData {
-            name: format!("pad.{name}"),
+            name: format!("{PAD}{name}"),
             ty: m.fields[self.field].elem,
             len: Some(len),
         });

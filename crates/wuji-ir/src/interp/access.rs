@@ -313,16 +313,28 @@ impl Launch<'_, '_> {
             .bytes_of(data.args[0], self.func().ty(result))
             .enumerate()
         {
-            self.check_bytes(space, offset, ty, false, span)?;
-            self.stacks.values[run.start + k] = self.read_bytes(space, offset, ty);
+            self.stacks.values[run.start + k] = if self.is_off(data.args.get(1), k) {
+                Imm::zero(ty)
+            } else {
+                self.check_bytes(space, offset, ty, false, span)?;
+                self.read_bytes(space, offset, ty)
+            };
         }
         Ok(())
+    }
+
+    /// Whether a mask keeps a lane out.
+    fn is_off(&self, mask: Option<&Value>, lane: usize) -> bool {
+        mask.is_some_and(|m| self.value(*m)[lane].as_bool() == Some(false))
     }
 
     pub(super) fn mem_store(&mut self, data: &InstData, space: Space, span: Span) -> Result<()> {
         let run = self.run_of(data.args[1]);
         let places = self.bytes_of(data.args[0], self.func().ty(data.args[1]));
         for (k, (ty, offset)) in places.enumerate() {
+            if self.is_off(data.args.get(2), k) {
+                continue;
+            }
             self.check_bytes(space, offset, ty, true, span)?;
             let value = self.stacks.values[run.start + k];
             self.watch_bytes(space, offset, Some(value), span)?;
@@ -370,16 +382,23 @@ impl Launch<'_, '_> {
         Ok(())
     }
 
-    /// Where the scalars of a value at a byte offset are.
+    /// Where the scalars of a value at a byte offset are, or of a vector with an offset for each lane.
     fn bytes_of(&self, offset: Value, ty: Type) -> impl Iterator<Item = (Scalar, i64)> + use<> {
-        let base = self.scalar(offset).as_int().unwrap_or(0) as i64;
+        let number = |imm: Imm| imm.as_int().unwrap_or(0) as i64;
+        let bases: SmallVec<[i64; 1]> = self.value(offset).iter().copied().map(number).collect();
+        let base = move |lane: usize| bases.get(lane).or(bases.first()).copied().unwrap_or(0);
+        let lanes = matches!(self.func().ty(offset), Type::Vector(..));
         let scalars: SmallVec<[(Scalar, u64); 1]> = match ty {
             Type::Scalar(s) => SmallVec::from_slice(&[(s, 0)]),
             _ => self.machine.module.structs.scalar_offsets(ty).into(),
         };
         scalars
             .into_iter()
-            .map(move |(s, at)| (s, base.wrapping_add(at as i64)))
+            .enumerate()
+            .map(move |(k, (s, at))| match lanes {
+                true => (s, base(k)),
+                false => (s, base(0).wrapping_add(at as i64)),
+            })
     }
 
     fn check_bytes(

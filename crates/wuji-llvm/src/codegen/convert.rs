@@ -17,7 +17,7 @@ impl FunctionGen<'_, '_, '_> {
 
     pub(super) fn convert_value(&self, v: Val, from: Scalar, to: Scalar) -> Val {
         let e = &self.unit.emit;
-        let ty = e.scalar_ty(to);
+        let ty = e.scalar_like(to, v);
         if from == to {
             return v;
         }
@@ -27,16 +27,16 @@ impl FunctionGen<'_, '_, '_> {
             (false, false) if to == Scalar::Bool => e.icmp(LLVMIntNE, v, e.zero(e.ty_of(v))),
             (true, false) => {
                 // LLVM gets `f16` to `i16` wrong for NaN; by way of `f32` nothing is lost.
-                let (v, from) = match from {
-                    Scalar::F16 => (self.convert_value(v, Scalar::F16, Scalar::F32), Scalar::F32),
-                    _ => (v, from),
+                let v = match from {
+                    Scalar::F16 => self.convert_value(v, Scalar::F16, Scalar::F32),
+                    _ => v,
                 };
                 let name = if to.is_signed_int() {
                     "llvm.fptosi.sat"
                 } else {
                     "llvm.fptoui.sat"
                 };
-                e.intrinsic(name, &[ty, e.scalar_ty(from)], &[v])
+                e.intrinsic(name, &[ty, e.ty_of(v)], &[v])
             }
             (false, true) if from.is_signed_int() => e.cast(LLVMOpcode::LLVMSIToFP, v, ty),
             (false, true) => e.cast(LLVMOpcode::LLVMUIToFP, v, ty),

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use wuji_ir::entities::{Array, Func, Inst, Label, Local, Region, Tree, Value};
 use wuji_ir::module::{Function, Span, Term};
 use wuji_ir::ops::{Op, Place};
-use wuji_ir::types::Scalar;
+use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 
 /// Where control comes together again, and with which values.
@@ -168,15 +168,25 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         values.iter().map(|v| self.get(*v)).collect()
     }
 
+    /// The scalar that a value is, or has in each lane.
     pub(super) fn scalar(&self, value: Value) -> Result<Scalar> {
-        self.unit.only_scalar(self.f, self.f.ty(value))
+        match self.f.ty(value) {
+            Type::Vector(s, _) => Ok(s),
+            ty => self.unit.only_scalar(self.f, ty),
+        }
+    }
+
+    /// The type of a scalar or of a vector of lanes.
+    pub(super) fn ty(&self, ty: Type) -> Result<Ty> {
+        let e = &self.unit.emit;
+        match ty {
+            Type::Vector(s, n) => Ok(e.vector_ty(e.scalar_ty(s), u32::from(n))),
+            ty => Ok(e.scalar_ty(self.unit.only_scalar(self.f, ty)?)),
+        }
     }
 
     pub(super) fn tys(&self, values: &[Value]) -> Result<Vec<Ty>> {
-        values
-            .iter()
-            .map(|v| Ok(self.unit.emit.scalar_ty(self.scalar(*v)?)))
-            .collect()
+        values.iter().map(|v| self.ty(self.f.ty(*v))).collect()
     }
 
     pub(super) fn define_all(&mut self, values: &[Value], to: &[Val]) {
@@ -364,15 +374,28 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             Op::Convert(to) => self.convert(args[0], *to)?,
             Op::Bitcast(to) => {
                 let v = self.get(args[0])?;
-                self.unit.emit.bitcast(v, self.unit.emit.scalar_ty(*to))
+                self.unit
+                    .emit
+                    .bitcast(v, self.unit.emit.scalar_like(*to, v))
             }
 
-            Op::Splat(_)
-            | Op::Compose(_)
-            | Op::Extract(_)
-            | Op::Insert(_)
-            | Op::ExtractDyn
-            | Op::InsertDyn
+            Op::Splat(ty) => {
+                let v = self.get(args[0])?;
+                self.unit.emit.splat(v, ty.lanes().unwrap_or(1))
+            }
+            Op::Compose(_) => {
+                let lanes = self.all(args)?;
+                self.unit.emit.compose(&lanes)
+            }
+            Op::Extract(k) => {
+                let v = self.get(args[0])?;
+                let e = &self.unit.emit;
+                e.lane(v, e.const_i64(i64::from(*k)))
+            }
+            Op::ExtractDyn => self.lane(args)?,
+            Op::InsertDyn => self.set_lane(args)?,
+            Op::Reduce(op) => self.reduce(*op, args[0])?,
+            Op::Insert(_)
             | Op::Shuffle(_)
             | Op::MatMul
             | Op::Transpose
@@ -381,7 +404,6 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             | Op::Outer
             | Op::Determinant
             | Op::Inverse
-            | Op::Reduce(_)
             | Op::Atomic(..)
             | Op::CompareExchange(_)
             | Op::ForEach(..)
@@ -396,18 +418,18 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             | Op::CheckIndex(_) => return Err(self.unlowered(inst)),
 
             Op::Load(access) => match access.place {
-                Place::Local(l) if access.path.is_empty() => self.load_local(l, args)?,
+                Place::Local(l) => self.load_local(l, &access.path, args)?,
                 _ => return Err(self.unlowered(inst)),
             },
             Op::Store(access) => match access.place {
-                Place::Local(l) if access.path.is_empty() => return self.store_local(l, args),
+                Place::Local(l) => return self.store_local(l, &access.path, args),
                 _ => return Err(self.unlowered(inst)),
             },
             Op::ArrayExtent(a, axis) => self.hoisted(Hoisted::ArrayExtent(*a, *axis)),
             Op::ArrayStride(a, axis) => self.hoisted(Hoisted::ArrayStride(*a, *axis)),
 
-            Op::MemLoad(space, _) => self.mem_load(*space, args[0], data.results[0])?,
-            Op::MemStore(space) => return self.mem_store(*space, args[0], args[1]),
+            Op::MemLoad(space, _) => self.mem_load(*space, args, data.results[0])?,
+            Op::MemStore(space) => return self.mem_store(*space, args),
             Op::MemAtomic(op, space) => self.mem_atomic(*op, *space, args[0], args[1])?,
             Op::MemCompareExchange(space) => {
                 self.mem_compare_exchange(*space, args[0], args[1], args[2])?

@@ -12,14 +12,17 @@ impl FunctionGen<'_, '_, '_> {
     pub(super) fn math_call(&mut self, op: &'static str, s: Scalar, args: &[Val]) -> Val {
         if s == Scalar::F16 {
             let e = &self.unit.emit;
-            let wide = e.scalar_ty(Scalar::F32);
+            let wide = e.scalar_like(Scalar::F32, args[0]);
             let args: Vec<Val> = args
                 .iter()
                 .map(|a| e.cast(LLVMOpcode::LLVMFPExt, *a, wide))
                 .collect();
             let v = self.math_call(op, Scalar::F32, &args);
             let e = &self.unit.emit;
-            return e.cast(LLVMOpcode::LLVMFPTrunc, v, e.scalar_ty(Scalar::F16));
+            return e.cast(LLVMOpcode::LLVMFPTrunc, v, e.scalar_like(Scalar::F16, v));
+        }
+        if let Some((_, lanes)) = self.unit.emit.lanes(self.unit.emit.ty_of(args[0])) {
+            return self.vector_math_call(op, s, lanes, args);
         }
         let name = imports::math_symbol(op, s);
         let fun = self.math_function(name, s, args.len());
@@ -32,6 +35,97 @@ impl FunctionGen<'_, '_, '_> {
                 .add_call_string_attr(call, "vector-function-abi-variant", &variants);
         }
         call
+    }
+
+    /// All lanes of a vector: by glibc's vector math, within 4 ulp, where that may be used, otherwise one
+    /// by one.
+    fn vector_math_call(&mut self, op: &'static str, s: Scalar, lanes: u32, args: &[Val]) -> Val {
+        let name = imports::math_symbol(op, s);
+        if self.unit.math != Math::Strict && self.unit.tuning.vector_math {
+            for (bits, isa) in self.vector_isas() {
+                let width = bits / s.bits();
+                if lanes % width != 0 {
+                    continue;
+                }
+                if let Some(fun) = self.vector_function(name, s, *isa, width, args.len()) {
+                    return self.in_pieces(fun, width, lanes, args);
+                }
+            }
+        }
+        let fun = self.math_function(name, s, args.len());
+        let flags = self.unit.fast_math();
+        let e = &self.unit.emit;
+        let results: Vec<Val> = (0..lanes)
+            .map(|k| {
+                let at = e.const_i64(i64::from(k));
+                let one: Vec<Val> = args.iter().map(|a| e.lane(*a, at)).collect();
+                let call = e.call(fun, &one);
+                e.set_fast_math(call, flags);
+                call
+            })
+            .collect();
+        e.compose(&results)
+    }
+
+    /// Calls a function of shorter vectors as often as it takes.
+    fn in_pieces(&self, fun: Fun, width: u32, lanes: u32, args: &[Val]) -> Val {
+        let e = &self.unit.emit;
+        if width == lanes {
+            return e.call(fun, args);
+        }
+        let pieces: Vec<Val> = (0..lanes / width)
+            .map(|p| {
+                let part: Vec<u32> = (p * width..(p + 1) * width).collect();
+                let args: Vec<Val> = args.iter().map(|a| e.shuffle(*a, *a, &part)).collect();
+                e.call(fun, &args)
+            })
+            .collect();
+        let mut whole = pieces;
+        while whole.len() > 1 {
+            whole = whole
+                .chunks(2)
+                .map(|pair| match pair {
+                    [a, b] => {
+                        let n = e.lanes(e.ty_of(*a)).map_or(1, |l| l.1);
+                        let all: Vec<u32> = (0..2 * n).collect();
+                        e.shuffle(*a, *b, &all)
+                    }
+                    _ => pair[0],
+                })
+                .collect();
+        }
+        whole[0]
+    }
+
+    /// Vector widths in bits with the letters of their functions, the widest first.
+    fn vector_isas(&self) -> &'static [(u32, char)] {
+        match self.unit.host.vector_bits() {
+            512 => &[(512, 'e'), (256, 'd'), (128, 'b')],
+            256 if self.unit.host.has("avx2") => &[(256, 'd'), (128, 'b')],
+            _ => &[(128, 'b')],
+        }
+    }
+
+    /// A function of glibc's vector math, where it has it.
+    fn vector_function(
+        &mut self,
+        name: &str,
+        s: Scalar,
+        isa: char,
+        lanes: u32,
+        arity: usize,
+    ) -> Option<Fun> {
+        let symbol = format!("_ZGV{isa}N{lanes}{}_{name}", "v".repeat(arity));
+        imports::vector_math(&symbol)?;
+        let e = &self.unit.emit;
+        let ty = e.vector_ty(e.scalar_ty(s), lanes);
+        let ty = e.fn_ty(ty, &vec![ty; arity]);
+        if let Some(value) = e.named_function(&symbol) {
+            return Some(Fun { value, ty });
+        }
+        let fun = e.add_function(&symbol, ty);
+        pure(e, fun);
+        Some(fun)
     }
 
     fn math_function(&mut self, name: &'static str, s: Scalar, arity: usize) -> Fun {
@@ -51,24 +145,15 @@ impl FunctionGen<'_, '_, '_> {
         if self.unit.math != Math::Fast || !self.unit.tuning.vector_math {
             return None;
         }
-        let widths: &[(u32, char)] = match self.unit.host.vector_bits() {
-            512 => &[(512, 'e'), (256, 'd'), (128, 'b')],
-            256 if self.unit.host.has("avx2") => &[(256, 'd'), (128, 'b')],
-            _ => &[(128, 'b')],
-        };
         let mut variants = Vec::new();
-        for (bits, isa) in widths {
+        for (bits, isa) in self.vector_isas() {
             let lanes = bits / s.bits();
             let vectors = "v".repeat(arity);
             let symbol = format!("_ZGV{isa}N{lanes}{vectors}_{name}");
-            if imports::vector_math(&symbol).is_none() {
+            let Some(fun) = self.vector_function(name, s, *isa, lanes, arity) else {
                 continue;
-            }
-            let e = &self.unit.emit;
-            if e.named_function(&symbol).is_none() {
-                let ty = e.vector_ty(e.scalar_ty(s), lanes);
-                let fun = e.add_function(&symbol, e.fn_ty(ty, &vec![ty; arity]));
-                pure(e, fun);
+            };
+            if !self.unit.vector.contains(&fun.value) {
                 self.unit.vector.push(fun.value);
             }
             variants.push(format!("_ZGV_LLVM_N{lanes}{vectors}_{name}({symbol})"));

@@ -1,20 +1,20 @@
 //! Loads and stores of fields, arrays, temps and locals.
 
 use super::function::{FunctionGen, Hoisted};
-use crate::emit::Val;
+use crate::emit::{Ty, Val};
 use inkwell::llvm_sys::LLVMIntPredicate::LLVMIntNE;
 use inkwell::llvm_sys::LLVMOpcode;
 use wuji_ir::Result;
 use wuji_ir::entities::{Local, Value};
-use wuji_ir::ops::Space;
-use wuji_ir::types::Scalar;
+use wuji_ir::ops::{Space, Step};
+use wuji_ir::types::{Scalar, Type};
 
 impl FunctionGen<'_, '_, '_> {
     /// A `bool` is a byte in memory; any byte but 0 is true.
     pub(super) fn loaded(&self, v: Val, s: Scalar) -> Val {
         let e = &self.unit.emit;
         match s {
-            Scalar::Bool => e.icmp(LLVMIntNE, v, e.zero(e.int_ty(8))),
+            Scalar::Bool => e.icmp(LLVMIntNE, v, e.zero(e.ty_of(v))),
             _ => v,
         }
     }
@@ -22,7 +22,7 @@ impl FunctionGen<'_, '_, '_> {
     pub(super) fn storable(&self, v: Val, s: Scalar) -> Val {
         let e = &self.unit.emit;
         match s {
-            Scalar::Bool => e.cast(LLVMOpcode::LLVMZExt, v, e.int_ty(8)),
+            Scalar::Bool => e.cast(LLVMOpcode::LLVMZExt, v, e.shaped(e.int_ty(8), e.ty_of(v))),
             _ => v,
         }
     }
@@ -33,7 +33,7 @@ impl FunctionGen<'_, '_, '_> {
             Space::Array(array) => Hoisted::ArrayBase(array),
             Space::Temps => Hoisted::Temps,
         });
-        let offset = self.get(offset)?;
+        let offset = self.wide_offset(offset)?;
         Ok(self.unit.emit.offset(base, offset))
     }
 
@@ -48,9 +48,12 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    pub(super) fn mem_load(&mut self, space: Space, offset: Value, result: Value) -> Result<Val> {
+    pub(super) fn mem_load(&mut self, space: Space, args: &[Value], result: Value) -> Result<Val> {
+        if self.lane_count(result).is_some() {
+            return self.load_lanes(space, args, result);
+        }
         let s = self.scalar(result)?;
-        let at = self.address(space, offset)?;
+        let at = self.address(space, args[0])?;
         let e = &self.unit.emit;
         let v = match space {
             // Pointers are followed: what was compared must be what is used.
@@ -63,9 +66,13 @@ impl FunctionGen<'_, '_, '_> {
         Ok(self.loaded(v, s))
     }
 
-    pub(super) fn mem_store(&mut self, space: Space, offset: Value, value: Value) -> Result<()> {
+    pub(super) fn mem_store(&mut self, space: Space, args: &[Value]) -> Result<()> {
+        let value = args[1];
+        if self.lane_count(value).is_some() {
+            return self.store_lanes(space, args);
+        }
         let s = self.scalar(value)?;
-        let at = self.address(space, offset)?;
+        let at = self.address(space, args[0])?;
         let v = self.storable(self.get(value)?, s);
         let inst = self.unit.emit.store(v, at, s.bytes());
         self.mark(inst, space);
@@ -73,59 +80,122 @@ impl FunctionGen<'_, '_, '_> {
     }
 
     /// The stack slot of a local, zero at the start of the function.
-    fn local(&mut self, local: Local) -> Result<(Val, Scalar)> {
+    fn local(&mut self, local: Local) -> Result<Slot> {
         let data = &self.f.locals[local];
-        let s = self.unit.only_scalar(self.f, data.ty)?;
-        if let Some(slot) = self.locals.get(&local) {
-            return Ok((*slot, s));
-        }
-        let slot = self.at_entry(|g| {
-            let e = &g.unit.emit;
-            let ty = e.memory_ty(s);
-            match data.len {
-                None => {
-                    let slot = e.alloca(ty, s.bytes());
-                    e.store(e.zero(ty), slot, s.bytes());
-                    slot
-                }
-                Some(len) => {
-                    let align = if len >= 16 { 64 } else { s.bytes().max(8) };
-                    let slot = e.alloca(e.array_ty(ty, u64::from(len)), align);
-                    e.memset_zero(slot, u64::from(len) * u64::from(s.bytes()), align);
-                    slot
-                }
-            }
-        });
-        self.locals.insert(local, slot);
-        Ok((slot, s))
-    }
-
-    /// Address of a local or of an element of a local array; the index is inside.
-    fn local_address(&mut self, local: Local, index: &[Value]) -> Result<(Val, Scalar)> {
-        let (slot, s) = self.local(local)?;
-        let Some(index) = index.first() else {
-            return Ok((slot, s));
+        let (s, lanes) = match data.ty {
+            Type::Vector(s, n) => (s, Some(u32::from(n))),
+            ty => (self.unit.only_scalar(self.f, ty)?, None),
         };
-        let from = self.scalar(*index)?;
-        let wide = self.convert_value(self.get(*index)?, from, Scalar::I64);
         let e = &self.unit.emit;
-        Ok((e.element(e.memory_ty(s), slot, wide), s))
+        // Masks that are no arrays are only ever seen as a whole.
+        let packed = s == Scalar::Bool && lanes.is_some() && data.len.is_none();
+        let elem = if packed {
+            e.scalar_ty(s)
+        } else {
+            e.memory_ty(s)
+        };
+        let ty = lanes.map_or(elem, |n| e.vector_ty(elem, n));
+        let bytes = s.bytes() * lanes.unwrap_or(1);
+        let slot = match (self.locals.get(&local), data.len) {
+            (Some(slot), _) => *slot,
+            (None, len) => {
+                let align = match len {
+                    None => bytes.min(64),
+                    Some(len) if len >= 16 => 64,
+                    Some(_) => bytes.clamp(8, 64),
+                };
+                let slot = self.at_entry(|g| {
+                    let e = &g.unit.emit;
+                    match len {
+                        None => {
+                            let slot = e.alloca(ty, align);
+                            e.store(e.zero(ty), slot, align);
+                            slot
+                        }
+                        Some(len) => {
+                            let slot = e.alloca(e.array_ty(ty, u64::from(len)), align);
+                            e.memset_zero(slot, u64::from(len) * u64::from(bytes), align);
+                            slot
+                        }
+                    }
+                });
+                self.locals.insert(local, slot);
+                slot
+            }
+        };
+        Ok(Slot {
+            at: slot,
+            ty,
+            scalar: s,
+            packed,
+            align: bytes.min(64),
+        })
     }
 
-    pub(super) fn load_local(&mut self, local: Local, index: &[Value]) -> Result<Val> {
-        let (at, s) = self.local_address(local, index)?;
-        let e = &self.unit.emit;
-        let v = e.load(e.memory_ty(s), at, s.bytes());
-        Ok(self.loaded(v, s))
+    /// A local, an element of a local array (the index is inside), or one lane of either.
+    fn local_address(&mut self, local: Local, path: &[Step], index: &[Value]) -> Result<Slot> {
+        let mut slot = self.local(local)?;
+        if let Some(index) = index.first() {
+            let from = self.scalar(*index)?;
+            let wide = self.convert_value(self.get(*index)?, from, Scalar::I64);
+            let e = &self.unit.emit;
+            slot.at = e.element(slot.ty, slot.at, wide);
+        }
+        if let Some(Step::Const(lane)) = path.first() {
+            let e = &self.unit.emit;
+            let elem = e.memory_ty(slot.scalar);
+            slot.at = e.element(elem, slot.at, e.const_i64(i64::from(*lane)));
+            slot = Slot {
+                ty: elem,
+                align: slot.scalar.bytes(),
+                ..slot
+            };
+        }
+        Ok(slot)
     }
 
-    pub(super) fn store_local(&mut self, local: Local, args: &[Value]) -> Result<()> {
+    pub(super) fn load_local(
+        &mut self,
+        local: Local,
+        path: &[Step],
+        index: &[Value],
+    ) -> Result<Val> {
+        let slot = self.local_address(local, path, index)?;
+        let v = self.unit.emit.load(slot.ty, slot.at, slot.align);
+        Ok(if slot.packed {
+            v
+        } else {
+            self.loaded(v, slot.scalar)
+        })
+    }
+
+    pub(super) fn store_local(
+        &mut self,
+        local: Local,
+        path: &[Step],
+        args: &[Value],
+    ) -> Result<()> {
         let Some((value, index)) = args.split_last() else {
             return Ok(());
         };
-        let (at, s) = self.local_address(local, index)?;
-        let v = self.storable(self.get(*value)?, s);
-        self.unit.emit.store(v, at, s.bytes());
+        let slot = self.local_address(local, path, index)?;
+        let v = self.get(*value)?;
+        let v = if slot.packed {
+            v
+        } else {
+            self.storable(v, slot.scalar)
+        };
+        self.unit.emit.store(v, slot.at, slot.align);
         Ok(())
     }
+}
+
+/// Where a local is, and what is there.
+struct Slot {
+    at: Val,
+    ty: Ty,
+    scalar: Scalar,
+    /// A mask in bits.
+    packed: bool,
+    align: u32,
 }

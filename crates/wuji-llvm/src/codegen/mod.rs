@@ -8,6 +8,7 @@ mod atomic;
 mod control;
 mod convert;
 mod function;
+mod lanes;
 mod math;
 mod memory;
 mod reduction;

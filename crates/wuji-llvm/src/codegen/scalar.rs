@@ -26,7 +26,7 @@ impl FunctionGen<'_, '_, '_> {
         let (a, s) = (self.get(arg)?, self.scalar(arg)?);
         let flags = self.flags(inst);
         let e = &self.unit.emit;
-        let ty = e.scalar_ty(s);
+        let ty = e.ty_of(a);
         let float_intrinsic = |name: &str| {
             let v = e.intrinsic(name, &[ty], &[a]);
             e.set_fast_math(v, flags);
@@ -42,10 +42,14 @@ impl FunctionGen<'_, '_, '_> {
             }
             UnOp::Abs => a,
             UnOp::Sign if s.is_float() => {
-                let (zero, one) = (e.zero(ty), e.const_float(s, 1.0));
+                let (zero, one) = (e.zero(ty), e.const_float(ty, 1.0));
                 let negative = e.fcmp(LLVMRealOLT, a, zero);
                 let positive = e.fcmp(LLVMRealOGT, a, zero);
-                e.select(positive, one, e.select(negative, e.const_float(s, -1.0), a))
+                e.select(
+                    positive,
+                    one,
+                    e.select(negative, e.const_float(ty, -1.0), a),
+                )
             }
             UnOp::Sign => {
                 let zero = e.zero(ty);
@@ -61,10 +65,10 @@ impl FunctionGen<'_, '_, '_> {
             UnOp::Sqrt => float_intrinsic("llvm.sqrt"),
             UnOp::Rsqrt => {
                 let root = float_intrinsic("llvm.sqrt");
-                let v = e.binary(LLVMOpcode::LLVMFDiv, e.const_float(s, 1.0), root);
+                let v = e.binary(LLVMOpcode::LLVMFDiv, e.const_float(ty, 1.0), root);
                 e.set_fast_math(v, flags);
                 if self.unit.math == Math::Fast {
-                    self.with_exact_ends(s, a, v)
+                    self.with_exact_ends(a, v)
                 } else {
                     v
                 }
@@ -102,8 +106,17 @@ impl FunctionGen<'_, '_, '_> {
             let reduction = self.reductions.contains(&inst);
             return Ok(self.float_binary(op, s, a, b, flags, reduction));
         }
-        let constant = self.f.constant(y).and_then(Imm::as_int);
+        let constant = self.constant(y).and_then(Imm::as_int);
         Ok(self.int_binary(op, s, a, b, constant))
+    }
+
+    /// The constant that a value is, or has in every lane.
+    fn constant(&self, value: Value) -> Option<Imm> {
+        let def = self.f.def(value)?;
+        match self.f.insts[def].op {
+            Op::Splat(_) => self.f.constant(self.f.insts[def].args[0]),
+            _ => self.f.constant(value),
+        }
     }
 
     /// Whether a value comes straight from a square root.
@@ -115,9 +128,10 @@ impl FunctionGen<'_, '_, '_> {
 
     /// A reciprocal root that LLVM refines from an estimate, put right where the refinement multiplies
     /// zero by infinity.
-    fn with_exact_ends(&self, s: Scalar, a: Val, root: Val) -> Val {
+    fn with_exact_ends(&self, a: Val, root: Val) -> Val {
         let e = &self.unit.emit;
-        let (zero, infinity) = (e.const_float(s, 0.0), e.const_float(s, f64::INFINITY));
+        let ty = e.ty_of(a);
+        let (zero, infinity) = (e.const_float(ty, 0.0), e.const_float(ty, f64::INFINITY));
         let v = e.select(e.fcmp(LLVMRealOEQ, a, infinity), zero, root);
         e.select(e.fcmp(LLVMRealOEQ, a, zero), infinity, v)
     }
@@ -143,7 +157,7 @@ impl FunctionGen<'_, '_, '_> {
             BinOp::Mul => plain(LLVMOpcode::LLVMFMul),
             BinOp::Div => plain(LLVMOpcode::LLVMFDiv),
             BinOp::Rem => plain(LLVMOpcode::LLVMFRem),
-            BinOp::Min | BinOp::Max => self.float_min_max(op, s, a, b, reduction),
+            BinOp::Min | BinOp::Max => self.float_min_max(op, a, b, reduction),
             BinOp::Pow | BinOp::Atan2 => self.math_call(op.name(), s, &[a, b]),
             // The type rules keep bit operations away from floats.
             BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr => a,
@@ -151,9 +165,9 @@ impl FunctionGen<'_, '_, '_> {
     }
 
     /// `min(a, b)` is `a` when `b` is NaN or `a < b`, else `b`.
-    fn float_min_max(&self, op: BinOp, s: Scalar, a: Val, b: Val, reduction: bool) -> Val {
+    fn float_min_max(&self, op: BinOp, a: Val, b: Val, reduction: bool) -> Val {
         let e = &self.unit.emit;
-        let ty = e.scalar_ty(s);
+        let ty = e.ty_of(a);
         // Which of two zeros comes out is open in fast mode, and in a reduction, where it depends
         // on the order; the intrinsic is what LLVM vectorizes. Not so a zero that is none of the two, which
         // `nsz` would allow: LLVM then makes `x` of an operand `x + 0.0`.
@@ -187,7 +201,7 @@ impl FunctionGen<'_, '_, '_> {
         constant: Option<i128>,
     ) -> Val {
         let e = &self.unit.emit;
-        let ty = e.scalar_ty(s);
+        let ty = e.ty_of(a);
         let signed = s.is_signed_int();
         match op {
             BinOp::Add => e.add(a, b),
@@ -232,7 +246,7 @@ impl FunctionGen<'_, '_, '_> {
     /// The divisor, or 1 where the machine would trap: for 0, and for -1, where `MIN / -1` does.
     fn safe_divisor(&self, s: Scalar, b: Val, constant: Option<i128>) -> Val {
         let e = &self.unit.emit;
-        let ty = e.scalar_ty(s);
+        let ty = e.ty_of(b);
         let one = e.const_int(ty, 1);
         match constant {
             Some(0 | -1) => return one,
@@ -249,7 +263,7 @@ impl FunctionGen<'_, '_, '_> {
 
     fn int_div(&self, s: Scalar, a: Val, b: Val, constant: Option<i128>) -> Val {
         let e = &self.unit.emit;
-        let ty = e.scalar_ty(s);
+        let ty = e.ty_of(a);
         let zero = e.zero(ty);
         match constant {
             Some(0) => return zero,
@@ -289,11 +303,11 @@ impl FunctionGen<'_, '_, '_> {
         let s = self.scalar(args[0])?;
         let v = self.all(args)?;
         let e = &self.unit.emit;
-        let ty = e.scalar_ty(s);
+        let ty = e.ty_of(v[0]);
         if s == Scalar::F16 && !self.unit.host.has("avx512fp16") {
             // Without the instruction LLVM computes in f32 and rounds twice. In f64 the product is
             // exact, and so is the sum whenever it is near a tie of f16.
-            let wide = e.scalar_ty(Scalar::F64);
+            let wide = e.shaped(e.scalar_ty(Scalar::F64), ty);
             let w: Vec<Val> = v
                 .iter()
                 .map(|x| e.cast(LLVMOpcode::LLVMFPExt, *x, wide))

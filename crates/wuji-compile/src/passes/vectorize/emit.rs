@@ -1,0 +1,614 @@
+//! Writes the body of a loop for several lanes at once.
+//!
+//! A varying value becomes one or more vectors, its *parts*; a strided one stays a scalar, the number
+//! in the first lane, until somebody needs the vector; a uniform one stays what it is. Code that
+//! touches memory or has effects runs only while at least one lane is on.
+
+use super::locals::{Role, Roles, local_of};
+use super::shapes::{Shape, Shapes};
+use crate::rewrite::Structure;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::{SmallVec, smallvec};
+use wuji_ir::build::Builder;
+use wuji_ir::entities::*;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{Imm, Scalar, Type};
+
+pub(super) type Parts = SmallVec<[Value; 4]>;
+
+/// What a value of the scalar loop has become.
+#[derive(Clone, Debug)]
+pub(super) enum Lanes {
+    One(Value),
+    /// The number in the first lane, and the step from lane to lane.
+    Strided(Value, i64),
+    Many(Parts),
+}
+
+/// Which lanes are on.
+#[derive(Clone, Debug)]
+pub(super) enum Mask {
+    All,
+    Some(Parts),
+}
+
+/// How control goes on behind something.
+pub(super) enum Flow {
+    On(Mask),
+    /// No lane is left, though there may be code.
+    Nobody,
+    /// The region has its terminator.
+    Ended,
+}
+
+/// How a region ends.
+pub(super) enum Exit {
+    Yield(Vec<Lanes>, Mask),
+    /// The end of a loop's body, with what the next turn gets.
+    Next(Vec<Lanes>, Mask),
+    Nobody,
+    Ended,
+}
+
+/// What a jump to a label does.
+#[derive(Clone)]
+pub(super) enum Target {
+    /// All lanes jump together: with these values varying.
+    Uniform {
+        label: Label,
+        on_break: Vec<bool>,
+        on_continue: Vec<bool>,
+    },
+    /// Lanes leave what they bring in locals.
+    Divergent(Divergent),
+    /// The end of the iteration.
+    Iteration,
+}
+
+#[derive(Clone)]
+pub(super) struct Divergent {
+    /// The loop that is left when no lane is on any more, and what `break` needs.
+    pub(super) label: Option<(Label, Vec<Value>)>,
+    /// The body whose end is the one way to the next turn.
+    pub(super) direct: Option<Region>,
+    /// For each result, a local per part.
+    pub(super) results: Vec<SmallVec<[Local; 4]>>,
+    /// Lanes that have left by `break`.
+    pub(super) arrived: Option<SmallVec<[Local; 4]>>,
+    /// Lanes that go on, and what they bring.
+    pub(super) next: Option<(SmallVec<[Local; 4]>, Vec<SmallVec<[Local; 4]>>)>,
+}
+
+/// What is known of the scalar loop.
+#[derive(Copy, Clone)]
+pub(super) struct Source<'a> {
+    /// The function as it was; values and regions keep their numbers in the new one.
+    pub(super) old: &'a Function,
+    pub(super) structure: &'a Structure,
+    pub(super) shapes: &'a Shapes<'a>,
+    pub(super) roles: &'a Roles,
+    pub(super) used: &'a FxHashSet<Value>,
+    /// Trees whose offsets fit 31 bits.
+    pub(super) small_trees: &'a FxHashSet<Tree>,
+}
+
+pub(super) struct Emitter<'a> {
+    pub(super) b: Builder<'a>,
+    pub(super) old: &'a Function,
+    structure: &'a Structure,
+    body: Region,
+    pub(super) shapes: &'a Shapes<'a>,
+    pub(super) roles: &'a Roles,
+    pub(super) used: &'a FxHashSet<Value>,
+    pub(super) small_trees: &'a FxHashSet<Tree>,
+    pub(super) lanes: u8,
+    pub(super) parts: usize,
+    /// Where constants and what comes from outside is spread over lanes, once.
+    pub(super) prelude: Region,
+    pub(super) map: FxHashMap<Value, Lanes>,
+    pub(super) targets: FxHashMap<Label, Target>,
+    pub(super) locals: FxHashMap<Local, SmallVec<[Local; 4]>>,
+    /// Operations that wait to be done lane by lane.
+    pub(super) pending: Vec<Inst>,
+    spread: FxHashMap<Value, Value>,
+    numbers: FxHashMap<(Scalar, usize), Value>,
+    outside: FxHashSet<Value>,
+}
+
+impl<'a> Emitter<'a> {
+    pub(super) fn new(
+        b: Builder<'a>,
+        source: Source<'a>,
+        lanes: u8,
+        parts: usize,
+        prelude: Region,
+        body: Region,
+    ) -> Emitter<'a> {
+        let Source {
+            old,
+            structure,
+            shapes,
+            roles,
+            used,
+            small_trees,
+        } = source;
+        Emitter {
+            b,
+            old,
+            structure,
+            body,
+            shapes,
+            roles,
+            used,
+            small_trees,
+            lanes,
+            parts,
+            prelude,
+            map: FxHashMap::default(),
+            targets: FxHashMap::default(),
+            locals: FxHashMap::default(),
+            pending: Vec::new(),
+            spread: FxHashMap::default(),
+            numbers: FxHashMap::default(),
+            outside: FxHashSet::default(),
+        }
+    }
+
+    // Values
+
+    pub(super) fn vector(&self, s: Scalar) -> Type {
+        Type::Vector(s, self.lanes)
+    }
+
+    pub(super) fn mask_type(&self) -> Type {
+        self.vector(Scalar::Bool)
+    }
+
+    pub(super) fn scalar_of(&self, v: Value) -> Scalar {
+        self.old.ty(v).elem().unwrap_or(Scalar::I64)
+    }
+
+    pub(super) fn set(&mut self, v: Value, lanes: Lanes) {
+        self.map.insert(v, lanes);
+    }
+
+    pub(super) fn get(&self, v: Value) -> Lanes {
+        self.map.get(&v).cloned().unwrap_or(Lanes::One(v))
+    }
+
+    /// The one number of a uniform value.
+    pub(super) fn one(&self, v: Value) -> Value {
+        match self.get(v) {
+            Lanes::One(v) | Lanes::Strided(v, _) => v,
+            Lanes::Many(parts) => parts[0],
+        }
+    }
+
+    /// A value as vectors.
+    pub(super) fn many(&mut self, v: Value) -> Parts {
+        let lanes = self.get(v);
+        self.spread_out(&lanes)
+    }
+
+    pub(super) fn spread_out(&mut self, lanes: &Lanes) -> Parts {
+        match lanes {
+            Lanes::Many(parts) => parts.clone(),
+            Lanes::One(v) => {
+                let splat = self.splat(*v);
+                smallvec![splat; self.parts]
+            }
+            Lanes::Strided(base, stride) => {
+                let s = self.b.func.ty(*base).elem().unwrap_or(Scalar::I64);
+                let first = self.splat(*base);
+                (0..self.parts)
+                    .map(|p| {
+                        let steps = self.steps(s, *stride, p);
+                        self.b.binary(BinOp::Add, first, steps)
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    /// One number in every lane. What comes from outside is spread in front of the loop.
+    pub(super) fn splat(&mut self, v: Value) -> Value {
+        if let Some(known) = self.spread.get(&v) {
+            return *known;
+        }
+        let s = self.b.func.ty(v).elem().unwrap_or(Scalar::I64);
+        let op = Op::Splat(self.vector(s));
+        if !self.is_outside(v) {
+            return self.b.value(op, &[v]);
+        }
+        let made = self.in_prelude(|e| e.b.value(op, &[v]));
+        self.spread.insert(v, made);
+        made
+    }
+
+    pub(super) fn in_prelude<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        let here = std::mem::replace(&mut self.b.region, self.prelude);
+        let made = make(self);
+        self.b.region = here;
+        made
+    }
+
+    /// A constant that the whole loop may use.
+    pub(super) fn constant(&mut self, imm: Imm) -> Value {
+        let v = self.in_prelude(|e| e.b.imm(imm));
+        self.outside.insert(v);
+        v
+    }
+
+    /// Whether a value is there in front of the loop.
+    pub(super) fn is_outside(&self, v: Value) -> bool {
+        self.outside.contains(&v)
+            || ((v.as_u32() as usize) < self.old.values.len()
+                && self.structure.is_invariant(self.old, v, self.body))
+    }
+
+    /// `0, stride, 2 * stride, ...` for a part.
+    fn steps(&mut self, s: Scalar, stride: i64, part: usize) -> Value {
+        let numbers = self.lane_numbers(s, part);
+        if stride == 1 {
+            return numbers;
+        }
+        let by = self.constant(Imm::int(s, i128::from(stride)));
+        let by = self.splat(by);
+        self.in_prelude(|e| e.b.binary(BinOp::Mul, numbers, by))
+    }
+
+    /// The numbers of a part's lanes.
+    pub(super) fn lane_numbers(&mut self, s: Scalar, part: usize) -> Value {
+        if let Some(known) = self.numbers.get(&(s, part)) {
+            return *known;
+        }
+        let ty = self.vector(s);
+        let (lanes, first) = (usize::from(self.lanes), part * usize::from(self.lanes));
+        let made = self.in_prelude(|e| {
+            let numbers: Vec<Value> = (first..first + lanes)
+                .map(|k| e.b.int(s, k as i128))
+                .collect();
+            e.b.value(Op::Compose(ty), &numbers)
+        });
+        self.numbers.insert((s, part), made);
+        made
+    }
+
+    pub(super) fn zeros(&mut self, s: Scalar) -> Value {
+        let zero = self.constant(Imm::zero(s));
+        self.splat(zero)
+    }
+
+    // Masks
+
+    pub(super) fn mask_parts(&mut self, mask: &Mask) -> Parts {
+        match mask {
+            Mask::Some(parts) => parts.clone(),
+            Mask::All => {
+                let yes = self.constant(Imm::bool(true));
+                let all = self.splat(yes);
+                smallvec![all; self.parts]
+            }
+        }
+    }
+
+    /// No lane at all.
+    pub(super) fn nobody(&mut self) -> Parts {
+        let none = self.zeros(Scalar::Bool);
+        smallvec![none; self.parts]
+    }
+
+    pub(super) fn and(&mut self, mask: &Mask, with: &Parts) -> Mask {
+        match mask {
+            Mask::All => Mask::Some(with.clone()),
+            Mask::Some(parts) => Mask::Some(
+                parts
+                    .iter()
+                    .zip(with)
+                    .map(|(a, b)| self.b.binary(BinOp::And, *a, *b))
+                    .collect(),
+            ),
+        }
+    }
+
+    pub(super) fn or(&mut self, a: &Parts, b: &Parts) -> Parts {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| self.b.binary(BinOp::Or, *a, *b))
+            .collect()
+    }
+
+    /// Whether any lane is on.
+    pub(super) fn any(&mut self, mask: &Parts) -> Value {
+        self.fold(mask, BinOp::Or, ReduceOp::Or)
+    }
+
+    pub(super) fn all(&mut self, mask: &Parts) -> Value {
+        self.fold(mask, BinOp::And, ReduceOp::And)
+    }
+
+    fn fold(&mut self, mask: &Parts, op: BinOp, reduce: ReduceOp) -> Value {
+        let mut whole = mask[0];
+        for part in &mask[1..] {
+            whole = self.b.binary(op, whole, *part);
+        }
+        self.b.value(Op::Reduce(reduce), &[whole])
+    }
+
+    pub(super) fn select(&mut self, mask: &Parts, yes: &Parts, no: &Parts) -> Parts {
+        (0..self.parts)
+            .map(|p| self.b.select(mask[p], yes[p], no[p]))
+            .collect()
+    }
+
+    // Locals
+
+    pub(super) fn new_locals(
+        &mut self,
+        name: &str,
+        ty: Type,
+        len: Option<u32>,
+    ) -> SmallVec<[Local; 4]> {
+        (0..self.parts)
+            .map(|_| {
+                self.b.func.locals.push(LocalData {
+                    name: name.to_owned(),
+                    ty,
+                    len,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn load_locals(&mut self, locals: &[Local]) -> Parts {
+        locals
+            .iter()
+            .map(|l| self.b.load(Place::Local(*l), &[]))
+            .collect()
+    }
+
+    pub(super) fn store_locals(&mut self, locals: &[Local], values: &Parts) {
+        for (l, v) in locals.iter().zip(values) {
+            self.b.store(Place::Local(*l), &[], *v);
+        }
+    }
+
+    /// Lanes that are on take the new values, others keep theirs.
+    pub(super) fn update_locals(&mut self, locals: &[Local], mask: &Mask, values: &Parts) {
+        match mask {
+            Mask::All => self.store_locals(locals, values),
+            Mask::Some(m) => {
+                let old = self.load_locals(locals);
+                let new = self.select(m, values, &old);
+                self.store_locals(locals, &new);
+            }
+        }
+    }
+
+    // Instructions
+
+    pub(super) fn inst(&mut self, inst: Inst, mask: Mask) -> Flow {
+        let data = &self.old.insts[inst];
+        self.b.span = self.old.spans[inst];
+        match &data.op {
+            Op::MemAtomic(..) | Op::MemCompareExchange(_) | Op::Call(_) | Op::Report(_) => {
+                if self.waits_for(&data.args) {
+                    self.flush(&mask);
+                }
+                self.pending.push(inst);
+                return Flow::On(mask);
+            }
+            op if op.effect() == Effect::Pure && !self.waits_for(&data.args) => {}
+            _ => self.flush(&mask),
+        }
+        self.b.span = self.old.spans[inst];
+        match &data.op {
+            Op::If | Op::Loop(_) | Op::For(..) | Op::Block(_) => self.control(inst, mask),
+            Op::MemLoad(space, ty) => {
+                self.mem_load(data, *space, *ty, &mask);
+                Flow::On(mask)
+            }
+            Op::MemStore(space) => {
+                self.mem_store(data, *space, &mask);
+                Flow::On(mask)
+            }
+            Op::Load(_) | Op::Store(_) => {
+                if let Some(local) = local_of(&data.op) {
+                    self.local_access(inst, local, &mask);
+                }
+                Flow::On(mask)
+            }
+            _ => {
+                self.pure(data);
+                Flow::On(mask)
+            }
+        }
+    }
+
+    fn pure(&mut self, data: &InstData) {
+        let Some(&result) = data.results.first() else {
+            return;
+        };
+        match self.shapes.shape(result) {
+            Shape::Uniform => {
+                let args: Values = data.args.iter().map(|a| self.one(*a)).collect();
+                let v = self.b.value(data.op.clone(), &args);
+                self.set(result, Lanes::One(v));
+            }
+            Shape::Strided(stride) => {
+                let args: Values = data.args.iter().map(|a| self.one(*a)).collect();
+                let v = self.b.value(data.op.clone(), &args);
+                self.set(result, Lanes::Strided(v, stride));
+            }
+            Shape::Varying => {
+                let args: Vec<Parts> = data.args.iter().map(|a| self.many(*a)).collect();
+                let parts = (0..self.parts)
+                    .map(|p| {
+                        let args: Values = args.iter().map(|a| a[p]).collect();
+                        self.b.value(data.op.clone(), &args)
+                    })
+                    .collect();
+                self.set(result, Lanes::Many(parts));
+            }
+        }
+    }
+
+    /// A local variable or array.
+    fn local_access(&mut self, inst: Inst, local: Local, mask: &Mask) {
+        let data = &self.old.insts[inst];
+        let index = match data.op {
+            Op::Load(_) => &data.args[..],
+            _ => &data.args[..data.args.len() - 1],
+        };
+        match self.roles.of(local) {
+            Role::Shared => self.shared_access(data, local, index, mask),
+            Role::Private | Role::Sum(_) => self.private_access(data, local, index, mask),
+        }
+    }
+
+    fn private_access(&mut self, data: &InstData, local: Local, index: &[Value], mask: &Mask) {
+        let locals = self.lanes_of_local(local);
+        let uniform = index.iter().all(|i| self.shapes.is_uniform(*i));
+        let index: Values = index.to_vec().into();
+        if !uniform {
+            return self.scattered_access(data, local, index[0], mask);
+        }
+        let at: Values = index.iter().map(|i| self.one(*i)).collect();
+        let access = |l: Local| {
+            let mut access = data
+                .op
+                .access()
+                .cloned()
+                .unwrap_or_else(|| Access::read(Place::Local(l)));
+            access.place = Place::Local(l);
+            access
+        };
+        match (&data.op, data.results.first()) {
+            (Op::Load(_), Some(result)) => {
+                let parts = locals
+                    .iter()
+                    .map(|l| self.b.value(Op::Load(access(*l)), &at))
+                    .collect();
+                self.set(*result, Lanes::Many(parts));
+            }
+            _ => {
+                let value = data.args[data.args.len() - 1];
+                let values = self.many(value);
+                for (p, l) in locals.iter().enumerate() {
+                    let value = match mask {
+                        Mask::All => values[p],
+                        Mask::Some(m) => {
+                            let old = self.b.value(Op::Load(access(*l)), &at);
+                            self.b.select(m[p], values[p], old)
+                        }
+                    };
+                    let mut args = at.clone();
+                    args.push(value);
+                    self.b.push(Op::Store(access(*l)), &args);
+                }
+            }
+        }
+    }
+
+    /// The vectors that stand for a local.
+    pub(super) fn lanes_of_local(&mut self, local: Local) -> SmallVec<[Local; 4]> {
+        if let Some(known) = self.locals.get(&local) {
+            return known.clone();
+        }
+        let data = self.b.func.locals[local].clone();
+        let s = data.ty.elem().unwrap_or(Scalar::I64);
+        let ty = self.vector(s);
+        let made = self.new_locals(&format!("lanes.{}", data.name), ty, data.len);
+        self.locals.insert(local, made.clone());
+        made
+    }
+
+    /// What every lane does not do on its own.
+    fn shared_access(&mut self, data: &InstData, local: Local, index: &[Value], mask: &Mask) {
+        let uniform = data.args.iter().all(|i| self.shapes.is_uniform(*i));
+        if uniform {
+            let args: Values = data.args.iter().map(|a| self.one(*a)).collect();
+            let inst = self.b.push(data.op.clone(), &args);
+            if let Some(result) = data.results.first() {
+                let v = self.b.func.result(inst);
+                self.set(*result, Lanes::One(v));
+            }
+            return;
+        }
+        let index: Values = index.to_vec().into();
+        match index.first() {
+            Some(index) => self.scattered_access(data, local, *index, mask),
+            None => {
+                // A variable that some iteration's value stays in: the first lane's will do.
+                let value = self.many(data.args[0])[0];
+                let value = self.b.value(Op::Extract(0), &[value]);
+                self.b.push(data.op.clone(), &[value]);
+            }
+        }
+    }
+
+    /// An element of a local array that is another one in each lane.
+    fn scattered_access(&mut self, data: &InstData, local: Local, index: Value, mask: &Mask) {
+        let private = !matches!(self.roles.of(local), Role::Shared);
+        let locals = if private {
+            self.lanes_of_local(local)
+        } else {
+            smallvec![local; self.parts]
+        };
+        // Lanes that are off may be anywhere; at the start of the array they do no harm.
+        let indices = self.many(index);
+        let indices = match mask {
+            Mask::All => indices,
+            Mask::Some(m) => {
+                let zero = self.zeros(self.scalar_of(index));
+                let zeros = smallvec![zero; self.parts];
+                self.select(m, &indices, &zeros)
+            }
+        };
+        let access = |l: Local, lane: u32| {
+            let mut access = data
+                .op
+                .access()
+                .cloned()
+                .unwrap_or_else(|| Access::read(Place::Local(l)));
+            access.place = Place::Local(l);
+            if private {
+                access.path.push(Step::Const(lane));
+            }
+            access
+        };
+        let lanes = u32::from(self.lanes);
+        if let (Op::Load(_), Some(result)) = (&data.op, data.results.first()) {
+            let ty = self.vector(self.scalar_of(*result));
+            let parts = (0..self.parts)
+                .map(|p| {
+                    let loaded: Values = (0..lanes)
+                        .map(|k| {
+                            let at = self.b.value(Op::Extract(k), &[indices[p]]);
+                            self.b.value(Op::Load(access(locals[p], k)), &[at])
+                        })
+                        .collect();
+                    self.b.value(Op::Compose(ty), &loaded)
+                })
+                .collect();
+            self.set(*result, Lanes::Many(parts));
+            return;
+        }
+        let values = self.many(data.args[data.args.len() - 1]);
+        for p in 0..self.parts {
+            for k in 0..lanes {
+                let at = self.b.value(Op::Extract(k), &[indices[p]]);
+                let mut value = self.b.value(Op::Extract(k), &[values[p]]);
+                if let Mask::Some(m) = mask {
+                    let on = self.b.value(Op::Extract(k), &[m[p]]);
+                    let mut read = access(locals[p], k);
+                    read.activation = Activation::Never;
+                    let old = self.b.value(Op::Load(read), &[at]);
+                    value = self.b.select(on, value, old);
+                }
+                self.b.push(Op::Store(access(locals[p], k)), &[at, value]);
+            }
+        }
+    }
+}

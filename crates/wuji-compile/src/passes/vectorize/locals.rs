@@ -1,0 +1,150 @@
+//! What locals are to a loop: a lane's own, the same for all lanes, or a sum over all iterations.
+
+use crate::passes::reductions::ACCUMULATOR;
+use crate::passes::scratchpads::PAD;
+use crate::rewrite::Structure;
+use rustc_hash::FxHashMap;
+use wuji_ir::entities::*;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// Every iteration has its own.
+    Private,
+    /// What all iterations read, or store the same to.
+    Shared,
+    /// Iterations combine what they have by an operation that knows no order.
+    Sum(BinOp),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Roles(FxHashMap<Local, Role>);
+
+impl Roles {
+    pub(super) fn of(&self, local: Local) -> Role {
+        self.0.get(&local).copied().unwrap_or(Role::Shared)
+    }
+
+    pub(super) fn sums(&self) -> impl Iterator<Item = (Local, BinOp)> + '_ {
+        self.0.iter().filter_map(|(l, r)| match r {
+            Role::Sum(op) => Some((*l, *op)),
+            Role::Private | Role::Shared => None,
+        })
+    }
+
+    /// The roles of the locals that a loop touches, or why there are none.
+    pub(super) fn find(f: &Function, structure: &Structure, body: Region) -> Result<Roles, String> {
+        let mut roles = Roles::default();
+        let mut inside: FxHashMap<Local, Vec<Inst>> = FxHashMap::default();
+        let mut elsewhere: FxHashMap<Local, bool> = FxHashMap::default();
+        f.walk(|inst| {
+            let Some(local) = local_of(&f.insts[inst].op) else {
+                return;
+            };
+            let Some(region) = structure.region_of[inst].expand() else {
+                return;
+            };
+            if structure.is_inside(region, body) {
+                inside.entry(local).or_default().push(inst);
+            } else if !in_iteration(f, structure, region) {
+                elsewhere.insert(local, true);
+            }
+        });
+        for (local, insts) in inside {
+            let data = &f.locals[local];
+            let role = if data.name.starts_with(ACCUMULATOR) && data.len.is_none() {
+                let why = || format!("`{}` is not a plain sum", data.name);
+                Role::Sum(combination(f, local, &insts).ok_or_else(why)?)
+            } else if !elsewhere.contains_key(&local) {
+                Role::Private
+            } else {
+                shared(f, local, &insts)?
+            };
+            roles.0.insert(local, role);
+        }
+        Ok(roles)
+    }
+}
+
+pub(super) fn local_of(op: &Op) -> Option<Local> {
+    match op.access()?.place {
+        Place::Local(l) => Some(l),
+        Place::Field(_) | Place::Array(_) | Place::Temp(_) => None,
+    }
+}
+
+/// Whether a region belongs to one iteration: it is in an innermost loop over iterations.
+fn in_iteration(f: &Function, structure: &Structure, mut region: Region) -> bool {
+    while let Some(owner) = structure.owner[region].expand() {
+        if is_iteration_loop(f, owner) {
+            return !has_iteration_loop(f, f.insts[owner].regions[0]);
+        }
+        match structure.region_of[owner].expand() {
+            Some(r) => region = r,
+            None => return false,
+        }
+    }
+    false
+}
+
+pub(super) fn is_iteration_loop(f: &Function, inst: Inst) -> bool {
+    matches!(
+        f.insts[inst].op,
+        Op::For(_, ForKind::Parallel | ForKind::Boundary)
+    )
+}
+
+pub(super) fn has_iteration_loop(f: &Function, region: Region) -> bool {
+    f.regions[region].insts.iter().any(|i| {
+        is_iteration_loop(f, *i)
+            || f.insts[*i]
+                .regions
+                .iter()
+                .any(|r| has_iteration_loop(f, *r))
+    })
+}
+
+fn shared(f: &Function, local: Local, insts: &[Inst]) -> Result<Role, String> {
+    let data = &f.locals[local];
+    let reads = insts.iter().any(|i| matches!(f.insts[*i].op, Op::Load(_)));
+    let writes = insts.iter().any(|i| !matches!(f.insts[*i].op, Op::Load(_)));
+    if (reads && writes) || (writes && data.len.is_some()) || data.name.starts_with(PAD) && writes {
+        return Err(format!(
+            "`{}` goes from one iteration to the next",
+            data.name
+        ));
+    }
+    Ok(Role::Shared)
+}
+
+/// The operation by which all stores to an accumulator change it.
+fn combination(f: &Function, local: Local, insts: &[Inst]) -> Option<BinOp> {
+    let mut found = None;
+    for inst in insts {
+        let data = &f.insts[*inst];
+        let Op::Store(_) = data.op else { continue };
+        let op = update(f, local, data.args[0], 16)?;
+        if found.is_some_and(|f| f != op) {
+            return None;
+        }
+        found = Some(op);
+    }
+    found
+}
+
+/// The operation of a chain that leads from the accumulator to a value.
+fn update(f: &Function, local: Local, value: Value, depth: u32) -> Option<BinOp> {
+    let data = &f.insts[f.def(value)?];
+    let Op::Binary(op) = data.op else { return None };
+    let commutes = matches!(
+        op,
+        BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max | BinOp::And | BinOp::Or | BinOp::Xor
+    );
+    let leads = |v: &Value| match f.def(*v).map(|d| &f.insts[d].op) {
+        Some(load @ Op::Load(_)) => local_of(load) == Some(local),
+        Some(Op::Binary(b)) if *b == op && depth > 0 => update(f, local, *v, depth - 1) == Some(op),
+        _ => false,
+    };
+    (commutes && data.args.iter().any(leads)).then_some(op)
+}

@@ -1,0 +1,188 @@
+//! Loads and stores: one scalar, a run of memory, or an address for each lane.
+
+use super::emit::{Emitter, Lanes, Mask, Parts};
+use super::shapes::Shape;
+use wuji_ir::entities::Value;
+use wuji_ir::module::{InstData, Values};
+use wuji_ir::ops::{BinOp, Op, Space};
+use wuji_ir::types::{Imm, Scalar, Type};
+
+/// How far one may look for a short form of an offset.
+const DEPTH: u32 = 24;
+
+impl Emitter<'_> {
+    pub(super) fn mem_load(&mut self, data: &InstData, space: Space, ty: Type, mask: &Mask) {
+        let (offset, result) = (data.args[0], data.results[0]);
+        let Some(s) = ty.as_scalar() else { return };
+        let vector = self.vector(s);
+        match self.shapes.shape(offset) {
+            Shape::Uniform => {
+                let at = self.one(offset);
+                let v = self.b.value(Op::MemLoad(space, ty), &[at]);
+                self.set(result, Lanes::One(v));
+            }
+            Shape::Strided(stride) if stride == i64::from(s.bytes()) => {
+                let parts = (0..self.parts)
+                    .map(|p| {
+                        let mut args = Values::new();
+                        args.push(self.run(offset, stride, p));
+                        if let Mask::Some(m) = mask {
+                            args.push(m[p]);
+                        }
+                        self.b.value(Op::MemLoad(space, vector), &args)
+                    })
+                    .collect();
+                self.set(result, Lanes::Many(parts));
+            }
+            Shape::Strided(_) | Shape::Varying => {
+                let offsets = self.offsets(space, offset);
+                let parts = (0..self.parts)
+                    .map(|p| {
+                        let mut args = Values::new();
+                        args.push(offsets[p]);
+                        if let Mask::Some(m) = mask {
+                            args.push(m[p]);
+                        }
+                        self.b.value(Op::MemLoad(space, vector), &args)
+                    })
+                    .collect();
+                self.set(result, Lanes::Many(parts));
+            }
+        }
+    }
+
+    pub(super) fn mem_store(&mut self, data: &InstData, space: Space, mask: &Mask) {
+        let (offset, value) = (data.args[0], data.args[1]);
+        let bytes = i64::from(self.scalar_of(value).bytes());
+        match self.shapes.shape(offset) {
+            Shape::Uniform if self.shapes.is_uniform(value) => {
+                let args = [self.one(offset), self.one(value)];
+                self.b.push(Op::MemStore(space), &args);
+            }
+            Shape::Strided(stride) if stride == bytes => {
+                let values = self.many(value);
+                for (p, v) in values.iter().enumerate() {
+                    let mut args = Values::new();
+                    args.extend([self.run(offset, stride, p), *v]);
+                    if let Mask::Some(m) = mask {
+                        args.push(m[p]);
+                    }
+                    self.b.push(Op::MemStore(space), &args);
+                }
+            }
+            // Of several values for one place one stays: any.
+            Shape::Uniform | Shape::Strided(_) | Shape::Varying => {
+                let offsets = self.offsets(space, offset);
+                let values = self.many(value);
+                for p in 0..self.parts {
+                    let mut args = Values::new();
+                    args.extend([offsets[p], values[p]]);
+                    if let Mask::Some(m) = mask {
+                        args.push(m[p]);
+                    }
+                    self.b.push(Op::MemStore(space), &args);
+                }
+            }
+        }
+    }
+
+    /// Where a part of a run of memory starts.
+    fn run(&mut self, offset: Value, stride: i64, part: usize) -> Value {
+        let first = self.one(offset);
+        if part == 0 {
+            return first;
+        }
+        let distance = stride * i64::from(self.lanes) * part as i64;
+        let distance = self.constant(Imm::int(Scalar::I64, i128::from(distance)));
+        self.b.binary(BinOp::Add, first, distance)
+    }
+
+    /// An offset for each lane, in 32 bits where that is enough.
+    ///
+    /// Lanes that are on stay inside of the memory, so an offset that is computed modulo 2^32 is right
+    /// when the memory is smaller than that; others do not count.
+    pub(super) fn offsets(&mut self, space: Space, offset: Value) -> Parts {
+        if self.is_small(space) && self.can_narrow(offset, DEPTH) {
+            return self.narrow(offset, DEPTH);
+        }
+        self.many(offset)
+    }
+
+    fn is_small(&self, space: Space) -> bool {
+        match space {
+            Space::Tree(tree, _) => self.small_trees.contains(&tree),
+            Space::Nodes(_) | Space::Bytes(_) | Space::Array(_) | Space::Temps => false,
+        }
+    }
+
+    /// Whether anything is gained: a number of 64 bits is made of ones of 32.
+    fn can_narrow(&self, v: Value, depth: u32) -> bool {
+        if self.shapes.shape(v) != Shape::Varying {
+            return true;
+        }
+        let Some(def) = self.old.def(v).filter(|_| depth > 0) else {
+            return false;
+        };
+        let data = &self.old.insts[def];
+        match &data.op {
+            Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul) => {
+                data.args.iter().all(|a| self.can_narrow(*a, depth - 1))
+            }
+            Op::Binary(BinOp::Shl) => {
+                self.short_shift(data) && self.can_narrow(data.args[0], depth - 1)
+            }
+            Op::Convert(_) => {
+                self.scalar_of(data.args[0]).is_int() && self.scalar_of(data.args[0]).bits() <= 32
+            }
+            Op::Bitcast(_) => {
+                self.scalar_of(data.args[0]).is_int() && self.can_narrow(data.args[0], depth - 1)
+            }
+            _ => false,
+        }
+    }
+
+    fn short_shift(&self, data: &InstData) -> bool {
+        let amount = self.old.constant(data.args[1]).and_then(Imm::as_int);
+        amount.is_some_and(|c| (0..31).contains(&c))
+    }
+
+    /// The low 32 bits of a number.
+    fn narrow(&mut self, v: Value, depth: u32) -> Parts {
+        let to = Scalar::I32;
+        if self.shapes.shape(v) != Shape::Varying {
+            let lanes = match self.get(v) {
+                Lanes::One(v) => Lanes::One(self.cut(v)),
+                Lanes::Strided(v, stride) => Lanes::Strided(self.cut(v), stride),
+                many @ Lanes::Many(_) => many,
+            };
+            return self.spread_out(&lanes);
+        }
+        let Some(def) = self.old.def(v) else {
+            return self.many(v);
+        };
+        let data = &self.old.insts[def];
+        match &data.op {
+            Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Shl)) => {
+                let a = self.narrow(data.args[0], depth - 1);
+                let b = self.narrow(data.args[1], depth - 1);
+                (0..self.parts)
+                    .map(|p| self.b.binary(*op, a[p], b[p]))
+                    .collect()
+            }
+            Op::Bitcast(_) => self.narrow(data.args[0], depth - 1),
+            _ => {
+                let source = self.many(data.args[0]);
+                source.iter().map(|v| self.b.convert(*v, to)).collect()
+            }
+        }
+    }
+
+    fn cut(&mut self, v: Value) -> Value {
+        if self.is_outside(v) {
+            if let Some(imm) = self.b.func.constant(v) {
+                return self.constant(Imm::int(Scalar::I32, imm.as_int().unwrap_or(0)));
+            }
+        }
+        self.b.convert(v, Scalar::I32)
+    }
+}

@@ -1,0 +1,335 @@
+//! Runs several iterations of a parallel loop per instruction.
+//!
+//! The innermost `for.parallel` of a task becomes a loop over groups of iterations, its *lanes*. Every
+//! scalar that differs between lanes becomes a vector; branches that lanes take differently become
+//! masks. Iterations of such a loop may run at once by definition, so there is nothing to prove; what is
+//! left is to find out what does not differ (`shapes`), and to write the body again (`emit`, `control`,
+//! `memory`, `serial`).
+
+mod control;
+mod emit;
+mod locals;
+mod memory;
+mod plan;
+mod serial;
+mod shapes;
+
+use crate::passes::Cx;
+use crate::rewrite::Structure;
+use emit::{Emitter, Lanes, Mask, Source, Target};
+use locals::Roles;
+use plan::Plan;
+use rustc_hash::FxHashSet;
+use shapes::Shapes;
+use wuji_ir::Result;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::*;
+use wuji_ir::layout::TreeMemory;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{I64, Imm, Scalar};
+
+/// What became of a parallel loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub task: String,
+    pub span: Span,
+    /// Lanes of a vector and how many vectors at a time, or why the loop stays as it is.
+    pub lanes: std::result::Result<(u8, usize), String>,
+}
+
+pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    if cx.options.vector_bits == 0 {
+        return Ok(());
+    }
+    let small = small_trees(m);
+    for t in 0..m.tasks.len() {
+        if !matches!(m.tasks[t].kind, TaskKind::Chunks { .. }) || m.tasks[t].lists.is_some() {
+            continue;
+        }
+        let (func, name, span) = (m.tasks[t].func, m.tasks[t].name.clone(), m.tasks[t].span);
+        let old = m.funcs[func].clone();
+        let mut f = m.take_func(func);
+        let structure = Structure::of(&old);
+        let used = used_values(&old);
+        for inst in innermost(&old) {
+            let roles_and_plan = Roles::find(&old, &structure, old.insts[inst].regions[0])
+                .and_then(|roles| {
+                    let shapes = Shapes::of(&old, &structure, inst, &roles);
+                    let plan = Plan::of(m, &old, inst, &shapes, &roles, cx)?;
+                    Ok((roles, shapes, plan))
+                });
+            let lanes = match roles_and_plan {
+                Err(why) => Err(why),
+                Ok(_) if !cx.fuel() => Err("there is no fuel left".to_owned()),
+                Ok((roles, shapes, plan)) => {
+                    let source = Source {
+                        old: &old,
+                        structure: &structure,
+                        shapes: &shapes,
+                        roles: &roles,
+                        used: &used,
+                        small_trees: &small,
+                    };
+                    Rewrite {
+                        m,
+                        f: &mut f,
+                        source,
+                    }
+                    .apply(inst, &plan);
+                    Ok((plan.lanes, plan.parts))
+                }
+            };
+            cx.remarks.push(Remark {
+                task: name.clone(),
+                span,
+                lanes,
+            });
+        }
+        m.funcs[func] = f;
+    }
+    Ok(())
+}
+
+/// Trees whose offsets fit 31 bits.
+fn small_trees(m: &Module) -> FxHashSet<Tree> {
+    m.trees
+        .iter()
+        .filter(|(_, tree)| !tree.is_sparse())
+        .filter(|(_, tree)| {
+            TreeMemory::of(tree, &m.fields, &m.structs).is_some_and(|l| l.size < 1 << 31)
+        })
+        .map(|(id, _)| id)
+        .collect()
+}
+
+/// Parallel loops without another one inside.
+fn innermost(f: &Function) -> Vec<Inst> {
+    let mut found = Vec::new();
+    f.walk(|inst| {
+        let data = &f.insts[inst];
+        if matches!(data.op, Op::For(_, ForKind::Parallel))
+            && !locals::has_iteration_loop(f, data.regions[0])
+        {
+            found.push(inst);
+        }
+    });
+    found
+}
+
+fn used_values(f: &Function) -> FxHashSet<Value> {
+    let mut used = FxHashSet::default();
+    for r in f.walk_regions() {
+        for i in &f.regions[r].insts {
+            used.extend(f.insts[*i].args.iter().copied());
+        }
+        used.extend(f.regions[r].term.args().iter().copied());
+    }
+    used
+}
+
+struct Rewrite<'a> {
+    m: &'a mut Module,
+    f: &'a mut Function,
+    source: Source<'a>,
+}
+
+impl Rewrite<'_> {
+    fn apply(&mut self, inst: Inst, plan: &Plan) {
+        let Some(parent) = self.source.structure.region_of[inst].expand() else {
+            return;
+        };
+        let Some(at) = self.f.regions[parent].insts.iter().position(|i| *i == inst) else {
+            return;
+        };
+        let after = self.f.regions[parent].insts.split_off(at + 1);
+        self.f.regions[parent].insts.pop();
+        let (lo, hi) = (
+            self.source.old.insts[inst].args[0],
+            self.source.old.insts[inst].args[1],
+        );
+        let group = i64::from(plan.lanes) * plan.parts as i64;
+        let mut sums = Vec::new();
+        let mut from = lo;
+        if plan.main {
+            let end = match plan.trips {
+                Some(n) if n % group == 0 => hi,
+                _ => self.whole_groups(parent, (lo, hi), group),
+            };
+            sums.extend(self.pass_over(inst, parent, (lo, end), plan.parts, plan.lanes, false));
+            from = end;
+        }
+        let rest = plan.trips.is_none_or(|n| n % group != 0) || !plan.main;
+        if rest {
+            let parts = if plan.main { 1 } else { plan.parts };
+            sums.extend(self.pass_over(inst, parent, (from, hi), parts, plan.lanes, true));
+        }
+        self.f.regions[parent].insts.extend(after);
+        self.add_up(inst, parent, sums);
+    }
+
+    /// Where whole groups of iterations end.
+    fn whole_groups(&mut self, region: Region, (lo, hi): (Value, Value), group: i64) -> Value {
+        let mut b = Builder::new(self.m, self.f);
+        b.region = region;
+        let zero = b.i64(0);
+        let mask = b.i64(-group);
+        let all = b.binary(BinOp::Sub, hi, lo);
+        let all = b.binary(BinOp::Max, all, zero);
+        let whole = b.binary(BinOp::And, all, mask);
+        b.binary(BinOp::Add, lo, whole)
+    }
+
+    /// One loop over groups of lanes; with `masked`, the last group may be short. Gives the vectors that
+    /// sums have been left in.
+    fn pass_over(
+        &mut self,
+        inst: Inst,
+        parent: Region,
+        (lo, hi): (Value, Value),
+        parts: usize,
+        lanes: u8,
+        masked: bool,
+    ) -> Vec<Partial> {
+        let old = self.source.old;
+        let body = old.insts[inst].regions[0];
+        let mut b = Builder::new(self.m, self.f);
+        b.region = parent;
+        b.span = old.spans[inst];
+        let step = b.i64(i64::from(lanes) * parts as i64);
+        let label = b.func.fresh_label();
+        let kind = if masked && parts == 1 && self.source.structure.owner[body].is_some() {
+            ForKind::Boundary
+        } else {
+            ForKind::Serial
+        };
+        let looped = b.func.add_inst(
+            Op::For(label, kind),
+            [lo, hi, step].into_iter().collect(),
+            &[],
+            old.spans[inst],
+        );
+        let region = b.func.add_region(&[I64]);
+        b.func.insts[looped].regions.push(region);
+        b.region = region;
+        let index = b.func.regions[region].params[0];
+        let mut e = Emitter::new(b, self.source, lanes, parts, parent, body);
+        e.set(old.regions[body].params[0], Lanes::Strided(index, 1));
+        if let Some(label) = old.insts[inst].op.label() {
+            e.targets.insert(label, Target::Iteration);
+        }
+        let mask = if masked {
+            let left = e.b.binary(BinOp::Sub, hi, index);
+            // Numbers of lanes are small: what is left of a long loop may be cut to 32 bits.
+            let most = e.constant(Imm::int(Scalar::I64, 1 << 20));
+            let left = e.b.binary(BinOp::Min, left, most);
+            let left = e.b.convert(left, Scalar::I32);
+            let left = e.splat(left);
+            Mask::Some(
+                (0..parts)
+                    .map(|p| {
+                        let numbers = e.lane_numbers(Scalar::I32, p);
+                        e.b.compare(CmpOp::Lt, numbers, left)
+                    })
+                    .collect(),
+            )
+        } else {
+            Mask::All
+        };
+        e.region(body, 0, mask);
+        e.b.end(Term::Continue(label, Values::new()));
+        let locals = std::mem::take(&mut e.locals);
+        self.f.regions[parent].insts.push(looped);
+        let mut partials = Vec::new();
+        for (local, op) in self.source.roles.sums() {
+            for vector in locals.get(&local).into_iter().flatten() {
+                partials.push(Partial {
+                    local,
+                    vector: *vector,
+                    op,
+                });
+            }
+        }
+        partials.sort_by_key(|p| p.vector);
+        partials
+    }
+
+    /// Vectors of partial sums start at the identity in front of everything, and are added up behind it.
+    fn add_up(&mut self, inst: Inst, parent: Region, sums: Vec<Partial>) {
+        if sums.is_empty() {
+            return;
+        }
+        let entry = self.f.entry;
+        let top = self.outermost(inst);
+        let old = self.source.old;
+        let mut b = Builder::new(self.m, self.f);
+        b.span = old.spans[inst];
+        let before = b.func.add_region(&[]);
+        b.region = before;
+        for sum in &sums {
+            let Some(identity) = plan::identity(old, sum.local) else {
+                continue;
+            };
+            let ty = b.func.locals[sum.vector].ty;
+            let one = b.imm(identity);
+            let all = b.value(Op::Splat(ty), &[one]);
+            b.store(Place::Local(sum.vector), &[], all);
+        }
+        let after = b.func.add_region(&[]);
+        b.region = after;
+        for sum in &sums {
+            let vector = b.load(Place::Local(sum.vector), &[]);
+            let mut total = b.load(Place::Local(sum.local), &[]);
+            let lanes = b.func.ty(vector).lanes().unwrap_or(1);
+            for k in 0..lanes {
+                let part = b.value(Op::Extract(k), &[vector]);
+                total = b.binary(sum.op, total, part);
+            }
+            b.store(Place::Local(sum.local), &[], total);
+        }
+        let before = std::mem::take(&mut self.f.regions[before].insts);
+        let after = std::mem::take(&mut self.f.regions[after].insts);
+        if parent == entry {
+            // The loop stands in the entry itself, and so does what identities must come before.
+            let first = self.f.regions[entry]
+                .insts
+                .iter()
+                .position(|i| i.as_u32() as usize >= old.insts.len() && self.is_loop(*i));
+            let last = self.f.regions[entry]
+                .insts
+                .iter()
+                .rposition(|i| i.as_u32() as usize >= old.insts.len() && self.is_loop(*i));
+            if let (Some(first), Some(last)) = (first, last) {
+                let insts = &mut self.f.regions[entry].insts;
+                insts.splice(last + 1..last + 1, after);
+                insts.splice(first..first, before);
+            }
+            return;
+        }
+        let insts = &mut self.f.regions[entry].insts;
+        if let Some(at) = insts.iter().position(|i| Some(*i) == top) {
+            insts.splice(at + 1..at + 1, after);
+            insts.splice(at..at, before);
+        }
+    }
+
+    fn is_loop(&self, inst: Inst) -> bool {
+        matches!(self.f.insts[inst].op, Op::For(..))
+    }
+
+    /// The instruction of the entry region that a loop is in.
+    fn outermost(&self, inst: Inst) -> Option<Inst> {
+        let mut at = inst;
+        while let Some(up) = self.source.structure.parent(at) {
+            at = up;
+        }
+        Some(at)
+    }
+}
+
+/// A vector that holds part of a sum.
+struct Partial {
+    local: Local,
+    vector: Local,
+    op: BinOp,
+}

@@ -1,0 +1,292 @@
+//! How wide, or why not.
+
+use super::locals::{Role, Roles, local_of};
+use super::shapes::{Shape, Shapes};
+use crate::passes::Cx;
+use wuji_ir::entities::*;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{I64, Imm, Scalar};
+
+pub(super) struct Plan {
+    pub(super) lanes: u8,
+    /// Vectors at a time, so that one can wait for another.
+    pub(super) parts: usize,
+    /// A loop over full groups, with what is left in a loop with masks; otherwise everything has masks.
+    pub(super) main: bool,
+    /// How many iterations there are, when that is known.
+    pub(super) trips: Option<i64>,
+}
+
+/// A longer body is written once, with masks.
+const MOST_TWICE: usize = 500;
+
+/// Lanes may need so many bytes for arrays of their own.
+const MOST_LOCAL_BYTES: u64 = 64 << 10;
+
+/// Fewer iterations than this are not worth a vector.
+const FEWEST: i64 = 4;
+
+/// Vector registers that a loop inside may keep full.
+const REGISTERS: usize = 24;
+
+/// What the loop consists of.
+#[derive(Default)]
+struct Count {
+    insts: usize,
+    /// Instructions that vary, in 64 bits or less.
+    varying: usize,
+    serial: usize,
+    gathers: usize,
+    widest: u32,
+    has_loop: bool,
+}
+
+impl Plan {
+    pub(super) fn of(
+        m: &Module,
+        f: &Function,
+        inst: Inst,
+        shapes: &Shapes,
+        roles: &Roles,
+        cx: &Cx,
+    ) -> Result<Plan, String> {
+        let data = &f.insts[inst];
+        let body = data.regions[0];
+        if f.ty(data.args[0]) != I64 || data.args.len() != 3 {
+            return Err("its index is no `i64`, or it carries values".into());
+        }
+        if number(f, data.args[2]) != Some(1) {
+            return Err("its step is not 1".into());
+        }
+        let mut count = Count::default();
+        look(m, f, body, shapes, &mut count)?;
+        let trips = number(f, data.args[1])
+            .zip(number(f, data.args[0]))
+            .map(|(hi, lo)| (hi - lo).max(0));
+        let native = i64::from(cx.options.vector_bits / (8 * count.widest.max(4)));
+        let mut lanes = native.clamp(2, 64);
+        if let Some(n) = trips {
+            if n < FEWEST {
+                return Err(format!("it has {n} iterations"));
+            }
+            while lanes > n {
+                lanes /= 2;
+            }
+        }
+        if count.serial > 0 && count.serial * 6 > count.varying {
+            return Err("most of it is done one lane after the other".into());
+        }
+        let bytes = private_bytes(f, body, roles) * lanes as u64;
+        if bytes > MOST_LOCAL_BYTES {
+            return Err(format!("its local arrays take {bytes} bytes for all lanes"));
+        }
+        for (local, _) in roles.sums() {
+            identity(f, local).ok_or("a sum does not start at a constant")?;
+        }
+        let mut parts = if bytes > 4096 || count.serial > 0 {
+            1
+        } else {
+            parts(f, body, shapes, &count)
+        };
+        if let Some(n) = trips {
+            while parts > 1 && (n % (lanes * parts as i64) != 0 || n < lanes * parts as i64) {
+                parts /= 2;
+            }
+        }
+        Ok(Plan {
+            lanes: lanes as u8,
+            parts,
+            main: count.insts * parts <= MOST_TWICE,
+            trips,
+        })
+    }
+}
+
+fn number(f: &Function, v: Value) -> Option<i64> {
+    f.constant(v)
+        .and_then(Imm::as_int)
+        .and_then(|n| i64::try_from(n).ok())
+}
+
+/// Loops inside wait for their own results from turn to turn: several vectors take turns in that.
+fn parts(f: &Function, body: Region, shapes: &Shapes, count: &Count) -> usize {
+    if !count.has_loop {
+        return 1;
+    }
+    let mut most = 4;
+    let mut regions = vec![body];
+    while let Some(r) = regions.pop() {
+        for i in &f.regions[r].insts {
+            let data = &f.insts[*i];
+            regions.extend(data.regions.iter().copied());
+            if !matches!(data.op, Op::Loop(_) | Op::For(..)) {
+                continue;
+            }
+            let live = live_in(f, data.regions[0], shapes);
+            let (size, inner) = size(f, data.regions[0]);
+            let fits = if size > 64 || inner {
+                1
+            } else {
+                REGISTERS / live.max(1)
+            };
+            most = most.min(fits.max(1));
+        }
+    }
+    if most >= 4 {
+        4
+    } else if most >= 2 {
+        2
+    } else {
+        1
+    }
+}
+
+/// Vectors that a loop keeps from turn to turn: its own and those from outside.
+fn live_in(f: &Function, body: Region, shapes: &Shapes) -> usize {
+    let mut inside = rustc_hash::FxHashSet::default();
+    let mut seen = rustc_hash::FxHashSet::default();
+    let mut regions = vec![body];
+    let mut order = Vec::new();
+    while let Some(r) = regions.pop() {
+        order.push(r);
+        inside.extend(f.regions[r].params.iter().copied());
+        for i in &f.regions[r].insts {
+            inside.extend(f.insts[*i].results.iter().copied());
+            regions.extend(f.insts[*i].regions.iter().copied());
+        }
+    }
+    for r in order {
+        let used = f.regions[r]
+            .insts
+            .iter()
+            .flat_map(|i| f.insts[*i].args.iter())
+            .chain(f.regions[r].term.args());
+        seen.extend(
+            used.copied()
+                .filter(|v| !inside.contains(v) && !shapes.is_uniform(*v)),
+        );
+    }
+    let carried = f.regions[body]
+        .params
+        .iter()
+        .filter(|p| !shapes.is_uniform(**p))
+        .count();
+    seen.len() + carried
+}
+
+fn size(f: &Function, region: Region) -> (usize, bool) {
+    let mut total = 0;
+    let mut loops = false;
+    let mut regions = vec![region];
+    while let Some(r) = regions.pop() {
+        total += f.regions[r].insts.len();
+        for i in &f.regions[r].insts {
+            loops |= matches!(f.insts[*i].op, Op::Loop(_) | Op::For(..));
+            regions.extend(f.insts[*i].regions.iter().copied());
+        }
+    }
+    (total, loops)
+}
+
+fn look(
+    m: &Module,
+    f: &Function,
+    region: Region,
+    shapes: &Shapes,
+    count: &mut Count,
+) -> Result<(), String> {
+    if let Term::Return(_) = f.regions[region].term {
+        return Err("an iteration returns from its function".into());
+    }
+    for i in &f.regions[region].insts {
+        let data = &f.insts[*i];
+        count.insts += 1;
+        let varies = data
+            .results
+            .iter()
+            .any(|r| shapes.shape(*r) == Shape::Varying);
+        count.varying += usize::from(varies);
+        match &data.op {
+            Op::MemLoad(space, ty) => {
+                width(ty.elem(), count);
+                gather(shapes, data, ty.elem(), *space, count);
+            }
+            Op::MemStore(space) => {
+                let s = f.ty(data.args[1]).elem();
+                width(s, count);
+                gather(shapes, data, s, *space, count);
+            }
+            Op::MemAtomic(..) | Op::MemCompareExchange(_) => {
+                width(f.ty(data.args[1]).elem(), count);
+                count.serial += 1;
+            }
+            Op::Call(callee) => {
+                let _ = &m.funcs[*callee];
+                count.serial += 4;
+            }
+            Op::Load(_) | Op::Store(_) => {
+                if let Some(l) = local_of(&data.op) {
+                    if f.locals[l].len.is_some() {
+                        width(f.locals[l].ty.elem(), count);
+                    }
+                }
+            }
+            Op::For(..) => {
+                count.has_loop = true;
+                let bounds = data.args[..3].iter().all(|v| shapes.is_uniform(*v));
+                if !bounds && number(f, data.args[2]).is_none_or(|s| s == 0) {
+                    return Err("a loop inside has a step that varies".into());
+                }
+            }
+            Op::Loop(_) => count.has_loop = true,
+            _ => {}
+        }
+        for r in &data.regions {
+            look(m, f, *r, shapes, count)?;
+        }
+    }
+    Ok(())
+}
+
+fn width(s: Option<Scalar>, count: &mut Count) {
+    count.widest = count.widest.max(s.map_or(4, Scalar::bytes));
+}
+
+fn gather(shapes: &Shapes, data: &InstData, s: Option<Scalar>, _: Space, count: &mut Count) {
+    let run = s.map_or(0, |s| i64::from(s.bytes()));
+    match shapes.shape(data.args[0]) {
+        Shape::Uniform => {}
+        Shape::Strided(stride) if stride == run => {}
+        Shape::Strided(_) | Shape::Varying => count.gathers += 1,
+    }
+}
+
+fn private_bytes(f: &Function, body: Region, roles: &Roles) -> u64 {
+    let mut found = rustc_hash::FxHashSet::default();
+    let mut regions = vec![body];
+    while let Some(r) = regions.pop() {
+        for i in &f.regions[r].insts {
+            regions.extend(f.insts[*i].regions.iter().copied());
+            found.extend(local_of(&f.insts[*i].op));
+        }
+    }
+    found
+        .into_iter()
+        .filter(|l| roles.of(*l) == Role::Private)
+        .map(|l| {
+            let data = &f.locals[l];
+            let bytes = u64::from(data.ty.elem().map_or(8, Scalar::bytes));
+            bytes * u64::from(data.len.unwrap_or(1))
+        })
+        .sum()
+}
+
+/// What an accumulator starts at.
+pub(super) fn identity(f: &Function, local: Local) -> Option<Imm> {
+    f.regions[f.entry].insts.iter().find_map(|i| {
+        let data = &f.insts[*i];
+        let stores = matches!(data.op, Op::Store(_)) && local_of(&data.op) == Some(local);
+        stores.then(|| f.constant(data.args[0])).flatten()
+    })
+}

@@ -1,0 +1,248 @@
+//! What is done lane by lane: atomics, calls, reports.
+//!
+//! Such operations wait until something needs their results or must come after them; then each lane
+//! does all of them in turn.
+
+use super::emit::{Emitter, Lanes, Mask, Parts};
+use smallvec::SmallVec;
+use wuji_ir::entities::{Inst, Value};
+use wuji_ir::module::{InstData, Term, Values};
+use wuji_ir::ops::{ForKind, Op};
+use wuji_ir::types::{Imm, Scalar, Type};
+
+impl Emitter<'_> {
+    /// Whether a value is still to come.
+    pub(super) fn waits_for(&self, args: &[Value]) -> bool {
+        self.pending
+            .iter()
+            .any(|i| self.old.insts[*i].results.iter().any(|r| args.contains(r)))
+    }
+
+    /// Does what waits, for the lanes that are on.
+    pub(super) fn flush(&mut self, mask: &Mask) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let insts = std::mem::take(&mut self.pending);
+        self.b.span = self.old.spans[insts[0]];
+        let wanted: Vec<Value> = insts
+            .iter()
+            .flat_map(|i| self.old.insts[*i].results.iter().copied())
+            .filter(|r| self.used.contains(r))
+            .collect();
+        let prepared = self.prepare(&insts);
+        let quick = insts.iter().all(|i| {
+            matches!(
+                self.old.insts[*i].op,
+                Op::MemAtomic(..) | Op::MemCompareExchange(_)
+            )
+        });
+        let parts = match mask {
+            Mask::All if quick => self.unrolled(&insts, &prepared, &wanted),
+            Mask::Some(m) if quick => {
+                let types: Vec<Type> = wanted
+                    .iter()
+                    .flat_map(|r| std::iter::repeat_n(self.vector(self.scalar_of(*r)), self.parts))
+                    .collect();
+                let all = self.all(m);
+                let branch = self.b.push_typed(Op::If, &[all], &types);
+                let outer = self.b.region;
+                for side in 0..2 {
+                    let region = self.b.func.add_region(&[]);
+                    self.b.func.insts[branch].regions.push(region);
+                    self.b.region = region;
+                    let results = if side == 0 {
+                        self.unrolled(&insts, &prepared, &wanted)
+                    } else {
+                        self.one_by_one(&insts, &prepared, &wanted, m)
+                    };
+                    let flat: Values = results.into_iter().flatten().collect();
+                    self.b.end(Term::Yield(flat));
+                }
+                self.b.region = outer;
+                let made = &self.b.func.insts[branch].results;
+                made.chunks(self.parts).map(|c| c.into()).collect()
+            }
+            Mask::All | Mask::Some(_) => {
+                let m = self.mask_parts(mask);
+                self.one_by_one(&insts, &prepared, &wanted, &m)
+            }
+        };
+        for (result, parts) in wanted.iter().zip(parts) {
+            self.set(*result, Lanes::Many(parts));
+        }
+    }
+
+    /// The arguments that vary, as vectors; none for uniform ones and for results of each other.
+    fn prepare(&mut self, insts: &[Inst]) -> Vec<Vec<Option<Parts>>> {
+        let own: Vec<Value> = insts
+            .iter()
+            .flat_map(|i| self.old.insts[*i].results.iter().copied())
+            .collect();
+        insts
+            .iter()
+            .map(|i| {
+                let data = &self.old.insts[*i];
+                data.args
+                    .iter()
+                    .enumerate()
+                    .map(|(k, a)| {
+                        if own.contains(a) || self.shapes.is_uniform(*a) {
+                            return None;
+                        }
+                        let offset = k == 0 && self.narrow_first(data);
+                        Some(match (&data.op, offset) {
+                            (Op::MemAtomic(_, space), true)
+                            | (Op::MemCompareExchange(space), true) => self.offsets(*space, *a),
+                            _ => self.many(*a),
+                        })
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+
+    fn narrow_first(&self, data: &InstData) -> bool {
+        matches!(data.op, Op::MemAtomic(..) | Op::MemCompareExchange(_))
+    }
+
+    /// An argument in one lane.
+    fn argument(
+        &mut self,
+        arg: Value,
+        prepared: &Option<Parts>,
+        part: usize,
+        pick: &impl Fn(&mut Self, Value) -> Value,
+    ) -> Value {
+        match prepared {
+            None => self.one(arg),
+            Some(parts) => {
+                let v = pick(self, parts[part]);
+                // Offsets are handed over in 64 bits.
+                let narrow = self.scalar_of(arg) == Scalar::I64
+                    && self.b.func.ty(v) == Type::Scalar(Scalar::I32);
+                if narrow {
+                    self.b.convert(v, Scalar::I64)
+                } else {
+                    v
+                }
+            }
+        }
+    }
+
+    /// All operations of one lane. The results stand in the map until the next lane.
+    fn lane(
+        &mut self,
+        insts: &[Inst],
+        prepared: &[Vec<Option<Parts>>],
+        part: usize,
+        pick: &impl Fn(&mut Self, Value) -> Value,
+    ) {
+        for (inst, prepared) in insts.iter().zip(prepared) {
+            let data = &self.old.insts[*inst];
+            let mut args = Values::new();
+            for (a, p) in data.args.iter().zip(prepared) {
+                args.push(self.argument(*a, p, part, pick));
+            }
+            self.b.span = self.old.spans[*inst];
+            let types: SmallVec<[Type; 2]> = data.results.iter().map(|r| self.old.ty(*r)).collect();
+            let made = self.b.push_typed(data.op.clone(), &args, &types);
+            let results: Values = self.b.func.insts[made].results.iter().copied().collect();
+            for (r, v) in data.results.iter().zip(results) {
+                self.set(*r, Lanes::One(v));
+            }
+        }
+    }
+
+    fn unrolled(
+        &mut self,
+        insts: &[Inst],
+        prepared: &[Vec<Option<Parts>>],
+        wanted: &[Value],
+    ) -> Vec<Parts> {
+        let mut results: Vec<Parts> = vec![Parts::new(); wanted.len()];
+        for part in 0..self.parts {
+            let mut scalars: Vec<Values> = vec![Values::new(); wanted.len()];
+            for k in 0..u32::from(self.lanes) {
+                self.lane(insts, prepared, part, &|e, v| {
+                    e.b.value(Op::Extract(k), &[v])
+                });
+                for (list, r) in scalars.iter_mut().zip(wanted) {
+                    list.push(self.one(*r));
+                }
+            }
+            for ((out, list), r) in results.iter_mut().zip(scalars).zip(wanted) {
+                let ty = self.vector(self.scalar_of(*r));
+                out.push(self.b.value(Op::Compose(ty), &list));
+            }
+        }
+        results
+    }
+
+    fn one_by_one(
+        &mut self,
+        insts: &[Inst],
+        prepared: &[Vec<Option<Parts>>],
+        wanted: &[Value],
+        mask: &Parts,
+    ) -> Vec<Parts> {
+        let mut results: Vec<Parts> = vec![Parts::new(); wanted.len()];
+        let (zero, one, count) = (
+            self.constant(Imm::int(Scalar::I32, 0)),
+            self.constant(Imm::int(Scalar::I32, 1)),
+            self.constant(Imm::int(Scalar::I32, i128::from(self.lanes))),
+        );
+        for part in 0..self.parts {
+            let types: Vec<Type> = wanted
+                .iter()
+                .map(|r| self.vector(self.scalar_of(*r)))
+                .collect();
+            let initial: Values = wanted
+                .iter()
+                .map(|r| self.zeros(self.scalar_of(*r)))
+                .collect();
+            let label = self.b.func.fresh_label();
+            let mut args: Values = [zero, count, one].into_iter().collect();
+            args.extend(initial);
+            let looped = self
+                .b
+                .push_typed(Op::For(label, ForKind::Boundary), &args, &types);
+            let outer = self.b.region;
+            let mut params = vec![Type::Scalar(Scalar::I32)];
+            params.extend(&types);
+            let region = self.b.func.add_region(&params);
+            self.b.func.insts[looped].regions.push(region);
+            self.b.region = region;
+            let given: Values = self.b.func.regions[region].params.clone();
+            let number = given[0];
+            let on = self.b.value(Op::ExtractDyn, &[mask[part], number]);
+            let branch = self.b.push_typed(Op::If, &[on], &types);
+            let yes = self.b.func.add_region(&[]);
+            self.b.region = yes;
+            self.lane(insts, prepared, part, &|e, v| {
+                e.b.value(Op::ExtractDyn, &[v, number])
+            });
+            let changed: Values = wanted
+                .iter()
+                .zip(&given[1..])
+                .map(|(r, old)| {
+                    let v = self.one(*r);
+                    self.b.value(Op::InsertDyn, &[*old, number, v])
+                })
+                .collect();
+            self.b.end(Term::Yield(changed));
+            let unchanged: Values = given[1..].into();
+            let no = self.b.region(&[], |b, _| b.end(Term::Yield(unchanged)));
+            self.b.func.insts[branch].regions.extend([yes, no]);
+            self.b.region = region;
+            let next: Values = self.b.func.insts[branch].results.iter().copied().collect();
+            self.b.end(Term::Continue(label, next));
+            self.b.region = outer;
+            let made: Values = self.b.func.insts[looped].results.iter().copied().collect();
+            for (out, v) in results.iter_mut().zip(made) {
+                out.push(v);
+            }
+        }
+        results
+    }
+}

@@ -1,0 +1,376 @@
+//! What a loop's values look like across its lanes, and where lanes part.
+//!
+//! A value is the same in all lanes (*uniform*), goes up by the same constant from lane to lane
+//! (*strided*), or is anything (*varying*). Control is *divergent* where lanes may go different ways. The
+//! analysis starts with everything uniform but the index and goes on until nothing changes; every
+//! step only takes freedom away, so it ends.
+
+use super::locals::{Role, Roles};
+use crate::analysis::linear::Sums;
+use crate::rewrite::Structure;
+use rustc_hash::{FxHashMap, FxHashSet};
+use wuji_ir::entities::*;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{Imm, Scalar};
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Shape {
+    Uniform,
+    /// Integers only, modulo the width of the type.
+    Strided(i64),
+    Varying,
+}
+
+/// The jumps to a label.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Jumps {
+    /// Regions that end in `continue`.
+    pub(super) continues: Vec<Region>,
+    /// Regions that end in `break`.
+    pub(super) breaks: Vec<Region>,
+}
+
+pub(super) struct Shapes<'a> {
+    f: &'a Function,
+    structure: &'a Structure,
+    body: Region,
+    /// What is not in here is uniform.
+    shapes: FxHashMap<Value, Shape>,
+    /// Branches, loops and blocks in which lanes part.
+    pub(super) divergent: FxHashSet<Inst>,
+    /// Instructions out of which some lanes may jump, to a place where lanes part.
+    pub(super) escapes: FxHashSet<Inst>,
+    pub(super) jumps: FxHashMap<Label, Jumps>,
+    changed: bool,
+}
+
+impl<'a> Shapes<'a> {
+    /// Looks at the body of the `for.parallel` instruction `inst`.
+    pub(super) fn of(
+        f: &'a Function,
+        structure: &'a Structure,
+        inst: Inst,
+        roles: &Roles,
+    ) -> Shapes<'a> {
+        let body = f.insts[inst].regions[0];
+        let index = f.regions[body].params[0];
+        let mut this = Shapes {
+            f,
+            structure,
+            body,
+            shapes: FxHashMap::default(),
+            divergent: FxHashSet::default(),
+            escapes: FxHashSet::default(),
+            jumps: FxHashMap::default(),
+            changed: false,
+        };
+        this.shapes.insert(index, Shape::Strided(1));
+        this.collect_jumps(body);
+        let mut sums = Sums::new(f, structure);
+        loop {
+            this.changed = false;
+            this.region(body, roles, &mut sums);
+            this.part_lanes();
+            if !this.changed {
+                break;
+            }
+        }
+        this.note_escapes();
+        this
+    }
+
+    pub(super) fn shape(&self, v: Value) -> Shape {
+        self.shapes.get(&v).copied().unwrap_or(Shape::Uniform)
+    }
+
+    pub(super) fn is_uniform(&self, v: Value) -> bool {
+        self.shape(v) == Shape::Uniform
+    }
+
+    /// Whether the one way to the next turn of a loop is the end of its body.
+    pub(super) fn is_direct(&self, inst: Inst) -> bool {
+        let data = &self.f.insts[inst];
+        data.op
+            .label()
+            .and_then(|l| self.jumps.get(&l))
+            .is_some_and(|j| j.continues[..] == [data.regions[0]])
+    }
+
+    fn raise(&mut self, v: Value, shape: Shape) {
+        let old = self.shape(v);
+        let new = match (old, shape) {
+            (Shape::Uniform, new) => new,
+            (Shape::Varying, _) | (_, Shape::Varying) => Shape::Varying,
+            (Shape::Strided(_), Shape::Uniform) => old,
+            (Shape::Strided(a), Shape::Strided(b)) if a == b => old,
+            (Shape::Strided(_), Shape::Strided(_)) => Shape::Varying,
+        };
+        if new != old {
+            self.shapes.insert(v, new);
+            self.changed = true;
+        }
+    }
+
+    /// Regions know no strides for their parameters and results.
+    fn vary_if(&mut self, v: Value, varies: bool) {
+        if varies {
+            self.raise(v, Shape::Varying);
+        }
+    }
+
+    fn mark_divergent(&mut self, inst: Inst) {
+        self.changed |= self.divergent.insert(inst);
+    }
+
+    fn collect_jumps(&mut self, region: Region) {
+        let f = self.f;
+        match &f.regions[region].term {
+            Term::Break(l, _) => self.jumps.entry(*l).or_default().breaks.push(region),
+            Term::Continue(l, _) => self.jumps.entry(*l).or_default().continues.push(region),
+            Term::Yield(_) | Term::Return(_) | Term::Unreachable => {}
+        }
+        for inst in &f.regions[region].insts {
+            for r in &f.insts[*inst].regions {
+                self.collect_jumps(*r);
+            }
+        }
+    }
+
+    fn region(&mut self, region: Region, roles: &Roles, sums: &mut Sums) {
+        let f = self.f;
+        for inst in &f.regions[region].insts {
+            self.inst(*inst, roles, sums);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst, roles: &Roles, sums: &mut Sums) {
+        let f = self.f;
+        let data = &f.insts[inst];
+        let any_varies = |s: &Self, vs: &[Value]| vs.iter().any(|v| !s.is_uniform(*v));
+        match &data.op {
+            Op::If => {
+                if !self.is_uniform(data.args[0]) {
+                    self.mark_divergent(inst);
+                }
+                let divergent = self.divergent.contains(&inst);
+                for r in &data.regions {
+                    self.region(*r, roles, sums);
+                    if let Term::Yield(values) = &f.regions[*r].term {
+                        for (result, v) in data.results.iter().zip(values) {
+                            self.vary_if(*result, divergent || !self.is_uniform(*v));
+                        }
+                    }
+                }
+            }
+            Op::Loop(label) => self.looping(inst, *label, 0, roles, sums),
+            Op::For(label, _) => {
+                if any_varies(self, &data.args[..3]) {
+                    self.mark_divergent(inst);
+                    let index = f.regions[data.regions[0]].params[0];
+                    self.raise(index, Shape::Varying);
+                }
+                self.looping(inst, *label, 3, roles, sums);
+            }
+            Op::Block(label) => {
+                self.region(data.regions[0], roles, sums);
+                let divergent = self.divergent.contains(&inst);
+                if let Term::Yield(values) = &f.regions[data.regions[0]].term {
+                    for (result, v) in data.results.iter().zip(values) {
+                        self.vary_if(*result, !self.is_uniform(*v));
+                    }
+                }
+                self.breaks(inst, *label, divergent);
+            }
+            Op::MemAtomic(..) | Op::MemCompareExchange(_) | Op::Call(_) => {
+                for r in &data.results {
+                    self.raise(*r, Shape::Varying);
+                }
+            }
+            Op::Load(access) => {
+                let varies = match access.place {
+                    Place::Local(l) => match roles.of(l) {
+                        Role::Private | Role::Sum(_) => true,
+                        Role::Shared => any_varies(self, &data.args),
+                    },
+                    Place::Field(_) | Place::Array(_) | Place::Temp(_) => true,
+                };
+                self.vary_if(data.results[0], varies);
+            }
+            Op::MemLoad(..) => self.vary_if(data.results[0], any_varies(self, &data.args)),
+            Op::Store(_) | Op::MemStore(_) | Op::Report(_) => {}
+            _ => {
+                if let [result] = data.results[..] {
+                    let shape = self.pure(data, sums);
+                    self.raise(result, shape);
+                }
+            }
+        }
+    }
+
+    fn looping(&mut self, inst: Inst, label: Label, first: usize, roles: &Roles, sums: &mut Sums) {
+        let f = self.f;
+        let data = &f.insts[inst];
+        let body = data.regions[0];
+        let own = usize::from(first > 0);
+        let divergent = self.divergent.contains(&inst);
+        // Lanes that go on together have taken the same way only when there is one.
+        let mixed = divergent && !self.is_direct(inst);
+        for (k, param) in f.regions[body].params[own..].iter().enumerate() {
+            let varies = mixed
+                || !self.is_uniform(data.args[first + k])
+                || self.handed_on(label, k).any(|v| !self.is_uniform(v));
+            self.vary_if(*param, varies);
+            if let (Op::For(..), Some(result)) = (&data.op, data.results.get(k)) {
+                let varies = divergent || !self.is_uniform(*param);
+                self.vary_if(*result, varies);
+                // What goes on when the loop has run out is also what `break` gives.
+                let other = !divergent && !self.is_uniform(*result);
+                self.vary_if(*param, other);
+            }
+        }
+        self.region(body, roles, sums);
+        self.breaks(inst, label, divergent);
+    }
+
+    /// The k-th value of every `continue`.
+    fn handed_on(&self, label: Label, k: usize) -> impl Iterator<Item = Value> + use<'a> {
+        let f = self.f;
+        let regions = self.jumps.get(&label).map(|j| j.continues.clone());
+        regions
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(move |r| f.regions[r].term.args().get(k).copied())
+    }
+
+    fn breaks(&mut self, inst: Inst, label: Label, divergent: bool) {
+        let f = self.f;
+        let regions = self.jumps.get(&label).map(|j| j.breaks.clone());
+        for r in regions.unwrap_or_default() {
+            for (result, v) in f.insts[inst].results.iter().zip(f.regions[r].term.args()) {
+                self.vary_if(*result, divergent || !self.is_uniform(*v));
+            }
+        }
+        for result in &f.insts[inst].results {
+            self.vary_if(*result, divergent);
+        }
+    }
+
+    fn pure(&self, data: &InstData, sums: &mut Sums) -> Shape {
+        let f = self.f;
+        let shapes: Vec<Shape> = data.args.iter().map(|v| self.shape(*v)).collect();
+        if shapes.iter().all(|s| *s == Shape::Uniform) {
+            return Shape::Uniform;
+        }
+        let stride = |k: usize| match shapes[k] {
+            Shape::Uniform => Some(0i64),
+            Shape::Strided(s) => Some(s),
+            Shape::Varying => None,
+        };
+        let constant = |k: usize| f.constant(data.args[k]).and_then(Imm::as_int);
+        let int = |v: Value| f.ty(v).as_scalar().is_some_and(Scalar::is_int);
+        if !int(data.results[0]) {
+            return Shape::Varying;
+        }
+        let found = match &data.op {
+            Op::Unary(UnOp::Freeze) => stride(0),
+            Op::Unary(UnOp::Neg) => stride(0).and_then(i64::checked_neg),
+            Op::Binary(BinOp::Add) => stride(0).zip(stride(1)).and_then(|(a, b)| a.checked_add(b)),
+            Op::Binary(BinOp::Sub) => stride(0).zip(stride(1)).and_then(|(a, b)| a.checked_sub(b)),
+            Op::Binary(BinOp::Mul) => match (constant(0), constant(1)) {
+                (Some(c), _) => stride(1).zip(i64::try_from(c).ok()),
+                (_, Some(c)) => stride(0).zip(i64::try_from(c).ok()),
+                (None, None) => None,
+            }
+            .and_then(|(a, c)| a.checked_mul(c)),
+            Op::Binary(BinOp::Shl) => constant(1)
+                .filter(|c| (0..31).contains(c))
+                .and_then(|c| stride(0)?.checked_mul(1 << c)),
+            Op::Convert(to) => self.converted(data, *to, sums).and(stride(0)),
+            Op::Bitcast(to) if to.is_int() && int(data.args[0]) => stride(0),
+            _ => None,
+        };
+        match found {
+            Some(0) => Shape::Uniform,
+            // Numbers of some other width, or too far apart, are not worth it.
+            Some(s) if s.unsigned_abs() < 1 << 30 => Shape::Strided(s),
+            Some(_) | None => Shape::Varying,
+        }
+    }
+
+    /// Whether steps from lane to lane stay what they are: always when a number is cut, otherwise when it
+    /// cannot wrap.
+    fn converted(&self, data: &InstData, to: Scalar, sums: &mut Sums) -> Option<()> {
+        let from = self.f.ty(data.args[0]).as_scalar().filter(|s| s.is_int())?;
+        if to.bits() <= from.bits() {
+            return Some(());
+        }
+        let form = sums.form(data.args[0]);
+        let (lo, hi) = sums.range_of(&form);
+        let (least, most) = from.int_range()?;
+        (least <= lo && hi <= most).then_some(())
+    }
+
+    /// Marks what jumps make divergent: their target and everything they leave on the way, when
+    /// not all lanes that got there jump together.
+    fn part_lanes(&mut self) {
+        let jumps: Vec<(Label, Region)> = self
+            .jumps
+            .iter()
+            .flat_map(|(l, j)| {
+                let all = j.continues.iter().chain(&j.breaks);
+                all.map(|r| (*l, *r)).collect::<Vec<_>>()
+            })
+            .collect();
+        for (label, from) in jumps {
+            let way = self.way_out(label, from);
+            let Some((target, inner)) = way.split_last() else {
+                continue;
+            };
+            let own_label = self.f.insts[*target].regions.contains(&self.body);
+            let parts = inner.iter().any(|i| self.divergent.contains(i));
+            if own_label || parts || self.divergent.contains(target) {
+                for inst in inner {
+                    if !matches!(self.f.insts[*inst].op, Op::If) {
+                        self.mark_divergent(*inst);
+                    }
+                }
+            }
+            if parts && !own_label {
+                self.mark_divergent(*target);
+            }
+        }
+    }
+
+    /// The instructions around a region, from the inside out, up to the one that has the label.
+    fn way_out(&self, label: Label, from: Region) -> Vec<Inst> {
+        let mut way = Vec::new();
+        let mut region = from;
+        while let Some(owner) = self.structure.owner[region].expand() {
+            way.push(owner);
+            if self.f.insts[owner].op.label() == Some(label) {
+                return way;
+            }
+            match self.structure.region_of[owner].expand() {
+                Some(r) => region = r,
+                None => break,
+            }
+        }
+        Vec::new()
+    }
+
+    fn note_escapes(&mut self) {
+        for (label, jumps) in self.jumps.clone() {
+            for from in jumps.continues.iter().chain(&jumps.breaks) {
+                let way = self.way_out(label, *from);
+                let Some((target, inner)) = way.split_last() else {
+                    continue;
+                };
+                let own = self.f.insts[*target].regions.contains(&self.body);
+                if own || self.divergent.contains(target) {
+                    self.escapes.extend(inner.iter().copied());
+                }
+            }
+        }
+    }
+}
