@@ -135,16 +135,26 @@ impl FunctionGen<'_, '_, '_> {
     /// A local, an element of a local array (the index is inside), or one lane of either.
     fn local_address(&mut self, local: Local, path: &[Step], index: &[Value]) -> Result<Slot> {
         let mut slot = self.local(local)?;
-        if let Some(index) = index.first() {
+        if let Some(index) = index.first().filter(|_| self.f.locals[local].len.is_some()) {
             let from = self.scalar(*index)?;
             let wide = self.convert_value(self.get(*index)?, from, Scalar::I64);
             let e = &self.unit.emit;
             slot.at = e.element(slot.ty, slot.at, wide);
         }
-        if let Some(Step::Const(lane)) = path.first() {
+        let lane = match path.first() {
+            None => None,
+            Some(Step::Const(lane)) => Some(self.unit.emit.const_i64(i64::from(*lane))),
+            Some(Step::Dynamic) => {
+                let number = index[index.len() - 1];
+                let from = self.scalar(number)?;
+                let v = self.get(number)?;
+                Some(self.convert_value(v, from, Scalar::I64))
+            }
+        };
+        if let Some(lane) = lane {
             let e = &self.unit.emit;
             let elem = e.memory_ty(slot.scalar);
-            slot.at = e.element(elem, slot.at, e.const_i64(i64::from(*lane)));
+            slot.at = e.element(elem, slot.at, lane);
             slot = Slot {
                 ty: elem,
                 align: slot.scalar.bytes(),

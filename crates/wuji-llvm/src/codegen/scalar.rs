@@ -63,6 +63,7 @@ impl FunctionGen<'_, '_, '_> {
             UnOp::RoundEven => float_intrinsic("llvm.roundeven"),
             UnOp::Trunc => float_intrinsic("llvm.trunc"),
             UnOp::Sqrt => float_intrinsic("llvm.sqrt"),
+            UnOp::Rsqrt if self.has_quick_root(s) => self.quick_root(a),
             UnOp::Rsqrt => {
                 let root = float_intrinsic("llvm.sqrt");
                 let v = e.binary(LLVMOpcode::LLVMFDiv, e.const_float(ty, 1.0), root);
@@ -124,6 +125,60 @@ impl FunctionGen<'_, '_, '_> {
         self.f
             .def(value)
             .is_some_and(|i| self.f.insts[i].op == Op::Unary(UnOp::Sqrt))
+    }
+
+    /// Whether reciprocal roots may be off by an ulp, and there is an instruction for it.
+    fn has_quick_root(&self, s: Scalar) -> bool {
+        s == Scalar::F32 && self.unit.math != Math::Strict && self.unit.host.has("avx512vl")
+    }
+
+    /// An estimate of 14 bits and one step towards the root: within 2 ulp.
+    fn quick_root(&self, x: Val) -> Val {
+        let e = &self.unit.emit;
+        let ty = e.ty_of(x);
+        let y = self.root_estimate(x);
+        let (half, one) = (e.const_float(ty, 0.5), e.const_float(ty, 1.0));
+        let mul = |a: Val, b: Val| e.binary(LLVMOpcode::LLVMFMul, a, b);
+        // How far x * y * y is from 1.
+        let product = e.fneg(mul(x, y));
+        let error = e.intrinsic("llvm.fma", &[ty], &[product, y, one]);
+        let better = e.intrinsic("llvm.fma", &[ty], &[mul(half, y), error, y]);
+        // For zero, infinity and NaN the estimate is right, and the step is not.
+        let known = e.fcmp(LLVMRealORD, error, error);
+        e.select(known, better, y)
+    }
+
+    /// The instruction, on as many lanes as it takes.
+    fn root_estimate(&self, x: Val) -> Val {
+        let e = &self.unit.emit;
+        let Some((_, lanes)) = e.lanes(e.ty_of(x)) else {
+            let wide = e.compose(&[x, x, x, x]);
+            return e.lane(self.root_estimate(wide), e.const_i64(0));
+        };
+        let (name, width, mask) = match lanes {
+            ..=4 => ("llvm.x86.avx512.rsqrt14.ps.128", 4, 8),
+            5..=8 => ("llvm.x86.avx512.rsqrt14.ps.256", 8, 8),
+            _ => ("llvm.x86.avx512.rsqrt14.ps.512", 16, 16),
+        };
+        let estimate = |v: Val| {
+            let all = e.const_int(e.int_ty(mask), u64::MAX);
+            e.intrinsic(name, &[], &[v, e.zero(e.ty_of(v)), all])
+        };
+        if lanes == width {
+            return estimate(x);
+        }
+        if lanes < width {
+            let filled: Vec<u32> = (0..width).map(|k| k % lanes).collect();
+            let kept: Vec<u32> = (0..lanes).collect();
+            let wide = estimate(e.shuffle(x, x, &filled));
+            return e.shuffle(wide, wide, &kept);
+        }
+        let half = lanes / 2;
+        let (low, high): (Vec<u32>, Vec<u32>) = ((0..half).collect(), (half..lanes).collect());
+        let a = self.root_estimate(e.shuffle(x, x, &low));
+        let b = self.root_estimate(e.shuffle(x, x, &high));
+        let all: Vec<u32> = (0..lanes).collect();
+        e.shuffle(a, b, &all)
     }
 
     /// A reciprocal root that LLVM refines from an estimate, put right where the refinement multiplies

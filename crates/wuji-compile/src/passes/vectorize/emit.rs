@@ -113,6 +113,7 @@ pub(super) struct Emitter<'a> {
     pub(super) pending: Vec<Inst>,
     spread: FxHashMap<Value, Value>,
     numbers: FxHashMap<(Scalar, usize), Value>,
+    constants: FxHashMap<Imm, Value>,
     outside: FxHashSet<Value>,
 }
 
@@ -151,6 +152,7 @@ impl<'a> Emitter<'a> {
             pending: Vec::new(),
             spread: FxHashMap::default(),
             numbers: FxHashMap::default(),
+            constants: FxHashMap::default(),
             outside: FxHashSet::default(),
         }
     }
@@ -235,8 +237,12 @@ impl<'a> Emitter<'a> {
 
     /// A constant that the whole loop may use.
     pub(super) fn constant(&mut self, imm: Imm) -> Value {
+        if let Some(known) = self.constants.get(&imm) {
+            return *known;
+        }
         let v = self.in_prelude(|e| e.b.imm(imm));
         self.outside.insert(v);
+        self.constants.insert(imm, v);
         v
     }
 

@@ -84,13 +84,14 @@ impl Plan {
         for (local, _) in roles.sums() {
             identity(f, local).ok_or("a sum does not start at a constant")?;
         }
-        let mut parts = if bytes > 4096 || count.serial > 0 {
+        let mut parts = if bytes > 4096 || count.serial > 0 || count.gathers > 4 {
             1
         } else {
             parts(f, body, shapes, &count)
         };
         if let Some(n) = trips {
-            while parts > 1 && (n % (lanes * parts as i64) != 0 || n < lanes * parts as i64) {
+            let group = |parts: usize| lanes * parts as i64;
+            while parts > 1 && n % group(parts) != 0 && n < 8 * group(parts) {
                 parts /= 2;
             }
         }
@@ -112,7 +113,12 @@ fn number(f: &Function, v: Value) -> Option<i64> {
 /// Loops inside wait for their own results from turn to turn: several vectors take turns in that.
 fn parts(f: &Function, body: Region, shapes: &Shapes, count: &Count) -> usize {
     if !count.has_loop {
-        return 1;
+        // Short bodies have more than one vector on its way to memory.
+        return match count.insts {
+            ..=12 => 4,
+            13..=40 => 2,
+            _ => 1,
+        };
     }
     let mut most = 4;
     let mut regions = vec![body];

@@ -4,10 +4,11 @@
 //! does all of them in turn.
 
 use super::emit::{Emitter, Lanes, Mask, Parts};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use wuji_ir::entities::{Inst, Value};
-use wuji_ir::module::{InstData, Term, Values};
-use wuji_ir::ops::{ForKind, Op};
+use wuji_ir::entities::{Inst, Local, Value};
+use wuji_ir::module::{InstData, LocalData, Term, Values};
+use wuji_ir::ops::{Access, CmpOp, ForKind, Guard, Op, Place, Step};
 use wuji_ir::types::{Imm, Scalar, Type};
 
 impl Emitter<'_> {
@@ -31,12 +32,7 @@ impl Emitter<'_> {
             .filter(|r| self.used.contains(r))
             .collect();
         let prepared = self.prepare(&insts);
-        let quick = insts.iter().all(|i| {
-            matches!(
-                self.old.insts[*i].op,
-                Op::MemAtomic(..) | Op::MemCompareExchange(_)
-            )
-        });
+        let quick = false;
         let parts = match mask {
             Mask::All if quick => self.unrolled(&insts, &prepared, &wanted),
             Mask::Some(m) if quick => {
@@ -118,6 +114,11 @@ impl Emitter<'_> {
             None => self.one(arg),
             Some(parts) => {
                 let v = pick(self, parts[part]);
+                let v = if self.scalar_of(arg) == Scalar::Bool {
+                    self.b.convert(v, Scalar::Bool)
+                } else {
+                    v
+                };
                 // Offsets are handed over in 64 bits.
                 let narrow = self.scalar_of(arg) == Scalar::I64
                     && self.b.func.ty(v) == Type::Scalar(Scalar::I32);
@@ -179,6 +180,33 @@ impl Emitter<'_> {
         results
     }
 
+    /// Puts a vector where its lanes can be numbered.
+    fn on_stack(&mut self, v: Value) -> Local {
+        let ty = self.b.func.ty(v);
+        let local = self.b.func.locals.push(LocalData {
+            name: "lanes".to_owned(),
+            ty,
+            len: None,
+        });
+        let v = match ty {
+            Type::Vector(Scalar::Bool, n) => {
+                let ty = Type::Vector(Scalar::U8, n);
+                self.b.func.locals[local].ty = ty;
+                self.b.convert(v, Scalar::U8)
+            }
+            _ => v,
+        };
+        self.b.store(Place::Local(local), &[], v);
+        local
+    }
+
+    fn at_lane(&mut self, local: Local, number: Value) -> Value {
+        let mut access = Access::read(Place::Local(local));
+        access.path.push(Step::Dynamic);
+        access.guard = Guard::InBounds;
+        self.b.value(Op::Load(access), &[number])
+    }
+
     fn one_by_one(
         &mut self,
         insts: &[Inst],
@@ -192,6 +220,21 @@ impl Emitter<'_> {
             self.constant(Imm::int(Scalar::I32, 1)),
             self.constant(Imm::int(Scalar::I32, i128::from(self.lanes))),
         );
+        // Lanes are looked up in memory: taking one of a register costs as much, each time.
+        let mut stack: FxHashMap<Value, Local> = FxHashMap::default();
+        for v in prepared.iter().flatten().flatten().flatten() {
+            if !stack.contains_key(v) {
+                let local = self.on_stack(*v);
+                stack.insert(*v, local);
+            }
+        }
+        let on_stack: Vec<Local> = mask
+            .iter()
+            .map(|m| {
+                let bytes = self.b.convert(*m, Scalar::U8);
+                self.on_stack(bytes)
+            })
+            .collect();
         for part in 0..self.parts {
             let types: Vec<Type> = wanted
                 .iter()
@@ -215,12 +258,15 @@ impl Emitter<'_> {
             self.b.region = region;
             let given: Values = self.b.func.regions[region].params.clone();
             let number = given[0];
-            let on = self.b.value(Op::ExtractDyn, &[mask[part], number]);
+            let on = self.at_lane(on_stack[part], number);
+            let no = self.constant(Imm::zero(Scalar::U8));
+            let on = self.b.compare(CmpOp::Ne, on, no);
             let branch = self.b.push_typed(Op::If, &[on], &types);
             let yes = self.b.func.add_region(&[]);
             self.b.region = yes;
-            self.lane(insts, prepared, part, &|e, v| {
-                e.b.value(Op::ExtractDyn, &[v, number])
+            self.lane(insts, prepared, part, &|e, v| match stack.get(&v) {
+                Some(local) => e.at_lane(*local, number),
+                None => e.b.value(Op::ExtractDyn, &[v, number]),
             });
             let changed: Values = wanted
                 .iter()
