@@ -58,7 +58,7 @@ impl Lowered {
 
 /// Takes a kernel through all passes. With names of passes in the environment variable
 /// `WUJI_PRINT_AFTER`, separated by commas, or `all`, the module goes to the standard error output
-/// after each of them.
+/// after each of them. With `WUJI_EXPLAIN=1`, so does what became of each parallel loop.
 pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
     let mut cx = Cx::new(options);
     if let Ok(wanted) = std::env::var("WUJI_PRINT_AFTER") {
@@ -68,7 +68,13 @@ pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
             }
         }));
     }
-    compile_with(module, &mut cx)
+    let lowered = compile_with(module, &mut cx)?;
+    if std::env::var_os("WUJI_EXPLAIN").is_some_and(|v| v == "1") {
+        for remark in lowered.remarks() {
+            eprintln!("{}", remark.text(lowered.module()));
+        }
+    }
+    Ok(lowered)
 }
 
 /// Takes a kernel through all passes, with a context that listens in.

@@ -95,6 +95,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "list_reuse",
         "lists of active cells are kept while no cell comes or goes",
     ),
+    (
+        "vector_cost",
+        "loops run several iterations at a time only where that is thought to pay",
+    ),
 ];
 
 /// The row of a pass, by name.

@@ -4,6 +4,7 @@ use super::Unit;
 use crate::abi::offset;
 use crate::emit::{Block, Fun, Md, Ty, Val};
 use std::collections::{HashMap, HashSet};
+use wuji_compile::Math;
 use wuji_ir::entities::{Array, Func, Inst, Label, Local, Region, Tree, Value};
 use wuji_ir::module::{Function, Span, Term};
 use wuji_ir::ops::{Op, Place};
@@ -64,6 +65,8 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     pub(super) groups: Vec<Md>,
     /// Float operations of reductions, which may be reassociated in every math mode.
     pub(super) reductions: HashSet<Inst>,
+    /// Products that go into each of the sums they are used in.
+    pub(super) products: HashSet<Inst>,
 }
 
 /// Locals of one function may take this many bytes of the stack; of one that calls itself, less.
@@ -80,6 +83,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         let f = &unit.module.funcs[func];
         let result = unit.result_ty(f)?;
         let entry = unit.emit.append_block(fun, c"entry");
+        let fuses = unit.math != Math::Strict && unit.host.has("fma");
         let this = FunctionGen {
             unit,
             f,
@@ -94,6 +98,11 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             yields: Vec::new(),
             groups: Vec::new(),
             reductions: super::reduction::operations(f),
+            products: if fuses {
+                super::contract::products(f)
+            } else {
+                HashSet::new()
+            },
         };
         this.check_frame(func)?;
         Ok(this)

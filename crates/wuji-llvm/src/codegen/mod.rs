@@ -5,6 +5,7 @@
 
 mod alias;
 mod atomic;
+mod contract;
 mod control;
 mod convert;
 mod function;

@@ -98,6 +98,9 @@ impl FunctionGen<'_, '_, '_> {
     pub(super) fn binary(&mut self, inst: Inst, op: BinOp, x: Value, y: Value) -> Result<Val> {
         let s = self.scalar(x)?;
         let (a, b) = (self.get(x)?, self.get(y)?);
+        if let Some(fused) = self.fused(inst, op, x, y)? {
+            return Ok(fused);
+        }
         if s.is_float() {
             let mut flags = self.flags(inst);
             if op == BinOp::Div && self.is_root(y) {
@@ -109,6 +112,31 @@ impl FunctionGen<'_, '_, '_> {
         }
         let constant = self.constant(y).and_then(Imm::as_int);
         Ok(self.int_binary(op, s, a, b, constant))
+    }
+
+    /// A sum with a product that is computed for its sums alone.
+    fn fused(&self, inst: Inst, op: BinOp, x: Value, y: Value) -> Result<Option<Val>> {
+        if !matches!(op, BinOp::Add | BinOp::Sub) || self.products.is_empty() {
+            return Ok(None);
+        }
+        let product = |v: Value| self.f.def(v).filter(|d| self.products.contains(d));
+        let (product, other, right) = match (product(x), product(y)) {
+            (_, Some(p)) => (p, x, true),
+            (Some(p), None) => (p, y, false),
+            (None, None) => return Ok(None),
+        };
+        let factors = &self.f.insts[product].args;
+        let (mut a, b) = (self.get(factors[0])?, self.get(factors[1])?);
+        let mut c = self.get(other)?;
+        let e = &self.unit.emit;
+        match (op, right) {
+            (BinOp::Sub, true) => a = e.fneg(a),
+            (BinOp::Sub, false) => c = e.fneg(c),
+            _ => {}
+        }
+        let v = e.intrinsic("llvm.fma", &[e.ty_of(a)], &[a, b, c]);
+        e.set_fast_math(v, self.flags(inst));
+        Ok(Some(v))
     }
 
     /// The constant that a value is, or has in every lane.

@@ -26,6 +26,7 @@ impl Emitter<'_> {
                 }
             }
             if self.shapes.escapes.contains(inst) {
+                self.around = None;
                 self.flush(&mask);
                 if self.leave_if_empty(region, &mask) {
                     continue;
@@ -77,7 +78,9 @@ impl Emitter<'_> {
             }
             Some(Target::Divergent(d)) => {
                 if leaves {
-                    self.arrive(&d, values, &mask);
+                    // Those that stay will write again when they leave.
+                    let around = self.around.clone().unwrap_or_else(|| mask.clone());
+                    self.arrive_with(&d, values, &mask, &around);
                     return Exit::Nobody;
                 }
                 if d.direct == Some(from) {
@@ -101,9 +104,14 @@ impl Emitter<'_> {
 
     /// Lanes leave what they bring.
     fn arrive(&mut self, d: &Divergent, values: &[Lanes], mask: &Mask) {
+        self.arrive_with(d, values, mask, mask);
+    }
+
+    /// Results are written for all lanes in `writing`.
+    fn arrive_with(&mut self, d: &Divergent, values: &[Lanes], mask: &Mask, writing: &Mask) {
         for (locals, v) in d.results.iter().zip(values) {
             let v = self.spread_out(v);
-            self.update_locals(locals, mask, &v);
+            self.update_locals(locals, writing, &v);
         }
         if let Some(arrived) = &d.arrived {
             let on = self.mask_parts(mask);
@@ -250,6 +258,14 @@ impl Emitter<'_> {
     }
 
     pub(super) fn control(&mut self, inst: Inst, mask: Mask) -> Flow {
+        // Inside, others may have left.
+        let around = self.around.take();
+        let flow = self.branch_or_loop(inst, mask);
+        self.around = around;
+        flow
+    }
+
+    fn branch_or_loop(&mut self, inst: Inst, mask: Mask) -> Flow {
         let old = self.old;
         let divergent = self.shapes.divergent.contains(&inst);
         match &old.insts[inst].op {
@@ -328,8 +344,10 @@ impl Emitter<'_> {
             .collect();
         let then = self.and(&mask, &condition);
         let otherwise = self.and(&mask, &refused);
+        let outer = self.around.replace(mask.clone());
         let (yes, first) = self.side(inst, 0, then);
         let (no, second) = self.side(inst, 1, otherwise);
+        self.around = outer;
         for (k, result) in data.results.iter().enumerate() {
             let parts = match (yes.get(k), no.get(k)) {
                 (Some(a), Some(b)) => self.select(&condition, a, b),

@@ -109,6 +109,8 @@ pub(super) struct Emitter<'a> {
     pub(super) map: FxHashMap<Value, Lanes>,
     pub(super) targets: FxHashMap<Label, Target>,
     pub(super) locals: FxHashMap<Local, SmallVec<[Local; 4]>>,
+    /// Lanes that have not left yet, around a branch: what some of them take along, all may write down.
+    pub(super) around: Option<Mask>,
     /// Operations that wait to be done lane by lane.
     pub(super) pending: Vec<Inst>,
     spread: FxHashMap<Value, Value>,
@@ -149,6 +151,7 @@ impl<'a> Emitter<'a> {
             map: FxHashMap::default(),
             targets: FxHashMap::default(),
             locals: FxHashMap::default(),
+            around: None,
             pending: Vec::new(),
             spread: FxHashMap::default(),
             numbers: FxHashMap::default(),

@@ -21,13 +21,13 @@ use locals::Roles;
 use plan::Plan;
 use rustc_hash::FxHashSet;
 use shapes::Shapes;
-use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::*;
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Imm, Scalar};
+use wuji_ir::{Position, Result};
 
 /// What became of a parallel loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,19 @@ pub struct Remark {
     pub span: Span,
     /// Lanes of a vector and how many vectors at a time, or why the loop stays as it is.
     pub lanes: std::result::Result<(u8, usize), String>,
+}
+
+impl Remark {
+    /// One line: `src/main.rs:12:5: julia.1: 16 lanes, 4 vectors at a time`.
+    pub fn text(&self, m: &Module) -> String {
+        let place = Position::of(m, self.span).map_or_else(String::new, |p| format!("{p}: "));
+        let what = match &self.lanes {
+            Ok((lanes, 1)) => format!("{lanes} lanes"),
+            Ok((lanes, parts)) => format!("{lanes} lanes, {parts} vectors at a time"),
+            Err(why) => format!("one iteration after the other: {why}"),
+        };
+        format!("{place}{}: {what}", self.task)
+    }
 }
 
 pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {

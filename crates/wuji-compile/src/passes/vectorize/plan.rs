@@ -74,7 +74,7 @@ impl Plan {
                 lanes /= 2;
             }
         }
-        if count.serial > 0 && count.serial * 6 > count.varying {
+        if cx.uses("vector_cost") && count.serial * 6 > count.varying {
             return Err("most of it is done one lane after the other".into());
         }
         let bytes = private_bytes(f, body, roles) * lanes as u64;
