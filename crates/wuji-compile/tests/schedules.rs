@@ -169,7 +169,7 @@ impl Thread<'_> {
         let at = args[0].as_int().unwrap() as i64;
         let space = match op {
             Op::MemLoad(s, _) | Op::MemStore(s) => s,
-            Op::MemAtomic(_, s) | Op::MemCompareExchange(s) => s,
+            Op::MemAtomic(_, s, _) | Op::MemCompareExchange(s) => s,
             _ => unreachable!(),
         };
         // Zeros in a cell that only this thread has: nobody can tell when.
@@ -185,7 +185,7 @@ impl Thread<'_> {
                     memory.insert(at, args[1].bits());
                     vec![]
                 }
-                Op::MemAtomic(op, _) => {
+                Op::MemAtomic(op, ..) => {
                     let now = match op {
                         wuji_ir::ops::AtomicOp::Exchange => args[1],
                         wuji_ir::ops::AtomicOp::Add => {

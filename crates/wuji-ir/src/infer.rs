@@ -295,7 +295,7 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             memory(args, 1, |rest| Ok(rest[0]))?;
             none()
         }
-        Op::MemAtomic(op, _) => {
+        Op::MemAtomic(op, ..) => {
             count(2)?;
             same(args[0], I64)?;
             for s in m.structs.flatten(args[1]) {

@@ -2,7 +2,7 @@
 
 use crate::entities::*;
 use crate::layout::{FieldData, TreeData};
-use crate::ops::{Op, Place};
+use crate::ops::{AtomicOp, Op, Place};
 use crate::types::{Structs, Type};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -231,7 +231,26 @@ pub struct Task {
     pub ordinal: u32,
     /// The task makes the list of the active cells of this node; nothing to do when it is up to date.
     pub lists: Option<(Tree, Node)>,
+    pub copies: Copies,
     pub span: Span,
+}
+
+/// What a task has to do with the copies of trees that workers have for themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Copies {
+    #[default]
+    None,
+    /// Its workers update fields in their own copies, by nothing but these operations.
+    Uses {
+        fields: Vec<(Field, AtomicOp)>,
+        /// Scalars that an iteration updates, more or less.
+        updates: u64,
+    },
+    /// Makes every element of the fields that the next task uses neutral, in one copy of the tree.
+    Fills(Tree),
+    /// Puts what the task before it has left in one copy of the tree into the tree itself, and makes the
+    /// copy neutral again.
+    Merges(Tree),
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -167,6 +167,20 @@ pub enum Space {
     Bytes(Tree),
     Array(Array),
     Temps,
+    /// The elements of a field in the copy of its tree that the running worker has for itself; the copy of
+    /// worker 0 is the tree. Offsets are those in the tree.
+    Private(Tree, Field),
+}
+
+/// Who may touch the memory of an atomic while a task runs.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Sharing {
+    /// Any thread.
+    #[default]
+    Shared,
+    /// The running thread alone: load, operation and store will do. Other iterations on that thread may
+    /// come to the same memory, before and after.
+    Owned,
 }
 
 /// What can be asked of, or done to, the cell of a field's node that holds an element.
@@ -294,7 +308,7 @@ pub enum Op {
     /// `(offset: i64, value)`. Only after lowering. Vectors as in `MemLoad`; lanes are stored in order.
     MemStore(Space),
     /// `(offset: i64, operand)`, gives the old value. Only after lowering.
-    MemAtomic(AtomicOp, Space),
+    MemAtomic(AtomicOp, Space, Sharing),
     /// `(offset: i64, expected, new)`, gives the old value. Only after lowering.
     MemCompareExchange(Space),
 

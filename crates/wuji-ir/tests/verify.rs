@@ -106,6 +106,7 @@ fn dangling_ids() {
             m.kernel = None;
             m.tasks.push(Task {
                 lists: None,
+                copies: Copies::None,
                 name: "t".into(),
                 kind: TaskKind::Serial,
                 func: Func::from_u32(far),
@@ -117,6 +118,7 @@ fn dangling_ids() {
             m.kernel = None;
             m.tasks.push(Task {
                 lists: None,
+                copies: Copies::None,
                 name: "t".into(),
                 kind: TaskKind::Cells {
                     field: Field::from_u32(far),
@@ -135,6 +137,7 @@ fn dangling_ids() {
             m.kernel = None;
             m.tasks.push(Task {
                 lists: None,
+                copies: Copies::None,
                 name: "t".into(),
                 kind: TaskKind::Range {
                     dims,

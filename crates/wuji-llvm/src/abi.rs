@@ -25,6 +25,8 @@ pub struct LaunchContext {
     pub report: ReportFn,
     /// The runtime's own.
     pub host: *const c_void,
+    /// Base address of the running worker's copy of each tree; tasks that use none do not look.
+    pub copies: *const *mut u8,
 }
 
 /// A host array of run-time shape. Axes beyond the array's rank are unused.
@@ -63,6 +65,7 @@ pub(crate) mod offset {
     pub(crate) const INTERRUPT: u64 = offset_of!(LaunchContext, interrupt) as u64;
     pub(crate) const RANDOM_KEY: u64 = offset_of!(LaunchContext, random_key) as u64;
     pub(crate) const REPORT: u64 = offset_of!(LaunchContext, report) as u64;
+    pub(crate) const COPIES: u64 = offset_of!(LaunchContext, copies) as u64;
     pub(crate) const CONTEXT_SIZE: u64 = size_of::<LaunchContext>() as u64;
 
     pub(crate) const ARRAY_BASE: u64 = offset_of!(ArrayView, base) as u64;

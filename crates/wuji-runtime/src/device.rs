@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use wuji_compile::Options;
 use wuji_ir::interp::{Config, Order};
 use wuji_ir::layout::{TreeData, TreeMemory};
-use wuji_ir::module::Module;
+use wuji_ir::module::{Copies, Module};
 use wuji_ir::ops::{Activation, Guard, Op};
 use wuji_ir::{Error, Result};
 use wuji_llvm::{Jit, JitOptions};
@@ -263,6 +263,13 @@ fn distrust(module: &mut Module) -> Result<()> {
         )
         .help("write `foreach ... in f0`; the compiler makes the lists"));
     }
+    if module.tasks.iter().any(|t| t.copies != Copies::None) {
+        return Err(Error::new(
+            "W0128",
+            "a module that is loaded uses copies of trees itself",
+        )
+        .help("write `atomic add f0[i], x`; the compiler decides who has a copy"));
+    }
     for f in module.funcs.values_mut() {
         for inst in f.insts.values_mut() {
             if let Some(access) = inst.op.access_mut() {
@@ -325,6 +332,19 @@ mod tests {
         let text = "tree T0 { place f0 }\nfield f0: i32 in T0.S0 ()\nfn fn0 \"x\"(v0: i64, v1: i64) {\nreturn\n}\ntask \"x\" chunks (0..4) unit 1 fn0 ordinal 1 lists T0.S0\n";
         let m = wuji_ir::text::parse(text, "m.wir").unwrap();
         assert_eq!(wuji_ir::verify::verify(&m).unwrap_err().code, "W0020");
+    }
+
+    #[test]
+    fn copies_are_refused() {
+        let device = Device::new(&DeviceOptions {
+            backend: Backend::Interpreter,
+            ..DeviceOptions::default()
+        })
+        .unwrap();
+        let text = "tree T0 { place f0 }\nfield f0: i32 in T0.S0 ()\nfn fn0 \"x\"(v0: i64, v1: i64) {\nreturn\n}\ntask \"x\" chunks (0..4) unit 1 fn0 ordinal 1 merges T0\n";
+        let m = wuji_ir::text::parse(text, "m.wir").unwrap();
+        let error = device.load(m, &Options::default()).unwrap_err();
+        assert_eq!(error.code, "W0128");
     }
 
     #[test]

@@ -196,6 +196,7 @@ fn run_tasks(
             random_key: task_key(engine.seed, engine.launch, u64::from(task.ordinal)),
             report,
             host: host.pointer(),
+            copies: std::ptr::null(),
         };
         let shared = Shared(&context);
         let run = |begin: i64, end: i64| {

@@ -71,6 +71,7 @@ fn outdate(m: &mut Module, tree: Tree, node: Node, like: &Task) -> Result<Task> 
         func: m.funcs.push(f),
         ordinal: UPKEEP,
         lists: None,
+        copies: Copies::None,
         span: like.span,
     })
 }
@@ -110,6 +111,7 @@ fn list_task(
             func: m.funcs.push(f),
             ordinal: UPKEEP,
             lists: None,
+            copies: Copies::None,
             span: like.span,
         });
         dims.push(RangeDim {
@@ -164,6 +166,7 @@ fn list_task(
         func: m.funcs.push(f),
         ordinal: UPKEEP,
         lists: Some((tree, node)),
+        copies: Copies::None,
         span: like.span,
     });
     Ok(out)

@@ -71,7 +71,10 @@ pub(super) fn store_at(b: &mut Builder, tree: Tree, at: u64, value: Value) {
 }
 
 pub(super) fn atomic(b: &mut Builder, op: AtomicOp, tree: Tree, at: Value, value: Value) -> Value {
-    b.value(Op::MemAtomic(op, Space::Nodes(tree)), &[at, value])
+    b.value(
+        Op::MemAtomic(op, Space::Nodes(tree), Sharing::Shared),
+        &[at, value],
+    )
 }
 
 /// Adds to a word at a known place; gives what was there.

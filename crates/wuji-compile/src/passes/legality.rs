@@ -183,9 +183,12 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
 fn writable(m: &Module, space: Space, writes: bool) -> std::result::Result<(), String> {
     match space {
         Space::Array(a) if writes && !m.arrays[a].writable => Err(format!("{a} is read-only")),
-        Space::Array(_) | Space::Tree(..) | Space::Nodes(_) | Space::Bytes(_) | Space::Temps => {
-            Ok(())
-        }
+        Space::Array(_)
+        | Space::Tree(..)
+        | Space::Nodes(_)
+        | Space::Bytes(_)
+        | Space::Temps
+        | Space::Private(..) => Ok(()),
     }
 }
 

@@ -126,6 +126,7 @@ fn upkeep(m: &mut Module, func: Func, what: &str, tree: Tree, like: &Task) -> Ta
         func: m.funcs.push(f),
         ordinal: UPKEEP,
         lists: None,
+        copies: Copies::None,
         span: like.span,
     }
 }

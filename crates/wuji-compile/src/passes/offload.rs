@@ -466,6 +466,7 @@ impl Split<'_> {
         Some(Task {
             name,
             lists: None,
+            copies: Copies::None,
             kind: TaskKind::Serial,
             func,
             ordinal,
@@ -538,6 +539,7 @@ impl Split<'_> {
         };
         Task {
             lists: None,
+            copies: Copies::None,
             name,
             kind,
             func,

@@ -294,6 +294,8 @@ impl Launch<'_, '_> {
             Space::Nodes(_) | Space::Bytes(_) => None,
             Space::Array(a) => Some(launch.host_cell(a, offset)),
             Space::Temps => None,
+            // Its own: nobody races for it, other than in worker 0's, which is the tree.
+            Space::Private(tree, _) => (launch.worker == 0).then_some(Cell::Tree(tree, offset)),
         };
         self.watch_write(cell, plain, span)
     }
@@ -412,7 +414,10 @@ impl Launch<'_, '_> {
         let m = self.machine.module;
         let size = u64::from(ty.bytes());
         let (inside, owned) = match (space, &self.machine.memory) {
-            (Space::Tree(tree, field), Memory::Lowered { trees, .. }) => {
+            (
+                Space::Tree(tree, field) | Space::Private(tree, field),
+                Memory::Lowered { trees, .. },
+            ) => {
                 let tree = &trees[tree];
                 let inside = tree.bytes.holds(offset, ty);
                 let ends = [offset as u64, (offset as u64).wrapping_add(size - 1)];
@@ -437,6 +442,7 @@ impl Launch<'_, '_> {
                 | Space::Nodes(_)
                 | Space::Bytes(_)
                 | Space::Temps
+                | Space::Private(..)
                 | Space::Array(_),
                 Memory::Abstract { .. },
             ) => {
@@ -465,16 +471,25 @@ impl Launch<'_, '_> {
                 Space::Tree(tree, _) | Space::Nodes(tree) | Space::Bytes(tree),
                 Memory::Lowered { trees, .. },
             ) => trees[tree].bytes.read(offset as u64, ty),
+            (Space::Private(tree, _), Memory::Lowered { trees, .. }) => match self.worker {
+                0 => trees[tree].bytes.read(offset as u64, ty),
+                _ => trees[tree].copy.read(offset as u64, ty),
+            },
             (Space::Temps, Memory::Lowered { temps, .. }) => temps.read(offset as u64, ty),
             (Space::Array(a), _) => self.machine.arrays.read(a, offset, ty),
             (
-                Space::Tree(..) | Space::Nodes(_) | Space::Bytes(_) | Space::Temps,
+                Space::Tree(..)
+                | Space::Nodes(_)
+                | Space::Bytes(_)
+                | Space::Temps
+                | Space::Private(..),
                 Memory::Abstract { .. },
             ) => Imm::zero(ty),
         }
     }
 
     fn write_bytes(&mut self, space: Space, offset: i64, value: Imm) {
+        let worker = self.worker;
         match (space, &mut self.machine.memory) {
             (
                 Space::Tree(tree, _) | Space::Nodes(tree) | Space::Bytes(tree),
@@ -482,10 +497,18 @@ impl Launch<'_, '_> {
             ) => {
                 trees[tree].bytes.write(offset as u64, value);
             }
+            (Space::Private(tree, _), Memory::Lowered { trees, .. }) => match worker {
+                0 => trees[tree].bytes.write(offset as u64, value),
+                _ => trees[tree].copy.write(offset as u64, value),
+            },
             (Space::Temps, Memory::Lowered { temps, .. }) => temps.write(offset as u64, value),
             (Space::Array(a), _) => self.machine.arrays.write(a, offset, value),
             (
-                Space::Tree(..) | Space::Nodes(_) | Space::Bytes(_) | Space::Temps,
+                Space::Tree(..)
+                | Space::Nodes(_)
+                | Space::Bytes(_)
+                | Space::Temps
+                | Space::Private(..),
                 Memory::Abstract { .. },
             ) => {}
         }

@@ -61,6 +61,8 @@ pub(super) struct TreeBytes {
     /// Of a sparse tree: as many bytes in front of everything stay zero.
     zeros: Option<u64>,
     pub(super) bytes: Bytes,
+    /// What worker 1 has for itself.
+    pub(super) copy: Bytes,
 }
 
 impl TreeBytes {
@@ -72,6 +74,7 @@ impl TreeBytes {
         Ok(TreeBytes {
             memory,
             zeros,
+            copy: Bytes::new(bytes.len),
             bytes,
         })
     }

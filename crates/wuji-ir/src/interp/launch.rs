@@ -10,7 +10,7 @@ use super::{Machine, Memory, Outcome, Printed, Report};
 use crate::Result;
 use crate::entities::{Func, Message, Node, Temp, Tree, Value};
 use crate::message::format_message;
-use crate::module::{Bound, Function, RangeDim, SiteKind, Span, Task, TaskKind};
+use crate::module::{Bound, Copies, Function, RangeDim, SiteKind, Span, Task, TaskKind};
 use crate::ops::LoopHints;
 use crate::random;
 use crate::types::{Imm, Scalar};
@@ -37,6 +37,8 @@ pub(super) struct Launch<'r, 'm> {
     pub(super) dice: Option<Dice>,
     /// Watches the parallel task that runs.
     pub(super) races: Option<Races>,
+    /// Who runs: worker 0, or worker 1, which has copies of its own.
+    pub(super) worker: u8,
     params: Vec<Imm>,
 }
 
@@ -71,6 +73,7 @@ pub(super) fn run(machine: &mut Machine<'_>, params: &[Imm]) -> Result<Outcome> 
         outcome: Outcome::default(),
         dice,
         races: None,
+        worker: 0,
         params: params.to_vec(),
     };
     launch.kernel()?;
@@ -110,7 +113,16 @@ impl<'m> Launch<'_, 'm> {
         if let Some((tree, node)) = task.lists {
             return self.list_task(task, tree, node);
         }
-        self.run_task(task)
+        match task.copies {
+            Copies::None | Copies::Uses { .. } => self.run_task(task),
+            // Worker 0's copy is the tree.
+            Copies::Fills(_) | Copies::Merges(_) => {
+                self.worker = 1;
+                let goes_on = self.run_task(task);
+                self.worker = 0;
+                goes_on
+            }
+        }
     }
 
     /// Runs a task that makes a list, unless the list is up to date.
@@ -150,7 +162,8 @@ impl<'m> Launch<'_, 'm> {
             }
             TaskKind::Chunks { dims, hints, .. } => {
                 let points = self.ranges(dims)?;
-                self.chunks(task.func, &points, *hints, task.span)
+                let copies = matches!(task.copies, Copies::Uses { .. });
+                self.chunks(task.func, &points, *hints, copies, task.span)
             }
         }
     }
@@ -187,22 +200,32 @@ impl<'m> Launch<'_, 'm> {
         func: Func,
         points: &Points,
         hints: LoopHints,
+        copies: bool,
         span: Span,
     ) -> Result<bool> {
         let units = self.turns(points, span)?;
+        let two = copies && !hints.serial;
         let chunks = match &mut self.dice {
             _ if units == 0 => Vec::new(),
+            None if two && units > 1 => vec![(0, units / 2), (units / 2, units)],
             None => vec![(0, units)],
             Some(dice) => dice.chunks(units, hints.serial),
         };
         self.scope.iteration = None;
         self.watch(hints.serial);
-        for (begin, end) in chunks {
+        for (k, (begin, end)) in chunks.into_iter().enumerate() {
             self.watch_next_iteration();
             let mut args = self.params.clone();
             args.push(Imm::int(Scalar::I64, i128::from(begin)));
             args.push(Imm::int(Scalar::I64, i128::from(end)));
-            self.call(func, &args)?;
+            if two {
+                self.worker = (k % 2) as u8;
+            }
+            let ended = self.call(func, &args);
+            if two {
+                self.worker = 0;
+            }
+            ended?;
         }
         Ok(true)
     }

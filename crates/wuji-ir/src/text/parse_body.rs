@@ -444,9 +444,16 @@ impl Body<'_, '_> {
                 Ok((Op::MemStore(space), args))
             }
             "mematomic" => {
+                let sharing = match self.p.c.eat(".") {
+                    true => {
+                        self.p.c.expect_word("owned")?;
+                        Sharing::Owned
+                    }
+                    false => Sharing::Shared,
+                };
                 let op = self.atomic_op()?;
                 let (space, args) = self.memory()?;
-                Ok((Op::MemAtomic(op, space), args))
+                Ok((Op::MemAtomic(op, space, sharing), args))
             }
             "memcmpxchg" => {
                 let (space, args) = self.memory()?;
@@ -594,7 +601,14 @@ impl Body<'_, '_> {
             } else if self.p.c.eat_word("bytes") {
                 Space::Bytes(tree)
             } else {
-                Space::Tree(tree, self.p.field()?)
+                let field = self.p.field()?;
+                match self.p.c.eat(".") {
+                    true => {
+                        self.p.c.expect_word("private")?;
+                        Space::Private(tree, field)
+                    }
+                    false => Space::Tree(tree, field),
+                }
             }
         };
         self.p.c.expect("[")?;

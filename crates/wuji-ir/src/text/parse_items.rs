@@ -7,6 +7,7 @@ use crate::diag::Result;
 use crate::entities::*;
 use crate::layout::*;
 use crate::module::*;
+use crate::ops::AtomicOp;
 use crate::types::StructType;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -354,9 +355,11 @@ impl Parser<'_> {
             true => Some(self.node_of_tree()?),
             false => None,
         };
+        let copies = self.copies()?;
         let span = self.position()?;
         self.m.tasks.push(Task {
             lists,
+            copies,
             name,
             kind,
             func,
@@ -364,6 +367,35 @@ impl Parser<'_> {
             span,
         });
         Ok(())
+    }
+
+    /// `private (add f0, max f1) updates 3`, `fills T0`, `merges T0`
+    fn copies(&mut self) -> Result<Copies> {
+        if self.c.eat_word("private") {
+            self.c.expect("(")?;
+            let fields = self.list(")", |p| {
+                let at = p.c.here();
+                let word = p.c.word("an operation")?;
+                let op = AtomicOp::from_name(word).ok_or_else(|| {
+                    let why = format!("`{}` is no atomic operation", shortened(word));
+                    p.c.error("W0002", at, why)
+                })?;
+                Ok((p.field()?, op))
+            })?;
+            self.c.expect_word("updates")?;
+            let updates = self.c.number("a number of updates", u64::MAX)?;
+            return Ok(Copies::Uses { fields, updates });
+        }
+        let fills = self.c.eat_word("fills");
+        if !fills && !self.c.eat_word("merges") {
+            return Ok(Copies::None);
+        }
+        let trees = self.m.trees.len();
+        let tree: Tree = self.known("T", "a tree like `T0`", trees)?;
+        Ok(match fills {
+            true => Copies::Fills(tree),
+            false => Copies::Merges(tree),
+        })
     }
 
     /// `T0.S1`

@@ -264,9 +264,26 @@ fn print_task(m: &Module, task: &Task, out: &mut String) -> fmt::Result {
     if let Some((tree, node)) = task.lists {
         write!(out, " lists {tree}.{node}")?;
     }
+    print_copies(&task.copies, out)?;
     position(task.span, m.files.len(), out)?;
     out.push('\n');
     Ok(())
+}
+
+fn print_copies(copies: &Copies, out: &mut String) -> fmt::Result {
+    match copies {
+        Copies::None => Ok(()),
+        Copies::Uses { fields, updates } => {
+            out.push_str(" private (");
+            for (k, (field, op)) in fields.iter().enumerate() {
+                let comma = if k == 0 { "" } else { ", " };
+                write!(out, "{comma}{} {field}", op.name())?;
+            }
+            write!(out, ") updates {updates}")
+        }
+        Copies::Fills(tree) => write!(out, " fills {tree}"),
+        Copies::Merges(tree) => write!(out, " merges {tree}"),
+    }
 }
 
 fn print_dims(dims: &[RangeDim], out: &mut String) -> fmt::Result {

@@ -165,8 +165,12 @@ impl<'a> BodyPrinter<'a> {
             Op::ArrayStride(a, axis) => write!(self.out, "stride {a}.{axis}"),
             Op::MemLoad(space, _) => self.memory("memload", space, args),
             Op::MemStore(space) => self.memory("memstore", space, args),
-            Op::MemAtomic(op, space) => {
-                self.memory(&format!("mematomic {}", op.name()), space, args)
+            Op::MemAtomic(op, space, sharing) => {
+                let owned = match sharing {
+                    Sharing::Shared => "",
+                    Sharing::Owned => ".owned",
+                };
+                self.memory(&format!("mematomic{owned} {}", op.name()), space, args)
             }
             Op::MemCompareExchange(space) => self.memory("memcmpxchg", space, args),
             Op::If => {
@@ -313,6 +317,7 @@ impl<'a> BodyPrinter<'a> {
             Space::Bytes(tree) => write!(self.out, "{tree}.bytes")?,
             Space::Array(array) => write!(self.out, "{array}")?,
             Space::Temps => self.out.push_str("temps"),
+            Space::Private(tree, field) => write!(self.out, "{tree}.{field}.private")?,
         }
         let (offset, rest) = split(args);
         self.out.push_str(" [");

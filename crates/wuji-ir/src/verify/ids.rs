@@ -62,7 +62,7 @@ pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String>
             value_type(m, *ty)?;
             memory(m, space)
         }
-        Op::MemStore(space) | Op::MemAtomic(_, space) | Op::MemCompareExchange(space) => {
+        Op::MemStore(space) | Op::MemAtomic(_, space, _) | Op::MemCompareExchange(space) => {
             memory(m, space)
         }
         Op::ForEach(_, Domain::Field(id), _) => known(&m.fields, *id),
@@ -100,7 +100,7 @@ pub(super) fn walk(m: &Module, tree: Tree, node: Node) -> Result<(), String> {
 
 fn memory(m: &Module, space: &Space) -> Result<(), String> {
     match space {
-        Space::Tree(tree, field) => {
+        Space::Tree(tree, field) | Space::Private(tree, field) => {
             known(&m.trees, *tree)?;
             known(&m.fields, *field)?;
             let home: Tree = m.fields[*field].tree;

@@ -5,7 +5,7 @@ use crate::diag::{Error, Position, Result};
 use crate::entities::*;
 use crate::layout::Axis;
 use crate::module::*;
-use crate::ops::Place;
+use crate::ops::{AtomicOp, Place};
 use crate::types::{I64, Scalar, Type};
 
 /// Every struct mentions only structs before it, and none is deeper or larger than a walk can take.
@@ -245,6 +245,7 @@ fn task(m: &Module, task: &Task) -> Result<()> {
     if let Some((tree, node)) = task.lists {
         ids::walk(m, tree, node).map_err(|why| Error::new("W0020", format!("{who} {why}")))?;
     }
+    copies(m, task).map_err(|why| Error::new("W0020", format!("{who} {why}")))?;
     match &task.kind {
         TaskKind::Serial => takes(m, task.func, &who, &[]),
         TaskKind::Range { dims, .. } => {
@@ -286,6 +287,37 @@ fn task(m: &Module, task: &Task) -> Result<()> {
                 return Err(Error::new("W0035", why));
             }
             takes(m, task.func, &who, &[I64, I64])
+        }
+    }
+}
+
+/// Copies are of trees that are there, of fields whose every element exists, in tasks of units.
+fn copies(m: &Module, task: &Task) -> std::result::Result<(), String> {
+    match &task.copies {
+        Copies::None => return Ok(()),
+        Copies::Uses { fields, .. } => {
+            for (field, op) in fields {
+                let Some(data) = m.fields.get(*field) else {
+                    return Err(format!("{field} is not defined"));
+                };
+                if !m.trees[data.tree].sparse_path(data.node).is_empty() {
+                    return Err(format!("{field} is sparse; workers have no copies of it"));
+                }
+                if *op == AtomicOp::Exchange {
+                    return Err(format!("exchanges of {field} cannot be merged"));
+                }
+            }
+        }
+        Copies::Fills(tree) | Copies::Merges(tree) => {
+            if !m.trees.is_valid(*tree) {
+                return Err(format!("{tree} is not defined"));
+            }
+        }
+    }
+    match task.kind {
+        TaskKind::Chunks { .. } => Ok(()),
+        TaskKind::Serial | TaskKind::Range { .. } | TaskKind::Cells { .. } => {
+            Err("only tasks of chunks have to do with copies of trees".into())
         }
     }
 }

@@ -72,7 +72,8 @@ impl AliasScopes {
 
     pub(super) fn mark(&self, emit: &Emit<'_>, inst: Val, space: Space) {
         let scope = match space {
-            Space::Tree(_, field) => {
+            // A worker's own copy may be the tree, of which it is the only part that is touched then.
+            Space::Tree(_, field) | Space::Private(_, field) => {
                 debug_assert!((field.as_u32() as usize) < self.fields);
                 FIRST_FIELD + field.as_u32() as usize
             }

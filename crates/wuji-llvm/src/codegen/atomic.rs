@@ -20,17 +20,8 @@ impl FunctionGen<'_, '_, '_> {
         let at = self.address(space, offset)?;
         let operand = self.get(operand)?;
         let Some(machine) = machine_op(op, s) else {
-            let op = match op {
-                AtomicOp::Min => BinOp::Min,
-                AtomicOp::Max => BinOp::Max,
-                AtomicOp::Mul => BinOp::Mul,
-                // `machine_op` has all others.
-                AtomicOp::Add
-                | AtomicOp::And
-                | AtomicOp::Or
-                | AtomicOp::Xor
-                | AtomicOp::Exchange => BinOp::Add,
-            };
+            // `machine_op` has exchanges.
+            let op = binary_op(op).unwrap_or(BinOp::Add);
             return Ok(self.update_loop(op, space, s, at, operand));
         };
         // Floats are exchanged as their bits.
@@ -48,6 +39,36 @@ impl FunctionGen<'_, '_, '_> {
             return Ok(e.bitcast(old, e.scalar_ty(s)));
         }
         Ok(self.loaded(old, s))
+    }
+
+    /// Nobody else touches the memory meanwhile. Iterations of a parallel loop may come to the same place, so
+    /// these accesses are in no loop's group.
+    pub(super) fn owned_atomic(
+        &mut self,
+        op: AtomicOp,
+        space: Space,
+        offset: Value,
+        operand: Value,
+    ) -> Result<Val> {
+        let s = self.scalar(operand)?;
+        let at = self.address(space, offset)?;
+        let operand = self.get(operand)?;
+        let e = &self.unit.emit;
+        let word = e.load(e.memory_ty(s), at, s.bytes());
+        self.unit.scopes.mark(e, word, space);
+        let old = self.loaded(word, s);
+        let new = match binary_op(op) {
+            None => operand,
+            Some(op) if s.is_float() => {
+                self.float_binary(op, s, old, operand, self.unit.fast_math(), false)
+            }
+            Some(op) => self.int_binary(op, s, old, operand, None),
+        };
+        let new = self.storable(new, s);
+        let e = &self.unit.emit;
+        let store = e.store(new, at, s.bytes());
+        self.unit.scopes.mark(e, store, space);
+        Ok(old)
     }
 
     /// Tries until no other thread has come between the load and the exchange.
@@ -119,6 +140,20 @@ impl FunctionGen<'_, '_, '_> {
         } else {
             self.loaded(old, s)
         })
+    }
+}
+
+/// What an atomic puts in place of the old value and the operand; `None`: the operand.
+fn binary_op(op: AtomicOp) -> Option<BinOp> {
+    match op {
+        AtomicOp::Add => Some(BinOp::Add),
+        AtomicOp::Mul => Some(BinOp::Mul),
+        AtomicOp::Min => Some(BinOp::Min),
+        AtomicOp::Max => Some(BinOp::Max),
+        AtomicOp::And => Some(BinOp::And),
+        AtomicOp::Or => Some(BinOp::Or),
+        AtomicOp::Xor => Some(BinOp::Xor),
+        AtomicOp::Exchange => None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use wuji_compile::Math;
 use wuji_ir::entities::{Array, Func, Inst, Label, Local, Region, Tree, Value};
 use wuji_ir::module::{Function, Span, Term};
-use wuji_ir::ops::{Op, Place};
+use wuji_ir::ops::{Op, Place, Sharing};
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 
@@ -43,6 +43,8 @@ pub(super) enum Hoisted {
     Interrupt,
     RandomKey,
     Tree(Tree),
+    Copies,
+    Copy(Tree),
     ArrayBase(Array),
     ArrayExtent(Array, u8),
     ArrayStride(Array, u8),
@@ -236,6 +238,12 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             Hoisted::Interrupt => (self.context, offset::INTERRUPT, ptr),
             Hoisted::RandomKey => (self.context, offset::RANDOM_KEY, i64_ty),
             Hoisted::Tree(t) => (self.hoisted(Hoisted::Trees), u64::from(t.as_u32()) * 8, ptr),
+            Hoisted::Copies => (self.context, offset::COPIES, ptr),
+            Hoisted::Copy(t) => (
+                self.hoisted(Hoisted::Copies),
+                u64::from(t.as_u32()) * 8,
+                ptr,
+            ),
             Hoisted::ArrayBase(a) => (
                 self.hoisted(Hoisted::Arrays),
                 array(a, offset::ARRAY_BASE),
@@ -255,7 +263,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         let v = self.load_invariant(base, at, ty, 8);
         let e = &self.unit.emit;
         match what {
-            Hoisted::Tree(_) => {
+            Hoisted::Tree(_) | Hoisted::Copy(_) => {
                 e.set_md(v, e.kinds.nonnull, e.md_node(&[]));
                 let align = e.const_i64(crate::abi::TREE_ALIGN as i64);
                 e.set_md(v, e.kinds.align, e.md_node(&[e.md_value(align)]));
@@ -266,6 +274,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             | Hoisted::Temps
             | Hoisted::Interrupt
             | Hoisted::RandomKey
+            | Hoisted::Copies
             | Hoisted::ArrayBase(_)
             | Hoisted::ArrayExtent(..)
             | Hoisted::ArrayStride(..) => {}
@@ -439,7 +448,12 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
 
             Op::MemLoad(space, _) => self.mem_load(*space, args, data.results[0])?,
             Op::MemStore(space) => return self.mem_store(*space, args),
-            Op::MemAtomic(op, space) => self.mem_atomic(*op, *space, args[0], args[1])?,
+            Op::MemAtomic(op, space, Sharing::Shared) => {
+                self.mem_atomic(*op, *space, args[0], args[1])?
+            }
+            Op::MemAtomic(op, space, Sharing::Owned) => {
+                self.owned_atomic(*op, *space, args[0], args[1])?
+            }
             Op::MemCompareExchange(space) => {
                 self.mem_compare_exchange(*space, args[0], args[1], args[2])?
             }

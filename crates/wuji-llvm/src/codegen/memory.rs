@@ -32,6 +32,7 @@ impl FunctionGen<'_, '_, '_> {
             Space::Tree(tree, _) | Space::Nodes(tree) | Space::Bytes(tree) => Hoisted::Tree(tree),
             Space::Array(array) => Hoisted::ArrayBase(array),
             Space::Temps => Hoisted::Temps,
+            Space::Private(tree, _) => Hoisted::Copy(tree),
         });
         let offset = self.wide_offset(offset)?;
         Ok(self.unit.emit.offset(base, offset))
@@ -58,9 +59,11 @@ impl FunctionGen<'_, '_, '_> {
         let v = match space {
             // Pointers are followed: what was compared must be what is used.
             Space::Nodes(_) => e.load_unordered(e.memory_ty(s), at, s.bytes()),
-            Space::Tree(..) | Space::Bytes(_) | Space::Array(_) | Space::Temps => {
-                e.load(e.memory_ty(s), at, s.bytes())
-            }
+            Space::Tree(..)
+            | Space::Bytes(_)
+            | Space::Array(_)
+            | Space::Temps
+            | Space::Private(..) => e.load(e.memory_ty(s), at, s.bytes()),
         };
         self.mark(v, space);
         Ok(self.loaded(v, s))

@@ -145,6 +145,7 @@ impl Launch {
             interrupt: &self.interrupt,
             random_key: self.random_key,
             report,
+            copies: std::ptr::null(),
             host: (&raw const self.reports).cast::<c_void>(),
         };
         let task = kernel.task(task).expect("a task of the kernel");

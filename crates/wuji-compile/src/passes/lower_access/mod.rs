@@ -191,7 +191,7 @@ impl Lower<'_> {
                 self.b.push(Op::MemStore(space), &args);
                 return None;
             }
-            Op::Atomic(a, _) => Op::MemAtomic(*a, space),
+            Op::Atomic(a, _) => Op::MemAtomic(*a, space, Sharing::Shared),
             _ => Op::MemCompareExchange(space),
         };
         Some(self.b.value(op, &args))

@@ -248,7 +248,13 @@ impl Scalarizer<'_> {
         Parts::new()
     }
 
-    pub(super) fn mem_atomic(&mut self, op: AtomicOp, space: Space, args: &[Value]) -> Parts {
+    pub(super) fn mem_atomic(
+        &mut self,
+        op: AtomicOp,
+        space: Space,
+        sharing: Sharing,
+        args: &[Value],
+    ) -> Parts {
         let ty = self.old.ty(args[1]);
         let (offset, operand) = (self.get(args[0])[0], self.get(args[1]));
         let mut out = Parts::new();
@@ -261,7 +267,7 @@ impl Scalarizer<'_> {
             .zip(operand)
         {
             let at = self.at(offset, bytes);
-            out.push(self.b.value(Op::MemAtomic(op, space), &[at, v]));
+            out.push(self.b.value(Op::MemAtomic(op, space, sharing), &[at, v]));
         }
         out
     }

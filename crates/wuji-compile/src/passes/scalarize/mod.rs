@@ -368,7 +368,9 @@ impl Scalarizer<'_> {
             }
             Op::MemLoad(space, ty) => self.mem_load(*space, *ty, args),
             Op::MemStore(space) => self.mem_store(*space, args),
-            Op::MemAtomic(atomic, space) => self.mem_atomic(*atomic, *space, args),
+            Op::MemAtomic(atomic, space, sharing) => {
+                self.mem_atomic(*atomic, *space, *sharing, args)
+            }
             Op::If
             | Op::Loop(_)
             | Op::For(..)

@@ -15,6 +15,8 @@ use wuji_ir::types::Type;
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Region {
     Field(Field),
+    /// A worker's own copy of a field, which may be the field itself.
+    Private(Field),
     Array(Array),
     Local(Local),
     Temp(Temp),
@@ -38,6 +40,7 @@ impl Region {
     fn of_space(space: Space) -> Region {
         match space {
             Space::Tree(_, f) => Region::Field(f),
+            Space::Private(_, f) => Region::Private(f),
             Space::Nodes(t) => Region::Nodes(t),
             Space::Bytes(t) => Region::Bytes(t),
             Space::Array(a) => Region::Array(a),
@@ -147,7 +150,7 @@ impl Writes {
             Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
                 self.add(Region::of_place(a.place));
             }
-            Op::MemStore(s) | Op::MemAtomic(_, s) | Op::MemCompareExchange(s) => {
+            Op::MemStore(s) | Op::MemAtomic(_, s, _) | Op::MemCompareExchange(s) => {
                 self.add(Region::of_space(*s));
             }
             Op::Call(_) | Op::Cell(CellOp::Deactivate, _) => self.everything(),
@@ -232,10 +235,15 @@ impl Memory {
             Region::Bytes(t) => {
                 out.push(Region::Nodes(t));
                 let fields = m.fields.iter().filter(|(_, d)| d.tree == t);
-                out.extend(fields.map(|(f, _)| Region::Field(f)));
+                out.extend(fields.flat_map(|(f, _)| [Region::Field(f), Region::Private(f)]));
             }
             Region::Nodes(t) => out.push(Region::Bytes(t)),
-            Region::Field(f) => out.push(Region::Bytes(m.fields[f].tree)),
+            Region::Field(f) => {
+                out.extend([Region::Bytes(m.fields[f].tree), Region::Private(f)]);
+            }
+            Region::Private(f) => {
+                out.extend([Region::Bytes(m.fields[f].tree), Region::Field(f)]);
+            }
             Region::Array(_) | Region::Local(_) => {}
         }
         out

@@ -481,7 +481,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 self.memory.write(self.m, self.f, spot, None, None);
                 self.keep(inst);
             }
-            Op::MemAtomic(_, space) | Op::MemCompareExchange(space) => {
+            Op::MemAtomic(_, space, _) | Op::MemCompareExchange(space) => {
                 let ty = self.f.ty(data.args[1]);
                 let spot = Spot::of_bytes(*space, ty, data.args[0]);
                 self.memory.write(self.m, self.f, spot, None, None);

@@ -102,7 +102,10 @@ fn aggregates_and_atomics_on_bytes() {
         let x = bu.float(Scalar::F64, 1.5);
         let v = bu.value(Op::Splat(vector), &[x]);
         bu.push(Op::MemStore(space), &[at, v]);
-        bu.value(Op::MemAtomic(AtomicOp::Add, space), &[at, v]);
+        bu.value(
+            Op::MemAtomic(AtomicOp::Add, space, Sharing::Shared),
+            &[at, v],
+        );
         let second = bu.i64(16);
         let three = bu.float(Scalar::F64, 3.0);
         let old = bu.value(Op::MemCompareExchange(space), &[second, three, x]);
@@ -171,7 +174,10 @@ fn sites_and_temps() {
             b.push(Op::Report(shown), &[i, x]);
             b.push(Op::Report(bad), &[i]);
             let at = b.i64(8);
-            b.value(Op::MemAtomic(AtomicOp::Add, Space::Temps), &[at, x]);
+            b.value(
+                Op::MemAtomic(AtomicOp::Add, Space::Temps, Sharing::Shared),
+                &[at, x],
+            );
             smallvec![]
         });
         smallvec![]
@@ -196,6 +202,7 @@ fn sites_and_temps() {
     {
         m.tasks.push(Task {
             lists: None,
+            copies: Copies::None,
             name: String::new(),
             kind,
             func,
@@ -214,6 +221,7 @@ fn sites_and_temps() {
     }
     m.tasks.push(Task {
         lists: None,
+        copies: Copies::None,
         name: String::new(),
         kind: TaskKind::Serial,
         func: end,
@@ -323,5 +331,67 @@ fn bytes_of_cells_that_can_be_absent() {
             error::BAD_ADDRESS,
             "{wrong}"
         );
+    }
+}
+
+/// Two workers add to elements that both of them hit: the second one's copy is merged where it is marked.
+#[test]
+fn copies_are_filled_and_merged() {
+    let text = "tree T0 { dense S1 [i: 4] { place f0 } }
+        field f0: f32 in T0.S1 (i)
+        fn fn0 \"fill\"(v0: i64, v1: i64) {
+          v2: i64 = const 16
+          v3: i64 = const 0
+          v4: i64 = const 4
+          v5: f32 = const -0.0
+          for L0 v6: i64 in v3..v2 step v4 {
+            memstore T0.f0.private [v6], v5
+            continue L0
+          }
+          return
+        }
+        fn fn1 \"work\"(v0: i64, v1: i64) {
+          v2: i64 = const 1
+          v3: f32 = const 1.0
+          v5: i64 = const 0
+          v6: i64 = const 4
+          for.parallel L0 v7: i64 in v0..v1 step v2 {
+            v8: i64 = rem v7, v6
+            v9: i64 = mul v8, v6
+            v10: f32 = mematomic.owned add T0.f0.private [v9], v3
+            continue L0
+          }
+          return
+        }
+        fn fn2 \"merge\"(v0: i64, v1: i64) {
+          v2: i64 = const 1
+          v3: i64 = const 4
+          v4: f32 = const -0.0
+          for.parallel L0 v5: i64 in v0..v1 step v2 {
+            v6: i64 = mul v5, v3
+            v7: f32 = memload T0.f0.private [v6]
+            memstore T0.f0.private [v6], v4
+            v8: f32 = mematomic.owned add T0.f0 [v6], v7
+            continue L0
+          }
+          return
+        }
+        task \"fill\" chunks (0..1) unit 4 fn0 ordinal 1 fills T0
+        task \"work\" chunks (0..7) unit 1 fn1 ordinal 1 private (add f0) updates 1
+        task \"merge\" chunks (0..4) unit 1 fn2 ordinal 1 merges T0";
+    let m = crate::text::parse(text, "copies.wir").expect("a module");
+    let field = Field::from_u32(0);
+    for order in [Order::Serial, Order::Shuffled(1), Order::Shuffled(2)] {
+        let config = Config {
+            order,
+            ..Config::default()
+        };
+        let mut machine = Machine::lowered(&m, config).expect("a machine");
+        let start = f32s(&[10.0, -0.0, 0.0, 0.5]);
+        machine.fill(field, &start).expect("fills");
+        machine.run(&[]).expect("runs");
+        machine.run(&[]).expect("runs again");
+        let end = machine.field(field);
+        assert_eq!(end, Ok(f32s(&[14.0, 4.0, 4.0, 2.5])), "{order:?}");
     }
 }
