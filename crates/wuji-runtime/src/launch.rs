@@ -1,6 +1,7 @@
 //! Running a program once.
 
 use crate::array::{ArrayArg, unaliased};
+use crate::copies::CopyLaunch;
 use crate::device::Device;
 use crate::memory::Memory;
 use crate::pool::Pool;
@@ -196,24 +197,40 @@ fn run_tasks(
             random_key: task_key(engine.seed, engine.launch, u64::from(task.ordinal)),
             report,
             host: host.pointer(),
-            copies: std::ptr::null(),
+            // Worker 0 works on the trees.
+            copies: trees.as_ptr(),
         };
-        let shared = Shared(&context);
-        let run = |begin: i64, end: i64| {
+        let work = |context: &LaunchContext, begin: i64, end: i64| {
             // Loops that end by themselves do not look at it.
             if engine.interrupt.load(Ordering::Relaxed) != 0 {
                 return;
             }
-            let Shared(context) = &shared;
             // SAFETY: `check` has seen that memory, arrays and slots are those the code was made
             // for, `context` outlives the call, and the units are within the task's.
-            unsafe { (task.run)(*context, begin, end) };
+            unsafe { (task.run)(context, begin, end) };
         };
-        let grain = task.chunks.as_ref();
-        match grain.and_then(|plan| grain_of(plan, units, engine.threads)) {
-            Some(grain) => engine.pool.run(units as i64, grain as i64, &run)?,
-            None if units == 0 => {}
-            None => run(0, units as i64),
+        let shared = Shared(&context);
+        let run = |begin: i64, end: i64| {
+            let Shared(context) = &shared;
+            work(context, begin, end);
+        };
+        let plan = task.chunks.as_ref();
+        let grain = plan.and_then(|plan| grain_of(plan, units, engine.threads));
+        match (grain, &task.copies) {
+            (Some(grain), None) => engine.pool.run(units as i64, grain as i64, &run)?,
+            (Some(grain), Some(copies)) => {
+                let launch = CopyLaunch {
+                    plan: copies,
+                    pool: engine.pool,
+                    threads: engine.threads,
+                    trees: bindings.trees,
+                    context: &context,
+                };
+                let unit = plan.map_or(1, |p| p.unit);
+                launch.run((units, unit), grain, &work)?;
+            }
+            (None, _) if units == 0 => {}
+            (None, _) => run(0, units as i64),
         }
         let interrupted = engine.interrupt.load(Ordering::Relaxed) != 0;
         if let (Some((plan, memory)), Some(stamp), false) = (list, stamp, interrupted) {

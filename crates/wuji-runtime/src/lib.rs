@@ -8,6 +8,7 @@ pub mod address;
 pub mod array;
 pub mod callable;
 pub mod components;
+mod copies;
 pub mod device;
 pub mod instance;
 mod interpreted;

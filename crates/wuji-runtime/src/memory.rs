@@ -1,5 +1,6 @@
 //! Memory of trees: reserved at once, zero, and taken from the system page by page when touched.
 
+use crate::copies::Neutral;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,6 +41,16 @@ pub struct Memory {
     turn: Arc<Turn>,
     /// What a sparse tree holds when it is interpreted, which leaves the bytes alone.
     abstracted: Mutex<Option<TreeState>>,
+    /// What workers from 1 on have for themselves.
+    copies: Mutex<Vec<TreeCopy>>,
+}
+
+/// A copy of a tree that one worker has for itself.
+#[derive(Debug)]
+pub(crate) struct TreeCopy {
+    pub(crate) memory: Memory,
+    /// Fields all of whose elements are neutral.
+    pub(crate) neutral: Neutral,
 }
 
 // SAFETY: the bytes are only reached through `Turn`, by one thread at a time, or by the tasks of the
@@ -138,6 +149,7 @@ impl Memory {
             fixed: counted,
             turn: turn.clone(),
             abstracted: Mutex::default(),
+            copies: Mutex::default(),
         })
     }
 
@@ -195,6 +207,17 @@ impl Memory {
     fn state(&self) -> MutexGuard<'_, Option<TreeState>> {
         let state = self.abstracted.lock();
         state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The copies that workers have, for whoever holds the turn.
+    pub(crate) fn copies(&self) -> MutexGuard<'_, Vec<TreeCopy>> {
+        let copies = self.copies.lock();
+        copies.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// More memory of the same device.
+    pub(crate) fn sibling(&self, size: u64) -> Result<Memory> {
+        Memory::reserve(&self.turn, size)
     }
 
     pub(crate) fn base(&self) -> *mut u8 {

@@ -44,7 +44,8 @@ pub struct Pool {
     forks: u32,
 }
 
-type Work<'a> = &'a (dyn Fn(i64, i64) + Sync);
+/// Worker, first unit, first unit behind.
+type Work<'a> = &'a (dyn Fn(usize, i64, i64) + Sync);
 
 /// What the workers of a launch need. The lifetime of `work` is a lie that `run` makes good: it returns
 /// only when the gate is closed and everybody who joined has left.
@@ -54,6 +55,8 @@ struct Job {
     grain: u64,
     /// Workers with smaller numbers are worth waking.
     helpers: usize,
+    /// Workers with other numbers take no part.
+    most: usize,
     caller: Thread,
 }
 
@@ -180,7 +183,12 @@ impl Pool {
     /// Calls `work(begin, end)` on pieces of `0..total` of about `grain` units each, on all threads, and
     /// returns when all are done. Launches from several threads take turns. A panic in `work` ends the
     /// launch early and goes on in the caller.
-    pub fn run(&self, total: i64, grain: i64, work: Work<'_>) -> Result<()> {
+    pub fn run(&self, total: i64, grain: i64, work: &(dyn Fn(i64, i64) + Sync)) -> Result<()> {
+        self.run_on(usize::MAX, total, grain, &|_, begin, end| work(begin, end))
+    }
+
+    /// As [`Pool::run`], on at most so many threads, each of which tells `work` its number: the caller is 0.
+    pub fn run_on(&self, most: usize, total: i64, grain: i64, work: Work<'_>) -> Result<()> {
         if total <= 0 {
             return Ok(());
         }
@@ -188,7 +196,7 @@ impl Pool {
         // Whole numbers of units, and no overflow of the counter when every thread asks once more.
         let grain = (grain.max(1) as u64).min(total.div_ceil(threads));
         let chunks = total.div_ceil(grain);
-        if self.workers.is_empty() || chunks == 1 || INSIDE.get() {
+        if self.workers.is_empty() || chunks == 1 || most < 2 || INSIDE.get() {
             run_alone(total, grain, work);
             return Ok(());
         }
@@ -202,7 +210,8 @@ impl Pool {
         }
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let helpers = (self.workers.len() as u64).min(chunks - 1) as usize;
-        self.shared.launch(work, total, grain, helpers);
+        let helpers = helpers.min(most - 1);
+        self.shared.launch(work, total, grain, helpers, most - 1);
         let panic = self.shared.take_panic();
         drop(turn);
         match panic {
@@ -251,14 +260,14 @@ fn run_alone(total: u64, grain: u64, work: Work<'_>) {
     let mut begin = 0;
     while begin < total {
         let end = (begin + grain).min(total);
-        work(begin as i64, end as i64);
+        work(0, begin as i64, end as i64);
         begin = end;
     }
 }
 
 impl Shared {
     /// One launch, from the caller's side.
-    fn launch(&self, work: Work<'_>, total: u64, grain: u64, helpers: usize) {
+    fn launch(&self, work: Work<'_>, total: u64, grain: u64, helpers: usize, most: usize) {
         // SAFETY: only the lifetime changes; see `Job`.
         let work = unsafe { std::mem::transmute::<Work<'_>, Work<'static>>(work) };
         let job = Job {
@@ -266,6 +275,7 @@ impl Shared {
             total,
             grain,
             helpers,
+            most,
             caller: std::thread::current(),
         };
         self.next.0.store(0, Ordering::Relaxed);
@@ -274,7 +284,7 @@ impl Shared {
         let gate = Gate(self.gate.0.load(Ordering::Relaxed));
         self.gate.0.store(gate.next_open().0, Ordering::Release);
         self.wake(0, helpers);
-        self.take_chunks(work, total, grain);
+        self.take_chunks(0, work, total, grain);
         self.close();
         // SAFETY: the gate is closed and nobody is inside.
         unsafe { *self.job.get() = None };
@@ -290,7 +300,7 @@ impl Shared {
     }
 
     /// Runs chunks until none are left. A panic is kept for the caller.
-    fn take_chunks(&self, work: Work<'_>, total: u64, grain: u64) {
+    fn take_chunks(&self, worker: usize, work: Work<'_>, total: u64, grain: u64) {
         let _inside = Inside::enter();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             loop {
@@ -298,7 +308,7 @@ impl Shared {
                 if begin >= total {
                     break;
                 }
-                work(begin as i64, (begin + grain).min(total) as i64);
+                work(worker, begin as i64, (begin + grain).min(total) as i64);
             }
         }));
         if let Err(panic) = outcome {
@@ -343,7 +353,9 @@ impl Shared {
             if let Some(job) = unsafe { &*self.job.get() } {
                 self.wake(2 * number + 1, job.helpers);
                 self.wake(2 * number + 2, job.helpers);
-                self.take_chunks(job.work, job.total, job.grain);
+                if number < job.most {
+                    self.take_chunks(number + 1, job.work, job.total, job.grain);
+                }
             }
             self.leave();
         }

@@ -1,5 +1,6 @@
 //! A module that a device can run, and what has to be known of it at every launch.
 
+use crate::copies::{CopyPlan, Upkeep};
 use crate::memory::Turn;
 use crate::report::Collector;
 use crate::sparse::{ListPlan, SparsePlan};
@@ -7,7 +8,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use wuji_ir::entities::{Field, Temp, Tree};
 use wuji_ir::layout::{TreeMemory, header};
-use wuji_ir::module::{Bound, Module, RangeDim, TaskKind};
+use wuji_ir::module::{Bound, Copies, Module, RangeDim, TaskKind};
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 use wuji_llvm::CompiledKernel;
@@ -61,6 +62,8 @@ pub(crate) struct TaskPlan {
     pub(crate) list: Option<ListPlan>,
     /// `None` for serial code.
     pub(crate) chunks: Option<ChunkPlan>,
+    /// What it needs when its workers update copies of trees.
+    pub(crate) copies: Option<CopyPlan>,
 }
 
 #[derive(Debug)]
@@ -82,6 +85,20 @@ pub(crate) enum Place {
     Temp(usize, Scalar),
     /// A word in the memory of a tree.
     Tree(usize, u64),
+}
+
+impl ChunkPlan {
+    /// How many units there are, at every launch.
+    fn known_units(&self) -> Result<u64> {
+        let mut units = 1u64;
+        for dim in &self.dims {
+            let (Place::Const(lo), Place::Const(hi)) = *dim else {
+                return Err(broken("a task that keeps copies has no fixed size"));
+            };
+            units = units.saturating_mul(hi.saturating_sub(lo).max(0) as u64);
+        }
+        Ok(units)
+    }
 }
 
 impl Program {
@@ -120,7 +137,8 @@ impl Program {
                 ))
             }
         };
-        let mut tasks = Vec::new();
+        let mut tasks: Vec<TaskPlan> = Vec::new();
+        let mut fills = SmallVec::new();
         for (k, task) in module.tasks.iter().enumerate() {
             let chunks = match &task.kind {
                 TaskKind::Serial => None,
@@ -137,8 +155,35 @@ impl Program {
                     return Err(broken("a task was left that is neither serial nor chunks"));
                 }
             };
+            let run = kernel.task(k).ok_or_else(|| broken("a task has no code"))?;
+            let upkeep = || match &chunks {
+                Some(plan) => Ok(Upkeep {
+                    run,
+                    units: plan.known_units()?,
+                }),
+                None => Err(broken("copies are merged by serial code")),
+            };
+            let copies = match &task.copies {
+                Copies::None => None,
+                Copies::Uses { fields, updates } => {
+                    let mut plan = CopyPlan::of(&module, fields, *updates)?;
+                    plan.fills = std::mem::take(&mut fills);
+                    Some(plan)
+                }
+                Copies::Fills(_) => {
+                    fills.push(upkeep()?);
+                    continue;
+                }
+                Copies::Merges(_) => {
+                    let user = tasks.last_mut().and_then(|t| t.copies.as_mut());
+                    let user = user.ok_or_else(|| broken("copies are merged that nobody uses"))?;
+                    user.merges.push(upkeep()?);
+                    continue;
+                }
+            };
             tasks.push(TaskPlan {
-                run: kernel.task(k).ok_or_else(|| broken("a task has no code"))?,
+                run,
+                copies,
                 ordinal: task.ordinal,
                 list: match task.lists {
                     None => None,

@@ -10,6 +10,7 @@ pub mod lower_access;
 pub mod lower_checks;
 pub mod lower_walks;
 pub mod offload;
+pub mod private_copies;
 pub mod promote;
 pub mod reductions;
 pub mod scalarize;
@@ -75,6 +76,7 @@ passes! {
     Lowering lower_access = lower_access::lower_access: "accesses become loads and stores at byte offsets",
     Optimization simplify_lowered = simplify::simplify: "the same again, on addresses",
     Lowering lower_walks = lower_walks::lower_walks: "steps down a tree become loads, stores and calls",
+    Optimization private_copies = private_copies::private_copies: "atomics that scatter go to copies that workers have for themselves",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
     Optimization vectorize = vectorize::vectorize: "several iterations of parallel loops run at a time",

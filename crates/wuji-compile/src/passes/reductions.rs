@@ -119,7 +119,7 @@ fn targets(m: &Module, f: &Function, structure: &Structure) -> Vec<Target> {
     targets
 }
 
-fn used_values(f: &Function) -> FxHashSet<Value> {
+pub(super) fn used_values(f: &Function) -> FxHashSet<Value> {
     let mut used = FxHashSet::default();
     for r in f.walk_regions() {
         for i in &f.regions[r].insts {
@@ -190,7 +190,7 @@ fn start(m: &mut Module, f: &mut Function, op: AtomicOp, acc: Local, ty: Type) {
 }
 
 /// The value that leaves every other one as it is. For float minima and maxima that is NaN.
-fn identity(b: &mut Builder, op: AtomicOp, ty: Type) -> Value {
+pub(super) fn identity(b: &mut Builder, op: AtomicOp, ty: Type) -> Value {
     match ty {
         Type::Scalar(s) => b.imm(scalar_identity(op, s)),
         Type::Vector(s, _) | Type::Matrix(s, _, _) => {
@@ -207,7 +207,7 @@ fn identity(b: &mut Builder, op: AtomicOp, ty: Type) -> Value {
     }
 }
 
-fn scalar_identity(op: AtomicOp, s: Scalar) -> Imm {
+pub(super) fn scalar_identity(op: AtomicOp, s: Scalar) -> Imm {
     let float = s.is_float();
     let (lo, hi) = s.int_range().unwrap_or((0, 0));
     match op {

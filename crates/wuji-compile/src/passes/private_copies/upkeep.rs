@@ -1,0 +1,268 @@
+//! The tasks around one that uses copies: what makes copies neutral before it, and what merges them after it.
+//!
+//! Both go over the memory of a node in the order in which it lies there, whatever its layout: cells that follow
+//! each other at one distance are a *run*, of which a unit of work is a block.
+
+use super::Group;
+use crate::passes::reductions::{identity, scalar_identity};
+use wuji_ir::build::Builder;
+use wuji_ir::entities::Value;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{I64, Scalar, Type};
+
+/// Bytes of a block, more or less: where a copy is as neutral as before, a block is only looked at.
+const BLOCK_BYTES: u64 = 4096;
+
+/// The tasks in front of a task and those behind it.
+pub(super) fn tasks(m: &mut Module, groups: &[Group], like: &Task) -> (Vec<Task>, Vec<Task>) {
+    let (mut fills, mut merges) = (Vec::new(), Vec::new());
+    for group in groups {
+        let runs = Runs::of(m, group);
+        let tree = group.tree;
+        fills.push(task(m, group, &runs, like, "fill", Copies::Fills(tree)));
+        merges.push(task(m, group, &runs, like, "merge", Copies::Merges(tree)));
+    }
+    (fills, merges)
+}
+
+/// Where the cells of a node are: `outer` levels of runs, then cells at one distance.
+struct Runs {
+    start: u64,
+    /// Number and distance, outermost first.
+    outer: Vec<(u64, u64)>,
+    cells: u64,
+    cell: u64,
+}
+
+impl Runs {
+    fn of(m: &Module, group: &Group) -> Runs {
+        let tree = &m.trees[group.tree];
+        let memory = &group.memory;
+        let mut start = 0;
+        let mut levels: Vec<(u64, u64)> = Vec::new();
+        for node in tree.path(group.node) {
+            start += memory.node_offset[node] + memory.first_cell[node];
+            let (cells, cell) = (tree.nodes[node].cells(), memory.cell_size[node]);
+            match levels.last_mut() {
+                Some(last) if last.0 == 1 || last.1 == cells * cell => {
+                    *last = (last.0 * cells, cell);
+                }
+                _ => levels.push((cells, cell)),
+            }
+        }
+        let (cells, cell) = levels.pop().unwrap_or((1, 0));
+        Runs {
+            start,
+            outer: levels,
+            cells,
+            cell,
+        }
+    }
+
+    fn block(&self) -> u64 {
+        (BLOCK_BYTES / self.cell.max(1)).clamp(1, self.cells)
+    }
+
+    fn blocks(&self) -> u64 {
+        self.cells.div_ceil(self.block())
+    }
+
+    fn units(&self) -> u64 {
+        let outer = self.outer.iter().fold(1, |n, l| n * l.0);
+        outer * self.blocks()
+    }
+}
+
+fn task(
+    m: &mut Module,
+    group: &Group,
+    runs: &Runs,
+    like: &Task,
+    what: &str,
+    copies: Copies,
+) -> Task {
+    let mut types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
+    let params = types.len();
+    types.extend([I64, I64]);
+    let name = format!("{}.{what}.{}.{}", like.name, group.tree, group.node);
+    let mut f = Function::new(name.clone(), &types, &[]);
+    let (begin, end) = (f.params()[params], f.params()[params + 1]);
+    let mut b = Builder::new(m, &mut f);
+    let one = b.i64(1);
+    b.for_range(ForKind::Serial, (begin, end, one), &[], |b, _, unit, _| {
+        let block = Block::of(b, runs, unit);
+        match copies {
+            Copies::Merges(_) => merge(b, group, &block),
+            Copies::None | Copies::Uses { .. } | Copies::Fills(_) => fill(b, group, &block),
+        }
+        Values::new()
+    });
+    b.end(Term::Return(Values::new()));
+    Task {
+        name,
+        kind: TaskKind::Chunks {
+            dims: vec![RangeDim {
+                lo: Bound::Const(0),
+                hi: Bound::Const(runs.units() as i64),
+            }],
+            unit: runs.block(),
+            hints: LoopHints::default(),
+        },
+        func: m.funcs.push(f),
+        ordinal: like.ordinal,
+        lists: None,
+        copies,
+        span: like.span,
+    }
+}
+
+/// The cells `lo..hi` of a run.
+struct Block {
+    start: Value,
+    lo: Value,
+    hi: Value,
+    cell: u64,
+}
+
+impl Block {
+    fn of(b: &mut Builder, runs: &Runs, unit: Value) -> Block {
+        let (mut run, block) = divide(b, unit, runs.blocks());
+        let mut start = b.i64(runs.start as i64);
+        for (count, distance) in runs.outer.iter().rev() {
+            let (rest, number) = divide(b, run, *count);
+            let distance = b.i64(*distance as i64);
+            let bytes = b.binary(BinOp::Mul, number, distance);
+            start = b.binary(BinOp::Add, start, bytes);
+            run = rest;
+        }
+        let size = b.i64(runs.block() as i64);
+        let lo = b.binary(BinOp::Mul, block, size);
+        let hi = b.binary(BinOp::Add, lo, size);
+        let all = b.i64(runs.cells as i64);
+        let hi = b.binary(BinOp::Min, hi, all);
+        Block {
+            start,
+            lo,
+            hi,
+            cell: runs.cell,
+        }
+    }
+
+    /// Where a cell starts.
+    fn at(&self, b: &mut Builder, cell: Value) -> Value {
+        let distance = b.i64(self.cell as i64);
+        let bytes = b.binary(BinOp::Mul, cell, distance);
+        b.binary(BinOp::Add, self.start, bytes)
+    }
+}
+
+/// Where the element of a field starts in a cell.
+fn element(b: &mut Builder, group: &Group, field: wuji_ir::entities::Field, cell: Value) -> Value {
+    let offset = b.i64(group.memory.place(field) as i64);
+    b.binary(BinOp::Add, cell, offset)
+}
+
+fn fill(b: &mut Builder, group: &Group, block: &Block) {
+    let one = b.i64(1);
+    let range = (block.lo, block.hi, one);
+    b.for_range(ForKind::Parallel, range, &[], |b, _, cell, _| {
+        let cell = block.at(b, cell);
+        for (field, op) in &group.fields {
+            let at = element(b, group, *field, cell);
+            let neutral = identity(b, *op, b.module.fields[*field].elem);
+            b.push(
+                Op::MemStore(Space::Private(group.tree, *field)),
+                &[at, neutral],
+            );
+        }
+        Values::new()
+    });
+}
+
+/// Applies a block of the running worker's copy to the tree, unless nothing has happened to it.
+fn merge(b: &mut Builder, group: &Group, block: &Block) {
+    let changed = changed_bits(b, group, block);
+    let zero = b.zero(b.func.ty(changed));
+    let some = b.compare(CmpOp::Ne, changed, zero);
+    let merging = |b: &mut Builder| {
+        let one = b.i64(1);
+        let range = (block.lo, block.hi, one);
+        b.for_range(ForKind::Parallel, range, &[], |b, _, cell, _| {
+            let cell = block.at(b, cell);
+            for (field, op) in &group.fields {
+                let at = element(b, group, *field, cell);
+                let ty = b.module.fields[*field].elem;
+                let own = Space::Private(group.tree, *field);
+                let value = b.value(Op::MemLoad(own, ty), &[at]);
+                let neutral = identity(b, *op, ty);
+                b.push(Op::MemStore(own), &[at, neutral]);
+                let all = Space::Tree(group.tree, *field);
+                b.value(Op::MemAtomic(*op, all, Sharing::Owned), &[at, value]);
+            }
+            Values::new()
+        });
+        Values::new()
+    };
+    b.if_else(some, &[], merging, |_| Values::new());
+}
+
+/// Bits in which a block of a copy is not neutral, all in one number.
+fn changed_bits(b: &mut Builder, group: &Group, block: &Block) -> Value {
+    let scalars: Vec<_> = group
+        .fields
+        .iter()
+        .flat_map(|(field, op)| {
+            let elem = b.module.fields[*field].elem;
+            let scalars = b.module.structs.scalar_offsets(elem);
+            scalars.into_iter().map(move |(s, at)| (*field, *op, s, at))
+        })
+        .collect();
+    let wide = match scalars.iter().any(|(_, _, s, _)| s.bytes() == 8) {
+        true => Scalar::U64,
+        false => Scalar::U32,
+    };
+    let none = b.zero(Type::Scalar(wide));
+    let one = b.i64(1);
+    let range = (block.lo, block.hi, one);
+    let found = b.for_range(ForKind::Serial, range, &[none], |b, _, cell, carried| {
+        let cell = block.at(b, cell);
+        let mut sum = carried[0];
+        for (field, op, scalar, offset) in &scalars {
+            let at = element(b, group, *field, cell);
+            let offset = b.i64(*offset as i64);
+            let at = b.binary(BinOp::Add, at, offset);
+            let own = Space::Private(group.tree, *field);
+            let value = b.value(Op::MemLoad(own, Type::Scalar(*scalar)), &[at]);
+            let neutral = b.imm(scalar_identity(*op, *scalar));
+            let (value, neutral) = (bits(b, value, *scalar), bits(b, neutral, *scalar));
+            let differs = b.binary(BinOp::Xor, value, neutral);
+            let differs = b.convert(differs, wide);
+            sum = b.binary(BinOp::Or, sum, differs);
+        }
+        [sum].into_iter().collect()
+    });
+    b.func.result(found)
+}
+
+/// The bits of a scalar as an unsigned number.
+fn bits(b: &mut Builder, value: Value, scalar: Scalar) -> Value {
+    let to = match scalar {
+        Scalar::Bool => return b.convert(value, Scalar::U8),
+        Scalar::I8 | Scalar::U8 => Scalar::U8,
+        Scalar::I16 | Scalar::U16 | Scalar::F16 => Scalar::U16,
+        Scalar::I32 | Scalar::U32 | Scalar::F32 => Scalar::U32,
+        Scalar::I64 | Scalar::U64 | Scalar::F64 => Scalar::U64,
+    };
+    match scalar == to {
+        true => value,
+        false => b.value(Op::Bitcast(to), &[value]),
+    }
+}
+
+/// Quotient and remainder of a number that is not negative.
+fn divide(b: &mut Builder, a: Value, by: u64) -> (Value, Value) {
+    let by = b.i64(by as i64);
+    let quotient = b.binary(BinOp::Div, a, by);
+    (quotient, b.binary(BinOp::Rem, a, by))
+}

@@ -1,0 +1,277 @@
+//! Copies of trees that workers have for themselves, so that updates of fields need no atomics.
+//!
+//! Worker 0 updates the tree itself; every other one has a copy, made when it is first needed and kept with the
+//! tree. Between launches the fields of a copy are neutral: what a worker leaves there is merged, in the order
+//! of the workers, right after the task.
+
+use crate::memory::{Memory, TreeCopy};
+use crate::pool::Pool;
+use crate::program::tree_memory;
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wuji_compile::passes::private_copies::BYTES_PER_UPDATE;
+use wuji_ir::Result;
+use wuji_ir::entities::{Node, Tree};
+use wuji_ir::layout::TreeMemory;
+use wuji_ir::module::Module;
+use wuji_ir::ops::AtomicOp;
+use wuji_llvm::abi::{LaunchContext, TaskFn};
+
+/// What a task needs that updates copies.
+#[derive(Debug, Default)]
+pub(crate) struct CopyPlan {
+    trees: SmallVec<[TreePlan; 1]>,
+    pub(crate) fills: SmallVec<[Upkeep; 1]>,
+    pub(crate) merges: SmallVec<[Upkeep; 1]>,
+    /// Scalars that an iteration updates, more or less.
+    updates: u64,
+    /// Bytes that are merged for each worker.
+    bytes: u64,
+}
+
+/// What is updated in copies of one tree.
+#[derive(Debug)]
+struct TreePlan {
+    tree: usize,
+    /// Bytes of the tree in which its fields are.
+    size: u64,
+    fields: Neutral,
+}
+
+/// Where the first element of each field lies, and for which operation the field is neutral.
+pub(crate) type Neutral = SmallVec<[(u64, AtomicOp); 4]>;
+
+/// A task that makes a copy neutral, or merges it.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    pub(crate) run: TaskFn,
+    pub(crate) units: u64,
+}
+
+/// Blocks of a copy that one thread looks at by itself: to wake another one takes as long.
+const FEW_UNITS: u64 = 16;
+
+impl CopyPlan {
+    /// For fields of a module, with nothing to fill and merge them yet.
+    pub(crate) fn of(
+        module: &Module,
+        fields: &[(wuji_ir::entities::Field, AtomicOp)],
+        updates: u64,
+    ) -> Result<CopyPlan> {
+        let mut plan = CopyPlan {
+            updates: updates.max(1),
+            ..CopyPlan::default()
+        };
+        let mut nodes: Vec<(Tree, Node)> = Vec::new();
+        for (field, op) in fields {
+            let data = &module.fields[*field];
+            let memory = tree_memory(module, data.tree)?;
+            let tree = &module.trees[data.tree];
+            let path = tree.path(data.node);
+            if !nodes.contains(&(data.tree, data.node)) {
+                nodes.push((data.tree, data.node));
+                let cells = path
+                    .iter()
+                    .fold(1u64, |n, d| n.saturating_mul(tree.nodes[*d].cells()));
+                plan.bytes += cells.saturating_mul(memory.cell_size[data.node]);
+            }
+            let first = path
+                .iter()
+                .map(|n| memory.node_offset[*n] + memory.first_cell[*n])
+                .sum::<u64>()
+                + memory.place(*field);
+            let number = data.tree.as_u32() as usize;
+            let at = match plan.trees.iter().position(|t| t.tree == number) {
+                Some(at) => at,
+                None => {
+                    plan.trees.push(TreePlan {
+                        tree: number,
+                        size: root_end(tree.root(), &memory),
+                        fields: Neutral::new(),
+                    });
+                    plan.trees.len() - 1
+                }
+            };
+            plan.trees[at].fields.push((first, *op));
+        }
+        Ok(plan)
+    }
+
+    /// How many workers a loop of so many iterations is worth.
+    fn workers(&self, iterations: u64, threads: u64) -> usize {
+        let updates = iterations.saturating_mul(self.updates);
+        let copies = updates.saturating_mul(BYTES_PER_UPDATE) / self.bytes.max(1);
+        threads.min(copies.saturating_add(1)) as usize
+    }
+}
+
+/// Where the root cell ends, behind which there are no fields that always exist.
+fn root_end(root: Node, memory: &TreeMemory) -> u64 {
+    memory.node_offset[root] + memory.cell_size[root]
+}
+
+/// A task that updates copies, about to be run.
+pub(crate) struct CopyLaunch<'a> {
+    pub(crate) plan: &'a CopyPlan,
+    pub(crate) pool: &'a Pool,
+    pub(crate) threads: u64,
+    pub(crate) trees: &'a [&'a Memory],
+    /// The context of worker 0, whose copies are the trees.
+    pub(crate) context: &'a LaunchContext,
+}
+
+/// The contexts of the workers; they point into the tables.
+struct Contexts {
+    list: Vec<LaunchContext>,
+    _tables: Vec<SmallVec<[*mut u8; 8]>>,
+}
+
+// SAFETY: as for the context of a launch: nothing writes to it, and what it points to is shared by
+// design; each copy belongs to the worker of its number.
+unsafe impl Sync for Contexts {}
+
+impl Contexts {
+    fn of(&self, worker: usize) -> &LaunchContext {
+        &self.list[worker]
+    }
+
+    fn workers(&self) -> usize {
+        self.list.len()
+    }
+}
+
+impl CopyLaunch<'_> {
+    /// Runs the units of a task on as many workers as they are worth, then merges what those have left.
+    pub(crate) fn run(
+        &self,
+        (units, unit): (u64, u64),
+        grain: u64,
+        work: &(dyn Fn(&LaunchContext, i64, i64) + Sync),
+    ) -> Result<()> {
+        let wanted = self
+            .plan
+            .workers(units.saturating_mul(unit), self.threads)
+            .min(units.div_ceil(grain.max(1)) as usize);
+        let contexts = self.contexts(wanted)?;
+        let workers = contexts.workers();
+        let worked: Vec<AtomicBool> = (0..workers).map(|_| AtomicBool::new(false)).collect();
+        self.pool.run_on(
+            workers,
+            units as i64,
+            grain as i64,
+            &|worker, begin, end| {
+                worked[worker].store(true, Ordering::Relaxed);
+                work(contexts.of(worker), begin, end);
+            },
+        )?;
+        let worked: SmallVec<[usize; 8]> = (1..workers)
+            .filter(|w| worked[*w].load(Ordering::Relaxed))
+            .collect();
+        if !worked.is_empty() {
+            for merge in &self.plan.merges {
+                self.upkeep(merge, &contexts, &worked)?;
+            }
+        }
+        for tree in &self.plan.trees {
+            let mut copies = self.trees[tree.tree].copies();
+            for copy in copies.iter_mut().take(workers - 1) {
+                copy.neutral.extend(tree.fields.iter().copied());
+            }
+        }
+        Ok(())
+    }
+
+    /// Contexts for workers, with copies that are neutral; fewer when there is no memory. While the
+    /// task runs, nothing is said to be neutral.
+    fn contexts(&self, workers: usize) -> Result<Contexts> {
+        let mut tables: Vec<SmallVec<[*mut u8; 8]>> = Vec::new();
+        let mut stale: SmallVec<[usize; 8]> = SmallVec::new();
+        for worker in 1..workers {
+            let mut table: SmallVec<[*mut u8; 8]> = self.trees.iter().map(|t| t.base()).collect();
+            let mut ready = true;
+            let mut found = true;
+            for tree in &self.plan.trees {
+                let memory = self.trees[tree.tree];
+                let mut copies = memory.copies();
+                if copies.len() < worker {
+                    match memory.sibling(tree.size) {
+                        Ok(memory) => copies.push(TreeCopy {
+                            memory,
+                            neutral: Neutral::new(),
+                        }),
+                        Err(_) => found = false,
+                    }
+                }
+                let Some(copy) = copies.get_mut(worker - 1) else {
+                    found = false;
+                    break;
+                };
+                ready &= tree.fields.iter().all(|f| copy.neutral.contains(f));
+                copy.neutral
+                    .retain(|(at, _)| tree.fields.iter().all(|f| f.0 != *at));
+                table[tree.tree] = copy.memory.base();
+            }
+            if !found {
+                break;
+            }
+            if !ready {
+                stale.push(worker);
+            }
+            tables.push(table);
+        }
+        let copies = tables.iter().map(|table| table.as_ptr());
+        let list = std::iter::once(self.context.copies)
+            .chain(copies)
+            .map(|copies| LaunchContext {
+                copies,
+                ..*self.context
+            })
+            .collect();
+        let contexts = Contexts {
+            list,
+            _tables: tables,
+        };
+        if !stale.is_empty() {
+            for fill in &self.plan.fills {
+                self.upkeep(fill, &contexts, &stale)?;
+            }
+        }
+        Ok(contexts)
+    }
+
+    /// Runs a task for the copies of some workers, block by block in their order.
+    fn upkeep(&self, task: &Upkeep, contexts: &Contexts, workers: &[usize]) -> Result<()> {
+        let run = |begin: i64, end: i64| {
+            for worker in workers {
+                // SAFETY: the context is that of a launch whose bindings were checked, with copies as large as
+                // the part of the tree in which the fields are; no two threads have the same units.
+                unsafe { (task.run)(contexts.of(*worker), begin, end) };
+            }
+        };
+        if task.units <= FEW_UNITS {
+            run(0, task.units as i64);
+            return Ok(());
+        }
+        let grain = (task.units / (4 * self.threads.max(1))).max(1);
+        self.pool.run(task.units as i64, grain as i64, &run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_worth_their_copies() {
+        let plan = CopyPlan {
+            updates: 27,
+            bytes: 27 * 4 * 1000,
+            ..CopyPlan::default()
+        };
+        assert_eq!(plan.workers(0, 8), 1);
+        assert_eq!(plan.workers(999, 8), 1);
+        assert_eq!(plan.workers(1000, 8), 2);
+        assert_eq!(plan.workers(3000, 8), 4);
+        assert_eq!(plan.workers(u64::MAX, 8), 8);
+    }
+}
