@@ -110,7 +110,7 @@ impl Emitter<'_> {
 
     fn is_small(&self, space: Space) -> bool {
         match space {
-            Space::Tree(tree, _) => self.small_trees.contains(&tree),
+            Space::Tree(tree, _) | Space::Private(tree, _) => self.small_trees.contains(&tree),
             Space::Nodes(_) | Space::Bytes(_) | Space::Array(_) | Space::Temps => false,
         }
     }

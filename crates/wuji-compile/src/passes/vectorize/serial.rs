@@ -88,7 +88,7 @@ impl Emitter<'_> {
                         }
                         let offset = k == 0 && self.narrow_first(data);
                         Some(match (&data.op, offset) {
-                            (Op::MemAtomic(_, space), true)
+                            (Op::MemAtomic(_, space, _), true)
                             | (Op::MemCompareExchange(space), true) => self.offsets(*space, *a),
                             _ => self.many(*a),
                         })
