@@ -88,26 +88,25 @@ fn plan(m: &Module, task: &Task) -> Result<Option<Plan>> {
         return Ok(None);
     }
     let f = &m.funcs[task.func];
-    let fields = scattered(m, f);
-    let updates = updates(m, f, f.entry, &fields);
-    if fields.is_empty() || updates == 0 {
-        return Ok(None);
-    }
-    let groups = groups(m, &fields)?;
-    let bytes = groups
-        .iter()
-        .fold(0u64, |n, g| n.saturating_add(g.bytes(m)));
-    let worth = match iterations(dims, *unit) {
-        Some(n) => {
-            let all = n.saturating_mul(updates);
-            bytes <= MOST_BYTES.min(all.saturating_mul(BYTES_PER_UPDATE))
-        }
-        None => bytes <= MOST_BYTES_UNKNOWN,
+    let mut groups = groups(m, &scattered(m, f))?;
+    let mut left = match iterations(dims, *unit) {
+        Some(_) => MOST_BYTES,
+        None => MOST_BYTES_UNKNOWN,
     };
-    Ok(worth.then_some(Plan {
+    groups.retain(|group| {
+        let (bytes, updates) = (group.bytes(m), updates(m, f, f.entry, &group.fields));
+        let paid = iterations(dims, *unit).map_or(u64::MAX, |n| {
+            n.saturating_mul(updates).saturating_mul(BYTES_PER_UPDATE)
+        });
+        let worth = updates > 0 && bytes <= left.min(paid);
+        left -= if worth { bytes } else { 0 };
+        worth
+    });
+    let fields: Vec<_> = groups.iter().flat_map(|g| g.fields.clone()).collect();
+    Ok((!groups.is_empty()).then(|| Plan {
+        updates: updates(m, f, f.entry, &fields),
         fields,
         groups,
-        updates,
     }))
 }
 
