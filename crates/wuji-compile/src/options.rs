@@ -27,6 +27,8 @@ pub struct Options {
     pub bounds: Bounds,
     /// How wide vectors are, in bits; 0: loops are left to the backend.
     pub vector_bits: u32,
+    /// Results are the same, bit for bit, from run to run and for any number of threads.
+    pub deterministic: bool,
     /// Optimizations to leave out, by their names in the pass table.
     pub without: Vec<String>,
     /// How many optional rewrites may be done, so that a wrong one can be found by bisection.

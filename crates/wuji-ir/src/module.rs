@@ -243,6 +243,8 @@ pub enum Copies {
     /// Its workers update fields in their own copies, by nothing but these operations.
     Uses {
         fields: Vec<(Field, AtomicOp)>,
+        /// Temps of which every worker has its own, updated by nothing but these operations.
+        temps: Vec<(Temp, AtomicOp)>,
         /// Scalars that an iteration updates, more or less.
         updates: u64,
     },

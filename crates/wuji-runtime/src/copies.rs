@@ -4,17 +4,20 @@
 //! tree. Between launches the fields of a copy are neutral: what a worker leaves there is merged, in the order
 //! of the workers, right after the task.
 
+use crate::launch::{read_temp, write_temp};
 use crate::memory::{Memory, TreeCopy};
 use crate::pool::Pool;
 use crate::program::tree_memory;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wuji_compile::passes::private_copies::BYTES_PER_UPDATE;
-use wuji_ir::Result;
+use wuji_compile::passes::reductions::scalar_identity;
 use wuji_ir::entities::{Node, Tree};
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::Module;
-use wuji_ir::ops::AtomicOp;
+use wuji_ir::ops::{AtomicOp, BinOp};
+use wuji_ir::types::{Imm, Scalar};
+use wuji_ir::{Error, Result};
 use wuji_llvm::abi::{LaunchContext, TaskFn};
 
 /// What a task needs that updates copies.
@@ -23,6 +26,8 @@ pub(crate) struct CopyPlan {
     trees: SmallVec<[TreePlan; 1]>,
     pub(crate) fills: SmallVec<[Upkeep; 1]>,
     pub(crate) merges: SmallVec<[Upkeep; 1]>,
+    /// Scalars of temps that every worker has for itself: where they are, and how they are updated.
+    pub(crate) temps: SmallVec<[(usize, Scalar, AtomicOp); 2]>,
     /// Scalars that an iteration updates, more or less.
     updates: u64,
     /// Bytes that are merged for each worker.
@@ -46,6 +51,21 @@ pub(crate) type Neutral = SmallVec<[(u64, AtomicOp); 4]>;
 pub(crate) struct Upkeep {
     pub(crate) run: TaskFn,
     pub(crate) units: u64,
+}
+
+/// What an atomic leaves.
+fn applied(op: AtomicOp, old: Imm, value: Imm) -> Imm {
+    let op = match op {
+        AtomicOp::Add => BinOp::Add,
+        AtomicOp::Mul => BinOp::Mul,
+        AtomicOp::Min => BinOp::Min,
+        AtomicOp::Max => BinOp::Max,
+        AtomicOp::And => BinOp::And,
+        AtomicOp::Or => BinOp::Or,
+        AtomicOp::Xor => BinOp::Xor,
+        AtomicOp::Exchange => return value,
+    };
+    wuji_ir::eval::binary(op, old, value).unwrap_or(value)
 }
 
 /// Blocks of a copy that one thread looks at by itself: to wake another one takes as long.
@@ -104,6 +124,9 @@ impl CopyPlan {
         threads.min(copies.saturating_add(1)) as usize
     }
 }
+
+/// In deterministic worlds a loop is shared out among so many workers, however many threads there are.
+const FIXED_WORKERS: u64 = 8;
 
 /// Where the root cell ends, behind which there are no fields that always exist.
 fn root_end(root: Node, memory: &TreeMemory) -> u64 {
@@ -167,15 +190,81 @@ impl CopyLaunch<'_> {
         let worked: SmallVec<[usize; 8]> = (1..workers)
             .filter(|w| worked[*w].load(Ordering::Relaxed))
             .collect();
+        self.merge(&contexts, &worked)
+    }
+
+    /// Merges what workers have left, in their order.
+    fn merge(&self, contexts: &Contexts, worked: &[usize]) -> Result<()> {
         if !worked.is_empty() {
             for merge in &self.plan.merges {
-                self.upkeep(merge, &contexts, &worked)?;
+                self.upkeep(merge, contexts, worked)?;
             }
         }
         for tree in &self.plan.trees {
             let mut copies = self.trees[tree.tree].copies();
-            for copy in copies.iter_mut().take(workers - 1) {
+            for copy in copies.iter_mut().take(contexts.workers() - 1) {
                 copy.neutral.extend(tree.fields.iter().copied());
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the units of a task on a number of workers that does not depend on how many threads there are: each
+    /// has a part of the units, and takes it chunk by chunk, in order.
+    pub(crate) fn run_in_order(
+        &self,
+        (units, unit): (u64, u64),
+        grain: u64,
+        temps: &mut [u64],
+        work: &(dyn Fn(&LaunchContext, i64, i64) + Sync),
+    ) -> Result<()> {
+        let iterations = units.saturating_mul(unit);
+        let wanted = match self.plan.bytes {
+            0 => FIXED_WORKERS as usize,
+            _ => self.plan.workers(iterations, FIXED_WORKERS),
+        };
+        let mut contexts = self.contexts(wanted)?;
+        let workers = contexts.workers();
+        if workers < wanted {
+            return Err(Error::new(
+                "W0110",
+                "there is no memory for the copies of trees that a deterministic world needs",
+            )
+            .help(
+                "make the fields smaller that the kernel adds to, or the world not deterministic",
+            ));
+        }
+        let mut own: Vec<Vec<u64>> = Vec::new();
+        for worker in 1..workers {
+            let mut buffer = temps.to_vec();
+            for (at, scalar, op) in &self.plan.temps {
+                write_temp(&mut buffer, *at, scalar_identity(*op, *scalar));
+            }
+            contexts.list[worker].temps = buffer.as_mut_ptr().cast();
+            own.push(buffer);
+        }
+        contexts.list[0].temps = temps.as_mut_ptr().cast();
+        let begin_of = |worker: usize| {
+            let share = u128::from(units) * worker as u128 / workers as u128;
+            share as u64
+        };
+        self.pool.run(workers as i64, 1, &|from, to| {
+            for worker in from as usize..to as usize {
+                let (mut begin, end) = (begin_of(worker), begin_of(worker + 1));
+                while begin < end {
+                    let next = (begin + grain).min(end);
+                    work(contexts.of(worker), begin as i64, next as i64);
+                    begin = next;
+                }
+            }
+        })?;
+        let all: SmallVec<[usize; 8]> = (1..workers).collect();
+        self.merge(&contexts, &all)?;
+        for buffer in &own {
+            for (at, scalar, op) in &self.plan.temps {
+                let value = Imm::from_bits(*scalar, read_temp(buffer, *at, *scalar));
+                let old = Imm::from_bits(*scalar, read_temp(temps, *at, *scalar));
+                write_temp(temps, *at, applied(*op, old, value));
             }
         }
         Ok(())

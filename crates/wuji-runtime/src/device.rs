@@ -151,7 +151,9 @@ impl Device {
                 }
                 let lowered = wuji_compile::compile(module, &options)?;
                 let kernel = jit.compile(&lowered)?;
-                Program::native(&self.turn, lowered.module().clone(), kernel)
+                let mut program = Program::native(&self.turn, lowered.module().clone(), kernel)?;
+                program.deterministic = options.deterministic;
+                Ok(program)
             }
             Runner::Interpreter => Program::interpreted(&self.turn, module),
         }

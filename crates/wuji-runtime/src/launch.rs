@@ -10,7 +10,7 @@ use crate::report::{Collected, TaskHost, report};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wuji_ir::random::task_key;
-use wuji_ir::types::Scalar;
+use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::{ArrayView, LaunchContext};
 
@@ -38,6 +38,8 @@ pub struct Outcome {
 const INLINE: u64 = 256;
 /// Chunks have at least so many iterations, to be worth handing out.
 const CHUNK_MIN: u64 = 128;
+/// Chunks are made for so many threads where they must not depend on how many there are.
+const FIXED_THREADS: u64 = 8;
 /// Chunks per thread, so that threads which got easy ones can take more.
 const CHUNKS_PER_THREAD: u64 = 16;
 
@@ -215,8 +217,24 @@ fn run_tasks(
             work(context, begin, end);
         };
         let plan = task.chunks.as_ref();
-        let grain = plan.and_then(|plan| grain_of(plan, units, engine.threads));
+        // Where results must not depend on threads, neither do chunks; and lists are made in order.
+        let threads = match program.deterministic {
+            true => FIXED_THREADS,
+            false => engine.threads,
+        };
+        let grain = plan
+            .filter(|_| !program.deterministic || list.is_none())
+            .and_then(|plan| grain_of(plan, units, threads));
         match (grain, &task.copies) {
+            (Some(grain), None) if program.deterministic => {
+                let chunks = units.div_ceil(grain) as i64;
+                engine.pool.run(chunks, 1, &|from, to| {
+                    for chunk in from as u64..to as u64 {
+                        let end = (chunk + 1).saturating_mul(grain).min(units);
+                        run((chunk * grain) as i64, end as i64);
+                    }
+                })?;
+            }
             (Some(grain), None) => engine.pool.run(units as i64, grain as i64, &run)?,
             (Some(grain), Some(copies)) => {
                 let launch = CopyLaunch {
@@ -227,13 +245,19 @@ fn run_tasks(
                     context: &context,
                 };
                 let unit = plan.map_or(1, |p| p.unit);
-                launch.run((units, unit), grain, &work)?;
+                match program.deterministic {
+                    true => launch.run_in_order((units, unit), grain, temps, &work)?,
+                    false => launch.run((units, unit), grain, &work)?,
+                }
             }
             (None, _) if units == 0 => {}
             (None, _) => run(0, units as i64),
         }
         let interrupted = engine.interrupt.load(Ordering::Relaxed) != 0;
         if let (Some((plan, memory)), Some(stamp), false) = (list, stamp, interrupted) {
+            if program.deterministic {
+                plan.sort(memory);
+            }
             plan.finish(memory, stamp);
         }
         // An assertion that fails in serial code ends the kernel.
@@ -263,7 +287,7 @@ unsafe impl Sync for Shared<'_> {}
 unsafe impl Send for Shared<'_> {}
 
 /// A scalar at a byte offset in the temps, zero-extended. It does not cross a word.
-fn read_temp(temps: &[u64], at: usize, scalar: Scalar) -> u64 {
+pub(crate) fn read_temp(temps: &[u64], at: usize, scalar: Scalar) -> u64 {
     let word = temps.get(at / 8).copied().unwrap_or(0).to_ne_bytes();
     let bytes = word.iter().skip(at % 8).take(scalar.bytes() as usize);
     let mut own = [0; 8];
@@ -272,6 +296,20 @@ fn read_temp(temps: &[u64], at: usize, scalar: Scalar) -> u64 {
     }
     // Compiled code is for little-endian processors.
     u64::from_le_bytes(own)
+}
+
+/// Puts a scalar at a byte offset in the temps.
+pub(crate) fn write_temp(temps: &mut [u64], at: usize, value: Imm) {
+    let Some(word) = temps.get_mut(at / 8) else {
+        return;
+    };
+    let mut bytes = word.to_le_bytes();
+    let own = value.bits().to_le_bytes();
+    let scalar = own.iter().take(value.ty.bytes() as usize);
+    for (to, from) in bytes.iter_mut().skip(at % 8).zip(scalar) {
+        *to = *from;
+    }
+    *word = u64::from_le_bytes(bytes);
 }
 
 /// A number that earlier tasks have left.

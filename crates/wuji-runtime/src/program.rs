@@ -32,6 +32,8 @@ pub struct Program {
     /// Of the device it was made for; who holds it has the collector for himself.
     pub(crate) turn: Arc<Turn>,
     pub(crate) collector: Collector,
+    /// Chunks, and the copies they work on, are the same whatever runs them.
+    pub(crate) deterministic: bool,
 }
 
 // One for each kernel: its size does not matter.
@@ -165,8 +167,19 @@ impl Program {
             };
             let copies = match &task.copies {
                 Copies::None => None,
-                Copies::Uses { fields, updates } => {
+                Copies::Uses {
+                    fields,
+                    temps: own,
+                    updates,
+                } => {
                     let mut plan = CopyPlan::of(&module, fields, *updates)?;
+                    for (temp, op) in own {
+                        let scalars = module.structs.scalar_offsets(module.temps[*temp].ty);
+                        let at = offset(&temps, *temp);
+                        let scalars = scalars.into_iter();
+                        plan.temps
+                            .extend(scalars.map(|(s, within)| (at + within as usize, s, *op)));
+                    }
                     plan.fills = std::mem::take(&mut fills);
                     Some(plan)
                 }
@@ -246,6 +259,7 @@ impl Program {
                 .collect(),
             result,
             collector: Collector::new(&module),
+            deterministic: false,
             module,
             code,
         })

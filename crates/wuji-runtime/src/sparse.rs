@@ -3,7 +3,7 @@
 
 use crate::memory::Memory;
 use wuji_ir::entities::Node;
-use wuji_ir::layout::{TreeData, TreeMemory, header, tree_header};
+use wuji_ir::layout::{NodeKind, TreeData, TreeMemory, header, tree_header};
 
 /// Where the words of a tree are that the host looks at.
 #[derive(Clone, Debug)]
@@ -53,6 +53,8 @@ pub(crate) struct ListPlan {
     sparse: SparsePlan,
     /// Headers of the sparse nodes on the way to the node, itself last.
     path: Vec<u64>,
+    /// Of a hash node: where its list is, and the words of an entry.
+    hashed: Option<(u64, u64)>,
 }
 
 impl ListPlan {
@@ -63,7 +65,10 @@ impl ListPlan {
         node: Node,
     ) -> Option<ListPlan> {
         let path = tree.sparse_path(node);
+        let list = &memory.node(node)?.list;
+        let hash = tree.nodes[node].kind == NodeKind::Hash;
         Some(ListPlan {
+            hashed: hash.then_some((list.entries, list.words)),
             tree: number,
             sparse: SparsePlan::of(tree, memory)?,
             path: path
@@ -88,6 +93,28 @@ impl ListPlan {
         memory.set_word(self.own() + header::LISTED, 0);
         memory.set_word(self.own() + header::STAMP, 0);
         Some(stamp)
+    }
+
+    /// Puts a list in the order of coordinates that has the order in which its cells came into being. Lists of
+    /// other nodes, when one thread has made them, have the order of the tree.
+    pub(crate) fn sort(&self, memory: &Memory) {
+        let Some((start, words)) = self.hashed else {
+            return;
+        };
+        let count = memory.word(self.own() + header::LISTED);
+        let mut entries: Vec<Vec<u64>> = (0..count)
+            .map(|n| {
+                let at = start + n * words * 8;
+                (0..words).map(|w| memory.word(at + w * 8)).collect()
+            })
+            .collect();
+        // The coordinates are signed, and behind offset, count and number.
+        entries.sort_by_key(|e| e[3..].iter().map(|c| *c as i64).collect::<Vec<_>>());
+        for (n, entry) in entries.iter().enumerate() {
+            for (w, word) in entry.iter().enumerate() {
+                memory.set_word(start + (n as u64 * words + w as u64) * 8, *word);
+            }
+        }
     }
 
     pub(crate) fn finish(&self, memory: &Memory, stamp: u64) {

@@ -77,7 +77,7 @@ impl TreeInner {
             Some(compiled) => compiled,
             None => {
                 let module = module(body, subject, service)?;
-                let compiled = Compiled::new(self.world.load(module)?);
+                let compiled = Compiled::new(self.world.load_service(module)?);
                 self.world.enter_service(key, compiled)
             }
         };

@@ -133,6 +133,15 @@ impl World {
         self.inner.device.load(module, &self.inner.options)
     }
 
+    /// What the host does to sparse trees: it sorts what it is given, so that order does not matter.
+    pub(crate) fn load_service(&self, module: Module) -> Result<Program> {
+        let options = Options {
+            deterministic: false,
+            ..self.inner.options.clone()
+        };
+        self.inner.device.load(module, &options)
+    }
+
     pub(crate) fn print(&self, collected: &Collected) {
         if collected.printed.is_empty() {
             return;
@@ -235,6 +244,38 @@ impl WorldBuilder {
     pub fn without(mut self, optimizations: &[&str]) -> WorldBuilder {
         let names = optimizations.iter().map(|name| (*name).to_owned());
         self.options.without.extend(names);
+        self
+    }
+
+    /// Makes results the same, bit for bit, from run to run and for any number of threads: sums of floats are made in
+    /// one order, and loops over sparse fields go through their cells in one order. Kernels that use what tells
+    /// the order of iterations, such as the old value of an atomic, are refused. It costs time where many
+    /// iterations add to one field, most of it where that field is sparse: such loops run on one thread.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    /// #[kernel]
+    /// fn total(x: &Field<f32, 1>) -> f32 {
+    ///     let mut sum = 0.0;
+    ///     for [i] in x {
+    ///         sum += x[[i]];
+    ///     }
+    ///     sum
+    /// }
+    /// # fn main() -> wuji::Result<()> {
+    /// let mut sums = Vec::new();
+    /// for threads in [1, 2, 3, 8] {
+    ///     let world = World::builder().threads(threads).deterministic(true).build()?;
+    ///     let x = world.field::<f32, 1>("x", [10_000])?;
+    ///     x.copy_from(&(0..10_000).map(|i| 0.1 * i as f32).collect::<Vec<_>>())?;
+    ///     sums.push(total(&x)?);
+    /// }
+    /// assert!(sums.iter().all(|s| *s == sums[0]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn deterministic(mut self, deterministic: bool) -> WorldBuilder {
+        self.options.deterministic = deterministic;
         self
     }
 

@@ -9,7 +9,9 @@ pub mod loops;
 pub mod lower_access;
 pub mod lower_checks;
 pub mod lower_walks;
+pub mod observed_order;
 pub mod offload;
+pub mod one_thread;
 pub mod private_copies;
 pub mod promote;
 pub mod reductions;
@@ -67,6 +69,7 @@ passes! {
     Optimization simplify = simplify::simplify: "constants, algebra, common parts and dead code",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
     Optimization demote_atomics = demote_atomics::demote_atomics: "plain updates where an address belongs to one iteration",
+    Lowering observed_order = observed_order::observed_order: "nothing tells the order of iterations, where that is asked for",
     Optimization activations = activations::activations: "writes to a loop's own active cell need not activate it",
     Lowering lower_checks = lower_checks::lower_checks: "assertions, prints, random numbers and recursion become plain instructions",
     Lowering loops = loops::loops: "parallel tasks become loops over chunks, in memory order",
@@ -77,6 +80,7 @@ passes! {
     Optimization simplify_lowered = simplify::simplify: "the same again, on addresses",
     Lowering lower_walks = lower_walks::lower_walks: "steps down a tree become loads, stores and calls",
     Optimization private_copies = private_copies::private_copies: "atomics that scatter go to copies that workers have for themselves",
+    Lowering one_thread = one_thread::one_thread: "where results must not depend on threads, what is left of float atomics runs on one",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
     Optimization vectorize = vectorize::vectorize: "several iterations of parallel loops run at a time",

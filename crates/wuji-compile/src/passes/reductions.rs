@@ -207,7 +207,8 @@ pub(super) fn identity(b: &mut Builder, op: AtomicOp, ty: Type) -> Value {
     }
 }
 
-pub(super) fn scalar_identity(op: AtomicOp, s: Scalar) -> Imm {
+/// The scalar that leaves every other one as it is.
+pub fn scalar_identity(op: AtomicOp, s: Scalar) -> Imm {
     let float = s.is_float();
     let (lo, hi) = s.int_range().unwrap_or((0, 0));
     match op {

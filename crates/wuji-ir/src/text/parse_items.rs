@@ -373,18 +373,30 @@ impl Parser<'_> {
     fn copies(&mut self) -> Result<Copies> {
         if self.c.eat_word("private") {
             self.c.expect("(")?;
-            let fields = self.list(")", |p| {
+            let (mut fields, mut temps) = (Vec::new(), Vec::new());
+            self.list(")", |p| {
                 let at = p.c.here();
                 let word = p.c.word("an operation")?;
                 let op = AtomicOp::from_name(word).ok_or_else(|| {
                     let why = format!("`{}` is no atomic operation", shortened(word));
                     p.c.error("W0002", at, why)
                 })?;
-                Ok((p.field()?, op))
+                match p.c.peek_id("t") {
+                    Some(_) => {
+                        let known = p.m.temps.len();
+                        temps.push((p.known("t", "a temp like `t0`", known)?, op));
+                    }
+                    None => fields.push((p.field()?, op)),
+                }
+                Ok(())
             })?;
             self.c.expect_word("updates")?;
             let updates = self.c.number("a number of updates", u64::MAX)?;
-            return Ok(Copies::Uses { fields, updates });
+            return Ok(Copies::Uses {
+                fields,
+                temps,
+                updates,
+            });
         }
         let fills = self.c.eat_word("fills");
         if !fills && !self.c.eat_word("merges") {

@@ -273,13 +273,19 @@ fn print_task(m: &Module, task: &Task, out: &mut String) -> fmt::Result {
 fn print_copies(copies: &Copies, out: &mut String) -> fmt::Result {
     match copies {
         Copies::None => Ok(()),
-        Copies::Uses { fields, updates } => {
-            out.push_str(" private (");
-            for (k, (field, op)) in fields.iter().enumerate() {
-                let comma = if k == 0 { "" } else { ", " };
-                write!(out, "{comma}{} {field}", op.name())?;
-            }
-            write!(out, ") updates {updates}")
+        Copies::Uses {
+            fields,
+            temps,
+            updates,
+        } => {
+            let fields = fields
+                .iter()
+                .map(|(field, op)| format!("{} {field}", op.name()));
+            let temps = temps
+                .iter()
+                .map(|(temp, op)| format!("{} {temp}", op.name()));
+            let all: Vec<String> = fields.chain(temps).collect();
+            write!(out, " private ({}) updates {updates}", all.join(", "))
         }
         Copies::Fills(tree) => write!(out, " fills {tree}"),
         Copies::Merges(tree) => write!(out, " merges {tree}"),

@@ -295,7 +295,10 @@ fn task(m: &Module, task: &Task) -> Result<()> {
 fn copies(m: &Module, task: &Task) -> std::result::Result<(), String> {
     match &task.copies {
         Copies::None => return Ok(()),
-        Copies::Uses { fields, .. } => {
+        Copies::Uses { fields, temps, .. } => {
+            if let Some((temp, _)) = temps.iter().find(|(t, _)| !m.temps.is_valid(*t)) {
+                return Err(format!("{temp} is not defined"));
+            }
             for (field, op) in fields {
                 let Some(data) = m.fields.get(*field) else {
                     return Err(format!("{field} is not defined"));

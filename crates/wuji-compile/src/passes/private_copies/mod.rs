@@ -9,13 +9,16 @@
 //! - where it is not, a copy has at most [`MOST_BYTES_UNKNOWN`], and the launch decides how many workers get one.
 //!
 //! Worker 0 works on the field itself, so a launch on one thread pays for nothing.
+//!
+//! In deterministic worlds the number of workers is fixed, and float updates of temps and updates at the end of chunks,
+//! where reductions leave their results, are done in this way too.
 
 mod upkeep;
 
 use crate::passes::Cx;
 use crate::passes::reductions::used_values;
 use rustc_hash::{FxHashMap, FxHashSet};
-use wuji_ir::entities::{Field, Func, Inst, Node, Region, Tree};
+use wuji_ir::entities::{Field, Func, Inst, Node, Region, Temp, Tree};
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
@@ -26,13 +29,16 @@ use wuji_ir::{Error, Result, infer};
 const MOST_BYTES: u64 = 64 << 20;
 /// The same where nobody knows how often the loop runs.
 const MOST_BYTES_UNKNOWN: u64 = 1 << 20;
+/// Fields of so few bytes are merged in no time.
+const FEW_BYTES: u64 = 4096;
 /// To merge so many bytes costs about as much as is won by one update that needs no other core.
 pub const BYTES_PER_UPDATE: u64 = 4;
 
 pub fn private_copies(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let mut out = Vec::new();
     for mut task in std::mem::take(&mut m.tasks) {
-        let Some(plan) = plan(m, &task)?.filter(|_| cx.fuel()) else {
+        let plan = plan(m, &task, cx.options.deterministic)?;
+        let Some(plan) = plan.filter(|_| cx.fuel()) else {
             out.push(task);
             continue;
         };
@@ -40,6 +46,7 @@ pub fn private_copies(m: &mut Module, cx: &mut Cx) -> Result<()> {
         let (fills, merges) = upkeep::tasks(m, &plan.groups, &task);
         task.copies = Copies::Uses {
             fields: plan.fields,
+            temps: plan.temps,
             updates: plan.updates,
         };
         out.extend(fills);
@@ -75,12 +82,13 @@ impl Group {
 
 struct Plan {
     fields: Vec<(Field, AtomicOp)>,
+    temps: Vec<(Temp, AtomicOp)>,
     groups: Vec<Group>,
     updates: u64,
 }
 
 /// The copies that a task is better off with.
-fn plan(m: &Module, task: &Task) -> Result<Option<Plan>> {
+fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<Plan>> {
     let TaskKind::Chunks { dims, unit, hints } = &task.kind else {
         return Ok(None);
     };
@@ -98,13 +106,21 @@ fn plan(m: &Module, task: &Task) -> Result<Option<Plan>> {
         let paid = iterations(dims, *unit).map_or(u64::MAX, |n| {
             n.saturating_mul(updates).saturating_mul(BYTES_PER_UPDATE)
         });
-        let worth = updates > 0 && bytes <= left.min(paid);
+        // What chunks leave at their ends is cheap to merge, in whichever order is asked for.
+        let ends = deterministic && updates == 0 && bytes <= FEW_BYTES;
+        let worth = ends || updates > 0 && bytes <= left.min(paid);
         left -= if worth { bytes } else { 0 };
         worth
     });
+    let temps = match deterministic {
+        true => added_up(m, f),
+        false => Vec::new(),
+    };
     let fields: Vec<_> = groups.iter().flat_map(|g| g.fields.clone()).collect();
-    Ok((!groups.is_empty()).then(|| Plan {
+    let some = !groups.is_empty() || !temps.is_empty();
+    Ok(some.then(|| Plan {
         updates: updates(m, f, f.entry, &fields),
+        temps,
         fields,
         groups,
     }))
@@ -141,6 +157,56 @@ fn scattered(m: &Module, f: &Function) -> Vec<(Field, AtomicOp)> {
         exists && merges && !spoiled.contains(field)
     });
     found
+}
+
+/// The temps that a task only ever updates, each by one operation; none when it does anything else to temps that
+/// other threads could see.
+fn added_up(m: &Module, f: &Function) -> Vec<(Temp, AtomicOp)> {
+    let used = used_values(f);
+    let (offsets, size) = m.temp_offsets();
+    let temp_at = |offset: i128| {
+        let last = offsets.iter().rposition(|at| i128::from(*at) <= offset)?;
+        (offset < i128::from(size)).then(|| Temp::from_u32(last as u32))
+    };
+    let mut found: Vec<(Temp, AtomicOp)> = Vec::new();
+    let mut read: FxHashSet<Temp> = FxHashSet::default();
+    let mut fits = true;
+    let mut seen_calls = false;
+    f.walk(|inst| {
+        let data = &f.insts[inst];
+        let offset = || f.constant(*data.args.first()?).and_then(Imm::as_int);
+        match &data.op {
+            Op::MemAtomic(op, Space::Temps, Sharing::Shared) => {
+                let plain = *op != AtomicOp::Exchange && !used.contains(&data.results[0]);
+                match offset().and_then(temp_at).filter(|_| plain) {
+                    None => fits = false,
+                    Some(temp) => match found.iter().find(|(other, _)| *other == temp) {
+                        None => found.push((temp, *op)),
+                        Some((_, other)) => fits &= other == op,
+                    },
+                }
+            }
+            Op::MemLoad(Space::Temps, _) => match offset().and_then(temp_at) {
+                None => fits = false,
+                Some(temp) => {
+                    read.insert(temp);
+                }
+            },
+            Op::MemStore(Space::Temps) | Op::MemCompareExchange(Space::Temps) => fits = false,
+            Op::Call(_) => seen_calls = true,
+            _ => {}
+        }
+    });
+    // A function that is called might do anything to them.
+    fits &= !seen_calls && found.iter().all(|(temp, _)| !read.contains(temp));
+    fits &= found.iter().all(|(temp, op)| {
+        let scalars = m.structs.flatten(m.temps[*temp].ty);
+        scalars.iter().all(|s| infer::atomic(*op, *s).is_ok())
+    });
+    match fits {
+        true => found,
+        false => Vec::new(),
+    }
 }
 
 /// The field that an operation touches by byte offset.
@@ -273,6 +339,11 @@ fn redirect(m: &mut Module, func: Func, plan: &Plan) {
             && plan.fields.iter().any(|(f, _)| *f == field)
         {
             *space = Space::Private(tree, field);
+            *sharing = Sharing::Owned;
+        }
+        if let Op::MemAtomic(_, Space::Temps, sharing) = &mut inst.op
+            && !plan.temps.is_empty()
+        {
             *sharing = Sharing::Owned;
         }
     }

@@ -1,0 +1,87 @@
+//! In deterministic worlds: refuses code whose results tell in which order parallel iterations ran.
+//!
+//! Old values of atomics are such results, and so are the numbers that `append` gives. Updates whose old value
+//! nobody uses are none: later passes see to it that they are applied in one order.
+
+use crate::passes::Cx;
+use crate::passes::reductions::used_values;
+use rustc_hash::FxHashSet;
+use wuji_ir::diag::Position;
+use wuji_ir::entities::Func;
+use wuji_ir::module::{Function, Module, TaskKind};
+use wuji_ir::ops::{CellOp, Op, Place};
+use wuji_ir::{Error, Result};
+
+pub fn observed_order(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    if !cx.options.deterministic {
+        return Ok(());
+    }
+    let mut seen: FxHashSet<Func> = FxHashSet::default();
+    for task in &m.tasks {
+        let parallel = match &task.kind {
+            TaskKind::Serial => false,
+            TaskKind::Range { hints, .. }
+            | TaskKind::Cells { hints, .. }
+            | TaskKind::Chunks { hints, .. } => !hints.serial,
+        };
+        let mut work = Vec::new();
+        if parallel && seen.insert(task.func) {
+            work.push(task.func);
+        }
+        while let Some(func) = work.pop() {
+            let f = &m.funcs[func];
+            check(m, f)?;
+            f.walk(|inst| {
+                if let Op::Call(callee) = f.insts[inst].op
+                    && seen.insert(callee)
+                {
+                    work.push(callee);
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check(m: &Module, f: &Function) -> Result<()> {
+    let used = used_values(f);
+    let mut first = None;
+    f.walk(|inst| {
+        let data = &f.insts[inst];
+        let observed = data.results.iter().any(|r| used.contains(r));
+        let error = match &data.op {
+            Op::Atomic(_, a) | Op::CompareExchange(a) if observed => match a.place {
+                Place::Local(_) => return,
+                Place::Field(_) | Place::Array(_) | Place::Temp(_) => old_value(m, a.place),
+            },
+            Op::Cell(CellOp::Append, field) if observed => {
+                let name = &m.fields[*field].name;
+                Error::new(
+                    "W0341",
+                    format!("the number that an append to `{name}` gives depends on the order of iterations"),
+                )
+                .note("in a deterministic world nothing may depend on it")
+                .help("compute the place from the iteration's own index, or use a serial loop")
+            }
+            _ => return,
+        };
+        if first.is_none() {
+            first = Some(error.at(Position::of(m, f.spans[inst])));
+        }
+    });
+    first.map_or(Ok(()), Err)
+}
+
+fn old_value(m: &Module, place: Place) -> Error {
+    let what = match place {
+        Place::Field(f) => format!("`{}`", m.fields[f].name),
+        Place::Array(a) => format!("`{}`", m.arrays[a].name),
+        Place::Local(_) | Place::Temp(_) => "a variable".to_owned(),
+    };
+    Error::new(
+        "W0340",
+        format!("the old value of an atomic on {what} depends on the order of iterations"),
+    )
+    .note("in a deterministic world nothing may depend on it")
+    .help("do not use the old value, or use a serial loop")
+}
