@@ -74,7 +74,7 @@ pub(super) fn comes_back(module: &Module) -> Result<(), String> {
 fn refused(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     let result = read(file).and_then(|mut module| {
         for pass in names(arguments) {
-            run_pass(pass, &mut module, &mut Cx::new(&options()))?;
+            run_pass(pass, &mut module, &mut Cx::new(&options(arguments)))?;
         }
         Ok(module)
     });
@@ -87,22 +87,30 @@ fn refused(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
 fn passes(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     let mut module = module(file)?;
     for pass in names(arguments) {
-        run_pass(pass, &mut module, &mut Cx::new(&options()))
+        run_pass(pass, &mut module, &mut Cx::new(&options(arguments)))
             .map_err(|e| format!("{pass}: {e}"))?;
         verify(&module).map_err(|e| format!("{pass} left this: {e}\n{module}"))?;
     }
     Ok(Some(module.to_string()))
 }
 
-/// Vectors of 256 bits, whatever the machine has.
-fn options() -> Options {
+/// Vectors of 256 bits, whatever the machine has; `deterministic` among the passes is an option.
+fn options(arguments: &str) -> Options {
     Options {
         vector_bits: 256,
+        deterministic: words(arguments).any(|word| word == DETERMINISTIC),
         ..Options::default()
     }
 }
 
+const DETERMINISTIC: &str = "deterministic";
+
+/// The passes.
 fn names(arguments: &str) -> impl Iterator<Item = &str> {
+    words(arguments).filter(|name| *name != DETERMINISTIC)
+}
+
+fn words(arguments: &str) -> impl Iterator<Item = &str> {
     arguments
         .split([',', ' '])
         .map(str::trim)
