@@ -20,7 +20,8 @@ pub fn all() -> Vec<Box<dyn Case>> {
         Box::new(julia::Julia),
         Box::new(nbody::Nbody),
         Box::new(mpm2d::Mpm2d),
-        Box::new(mpm3d::Mpm3d),
+        Box::new(mpm3d::small::Mpm3d),
+        Box::new(mpm3d::large::Mpm3d),
         Box::new(fluids::Fluids),
     ]
 }

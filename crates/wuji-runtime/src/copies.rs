@@ -10,9 +10,9 @@ use crate::pool::Pool;
 use crate::program::tree_memory;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wuji_compile::passes::private_copies::BYTES_PER_UPDATE;
+use wuji_compile::passes::private_copies::{BYTES_PER_UPDATE, merged_bytes};
 use wuji_compile::passes::reductions::scalar_identity;
-use wuji_ir::entities::{Node, Tree};
+use wuji_ir::entities::{Field, Node, Tree};
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::Module;
 use wuji_ir::ops::{AtomicOp, BinOp};
@@ -40,6 +40,8 @@ struct TreePlan {
     tree: usize,
     /// Bytes of the tree in which its fields are.
     size: u64,
+    /// Bytes that are merged.
+    bytes: u64,
     fields: Neutral,
 }
 
@@ -75,7 +77,7 @@ impl CopyPlan {
     /// For fields of a module, with nothing to fill and merge them yet.
     pub(crate) fn of(
         module: &Module,
-        fields: &[(wuji_ir::entities::Field, AtomicOp)],
+        fields: &[(Field, AtomicOp)],
         updates: u64,
     ) -> Result<CopyPlan> {
         let mut plan = CopyPlan {
@@ -88,13 +90,6 @@ impl CopyPlan {
             let memory = tree_memory(module, data.tree)?;
             let tree = &module.trees[data.tree];
             let path = tree.path(data.node);
-            if !nodes.contains(&(data.tree, data.node)) {
-                nodes.push((data.tree, data.node));
-                let cells = path
-                    .iter()
-                    .fold(1u64, |n, d| n.saturating_mul(tree.nodes[*d].cells()));
-                plan.bytes += cells.saturating_mul(memory.cell_size[data.node]);
-            }
             let first = path
                 .iter()
                 .map(|n| memory.node_offset[*n] + memory.first_cell[*n])
@@ -107,12 +102,24 @@ impl CopyPlan {
                     plan.trees.push(TreePlan {
                         tree: number,
                         size: root_end(tree.root(), &memory),
+                        bytes: 0,
                         fields: Neutral::new(),
                     });
                     plan.trees.len() - 1
                 }
             };
             plan.trees[at].fields.push((first, *op));
+            if !nodes.contains(&(data.tree, data.node)) {
+                nodes.push((data.tree, data.node));
+                let here = |f: &Field| {
+                    let other = &module.fields[*f];
+                    (other.tree, other.node) == (data.tree, data.node)
+                };
+                let beside = fields.iter().map(|f| f.0).filter(here);
+                let bytes = merged_bytes(module, &memory, data.node, beside);
+                plan.trees[at].bytes += bytes;
+                plan.bytes += bytes;
+            }
         }
         Ok(plan)
     }
@@ -283,7 +290,7 @@ impl CopyLaunch<'_> {
                 let memory = self.trees[tree.tree];
                 let mut copies = memory.copies();
                 if copies.len() < worker {
-                    match memory.sibling(tree.size) {
+                    match memory.sibling(tree.size, tree.bytes) {
                         Ok(memory) => copies.push(TreeCopy {
                             memory,
                             neutral: Neutral::new(),

@@ -215,9 +215,9 @@ impl Memory {
         copies.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// More memory of the same device.
-    pub(crate) fn sibling(&self, size: u64) -> Result<Memory> {
-        Memory::reserve(&self.turn, size)
+    /// More memory of the same device, of which so many bytes will be touched.
+    pub(crate) fn sibling(&self, size: u64, counted: u64) -> Result<Memory> {
+        Memory::map(&self.turn, size, counted)
     }
 
     pub(crate) fn base(&self) -> *mut u8 {

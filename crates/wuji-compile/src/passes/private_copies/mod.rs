@@ -66,18 +66,31 @@ struct Group {
 }
 
 impl Group {
-    /// How many cells there are, all in all.
-    fn cells(&self, m: &Module) -> u64 {
-        let tree = &m.trees[self.tree];
-        let path = tree.path(self.node);
-        path.iter()
-            .fold(1u64, |n, d| n.saturating_mul(tree.nodes[*d].cells()))
-    }
-
     fn bytes(&self, m: &Module) -> u64 {
-        let cell = self.memory.cell_size[self.node];
-        self.cells(m).saturating_mul(cell)
+        let fields = self.fields.iter().map(|f| f.0);
+        merged_bytes(m, &self.memory, self.node, fields)
     }
+}
+
+/// Bytes that are looked at to merge some fields of one node.
+pub fn merged_bytes(
+    m: &Module,
+    memory: &TreeMemory,
+    node: Node,
+    fields: impl Iterator<Item = Field>,
+) -> u64 {
+    let (mut elements, mut cells) = (0u64, 1u64);
+    for field in fields {
+        let data = &m.fields[field];
+        let tree = &m.trees[data.tree];
+        elements += m.structs.size_align(data.elem).0;
+        cells = tree
+            .path(node)
+            .iter()
+            .fold(1, |n, d| n.saturating_mul(tree.nodes[*d].cells()));
+    }
+    // What lies between the elements is passed over when it is much.
+    cells.saturating_mul(memory.cell_size[node].min(4 * elements))
 }
 
 struct Plan {
