@@ -71,7 +71,7 @@ pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
     let lowered = compile_with(module, &mut cx)?;
     if std::env::var_os("WUJI_EXPLAIN").is_some_and(|v| v == "1") {
         for remark in lowered.remarks() {
-            eprintln!("{}", remark.text(lowered.module()));
+            eprintln!("{remark}");
         }
     }
     Ok(lowered)

@@ -309,6 +309,10 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             same(args[1], args[2])?;
             one(args[1])
         }
+        Op::AddRows(spaces) => {
+            rows(spaces.len(), args)?;
+            none()
+        }
         Op::If => {
             count(1)?;
             same(args[0], BOOL)?;
@@ -418,6 +422,30 @@ fn access<'a>(
         };
     }
     Ok((ty, rest))
+}
+
+/// Offsets of lanes, a vector for each part of a row, perhaps a mask.
+fn rows(parts: usize, args: &[Type]) -> Result<(), String> {
+    if parts == 0 || (args.len() != 1 + parts && args.len() != 2 + parts) {
+        return Err(format!(
+            "takes offsets, {parts} vectors and perhaps a mask, found {} arguments",
+            args.len()
+        ));
+    }
+    let Type::Vector(Scalar::I64 | Scalar::I32, n) = args[0] else {
+        return Err(format!("the offsets are `{}`", args[0]));
+    };
+    for part in &args[1..=parts] {
+        same(*part, args[1])?;
+        match part {
+            Type::Vector(s, k) if *k == n && arith(*s) => {}
+            other => return Err(format!("`{other}` has no number for each of {n} lanes")),
+        }
+    }
+    match args.get(1 + parts) {
+        Some(mask) => same(*mask, Type::Vector(Scalar::Bool, n)),
+        None => Ok(()),
+    }
 }
 
 /// An offset, or one for each lane of a vector; `operands` values; perhaps a mask of lanes.

@@ -311,6 +311,10 @@ pub enum Op {
     MemAtomic(AtomicOp, Space, Sharing),
     /// `(offset: i64, expected, new)`, gives the old value. Only after lowering.
     MemCompareExchange(Space),
+    /// `(offsets, vectors..., perhaps a mask)`: every lane in order adds its numbers to those that stand one
+    /// after the other from its offset on; each has its space. Nobody else touches them meanwhile. Only
+    /// after lowering.
+    AddRows(SmallVec<[Space; 4]>),
 
     /// `(condition)`; regions then, else; results by `yield`.
     If,
@@ -410,6 +414,7 @@ impl Op {
             | Op::MemStore(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
+            | Op::AddRows(_)
             | Op::Random
             | Op::Print(_)
             | Op::Assert(_)

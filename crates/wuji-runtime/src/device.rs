@@ -284,6 +284,7 @@ fn distrust(module: &mut Module) -> Result<()> {
             | Op::MemStore(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
+            | Op::AddRows(_)
             | Op::Walk(..) = inst.op
             {
                 return Err(Error::new(

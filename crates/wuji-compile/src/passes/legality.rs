@@ -141,6 +141,7 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
         | Op::ArrayStride(..)
         | Op::MemAtomic(..)
         | Op::MemCompareExchange(_)
+        | Op::AddRows(_)
         | Op::If
         | Op::Loop(_)
         | Op::For(..)

@@ -366,6 +366,31 @@ impl Launch<'_, '_> {
         Ok(())
     }
 
+    pub(super) fn add_rows(&mut self, data: &InstData, spaces: &[Space], span: Span) -> Result<()> {
+        let mask = data.args.get(1 + spaces.len());
+        let starts: Vec<i64> = self
+            .value(data.args[0])
+            .iter()
+            .map(|imm| imm.as_int().unwrap_or(0) as i64)
+            .collect();
+        for (lane, start) in starts.into_iter().enumerate() {
+            if self.is_off(mask, lane) {
+                continue;
+            }
+            let mut offset = start;
+            for (space, part) in spaces.iter().zip(&data.args[1..]) {
+                let operand = self.value(*part)[lane];
+                self.check_bytes(*space, offset, operand.ty, true, span)?;
+                let old = self.read_bytes(*space, offset, operand.ty);
+                let new = self.combine(AtomicOp::Add, old, operand, span)?;
+                self.watch_bytes(*space, offset, None, span)?;
+                self.write_bytes(*space, offset, new);
+                offset = offset.wrapping_add(i64::from(operand.ty.bytes()));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn mem_compare_exchange(
         &mut self,
         data: &InstData,

@@ -455,6 +455,13 @@ impl Body<'_, '_> {
                 let (space, args) = self.memory()?;
                 Ok((Op::MemAtomic(op, space, sharing), args))
             }
+            "addrows" => {
+                let mut spaces = smallvec![self.space()?];
+                while self.p.c.eat(",") {
+                    spaces.push(self.space()?);
+                }
+                Ok((Op::AddRows(spaces), self.offset()?))
+            }
             "memcmpxchg" => {
                 let (space, args) = self.memory()?;
                 Ok((Op::MemCompareExchange(space), args))
@@ -586,7 +593,21 @@ impl Body<'_, '_> {
 
     /// `T0.f0 [v0], v1`
     fn memory(&mut self) -> Result<(Space, Values)> {
-        let space = if self.p.c.eat_word("temps") {
+        let space = self.space()?;
+        let args = self.offset()?;
+        Ok((space, args))
+    }
+
+    /// `[v0], v1`
+    fn offset(&mut self) -> Result<Values> {
+        self.p.c.expect("[")?;
+        let offset = self.value()?;
+        self.p.c.expect("]")?;
+        self.more(smallvec![offset])
+    }
+
+    fn space(&mut self) -> Result<Space> {
+        Ok(if self.p.c.eat_word("temps") {
             Space::Temps
         } else if self.p.c.peek_id("a").is_some() {
             Space::Array(self.p.array()?)
@@ -610,12 +631,7 @@ impl Body<'_, '_> {
                     false => Space::Tree(tree, field),
                 }
             }
-        };
-        self.p.c.expect("[")?;
-        let offset = self.value()?;
-        self.p.c.expect("]")?;
-        let args = self.more(smallvec![offset])?;
-        Ok((space, args))
+        })
     }
 
     fn atomic_op(&mut self) -> Result<AtomicOp> {

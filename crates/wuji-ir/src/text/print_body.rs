@@ -173,6 +173,14 @@ impl<'a> BodyPrinter<'a> {
                 self.memory(&format!("mematomic{owned} {}", op.name()), space, args)
             }
             Op::MemCompareExchange(space) => self.memory("memcmpxchg", space, args),
+            Op::AddRows(spaces) => {
+                self.out.push_str("addrows ");
+                for (k, space) in spaces.iter().enumerate() {
+                    self.out.push_str(if k > 0 { ", " } else { "" });
+                    self.space(space)?;
+                }
+                self.offset(args)
+            }
             Op::If => {
                 self.keyword_list("if", args)?;
                 for (k, region) in data.regions.iter().enumerate() {
@@ -311,6 +319,11 @@ impl<'a> BodyPrinter<'a> {
 
     fn memory(&mut self, word: &str, space: &Space, args: &[Value]) -> fmt::Result {
         write!(self.out, "{word} ")?;
+        self.space(space)?;
+        self.offset(args)
+    }
+
+    fn space(&mut self, space: &Space) -> fmt::Result {
         match space {
             Space::Tree(tree, field) => write!(self.out, "{tree}.{field}")?,
             Space::Nodes(tree) => write!(self.out, "{tree}.nodes")?,
@@ -319,6 +332,10 @@ impl<'a> BodyPrinter<'a> {
             Space::Temps => self.out.push_str("temps"),
             Space::Private(tree, field) => write!(self.out, "{tree}.{field}.private")?,
         }
+        Ok(())
+    }
+
+    fn offset(&mut self, args: &[Value]) -> fmt::Result {
         let (offset, rest) = split(args);
         self.out.push_str(" [");
         self.list(offset)?;

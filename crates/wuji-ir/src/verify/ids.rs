@@ -65,6 +65,7 @@ pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String>
         Op::MemStore(space) | Op::MemAtomic(_, space, _) | Op::MemCompareExchange(space) => {
             memory(m, space)
         }
+        Op::AddRows(spaces) => spaces.iter().try_for_each(|s| memory(m, s)),
         Op::ForEach(_, Domain::Field(id), _) => known(&m.fields, *id),
         Op::Call(id) => known(&m.funcs, *id),
         Op::Print(id) | Op::Assert(id) => known(&m.messages, *id),

@@ -69,6 +69,8 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     pub(super) reductions: HashSet<Inst>,
     /// Products that go into each of the sums they are used in.
     pub(super) products: HashSet<Inst>,
+    /// Where lanes write that are off.
+    pub(super) nowhere: Option<Val>,
 }
 
 /// Locals of one function may take this many bytes of the stack; of one that calls itself, less.
@@ -100,6 +102,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             yields: Vec::new(),
             groups: Vec::new(),
             reductions: super::reduction::operations(f),
+            nowhere: None,
             products: if fuses {
                 super::contract::products(f)
             } else {
@@ -457,6 +460,8 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             Op::MemCompareExchange(space) => {
                 self.mem_compare_exchange(*space, args[0], args[1], args[2])?
             }
+
+            Op::AddRows(spaces) => return self.add_rows(spaces, args),
 
             Op::If => return self.if_else(inst),
             Op::Loop(label) => return self.endless_loop(inst, *label),

@@ -13,6 +13,7 @@ mod lanes;
 mod math;
 mod memory;
 mod reduction;
+mod rows;
 mod scalar;
 
 use crate::abi::offset;

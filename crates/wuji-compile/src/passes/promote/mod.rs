@@ -297,6 +297,7 @@ impl Promoter<'_> {
             | Op::MemStore(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
+            | Op::AddRows(_)
             | Op::Call(_)
             | Op::Random
             | Op::RandomKey

@@ -384,6 +384,7 @@ impl Scalarizer<'_> {
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
             | Op::MemCompareExchange(_)
+            | Op::AddRows(_)
             | Op::Random
             | Op::RandomKey
             | Op::Iteration

@@ -434,6 +434,7 @@ fn is_cheap(op: &Op) -> bool {
         | Op::MemStore(_)
         | Op::MemAtomic(..)
         | Op::MemCompareExchange(_)
+        | Op::AddRows(_)
         | Op::If
         | Op::Loop(_)
         | Op::For(..)

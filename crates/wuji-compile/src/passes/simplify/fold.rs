@@ -90,6 +90,7 @@ impl Folder<'_> {
             | Op::MemStore(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
+            | Op::AddRows(_)
             | Op::If
             | Op::Loop(_)
             | Op::For(..)

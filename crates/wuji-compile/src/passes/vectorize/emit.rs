@@ -330,19 +330,11 @@ impl<'a> Emitter<'a> {
 
     /// Whether any lane is on.
     pub(super) fn any(&mut self, mask: &Parts) -> Value {
-        self.fold(mask, BinOp::Or, ReduceOp::Or)
-    }
-
-    pub(super) fn all(&mut self, mask: &Parts) -> Value {
-        self.fold(mask, BinOp::And, ReduceOp::And)
-    }
-
-    fn fold(&mut self, mask: &Parts, op: BinOp, reduce: ReduceOp) -> Value {
         let mut whole = mask[0];
         for part in &mask[1..] {
-            whole = self.b.binary(op, whole, *part);
+            whole = self.b.binary(BinOp::Or, whole, *part);
         }
-        self.b.value(Op::Reduce(reduce), &[whole])
+        self.b.value(Op::Reduce(ReduceOp::Or), &[whole])
     }
 
     pub(super) fn select(&mut self, mask: &Parts, yes: &Parts, no: &Parts) -> Parts {

@@ -11,6 +11,7 @@ mod emit;
 mod locals;
 mod memory;
 mod plan;
+mod rows;
 mod serial;
 mod shapes;
 
@@ -21,6 +22,7 @@ use locals::Roles;
 use plan::Plan;
 use rustc_hash::FxHashSet;
 use shapes::Shapes;
+use std::fmt;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::*;
 use wuji_ir::layout::TreeMemory;
@@ -30,24 +32,28 @@ use wuji_ir::types::{I64, Imm, Scalar};
 use wuji_ir::{Position, Result};
 
 /// What became of a parallel loop.
+///
+/// As text it is one line: `src/main.rs:12:5: julia.1: 16 lanes, 4 vectors at a time`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
+    /// The kernel's name and the number of the task.
     pub task: String,
-    pub span: Span,
+    pub at: Option<Position>,
     /// Lanes of a vector and how many vectors at a time, or why the loop stays as it is.
     pub lanes: std::result::Result<(u8, usize), String>,
 }
 
-impl Remark {
-    /// One line: `src/main.rs:12:5: julia.1: 16 lanes, 4 vectors at a time`.
-    pub fn text(&self, m: &Module) -> String {
-        let place = Position::of(m, self.span).map_or_else(String::new, |p| format!("{p}: "));
-        let what = match &self.lanes {
-            Ok((lanes, 1)) => format!("{lanes} lanes"),
-            Ok((lanes, parts)) => format!("{lanes} lanes, {parts} vectors at a time"),
-            Err(why) => format!("one iteration after the other: {why}"),
-        };
-        format!("{place}{}: {what}", self.task)
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(at) = &self.at {
+            write!(f, "{at}: ")?;
+        }
+        write!(f, "{}: ", self.task)?;
+        match &self.lanes {
+            Ok((lanes, 1)) => write!(f, "{lanes} lanes"),
+            Ok((lanes, parts)) => write!(f, "{lanes} lanes, {parts} vectors at a time"),
+            Err(why) => write!(f, "one iteration after the other: {why}"),
+        }
     }
 }
 
@@ -95,7 +101,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
             };
             cx.remarks.push(Remark {
                 task: name.clone(),
-                span,
+                at: Position::of(m, span),
                 lanes,
             });
         }

@@ -26,44 +26,18 @@ impl Emitter<'_> {
         }
         let insts = std::mem::take(&mut self.pending);
         self.b.span = self.old.spans[insts[0]];
+        let insts = self.add_rows(insts, mask);
+        if insts.is_empty() {
+            return;
+        }
         let wanted: Vec<Value> = insts
             .iter()
             .flat_map(|i| self.old.insts[*i].results.iter().copied())
             .filter(|r| self.used.contains(r))
             .collect();
         let prepared = self.prepare(&insts);
-        let quick = false;
-        let parts = match mask {
-            Mask::All if quick => self.unrolled(&insts, &prepared, &wanted),
-            Mask::Some(m) if quick => {
-                let types: Vec<Type> = wanted
-                    .iter()
-                    .flat_map(|r| std::iter::repeat_n(self.vector(self.scalar_of(*r)), self.parts))
-                    .collect();
-                let all = self.all(m);
-                let branch = self.b.push_typed(Op::If, &[all], &types);
-                let outer = self.b.region;
-                for side in 0..2 {
-                    let region = self.b.func.add_region(&[]);
-                    self.b.func.insts[branch].regions.push(region);
-                    self.b.region = region;
-                    let results = if side == 0 {
-                        self.unrolled(&insts, &prepared, &wanted)
-                    } else {
-                        self.one_by_one(&insts, &prepared, &wanted, m)
-                    };
-                    let flat: Values = results.into_iter().flatten().collect();
-                    self.b.end(Term::Yield(flat));
-                }
-                self.b.region = outer;
-                let made = &self.b.func.insts[branch].results;
-                made.chunks(self.parts).map(|c| c.into()).collect()
-            }
-            Mask::All | Mask::Some(_) => {
-                let m = self.mask_parts(mask);
-                self.one_by_one(&insts, &prepared, &wanted, &m)
-            }
-        };
+        let on = self.mask_parts(mask);
+        let parts = self.one_by_one(&insts, &prepared, &wanted, &on);
         for (result, parts) in wanted.iter().zip(parts) {
             self.set(*result, Lanes::Many(parts));
         }
@@ -153,31 +127,6 @@ impl Emitter<'_> {
                 self.set(*r, Lanes::One(v));
             }
         }
-    }
-
-    fn unrolled(
-        &mut self,
-        insts: &[Inst],
-        prepared: &[Vec<Option<Parts>>],
-        wanted: &[Value],
-    ) -> Vec<Parts> {
-        let mut results: Vec<Parts> = vec![Parts::new(); wanted.len()];
-        for part in 0..self.parts {
-            let mut scalars: Vec<Values> = vec![Values::new(); wanted.len()];
-            for k in 0..u32::from(self.lanes) {
-                self.lane(insts, prepared, part, &|e, v| {
-                    e.b.value(Op::Extract(k), &[v])
-                });
-                for (list, r) in scalars.iter_mut().zip(wanted) {
-                    list.push(self.one(*r));
-                }
-            }
-            for ((out, list), r) in results.iter_mut().zip(scalars).zip(wanted) {
-                let ty = self.vector(self.scalar_of(*r));
-                out.push(self.b.value(Op::Compose(ty), &list));
-            }
-        }
-        results
     }
 
     /// Puts a vector where its lanes can be numbered.
