@@ -8,5 +8,6 @@ pub mod pipeline;
 pub mod rewrite;
 
 pub use options::{Bounds, Math, Options};
+pub use passes::vectorize::Remark;
 pub use passes::{Cx, PASSES, Pass, PassKind};
 pub use pipeline::{Lowered, compile, compile_with, run_pass};

@@ -236,6 +236,8 @@ pub struct LoopHints {
     pub block_size: Option<u32>,
     /// In order, on one thread.
     pub serial: bool,
+    /// Several iterations per instruction, or never more than one; when left out, whatever seems to pay.
+    pub simd: Option<bool>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

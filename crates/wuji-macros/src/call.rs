@@ -45,7 +45,15 @@ impl Walker {
                 "only functions and closures with a name can be called inside a kernel",
             );
         }
-        for name in ["unroll", "serial", "block_size", "cache", "grid"] {
+        for name in [
+            "unroll",
+            "serial",
+            "block_size",
+            "simd",
+            "scalar",
+            "cache",
+            "grid",
+        ] {
             if crate::expr::ends_in(&c.func, name) {
                 return unsupported(
                     e,

@@ -28,6 +28,27 @@ enum Hint {
     BlockSize(u32),
 }
 
+/// A domain and the hints around it.
+struct Hinted {
+    domain: Domain,
+    hint: Hint,
+    /// Several iterations per instruction, or never.
+    simd: Option<bool>,
+    /// Variables of cached fields.
+    cached: Vec<u32>,
+}
+
+impl Hinted {
+    fn plain(domain: Domain) -> Hinted {
+        Hinted {
+            domain,
+            hint: Hint::None,
+            simd: None,
+            cached: Vec::new(),
+        }
+    }
+}
+
 fn label_name(label: &Option<Label>) -> Option<String> {
     label.as_ref().map(|l| l.name.ident.to_string())
 }
@@ -306,12 +327,23 @@ impl Walker {
 
     /// `top`: directly in the body of the kernel.
     pub(crate) fn for_loop(&mut self, f: &ExprForLoop, top: bool) -> Result<Code> {
-        let (domain, hint, cached) = self.hinted(&f.expr)?;
+        let Hinted {
+            domain,
+            hint,
+            simd,
+            cached,
+        } = self.hinted(&f.expr)?;
         let parallel = top && matches!(hint, Hint::None | Hint::BlockSize(_));
         if let (Hint::BlockSize(_), false) = (hint, top) {
             return unsupported(
                 &f.expr,
                 "only the outermost loops of a kernel run in blocks",
+            );
+        }
+        if simd.is_some() && !parallel {
+            return unsupported(
+                &f.expr,
+                "only the outermost loops of a kernel are `simd` or `scalar`",
             );
         }
         if !cached.is_empty() && !parallel {
@@ -320,10 +352,18 @@ impl Walker {
         if hint == Hint::Unroll && domain.points {
             return unsupported(&f.expr, "only loops over ranges can be unrolled");
         }
+        let simd_hint = match simd {
+            None => quote!(None),
+            Some(yes) => quote!(Some(#yes)),
+        };
         let mode = match hint {
             Hint::Unroll => quote!(LoopMode::Unroll),
-            Hint::BlockSize(n) => quote!(LoopMode::Parallel { block_size: Some(#n) }),
-            Hint::None if top => quote!(LoopMode::Parallel { block_size: None }),
+            Hint::BlockSize(n) => {
+                quote!(LoopMode::Parallel { block_size: Some(#n), simd: #simd_hint })
+            }
+            Hint::None if top => {
+                quote!(LoopMode::Parallel { block_size: None, simd: #simd_hint })
+            }
             Hint::None | Hint::Serial => quote!(LoopMode::Serial),
         };
         let number = self.new_loop();
@@ -362,17 +402,26 @@ impl Walker {
         })
     }
 
-    /// A domain with hints around it: `unroll(..)`, `serial(..)`, `block_size(n, ..)`, `cache(x, ..)`. Gives the
-    /// variables of cached fields, too.
-    fn hinted(&mut self, e: &Expr) -> Result<(Domain, Hint, Vec<u32>)> {
+    /// A domain with hints around it: `unroll(..)`, `serial(..)`, `block_size(n, ..)`, `simd(..)`, `scalar(..)`,
+    /// `cache(x, ..)`.
+    fn hinted(&mut self, e: &Expr) -> Result<Hinted> {
         let Expr::Call(c) = e else {
-            return Ok((self.domain(e)?, Hint::None, Vec::new()));
+            return Ok(Hinted::plain(self.domain(e)?));
         };
         let args: Vec<&Expr> = c.args.iter().collect();
         let mut cached = None;
+        let mut simd = None;
         let (hint, first, inner) = match args[..] {
             [inner] if ends_in(&c.func, "unroll") => (Hint::Unroll, None, inner),
             [inner] if ends_in(&c.func, "serial") => (Hint::Serial, None, inner),
+            [inner] if ends_in(&c.func, "simd") => {
+                simd = Some(true);
+                (Hint::None, None, inner)
+            }
+            [inner] if ends_in(&c.func, "scalar") => {
+                simd = Some(false);
+                (Hint::None, None, inner)
+            }
             [field, inner] if ends_in(&c.func, "cache") => {
                 let Some(var) = self.data(field) else {
                     return unsupported(field, "the first argument of `cache` is a field");
@@ -392,9 +441,17 @@ impl Walker {
                     None => return unsupported(n, "the size of a block is a positive number"),
                 }
             }
-            _ => return Ok((self.domain(e)?, Hint::None, Vec::new())),
+            _ => return Ok(Hinted::plain(self.domain(e)?)),
         };
-        let (domain, below, mut all) = self.hinted(inner)?;
+        let Hinted {
+            domain,
+            hint: below,
+            simd: other,
+            cached: mut all,
+        } = self.hinted(inner)?;
+        if simd.is_some() && other.is_some() {
+            return unsupported(inner, "these hints exclude each other");
+        }
         let hint = match (hint, below) {
             (own, Hint::None) => own,
             (Hint::None, below) => below,
@@ -408,7 +465,12 @@ impl Walker {
             shadow: quote!(#func #args),
             ..domain
         };
-        Ok((domain, hint, all))
+        Ok(Hinted {
+            domain,
+            hint,
+            simd: simd.or(other),
+            cached: all,
+        })
     }
 
     fn domain(&mut self, e: &Expr) -> Result<Domain> {

@@ -5,9 +5,9 @@ use crate::launch::{Bindings, Engine, Outcome, check, run_native};
 use crate::memory::{Memory, Turn};
 use crate::pool::Pool;
 use crate::program::{Code, Program};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use wuji_compile::Options;
+use std::sync::{Arc, Mutex, PoisonError};
+use wuji_compile::{Options, Remark};
 use wuji_ir::interp::{Config, Order};
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::{Copies, Module};
@@ -35,6 +35,9 @@ pub struct DeviceOptions {
     pub memory_limit: Option<u64>,
 }
 
+/// Remarks are kept of so many loops.
+const MOST_REMARKS: usize = 4096;
+
 /// More threads than this is a mistake.
 const MAX_THREADS: usize = 1024;
 
@@ -47,6 +50,8 @@ pub struct Device {
     seed: u64,
     interrupt: Arc<AtomicU32>,
     memory_limit: u64,
+    /// What became of the parallel loops of all kernels so far.
+    remarks: Mutex<Vec<Remark>>,
 }
 
 // One for each world: its size does not matter.
@@ -100,6 +105,7 @@ impl Device {
             seed: options.seed,
             interrupt: Arc::default(),
             memory_limit: options.memory_limit.unwrap_or_else(default_memory_limit),
+            remarks: Mutex::default(),
         })
     }
 
@@ -150,6 +156,7 @@ impl Device {
                     options.vector_bits = jit.vector_bits();
                 }
                 let lowered = wuji_compile::compile(module, &options)?;
+                self.note(lowered.remarks());
                 let kernel = jit.compile(&lowered)?;
                 let mut program = Program::native(&self.turn, lowered.module().clone(), kernel)?;
                 program.deterministic = options.deterministic;
@@ -157,6 +164,18 @@ impl Device {
             }
             Runner::Interpreter => Program::interpreted(&self.turn, module),
         }
+    }
+
+    fn note(&self, remarks: &[Remark]) {
+        let mut all = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MOST_REMARKS.saturating_sub(all.len());
+        all.extend(remarks.iter().take(room).cloned());
+    }
+
+    /// What became of the parallel loops of the kernels loaded so far, in order; of the first thousands.
+    pub fn remarks(&self) -> Vec<Remark> {
+        let all = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        all.clone()
     }
 
     /// Runs a program once, after everything that this device was asked to do before.

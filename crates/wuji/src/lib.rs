@@ -53,7 +53,7 @@ pub use element::Element;
 pub use field::{Field, Window};
 pub use layout::{MemoryReport, Node, NodeReport, Tree};
 pub use world::{World, WorldBuilder};
-pub use wuji_compile::Math;
+pub use wuji_compile::{Math, Remark};
 pub use wuji_ir::{Error, Position, Result};
 pub use wuji_macros::{Element, func, kernel};
 pub use wuji_runtime::Interrupter;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use wuji_compile::{Bounds, Math, Options};
+use wuji_compile::{Bounds, Math, Options, Remark};
 use wuji_ir::entities;
 use wuji_ir::module::Module;
 use wuji_ir::types::Structs;
@@ -84,6 +84,36 @@ impl World {
     /// Hands every line that kernels print to a function, instead of standard output.
     pub fn on_print(&self, print: impl Fn(&str) + Send + Sync + 'static) {
         *lock(&self.inner.printer) = Some(Arc::new(print));
+    }
+
+    /// What became of each parallel loop of the kernels compiled so far: how many iterations it runs at a
+    /// time, or why it runs one after the other. Each is a line of text when printed; with `WUJI_EXPLAIN=1`
+    /// in the environment they go to the standard error output by themselves.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn double(x: &Field<f32, 1>) {
+    ///     for [i] in x {
+    ///         x[[i]] *= 2.0;
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::cpu()?;
+    /// let x = world.field::<f32, 1>([1 << 20])?;
+    /// double(&x)?;
+    /// for line in world.explain() {
+    ///     println!("{line}"); // src/main.rs:5:5: double.1: 16 lanes, 4 vectors at a time
+    /// }
+    /// # assert!(world.explain()[0].lanes.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn explain(&self) -> Vec<Remark> {
+        let remarks = self.inner.device.remarks();
+        remarks.into_iter().filter(|r| r.at.is_some()).collect()
     }
 
     /// How many kernels have been made ready to run so far: instances, and layouts they were made for.

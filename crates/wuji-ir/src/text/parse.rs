@@ -157,6 +157,10 @@ impl Parser<'_> {
                 hints.block_size = Some(size as u32);
             } else if self.c.eat_word("serial") {
                 hints.serial = true;
+            } else if self.c.eat_word("simd") {
+                hints.simd = Some(true);
+            } else if self.c.eat_word("scalar") {
+                hints.simd = Some(false);
             } else {
                 return Ok(hints);
             }

@@ -317,6 +317,11 @@ pub(super) fn print_hints(hints: LoopHints, out: &mut String) -> fmt::Result {
     if hints.serial {
         out.push_str(" serial");
     }
+    match hints.simd {
+        Some(true) => out.push_str(" simd"),
+        Some(false) => out.push_str(" scalar"),
+        None => {}
+    }
     Ok(())
 }
 

@@ -158,7 +158,10 @@ pub enum LoopMode {
     /// An ordinary loop.
     Serial,
     /// Outermost in a kernel: iterations run in any order, at once.
-    Parallel { block_size: Option<u32> },
+    Parallel {
+        block_size: Option<u32>,
+        simd: Option<bool>,
+    },
     /// One copy of the body for each iteration.
     Unroll,
 }

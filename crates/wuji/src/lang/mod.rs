@@ -44,7 +44,8 @@
 //! **Loops.** A `for` directly in the body of a kernel is parallel: over a range (`0..n`, with `step_by` and `rev`), over
 //! [`grid([0..n, 0..m])`](grid), over all coordinates of a field or array. `for [i, j] in x` gives one number for each axis,
 //! `for i in x` an index vector, for code that works in any dimension. [`serial(..)`](serial) around the domain makes it an
-//! ordinary loop, [`block_size(64, ..)`](block_size) says how many iterations a thread takes at a time. All other loops are
+//! ordinary loop, [`block_size(64, ..)`](block_size) says how many iterations a thread takes at a time, [`simd(..)`](simd) and
+//! [`scalar(..)`](scalar) whether they run several per instruction. All other loops are
 //! ordinary ones; [`unroll(..)`](unroll) makes a copy of the body for each number of a constant range.
 //!
 //! **Elements** are `x[[i, j]]`, `x[i]` with an index vector, and `x[i]` with an integer for one axis, of any integer type.
@@ -105,5 +106,5 @@ pub use math::{
 };
 pub use matrix::*;
 pub use num::{Float, Int, Num, Signed};
-pub use shadow::{Grid, block_size, cache, grid, serial, unroll};
+pub use shadow::{Grid, block_size, cache, grid, scalar, serial, simd, unroll};
 pub use vector::*;

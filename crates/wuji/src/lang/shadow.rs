@@ -438,6 +438,18 @@ pub fn block_size<X>(_iterations: u32, domain: X) -> X {
     domain
 }
 
+/// Around the domain of an outermost loop of a kernel: several iterations run per instruction wherever that
+/// can be done, also where the compiler thinks it does not pay. [`World::explain`](crate::World::explain)
+/// says what became of it.
+pub fn simd<X>(domain: X) -> X {
+    domain
+}
+
+/// Around the domain of an outermost loop of a kernel: never more than one iteration per instruction.
+pub fn scalar<X>(domain: X) -> X {
+    domain
+}
+
 /// Around the domain of an outermost loop of a kernel: what each block of the loop touches of the field
 /// is kept close by, read once before or added up and written back once after.
 ///

@@ -65,6 +65,7 @@ impl Generator<'_> {
         // Active cells are found in no particular order.
         let serial = self.dice.chance(18) && !over.is_some_and(|f| self.is_sparse(f));
         let hints = LoopHints {
+            simd: [None, None, None, Some(true), Some(false)][self.dice.between(0, 4) as usize],
             block_size: self
                 .dice
                 .chance(15)

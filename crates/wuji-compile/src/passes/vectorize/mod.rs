@@ -63,19 +63,32 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     }
     let small = small_trees(m);
     for t in 0..m.tasks.len() {
-        if !matches!(m.tasks[t].kind, TaskKind::Chunks { .. }) || m.tasks[t].lists.is_some() {
+        if m.tasks[t].lists.is_some() {
             continue;
         }
+        let TaskKind::Chunks { hints, .. } = &m.tasks[t].kind else {
+            continue;
+        };
+        let simd = hints.simd;
         let (func, name, span) = (m.tasks[t].func, m.tasks[t].name.clone(), m.tasks[t].span);
         let old = m.funcs[func].clone();
         let mut f = m.take_func(func);
         let structure = Structure::of(&old);
         let used = used_values(&old);
         for inst in innermost(&old) {
+            if simd == Some(false) {
+                cx.remarks.push(Remark {
+                    task: name.clone(),
+                    at: Position::of(m, span),
+                    lanes: Err("it says `scalar`".to_owned()),
+                });
+                continue;
+            }
             let roles_and_plan = Roles::find(&old, &structure, old.insts[inst].regions[0])
                 .and_then(|roles| {
                     let shapes = Shapes::of(&old, &structure, inst, &roles);
-                    let plan = Plan::of(m, &old, inst, &shapes, &roles, cx)?;
+                    let cost = simd.is_none() && cx.uses("vector_cost");
+                    let plan = Plan::of(&old, inst, &shapes, &roles, cx.options.vector_bits, cost)?;
                     Ok((roles, shapes, plan))
                 });
             let lanes = match roles_and_plan {

@@ -2,7 +2,6 @@
 
 use super::locals::{Role, Roles, local_of};
 use super::shapes::{Shape, Shapes};
-use crate::passes::Cx;
 use wuji_ir::entities::*;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
@@ -44,12 +43,12 @@ struct Count {
 
 impl Plan {
     pub(super) fn of(
-        m: &Module,
         f: &Function,
         inst: Inst,
         shapes: &Shapes,
         roles: &Roles,
-        cx: &Cx,
+        vector_bits: u32,
+        cost: bool,
     ) -> Result<Plan, String> {
         let data = &f.insts[inst];
         let body = data.regions[0];
@@ -60,11 +59,11 @@ impl Plan {
             return Err("its step is not 1".into());
         }
         let mut count = Count::default();
-        look(m, f, body, shapes, &mut count)?;
+        look(f, body, shapes, &mut count)?;
         let trips = number(f, data.args[1])
             .zip(number(f, data.args[0]))
             .map(|(hi, lo)| (hi - lo).max(0));
-        let native = i64::from(cx.options.vector_bits / (8 * count.widest.max(4)));
+        let native = i64::from(vector_bits / (8 * count.widest.max(4)));
         let mut lanes = native.clamp(2, 64);
         if let Some(n) = trips {
             if n < FEWEST {
@@ -74,7 +73,7 @@ impl Plan {
                 lanes /= 2;
             }
         }
-        if cx.uses("vector_cost") && count.serial * 6 > count.varying {
+        if cost && count.serial * 6 > count.varying {
             return Err("most of it is done one lane after the other".into());
         }
         let bytes = private_bytes(f, body, roles) * lanes as u64;
@@ -195,13 +194,7 @@ fn size(f: &Function, region: Region) -> (usize, bool) {
     (total, loops)
 }
 
-fn look(
-    m: &Module,
-    f: &Function,
-    region: Region,
-    shapes: &Shapes,
-    count: &mut Count,
-) -> Result<(), String> {
+fn look(f: &Function, region: Region, shapes: &Shapes, count: &mut Count) -> Result<(), String> {
     if let Term::Return(_) = f.regions[region].term {
         return Err("an iteration returns from its function".into());
     }
@@ -227,10 +220,7 @@ fn look(
                 width(f.ty(data.args[1]).elem(), count);
                 count.serial += 1;
             }
-            Op::Call(callee) => {
-                let _ = &m.funcs[*callee];
-                count.serial += 4;
-            }
+            Op::Call(_) => count.serial += 4,
             Op::Load(_) | Op::Store(_) => {
                 if let Some(l) = local_of(&data.op) {
                     if f.locals[l].len.is_some() {
@@ -249,7 +239,7 @@ fn look(
             _ => {}
         }
         for r in &data.regions {
-            look(m, f, *r, shapes, count)?;
+            look(f, *r, shapes, count)?;
         }
     }
     Ok(())

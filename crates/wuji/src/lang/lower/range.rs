@@ -43,8 +43,13 @@ impl Body<'_, '_> {
         match (&f.mode, &f.domain) {
             (LoopMode::Unroll, Domain::Range(r)) => self.unrolled(at, f, r),
             (LoopMode::Unroll, _) => Err(self.fail(at, "W0233", "only ranges can be unrolled")),
-            (LoopMode::Parallel { block_size }, domain) => {
-                self.parallel_for(at, f, domain, *block_size)
+            (LoopMode::Parallel { block_size, simd }, domain) => {
+                let hints = LoopHints {
+                    block_size: *block_size,
+                    simd: *simd,
+                    ..LoopHints::default()
+                };
+                self.parallel_for(at, f, domain, hints)
             }
             (LoopMode::Serial, domain) => {
                 let Some(axes) = self.axes(at, domain)? else {
@@ -359,12 +364,8 @@ impl Body<'_, '_> {
         at: At,
         f: &'static For,
         domain: &'static Domain,
-        block_size: Option<u32>,
+        hints: LoopHints,
     ) -> Result<Val> {
-        let hints = LoopHints {
-            block_size,
-            ..LoopHints::default()
-        };
         let points = !matches!(domain, Domain::Range(_));
         let field = match domain {
             Domain::Data(var) => match self.data(at, *var)? {
