@@ -165,6 +165,9 @@ pub enum Space {
     Nodes(Tree),
     /// Any byte of a tree; overlaps with both of the above.
     Bytes(Tree),
+    /// As `Bytes`, for stores of many bytes that nobody looks at soon: backends keep them out of the caches. Others
+    /// may look at them after an atomic operation of whoever stored them.
+    Streamed(Tree),
     Array(Array),
     Temps,
     /// The elements of a field in the copy of its tree that the running worker has for itself; the copy of

@@ -222,3 +222,51 @@ fn writers_against_deactivators() {
     cells.deactivate_all().unwrap();
     assert_eq!(x.count_active().unwrap(), 0);
 }
+
+#[kernel]
+fn dirty(x: &Field<i32, 2>) {
+    for [i, j] in x {
+        x[[i, j]] = -1;
+    }
+}
+
+#[kernel]
+fn mark_blocks(count: i32, x: &Field<i32, 2>) {
+    for i in 0..count {
+        x[[i, i & 255]] += 1;
+    }
+}
+
+#[kernel]
+fn sum_blocks(x: &Field<i32, 2>) -> i64 {
+    let mut sum = 0i64;
+    for [i, j] in x {
+        sum += x[[i, j]] as i64;
+    }
+    sum
+}
+
+/// More bytes than fit into caches: they are cleared many cells at a time.
+#[test]
+fn large_volumes_come_back_as_zeros() {
+    const CELLS: i32 = 72 << 10;
+    let w = world();
+    let (cells, x) = w
+        .layout(|root| {
+            let block = root.pointer(I, i64::from(CELLS));
+            (
+                block.cells::<1>("cells"),
+                block.dense(J, 256).place::<i32, 2>("x"),
+            )
+        })
+        .unwrap();
+    for round in 0..4 {
+        // Not always all of them: some of what is cleared ahead is not used before the next collection.
+        let count = CELLS - round * 1000;
+        mark_blocks(count, &x).unwrap();
+        assert_eq!(cells.count_active().unwrap(), count as u64);
+        assert_eq!(sum_blocks(&x).unwrap(), i64::from(count), "round {round}");
+        dirty(&x).unwrap();
+        cells.deactivate_all().unwrap();
+    }
+}

@@ -145,7 +145,8 @@ impl Services {
                 b,
                 real,
                 |b| {
-                    let cell = call(b, allocate, &[]).unwrap_or(zero);
+                    let shard = s.shard(b, (tree, node), slot);
+                    let cell = call(b, allocate, &[shard]).unwrap_or(zero);
                     let got = not_zero(b, cell);
                     choose(
                         b,
@@ -230,7 +231,8 @@ impl Services {
                 NodeKind::Bitmasked => s.drop_bit(b, tree, node, p[0], p[1]),
                 NodeKind::Pointer | NodeKind::Hash | NodeKind::Root | NodeKind::Dense => {
                     let slot = s.slot(b, tree, node, p[0], p[1]);
-                    s.drop_slot(b, tree, node, slot);
+                    let retire = s.retire(b.module, tree, node);
+                    s.drop_slot(b, (tree, node), slot, retire);
                 }
             });
             Vec::new()
@@ -238,7 +240,13 @@ impl Services {
     }
 
     /// What a pointer leads to is no more.
-    fn drop_slot(&self, b: &mut Builder, tree: Tree, node: Node, slot: Value) {
+    pub(super) fn drop_slot(
+        &self,
+        b: &mut Builder,
+        (tree, node): (Tree, Node),
+        slot: Value,
+        retire: Func,
+    ) {
         let zero = b.i64(0);
         let seen = load(b, tree, slot);
         let there = not_zero(b, seen);
@@ -247,21 +255,23 @@ impl Services {
             let mine = not_zero(b, old);
             when(b, mine, |b| {
                 self.changed(b, tree, node);
-                self.retire(b, tree, node, old);
+                let shard = self.shard(b, (tree, node), slot);
+                call(b, retire, &[old, shard]);
             });
         });
     }
 
-    fn drop_list(&self, b: &mut Builder, tree: Tree, node: Node, chunk: u32, container: Value) {
+    fn drop_list(&mut self, b: &mut Builder, tree: Tree, node: Node, chunk: u32, container: Value) {
         let zero = b.i64(0);
         let old = atomic(b, AtomicOp::Exchange, tree, container, zero);
         let some = not_zero(b, old);
         when(b, some, |b| self.changed(b, tree, node));
         let cells = b.module.trees[tree].nodes[node].cells();
         let chunks = b.i64(cells.div_ceil(u64::from(chunk)) as i64);
+        let retire = self.retire(b.module, tree, node);
         count_to(b, chunks, |b, k| {
             let slot = self.slot(b, tree, node, container, k);
-            self.drop_slot(b, tree, node, slot);
+            self.drop_slot(b, (tree, node), slot, retire);
         });
     }
 

@@ -42,19 +42,13 @@ impl Services {
         Services::record(b, arena, number, axes)
     }
 
-    /// How many cells of a node were ever handed out.
+    /// How many cells of a node were ever handed out, and perhaps some more.
     pub(super) fn ever_taken(&self, b: &mut Builder, tree: Tree, node: Node) -> Value {
         let head = self.node(tree, node).header;
         let capacity = self.arena(tree, node).capacity;
-        let free = load_at(b, tree, head + header::FREE);
-        let taken = load_at(b, tree, head + header::TAKEN);
         let high = load_at(b, tree, head + header::HIGH);
-        let zero = b.i64(0);
-        let fresh = b.binary(BinOp::Sub, taken, free);
-        let fresh = b.binary(BinOp::Max, fresh, zero);
-        let sum = b.binary(BinOp::Add, high, fresh);
         let capacity = b.i64(capacity as i64);
-        b.binary(BinOp::Min, sum, capacity)
+        b.binary(BinOp::Min, high, capacity)
     }
 
     /// Follows the slots that a cell may be in, until `visit` leaves.
@@ -97,6 +91,17 @@ impl Services {
             let step = b.select(up, zero, next);
             b.end(Term::Continue(label, [level, step].into_iter().collect()));
         })
+    }
+
+    /// The shard for a cell: that of its neighbours along the last axis, too.
+    fn key_shard(&self, b: &mut Builder, at: (Tree, Node), key: &[Value]) -> Value {
+        let zero = b.i64(0);
+        let place = key.iter().fold(zero, |sum, c| {
+            let row = times(b, sum, 1 << 8);
+            b.binary(BinOp::Add, row, *c)
+        });
+        let place = times(b, place, 1 << 7);
+        self.shard(b, at, place)
     }
 
     /// Whether what a slot holds is the cell with these coordinates.
@@ -145,7 +150,8 @@ impl Services {
             let give_back = s.give_back(b.module, tree, node);
             let arena = s.arena(tree, node);
             let zero = b.i64(0);
-            let cell = call(b, allocate, &[]).unwrap_or(zero);
+            let shard = s.key_shard(b, (tree, node), key);
+            let cell = call(b, allocate, &[shard]).unwrap_or(zero);
             let got = not_zero(b, cell);
             vec![choose(
                 b,
@@ -222,6 +228,7 @@ impl Services {
         let axes = m.trees[tree].nodes[node].extents.len();
         self.function(m, (Service::Drop, tree, node), (axes, 0), |s, b, key| {
             let arena = s.arena(tree, node);
+            let retire = s.retire(b.module, tree, node);
             let zero = b.i64(0);
             s.probe(b, (tree, node), key, |b, p| {
                 let free = is_zero(b, p.found);
@@ -235,7 +242,8 @@ impl Services {
                         let record = Services::record_of(b, &arena, p.found, key.len());
                         store(b, tree, record, zero);
                         s.changed(b, tree, node);
-                        s.retire(b, tree, node, p.found);
+                        let shard = s.key_shard(b, (tree, node), key);
+                        call(b, retire, &[p.found, shard]);
                     });
                 });
                 break_if(b, p.label, same, zero);

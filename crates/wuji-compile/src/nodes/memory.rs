@@ -1,19 +1,27 @@
-//! Cells are handed out, given back and collected.
+//! Cells are handed out and given back.
+//!
+//! Everything goes through shards (`wuji_ir::layout::shard`), so that threads seldom meet. A shard whose run of numbers is
+//! at its end is marked while one thread fetches the next run; others that come meanwhile do not wait, they fetch a
+//! single number past the shard.
 
 use super::words::*;
-use super::{Service, Services, allocates_below};
+use super::{Service, Services};
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Tree, Value};
-use wuji_ir::layout::{Arena, Child, NodeKind, header};
+use wuji_ir::layout::{Arena, header, shard};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
-/// Bytes of fresh cells that are counted at once, and how many cells at most.
-const SLAB_BYTES: u64 = 1 << 16;
-const SLAB_CELLS: u64 = 64;
+/// Bytes of cells that a shard takes at once, unless a single one has more.
+const RUN_BYTES: u64 = 1 << 16;
+/// A shard takes at most this part of what there is, so that all of them together keep at most a quarter to
+/// themselves.
+const RUN_SHARE: u64 = 4 * shard::COUNT;
+/// Slots of pointers, in bytes, that go to the same shard: neighbours are activated by one thread.
+const NEAR: i64 = 12;
 
-/// Below the tag of the stack of returned cells.
-const NUMBER: i64 = 0xffff_ffff;
+/// Below the tag of the stack of returned cells, and below the end of a run.
+pub(super) const NUMBER: i64 = 0xffff_ffff;
 
 impl Services {
     pub(super) fn arena(&self, tree: Tree, node: Node) -> Arena {
@@ -23,90 +31,260 @@ impl Services {
         }
     }
 
-    /// `() -> offset`: a cell full of zeros, 0 when there is no memory.
+    /// Offset of the shard for what happens at some place: anything near it has the same one.
+    pub(super) fn shard(&self, b: &mut Builder, (tree, node): (Tree, Node), place: Value) -> Value {
+        let arena = self.arena(tree, node);
+        let near = b.i64(NEAR);
+        let near = b.binary(BinOp::Shr, place, near);
+        // Threads are often a power of two apart.
+        let factor = b.i64(0x9e37_79b9_7f4a_7c15_u64 as i64);
+        let mixed = b.binary(BinOp::Mul, near, factor);
+        let high = b.i64(64 - i64::from(shard::COUNT.ilog2()));
+        let mixed = b.binary(BinOp::Shr, mixed, high);
+        let mask = b.i64(shard::COUNT as i64 - 1);
+        let number = b.binary(BinOp::And, mixed, mask);
+        let bytes = times(b, number, shard::SIZE as i64);
+        plus(b, bytes, arena.shards as i64)
+    }
+
+    /// `(shard) -> offset`: a cell full of zeros, 0 when there is no memory.
     pub(super) fn allocate(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
         let key = (Service::Allocate, tree, node);
-        self.function(m, key, (0, 1), |s, b, _| {
+        self.function(m, key, (1, 1), |s, b, p| {
             let arena = s.arena(tree, node);
             let head = s.node(tree, node).header;
+            // Nobody has seen it, so it is still zero.
             let returned = s.pop_returned(b, tree, &arena, head);
-            let found = not_zero(b, returned);
-            vec![choose(
-                b,
-                found,
-                // Nobody has seen it, so it is still zero.
-                |_| returned,
-                |b| s.take(b, (tree, node), &arena, head),
-            )]
+            let cell = or_else(b, returned, |b| s.recycled(b, (tree, node), p[0]));
+            let cell = or_else(b, cell, |b| s.fresh(b, (tree, node), p[0]));
+            let rest = s.rest(b.module, tree, node);
+            let zero = b.i64(0);
+            vec![or_else(b, cell, |b| call(b, rest, &[]).unwrap_or(zero))]
         })
     }
 
-    /// The next recycled or fresh cell.
-    fn take(
+    /// `(run) -> number + 1`: the next number of a run, 0 when there is none.
+    pub(super) fn claim(&mut self, m: &mut Module, tree: Tree) -> Func {
+        let root = m.trees[tree].root();
+        self.function(m, (Service::Claim, tree, root), (1, 1), |_, b, p| {
+            vec![repeat(b, &[], |b, label, _| {
+                let seen = load(b, tree, p[0]);
+                let (next, end) = run(b, seen);
+                let none = b.compare(CmpOp::Ge, next, end);
+                let zero = b.i64(0);
+                break_if(b, label, none, zero);
+                let new = plus(b, seen, 1);
+                let old = exchange(b, tree, p[0], seen, new);
+                let done = b.compare(CmpOp::Eq, old, seen);
+                let number = plus(b, next, 1);
+                break_if(b, label, done, number);
+                b.end(Term::Continue(label, Values::new()));
+            })]
+        })
+    }
+
+    /// Fetches more numbers than one if the run at `at` is at its end and nobody else does so. `fetch` takes so many
+    /// and says which it got, as the ends of a range. Gives the first of them, or -1 if there was none, and whether it fetched for
+    /// the shard.
+    fn fetch(
         &mut self,
         b: &mut Builder,
-        (tree, node): (Tree, Node),
-        arena: &Arena,
-        head: u64,
-    ) -> Value {
-        let (used, limit) = (self.used(b.module, tree), self.limit(b.module, tree));
-        let free = load_at(b, tree, head + header::FREE);
-        let taken = load_at(b, tree, head + header::TAKEN);
-        // Looked at before anything is taken: a number that is taken cannot be put back.
-        let in_use = load_at(b, tree, used);
-        let limit = load_at(b, tree, limit);
-        let recycled = b.compare(CmpOp::Lt, taken, free);
-        let within = b.compare(CmpOp::Lt, in_use, limit);
-        let may = b.binary(BinOp::Or, recycled, within);
-        let charge = arena.cell + 24 + 8 * self.node(tree, node).list.words;
-        let slab = (SLAB_BYTES / arena.cell).clamp(1, SLAB_CELLS);
-        let slab = 1u64 << slab.ilog2();
-        choose(
+        tree: Tree,
+        at: Value,
+        count: Value,
+        fetch: impl FnOnce(&mut Builder, Value, Value) -> (Value, Value),
+    ) -> (Value, Value) {
+        let busy = b.i64(shard::BUSY as i64);
+        let one = b.i64(1);
+        let zero = b.i64(0);
+        let seen = load(b, tree, at);
+        let (next, end) = run(b, seen);
+        let ended = b.compare(CmpOp::Ge, next, end);
+        let idle = b.compare(CmpOp::Ne, seen, busy);
+        let may = b.binary(BinOp::And, ended, idle);
+        let mine = choose(
             b,
             may,
             |b| {
-                let one = b.i64(1);
-                let number = add_at(b, tree, head + header::TAKEN, one);
-                let recycled = b.compare(CmpOp::Lt, number, free);
+                let old = exchange(b, tree, at, seen, busy);
+                let mine = b.compare(CmpOp::Eq, old, seen);
+                b.select(mine, one, zero)
+            },
+            |_| zero,
+        );
+        let mine = not_zero(b, mine);
+        let count = b.select(mine, count, one);
+        let (first, last) = fetch(b, mine, count);
+        let got = b.compare(CmpOp::Lt, first, last);
+        when(b, mine, |b| {
+            let next = plus(b, first, 1);
+            let half = b.i64(32);
+            let high = b.binary(BinOp::Shl, last, half);
+            let new = b.binary(BinOp::Or, high, next);
+            let new = b.select(got, new, zero);
+            // Not a plain store: what was cleared past the caches is there before it.
+            atomic(b, AtomicOp::Exchange, tree, at, new);
+        });
+        let none = b.i64(-1);
+        (b.select(got, first, none), mine)
+    }
+
+    /// A cell that was used before, 0 when there is none.
+    fn recycled(&mut self, b: &mut Builder, (tree, node): (Tree, Node), shard: Value) -> Value {
+        let arena = self.arena(tree, node);
+        let head = self.node(tree, node).header;
+        let at = plus(b, shard, shard::RECYCLED as i64);
+        let claim = self.claim(b.module, tree);
+        let zero = b.i64(0);
+        let claimed = call(b, claim, &[at]).unwrap_or(zero);
+        let found = not_zero(b, claimed);
+        choose(
+            b,
+            found,
+            |b| {
+                let cell = queued(b, tree, &arena, claimed, -1);
+                let ahead = load_at(b, tree, head + header::AHEAD);
+                let dirty = is_zero(b, ahead);
+                when(b, dirty, |b| clear(b, tree, cell, arena.cell));
+                cell
+            },
+            |b| {
+                let taken = load_at(b, tree, head + header::TAKEN);
+                let end = load_at(b, tree, head + header::FREE);
+                let some = b.compare(CmpOp::Lt, taken, end);
                 choose(
                     b,
-                    recycled,
+                    some,
                     |b| {
-                        let first = load_at(b, tree, head + header::FIRST);
-                        let at = b.binary(BinOp::Add, first, number);
-                        let at = word(b, arena.free, at);
-                        let cell = load(b, tree, at);
-                        clear(b, tree, cell, arena.cell);
-                        cell
-                    },
-                    |b| {
-                        let fresh = b.binary(BinOp::Sub, number, free);
-                        let high = load_at(b, tree, head + header::HIGH);
-                        let fresh = b.binary(BinOp::Add, fresh, high);
-                        let capacity = b.i64(arena.capacity as i64);
-                        let inside = b.compare(CmpOp::Lt, fresh, capacity);
+                        let left = b.binary(BinOp::Sub, end, taken);
+                        let count = run_length(b, &arena, left);
+                        let ahead = load_at(b, tree, head + header::AHEAD);
+                        let ahead = not_zero(b, ahead);
+                        let (first, mine) = self.fetch(b, tree, at, count, |b, mine, count| {
+                            let first = add_at(b, tree, head + header::TAKEN, count);
+                            let last = b.binary(BinOp::Add, first, count);
+                            let last = b.binary(BinOp::Min, last, end);
+                            if can_stream(&arena) {
+                                let stream = b.binary(BinOp::And, mine, ahead);
+                                when(b, stream, |b| {
+                                    let count = b.binary(BinOp::Sub, last, first);
+                                    count_to(b, count, |b, k| {
+                                        let at = b.binary(BinOp::Add, first, k);
+                                        let cell = queued(b, tree, &arena, at, 0);
+                                        stream_zeros(b, tree, cell, arena.cell);
+                                    });
+                                });
+                            }
+                            (first, last)
+                        });
+                        let got = b.compare(CmpOp::Ge, first, zero);
                         choose(
                             b,
-                            inside,
+                            got,
                             |b| {
-                                // Counted for many at once: the word is one for all threads.
-                                let mask = b.i64(slab as i64 - 1);
-                                let in_slab = b.binary(BinOp::And, fresh, mask);
-                                let starts = is_zero(b, in_slab);
-                                when(b, starts, |b| {
-                                    let charge = b.i64((charge * slab) as i64);
-                                    add_at(b, tree, used, charge);
-                                });
-                                let bytes = times(b, fresh, arena.cell as i64);
-                                plus(b, bytes, arena.data as i64)
+                                let cell = queued(b, tree, &arena, first, 0);
+                                let cleared = b.binary(BinOp::And, mine, ahead);
+                                let dirty = b.value(Op::Unary(UnOp::Not), &[cleared]);
+                                when(b, dirty, |b| clear(b, tree, cell, arena.cell));
+                                cell
                             },
-                            |b| out_of_memory(b, tree, node),
+                            |_| zero,
                         )
                     },
+                    |_| zero,
                 )
             },
-            |b| out_of_memory(b, tree, node),
         )
+    }
+
+    /// A cell that was never used, 0 when there is none.
+    fn fresh(&mut self, b: &mut Builder, (tree, node): (Tree, Node), shard: Value) -> Value {
+        let arena = self.arena(tree, node);
+        let head = self.node(tree, node).header;
+        let (used, limit) = (self.used(b.module, tree), self.limit(b.module, tree));
+        let charge = arena.cell + 24 + 8 * self.node(tree, node).list.words;
+        let at = plus(b, shard, shard::FRESH as i64);
+        let claim = self.claim(b.module, tree);
+        let zero = b.i64(0);
+        let claimed = call(b, claim, &[at]).unwrap_or(zero);
+        let found = not_zero(b, claimed);
+        let number = choose(
+            b,
+            found,
+            |b| plus(b, claimed, -1),
+            |b| {
+                let high = load_at(b, tree, head + header::HIGH);
+                let capacity = b.i64(arena.capacity as i64);
+                let inside = b.compare(CmpOp::Lt, high, capacity);
+                // Looked at before anything is taken: a number that is taken cannot be put back.
+                let in_use = load_at(b, tree, used);
+                let limit = load_at(b, tree, limit);
+                let within = b.compare(CmpOp::Lt, in_use, limit);
+                let may = b.binary(BinOp::And, inside, within);
+                let none = b.i64(-1);
+                choose(
+                    b,
+                    may,
+                    |b| {
+                        let count = run_length(b, &arena, high);
+                        self.fetch(b, tree, at, count, |b, _, count| {
+                            let first = add_at(b, tree, head + header::HIGH, count);
+                            let last = b.binary(BinOp::Add, first, count);
+                            let last = b.binary(BinOp::Min, last, capacity);
+                            let got = b.binary(BinOp::Sub, last, first);
+                            let got = b.binary(BinOp::Max, got, zero);
+                            let bytes = times(b, got, charge as i64);
+                            add_at(b, tree, used, bytes);
+                            (first, last)
+                        })
+                        .0
+                    },
+                    |_| none,
+                )
+            },
+        );
+        cell_or_none(b, &arena, number)
+    }
+
+    /// `() -> offset`: there is nothing left but what other shards have; 0 when they have nothing.
+    fn rest(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::Rest, tree, node), (0, 1), |s, b, _| {
+            let arena = s.arena(tree, node);
+            let head = s.node(tree, node).header;
+            let claim = s.claim(b.module, tree);
+            let (zero, none) = (b.i64(0), b.i64(-1));
+            let search = |b: &mut Builder, what: u64| {
+                let count = b.i64(shard::COUNT as i64);
+                fold_to(b, count, zero, |b, k, found| {
+                    or_else(b, found, |b| {
+                        let at = times(b, k, shard::SIZE as i64);
+                        let at = plus(b, at, (arena.shards + what) as i64);
+                        call(b, claim, &[at]).unwrap_or(zero)
+                    })
+                })
+            };
+            let recycled = search(b, shard::RECYCLED);
+            let found = not_zero(b, recycled);
+            vec![choose(
+                b,
+                found,
+                |b| {
+                    let cell = queued(b, tree, &arena, recycled, -1);
+                    let ahead = load_at(b, tree, head + header::AHEAD);
+                    let dirty = is_zero(b, ahead);
+                    when(b, dirty, |b| clear(b, tree, cell, arena.cell));
+                    cell
+                },
+                |b| {
+                    let fresh = search(b, shard::FRESH);
+                    let found = not_zero(b, fresh);
+                    let number = plus(b, fresh, -1);
+                    let number = b.select(found, number, none);
+                    let cell = cell_or_none(b, &arena, number);
+                    or_else(b, cell, |b| out_of_memory(b, tree, node))
+                },
+            )]
+        })
     }
 
     /// A cell from the stack of those that were given back unused, 0 when there is none.
@@ -169,89 +347,73 @@ impl Services {
         });
     }
 
-    /// A cell that nothing points to any more waits for a collection.
-    pub(super) fn retire(&self, b: &mut Builder, tree: Tree, node: Node, cell: Value) {
-        let arena = self.arena(tree, node);
-        let pending = self.node(tree, node).header + header::PENDING;
-        let one = b.i64(1);
-        let number = add_at(b, tree, pending, one);
-        let at = word(b, arena.pending, number);
-        store(b, tree, at, cell);
-    }
-
-    /// `(offset)`: everything below a cell of a node is no more.
-    pub(super) fn empty(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
-        let key = (Service::Empty, tree, node);
-        self.function(m, key, (1, 0), |s, b, p| {
-            for child in b.module.trees[tree].nodes[node].children.clone() {
-                if let Child::Node(n) = child {
-                    let start = s.memory[tree].node_offset[n];
-                    let container = plus(b, p[0], start as i64);
-                    s.empty_container(b, tree, n, container);
-                }
-            }
+    /// `(offset, shard)`: a cell that nothing points to any more waits for a collection.
+    pub(super) fn retire(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::Retire, tree, node), (2, 0), |s, b, p| {
+            let arena = s.arena(tree, node);
+            let pending = s.node(tree, node).header + header::PENDING;
+            let at = plus(b, p[1], shard::PENDING as i64);
+            let claim = s.claim(b.module, tree);
+            let zero = b.i64(0);
+            let claimed = call(b, claim, &[at]).unwrap_or(zero);
+            let found = not_zero(b, claimed);
+            let number = choose(
+                b,
+                found,
+                |b| plus(b, claimed, -1),
+                |b| {
+                    let count = b.i64(shard::LONGEST as i64);
+                    s.fetch(b, tree, at, count, |b, _, count| {
+                        let first = add_at(b, tree, pending, count);
+                        (first, b.binary(BinOp::Add, first, count))
+                    })
+                    .0
+                },
+            );
+            let to = word(b, arena.pending, number);
+            store(b, tree, to, p[0]);
             Vec::new()
         })
     }
-
-    fn empty_container(&mut self, b: &mut Builder, tree: Tree, node: Node, container: Value) {
-        let data = b.module.trees[tree].nodes[node].clone();
-        let (first, cell) = (
-            self.memory[tree].first_cell[node],
-            self.memory[tree].cell_size[node],
-        );
-        let slots = |b: &mut Builder, s: &Services, count: u64| {
-            let count = b.i64(count as i64);
-            count_to(b, count, |b, k| {
-                let start = plus(b, container, first as i64);
-                let at = word_at(b, start, k);
-                let zero = b.i64(0);
-                let old = atomic(b, AtomicOp::Exchange, tree, at, zero);
-                let there = not_zero(b, old);
-                when(b, there, |b| s.retire(b, tree, node, old));
-            });
-        };
-        match data.kind {
-            NodeKind::Root | NodeKind::Hash => {}
-            NodeKind::Pointer => {
-                slots(b, self, data.cells());
-                self.changed(b, tree, node);
-            }
-            NodeKind::Dynamic { chunk } => {
-                let zero = b.i64(0);
-                store(b, tree, container, zero);
-                slots(b, self, data.cells().div_ceil(u64::from(chunk)));
-                self.changed(b, tree, node);
-            }
-            NodeKind::Dense | NodeKind::Bitmasked => {
-                if data.kind == NodeKind::Bitmasked {
-                    let words = data.cells().div_ceil(64) * 8;
-                    clear(b, tree, container, words);
-                    self.changed(b, tree, node);
-                }
-                if !allocates_below(b.module, tree, node) && !masks_below(b.module, tree, node) {
-                    return;
-                }
-                let below = self.empty(b.module, tree, node);
-                let count = b.i64(data.cells() as i64);
-                count_to(b, count, |b, k| {
-                    let bytes = times(b, k, cell as i64);
-                    let at = b.binary(BinOp::Add, container, bytes);
-                    let at = plus(b, at, first as i64);
-                    call(b, below, &[at]);
-                });
-            }
-        }
-    }
 }
 
-fn masks_below(m: &Module, tree: Tree, node: Node) -> bool {
-    m.trees[tree].nodes[node].children.iter().any(|c| match c {
-        Child::Place(_) => false,
-        Child::Node(n) => {
-            m.trees[tree].nodes[*n].kind == NodeKind::Bitmasked || masks_below(m, tree, *n)
-        }
-    })
+/// The cell at a place in the queue, counted from `before`.
+fn queued(b: &mut Builder, tree: Tree, arena: &Arena, place: Value, before: i64) -> Value {
+    let base = b.i64(arena.free as i64 + 8 * before);
+    let at = word_at(b, base, place);
+    load(b, tree, at)
+}
+
+/// How many numbers a shard takes at once from so many.
+fn run_length(b: &mut Builder, arena: &Arena, of: Value) -> Value {
+    let most = (RUN_BYTES / arena.cell).clamp(1, shard::LONGEST);
+    let (share, _) = divide(b, of, RUN_SHARE);
+    let (one, most) = (b.i64(1), b.i64(most as i64));
+    let least = b.binary(BinOp::Max, share, one);
+    b.binary(BinOp::Min, least, most)
+}
+
+/// Offset of a cell with some number, 0 for a negative one.
+fn cell_or_none(b: &mut Builder, arena: &Arena, number: Value) -> Value {
+    let zero = b.i64(0);
+    let some = b.compare(CmpOp::Ge, number, zero);
+    let bytes = times(b, number, arena.cell as i64);
+    let cell = plus(b, bytes, arena.data as i64);
+    b.select(some, cell, zero)
+}
+
+/// The next number of a run, and its end.
+pub(super) fn run(b: &mut Builder, word: Value) -> (Value, Value) {
+    let (mask, half) = (b.i64(NUMBER), b.i64(32));
+    (
+        b.binary(BinOp::And, word, mask),
+        b.binary(BinOp::Shr, word, half),
+    )
+}
+
+/// Whether cells may be cleared past the caches: they have lines to themselves.
+pub(super) fn can_stream(arena: &Arena) -> bool {
+    arena.cell.is_multiple_of(LINE)
 }
 
 /// A new top of a stack: the counter above the number goes on.
@@ -270,106 +432,4 @@ fn out_of_memory(b: &mut Builder, tree: Tree, node: Node) -> Value {
     });
     b.push(Op::Report(site), &[]);
     b.i64(0)
-}
-
-/// A function without parameters that makes the cells a tree has lost ready to be handed out again.
-///
-/// Parents come first: what is found below a cell that is gone is gone, too.
-pub fn collect(s: &mut Services, m: &mut Module, tree: Tree) -> Func {
-    let root = m.trees[tree].root();
-    s.function(m, (Service::Collect, tree, root), (0, 0), |s, b, _| {
-        let nodes: Vec<Node> = b.module.trees[tree].nodes.keys().collect();
-        for node in nodes {
-            if b.module.trees[tree].nodes[node].kind.allocates() {
-                s.collect_node(b, tree, node);
-            }
-        }
-        Vec::new()
-    })
-}
-
-impl Services {
-    fn collect_node(&mut self, b: &mut Builder, tree: Tree, node: Node) {
-        let arena = self.arena(tree, node);
-        let head = self.node(tree, node).header;
-        let pending = load_at(b, tree, head + header::PENDING);
-        let some = not_zero(b, pending);
-        let below = match allocates_below(b.module, tree, node) {
-            true => Some(self.empty_allocation(b.module, tree, node)),
-            false => None,
-        };
-        when(b, some, |b| {
-            let free = load_at(b, tree, head + header::FREE);
-            let taken = load_at(b, tree, head + header::TAKEN);
-            let high = load_at(b, tree, head + header::HIGH);
-            let first = load_at(b, tree, head + header::FIRST);
-            let zero = b.i64(0);
-            let left = b.binary(BinOp::Sub, free, taken);
-            let left = b.binary(BinOp::Max, left, zero);
-            let fresh = b.binary(BinOp::Sub, taken, free);
-            let fresh = b.binary(BinOp::Max, fresh, zero);
-            let high = b.binary(BinOp::Add, high, fresh);
-            let capacity = b.i64(arena.capacity as i64);
-            let high = b.binary(BinOp::Min, high, capacity);
-            // The queue goes on where it was; when it would run out of its memory, or is empty, it moves to the front.
-            let gone = b.binary(BinOp::Min, taken, free);
-            let start = b.binary(BinOp::Add, first, gone);
-            let end = b.binary(BinOp::Add, start, left);
-            let needed = b.binary(BinOp::Add, end, pending);
-            let fits = b.compare(CmpOp::Le, needed, capacity);
-            let stays = not_zero(b, left);
-            let stays = b.binary(BinOp::And, fits, stays);
-            let front = b.select(stays, start, zero);
-            let moves = b.value(Op::Unary(UnOp::Not), &[fits]);
-            when(b, moves, |b| {
-                count_to(b, left, |b, k| {
-                    let from = b.binary(BinOp::Add, start, k);
-                    let from = word(b, arena.free, from);
-                    let cell = load(b, tree, from);
-                    let to = word(b, arena.free, k);
-                    store(b, tree, to, cell);
-                });
-            });
-            store_at(b, tree, head + header::FIRST, front);
-            let end = b.binary(BinOp::Add, front, left);
-            count_to(b, pending, |b, k| {
-                let from = word(b, arena.pending, k);
-                let cell = load(b, tree, from);
-                if let Some(below) = below {
-                    call(b, below, &[cell]);
-                }
-                let to = b.binary(BinOp::Add, end, k);
-                let to = word(b, arena.free, to);
-                store(b, tree, to, cell);
-            });
-            let free = b.binary(BinOp::Add, left, pending);
-            store_at(b, tree, head + header::FREE, free);
-            store_at(b, tree, head + header::HIGH, high);
-            store_at(b, tree, head + header::TAKEN, zero);
-            store_at(b, tree, head + header::PENDING, zero);
-            if b.module.trees[tree].nodes[node].kind == NodeKind::Hash {
-                let rebuild = self.hash_rebuild(b.module, tree, node);
-                let yes = b.i64(1);
-                call(b, rebuild, &[yes]);
-            }
-        });
-    }
-
-    /// `(offset)`: everything below one allocation, which in a dynamic node is several cells.
-    fn empty_allocation(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
-        let one = self.empty(m, tree, node);
-        let NodeKind::Dynamic { chunk } = m.trees[tree].nodes[node].kind else {
-            return one;
-        };
-        let cell = self.memory[tree].cell_size[node];
-        self.function(m, (Service::EmptyAll, tree, node), (1, 0), |_, b, p| {
-            let count = b.i64(i64::from(chunk));
-            count_to(b, count, |b, k| {
-                let bytes = times(b, k, cell as i64);
-                let at = b.binary(BinOp::Add, p[0], bytes);
-                call(b, one, &[at]);
-            });
-            Vec::new()
-        })
-    }
 }

@@ -3,31 +3,33 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `words` | short-hands for words at byte offsets |
-//! | `memory` | cells are handed out, given back, collected |
+//! | `memory` | cells are handed out and given back |
+//! | `collect` | deactivated cells become ready to be handed out again, between tasks |
 //! | `cells` | find, ensure, test, touch, drop, push: one function per node for what is seldom done |
 //! | `hash` | the tables of hash nodes |
 //! | `lists` | the lists of active cells that loops run over |
 //!
-//! Memory is handed out by one atomic addition: number `k` is a recycled cell while there are such, and a
-//! fresh one after that. What is deactivated waits in a second list, which a collection between tasks turns into
-//! recycled cells; so nothing is pushed while something else is popped, and a cell that one
+//! Cells that were used before are handed out in the order of a queue, then those that were never used, from the first
+//! on; both through shards, each with a line of its own, that take many at a time. What is deactivated waits in a
+//! list, which a collection between tasks adds to the queue; so nothing is pushed while something else is popped, and a cell that one
 //! iteration deactivates stays readable for all others until the task ends. Only cells that
 //! lost a race to be activated go back at once, to a stack whose top carries a counter.
 
 mod cells;
+mod collect;
 mod hash;
 pub mod lists;
 mod memory;
 mod words;
 
 pub use cells::expand;
+pub use collect::{Upkeep, collect};
 pub use hash::rebuild;
-pub use memory::collect;
 
 use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Func, Node, Tree, Value};
+use wuji_ir::entities::{Func, Node, Temp, Tree, Value};
 use wuji_ir::layout::{Child, NodeMemory, TreeMemory, tree_header};
 use wuji_ir::module::{Function, Module, Term};
 use wuji_ir::types::{I64, Type};
@@ -55,7 +57,12 @@ pub fn memories(m: &Module) -> Result<PrimaryMap<Tree, TreeMemory>> {
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 enum Service {
     Allocate,
+    /// The next number of a run of any shard of a tree, named by its root.
+    Claim,
+    /// What the shards have when there is nothing else.
+    Rest,
     GiveBack,
+    Retire,
     Ensure,
     Touch,
     Drop,
@@ -67,8 +74,12 @@ enum Service {
     Empty,
     /// As `Empty`, of all cells of one allocation.
     EmptyAll,
-    /// Of a whole tree, named by its root.
-    Collect,
+    /// As `EmptyAll`, of some of the cells that wait for a collection.
+    EmptyPending,
+    /// The first step of a collection: all that were deactivated are in one list.
+    Gather,
+    /// The last step.
+    Recycle,
     /// Of a whole tree, named by its root.
     RebuildAll,
 }
@@ -78,6 +89,8 @@ enum Service {
 pub struct Services {
     memory: PrimaryMap<Tree, TreeMemory>,
     made: FxHashMap<(Service, Tree, Node), Func>,
+    /// How many cells a step of a collection is about, if there are any.
+    temp: Option<Temp>,
 }
 
 impl Services {
@@ -85,6 +98,7 @@ impl Services {
         Ok(Services {
             memory: memories(m)?,
             made: FxHashMap::default(),
+            temp: None,
         })
     }
 

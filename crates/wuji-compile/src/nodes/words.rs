@@ -121,6 +121,16 @@ pub(super) fn choose(
     b.func.result(inst)
 }
 
+/// A number, or another one if it is zero.
+pub(super) fn or_else(
+    b: &mut Builder,
+    number: Value,
+    otherwise: impl FnOnce(&mut Builder) -> Value,
+) -> Value {
+    let none = is_zero(b, number);
+    choose(b, none, otherwise, |_| number)
+}
+
 pub(super) fn is_zero(b: &mut Builder, v: Value) -> Value {
     let zero = b.i64(0);
     b.compare(CmpOp::Eq, v, zero)
@@ -191,6 +201,27 @@ pub(super) fn clear(b: &mut Builder, tree: Tree, at: Value, bytes: u64) {
     b.for_range(ForKind::Parallel, (lo, hi, one), &[], |b, _, k, _| {
         let at = word_at(b, at, k);
         b.push(Op::MemStore(Space::Bytes(tree)), &[at, zero]);
+        Values::new()
+    });
+}
+
+/// Bytes that memory takes at once.
+pub(super) const LINE: u64 = 64;
+
+/// Zeros past the caches over a cell that has lines to itself.
+pub(super) fn stream_zeros(b: &mut Builder, tree: Tree, at: Value, bytes: u64) {
+    // It is so already; now backends know it.
+    let lines = b.i64(-(LINE as i64));
+    let at = b.binary(BinOp::And, at, lines);
+    let (lo, hi, one) = (b.i64(0), b.i64((bytes / LINE) as i64), b.i64(1));
+    let zero = b.i64(0);
+    b.for_range(ForKind::Parallel, (lo, hi, one), &[], |b, _, k, _| {
+        let skip = times(b, k, LINE as i64);
+        let line = b.binary(BinOp::Add, at, skip);
+        for k in 0..LINE as i64 / 8 {
+            let at = plus(b, line, 8 * k);
+            b.push(Op::MemStore(Space::Streamed(tree)), &[at, zero]);
+        }
         Values::new()
     });
 }

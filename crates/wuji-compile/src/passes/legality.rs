@@ -188,6 +188,7 @@ fn writable(m: &Module, space: Space, writes: bool) -> std::result::Result<(), S
         | Space::Tree(..)
         | Space::Nodes(_)
         | Space::Bytes(_)
+        | Space::Streamed(_)
         | Space::Temps
         | Space::Private(..) => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Steps of walks down a tree become loads, stores and calls; tasks that lose cells are followed by a
 //! collection.
 
-use crate::nodes::{Services, UPKEEP, collect, expand, rebuild};
+use crate::nodes::{Services, UPKEEP, Upkeep, collect, expand, rebuild};
 use crate::passes::Cx;
 use crate::rewrite::Substitution;
 use cranelift_entity::EntitySet;
@@ -11,6 +11,7 @@ use wuji_ir::entities::{Func, Inst, Tree};
 use wuji_ir::layout::NodeKind;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
+use wuji_ir::types::I64;
 
 pub fn lower_walks(m: &mut Module, _: &mut Cx) -> Result<()> {
     if m.trees.values().all(|t| !t.is_sparse()) {
@@ -95,8 +96,8 @@ fn add_upkeep(m: &mut Module, services: &mut Services) {
             .filter(|t| grown.contains(*t))
             .collect::<Vec<_>>()
         {
-            let func = rebuild(services, m, tree);
-            out.push(upkeep(m, func, "rebuild", tree, &like));
+            let step = Upkeep::Alone(vec![rebuild(services, m, tree)]);
+            out.push(upkeep(m, step, "rebuild", tree, &like));
         }
         out.push(task);
         for tree in m
@@ -105,24 +106,46 @@ fn add_upkeep(m: &mut Module, services: &mut Services) {
             .filter(|t| lost.contains(*t))
             .collect::<Vec<_>>()
         {
-            let func = collect(services, m, tree);
-            out.push(upkeep(m, func, "collect", tree, &like));
+            for step in collect(services, m, tree) {
+                out.push(upkeep(m, step, "collect", tree, &like));
+            }
         }
     }
     m.tasks = out;
 }
 
-/// A serial task that calls a function without parameters.
-fn upkeep(m: &mut Module, func: Func, what: &str, tree: Tree, like: &Task) -> Task {
-    let types: Vec<_> = m.params.iter().map(|p| p.ty).collect();
+/// A task for a step of the upkeep of a tree.
+fn upkeep(m: &mut Module, step: Upkeep, what: &str, tree: Tree, like: &Task) -> Task {
+    let mut types: Vec<_> = m.params.iter().map(|p| p.ty).collect();
+    let range = types.len();
     let name = format!("{}.{what}.{tree}", m.name);
+    let (funcs, kind) = match step {
+        Upkeep::Alone(funcs) => (funcs, TaskKind::Serial),
+        Upkeep::Shared(func, count) => {
+            types.extend([I64, I64]);
+            let dims = vec![RangeDim {
+                lo: Bound::Const(0),
+                hi: Bound::Temp(count),
+            }];
+            let hints = LoopHints::default();
+            let kind = TaskKind::Chunks {
+                dims,
+                unit: 1,
+                hints,
+            };
+            (vec![func], kind)
+        }
+    };
     let mut f = Function::new(name.clone(), &types, &[]);
+    let args = f.params()[range..].to_vec();
     let mut b = Builder::new(m, &mut f);
-    b.push(Op::Call(func), &[]);
+    for func in funcs {
+        b.push(Op::Call(func), &args);
+    }
     b.end(Term::Return(Values::new()));
     Task {
         name,
-        kind: TaskKind::Serial,
+        kind,
         func: m.funcs.push(f),
         ordinal: UPKEEP,
         lists: None,

@@ -291,7 +291,7 @@ impl Launch<'_, '_> {
         let cell = |launch: &Self| match space {
             Space::Tree(tree, _) => Some(Cell::Tree(tree, offset)),
             // Which cells exist is changed by atomics and by whoever has just got a cell.
-            Space::Nodes(_) | Space::Bytes(_) => None,
+            Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) => None,
             Space::Array(a) => Some(launch.host_cell(a, offset)),
             Space::Temps => None,
             // Its own: nobody races for it, other than in worker 0's, which is the tree.
@@ -452,7 +452,10 @@ impl Launch<'_, '_> {
                 let owned = inside && (stray || ends.iter().all(|at| tree.belongs(m, field, *at)));
                 (inside, owned)
             }
-            (Space::Nodes(tree) | Space::Bytes(tree), Memory::Lowered { trees, .. }) => {
+            (
+                Space::Nodes(tree) | Space::Bytes(tree) | Space::Streamed(tree),
+                Memory::Lowered { trees, .. },
+            ) => {
                 let tree = &trees[tree];
                 let owned = !writes || !tree.is_zeros(offset as u64);
                 (tree.bytes.holds(offset, ty), owned)
@@ -466,6 +469,7 @@ impl Launch<'_, '_> {
                 Space::Tree(..)
                 | Space::Nodes(_)
                 | Space::Bytes(_)
+                | Space::Streamed(_)
                 | Space::Temps
                 | Space::Private(..)
                 | Space::Array(_),
@@ -493,7 +497,10 @@ impl Launch<'_, '_> {
     fn read_bytes(&self, space: Space, offset: i64, ty: Scalar) -> Imm {
         match (space, &self.machine.memory) {
             (
-                Space::Tree(tree, _) | Space::Nodes(tree) | Space::Bytes(tree),
+                Space::Tree(tree, _)
+                | Space::Nodes(tree)
+                | Space::Bytes(tree)
+                | Space::Streamed(tree),
                 Memory::Lowered { trees, .. },
             ) => trees[tree].bytes.read(offset as u64, ty),
             (Space::Private(tree, _), Memory::Lowered { trees, .. }) => match self.worker {
@@ -506,6 +513,7 @@ impl Launch<'_, '_> {
                 Space::Tree(..)
                 | Space::Nodes(_)
                 | Space::Bytes(_)
+                | Space::Streamed(_)
                 | Space::Temps
                 | Space::Private(..),
                 Memory::Abstract { .. },
@@ -517,7 +525,10 @@ impl Launch<'_, '_> {
         let worker = self.worker;
         match (space, &mut self.machine.memory) {
             (
-                Space::Tree(tree, _) | Space::Nodes(tree) | Space::Bytes(tree),
+                Space::Tree(tree, _)
+                | Space::Nodes(tree)
+                | Space::Bytes(tree)
+                | Space::Streamed(tree),
                 Memory::Lowered { trees, .. },
             ) => {
                 trees[tree].bytes.write(offset as u64, value);
@@ -532,6 +543,7 @@ impl Launch<'_, '_> {
                 Space::Tree(..)
                 | Space::Nodes(_)
                 | Space::Bytes(_)
+                | Space::Streamed(_)
                 | Space::Temps
                 | Space::Private(..),
                 Memory::Abstract { .. },

@@ -60,8 +60,11 @@ pub struct Arena {
     pub capacity: u64,
     /// Offset of the queue of cells that may be given out again: `capacity` offsets.
     pub free: u64,
-    /// Offset of the list of cells that were deactivated: `capacity` offsets.
+    /// Offset of the list of cells that were deactivated: offsets, with gaps where it has them ready
+    /// for somebody who never came.
     pub pending: u64,
+    /// Offset of the [`shard`]s.
+    pub shards: u64,
     /// One word per cell: its number's successor in the stack of cells that were given back unused.
     pub next: u64,
     /// Of a hash node: for every cell whether it is active, and its coordinates, a word each.
@@ -78,31 +81,56 @@ pub struct ListMemory {
 
 /// Words of the header of a sparse node. Those that threads fight for have a line of their own.
 pub mod header {
-    /// Cells taken since the last collection.
+    /// Where in the queue of cells that may be given out again the first one is that no shard has. It may
+    /// be beyond the end.
     pub const TAKEN: u64 = 0;
     /// Top of the stack of cells given back unused: number + 1 below, a tag above.
     pub const RETURNED: u64 = 64;
-    /// Cells in the queue of those that may be given out again, at the last collection.
+    /// Where that queue ends.
     pub const FREE: u64 = 128;
-    /// Cells that were ever given out, at the last collection.
-    pub const HIGH: u64 = 136;
-    /// Where the queue starts in its memory.
-    pub const FIRST: u64 = 144;
-    /// Deactivated cells that wait for a collection.
+    /// Whether shards clear the cells of the queue when they take them; else who gets a cell clears it.
+    pub const AHEAD: u64 = 136;
+    /// Places in the list of deactivated cells that have been given out since the last collection.
     pub const PENDING: u64 = 192;
+    /// Cells that shards have ever taken, from the first on. It may be beyond the capacity.
+    pub const HIGH: u64 = 256;
     /// Set when a cell comes or goes.
-    pub const CHANGED: u64 = 256;
+    pub const CHANGED: u64 = 320;
     /// Entries of the list.
-    pub const LISTED: u64 = 320;
+    pub const LISTED: u64 = 384;
     /// How often the set of active cells has changed, as the host counts.
-    pub const VERSION: u64 = 384;
+    pub const VERSION: u64 = 448;
     /// What the versions on the way to the node added up to when its list was made, plus one.
-    pub const STAMP: u64 = 392;
+    pub const STAMP: u64 = 456;
     /// Of a hash node: the first table that is in use.
-    pub const LEVEL: u64 = 400;
+    pub const LEVEL: u64 = 464;
     /// Of a hash node: the last table that is in use.
-    pub const TOP: u64 = 408;
-    pub const SIZE: u64 = 448;
+    pub const TOP: u64 = 472;
+    pub const SIZE: u64 = 512;
+}
+
+/// Threads that are at different places in a tree take cells, and let them go, through different shards,
+/// which have their lines to themselves. A shard has *runs*: numbers that it took from a word of the header all at once and
+/// hands out one by one. A run is a word: the next number in the low half, the end in the high one.
+pub mod shard {
+    /// Places in the queue of cells that may be given out again.
+    pub const RECYCLED: u64 = 0;
+    /// Cells that were never used.
+    pub const FRESH: u64 = 8;
+    /// Places in the list of deactivated cells.
+    pub const PENDING: u64 = 16;
+    pub const SIZE: u64 = 64;
+    /// There are so many of them for each arena.
+    pub const COUNT: u64 = 32;
+    /// No run is longer.
+    pub const LONGEST: u64 = 64;
+    /// Instead of a run, while somebody fetches one.
+    pub const BUSY: u64 = 1;
+
+    /// How many numbers a run still has.
+    pub fn left(run: u64) -> u64 {
+        (run >> 32).saturating_sub(run & 0xffff_ffff)
+    }
 }
 
 /// Words at the start of a tree with sparse nodes, behind the zeros.
@@ -130,8 +158,11 @@ pub mod hash_table {
 
 /// Addresses for all cells of one tree. Address space is cheap; memory is taken when touched.
 const RESERVE: u64 = 1 << 40;
-/// Numbers of cells fit 32 bits beside a tag of 32 bits.
-const MOST_CELLS: u64 = (1 << 32) - 2;
+/// Two numbers of cells, or of places in a list of them, fit a word that is not negative.
+const MOST_CELLS: u64 = (1 << 31) - (1 << 16);
+/// What the list of deactivated cells may have besides them: the rest of each shard's run of places, and a collection
+/// puts the rests of their runs of recycled cells there, too.
+const GAPS: u64 = 2 * shard::COUNT * shard::LONGEST;
 const PAGE: u64 = 1 << 16;
 const WORD: u64 = 8;
 
@@ -303,7 +334,8 @@ impl TreeMemory {
                         cell,
                         capacity,
                         free: take(capacity * WORD)?,
-                        pending: take(capacity * WORD)?,
+                        pending: take((capacity + GAPS) * WORD)?,
+                        shards: take(shard::COUNT * shard::SIZE)?,
                         next: take(capacity * WORD)?,
                         keys: take(capacity * WORD * keys)?,
                     })

@@ -11,7 +11,9 @@ use std::fmt;
 
 mod memory;
 
-pub use memory::{Arena, ListMemory, NodeMemory, TreeMemory, hash_table, header, tree_header};
+pub use memory::{
+    Arena, ListMemory, NodeMemory, TreeMemory, hash_table, header, shard, tree_header,
+};
 
 /// One of the eight named axes, `i` to `p`.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -621,6 +621,8 @@ impl Body<'_, '_> {
                 Space::Nodes(tree)
             } else if self.p.c.eat_word("bytes") {
                 Space::Bytes(tree)
+            } else if self.p.c.eat_word("streamed") {
+                Space::Streamed(tree)
             } else {
                 let field = self.p.field()?;
                 match self.p.c.eat(".") {

@@ -328,6 +328,7 @@ impl<'a> BodyPrinter<'a> {
             Space::Tree(tree, field) => write!(self.out, "{tree}.{field}")?,
             Space::Nodes(tree) => write!(self.out, "{tree}.nodes")?,
             Space::Bytes(tree) => write!(self.out, "{tree}.bytes")?,
+            Space::Streamed(tree) => write!(self.out, "{tree}.streamed")?,
             Space::Array(array) => write!(self.out, "{array}")?,
             Space::Temps => self.out.push_str("temps"),
             Space::Private(tree, field) => write!(self.out, "{tree}.{field}.private")?,

@@ -111,7 +111,7 @@ fn memory(m: &Module, space: &Space) -> Result<(), String> {
                 Err(format!("{field} is in {home}, not in {tree}"))
             }
         }
-        Space::Nodes(tree) | Space::Bytes(tree) => known(&m.trees, *tree),
+        Space::Nodes(tree) | Space::Bytes(tree) | Space::Streamed(tree) => known(&m.trees, *tree),
         Space::Array(array) => known(&m.arrays, *array),
         Space::Temps => Ok(()),
     }

@@ -79,7 +79,7 @@ impl AliasScopes {
             }
             Space::Nodes(tree) => FIRST_FIELD + self.fields + tree.as_u32() as usize,
             // May be anything of its tree.
-            Space::Bytes(_) => return,
+            Space::Bytes(_) | Space::Streamed(_) => return,
             Space::Array(a) => self.arrays[a.as_u32() as usize],
             Space::Temps => TEMPS,
         };

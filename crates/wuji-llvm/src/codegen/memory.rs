@@ -29,7 +29,10 @@ impl FunctionGen<'_, '_, '_> {
 
     pub(super) fn address(&mut self, space: Space, offset: Value) -> Result<Val> {
         let base = self.hoisted(match space {
-            Space::Tree(tree, _) | Space::Nodes(tree) | Space::Bytes(tree) => Hoisted::Tree(tree),
+            Space::Tree(tree, _)
+            | Space::Nodes(tree)
+            | Space::Bytes(tree)
+            | Space::Streamed(tree) => Hoisted::Tree(tree),
             Space::Array(array) => Hoisted::ArrayBase(array),
             Space::Temps => Hoisted::Temps,
             Space::Private(tree, _) => Hoisted::Copy(tree),
@@ -61,6 +64,7 @@ impl FunctionGen<'_, '_, '_> {
             Space::Nodes(_) => e.load_unordered(e.memory_ty(s), at, s.bytes()),
             Space::Tree(..)
             | Space::Bytes(_)
+            | Space::Streamed(_)
             | Space::Array(_)
             | Space::Temps
             | Space::Private(..) => e.load(e.memory_ty(s), at, s.bytes()),
@@ -79,6 +83,12 @@ impl FunctionGen<'_, '_, '_> {
         let v = self.storable(self.get(value)?, s);
         let inst = self.unit.emit.store(v, at, s.bytes());
         self.mark(inst, space);
+        if cfg!(target_arch = "x86_64") && matches!(space, Space::Streamed(_)) {
+            // Locked instructions, which atomic operations are there, wait for such stores.
+            let e = &self.unit.emit;
+            let one = e.md_value(e.const_int(e.int_ty(32), 1));
+            e.set_md(inst, e.kinds.nontemporal, e.md_node(&[one]));
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use crate::services::{Service, Subject};
 use std::fmt;
 use wuji_ir::Result;
 use wuji_ir::entities::Node;
-use wuji_ir::layout::{NodeKind, header};
+use wuji_ir::layout::{NodeKind, header, shard};
 
 /// The memory of one tree, node by node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,10 +135,15 @@ fn allocations(body: &TreeBody, node: Node) -> (u64, u64, u64) {
             .map_or(0, u64::from_le_bytes)
     };
     let head = |at: u64| word(memory.header + at);
-    let (taken, free) = (head(header::TAKEN), head(header::FREE));
-    let fresh = taken.saturating_sub(free);
-    let allocated = (head(header::HIGH) + fresh).min(arena.capacity);
-    let mut unused = free.saturating_sub(taken) + head(header::PENDING);
+    let kept = |what: u64| -> u64 {
+        let run = |k: u64| word(arena.shards + k * shard::SIZE + what);
+        (0..shard::COUNT).map(|k| shard::left(run(k))).sum()
+    };
+    let high = head(header::HIGH).min(arena.capacity);
+    let allocated = high.saturating_sub(kept(shard::FRESH));
+    let queued = head(header::FREE).saturating_sub(head(header::TAKEN));
+    let pending = head(header::PENDING).saturating_sub(kept(shard::PENDING));
+    let mut unused = queued + kept(shard::RECYCLED) + pending;
     // Cells that lost a race to be the one that is used.
     let mut next = head(header::RETURNED) & 0xffff_ffff;
     while next != 0 && unused <= allocated {

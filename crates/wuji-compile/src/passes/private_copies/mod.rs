@@ -231,7 +231,11 @@ fn field_of(op: &Op) -> Option<Field> {
         | Op::MemCompareExchange(space) => match space {
             Space::Tree(_, field) | Space::Private(_, field) => Some(*field),
             // Of those only sparse trees have some, away from fields that always exist.
-            Space::Nodes(_) | Space::Bytes(_) | Space::Array(_) | Space::Temps => None,
+            Space::Nodes(_)
+            | Space::Bytes(_)
+            | Space::Streamed(_)
+            | Space::Array(_)
+            | Space::Temps => None,
         },
         _ => None,
     }

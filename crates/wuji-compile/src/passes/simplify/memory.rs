@@ -42,7 +42,7 @@ impl Region {
             Space::Tree(_, f) => Region::Field(f),
             Space::Private(_, f) => Region::Private(f),
             Space::Nodes(t) => Region::Nodes(t),
-            Space::Bytes(t) => Region::Bytes(t),
+            Space::Bytes(t) | Space::Streamed(t) => Region::Bytes(t),
             Space::Array(a) => Region::Array(a),
             Space::Temps => Region::Temps,
         }

@@ -111,7 +111,11 @@ impl Emitter<'_> {
     fn is_small(&self, space: Space) -> bool {
         match space {
             Space::Tree(tree, _) | Space::Private(tree, _) => self.small_trees.contains(&tree),
-            Space::Nodes(_) | Space::Bytes(_) | Space::Array(_) | Space::Temps => false,
+            Space::Nodes(_)
+            | Space::Bytes(_)
+            | Space::Streamed(_)
+            | Space::Array(_)
+            | Space::Temps => false,
         }
     }
 
