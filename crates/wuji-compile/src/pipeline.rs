@@ -79,6 +79,13 @@ pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
 
 /// Takes a kernel through all passes, with a context that listens in.
 pub fn compile_with(mut module: Module, cx: &mut Cx) -> Result<Lowered> {
+    if !matches!(cx.options.vector_bits, 0 | 128 | 256 | 512) {
+        let bits = cx.options.vector_bits;
+        return Err(
+            Error::new("W0303", format!("there are no vectors of {bits} bits"))
+                .help("say 128, 256 or 512"),
+        );
+    }
     for name in &cx.options.without {
         if passes::SWITCHES.iter().any(|s| s.0 == name) {
             continue;

@@ -102,7 +102,7 @@ impl World {
     ///
     /// # fn main() -> wuji::Result<()> {
     /// let world = World::cpu()?;
-    /// let x = world.field::<f32, 1>([1 << 20])?;
+    /// let x = world.field::<f32, 1>("x", [1 << 20])?;
     /// double(&x)?;
     /// for line in world.explain() {
     ///     println!("{line}"); // src/main.rs:5:5: double.1: 16 lanes, 4 vectors at a time
@@ -306,6 +306,13 @@ impl WorldBuilder {
     /// ```
     pub fn deterministic(mut self, deterministic: bool) -> WorldBuilder {
         self.options.deterministic = deterministic;
+        self
+    }
+
+    /// How wide vectors are, in bits: 128, 256 or 512; what suits the processor when not said. Wider ones
+    /// than the processor has are made of several.
+    pub fn vector_bits(mut self, bits: u32) -> WorldBuilder {
+        self.options.vector_bits = bits;
         self
     }
 

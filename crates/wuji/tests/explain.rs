@@ -1,0 +1,214 @@
+//! What `World::explain` says of loops: the same on every machine, for vectors of 256 bits.
+
+use expect_test::{Expect, expect};
+use wuji::Result;
+use wuji::prelude::*;
+
+fn world() -> World {
+    World::builder().vector_bits(256).build().unwrap()
+}
+
+/// Lines without the name of the file.
+fn check(world: &World, expected: &Expect) {
+    let lines: Vec<String> = world
+        .explain()
+        .iter()
+        .map(|r| {
+            let line = r.to_string();
+            line.split_once(".rs:")
+                .map_or(line.clone(), |(_, l)| l.to_owned())
+        })
+        .collect();
+    expected.assert_eq(&lines.join("\n"));
+}
+
+#[kernel]
+fn julia(pixels: &Field<f32, 2>) {
+    for [i, j] in pixels {
+        let mut z = vec2(i as f32 / 32.0 - 1.0, j as f32 / 32.0 - 0.5) * 2.0;
+        let mut n = 0u32;
+        while z.norm_sqr() < 400.0 && n < 50 {
+            z = vec2(z.x * z.x - z.y * z.y - 0.8, z.x * z.y * 2.0 + 0.156);
+            n += 1;
+        }
+        pixels[[i, j]] = 1.0 - n as f32 * 0.02;
+    }
+}
+
+#[test]
+fn julia_is_vectors() -> Result<()> {
+    let w = world();
+    julia(&w.field::<f32, 2>("pixels", [64, 32])?)?;
+    check(&w, &expect!["27:5: julia.1: 8 lanes, 4 vectors at a time"]);
+    Ok(())
+}
+
+#[kernel]
+fn gravity(x: &Field<Vec3, 1>, v: &Field<Vec3, 1>) {
+    for [i] in x {
+        let mut a = vec3(0.0, 0.0, 0.0);
+        for j in 0..100 {
+            let d = x[[j]] - x[[i]];
+            let inv = (d.norm_sqr() + 1e-3).rsqrt();
+            a += d * (inv * inv * inv);
+        }
+        v[[i]] += a;
+    }
+}
+
+#[test]
+fn n_body_is_vectors() -> Result<()> {
+    let w = world();
+    let (x, v) = (
+        w.field::<Vec3, 1>("x", [100])?,
+        w.field::<Vec3, 1>("v", [100])?,
+    );
+    gravity(&x, &v)?;
+    check(&w, &expect!["48:5: gravity.1: 8 lanes"]);
+    Ok(())
+}
+
+const CELLS: f32 = 32.0;
+
+#[kernel]
+fn to_grid(
+    x: &Field<Vec2, 1>,
+    v: &Field<Vec2, 1>,
+    momentum: &Field<Vec2, 2>,
+    mass: &Field<f32, 2>,
+) {
+    for [p] in x {
+        let at = x[[p]] * CELLS;
+        let base = (at - vec2(0.5, 0.5)).cast::<i32>();
+        for a in 0..3 {
+            for b in 0..3 {
+                let to = [base.x + a, base.y + b];
+                let weight =
+                    1.0 / (1.0 + (at.x - to[0] as f32).abs() + (at.y - to[1] as f32).abs());
+                momentum[to] += v[[p]] * weight;
+                mass[to] += weight;
+            }
+        }
+    }
+}
+
+#[kernel]
+fn to_particles(x: &Field<Vec2, 1>, v: &Field<Vec2, 1>, momentum: &Field<Vec2, 2>) {
+    for [p] in x {
+        let at = x[[p]] * CELLS;
+        let base = (at - vec2(0.5, 0.5)).cast::<i32>();
+        let mut sum = vec2(0.0, 0.0);
+        for a in 0..3 {
+            for b in 0..3 {
+                let from = [base.x + a, base.y + b];
+                let weight =
+                    1.0 / (1.0 + (at.x - from[0] as f32).abs() + (at.y - from[1] as f32).abs());
+                sum += momentum[from] * weight;
+            }
+        }
+        v[[p]] = sum;
+    }
+}
+
+#[test]
+fn particles_and_grids_are_vectors() -> Result<()> {
+    let w = world();
+    let (x, v) = w.layout(|root| {
+        let p = root.dense(I, 1000);
+        (p.place::<Vec2, 1>("x"), p.place::<Vec2, 1>("v"))
+    })?;
+    let (momentum, mass) = w.layout(|root| {
+        let c = root.dense(IJ, [32, 32]);
+        (c.place::<Vec2, 2>("momentum"), c.place::<f32, 2>("mass"))
+    })?;
+    to_grid(&x, &v, &momentum, &mass)?;
+    to_particles(&x, &v, &momentum)?;
+    check(&w, &expect![[r#"
+        80:5: to_grid.1.fill.T1.S1: 8 lanes, 4 vectors at a time
+        80:5: to_grid.1.merge.T1.S1: one iteration after the other: most of it is done one lane after the other"#]]);
+    Ok(())
+}
+
+#[kernel]
+fn sparse_jacobi(x: &Field<f32, 3>, y: &Field<f32, 3>) {
+    for [i, j, k] in x {
+        let sum = x[[i - 1, j, k]]
+            + x[[i + 1, j, k]]
+            + x[[i, j - 1, k]]
+            + x[[i, j + 1, k]]
+            + x[[i, j, k - 1]]
+            + x[[i, j, k + 1]];
+        y[[i, j, k]] = sum / 6.0;
+    }
+}
+
+#[test]
+fn sparse_stencils_are_vectors() -> Result<()> {
+    let w = world();
+    let (x, y) = w.layout(|root| {
+        let block = root.pointer(IJK, [8, 8, 8]).dense(IJK, [8, 8, 8]);
+        (block.place::<f32, 3>("x"), block.place::<f32, 3>("y"))
+    })?;
+    x.set([1, 2, 3], 1.0)?;
+    sparse_jacobi(&x, &y)?;
+    check(&w, &expect!["132:5: sparse_jacobi.1: 8 lanes"]);
+    Ok(())
+}
+
+#[kernel]
+fn asked_not_to(x: &Field<f32, 1>) {
+    for [i] in scalar(x) {
+        x[[i]] += 1.0;
+    }
+}
+
+#[kernel]
+fn tickets(x: &Field<i32, 1>, next: &Field<i32, 0>) {
+    for [i] in x {
+        x[[i]] = next.at([0i32; 0]).fetch_add(1);
+    }
+}
+
+#[kernel]
+fn tickets_all_the_same(x: &Field<i32, 1>, next: &Field<i32, 0>) {
+    for [i] in simd(x) {
+        x[[i]] = next.at([0i32; 0]).fetch_add(1);
+    }
+}
+
+#[kernel]
+fn few(x: &Field<f32, 2>) {
+    for [i, j] in x {
+        x[[i, j]] += 1.0;
+    }
+}
+
+#[test]
+fn others_say_why_not() -> Result<()> {
+    let w = world();
+    asked_not_to(&w.field::<f32, 1>("x", [100])?)?;
+    let (x, next) = (
+        w.field::<i32, 1>("x", [100])?,
+        w.field::<i32, 0>("next", [0i64; 0])?,
+    );
+    tickets(&x, &next)?;
+    tickets_all_the_same(&x, &next)?;
+    few(&w.field::<f32, 2>("x", [100, 2])?)?;
+    check(&w, &expect![[r#"
+        158:5: asked_not_to.1: one iteration after the other: it says `scalar`
+        165:5: tickets.1: one iteration after the other: most of it is done one lane after the other
+        172:5: tickets_all_the_same.1: 8 lanes
+        179:5: few.1: one iteration after the other: it has 2 iterations"#]]);
+    Ok(())
+}
+
+#[test]
+fn there_are_not_vectors_of_any_width() -> Result<()> {
+    let w = World::builder().vector_bits(100).build()?;
+    let x = w.field::<f32, 1>("x", [100])?;
+    expect![[r#"
+        error[W0303]: there are no vectors of 100 bits
+          --> crates/wuji/tests/explain.rs:203:33
+          = help: say 128, 256 or 512"#]].assert_eq(&asked_not_to(&x).unwrap_err().to_string());
+    Ok(())
+}
