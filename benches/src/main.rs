@@ -14,7 +14,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use wuji::World;
+use wuji::{Tier, World};
 
 use case::{Case, Contender};
 use cpp::Cpp;
@@ -192,8 +192,8 @@ fn bench(options: &Options) -> Result<(), String> {
 }
 
 /// A fresh world, so that compiling starts from cold.
-fn world(options: &Options, checked: bool) -> Result<World, String> {
-    let builder = World::builder().threads(options.threads);
+fn world(options: &Options, tier: Tier, checked: bool) -> Result<World, String> {
+    let builder = World::builder().threads(options.threads).tier(tier);
     let builder = match checked {
         true => builder,
         // SAFETY: only `wuji_inside` gets such a world, and its kernels stay inside their fields.
@@ -212,10 +212,11 @@ fn rows(
     let mut rows = Vec::new();
     {
         let mut reference = case.reference(pool);
-        let mut wuji = case
-            .wuji(&world(options, true)?)
-            .map_err(|e| e.to_string())?;
+        // As users start: code soon, and good code before anything is compared.
+        let world = world(options, Tier::Auto, true)?;
+        let mut wuji = case.wuji(&world).map_err(|e| e.to_string())?;
         let cold = agree(case, options.clock, "Wuji", &mut *reference, &mut *wuji)?;
+        world.finish_compiling().map_err(|e| e.to_string())?;
         let pair = interleave(&mut *wuji, &mut *reference, options.pairs, options.clock)?;
         rows.push(Row {
             workload: case.name().into(),
@@ -230,10 +231,10 @@ fn rows(
     }
     if options.guard {
         let mut checked = case
-            .wuji(&world(options, true)?)
+            .wuji(&world(options, Tier::Best, true)?)
             .map_err(|e| e.to_string())?;
         let mut unchecked = case
-            .wuji_inside(&world(options, false)?)
+            .wuji_inside(&world(options, Tier::Best, false)?)
             .map_err(|e| e.to_string())?;
         agree(
             case,

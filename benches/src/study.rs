@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wuji::World;
+use wuji::{Tier, World};
 
 use crate::case::{Contender, difference};
 use crate::measure::{Clock, Row, interleave};
@@ -36,7 +36,8 @@ pub struct Side<'a> {
 impl Bench {
     /// A fresh world, with some optimizations left out.
     pub fn world(&self, without: &[&str]) -> Result<World, String> {
-        let builder = World::builder().threads(self.threads).without(without);
+        let builder = World::builder().threads(self.threads).tier(Tier::Best);
+        let builder = builder.without(without);
         builder.build().map_err(|e| e.to_string())
     }
 

@@ -7,7 +7,7 @@ use wuji_ir::interp::{ArrayView, Config, Machine, Order, Outcome};
 use wuji_ir::module::{Module, SiteKind};
 use wuji_ir::random::mix;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_runtime::{Device, DeviceOptions, Instance};
+use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
 
 /// Everything that a launch leaves.
 #[derive(Clone, PartialEq, Debug)]
@@ -258,11 +258,12 @@ pub fn check(m: &Module, seeds: u64) -> Result<(), String> {
         }
     }
     for options in [&all_options[0], &all_options[all_options.len() - 1]] {
-        for threads in [1, 4] {
-            let stage = format!("machine code, {threads} threads, {options:?}");
+        for (threads, tier) in [(1, Tier::Fast), (1, Tier::Best), (4, Tier::Best)] {
+            let stage = format!("machine code, {threads} threads, {tier:?}, {options:?}");
             let failed = |e: wuji_ir::Error| format!("{stage}: {e}\n{m}");
             let device = Device::new(&DeviceOptions {
                 threads: Some(threads),
+                tier,
                 ..DeviceOptions::default()
             })
             .map_err(failed)?;

@@ -10,4 +10,4 @@ pub mod rewrite;
 pub use options::{Bounds, Math, Options};
 pub use passes::vectorize::Remark;
 pub use passes::{Cx, PASSES, Pass, PassKind};
-pub use pipeline::{Lowered, compile, compile_with, run_pass};
+pub use pipeline::{Lowered, compile, compile_quickly, compile_with, improve, run_pass};

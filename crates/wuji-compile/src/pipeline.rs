@@ -3,7 +3,7 @@
 use crate::analysis::effects::Source;
 use crate::options::Options;
 use crate::passes::vectorize::Remark;
-use crate::passes::{self, Cx, PASSES, Pass, PassKind, Timing};
+use crate::passes::{self, Cx, PASSES, Pass, PassKind, PrintAfter, Timing};
 use std::time::Instant;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
@@ -61,24 +61,77 @@ impl Lowered {
 /// after each of them. With `WUJI_EXPLAIN=1`, so does what became of each parallel loop.
 pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
     let mut cx = Cx::new(options);
-    if let Ok(wanted) = std::env::var("WUJI_PRINT_AFTER") {
-        cx.print_after = Some(Box::new(move |pass, module| {
-            if wanted.split(',').any(|w| w == pass || w == "all") {
-                eprintln!("; after {pass}\n{module}");
-            }
-        }));
-    }
+    cx.print_after = print_after();
     let lowered = compile_with(module, &mut cx)?;
+    explain(&lowered);
+    Ok(lowered)
+}
+
+/// Prints modules, where the environment asks for it.
+fn print_after<'a>() -> Option<PrintAfter<'a>> {
+    let wanted = std::env::var("WUJI_PRINT_AFTER").ok()?;
+    Some(Box::new(move |pass, module| {
+        if wanted.split(',').any(|w| w == pass || w == "all") {
+            eprintln!("; after {pass}\n{module}");
+        }
+    }))
+}
+
+/// Says what became of parallel loops, where the environment asks for it.
+fn explain(lowered: &Lowered) {
     if std::env::var_os("WUJI_EXPLAIN").is_some_and(|v| v == "1") {
         for remark in lowered.remarks() {
             eprintln!("{remark}");
         }
     }
-    Ok(lowered)
+}
+
+/// Passes that make good code of code that could be run without them. They change bodies of functions, nothing
+/// else: tasks, temps and sites stay as they are.
+const LATE: &[&str] = &["vectorize"];
+
+/// Takes a kernel through the passes that a backend cannot do without, and those that make its work less:
+/// [`improve`] does the rest.
+pub fn compile_quickly(module: Module, options: &Options) -> Result<Lowered> {
+    let mut cx = Cx::new(options);
+    cx.print_after = print_after();
+    run(module, &mut cx, |pass| !LATE.contains(&pass))
+}
+
+/// Does what [`compile_quickly`] has left out. What comes out can take the place of what goes in between any two
+/// chunks of a launch.
+pub fn improve(lowered: &Lowered) -> Result<Lowered> {
+    let mut cx = Cx::new(&lowered.options);
+    cx.print_after = print_after();
+    let module = lowered.module.clone();
+    let better = run(module, &mut cx, |pass| {
+        LATE.contains(&pass) || pass == "legality"
+    })?;
+    explain(&better);
+    let (old, new) = (&lowered.module, &better.module);
+    let same = old.tasks == new.tasks
+        && old.temps == new.temps
+        && old.sites == new.sites
+        && old.params == new.params
+        && old.result == new.result;
+    if !same {
+        return Err(
+            Error::new("W0302", "late passes have changed how a kernel is launched")
+                .note("this is a mistake of the compiler, not of the kernel"),
+        );
+    }
+    Ok(Lowered {
+        sources: lowered.sources.clone(),
+        ..better
+    })
 }
 
 /// Takes a kernel through all passes, with a context that listens in.
-pub fn compile_with(mut module: Module, cx: &mut Cx) -> Result<Lowered> {
+pub fn compile_with(module: Module, cx: &mut Cx) -> Result<Lowered> {
+    run(module, cx, |_| true)
+}
+
+fn run(mut module: Module, cx: &mut Cx, chosen: impl Fn(&str) -> bool) -> Result<Lowered> {
     if !matches!(cx.options.vector_bits, 0 | 128 | 256 | 512) {
         let bits = cx.options.vector_bits;
         return Err(
@@ -102,7 +155,7 @@ pub fn compile_with(mut module: Module, cx: &mut Cx) -> Result<Lowered> {
         }
     }
     for pass in PASSES {
-        if cx.wants(pass) {
+        if chosen(pass.name) && cx.wants(pass) {
             step(pass, &mut module, cx)?;
         }
     }

@@ -99,6 +99,29 @@ pub struct Timings {
     pub total: Duration,
 }
 
+impl Timings {
+    /// Adds the parts of a piece of the work.
+    fn add(&mut self, part: &Timings) {
+        self.build += part.build;
+        self.optimize += part.optimize;
+        self.emit += part.emit;
+    }
+}
+
+/// Where the time of a compilation on one thread went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Profile {
+    /// Wuji IR to LLVM IR.
+    pub build: Duration,
+    /// Each of LLVM's passes, in order; one may be there several times.
+    pub passes: Vec<(&'static str, Duration)>,
+    /// LLVM IR to machine code.
+    pub emit: Duration,
+    pub link: Duration,
+    /// Of the object.
+    pub bytes: usize,
+}
+
 /// A kernel that can be launched. Dropping it takes its code out of the process, so the owner makes
 /// sure that no launch is under way.
 #[derive(Debug)]
@@ -164,7 +187,8 @@ impl Jit {
         let host = options.host.clone().unwrap_or_else(Host::detect);
         let machines = Machines::default();
         // Fail here rather than in the first kernel.
-        machines.give_back(host.machine()?);
+        let level = optimize::codegen_level(options.effort);
+        machines.give_back(level, host.machine(level)?);
         let tuning = Tuning {
             vector_bits: options
                 .vector_bits
@@ -192,8 +216,44 @@ impl Jit {
 
     /// Compiles and loads a kernel.
     pub fn compile(&self, lowered: &Lowered) -> Result<CompiledKernel> {
+        self.compile_with(lowered, self.options.effort)
+    }
+
+    /// As [`Jit::compile`], with an effort of its own.
+    pub fn compile_with(&self, lowered: &Lowered, effort: Effort) -> Result<CompiledKernel> {
         let started = Instant::now();
-        let object = self.build(lowered)?;
+        let object = self.build_with(lowered, effort)?;
+        let mut kernel = self.load(&object)?;
+        kernel.timings.total = started.elapsed();
+        Ok(kernel)
+    }
+
+    /// As [`Jit::compile_with`], on one thread, so that others can go on with their work. Task by task, and
+    /// between LLVM's passes and its choice of instructions, `stopped` is asked whether the code is still wanted.
+    pub fn compile_behind(
+        &self,
+        lowered: &Lowered,
+        effort: Effort,
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<CompiledKernel> {
+        let started = Instant::now();
+        let symbols = symbols(lowered);
+        let (code, timings) = on_large_stack(|| {
+            let mut timings = Timings::default();
+            let mut code = Vec::new();
+            for (task, symbol) in symbols.iter().enumerate() {
+                let names = std::slice::from_ref(symbol);
+                let (bytes, t) = self.build_part(lowered, &[task], names, effort, stopped)?;
+                code.push(bytes);
+                timings.add(&t);
+            }
+            Ok((code, timings))
+        })?;
+        let object = Object {
+            code,
+            symbols,
+            timings,
+        };
         let mut kernel = self.load(&object)?;
         kernel.timings.total = started.elapsed();
         Ok(kernel)
@@ -201,6 +261,11 @@ impl Jit {
 
     /// Compiles a kernel. Its tasks are shared out among threads, one LLVM module for each.
     pub fn build(&self, lowered: &Lowered) -> Result<Object> {
+        self.build_with(lowered, self.options.effort)
+    }
+
+    /// As [`Jit::build`], with an effort of its own.
+    pub fn build_with(&self, lowered: &Lowered, effort: Effort) -> Result<Object> {
         let started = Instant::now();
         let symbols = symbols(lowered);
         let parts = self.parts(lowered);
@@ -213,7 +278,9 @@ impl Jit {
                         std::thread::Builder::new()
                             .name("wuji-compile".into())
                             .stack_size(STACK_BYTES)
-                            .spawn_scoped(scope, move || self.build_part(lowered, part, &names))
+                            .spawn_scoped(scope, move || {
+                                self.build_part(lowered, part, &names, effort, &|| false)
+                            })
                     })
                     .collect();
                 threads
@@ -232,9 +299,7 @@ impl Jit {
         for part in done {
             let (bytes, t) = part?;
             code.push(bytes);
-            timings.build += t.build;
-            timings.optimize += t.optimize;
-            timings.emit += t.emit;
+            timings.add(&t);
         }
         timings.total = started.elapsed();
         Ok(Object {
@@ -276,34 +341,52 @@ impl Jit {
     pub fn text(&self, lowered: &Lowered, what: Text) -> Result<String> {
         let symbols = symbols(lowered);
         let all: Vec<usize> = (0..symbols.len()).collect();
-        std::thread::scope(|scope| {
-            std::thread::Builder::new()
-                .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, || {
-                    self.with_module(lowered, &all, &symbols, |module, machine, _| {
-                        if what != Text::Ir {
-                            optimize::run(
-                                module,
-                                machine,
-                                self.options.effort,
-                                longest(lowered, &all),
-                            )?;
-                        }
-                        if what != Text::Assembly {
-                            return Ok(module.print_to_string().to_string());
-                        }
-                        let text = machine
-                            .write_to_memory_buffer(module, FileType::Assembly)
-                            .map_err(refused)?;
-                        Ok(String::from_utf8_lossy(text.as_slice()).into_owned())
-                    })
-                })
-                .map_err(|e| {
-                    Error::new("W0507", "cannot start a compiler thread").note(e.to_string())
-                })?
-                .join()
-                .unwrap_or_else(|_| Err(Error::new("W0507", "a compiler thread has panicked")))
+        let effort = self.options.effort;
+        on_large_stack(|| {
+            self.with_module(lowered, &all, &symbols, effort, |module, machine, _| {
+                if what != Text::Ir {
+                    optimize::run(module, machine, effort, longest(lowered, &all))?;
+                }
+                if what != Text::Assembly {
+                    return Ok(module.print_to_string().to_string());
+                }
+                let text = machine
+                    .write_to_memory_buffer(module, FileType::Assembly)
+                    .map_err(refused)?;
+                Ok(String::from_utf8_lossy(text.as_slice()).into_owned())
+            })
         })
+    }
+
+    /// Compiles a kernel on one thread and says where the time goes, pass by pass.
+    pub fn profile(&self, lowered: &Lowered, effort: Effort) -> Result<Profile> {
+        let symbols = symbols(lowered);
+        let all: Vec<usize> = (0..symbols.len()).collect();
+        let (mut profile, code) = on_large_stack(|| {
+            self.with_module(lowered, &all, &symbols, effort, |module, machine, build| {
+                let size = longest(lowered, &all);
+                let passes = optimize::run_timed(module, machine, effort, size)?;
+                let started = Instant::now();
+                let code = machine
+                    .write_to_memory_buffer(module, FileType::Object)
+                    .map_err(refused)?;
+                let profile = Profile {
+                    build,
+                    passes,
+                    emit: started.elapsed(),
+                    link: Duration::ZERO,
+                    bytes: code.as_slice().len(),
+                };
+                Ok((profile, code.as_slice().to_vec()))
+            })
+        })?;
+        let object = Object {
+            code: vec![code],
+            symbols,
+            timings: Timings::default(),
+        };
+        profile.link = self.load(&object)?.timings.link;
+        Ok(profile)
     }
 
     /// Shares the tasks out, the heaviest first to whoever has least.
@@ -340,11 +423,20 @@ impl Jit {
         lowered: &Lowered,
         tasks: &[usize],
         symbols: &[String],
+        effort: Effort,
+        stopped: &dyn Fn() -> bool,
     ) -> Result<(Vec<u8>, Timings)> {
-        self.with_module(lowered, tasks, symbols, |module, machine, build| {
+        let go_on = || match stopped() {
+            true => Err(Error::new("W0511", "the compilation was given up")),
+            false => Ok(()),
+        };
+        go_on()?;
+        self.with_module(lowered, tasks, symbols, effort, |module, machine, build| {
+            go_on()?;
             let started = Instant::now();
             let size = longest(lowered, tasks);
-            optimize::run(module, machine, self.options.effort, size)?;
+            optimize::run(module, machine, effort, size)?;
+            go_on()?;
             let optimized = Instant::now();
             let object = machine
                 .write_to_memory_buffer(module, FileType::Object)
@@ -365,6 +457,7 @@ impl Jit {
         lowered: &Lowered,
         tasks: &[usize],
         symbols: &[String],
+        effort: Effort,
         work: impl FnOnce(&Module<'_>, &TargetMachine, Duration) -> Result<T>,
     ) -> Result<T> {
         let started = Instant::now();
@@ -379,7 +472,8 @@ impl Jit {
                 (&raw const problems).cast_mut().cast(),
             );
         }
-        let machine = self.machines.take(&self.host)?;
+        let level = optimize::codegen_level(effort);
+        let machine = self.machines.take(&self.host, level)?;
         let module = codegen::build(&context, lowered, tasks, symbols, &self.host, self.tuning)?;
         module.set_triple(&TargetTriple::create(&self.host.triple));
         module.set_data_layout(&machine.get_target_data().get_data_layout());
@@ -389,7 +483,7 @@ impl Jit {
             })?;
         }
         let done = work(&module, &machine, started.elapsed());
-        self.machines.give_back(machine);
+        self.machines.give_back(level, machine);
         let problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
         match problems.first() {
             Some(problem) => {
@@ -398,6 +492,19 @@ impl Jit {
             None => done,
         }
     }
+}
+
+/// Runs something on a thread with enough stack for LLVM.
+fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .name("wuji-compile".into())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, work)
+            .map_err(|e| Error::new("W0507", "cannot start a compiler thread").note(e.to_string()))?
+            .join()
+            .unwrap_or_else(|_| Err(Error::new("W0507", "a compiler thread has panicked")))
+    })
 }
 
 /// Keeps what LLVM would otherwise print before it ends the process.

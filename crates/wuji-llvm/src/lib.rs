@@ -19,6 +19,6 @@ mod perf;
 mod target;
 
 pub use abi::{ArrayView, LaunchContext, ReportFn, TREE_ALIGN, TaskFn};
-pub use jit::{CompiledKernel, Jit, JitOptions, Object, Text, Timings};
+pub use jit::{CompiledKernel, Jit, JitOptions, Object, Profile, Text, Timings};
 pub use optimize::Effort;
-pub use target::Host;
+pub use target::{Host, llvm_version};

@@ -5,9 +5,11 @@
 //! nothing; and its SLP vectorizer takes most of the time of long straight-line code. This list gives
 //! the same loops in a third of the time.
 
+use inkwell::OptimizationLevel;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::TargetMachine;
+use std::time::{Duration, Instant};
 use wuji_ir::{Error, Result};
 
 /// How much work LLVM puts into the code.
@@ -15,6 +17,8 @@ use wuji_ir::{Error, Result};
 pub enum Effort {
     /// No passes: to look at code generation, and to find faults in the passes.
     None,
+    /// Code soon rather than good code: what a kernel starts with.
+    Fast,
     #[default]
     Full,
 }
@@ -70,18 +74,69 @@ const FINISH: &[&str] = &[
 /// Functions of more instructions than this are left alone by the SLP vectorizer.
 const MAX_STRAIGHT_LINE: usize = 256;
 
-/// The list in LLVM's notation.
-fn pipeline(straight_line: bool) -> String {
-    let mut vectorize = VECTORIZE.to_vec();
-    if straight_line {
-        vectorize.extend(STRAIGHT_LINE);
+/// What makes the first code of a kernel: values in registers, and no more.
+const FAST: &[&str] = &["sroa<modify-cfg>", "early-cse"];
+
+/// One entry of a list of passes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// A pass on functions, with its options, in LLVM's notation.
+    Pass(&'static str),
+    /// All functions go through the passes before this point first.
+    Barrier,
+}
+
+/// The passes for a module whose longest function has `size` instructions.
+pub(crate) fn steps(effort: Effort, size: usize) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut add = |passes: &[&'static str]| steps.extend(passes.iter().map(|p| Step::Pass(p)));
+    match effort {
+        Effort::None => {}
+        Effort::Fast => add(FAST),
+        Effort::Full => {
+            add(CLEAN);
+            steps.push(Step::Barrier);
+            let mut add =
+                |passes: &[&'static str]| steps.extend(passes.iter().map(|p| Step::Pass(p)));
+            add(VECTORIZE);
+            if size <= MAX_STRAIGHT_LINE {
+                add(STRAIGHT_LINE);
+            }
+            add(FINISH);
+        }
     }
-    vectorize.extend(FINISH);
-    format!(
-        "function<eager-inv>({}),function<eager-inv>({})",
-        CLEAN.join(","),
-        vectorize.join(",")
-    )
+    steps
+}
+
+/// The list in LLVM's notation.
+fn pipeline(steps: &[Step]) -> String {
+    steps
+        .split(|s| *s == Step::Barrier)
+        .map(|part| {
+            let passes: Vec<&str> = part.iter().filter_map(|s| s.pass()).collect();
+            format!("function<eager-inv>({})", passes.join(","))
+        })
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+impl Step {
+    fn pass(self) -> Option<&'static str> {
+        match self {
+            Step::Pass(pass) => Some(pass),
+            Step::Barrier => None,
+        }
+    }
+}
+
+/// How much work goes into choosing instructions and registers.
+pub(crate) fn codegen_level(effort: Effort) -> OptimizationLevel {
+    match effort {
+        Effort::None | Effort::Full => OptimizationLevel::Default,
+        // `Less` takes nearly as long as `Default`; without optimization, instructions are chosen one by one
+        // and registers block by block, in time proportional to the code.
+        Effort::Fast => OptimizationLevel::None,
+    }
 }
 
 /// Runs the passes; `size` is the number of instructions of the longest function.
@@ -91,12 +146,33 @@ pub(crate) fn run(
     effort: Effort,
     size: usize,
 ) -> Result<()> {
-    if effort == Effort::None {
+    let steps = steps(effort, size);
+    if steps.is_empty() {
         return Ok(());
     }
-    let passes = pipeline(size <= MAX_STRAIGHT_LINE);
-    let options = PassBuilderOptions::create();
+    run_text(module, machine, &pipeline(&steps))
+}
+
+/// Runs the passes one by one, with the time that each of them took. Analyses are made anew for each,
+/// so the sum is larger than what [`run`] takes.
+pub(crate) fn run_timed(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    effort: Effort,
+    size: usize,
+) -> Result<Vec<(&'static str, Duration)>> {
+    let passes = steps(effort, size).into_iter().filter_map(Step::pass);
+    passes
+        .map(|pass| {
+            let started = Instant::now();
+            run_text(module, machine, &format!("function({pass})"))?;
+            Ok((pass, started.elapsed()))
+        })
+        .collect()
+}
+
+fn run_text(module: &Module<'_>, machine: &TargetMachine, passes: &str) -> Result<()> {
     module
-        .run_passes(&passes, machine, options)
+        .run_passes(passes, machine, PassBuilderOptions::create())
         .map_err(|e| Error::new("W0503", "LLVM refused its passes").note(e.to_string()))
 }

@@ -54,7 +54,8 @@ impl Host {
         }
     }
 
-    pub(crate) fn machine(&self) -> Result<TargetMachine> {
+    /// A machine that puts this much work into choosing instructions and registers.
+    pub(crate) fn machine(&self, level: OptimizationLevel) -> Result<TargetMachine> {
         initialize();
         let triple = TargetTriple::create(&self.triple);
         let target = Target::from_triple(&triple).map_err(|e| {
@@ -69,7 +70,7 @@ impl Host {
                 &triple,
                 &self.cpu,
                 &self.features,
-                OptimizationLevel::Default,
+                level,
                 RelocMode::PIC,
                 CodeModel::Small,
             )
@@ -88,23 +89,27 @@ impl Host {
 pub(crate) struct Machines(Mutex<Vec<Idle>>);
 
 #[derive(Debug)]
-struct Idle(TargetMachine);
+struct Idle(OptimizationLevel, TargetMachine);
 
 // SAFETY: a target machine belongs to no thread; it must only not be used by two at once, and it is
 // taken out of the list for use.
 unsafe impl Send for Idle {}
 
 impl Machines {
-    pub(crate) fn take(&self, host: &Host) -> Result<TargetMachine> {
-        let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| host.machine(), |m| Ok(m.0))
+    pub(crate) fn take(&self, host: &Host, level: OptimizationLevel) -> Result<TargetMachine> {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = idle.iter().position(|m| m.0 == level) {
+            return Ok(idle.swap_remove(at).1);
+        }
+        drop(idle);
+        host.machine(level)
     }
 
-    pub(crate) fn give_back(&self, machine: TargetMachine) {
+    pub(crate) fn give_back(&self, level: OptimizationLevel, machine: TargetMachine) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(Idle(machine));
+            .push(Idle(level, machine));
     }
 }
 
@@ -116,4 +121,12 @@ fn text(c: &std::ffi::CStr) -> String {
 fn initialize() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| Target::initialize_x86(&InitializationConfig::default()));
+}
+
+/// The version of LLVM that makes the code.
+pub fn llvm_version() -> String {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: the three numbers are ours to write to.
+    unsafe { inkwell::llvm_sys::core::LLVMGetVersion(&mut major, &mut minor, &mut patch) };
+    format!("{major}.{minor}.{patch}")
 }

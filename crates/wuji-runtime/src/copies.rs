@@ -8,6 +8,7 @@ use crate::launch::{read_temp, write_temp};
 use crate::memory::{Memory, TreeCopy};
 use crate::pool::Pool;
 use crate::program::tree_memory;
+use crate::tier::TieredCode;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wuji_compile::passes::private_copies::{BYTES_PER_UPDATE, merged_bytes};
@@ -18,7 +19,7 @@ use wuji_ir::module::Module;
 use wuji_ir::ops::{AtomicOp, BinOp};
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
-use wuji_llvm::abi::{LaunchContext, TaskFn};
+use wuji_llvm::abi::LaunchContext;
 
 /// What a task needs that updates copies.
 #[derive(Debug, Default)]
@@ -51,7 +52,8 @@ pub(crate) type Neutral = SmallVec<[(u64, AtomicOp); 4]>;
 /// A task that makes a copy neutral, or merges it.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
-    pub(crate) run: TaskFn,
+    /// Its number in the code.
+    pub(crate) number: usize,
     pub(crate) units: u64,
 }
 
@@ -143,6 +145,7 @@ fn root_end(root: Node, memory: &TreeMemory) -> u64 {
 /// A task that updates copies, about to be run.
 pub(crate) struct CopyLaunch<'a> {
     pub(crate) plan: &'a CopyPlan,
+    pub(crate) code: &'a TieredCode,
     pub(crate) pool: &'a Pool,
     pub(crate) threads: u64,
     pub(crate) trees: &'a [&'a Memory],
@@ -338,10 +341,14 @@ impl CopyLaunch<'_> {
     /// Runs a task for the copies of some workers, block by block in their order.
     fn upkeep(&self, task: &Upkeep, contexts: &Contexts, workers: &[usize]) -> Result<()> {
         let run = |begin: i64, end: i64| {
+            let Some(task) = self.code.task(task.number) else {
+                // All code of a program has as many tasks.
+                return;
+            };
             for worker in workers {
                 // SAFETY: the context is that of a launch whose bindings were checked, with copies as large as
                 // the part of the tree in which the fields are; no two threads have the same units.
-                unsafe { (task.run)(contexts.of(*worker), begin, end) };
+                unsafe { task(contexts.of(*worker), begin, end) };
             }
         };
         if task.units <= FEW_UNITS {

@@ -5,6 +5,7 @@ use crate::launch::{Bindings, Engine, Outcome, check, run_native};
 use crate::memory::{Memory, Turn};
 use crate::pool::Pool;
 use crate::program::{Code, Program};
+use crate::tier::{Background, Remarks, Tier, TieredCode};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wuji_compile::{Options, Remark};
@@ -33,9 +34,11 @@ pub struct DeviceOptions {
     pub seed: u64,
     /// Bytes that the cells of sparse trees may take together; most of the machine's when `None`.
     pub memory_limit: Option<u64>,
+    /// How good the code of kernels is, and how soon it is there.
+    pub tier: Tier,
 }
 
-/// Remarks are kept of so many loops.
+/// Remarks are kept of so many kernels.
 const MOST_REMARKS: usize = 4096;
 
 /// More threads than this is a mistake.
@@ -51,14 +54,19 @@ pub struct Device {
     interrupt: Arc<AtomicU32>,
     memory_limit: u64,
     /// What became of the parallel loops of all kernels so far.
-    remarks: Mutex<Vec<Remark>>,
+    remarks: Mutex<Vec<Arc<Remarks>>>,
+    tier: Tier,
 }
 
 // One for each world: its size does not matter.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 enum Runner {
-    Cpu { jit: Jit, pool: Pool },
+    Cpu {
+        jit: Arc<Jit>,
+        pool: Pool,
+        background: Background,
+    },
     Interpreter,
 }
 
@@ -90,11 +98,21 @@ impl Device {
             Some(n) => n,
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
+        let tier = options.tier.or_asked()?;
         let (runner, threads) = match options.backend {
             Backend::Cpu => {
-                let jit = Jit::new(&JitOptions::default())?;
+                let jit = Arc::new(Jit::new(&JitOptions {
+                    effort: tier.first_effort(),
+                    ..JitOptions::default()
+                })?);
                 let pool = Pool::new(threads)?;
-                (Runner::Cpu { jit, pool }, threads)
+                let background = Background::new(jit.clone());
+                let runner = Runner::Cpu {
+                    jit,
+                    pool,
+                    background,
+                };
+                (runner, threads)
             }
             Backend::Interpreter => (Runner::Interpreter, 1),
         };
@@ -106,6 +124,7 @@ impl Device {
             interrupt: Arc::default(),
             memory_limit: options.memory_limit.unwrap_or_else(default_memory_limit),
             remarks: Mutex::default(),
+            tier,
         })
     }
 
@@ -155,10 +174,25 @@ impl Device {
                 if options.vector_bits == 0 {
                     options.vector_bits = jit.vector_bits();
                 }
-                let lowered = wuji_compile::compile(module, &options)?;
-                self.note(lowered.remarks());
-                let kernel = jit.compile(&lowered)?;
-                let mut program = Program::native(&self.turn, lowered.module().clone(), kernel)?;
+                // When code changes depends on the clock, and so would the last bits.
+                let tier = match self.tier {
+                    Tier::Auto if options.deterministic => Tier::Best,
+                    tier => tier,
+                };
+                let lowered = match tier {
+                    Tier::Auto | Tier::Fast => wuji_compile::compile_quickly(module, &options)?,
+                    Tier::Best => wuji_compile::compile(module, &options)?,
+                };
+                let kernel = jit.compile_with(&lowered, tier.first_effort())?;
+                let module = lowered.module().clone();
+                let lowered = Arc::new(lowered);
+                let remarks = Arc::new(Remarks::of(&lowered, tier));
+                self.note(remarks.clone());
+                let code = match tier {
+                    Tier::Auto => TieredCode::first(kernel, lowered, remarks),
+                    Tier::Fast | Tier::Best => TieredCode::settled(kernel, tier),
+                };
+                let mut program = Program::native(&self.turn, module, code)?;
                 program.deterministic = options.deterministic;
                 Ok(program)
             }
@@ -166,16 +200,30 @@ impl Device {
         }
     }
 
-    fn note(&self, remarks: &[Remark]) {
+    fn note(&self, remarks: Arc<Remarks>) {
         let mut all = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = MOST_REMARKS.saturating_sub(all.len());
-        all.extend(remarks.iter().take(room).cloned());
+        if all.len() < MOST_REMARKS {
+            all.push(remarks);
+        }
     }
 
-    /// What became of the parallel loops of the kernels loaded so far, in order; of the first thousands.
+    /// What became of the parallel loops of the kernels loaded so far, in order; of the first thousands. Of kernels that
+    /// have their first code only: what will, in their best.
     pub fn remarks(&self) -> Vec<Remark> {
         let all = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
-        all.clone()
+        let all = all.clone();
+        all.iter().flat_map(|r| r.get()).collect()
+    }
+
+    /// Waits until a program has the best code it can get, hot or not. The error is that of the compilation, unless
+    /// a launch has told it already; the program goes on with the code that it has.
+    pub fn finish_compiling(&self, program: &Program) -> Result<()> {
+        match (&program.code, &self.runner) {
+            (Code::Native(native), Runner::Cpu { background, .. }) => {
+                background.finish(&native.code)
+            }
+            (Code::Native(_), Runner::Interpreter) | (Code::Interpreted, _) => Ok(()),
+        }
     }
 
     /// Runs a program once, after everything that this device was asked to do before.
@@ -211,13 +259,24 @@ impl Device {
             ));
         }
         check(self, program, bindings)?;
+        if let Code::Native(native) = &program.code
+            && let Some(error) = native.code.take_error()
+        {
+            return Err(error);
+        }
         *turn += 1;
         self.allow_memory(program, bindings);
         self.interrupt.store(0, Ordering::Relaxed);
         match (&program.code, &self.runner) {
-            (Code::Native(native), Runner::Cpu { pool, .. }) => {
+            (
+                Code::Native(native),
+                Runner::Cpu {
+                    pool, background, ..
+                },
+            ) => {
                 let engine = Engine {
                     pool,
+                    background,
                     threads: self.threads as u64,
                     interrupt: &self.interrupt,
                     seed,

@@ -7,8 +7,10 @@ use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::program::{ChunkPlan, Native, Place, Program, integer};
 use crate::report::{Collected, TaskHost, report};
+use crate::tier::Background;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 use wuji_ir::random::task_key;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
@@ -123,6 +125,7 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
 #[derive(Debug)]
 pub(crate) struct Engine<'a> {
     pub(crate) pool: &'a Pool,
+    pub(crate) background: &'a Background,
     pub(crate) threads: u64,
     pub(crate) interrupt: &'a AtomicU32,
     pub(crate) seed: u64,
@@ -139,7 +142,11 @@ pub(crate) fn run_native(
 ) -> Result<Outcome> {
     let mut temps: SmallVec<[u64; 16]> = SmallVec::new();
     temps.resize(native.temp_size.div_ceil(8), 0);
-    let ended = run_tasks(engine, program, native, bindings, &mut temps);
+    let watch = native.code.is_watched().then(Instant::now);
+    let ended = run_tasks(engine, program, native, bindings, &mut temps, watch);
+    if let Some(started) = watch {
+        native.code.add_spent(started.elapsed());
+    }
     // Whatever happened, the next launch finds no reports of this one.
     let collected = program.collector.drain(&program.module);
     let interrupted_by_user = engine.interrupt.swap(0, Ordering::Relaxed) != 0;
@@ -166,6 +173,7 @@ fn run_tasks(
     native: &Native,
     bindings: &Bindings<'_>,
     temps: &mut [u64],
+    watch: Option<Instant>,
 ) -> Result<bool> {
     let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
     let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
@@ -207,9 +215,19 @@ fn run_tasks(
             if engine.interrupt.load(Ordering::Relaxed) != 0 {
                 return;
             }
+            if let Some(started) = watch
+                && native.code.is_watched()
+                && native.code.hot_after(started.elapsed())
+            {
+                engine.background.ask(&native.code);
+            }
+            let Some(task) = native.code.task(task.number) else {
+                // All code of a program has as many tasks.
+                return;
+            };
             // SAFETY: `check` has seen that memory, arrays and slots are those the code was made
             // for, `context` outlives the call, and the units are within the task's.
-            unsafe { (task.run)(context, begin, end) };
+            unsafe { task(context, begin, end) };
         };
         let shared = Shared(&context);
         let run = |begin: i64, end: i64| {
@@ -239,6 +257,7 @@ fn run_tasks(
             (Some(grain), Some(copies)) => {
                 let launch = CopyLaunch {
                     plan: copies,
+                    code: &native.code,
                     pool: engine.pool,
                     threads: engine.threads,
                     trees: bindings.trees,

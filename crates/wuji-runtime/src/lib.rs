@@ -18,6 +18,7 @@ pub mod pool;
 pub mod program;
 pub mod report;
 mod sparse;
+pub mod tier;
 
 pub use device::{Backend, Device, DeviceOptions, Interrupter};
 pub use instance::Instance;
@@ -26,3 +27,4 @@ pub use memory::{Memory, MemoryGuard};
 pub use pool::Pool;
 pub use program::Program;
 pub use report::{Collected, Telling};
+pub use tier::Tier;

@@ -446,7 +446,7 @@ impl Patience {
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// How often this process has been forked off another, since the first pool.
-fn forks() -> u32 {
+pub(crate) fn forks() -> u32 {
     static ONCE: Once = Once::new();
     extern "C" fn forked() {
         FORKS.fetch_add(1, Ordering::Relaxed);

@@ -4,6 +4,7 @@ use crate::copies::{CopyPlan, Upkeep};
 use crate::memory::Turn;
 use crate::report::Collector;
 use crate::sparse::{ListPlan, SparsePlan};
+use crate::tier::{Tier, TieredCode};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use wuji_ir::entities::{Field, Temp, Tree};
@@ -12,7 +13,6 @@ use wuji_ir::module::{Bound, Copies, Module, RangeDim, TaskKind};
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 use wuji_llvm::CompiledKernel;
-use wuji_llvm::abi::TaskFn;
 
 /// A module made ready for one device.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) enum Code {
 /// Machine code and how it is launched.
 #[derive(Debug)]
 pub(crate) struct Native {
-    pub(crate) kernel: CompiledKernel,
+    pub(crate) code: Arc<TieredCode>,
     pub(crate) tasks: Vec<TaskPlan>,
     /// Bytes of all temps.
     pub(crate) temp_size: usize,
@@ -58,7 +58,8 @@ pub(crate) struct Native {
 
 #[derive(Debug)]
 pub(crate) struct TaskPlan {
-    pub(crate) run: TaskFn,
+    /// Its number in the code.
+    pub(crate) number: usize,
     pub(crate) ordinal: u32,
     /// The list of active cells that it makes.
     pub(crate) list: Option<ListPlan>,
@@ -110,11 +111,7 @@ impl Program {
     }
 
     /// A lowered module with its machine code.
-    pub(crate) fn native(
-        turn: &Arc<Turn>,
-        module: Module,
-        kernel: CompiledKernel,
-    ) -> Result<Program> {
+    pub(crate) fn native(turn: &Arc<Turn>, module: Module, code: TieredCode) -> Result<Program> {
         let (temps, temp_size) = module.temp_offsets();
         let slots = module.param_slots();
         let place = |bound: Bound| match bound {
@@ -157,10 +154,10 @@ impl Program {
                     return Err(broken("a task was left that is neither serial nor chunks"));
                 }
             };
-            let run = kernel.task(k).ok_or_else(|| broken("a task has no code"))?;
+            code.task(k).ok_or_else(|| broken("a task has no code"))?;
             let upkeep = || match &chunks {
                 Some(plan) => Ok(Upkeep {
-                    run,
+                    number: k,
                     units: plan.known_units()?,
                 }),
                 None => Err(broken("copies are merged by serial code")),
@@ -195,7 +192,7 @@ impl Program {
                 }
             };
             tasks.push(TaskPlan {
-                run,
+                number: k,
                 copies,
                 ordinal: task.ordinal,
                 list: match task.lists {
@@ -219,7 +216,7 @@ impl Program {
             None => Vec::new(),
         };
         let native = Native {
-            kernel,
+            code: Arc::new(code),
             tasks,
             temp_size: temp_size as usize,
             result,
@@ -270,10 +267,18 @@ impl Program {
         &self.module
     }
 
-    /// The machine code, unless the module is interpreted.
+    /// `Fast` or `Best`: of the machine code that is in use now, unless the module is interpreted.
+    pub fn tier(&self) -> Option<Tier> {
+        match &self.code {
+            Code::Native(native) => Some(native.code.tier()),
+            Code::Interpreted => None,
+        }
+    }
+
+    /// The machine code that is in use now, unless the module is interpreted.
     pub fn compiled(&self) -> Option<&CompiledKernel> {
         match &self.code {
-            Code::Native(native) => Some(&native.kernel),
+            Code::Native(native) => Some(native.code.now()),
             Code::Interpreted => None,
         }
     }

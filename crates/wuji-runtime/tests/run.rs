@@ -7,13 +7,14 @@ use wuji_ir::interp::Outcome;
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_runtime::{Backend, Collected, Device, DeviceOptions, Instance, Telling};
+use wuji_runtime::{Backend, Collected, Device, DeviceOptions, Instance, Telling, Tier};
 
 fn device(backend: Backend, threads: usize) -> Device {
     Device::new(&DeviceOptions {
         backend,
         threads: Some(threads),
         seed: 7,
+        tier: Tier::Best,
         ..DeviceOptions::default()
     })
     .unwrap()

@@ -3,12 +3,13 @@
 use wuji_compile::Options;
 use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_runtime::{Backend, Device, DeviceOptions, Instance};
+use wuji_runtime::{Backend, Device, DeviceOptions, Instance, Tier};
 
 fn device(threads: usize) -> Device {
     Device::new(&DeviceOptions {
         backend: Backend::Cpu,
         threads: Some(threads),
+        tier: Tier::Best,
         ..DeviceOptions::default()
     })
     .unwrap()

@@ -56,7 +56,7 @@ pub use world::{World, WorldBuilder};
 pub use wuji_compile::{Math, Remark};
 pub use wuji_ir::{Error, Position, Result};
 pub use wuji_macros::{Element, func, kernel};
-pub use wuji_runtime::Interrupter;
+pub use wuji_runtime::{Interrupter, Tier};
 
 // What the expansions of the macros name.
 #[doc(hidden)]
@@ -67,7 +67,7 @@ pub mod prelude {
     pub use crate::axes::{I, IJ, IJK, IJKL, J, JI, K, L};
     pub use crate::lang::*;
     pub use crate::{
-        Array, ArrayMut, Cells, Element, Field, Math, SharedArray, World, func, kernel,
+        Array, ArrayMut, Cells, Element, Field, Math, SharedArray, Tier, World, func, kernel,
     };
 }
 

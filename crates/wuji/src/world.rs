@@ -12,7 +12,9 @@ use wuji_ir::entities;
 use wuji_ir::module::Module;
 use wuji_ir::types::Structs;
 use wuji_ir::{Position, Result};
-use wuji_runtime::{Backend, Collected, Device, DeviceOptions, Instance, Interrupter, Program};
+use wuji_runtime::{
+    Backend, Collected, Device, DeviceOptions, Instance, Interrupter, Program, Tier,
+};
 
 /// One device, its memory and its kernels. A handle: clones mean the same world, which lives as long
 /// as any of them, or any field in it. Worlds share nothing with each other.
@@ -120,6 +122,45 @@ impl World {
     pub fn kernels(&self) -> usize {
         let kernels = self.inner.kernels.read();
         kernels.unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Waits until every kernel that has been launched so far has the best code it can get. Benchmarks call this after a
+    /// first run; other programs need not.
+    ///
+    /// The error is the first of a compilation that no launch has told yet; all kernels can be launched all
+    /// the same.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    /// # fn main() -> wuji::Result<()> {
+    /// #[kernel]
+    /// fn double(x: &Field<f32, 1>) {
+    ///     for [i] in x {
+    ///         x[[i]] *= 2.0;
+    ///     }
+    /// }
+    /// let world = World::cpu()?;
+    /// let x = world.field::<f32, 1>("x", 1000)?;
+    /// double(&x)?; // code that was made quickly
+    /// world.finish_compiling()?;
+    /// double(&x)?; // the best code
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn finish_compiling(&self) -> Result<()> {
+        let kernels = self.inner.kernels.read();
+        let kernels = kernels.unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<Arc<Compiled>> = kernels.values().cloned().collect();
+        drop(kernels);
+        let services = self.inner.services.read();
+        let services = services.unwrap_or_else(PoisonError::into_inner);
+        all.extend(services.values().cloned());
+        drop(services);
+        let outcomes: Vec<Result<()>> = all
+            .iter()
+            .map(|c| self.inner.device.finish_compiling(c.program()))
+            .collect();
+        outcomes.into_iter().collect()
     }
 
     pub(crate) fn kernel(&self, key: &Key) -> Option<Arc<Compiled>> {
@@ -255,6 +296,30 @@ impl WorldBuilder {
     /// memory left; nine tenths of the machine's when not said.
     pub fn memory_limit(mut self, bytes: u64) -> WorldBuilder {
         self.device.memory_limit = Some(bytes);
+        self
+    }
+
+    /// How good the code of kernels is, and how soon it is there.
+    ///
+    /// By default kernels start with code that is made in a third of the time or less. One that has run for as long as
+    /// making that took gets the best code, made by another thread and used as soon as it is there, even in the
+    /// middle of a launch. [`Tier::Best`] waits for the best code at the first launch; [`Tier::Fast`]
+    /// never makes it. With [`Math::Strict`] both give the same bits, except where the order of float additions
+    /// is open anyway (sums over a loop); otherwise products may be fused into sums in one of them, and
+    /// functions come from another library. Where bits must repeat from run to run, choose one; worlds that are
+    /// [`deterministic`](WorldBuilder::deterministic) start with the best.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::builder().tier(Tier::Best).build()?;
+    /// # let x = world.field::<f32, 1>("x", [4])?;
+    /// # x.fill(1.0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tier(mut self, tier: Tier) -> WorldBuilder {
+        self.device.tier = tier;
         self
     }
 

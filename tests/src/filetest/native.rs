@@ -9,7 +9,7 @@ use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::Outcome;
 use wuji_ir::module::Module;
 use wuji_ir::types::Imm;
-use wuji_runtime::{Device, DeviceOptions, Instance};
+use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
 
 /// The devices that files run on: one thread, several, and more for those with sparse trees.
 fn devices() -> Result<&'static [Device], String> {
@@ -17,6 +17,7 @@ fn devices() -> Result<&'static [Device], String> {
     let device = |threads| {
         Device::new(&DeviceOptions {
             threads: Some(threads),
+            tier: Tier::Best,
             ..DeviceOptions::default()
         })
     };

@@ -8,20 +8,22 @@ use wuji_compile::{Math, Options};
 use wuji_ir::entities::Array;
 use wuji_ir::interp::Outcome;
 use wuji_ir::{Error, Result};
-use wuji_runtime::{Device, DeviceOptions, Instance};
+use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
 
 /// A device with so many threads, made once.
 fn device(threads: usize) -> Result<&'static Device> {
     static DEVICES: OnceLock<Vec<(usize, Result<Device>)>> = OnceLock::new();
     let devices = DEVICES.get_or_init(|| {
-        let new = |threads| {
+        let new = |threads, tier| {
             let made = Device::new(&DeviceOptions {
                 threads: Some(threads),
+                tier,
                 ..DeviceOptions::default()
             });
             (threads, made)
         };
-        vec![new(1), new(3), new(8)]
+        // Both tiers mean the same.
+        vec![new(1, Tier::Best), new(3, Tier::Fast), new(8, Tier::Best)]
     });
     match devices.iter().find(|d| d.0 == threads) {
         Some((_, Ok(device))) => Ok(device),

@@ -6,8 +6,8 @@
 use crate::analysis::effects::Source;
 use crate::passes::Cx;
 use crate::passes::unsigned::count_unsigned;
-use crate::rewrite::Substitution;
-use cranelift_entity::{EntitySet, SecondaryMap};
+use crate::rewrite::{Map, copy_body, copy_inst};
+use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::entities::{Func, Inst, Local, Region, Temp, Value};
 use wuji_ir::module::*;
@@ -96,25 +96,6 @@ fn keep_called_functions(m: &mut Module) {
     }
     for task in &mut m.tasks {
         task.func = new_id[&task.func];
-    }
-}
-
-/// Drops the local arrays that a task does not use.
-fn keep_used_locals(g: &mut Function) {
-    let mut new_id: FxHashMap<Local, Local> = FxHashMap::default();
-    let old = std::mem::take(&mut g.locals);
-    let mut insts = Vec::new();
-    g.walk(|i| insts.push(i));
-    for i in insts {
-        if let Some(Access {
-            place: Place::Local(l),
-            ..
-        }) = g.insts[i].op.access_mut()
-        {
-            *l = *new_id
-                .entry(*l)
-                .or_insert_with(|| g.locals.push(old[*l].clone()));
-        }
     }
 }
 
@@ -343,34 +324,32 @@ impl Split<'_> {
         Some(Bound::Param(at as u32))
     }
 
-    /// A copy of the kernel's function whose entry has nothing but parameters.
-    fn empty_copy(&self, name: &str) -> Function {
-        let mut g = self.f.clone();
-        g.name = name.to_string();
-        g.results.clear();
-        g.regions[g.entry].insts.clear();
-        g.regions[g.entry].term = Term::Return(Values::new());
-        g
+    /// A function with the kernel's parameters, and what stands for what in it. Only what a task needs is copied, so
+    /// that a kernel of many tasks does not grow with the square of their number.
+    fn function(&self, name: &str) -> (Function, Map) {
+        let f = self.f;
+        let types: Vec<Type> = f.params().iter().map(|p| f.ty(*p)).collect();
+        let mut g = Function::new(name, &types, &[]);
+        let entry = g.entry;
+        g.regions[entry].term = Term::Return(Values::new());
+        let map = Map::of(f.params(), g.params());
+        (g, map)
     }
 
-    /// Makes what `stretch` uses from elsewhere available at the start of `g`: recomputed or loaded.
+    /// Makes what a stretch uses from elsewhere available at the start of `g`: recomputed or loaded.
     fn provide(
         &mut self,
         g: &mut Function,
         crossing: &Crossing,
         used: &[Value],
-        own: &EntitySet<Value>,
+        own: &FxHashSet<Value>,
+        map: &mut Map,
     ) {
-        let mut map = Substitution::new();
-        let mut start: Vec<Inst> = Vec::new();
         for v in used {
-            if !own.contains(*v) {
-                self.provide_one(g, crossing, *v, &mut map, &mut start);
+            if !own.contains(v) {
+                self.provide_one(g, crossing, *v, map);
             }
         }
-        let entry = g.entry;
-        map.apply(g);
-        g.regions[entry].insts.splice(0..0, start);
     }
 
     fn provide_one(
@@ -378,15 +357,10 @@ impl Split<'_> {
         g: &mut Function,
         crossing: &Crossing,
         v: Value,
-        map: &mut Substitution,
-        start: &mut Vec<Inst>,
+        map: &mut Map,
     ) -> Value {
-        let there = map.get(v);
-        if there != v {
-            return there;
-        }
-        if self.f.params().contains(&v) {
-            return v;
+        if let Some(there) = map.values.get(&v) {
+            return *there;
         }
         let Some(def) = self.f.def(v) else { return v };
         let ty = self.f.ty(v);
@@ -395,7 +369,7 @@ impl Split<'_> {
             let args = data
                 .args
                 .iter()
-                .map(|a| self.provide_one(g, crossing, *a, map, start))
+                .map(|a| self.provide_one(g, crossing, *a, map))
                 .collect();
             (data.op, args)
         } else {
@@ -403,7 +377,8 @@ impl Split<'_> {
             (Op::Load(Access::read(Place::Temp(temp))), Values::new())
         };
         let inst = g.add_inst(op, args, &[ty], self.f.spans[def]);
-        start.push(inst);
+        let entry = g.entry;
+        g.regions[entry].insts.push(inst);
         let there = g.result(inst);
         map.set(v, there);
         there
@@ -416,52 +391,56 @@ impl Split<'_> {
         insts: &[Inst],
         last: bool,
     ) -> Option<Task> {
-        let name = format!("{}.{ordinal}", self.m.name);
-        let mut g = self.empty_copy(&name);
-        let entry = g.entry;
-        g.regions[entry].insts = insts.to_vec();
-        let mut own = EntitySet::new();
-        for i in insts {
-            each_inst(self.f, *i, &mut |i| {
-                own.extend(self.f.insts[i].results.iter().copied());
-                for r in &self.f.insts[i].regions {
-                    own.extend(self.f.regions[*r].params.iter().copied());
-                }
-            });
-        }
-        // Leave behind what later tasks need.
-        let mut leave: Vec<(Value, Temp)> = self.temps.iter().map(|(v, t)| (*v, *t)).collect();
-        leave.sort();
-        leave.retain(|(v, _)| {
-            own.contains(*v) && insts.iter().any(|i| self.f.insts[*i].results.contains(v))
-        });
-        let span = insts.first().map_or(Span::UNKNOWN, |i| self.f.spans[*i]);
         let f = self.f;
-        let mut used = Vec::new();
-        insts
-            .iter()
-            .for_each(|i| uses_in(f, *i, &mut |v| used.push(v)));
+        // Leave behind what later tasks need.
+        let results = insts.iter().flat_map(|i| &f.insts[*i].results);
+        let mut leave: Vec<(Value, Temp)> = results
+            .filter_map(|v| Some((*v, *self.temps.get(v)?)))
+            .collect();
+        leave.sort();
         let returned = if last {
             f.regions[f.entry].term.args().to_vec()
         } else {
             Default::default()
         };
-        used.extend(&returned);
-        for (v, t) in &leave {
-            store_temp(&mut g, entry, *t, *v);
+        let mut early = false;
+        let mut own = FxHashSet::default();
+        for i in insts {
+            each_inst(f, *i, &mut |i| {
+                own.extend(f.insts[i].results.iter().copied());
+                for r in &f.insts[i].regions {
+                    own.extend(f.regions[*r].params.iter().copied());
+                    early |= matches!(f.regions[*r].term, Term::Return(_));
+                }
+            });
         }
-        if let (Some(t), Some(v)) = (self.result, returned.first()) {
-            store_temp(&mut g, entry, t, *v);
-        }
-        let early = leave_early(&mut g, self.result, self.done);
         let quiet = insts
             .iter()
             .all(|i| matches!(f.insts[*i].op.effect(), Effect::Pure));
         if quiet && leave.is_empty() && returned.is_empty() && !early {
             return None;
         }
-        self.provide(&mut g, crossing, &used, &own);
-        keep_used_locals(&mut g);
+        let name = format!("{}.{ordinal}", self.m.name);
+        let (mut g, mut map) = self.function(&name);
+        let entry = g.entry;
+        let mut used = Vec::new();
+        insts
+            .iter()
+            .for_each(|i| uses_in(f, *i, &mut |v| used.push(v)));
+        used.extend(&returned);
+        self.provide(&mut g, crossing, &used, &own, &mut map);
+        for i in insts {
+            let copy = copy_inst(f, *i, &mut g, &mut map);
+            g.regions[entry].insts.push(copy);
+        }
+        for (v, t) in &leave {
+            store_temp(&mut g, entry, *t, map.value(*v));
+        }
+        if let (Some(t), Some(v)) = (self.result, returned.first()) {
+            store_temp(&mut g, entry, t, map.value(*v));
+        }
+        leave_early(&mut g, self.result, self.done);
+        let span = insts.first().map_or(Span::UNKNOWN, |i| f.spans[*i]);
         let func = self.m.funcs.push(g);
         Some(Task {
             name,
@@ -482,32 +461,11 @@ impl Split<'_> {
             unreachable!("stretches() only gives foreach here")
         };
         let body = data.regions[0];
-        let mut g = self.empty_copy(&name);
-        // The loop's body becomes the function's: its indices are the last parameters.
-        let entry = g.entry;
-        let indices: Vec<(Value, Type)> = f.regions[body]
-            .params
-            .iter()
-            .map(|v| (*v, f.ty(*v)))
-            .collect();
-        let mut map = Substitution::new();
-        for (old, ty) in &indices {
-            let new = g.add_region_param(entry, *ty);
-            map.set(*old, new);
-        }
-        g.regions[entry].insts = f.regions[body].insts.clone();
-        g.regions[entry].term = f.regions[body].term.clone();
-        g.regions[entry].term_span = f.regions[body].term_span;
-        for r in g.walk_regions() {
-            if matches!(g.regions[r].term, Term::Continue(l, _) if l == label) {
-                g.regions[r].term = Term::Return(Values::new());
-            }
-        }
-        map.apply(&mut g);
+        let (mut g, mut map) = self.function(&name);
         let mut used = Vec::new();
         uses_in_region(f, body, &mut |v| used.push(v));
-        let mut own = EntitySet::new();
-        own.extend(indices.iter().map(|i| i.0));
+        let mut own = FxHashSet::default();
+        own.extend(f.regions[body].params.iter().copied());
         for i in &f.regions[body].insts {
             each_inst(f, *i, &mut |i| {
                 own.extend(f.insts[i].results.iter().copied());
@@ -516,8 +474,22 @@ impl Split<'_> {
                 }
             });
         }
-        self.provide(&mut g, crossing, &used, &own);
-        keep_used_locals(&mut g);
+        // The loop's body becomes the function's: its indices are the last parameters.
+        let entry = g.entry;
+        for old in &f.regions[body].params {
+            let new = g.add_region_param(entry, f.ty(*old));
+            map.set(*old, new);
+        }
+        self.provide(&mut g, crossing, &used, &own, &mut map);
+        let next = g.fresh_label();
+        map.labels.insert(label, next);
+        g.regions[entry].term = copy_body(f, body, &mut g, entry, &mut map);
+        g.regions[entry].term_span = f.regions[body].term_span;
+        for r in g.walk_regions() {
+            if matches!(g.regions[r].term, Term::Continue(l, _) if l == next) {
+                g.regions[r].term = Term::Return(Values::new());
+            }
+        }
         let func = self.m.funcs.push(g);
         let kind = match domain {
             Domain::Field(field) => TaskKind::Cells { field, hints },
@@ -555,10 +527,8 @@ fn store_temp(g: &mut Function, region: Region, t: Temp, v: Value) {
     g.regions[region].insts.push(inst);
 }
 
-/// Turns `return v` below the top level into stores of the result and of the flag. Gives whether
-/// there was one.
-fn leave_early(g: &mut Function, result: Option<Temp>, done: Option<Temp>) -> bool {
-    let mut any = false;
+/// Turns `return v` below the top level into stores of the result and of the flag.
+fn leave_early(g: &mut Function, result: Option<Temp>, done: Option<Temp>) {
     for r in g.walk_regions() {
         let Term::Return(values) = g.regions[r].term.clone() else {
             continue;
@@ -567,7 +537,6 @@ fn leave_early(g: &mut Function, result: Option<Temp>, done: Option<Temp>) -> bo
             g.regions[r].term = Term::Return(Values::new());
             continue;
         }
-        any = true;
         if let (Some(t), Some(v)) = (result, values.first()) {
             store_temp(g, r, t, *v);
         }
@@ -584,7 +553,6 @@ fn leave_early(g: &mut Function, result: Option<Temp>, done: Option<Temp>) -> bo
         }
         g.regions[r].term = Term::Return(Values::new());
     }
-    any
 }
 
 /// After an early return the remaining tasks do nothing.

@@ -102,6 +102,16 @@ pub fn copy_body(
     .body(region, into, map)
 }
 
+/// Copies one instruction with its regions into another function, without putting it into a region there. Every
+/// value from outside of it must be mapped.
+pub fn copy_inst(from: &Function, inst: Inst, to: &mut Function, map: &mut Map) -> Inst {
+    Copier {
+        from: Some(from),
+        to,
+    }
+    .inst(inst, map)
+}
+
 struct Copier<'a> {
     /// `None`: the same function.
     from: Option<&'a Function>,

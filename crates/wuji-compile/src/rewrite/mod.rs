@@ -6,7 +6,7 @@ mod structure;
 mod substitute;
 mod sweep;
 
-pub use copy::{Map, clone_body, clone_inst, clone_region, copy_body, copy_region};
+pub use copy::{Map, clone_body, clone_inst, clone_region, copy_body, copy_inst, copy_region};
 pub use structure::Structure;
 pub use substitute::{Substitution, replace_uses};
 pub use sweep::sweep;

@@ -18,10 +18,10 @@ use crate::analysis::linear::{Linear, Sums};
 use crate::options;
 use crate::passes::Cx;
 use crate::rewrite::{Map, Structure, Substitution, clone_inst};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Array, Func, Inst, Region, Value};
+use wuji_ir::entities::{Array, Func, Inst, Region, Tree, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Imm, Scalar, Type};
@@ -177,38 +177,147 @@ struct Plan {
     accesses: Vec<Inst>,
 }
 
+/// All loops in a few walks over the function: what is planned for one changes nothing for the others.
 fn arrange(m: &mut Module, f: &mut Function, cx: &mut Cx) {
-    // One loop after the other: each change makes what is known about the function stale. Loops that
-    // were arranged, and those around them, are left alone afterwards.
-    let mut settled: FxHashSet<Inst> = FxHashSet::default();
     let near = match cx.uses("neighbours") {
         true => near_loads(m, f),
         false => FxHashSet::default(),
     };
-    while let Some(plan) = next_plan(m, f, &near, &mut settled) {
-        if !cx.fuel() {
-            return;
+    let found = plans(m, f, &near, cx);
+    if found.is_empty() {
+        return;
+    }
+    freeze_values(m, f, &found);
+    // Freezing has put other values into the forms.
+    let structure = Structure::of(f);
+    let mut sums = Sums::new(f, &structure);
+    let found: Vec<(Region, Plan)> = found
+        .iter()
+        .filter_map(|old| {
+            let region = structure.region_of[old.inst].expand()?;
+            Some((region, plan(m, &mut sums, &near, old.inst, old.versioned)?))
+        })
+        .collect();
+    let mut edits = Edits::default();
+    for (region, plan) in found {
+        // What takes the place of the loop is built as if nothing else were in its region.
+        let rest = std::mem::take(&mut f.regions[region].insts);
+        let whole = match plan.versioned {
+            true => version(m, f, region, &plan),
+            false => split(m, f, region, &plan),
+        };
+        let built = std::mem::replace(&mut f.regions[region].insts, rest);
+        edits.replace(f, region, &plan, whole, built);
+    }
+    edits.apply(f);
+}
+
+/// What has to be arranged, innermost loops first. Loops that are arranged, those inside of them and those
+/// around them are left alone by the others: two versions are enough.
+fn plans(m: &Module, f: &Function, near: &FxHashSet<Inst>, cx: &mut Cx) -> Vec<Plan> {
+    let structure = Structure::of(f);
+    let mut sums = Sums::new(f, &structure);
+    let mut candidates: Vec<Inst> = Vec::new();
+    let mut known: FxHashSet<Inst> = FxHashSet::default();
+    f.walk(|inst| {
+        if checked(f, inst).is_some()
+            && !near.contains(&inst)
+            && let Some(l) = nearest_for(f, &structure, inst)
+            && known.insert(l)
+        {
+            candidates.push(l);
         }
-        freeze_values(m, f, &plan.constraints);
-        // Freezing has put other values into the forms.
-        let Some(plan) = replan(m, f, &near, &plan) else {
+    });
+    candidates.sort_by_key(|l| std::cmp::Reverse(depth(f, &structure, *l)));
+    let mut settled: FxHashSet<Inst> = FxHashSet::default();
+    let mut plans = Vec::new();
+    for l in candidates {
+        if settled.contains(&l) {
+            continue;
+        }
+        settled.insert(l);
+        // What is around an arranged loop keeps its one version.
+        let top = short_nest(&mut sums, l).map(|top| match settled.contains(&top) {
+            true => l,
+            false => top,
+        });
+        let Some(plan) = plan(m, &mut sums, near, top.unwrap_or(l), top.is_some()) else {
             continue;
         };
-        settle_around(f, plan.inst, &mut settled);
-        let guarded = if plan.versioned {
-            version(m, f, &plan)
-        } else {
-            split(m, f, &plan)
-        };
-        for half in [plan.inst, guarded] {
-            settled.insert(half);
-            for r in f.insts[half].regions.clone() {
-                walk_region(f, r, &mut |i| {
-                    settled.insert(i);
-                });
+        if !cx.fuel() {
+            break;
+        }
+        settled.extend(std::iter::successors(Some(plan.inst), |i| {
+            structure.parent(*i)
+        }));
+        for r in &f.insts[plan.inst].regions {
+            walk_region(f, *r, &mut |i| {
+                settled.insert(i);
+            });
+        }
+        plans.push(plan);
+    }
+    plans
+}
+
+/// Changes of regions and values, to be made in one go.
+#[derive(Default)]
+struct Edits {
+    /// What takes the place of a loop in its region.
+    instead: FxHashMap<Inst, Vec<Inst>>,
+    regions: Vec<Region>,
+    subst: Substitution,
+    /// The ends of regions that hand the results of a loop to what takes its place.
+    kept: Vec<(Region, Term)>,
+}
+
+impl Edits {
+    fn replace(
+        &mut self,
+        f: &Function,
+        region: Region,
+        plan: &Plan,
+        whole: Whole,
+        built: Vec<Inst>,
+    ) {
+        let old = &f.insts[plan.inst].results;
+        for (old, new) in old.iter().zip(&f.insts[whole.results].results) {
+            self.subst.set(*old, *new);
+        }
+        let hands_over = f.insts[whole.choice].regions[0];
+        self.kept
+            .push((hands_over, f.regions[hands_over].term.clone()));
+        self.instead.insert(plan.inst, built);
+        self.regions.push(region);
+    }
+
+    fn apply(mut self, f: &mut Function) {
+        self.regions.sort();
+        self.regions.dedup();
+        for region in self.regions {
+            let old = std::mem::take(&mut f.regions[region].insts);
+            let mut new = Vec::with_capacity(old.len());
+            for inst in old {
+                match self.instead.remove(&inst) {
+                    Some(built) => new.extend(built),
+                    None => new.push(inst),
+                }
             }
+            f.regions[region].insts = new;
+        }
+        self.subst.apply(f);
+        for (region, term) in self.kept {
+            f.regions[region].term = term;
         }
     }
+}
+
+/// What a loop has become.
+struct Whole {
+    /// Its results are those of the loop.
+    results: Inst,
+    /// The `if` that chooses between the loop and its copy with checks.
+    choice: Inst,
 }
 
 /// Loads near the entry of a list that a loop is at: `lower_access` finds the blocks around it once per
@@ -230,58 +339,20 @@ fn near_loads(m: &Module, f: &Function) -> FxHashSet<Inst> {
             found.insert(inst);
         }
     });
+    let mut changed: FxHashMap<Tree, bool> = FxHashMap::default();
     found.retain(|inst| match f.insts[*inst].op.access() {
         Some(Access {
             place: Place::Field(field),
             ..
-        }) => !entries::changes_cells(m, f, m.fields[*field].tree),
+        }) => {
+            let tree = m.fields[*field].tree;
+            !*changed
+                .entry(tree)
+                .or_insert_with(|| entries::changes_cells(m, f, tree))
+        }
         _ => false,
     });
     found
-}
-
-fn next_plan(
-    m: &Module,
-    f: &Function,
-    near: &FxHashSet<Inst>,
-    settled: &mut FxHashSet<Inst>,
-) -> Option<Plan> {
-    let structure = Structure::of(f);
-    let mut candidates: Vec<Inst> = Vec::new();
-    f.walk(|inst| {
-        if checked(f, inst).is_some()
-            && !near.contains(&inst)
-            && let Some(l) = nearest_for(f, &structure, inst)
-            && !settled.contains(&l)
-            && !candidates.contains(&l)
-        {
-            candidates.push(l);
-        }
-    });
-    // Innermost first: what stands later and deeper.
-    candidates.sort_by_key(|l| std::cmp::Reverse(depth(f, &structure, *l)));
-    for l in candidates {
-        let top = short_nest(f, &structure, l);
-        let plan = plan(m, f, &structure, near, top.unwrap_or(l), top.is_some());
-        settled.insert(l);
-        if plan.is_some() {
-            return plan;
-        }
-    }
-    None
-}
-
-/// Loops around one that was arranged are left as they are: two versions are enough.
-fn settle_around(f: &Function, inst: Inst, settled: &mut FxHashSet<Inst>) {
-    let structure = Structure::of(f);
-    settled.extend(std::iter::successors(structure.parent(inst), |i| {
-        structure.parent(*i)
-    }));
-}
-
-fn replan(m: &Module, f: &Function, near: &FxHashSet<Inst>, old: &Plan) -> Option<Plan> {
-    let structure = Structure::of(f);
-    plan(m, f, &structure, near, old.inst, old.versioned)
 }
 
 fn nearest_for(f: &Function, structure: &Structure, inst: Inst) -> Option<Inst> {
@@ -301,7 +372,8 @@ fn depth(f: &Function, structure: &Structure, inst: Inst) -> usize {
         .count()
 }
 
-fn trip_count(f: &Function, inst: Inst) -> Option<i128> {
+fn trip_count(sums: &mut Sums, inst: Inst) -> Option<i128> {
+    let f = sums.func;
     let args = &f.insts[inst].args;
     let number = |v: Value| f.constant(v).and_then(Imm::as_int);
     // Bounds may still be sums of constants: one step back is enough for what `loops` writes.
@@ -312,8 +384,6 @@ fn trip_count(f: &Function, inst: Inst) -> Option<i128> {
     match (lo, hi) {
         (Some(lo), Some(hi)) => Some((hi - lo).max(0)),
         _ => {
-            let structure = Structure::default();
-            let mut sums = Sums::new(f, &structure);
             let (lo, hi) = (sums.form(args[0]), sums.form(args[1]));
             let length = hi.add_scaled(&lo, -1)?.as_constant()?;
             Some(i128::from(length).max(0))
@@ -322,12 +392,13 @@ fn trip_count(f: &Function, inst: Inst) -> Option<i128> {
 }
 
 /// The outermost loop of a nest of short loops around and including `inst`; none when it is long.
-fn short_nest(f: &Function, structure: &Structure, inst: Inst) -> Option<Inst> {
-    let mut total = trip_count(f, inst).filter(|n| *n <= SHORT)?;
+fn short_nest(sums: &mut Sums, inst: Inst) -> Option<Inst> {
+    let (f, structure) = (sums.func, sums.structure);
+    let mut total = trip_count(sums, inst).filter(|n| *n <= SHORT)?;
     let mut top = inst;
     while let Some(up) = structure.parent(top)
         && let Op::For(..) = f.insts[up].op
-        && let Some(n) = trip_count(f, up)
+        && let Some(n) = trip_count(sums, up)
         && n <= SHORT
         && total * n <= SHORT_NEST
     {
@@ -339,12 +410,12 @@ fn short_nest(f: &Function, structure: &Structure, inst: Inst) -> Option<Inst> {
 
 fn plan(
     m: &Module,
-    f: &Function,
-    structure: &Structure,
+    sums: &mut Sums,
     near: &FxHashSet<Inst>,
     inst: Inst,
     versioned: bool,
 ) -> Option<Plan> {
+    let f = sums.func;
     let data = &f.insts[inst];
     let Op::For(label, _) = data.op else {
         return None;
@@ -354,7 +425,6 @@ fn plan(
     if !versioned && !splittable(f, inst, label) {
         return None;
     }
-    let mut sums = Sums::new(f, structure);
     let mut plan = Plan {
         inst,
         versioned,
@@ -371,7 +441,7 @@ fn plan(
         let found: Option<Vec<Option<Constraint>>> = domains
             .iter()
             .zip(&f.insts[i].args)
-            .map(|(d, v)| constraint(&mut sums, body, index, versioned, *v, *d))
+            .map(|(d, v)| constraint(sums, body, index, versioned, *v, *d))
             .collect();
         if let Some(found) = found {
             plan.accesses.push(i);
@@ -486,56 +556,59 @@ fn merge(list: &mut Vec<Constraint>, new: Constraint) {
     }
 }
 
-/// A number that came from memory must not change between its comparison and its use.
-fn freeze_values(m: &mut Module, f: &mut Function, constraints: &[Constraint]) {
+/// A number that came from memory must not change between its comparison and its use: each gets a `freeze` right
+/// behind its definition, for all its uses.
+fn freeze_values(m: &mut Module, f: &mut Function, plans: &[Plan]) {
     let structure = Structure::of(f);
     let sums = Sums::new(f, &structure);
     let mut atoms: Vec<Value> = Vec::new();
-    for (v, _) in constraints.iter().flat_map(|c| &c.invariant.terms) {
-        if !sums.is_steady_atom(*v) && !atoms.contains(v) {
+    let mut known: FxHashSet<Value> = FxHashSet::default();
+    let constraints = plans.iter().flat_map(|p| &p.constraints);
+    for (v, _) in constraints.flat_map(|c| &c.invariant.terms) {
+        if !sums.is_steady_atom(*v) && known.insert(*v) {
             atoms.push(*v);
         }
     }
-    for v in atoms {
-        freeze(m, f, v);
-    }
-}
-
-/// Puts a `freeze` right behind the definition of a value, for all its uses.
-fn freeze(m: &mut Module, f: &mut Function, v: Value) {
-    let structure = Structure::of(f);
-    let Some(region) = structure.def_region(f, v) else {
-        return;
-    };
-    let at = match f.values[v].def {
-        ValueDef::Param(..) => 0,
-        ValueDef::Result(inst, _) => {
-            match f.regions[region].insts.iter().position(|i| *i == inst) {
-                Some(k) => k + 1,
-                None => return,
-            }
-        }
-    };
-    let rest = f.regions[region].insts.split_off(at);
-    let mut b = Builder::new(m, f);
-    b.region = region;
-    let frozen = b.unary(UnOp::Freeze, v);
-    f.regions[region].insts.extend(rest);
+    // By the instruction they stand behind, or the region they begin.
+    let mut behind: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
+    let mut first: FxHashMap<Region, Vec<Inst>> = FxHashMap::default();
+    let mut regions: Vec<Region> = Vec::new();
     let mut subst = Substitution::new();
-    subst.set(v, frozen);
-    subst.apply(f);
-    // The freeze itself still looks at the original.
-    if let Some(def) = f.def(frozen) {
-        f.insts[def].args[0] = v;
+    let mut frozen: Vec<(Inst, Value)> = Vec::new();
+    for v in atoms {
+        let Some(region) = structure.def_region(f, v) else {
+            continue;
+        };
+        let rest = std::mem::take(&mut f.regions[region].insts);
+        let mut b = Builder::new(m, f);
+        b.region = region;
+        let new = b.unary(UnOp::Freeze, v);
+        let built = std::mem::replace(&mut f.regions[region].insts, rest);
+        frozen.extend(built.iter().map(|i| (*i, v)));
+        match f.values[v].def {
+            ValueDef::Param(..) => first.entry(region).or_default().extend(built),
+            ValueDef::Result(inst, _) => behind.entry(inst).or_default().extend(built),
+        }
+        subst.set(v, new);
+        regions.push(region);
     }
-}
-
-/// Cuts the function open at a loop: what follows it in its region is given back.
-fn cut(f: &mut Function, inst: Inst) -> Option<(Region, Vec<Inst>)> {
-    let region = Structure::of(f).region_of[inst].expand()?;
-    let at = f.regions[region].insts.iter().position(|i| *i == inst)?;
-    let rest = f.regions[region].insts.split_off(at);
-    Some((region, rest[1..].to_vec()))
+    regions.sort();
+    regions.dedup();
+    for region in regions {
+        let old = std::mem::take(&mut f.regions[region].insts);
+        let mut new = first.remove(&region).unwrap_or_default();
+        new.reserve(old.len());
+        for inst in old {
+            new.push(inst);
+            new.extend(behind.remove(&inst).unwrap_or_default());
+        }
+        f.regions[region].insts = new;
+    }
+    subst.apply(f);
+    // The freezes themselves still look at the originals.
+    for (inst, v) in frozen {
+        f.insts[inst].args[0] = v;
+    }
 }
 
 /// A copy that keeps its checks; it runs at the edges only.
@@ -562,20 +635,18 @@ fn mark(f: &mut Function, accesses: &[Inst]) {
 }
 
 /// `if inside { loop without checks } else { loop with checks }`.
-fn version(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
+fn version(m: &mut Module, f: &mut Function, region: Region, plan: &Plan) -> Whole {
     let guarded = guarded_copy(f, plan.inst);
     mark(f, &plan.accesses);
-    let Some((region, rest)) = cut(f, plan.inst) else {
-        return guarded;
-    };
     let mut b = Builder::new(m, f);
     b.region = region;
     b.span = b.func.spans[plan.inst];
     let inside = all_hold(&mut b, &plan.constraints);
     let choice = choose(&mut b, inside, plan.inst, guarded);
-    b.func.regions[region].insts.extend(rest);
-    replace_results(f, plan.inst, choice);
-    guarded
+    Whole {
+        results: choice,
+        choice,
+    }
 }
 
 /// `if c { a } else { b }` of two instructions with the same results.
@@ -595,33 +666,6 @@ fn choose(b: &mut Builder, c: Value, then: Inst, otherwise: Inst) -> Inst {
         b.func.insts[choice].regions.push(region);
     }
     choice
-}
-
-/// Uses of an instruction's results become uses of another's, except in the terminators of the regions
-/// the other one owns.
-fn replace_results(f: &mut Function, old: Inst, new: Inst) {
-    let mut subst = Substitution::new();
-    let pairs: Vec<(Value, Value)> = f.insts[old]
-        .results
-        .iter()
-        .copied()
-        .zip(f.insts[new].results.iter().copied())
-        .collect();
-    if pairs.is_empty() {
-        return;
-    }
-    for (o, n) in pairs {
-        subst.set(o, n);
-    }
-    let kept: Vec<(Region, Term)> = f.insts[new]
-        .regions
-        .iter()
-        .map(|r| (*r, f.regions[*r].term.clone()))
-        .collect();
-    subst.apply(f);
-    for (r, term) in kept {
-        f.regions[r].term = term;
-    }
 }
 
 fn all_hold(b: &mut Builder, constraints: &[Constraint]) -> Value {
@@ -689,19 +733,14 @@ pub fn materialize(b: &mut Builder, sum: &Linear) -> Value {
 
 /// Runs the loop in up to three pieces, in order: before, inside and after the part where every index
 /// is inside.
-fn split(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
-    if !plan.constraints.iter().any(|c| c.with_index) {
-        return version(m, f, plan);
-    }
+fn split(m: &mut Module, f: &mut Function, region: Region, plan: &Plan) -> Whole {
+    let data = f.insts[plan.inst].clone();
+    let scalar = f.ty(data.args[0]).as_scalar();
+    let (Some(scalar), true) = (scalar, plan.constraints.iter().any(|c| c.with_index)) else {
+        return version(m, f, region, plan);
+    };
     let guarded = guarded_copy(f, plan.inst);
     mark(f, &plan.accesses);
-    let data = f.insts[plan.inst].clone();
-    let Some((region, rest)) = cut(f, plan.inst) else {
-        return guarded;
-    };
-    let Some(scalar) = f.ty(data.args[0]).as_scalar() else {
-        return guarded;
-    };
     let mut b = Builder::new(m, f);
     b.region = region;
     b.span = b.func.spans[plan.inst];
@@ -726,6 +765,7 @@ fn split(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
     let tail = b.binary(BinOp::Max, to, lo);
     let (zero, three, one) = (b.i64(0), b.i64(3), b.i64(1));
     let carried = &data.args[3..];
+    let mut chosen = plan.inst;
     let pieces = b.for_range(
         ForKind::Serial,
         (zero, three, one),
@@ -746,45 +786,13 @@ fn split(m: &mut Module, f: &mut Function, plan: &Plan) -> Inst {
                     *a = *v;
                 }
             }
-            let choice = choose(b, middle, plan.inst, guarded);
-            b.func.insts[choice].results.iter().copied().collect()
+            chosen = choose(b, middle, plan.inst, guarded);
+            b.func.insts[chosen].results.iter().copied().collect()
         },
     );
-    b.func.regions[region].insts.extend(rest);
-    replace_split_results(f, plan.inst, pieces);
-    guarded
-}
-
-/// As [`replace_results`], for the loop over pieces, whose inner results stay as they are.
-fn replace_split_results(f: &mut Function, old: Inst, pieces: Inst) {
-    if f.insts[old].results.is_empty() {
-        return;
-    }
-    let body = f.insts[pieces].regions[0];
-    let mut inside = vec![body];
-    let mut k = 0;
-    while k < inside.len() {
-        for i in f.regions[inside[k]].insts.clone() {
-            inside.extend(f.insts[i].regions.iter().copied());
-        }
-        k += 1;
-    }
-    let kept: Vec<(Region, Term)> = inside
-        .iter()
-        .map(|r| (*r, f.regions[*r].term.clone()))
-        .collect();
-    let mut subst = Substitution::new();
-    for (o, n) in f.insts[old]
-        .results
-        .clone()
-        .iter()
-        .zip(f.insts[pieces].results.clone())
-    {
-        subst.set(*o, n);
-    }
-    subst.apply(f);
-    for (r, term) in kept {
-        f.regions[r].term = term;
+    Whole {
+        results: pieces,
+        choice: chosen,
     }
 }
 

@@ -1,0 +1,92 @@
+//! `wuji doctor`: the machine as Wuji sees it.
+
+use crate::json::Object;
+use crate::{growing, profile};
+use clap::Args;
+use wuji_ir::Result;
+use wuji_llvm::{Host, Jit, JitOptions, llvm_version};
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Compile a fixed set of kernels and print where the time goes; then kernels of 100 to 20,000
+    /// instructions and the time that each instruction takes.
+    ///
+    /// The first table has a row for each pass: Wuji's, LLVM's, choosing instructions, linking; for both
+    /// tiers (`fast` is what a kernel starts with, `best` what it gets once it proves hot). Everything
+    /// is compiled on one thread, several times, and the least time counts. The second table should
+    /// show about the same time per instruction in all columns.
+    #[arg(long)]
+    bench_compile: bool,
+
+    /// One JSON object a line instead of tables.
+    #[arg(long)]
+    json: bool,
+
+    /// How often each kernel is compiled.
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "bench_compile",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+}
+
+impl Doctor {
+    pub(crate) fn run(&self) -> Result<()> {
+        let host = Host::detect();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        if self.json {
+            let object = Object::new()
+                .text("kind", "machine")
+                .text("triple", &host.triple)
+                .text("cpu", &host.cpu)
+                .count("vector_bits", host.vector_bits().into())
+                .count("preferred_vector_bits", host.preferred_vector_bits().into())
+                .count("threads", threads as u64)
+                .text("llvm", &llvm_version())
+                .text("wuji", env!("CARGO_PKG_VERSION"))
+                .text("features", &host.features);
+            println!("{}", object.end());
+        } else {
+            println!("wuji      {}", env!("CARGO_PKG_VERSION"));
+            println!("llvm      {}", llvm_version());
+            println!("cpu       {} ({})", host.cpu, host.triple);
+            println!(
+                "vectors   {} bits, {} preferred: {}",
+                host.vector_bits(),
+                host.preferred_vector_bits(),
+                present(&host)
+            );
+            println!("threads   {threads}");
+        }
+        // Says what is wrong when code cannot be made here.
+        let jit = Jit::new(&JitOptions {
+            verify: false,
+            ..JitOptions::default()
+        })?;
+        if self.bench_compile {
+            profile::print(&jit, self.rounds, self.json)?;
+            growing::print(&jit, self.rounds, self.json)?;
+        } else if !self.json {
+            println!("\ncode can be made and loaded; `wuji doctor --bench-compile` says how fast");
+        }
+        Ok(())
+    }
+}
+
+/// The features that matter to kernels, by name.
+fn present(host: &Host) -> String {
+    const FEATURES: [&str; 9] = [
+        "sse4.2",
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "avx512f",
+        "avx512vl",
+        "avx512dq",
+        "avx512fp16",
+    ];
+    let found: Vec<&str> = FEATURES.into_iter().filter(|f| host.has(f)).collect();
+    match found.is_empty() {
+        true => "none beyond the baseline".into(),
+        false => found.join(" "),
+    }
+}
