@@ -3,6 +3,7 @@
 mod case;
 mod cpp;
 mod host;
+mod launches;
 mod measure;
 mod pattern;
 mod pool;
@@ -110,7 +111,8 @@ fn bench(options: &Options) -> Result<(), String> {
     let wanted = |name: &str| filter.is_none_or(|filter| filter.matches(name));
     let mut cases: Vec<Box<dyn Case>> = workloads::all();
     cases.retain(|case| wanted(case.name()));
-    let mut studies: Vec<Box<dyn Study>> = sparse::all();
+    let mut studies: Vec<Box<dyn Study>> = launches::all();
+    studies.extend(sparse::all());
     studies.retain(|study| wanted(study.name()));
     if options.list {
         let list = |name, size, metric| println!("{name:<21} {size:<16} {metric}");

@@ -10,6 +10,9 @@ use crate::setup;
 use crate::workspace::{on_path, program, root, run, target};
 
 pub(crate) fn bench(words: &[String]) -> Outcome {
+    if words.first().is_some_and(|word| word == "compile") {
+        return compile(&words[1..]);
+    }
     let mut args = Args::new(words);
     let json = args.value("--json")?.map(absolute);
     let cpp = args.flag("--cpp");
@@ -27,6 +30,13 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
         command.arg("--cpp").arg(build_cpp()?);
     }
     run(&mut command)
+}
+
+/// `cargo xtask bench compile`: where the time goes when kernels are compiled.
+fn compile(words: &[String]) -> Outcome {
+    let llvm = setup::setup()?;
+    let mut command = program(&llvm, "wuji", "release");
+    run(command.args(["doctor", "--bench-compile"]).args(words))
 }
 
 /// Compiles the C++ loops into one shared library.

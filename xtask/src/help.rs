@@ -44,6 +44,7 @@ const BENCH: &str = "\
 Measure the workloads against hand-written loops
 
 Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
+       cargo xtask bench compile [--json] [--rounds N]
 
   --filter REGEX   only workloads whose name matches (for example 'saxpy|jacobi', '^mpm')
   --json FILE      also write one JSON object a line: workload, size, backend, metric, value,
@@ -54,6 +55,8 @@ Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
   --threads N      worker threads (default: all cores)
   --cpu-time       for a busy machine: one thread, and only the time that it was running
   --list           the workloads, without running them
+
+`bench compile` compiles a fixed set of kernels instead, and prints where the time goes.
 
 A ratio above 1 means faster than the reference. References are hand-written threaded Rust,
 compiled for the features of this CPU.";
