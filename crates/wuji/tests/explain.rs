@@ -123,9 +123,14 @@ fn particles_and_grids_are_vectors() -> Result<()> {
     })?;
     to_grid(&x, &v, &momentum, &mass)?;
     to_particles(&x, &v, &momentum)?;
-    check(&w, &expect![[r#"
-        80:5: to_grid.1.fill.T1.S1: 8 lanes, 4 vectors at a time
-        80:5: to_grid.1.merge.T1.S1: one iteration after the other: most of it is done one lane after the other"#]]);
+    check(
+        &w,
+        &expect![[r#"
+            80:5: to_grid.1.fill.T1.S1: 8 lanes, 4 vectors at a time
+            80:5: to_grid.1: 8 lanes
+            80:5: to_grid.1.merge.T1.S1: 8 lanes
+            97:5: to_particles.1: 8 lanes"#]],
+    );
     Ok(())
 }
 
@@ -151,7 +156,7 @@ fn sparse_stencils_are_vectors() -> Result<()> {
     })?;
     x.set([1, 2, 3], 1.0)?;
     sparse_jacobi(&x, &y)?;
-    check(&w, &expect!["132:5: sparse_jacobi.1: 8 lanes"]);
+    check(&w, &expect!["137:5: sparse_jacobi.1: 8 lanes"]);
     Ok(())
 }
 
@@ -194,11 +199,14 @@ fn others_say_why_not() -> Result<()> {
     tickets(&x, &next)?;
     tickets_all_the_same(&x, &next)?;
     few(&w.field::<f32, 2>("x", [100, 2])?)?;
-    check(&w, &expect![[r#"
-        158:5: asked_not_to.1: one iteration after the other: it says `scalar`
-        165:5: tickets.1: one iteration after the other: most of it is done one lane after the other
-        172:5: tickets_all_the_same.1: 8 lanes
-        179:5: few.1: one iteration after the other: it has 2 iterations"#]]);
+    check(
+        &w,
+        &expect![[r#"
+            163:5: asked_not_to.1: one iteration after the other: it says `scalar`
+            170:5: tickets.1: one iteration after the other: most of it is done one lane after the other
+            177:5: tickets_all_the_same.1: 8 lanes
+            184:5: few.1: one iteration after the other: it has 2 iterations"#]],
+    );
     Ok(())
 }
 
@@ -208,7 +216,8 @@ fn there_are_not_vectors_of_any_width() -> Result<()> {
     let x = w.field::<f32, 1>("x", [100])?;
     expect![[r#"
         error[W0303]: there are no vectors of 100 bits
-          --> crates/wuji/tests/explain.rs:203:33
-          = help: say 128, 256 or 512"#]].assert_eq(&asked_not_to(&x).unwrap_err().to_string());
+          --> crates/wuji/tests/explain.rs:219:17
+          = help: say 128, 256 or 512"#]]
+    .assert_eq(&asked_not_to(&x).unwrap_err().to_string());
     Ok(())
 }

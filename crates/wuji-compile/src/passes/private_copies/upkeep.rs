@@ -4,6 +4,7 @@
 //! each other at one distance are a *run*, of which a unit of work is a block.
 
 use super::Group;
+use crate::passes::demote_atomics::combine;
 use crate::passes::reductions::{identity, scalar_identity};
 use wuji_ir::build::Builder;
 use wuji_ir::entities::Value;
@@ -198,7 +199,9 @@ fn merge(b: &mut Builder, group: &Group, block: &Block) {
                 let neutral = identity(b, *op, ty);
                 b.push(Op::MemStore(own), &[at, neutral]);
                 let all = Space::Tree(group.tree, *field);
-                b.value(Op::MemAtomic(*op, all, Sharing::Owned), &[at, value]);
+                let old = b.value(Op::MemLoad(all, ty), &[at]);
+                let new = combine(b, *op, old, value);
+                b.push(Op::MemStore(all), &[at, new]);
             }
             Values::new()
         });

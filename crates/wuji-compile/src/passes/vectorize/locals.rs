@@ -74,7 +74,8 @@ pub(super) fn local_of(op: &Op) -> Option<Local> {
     }
 }
 
-/// Whether a region belongs to one iteration: it is in an innermost loop over iterations.
+/// Whether a region belongs to one iteration: it is in an innermost loop over iterations. (Loops of an
+/// iteration's own may be `for.boundary`, too.)
 fn in_iteration(f: &Function, structure: &Structure, mut region: Region) -> bool {
     while let Some(owner) = structure.owner[region].expand() {
         if is_iteration_loop(f, owner) {
@@ -95,9 +96,10 @@ pub(super) fn is_iteration_loop(f: &Function, inst: Inst) -> bool {
     )
 }
 
+/// Whether there is a parallel loop inside.
 pub(super) fn has_iteration_loop(f: &Function, region: Region) -> bool {
     f.regions[region].insts.iter().any(|i| {
-        is_iteration_loop(f, *i)
+        matches!(f.insts[*i].op, Op::For(_, ForKind::Parallel))
             || f.insts[*i]
                 .regions
                 .iter()
