@@ -27,6 +27,8 @@ pub struct Options {
     pub bounds: Bounds,
     /// How wide vectors are, in bits; 0: loops are left to the backend.
     pub vector_bits: u32,
+    /// How many threads will run parallel tasks; 0 when nobody knows.
+    pub threads: u32,
     /// Results are the same, bit for bit, from run to run and for any number of threads.
     pub deterministic: bool,
     /// Optimizations to leave out, by their names in the pass table.

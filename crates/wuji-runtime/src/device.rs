@@ -174,6 +174,7 @@ impl Device {
                 if options.vector_bits == 0 {
                     options.vector_bits = jit.vector_bits();
                 }
+                options.threads = self.threads as u32;
                 // When code changes depends on the clock, and so would the last bits.
                 let tier = match self.tier {
                     Tier::Auto if options.deterministic => Tier::Best,

@@ -80,7 +80,7 @@ passes! {
     Optimization simplify_lowered = simplify::simplify: "the same again, on addresses",
     Lowering lower_walks = lower_walks::lower_walks: "steps down a tree become loads, stores and calls",
     Optimization private_copies = private_copies::private_copies: "atomics that scatter go to copies that workers have for themselves",
-    Lowering one_thread = one_thread::one_thread: "where results must not depend on threads, what is left of float atomics runs on one",
+    Lowering one_thread = one_thread::one_thread: "tasks that are better off on one thread need no atomics",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
     Optimization vectorize = vectorize::vectorize: "several iterations of parallel loops run at a time",

@@ -35,6 +35,9 @@ const FEW_BYTES: u64 = 4096;
 pub const BYTES_PER_UPDATE: u64 = 4;
 
 pub fn private_copies(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    if cx.options.threads == 1 && !cx.options.deterministic {
+        return Ok(());
+    }
     let mut out = Vec::new();
     for mut task in std::mem::take(&mut m.tasks) {
         let plan = plan(m, &task, cx.options.deterministic)?;
@@ -298,7 +301,7 @@ fn updates(m: &Module, f: &Function, region: Region, fields: &[(Field, AtomicOp)
 const UNKNOWN_TRIPS: u64 = 4;
 
 /// Turns of a loop from one constant to another.
-fn trips(f: &Function, inst: Inst) -> Option<u64> {
+pub(super) fn trips(f: &Function, inst: Inst) -> Option<u64> {
     let args = &f.insts[inst].args;
     let number = |k: usize| f.constant(args[k]).and_then(Imm::as_int);
     let (lo, hi, step) = (number(0)?, number(1)?, number(2)?);
