@@ -81,7 +81,7 @@ impl Cost {
                         atomics: scalars(data.args[1]),
                         others: 0,
                     },
-                    Space::Nodes(_) | Space::Bytes(_) => Cost::others(1),
+                    Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) => Cost::others(1),
                 },
                 // To bring a cell about, or to report something, is seldom. Of two ways to do something, the one without
                 // atomics was made to be taken.
@@ -152,7 +152,7 @@ fn is_seldom(m: &Module, f: &Function, region: Region) -> bool {
                 | Op::MemStore(space)
                 | Op::MemAtomic(_, space, _)
                 | Op::MemCompareExchange(space) => match space {
-                    Space::Nodes(_) | Space::Bytes(_) => nodes = true,
+                    Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) => nodes = true,
                     Space::Tree(..) | Space::Array(_) | Space::Temps | Space::Private(..) => {
                         elements = true;
                     }
