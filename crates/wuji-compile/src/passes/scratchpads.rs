@@ -160,6 +160,12 @@ impl Pad {
             pad.touches.push(touch);
         }
         pad.kind = *kinds.first()?;
+        // What is added up is written back as a whole.
+        let addable = |s: &Scalar| *s != Scalar::Bool;
+        let scalars = m.structs.flatten(m.fields[field].elem);
+        if pad.kind == Use::Scatter && !scalars.iter().all(addable) {
+            return None;
+        }
         let bytes = m.structs.size_align(m.fields[field].elem).0;
         let fits = kinds.iter().all(|k| *k == pad.kind)
             && pad.len()?.checked_mul(bytes.max(1))? <= MOST_BYTES;

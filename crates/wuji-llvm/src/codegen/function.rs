@@ -400,11 +400,11 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
                     .bitcast(v, self.unit.emit.scalar_like(*to, v))
             }
 
-            Op::Splat(ty) => {
+            Op::Splat(Type::Vector(_, n)) => {
                 let v = self.get(args[0])?;
-                self.unit.emit.splat(v, ty.lanes().unwrap_or(1))
+                self.unit.emit.splat(v, u32::from(*n))
             }
-            Op::Compose(_) => {
+            Op::Compose(Type::Vector(..)) => {
                 let lanes = self.all(args)?;
                 self.unit.emit.compose(&lanes)
             }
@@ -416,7 +416,9 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             Op::ExtractDyn => self.lane(args)?,
             Op::InsertDyn => self.set_lane(args)?,
             Op::Reduce(op) => self.reduce(*op, args[0])?,
-            Op::Insert(_)
+            Op::Splat(_)
+            | Op::Compose(_)
+            | Op::Insert(_)
             | Op::Shuffle(_)
             | Op::MatMul
             | Op::Transpose

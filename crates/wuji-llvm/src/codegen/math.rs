@@ -44,7 +44,7 @@ impl FunctionGen<'_, '_, '_> {
         if self.unit.math != Math::Strict && self.unit.tuning.vector_math {
             for (bits, isa) in self.vector_isas() {
                 let width = bits / s.bits();
-                if lanes % width != 0 {
+                if !lanes.is_multiple_of(width) {
                     continue;
                 }
                 if let Some(fun) = self.vector_function(name, s, *isa, width, args.len()) {

@@ -68,7 +68,7 @@ impl FunctionGen<'_, '_, '_> {
                 .map(|k| e.lane(*one, e.const_i64(i64::from(k))))
                 .collect();
         }
-        if lanes % 4 != 0 || vectors.len() == 2 {
+        if !lanes.is_multiple_of(4) || vectors.len() == 2 {
             return (0..lanes)
                 .map(|k| {
                     let at = e.const_i64(i64::from(k));

@@ -438,10 +438,10 @@ fn what_is_not_lowered_is_refused() {
     );
     let vector = r#"
 module "vector"
-temp t0: f32x2
+temp t0: f32x2x2
 fn fn0 "main"() {
   v0: f32 = const 1.0
-  v1: f32x2 = splat v0
+  v1: f32x2x2 = splat v0
   return
 }
 task "vector.0" serial fn0 ordinal 0

@@ -111,7 +111,7 @@ fn shared(f: &Function, local: Local, insts: &[Inst]) -> Result<Role, String> {
     let data = &f.locals[local];
     let reads = insts.iter().any(|i| matches!(f.insts[*i].op, Op::Load(_)));
     let writes = insts.iter().any(|i| !matches!(f.insts[*i].op, Op::Load(_)));
-    if (reads && writes) || (writes && data.len.is_some()) || data.name.starts_with(PAD) && writes {
+    if writes && (reads || data.len.is_some() || data.name.starts_with(PAD)) {
         return Err(format!(
             "`{}` goes from one iteration to the next",
             data.name

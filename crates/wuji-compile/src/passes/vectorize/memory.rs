@@ -103,7 +103,7 @@ impl Emitter<'_> {
     /// when the memory is smaller than that; others do not count.
     pub(super) fn offsets(&mut self, space: Space, offset: Value) -> Parts {
         if self.is_small(space) && self.can_narrow(offset, DEPTH) {
-            return self.narrow(offset, DEPTH);
+            return self.narrow(offset);
         }
         self.many(offset)
     }
@@ -151,7 +151,7 @@ impl Emitter<'_> {
     }
 
     /// The low 32 bits of a number.
-    fn narrow(&mut self, v: Value, depth: u32) -> Parts {
+    fn narrow(&mut self, v: Value) -> Parts {
         let to = Scalar::I32;
         if self.shapes.shape(v) != Shape::Varying {
             let lanes = match self.get(v) {
@@ -167,13 +167,13 @@ impl Emitter<'_> {
         let data = &self.old.insts[def];
         match &data.op {
             Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Shl)) => {
-                let a = self.narrow(data.args[0], depth - 1);
-                let b = self.narrow(data.args[1], depth - 1);
+                let a = self.narrow(data.args[0]);
+                let b = self.narrow(data.args[1]);
                 (0..self.parts)
                     .map(|p| self.b.binary(*op, a[p], b[p]))
                     .collect()
             }
-            Op::Bitcast(_) => self.narrow(data.args[0], depth - 1),
+            Op::Bitcast(_) => self.narrow(data.args[0]),
             _ => {
                 let source = self.many(data.args[0]);
                 source.iter().map(|v| self.b.convert(*v, to)).collect()
@@ -182,11 +182,9 @@ impl Emitter<'_> {
     }
 
     fn cut(&mut self, v: Value) -> Value {
-        if self.is_outside(v) {
-            if let Some(imm) = self.b.func.constant(v) {
-                return self.constant(Imm::int(Scalar::I32, imm.as_int().unwrap_or(0)));
-            }
+        match self.b.func.constant(v).and_then(Imm::as_int) {
+            Some(number) => self.constant(Imm::int(Scalar::I32, number)),
+            None => self.b.convert(v, Scalar::I32),
         }
-        self.b.convert(v, Scalar::I32)
     }
 }

@@ -222,10 +222,9 @@ fn look(f: &Function, region: Region, shapes: &Shapes, count: &mut Count) -> Res
             }
             Op::Call(_) => count.serial += 4,
             Op::Load(_) | Op::Store(_) => {
-                if let Some(l) = local_of(&data.op) {
-                    if f.locals[l].len.is_some() {
-                        width(f.locals[l].ty.elem(), count);
-                    }
+                let local = local_of(&data.op).map(|l| &f.locals[l]);
+                if let Some(array) = local.filter(|l| l.len.is_some()) {
+                    width(array.ty.elem(), count);
                 }
             }
             Op::For(..) => {

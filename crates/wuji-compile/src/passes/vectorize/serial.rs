@@ -184,7 +184,7 @@ impl Emitter<'_> {
                 self.on_stack(bytes)
             })
             .collect();
-        for part in 0..self.parts {
+        for (part, on_stack) in on_stack.into_iter().enumerate() {
             let types: Vec<Type> = wanted
                 .iter()
                 .map(|r| self.vector(self.scalar_of(*r)))
@@ -207,7 +207,7 @@ impl Emitter<'_> {
             self.b.region = region;
             let given: Values = self.b.func.regions[region].params.clone();
             let number = given[0];
-            let on = self.at_lane(on_stack[part], number);
+            let on = self.at_lane(on_stack, number);
             let no = self.constant(Imm::zero(Scalar::U8));
             let on = self.b.compare(CmpOp::Ne, on, no);
             let branch = self.b.push_typed(Op::If, &[on], &types);
