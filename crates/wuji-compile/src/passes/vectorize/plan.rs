@@ -63,7 +63,14 @@ impl Plan {
         let trips = number(f, data.args[1])
             .zip(number(f, data.args[0]))
             .map(|(hi, lo)| (hi - lo).max(0));
-        let native = i64::from(vector_bits / (8 * count.widest.max(4)));
+        // Where memory is all there is to it, half of the widest vectors straddle two cache lines.
+        let streams = !count.has_loop && count.gathers == 0 && count.serial == 0;
+        let bits = if streams {
+            vector_bits.min(256)
+        } else {
+            vector_bits
+        };
+        let native = i64::from(bits / (8 * count.widest.max(4)));
         let mut lanes = native.clamp(2, 64);
         if let Some(n) = trips {
             if n < FEWEST {
@@ -114,8 +121,8 @@ fn parts(f: &Function, body: Region, shapes: &Shapes, count: &Count) -> usize {
     if !count.has_loop {
         // Short bodies have more than one vector on its way to memory.
         return match count.insts {
-            ..=12 => 4,
-            13..=40 => 2,
+            ..=16 => 4,
+            17..=48 => 2,
             _ => 1,
         };
     }
