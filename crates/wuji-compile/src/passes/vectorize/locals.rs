@@ -57,6 +57,9 @@ impl Roles {
                 let why = || format!("`{}` is not a plain sum", data.name);
                 Role::Sum(combination(f, local, &insts).ok_or_else(why)?)
             } else if !elsewhere.contains_key(&local) {
+                if data.name.starts_with(PAD) {
+                    return Err("its iterations are blocks, and those inside share a pad".into());
+                }
                 Role::Private
             } else {
                 shared(f, local, &insts)?
