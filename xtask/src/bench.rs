@@ -16,6 +16,9 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
     let json = args.value("--json")?.map(absolute);
     let cpp = args.flag("--cpp");
+    if args.flag("--peers") {
+        return peers(&args.rest());
+    }
     let rest = args.rest();
     let llvm = setup::setup()?;
 
@@ -30,6 +33,34 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
         command.arg("--cpp").arg(build_cpp()?);
     }
     run(&mut command)
+}
+
+/// `cargo xtask bench --peers`: the dense workloads here and in Taichi and numba, in an environment that is
+/// made for it below `target`.
+fn peers(words: &[String]) -> Outcome {
+    if !on_path("python3") {
+        return Err("`--peers` needs python3 with venv".to_string());
+    }
+    let llvm = setup::setup()?;
+    let place = target().join("peers");
+    let python = place.join("bin/python");
+    if !python.exists() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
+        let packages = ["taichi==1.7.4", "numba", "numpy"];
+        run(Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(packages))?;
+    }
+    run(Command::new("cargo")
+        .current_dir(root())
+        .args(["build", "--release", "-p", "wuji-bench"])
+        .env("LLVM_SYS_221_PREFIX", &llvm))?;
+    run(Command::new(&python)
+        .arg(root().join("benches/peers/dense.py"))
+        .arg("--program")
+        .arg(target().join("release/wuji-bench"))
+        .args(words)
+        .env("LLVM_SYS_221_PREFIX", llvm))
 }
 
 /// `cargo xtask bench compile`: where the time goes when kernels are compiled.

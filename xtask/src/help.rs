@@ -55,6 +55,8 @@ Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
   --threads N      worker threads (default: all cores)
   --cpu-time       for a busy machine: one thread, and only the time that it was running
   --list           the workloads, without running them
+  --peers          instead: the dense workloads in Taichi 1.7.4 and numba, too, in the same order (needs
+                   python3 with venv, and the network at the first run; with --threads and --pairs)
 
 `bench compile` compiles a fixed set of kernels instead, and prints where the time goes.
 

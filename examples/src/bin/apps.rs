@@ -138,7 +138,13 @@ fn measure(entry: Entry, world: &World, options: &Options) -> wuji::Result<()> {
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::parse(std::env::args().skip(1))?;
-    let builder = World::builder();
+    // What is measured is the best code, from the first step on.
+    let tier = if options.measure {
+        Tier::Best
+    } else {
+        Tier::Auto
+    };
+    let builder = World::builder().tier(tier);
     let builder = match options.threads {
         Some(threads) => builder.threads(threads),
         None => builder,
