@@ -93,6 +93,9 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 });
             let lanes = match roles_and_plan {
                 Err(why) => Err(why),
+                Ok((_, _, plan)) if plan.bytes > 0 && !fits(m, &f, plan.bytes) => {
+                    Err("there is no room on the stack for its arrays".to_owned())
+                }
                 Ok(_) if !cx.fuel() => Err("there is no fuel left".to_owned()),
                 Ok((roles, shapes, plan)) => {
                     let source = Source {
@@ -121,6 +124,19 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
         m.funcs[func] = f;
     }
     Ok(())
+}
+
+/// Bytes of locals that a function may have got to by now, so that what else it needs fits, too.
+const MOST_LOCAL_BYTES: u64 = 192 << 10;
+
+/// Whether a function can take arrays for all lanes, in a loop with and in one without masks.
+fn fits(m: &Module, f: &Function, bytes: u64) -> bool {
+    let have: u64 = f
+        .locals
+        .values()
+        .map(|l| m.structs.size_align(l.ty).0 * u64::from(l.len.unwrap_or(1)))
+        .sum();
+    have + 2 * bytes <= MOST_LOCAL_BYTES
 }
 
 /// Trees whose offsets fit 31 bits.

@@ -15,6 +15,8 @@ pub(super) struct Plan {
     pub(super) main: bool,
     /// How many iterations there are, when that is known.
     pub(super) trips: Option<i64>,
+    /// Bytes of the arrays of all lanes.
+    pub(super) bytes: u64,
 }
 
 /// A longer body is written once, with masks.
@@ -106,6 +108,7 @@ impl Plan {
             parts,
             main: count.insts * parts <= MOST_TWICE,
             trips,
+            bytes,
         })
     }
 }
