@@ -152,19 +152,55 @@ impl Emitter<'_> {
 
     /// Takes flat values apart again; gives what is behind them.
     fn define<'v>(&mut self, values: &[Value], varying: &[bool], flat: &'v [Value]) -> &'v [Value] {
+        let (lanes, rest) = self.apart(varying, flat);
+        for (v, lanes) in values.iter().zip(lanes) {
+            self.set(*v, lanes);
+        }
+        rest
+    }
+
+    /// The opposite of [`Emitter::flat`], and what is behind it.
+    fn apart<'v>(&self, varying: &[bool], flat: &'v [Value]) -> (Vec<Lanes>, &'v [Value]) {
         let mut rest = flat;
-        for (v, varies) in values.iter().zip(varying) {
+        let mut lanes = Vec::new();
+        for varies in varying {
             let n = if *varies { self.parts } else { 1 };
             let (mine, more) = rest.split_at(n);
-            let lanes = if *varies {
+            lanes.push(if *varies {
                 Lanes::Many(mine.into())
             } else {
                 Lanes::One(mine[0])
-            };
-            self.set(*v, lanes);
+            });
             rest = more;
         }
-        rest
+        (lanes, rest)
+    }
+
+    /// Nobody waits for the next turn yet.
+    fn clear_waiting(&mut self, d: &Divergent) {
+        if let Some((live, _)) = &d.next {
+            let nobody = self.nobody();
+            self.store_locals(live, &nobody);
+        }
+    }
+
+    /// What the lanes that go on bring to the next turn, and which they are.
+    fn next_turn(&mut self, exit: Exit, d: &Divergent, initial: &[Lanes]) -> (Vec<Lanes>, Parts) {
+        match (exit, &d.next) {
+            (Exit::Next(values, mask), _) => {
+                let live = self.mask_parts(&mask);
+                (values, live)
+            }
+            (_, Some((live, carried))) => {
+                let live = self.load_locals(live);
+                let values = carried
+                    .iter()
+                    .map(|c| Lanes::Many(self.load_locals(c)))
+                    .collect();
+                (values, live)
+            }
+            (_, None) => (initial.to_vec(), self.nobody()),
+        }
     }
 
     fn zero_values(&mut self, types: &[Type]) -> Values {
@@ -187,12 +223,7 @@ impl Emitter<'_> {
             return false;
         };
         let any = self.any(m);
-        let branch = self.b.push_typed(Op::If, &[any], &[]);
-        let stay = self.b.region(&[], |b, _| b.end(Term::Yield(Values::new())));
-        let go = self
-            .b
-            .region(&[], |b, _| b.end(Term::Break(label, values.into())));
-        self.b.func.insts[branch].regions.extend([stay, go]);
+        self.break_unless(any, label, values.into());
         true
     }
 
@@ -242,18 +273,7 @@ impl Emitter<'_> {
             return Exit::Nobody;
         }
         let results: Values = self.b.func.insts[branch].results.iter().copied().collect();
-        let mut rest = &results[..];
-        let mut lanes = Vec::new();
-        for varies in &varying {
-            let n = if *varies { self.parts } else { 1 };
-            let (mine, more) = rest.split_at(n);
-            lanes.push(if *varies {
-                Lanes::Many(mine.into())
-            } else {
-                Lanes::One(mine[0])
-            });
-            rest = more;
-        }
+        let (lanes, rest) = self.apart(&varying, &results);
         Exit::Yield(lanes, Mask::Some(rest.into()))
     }
 
@@ -576,30 +596,10 @@ impl Emitter<'_> {
         }
         self.define(&params, &varying, rest);
         d.label = Some((fresh, Vec::new()));
-        if let Some((live, _)) = &d.next {
-            let nobody = self.nobody();
-            let live = live.clone();
-            self.store_locals(&live, &nobody);
-        }
+        self.clear_waiting(&d);
         self.targets.insert(label, Target::Divergent(d.clone()));
         let exit = self.region(body, 0, Mask::Some(on));
-        let (values, mut live) = match exit {
-            Exit::Next(values, mask) => {
-                let live = self.mask_parts(&mask);
-                (values, live)
-            }
-            _ => match &d.next {
-                Some((live, carried)) => {
-                    let live = self.load_locals(live);
-                    let values = carried
-                        .iter()
-                        .map(|c| Lanes::Many(self.load_locals(c)))
-                        .collect();
-                    (values, live)
-                }
-                None => (initial.clone(), self.nobody()),
-            },
-        };
+        let (values, mut live) = self.next_turn(exit, &d, &initial);
         let mut moved = Parts::new();
         if let Some((_, hi)) = &count {
             live = self.count_on(data, &d, &index, hi, &values, live, &mut moved);
@@ -719,29 +719,10 @@ impl Emitter<'_> {
         let mut empty = self.nobody().to_vec();
         empty.extend(&given[1 + self.parts..]);
         d.label = Some((fresh, empty));
-        if let Some((live, _)) = &d.next {
-            let nobody = self.nobody();
-            let live = live.clone();
-            self.store_locals(&live, &nobody);
-        }
+        self.clear_waiting(&d);
         self.targets.insert(label, Target::Divergent(d.clone()));
-        let (values, live) = match self.region(body, 0, Mask::Some(on)) {
-            Exit::Next(values, mask) => {
-                let live = self.mask_parts(&mask);
-                (values, live)
-            }
-            _ => match &d.next {
-                Some((live, carried)) => {
-                    let live = self.load_locals(live);
-                    let values = carried
-                        .iter()
-                        .map(|c| Lanes::Many(self.load_locals(c)))
-                        .collect();
-                    (values, live)
-                }
-                None => (initial.clone(), self.nobody()),
-            },
-        };
+        let exit = self.region(body, 0, Mask::Some(on));
+        let (values, live) = self.next_turn(exit, &d, &initial);
         let mut args: Values = live.iter().copied().collect();
         args.extend(self.flat(&values, &varying));
         self.b.end(Term::Continue(fresh, args));
@@ -749,18 +730,7 @@ impl Emitter<'_> {
         let made: Values = self.b.func.insts[looped].results.iter().copied().collect();
         let (end, rest) = made.split_at(self.parts);
         let ended = Mask::Some(end.into());
-        let mut carried = Vec::new();
-        let mut rest = rest;
-        for varies in &varying {
-            let n = if *varies { self.parts } else { 1 };
-            let (mine, more) = rest.split_at(n);
-            carried.push(if *varies {
-                Lanes::Many(mine.into())
-            } else {
-                Lanes::One(mine[0])
-            });
-            rest = more;
-        }
+        let (carried, _) = self.apart(&varying, rest);
         self.arrive(&d, &carried, &ended);
         self.land(inst, &d, mask)
     }

@@ -16,6 +16,7 @@ mod serial;
 mod shapes;
 
 use crate::passes::Cx;
+use crate::passes::reductions::used_values;
 use crate::rewrite::Structure;
 use emit::{Emitter, Lanes, Mask, Source, Target};
 use locals::Roles;
@@ -163,17 +164,6 @@ fn innermost(f: &Function) -> Vec<Inst> {
         }
     });
     found
-}
-
-fn used_values(f: &Function) -> FxHashSet<Value> {
-    let mut used = FxHashSet::default();
-    for r in f.walk_regions() {
-        for i in &f.regions[r].insts {
-            used.extend(f.insts[*i].args.iter().copied());
-        }
-        used.extend(f.regions[r].term.args().iter().copied());
-    }
-    used
 }
 
 struct Rewrite<'a> {

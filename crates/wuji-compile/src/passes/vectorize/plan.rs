@@ -217,14 +217,14 @@ fn look(f: &Function, region: Region, shapes: &Shapes, count: &mut Count) -> Res
             .any(|r| shapes.shape(*r) == Shape::Varying);
         count.varying += usize::from(varies);
         match &data.op {
-            Op::MemLoad(space, ty) => {
+            Op::MemLoad(_, ty) => {
                 width(ty.elem(), count);
-                gather(shapes, data, ty.elem(), *space, count);
+                gather(shapes, data, ty.elem(), count);
             }
-            Op::MemStore(space) => {
+            Op::MemStore(_) => {
                 let s = f.ty(data.args[1]).elem();
                 width(s, count);
-                gather(shapes, data, s, *space, count);
+                gather(shapes, data, s, count);
             }
             Op::MemAtomic(..) | Op::MemCompareExchange(_) => {
                 width(f.ty(data.args[1]).elem(), count);
@@ -258,7 +258,7 @@ fn width(s: Option<Scalar>, count: &mut Count) {
     count.widest = count.widest.max(s.map_or(4, Scalar::bytes));
 }
 
-fn gather(shapes: &Shapes, data: &InstData, s: Option<Scalar>, _: Space, count: &mut Count) {
+fn gather(shapes: &Shapes, data: &InstData, s: Option<Scalar>, count: &mut Count) {
     let run = s.map_or(0, |s| i64::from(s.bytes()));
     match shapes.shape(data.args[0]) {
         Shape::Uniform => {}
