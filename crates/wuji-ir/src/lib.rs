@@ -8,6 +8,7 @@
 //! Architecture invariant: this crate knows no pass, no backend and no face.
 
 pub mod build;
+pub mod codes;
 pub mod diag;
 pub mod entities;
 pub mod eval;
