@@ -262,6 +262,7 @@ pub fn check(m: &Module, seeds: u64) -> Result<(), String> {
             let stage = format!("machine code, {threads} threads, {tier:?}, {options:?}");
             let failed = |e: wuji_ir::Error| format!("{stage}: {e}\n{m}");
             let device = Device::new(&DeviceOptions {
+                cache: wuji_runtime::cache::Choice::Off,
                 threads: Some(threads),
                 tier,
                 ..DeviceOptions::default()

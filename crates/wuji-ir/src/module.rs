@@ -427,6 +427,30 @@ impl Module {
         self.kernel.map(|k| &self.funcs[k])
     }
 
+    /// All that is not in the bodies of functions, of which only the names are left. It is no module that could be run.
+    pub fn without_bodies(&self) -> Module {
+        let mut funcs = PrimaryMap::new();
+        for f in self.funcs.values() {
+            funcs.push(Function::new(f.name.clone(), &[], &[]));
+        }
+        Module {
+            name: self.name.clone(),
+            files: self.files.clone(),
+            structs: self.structs.clone(),
+            trees: self.trees.clone(),
+            fields: self.fields.clone(),
+            arrays: self.arrays.clone(),
+            temps: self.temps.clone(),
+            messages: self.messages.clone(),
+            sites: self.sites.clone(),
+            funcs,
+            params: self.params.clone(),
+            kernel: self.kernel,
+            tasks: self.tasks.clone(),
+            result: self.result,
+        }
+    }
+
     /// Takes a function out to rewrite it; a body-less one with the same signature stays, so that
     /// calls still type-check. Put it back with `m.funcs[id] = f`.
     pub fn take_func(&mut self, id: Func) -> Function {

@@ -214,6 +214,12 @@ impl Jit {
         &self.host
     }
 
+    /// Everything about this one that decides what code a kernel becomes.
+    pub fn identity(&self) -> String {
+        let (host, tuning) = (&self.host, &self.tuning);
+        format!("{} {} {} {tuning:?}", host.triple, host.cpu, host.features)
+    }
+
     /// Compiles and loads a kernel.
     pub fn compile(&self, lowered: &Lowered) -> Result<CompiledKernel> {
         self.compile_with(lowered, self.options.effort)
@@ -228,17 +234,17 @@ impl Jit {
         Ok(kernel)
     }
 
-    /// As [`Jit::compile_with`], on one thread, so that others can go on with their work. Task by task, and
+    /// As [`Jit::build_with`], on one thread, so that others can go on with their work. Task by task, and
     /// between LLVM's passes and its choice of instructions, `stopped` is asked whether the code is still wanted.
-    pub fn compile_behind(
+    pub fn build_behind(
         &self,
         lowered: &Lowered,
         effort: Effort,
         stopped: &(dyn Fn() -> bool + Sync),
-    ) -> Result<CompiledKernel> {
+    ) -> Result<Object> {
         let started = Instant::now();
         let symbols = symbols(lowered);
-        let (code, timings) = on_large_stack(|| {
+        let (code, mut timings) = on_large_stack(|| {
             let mut timings = Timings::default();
             let mut code = Vec::new();
             for (task, symbol) in symbols.iter().enumerate() {
@@ -249,14 +255,12 @@ impl Jit {
             }
             Ok((code, timings))
         })?;
-        let object = Object {
+        timings.total = started.elapsed();
+        Ok(Object {
             code,
             symbols,
             timings,
-        };
-        let mut kernel = self.load(&object)?;
-        kernel.timings.total = started.elapsed();
-        Ok(kernel)
+        })
     }
 
     /// Compiles a kernel. Its tasks are shared out among threads, one LLVM module for each.

@@ -1,18 +1,21 @@
 //! A device: its memory, its turn order, and how it runs modules.
 
+use crate::cache::{self, Cache};
 use crate::interpreted::run_interpreted;
 use crate::launch::{Bindings, Engine, Outcome, check, run_native};
+use crate::load::{Loader, distrust};
+use crate::log::{Level, Log};
 use crate::memory::{Memory, Turn};
 use crate::pool::Pool;
+use crate::profile::Profiler;
 use crate::program::{Code, Program};
-use crate::tier::{Background, Remarks, Tier, TieredCode};
+use crate::tier::{Background, Remarks, Tier};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wuji_compile::{Options, Remark};
 use wuji_ir::interp::{Config, Order};
 use wuji_ir::layout::{TreeData, TreeMemory};
-use wuji_ir::module::{Copies, Module};
-use wuji_ir::ops::{Activation, Guard, Op};
+use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::{Jit, JitOptions};
 
@@ -36,6 +39,12 @@ pub struct DeviceOptions {
     pub memory_limit: Option<u64>,
     /// How good the code of kernels is, and how soon it is there.
     pub tier: Tier,
+    /// Where code is kept from one run of the program to the next.
+    pub cache: cache::Choice,
+    /// Bytes that the cache may take; what the environment says, or [`cache::DEFAULT_LIMIT`], when `None`.
+    pub cache_limit: Option<u64>,
+    /// How much is told; what the environment says, or warnings, when `None`.
+    pub log: Option<Level>,
 }
 
 /// Remarks are kept of so many kernels.
@@ -55,7 +64,8 @@ pub struct Device {
     memory_limit: u64,
     /// What became of the parallel loops of all kernels so far.
     remarks: Mutex<Vec<Arc<Remarks>>>,
-    tier: Tier,
+    log: Arc<Log>,
+    profiler: Arc<Profiler>,
 }
 
 // One for each world: its size does not matter.
@@ -63,7 +73,7 @@ pub struct Device {
 #[derive(Debug)]
 enum Runner {
     Cpu {
-        jit: Arc<Jit>,
+        loader: Loader,
         pool: Pool,
         background: Background,
     },
@@ -99,6 +109,8 @@ impl Device {
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let tier = options.tier.or_asked()?;
+        let log = Arc::new(Log::new(options.log)?);
+        let profiler = Arc::new(Profiler::new());
         let (runner, threads) = match options.backend {
             Backend::Cpu => {
                 let jit = Arc::new(Jit::new(&JitOptions {
@@ -106,9 +118,18 @@ impl Device {
                     ..JitOptions::default()
                 })?);
                 let pool = Pool::new(threads)?;
-                let background = Background::new(jit.clone());
-                let runner = Runner::Cpu {
+                let background = Background::new(jit.clone(), profiler.clone(), log.clone());
+                let cache = Cache::open(&options.cache, options.cache_limit, &log)?;
+                let loader = Loader {
                     jit,
+                    cache: cache.map(Arc::new),
+                    log: log.clone(),
+                    profiler: profiler.clone(),
+                    tier,
+                    threads: threads as u32,
+                };
+                let runner = Runner::Cpu {
+                    loader,
                     pool,
                     background,
                 };
@@ -124,7 +145,8 @@ impl Device {
             interrupt: Arc::default(),
             memory_limit: options.memory_limit.unwrap_or_else(default_memory_limit),
             remarks: Mutex::default(),
-            tier,
+            log,
+            profiler,
         })
     }
 
@@ -137,6 +159,24 @@ impl Device {
 
     pub fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// What this device says that is no error.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Where the time goes.
+    pub fn profiler(&self) -> &Profiler {
+        &self.profiler
+    }
+
+    /// The cache of kernels, if there is one.
+    pub fn cache(&self) -> Option<&Cache> {
+        match &self.runner {
+            Runner::Cpu { loader, .. } => loader.cache.as_deref(),
+            Runner::Interpreter => None,
+        }
     }
 
     pub fn interrupter(&self) -> Interrupter {
@@ -169,35 +209,15 @@ impl Device {
         // Compiled code relies on what the verifier sees, such as that read-only arrays are.
         wuji_ir::verify::verify(&module)?;
         match &self.runner {
-            Runner::Cpu { jit, .. } => {
-                let mut options = options.clone();
-                if options.vector_bits == 0 {
-                    options.vector_bits = jit.vector_bits();
-                }
-                options.threads = self.threads as u32;
-                // When code changes depends on the clock, and so would the last bits.
-                let tier = match self.tier {
-                    Tier::Auto if options.deterministic => Tier::Best,
-                    tier => tier,
-                };
-                let lowered = match tier {
-                    Tier::Auto | Tier::Fast => wuji_compile::compile_quickly(module, &options)?,
-                    Tier::Best => wuji_compile::compile(module, &options)?,
-                };
-                let kernel = jit.compile_with(&lowered, tier.first_effort())?;
-                let module = lowered.module().clone();
-                let lowered = Arc::new(lowered);
-                let remarks = Arc::new(Remarks::of(&lowered, tier));
-                self.note(remarks.clone());
-                let code = match tier {
-                    Tier::Auto => TieredCode::first(kernel, lowered, remarks),
-                    Tier::Fast | Tier::Best => TieredCode::settled(kernel, tier),
-                };
-                let mut program = Program::native(&self.turn, module, code)?;
-                program.deterministic = options.deterministic;
+            Runner::Cpu { loader, .. } => {
+                let (program, remarks) = loader.load(&self.turn, module, options)?;
+                self.note(remarks);
                 Ok(program)
             }
-            Runner::Interpreter => Program::interpreted(&self.turn, module),
+            Runner::Interpreter => {
+                let noted = self.profiler.enter(&module);
+                Program::interpreted(&self.turn, module, noted)
+            }
         }
     }
 
@@ -266,6 +286,10 @@ impl Device {
             return Err(error);
         }
         *turn += 1;
+        program.kernel.count_launch();
+        self.log.say(Level::Debug, || {
+            format!("launch of kernel `{}`", program.module.name)
+        });
         self.allow_memory(program, bindings);
         self.interrupt.store(0, Ordering::Relaxed);
         match (&program.code, &self.runner) {
@@ -282,6 +306,7 @@ impl Device {
                     interrupt: &self.interrupt,
                     seed,
                     launch,
+                    profiler: self.profiler.is_on().then_some(&*self.profiler),
                 };
                 let outcome = run_native(&engine, program, native, bindings);
                 for (memory, plan) in bindings.trees.iter().zip(&program.sparse) {
@@ -298,7 +323,12 @@ impl Device {
                     launch,
                     ..Config::default()
                 };
-                run_interpreted(program, bindings, config)
+                let begin = self.profiler.is_on().then(|| self.profiler.now());
+                let outcome = run_interpreted(program, bindings, config);
+                if let Some(begin) = begin {
+                    self.profiler.task(&program.kernel, 0, 1, begin);
+                }
+                outcome
             }
         }
     }
@@ -331,50 +361,6 @@ fn default_memory_limit() -> u64 {
     let group = read("/sys/fs/cgroup/memory.max").and_then(|t| t.trim().parse::<u64>().ok());
     let all = total.unwrap_or(u64::MAX).min(group.unwrap_or(u64::MAX));
     all / 10 * 9
-}
-
-/// Whoever wrote a module may have claimed that accesses are inside: here everything is compared
-/// again. Accesses by byte offset cannot be, so they are refused.
-fn distrust(module: &mut Module) -> Result<()> {
-    // Only the compiler knows how a list of cells is made.
-    if module.tasks.iter().any(|t| t.lists.is_some()) {
-        return Err(Error::new(
-            "W0128",
-            "a module that is loaded makes lists of active cells itself",
-        )
-        .help("write `foreach ... in f0`; the compiler makes the lists"));
-    }
-    if module.tasks.iter().any(|t| t.copies != Copies::None) {
-        return Err(Error::new(
-            "W0128",
-            "a module that is loaded uses copies of trees itself",
-        )
-        .help("write `atomic add f0[i], x`; the compiler decides who has a copy"));
-    }
-    for f in module.funcs.values_mut() {
-        for inst in f.insts.values_mut() {
-            if let Some(access) = inst.op.access_mut() {
-                access.guard = Guard::Checked;
-                if access.activation == Activation::KnownActive {
-                    access.activation = Activation::IfAbsent;
-                }
-            }
-            if let Op::MemLoad(..)
-            | Op::MemStore(_)
-            | Op::MemAtomic(..)
-            | Op::MemCompareExchange(_)
-            | Op::AddRows(_)
-            | Op::Walk(..) = inst.op
-            {
-                return Err(Error::new(
-                    "W0128",
-                    "a module that is loaded accesses memory by byte offset",
-                )
-                .help("write `load f0[i]`; the compiler turns it into offsets"));
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::copies::CopyLaunch;
 use crate::device::Device;
 use crate::memory::Memory;
 use crate::pool::Pool;
+use crate::profile::Profiler;
 use crate::program::{ChunkPlan, Native, Place, Program, integer};
 use crate::report::{Collected, TaskHost, report};
 use crate::tier::Background;
@@ -131,6 +132,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) seed: u64,
     /// Number of the launch.
     pub(crate) launch: u64,
+    /// Set while tasks are timed.
+    pub(crate) profiler: Option<&'a Profiler>,
 }
 
 /// Runs machine code. The caller holds the turn of the device and has checked the bindings.
@@ -178,6 +181,7 @@ fn run_tasks(
     let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
     let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
     for task in &native.tasks {
+        let begin = engine.profiler.map(|p| (p, p.now()));
         let list = task.list.as_ref().map(|l| (l, bindings.trees[l.tree]));
         let stamp = match list {
             None => None,
@@ -278,6 +282,10 @@ fn run_tasks(
                 plan.sort(memory);
             }
             plan.finish(memory, stamp);
+        }
+        if let Some((profiler, begin)) = begin {
+            let iterations = units.saturating_mul(plan.map_or(1, |p| p.unit));
+            profiler.task(&program.kernel, task.number, iterations, begin);
         }
         // An assertion that fails in serial code ends the kernel.
         let serial = task.chunks.is_none();

@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod array;
+pub mod cache;
 pub mod callable;
 pub mod components;
 mod copies;
@@ -13,8 +14,11 @@ pub mod device;
 pub mod instance;
 mod interpreted;
 pub mod launch;
+mod load;
+pub mod log;
 pub mod memory;
 pub mod pool;
+pub mod profile;
 pub mod program;
 pub mod report;
 mod sparse;

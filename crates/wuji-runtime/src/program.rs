@@ -2,6 +2,7 @@
 
 use crate::copies::{CopyPlan, Upkeep};
 use crate::memory::Turn;
+use crate::profile::Kernel;
 use crate::report::Collector;
 use crate::sparse::{ListPlan, SparsePlan};
 use crate::tier::{Tier, TieredCode};
@@ -34,6 +35,8 @@ pub struct Program {
     pub(crate) collector: Collector,
     /// Chunks, and the copies they work on, are the same whatever runs them.
     pub(crate) deterministic: bool,
+    /// What the profiler knows of it.
+    pub(crate) kernel: Arc<Kernel>,
 }
 
 // One for each kernel: its size does not matter.
@@ -106,12 +109,21 @@ impl ChunkPlan {
 
 impl Program {
     /// A module that is interpreted.
-    pub(crate) fn interpreted(turn: &Arc<Turn>, module: Module) -> Result<Program> {
-        Program::new(turn, module, Code::Interpreted)
+    pub(crate) fn interpreted(
+        turn: &Arc<Turn>,
+        module: Module,
+        kernel: Arc<Kernel>,
+    ) -> Result<Program> {
+        Program::new(turn, module, Code::Interpreted, kernel)
     }
 
     /// A lowered module with its machine code.
-    pub(crate) fn native(turn: &Arc<Turn>, module: Module, code: TieredCode) -> Result<Program> {
+    pub(crate) fn native(
+        turn: &Arc<Turn>,
+        module: Module,
+        code: TieredCode,
+        kernel: Arc<Kernel>,
+    ) -> Result<Program> {
         let (temps, temp_size) = module.temp_offsets();
         let slots = module.param_slots();
         let place = |bound: Bound| match bound {
@@ -221,10 +233,10 @@ impl Program {
             temp_size: temp_size as usize,
             result,
         };
-        Program::new(turn, module, Code::Native(native))
+        Program::new(turn, module, Code::Native(native), kernel)
     }
 
-    fn new(turn: &Arc<Turn>, module: Module, code: Code) -> Result<Program> {
+    fn new(turn: &Arc<Turn>, module: Module, code: Code, kernel: Arc<Kernel>) -> Result<Program> {
         let tree_sizes = module
             .trees
             .keys()
@@ -257,6 +269,7 @@ impl Program {
             result,
             collector: Collector::new(&module),
             deterministic: false,
+            kernel,
             module,
             code,
         })

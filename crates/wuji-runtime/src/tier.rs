@@ -5,16 +5,21 @@
 //! thread while the first runs on. Both do the same to the same memory, so they change places between two
 //! chunks of a loop: one long launch speeds up on its way.
 
+use crate::cache::{Cache, Entry, Key};
+use crate::load::note_better;
+use crate::log::Log;
 use crate::pool::forks;
+use crate::profile::{Kernel, Profiler};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
 use std::time::Duration;
-use wuji_compile::{Lowered, Remark};
+use wuji_compile::{Lowered, Options, Remark};
+use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::TaskFn;
-use wuji_llvm::{CompiledKernel, Effort, Jit};
+use wuji_llvm::{CompiledKernel, Effort, Jit, Object};
 
 /// How good the code of kernels is, and how soon it is there.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -55,32 +60,107 @@ impl Tier {
     }
 }
 
+/// A place in the cache.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) key: Key,
+}
+
+impl Slot {
+    /// Keeps code for the next time.
+    pub(crate) fn keep(&self, lowered: &Lowered, object: &Object, tier: Tier, log: &Log) {
+        let entry = Entry {
+            launch: lowered.module().without_bodies(),
+            object: object.clone(),
+            remarks: lowered.remarks().to_vec(),
+        };
+        self.cache.put(&self.key, tier, &entry, log);
+    }
+}
+
+/// What better code is made from, and where it is kept.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    made_from: MadeFrom,
+    slot: Option<Slot>,
+}
+
+// One for each cold kernel: its size does not matter.
+#[allow(clippy::large_enum_variant)]
+#[derive(Debug)]
+enum MadeFrom {
+    Lowered(Lowered),
+    /// The first code was cached, so nothing was lowered; how that code is launched, as text.
+    Source(Module, Options, String),
+}
+
+impl Origin {
+    pub(crate) fn lowered(lowered: Lowered, slot: Option<Slot>) -> Origin {
+        Origin {
+            made_from: MadeFrom::Lowered(lowered),
+            slot,
+        }
+    }
+
+    pub(crate) fn source(
+        module: Module,
+        options: Options,
+        launch: &Module,
+        slot: Option<Slot>,
+    ) -> Origin {
+        Origin {
+            made_from: MadeFrom::Source(module, options, launch.to_string()),
+            slot,
+        }
+    }
+
+    /// Does the work that the first code was made without.
+    fn improve(&self) -> Result<Lowered> {
+        match &self.made_from {
+            MadeFrom::Lowered(lowered) => wuji_compile::improve(lowered),
+            MadeFrom::Source(module, options, launch) => {
+                let lowered = wuji_compile::compile_quickly(module.clone(), options)?;
+                if lowered.module().without_bodies().to_string() != *launch {
+                    return Err(Error::new(
+                        "W0302",
+                        "a kernel from the cache is launched in another way than the same kernel compiled",
+                    )
+                    .note("this is a mistake of the compiler, not of the kernel")
+                    .help("`wuji cache clear` removes what is cached"));
+                }
+                wuji_compile::improve(&lowered)
+            }
+        }
+    }
+}
+
 /// What became of the parallel loops of a kernel, as soon as that is known.
 #[derive(Debug)]
 pub(crate) struct Remarks {
     known: OnceLock<Vec<Remark>>,
-    lowered: Weak<Lowered>,
+    origin: Weak<Origin>,
 }
 
 impl Remarks {
-    pub(crate) fn of(lowered: &Arc<Lowered>, tier: Tier) -> Remarks {
-        let known = OnceLock::new();
-        if tier == Tier::Best {
-            // It is new.
-            let _ = known.set(lowered.remarks().to_vec());
-        }
+    pub(crate) fn known(remarks: Vec<Remark>) -> Remarks {
         Remarks {
-            known,
-            lowered: Arc::downgrade(lowered),
+            known: OnceLock::from(remarks),
+            origin: Weak::new(),
+        }
+    }
+
+    /// Of better code, which may be made.
+    pub(crate) fn later(origin: &Arc<Origin>) -> Remarks {
+        Remarks {
+            known: OnceLock::new(),
+            origin: Arc::downgrade(origin),
         }
     }
 
     /// The remarks; the passes that make them run for it when they have not yet.
     pub(crate) fn get(&self) -> Vec<Remark> {
-        let find = || {
-            let lowered = self.lowered.upgrade()?;
-            wuji_compile::improve(&lowered).ok()
-        };
+        let find = || self.origin.upgrade()?.improve().ok();
         if self.known.get().is_none()
             && let Some(better) = find()
         {
@@ -115,13 +195,14 @@ pub(crate) struct TieredCode {
     progress: Mutex<Progress>,
     changed: Condvar,
     remarks: Option<Arc<Remarks>>,
+    kernel: Option<Arc<Kernel>>,
 }
 
 #[derive(Debug)]
 enum Progress {
     /// Better code can be made from this.
-    Cold(Arc<Lowered>),
-    Waiting(Arc<Lowered>),
+    Cold(Arc<Origin>),
+    Waiting(Arc<Origin>),
     Compiling,
     /// There will be no better code than there is.
     Settled,
@@ -131,16 +212,18 @@ enum Progress {
 impl TieredCode {
     /// Code that stays.
     pub(crate) fn settled(code: CompiledKernel, tier: Tier) -> TieredCode {
-        TieredCode::new(code, tier, Progress::Settled, None)
+        TieredCode::new(code, tier, Progress::Settled, None, None)
     }
 
     /// First code of a kernel, for which there may be better.
     pub(crate) fn first(
         code: CompiledKernel,
-        lowered: Arc<Lowered>,
+        origin: Arc<Origin>,
         remarks: Arc<Remarks>,
+        kernel: Arc<Kernel>,
     ) -> TieredCode {
-        TieredCode::new(code, Tier::Fast, Progress::Cold(lowered), Some(remarks))
+        let cold = Progress::Cold(origin);
+        TieredCode::new(code, Tier::Fast, cold, Some(remarks), Some(kernel))
     }
 
     fn new(
@@ -148,6 +231,7 @@ impl TieredCode {
         first_tier: Tier,
         progress: Progress,
         remarks: Option<Arc<Remarks>>,
+        kernel: Option<Arc<Kernel>>,
     ) -> TieredCode {
         let took = first.timings().total.clamp(HOT_AT_LEAST, HOT_AT_MOST);
         TieredCode {
@@ -161,6 +245,7 @@ impl TieredCode {
             progress: Mutex::new(progress),
             changed: Condvar::new(),
             remarks,
+            kernel,
         }
     }
 
@@ -217,8 +302,8 @@ impl TieredCode {
         self.watched.store(false, Ordering::Relaxed);
         let mut progress = self.progress();
         match std::mem::replace(&mut *progress, Progress::Settled) {
-            Progress::Cold(lowered) => {
-                *progress = Progress::Waiting(lowered);
+            Progress::Cold(origin) => {
+                *progress = Progress::Waiting(origin);
                 true
             }
             other => {
@@ -229,10 +314,10 @@ impl TieredCode {
     }
 
     /// What to make better code from, for the one who makes it.
-    fn begin(&self) -> Option<Arc<Lowered>> {
+    fn begin(&self) -> Option<Arc<Origin>> {
         let mut progress = self.progress();
         match std::mem::replace(&mut *progress, Progress::Compiling) {
-            Progress::Waiting(lowered) => Some(lowered),
+            Progress::Waiting(origin) => Some(origin),
             other => {
                 *progress = other;
                 None
@@ -267,6 +352,8 @@ pub(crate) struct Background {
 #[derive(Debug)]
 struct Shared {
     jit: Arc<Jit>,
+    profiler: Arc<Profiler>,
+    log: Arc<Log>,
     queue: Mutex<Queue>,
     /// The device is gone: nobody wants the code any more.
     closed: AtomicBool,
@@ -280,10 +367,12 @@ struct Queue {
 }
 
 impl Background {
-    pub(crate) fn new(jit: Arc<Jit>) -> Background {
+    pub(crate) fn new(jit: Arc<Jit>, profiler: Arc<Profiler>, log: Arc<Log>) -> Background {
         Background {
             shared: Arc::new(Shared {
                 jit,
+                profiler,
+                log,
                 queue: Mutex::default(),
                 closed: AtomicBool::new(false),
             }),
@@ -375,8 +464,8 @@ impl Shared {
     fn serve(&self) {
         COMPILING.fetch_add(1, Ordering::SeqCst);
         while let Some(code) = self.next() {
-            if let Some(lowered) = code.begin() {
-                let made = catch_unwind(AssertUnwindSafe(|| self.compile(&code, &lowered)));
+            if let Some(origin) = code.begin() {
+                let made = catch_unwind(AssertUnwindSafe(|| self.compile(&code, &origin)));
                 let panicked = || Err(Error::new("W0507", "a compiler thread has panicked"));
                 code.end(made.unwrap_or_else(|_| panicked()));
             }
@@ -405,13 +494,23 @@ impl Shared {
         self.closed.load(Ordering::Relaxed) || EXITING.load(Ordering::SeqCst)
     }
 
-    fn compile(&self, code: &TieredCode, lowered: &Lowered) -> Result<CompiledKernel> {
-        let better = wuji_compile::improve(lowered)?;
+    fn compile(&self, code: &TieredCode, origin: &Origin) -> Result<CompiledKernel> {
+        let begin = self.profiler.now();
+        let better = origin.improve()?;
         if let Some(remarks) = &code.remarks {
             remarks.set(&better);
         }
-        self.jit
-            .compile_behind(&better, Effort::Full, &|| self.is_stopped())
+        let stopped = || self.is_stopped();
+        let object = self.jit.build_behind(&better, Effort::Full, &stopped)?;
+        let made = self.jit.load(&object)?;
+        if let Some(kernel) = &code.kernel {
+            let noted_by = (&**kernel, &*self.profiler, &*self.log);
+            note_better(noted_by, begin, &better, &object, *made.timings());
+        }
+        if let Some(slot) = &origin.slot {
+            slot.keep(&better, &object, Tier::Best, &self.log);
+        }
+        Ok(made)
     }
 }
 
@@ -450,15 +549,21 @@ mod tests {
         let module = wuji_ir::text::parse(text, "m.wir").unwrap();
         let lowered = wuji_compile::compile(module, &wuji_compile::Options::default()).unwrap();
         let kernel = jit.compile_with(&lowered, Effort::Fast).unwrap();
-        let lowered = Arc::new(lowered);
-        let remarks = Arc::new(Remarks::of(&lowered, Tier::Auto));
-        Arc::new(TieredCode::first(kernel, lowered, remarks))
+        let noted = Profiler::new().enter(lowered.module());
+        let origin = Arc::new(Origin::lowered(lowered, None));
+        let remarks = Arc::new(Remarks::later(&origin));
+        Arc::new(TieredCode::first(kernel, origin, remarks, noted))
+    }
+
+    fn background_of(jit: &Arc<Jit>) -> Background {
+        let log = Log::new(None).unwrap();
+        Background::new(jit.clone(), Arc::new(Profiler::new()), Arc::new(log))
     }
 
     #[test]
     fn an_error_is_told_once_and_the_code_stays() {
         let jit = Arc::new(Jit::new(&JitOptions::default()).unwrap());
-        let background = Background::new(jit.clone());
+        let background = background_of(&jit);
         let code = code(&jit);
         assert!(code.ask() && !code.ask());
         assert!(code.begin().is_some() && code.begin().is_none());
@@ -476,7 +581,7 @@ mod tests {
     #[test]
     fn better_code_comes_once() {
         let jit = Arc::new(Jit::new(&JitOptions::default()).unwrap());
-        let background = Background::new(jit.clone());
+        let background = background_of(&jit);
         let code = code(&jit);
         assert!(code.is_watched() && code.tier() == Tier::Fast);
         background.finish(&code).unwrap();
@@ -502,7 +607,7 @@ mod tests {
     #[test]
     fn kernels_that_are_gone_are_not_compiled() {
         let jit = Arc::new(Jit::new(&JitOptions::default()).unwrap());
-        let background = Background::new(jit.clone());
+        let background = background_of(&jit);
         let gone = code(&jit);
         assert!(gone.ask());
         background

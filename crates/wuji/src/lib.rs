@@ -56,6 +56,9 @@ pub use world::{World, WorldBuilder};
 pub use wuji_compile::{Math, Remark};
 pub use wuji_ir::{Error, Position, Result};
 pub use wuji_macros::{Element, func, kernel};
+pub use wuji_runtime::cache::{Cache, Choice as CacheChoice};
+pub use wuji_runtime::log::Level;
+pub use wuji_runtime::profile::{self, Profiler};
 pub use wuji_runtime::{Interrupter, Tier};
 
 // What the expansions of the macros name.

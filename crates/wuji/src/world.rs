@@ -12,6 +12,9 @@ use wuji_ir::entities;
 use wuji_ir::module::Module;
 use wuji_ir::types::Structs;
 use wuji_ir::{Position, Result};
+use wuji_runtime::cache::{Cache, Choice as CacheChoice};
+use wuji_runtime::log::Level;
+use wuji_runtime::profile::{KernelHistory, Profiler};
 use wuji_runtime::{
     Backend, Collected, Device, DeviceOptions, Instance, Interrupter, Program, Tier,
 };
@@ -116,6 +119,60 @@ impl World {
     pub fn explain(&self) -> Vec<Remark> {
         let remarks = self.inner.device.remarks();
         remarks.into_iter().filter(|r| r.at.is_some()).collect()
+    }
+
+    /// Where the time of this world goes: launches, task by task, once it was started; compilations always.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn double(x: &Field<f32, 1>) {
+    ///     for [i] in x {
+    ///         x[[i]] *= 2.0;
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::cpu()?;
+    /// let x = world.field::<f32, 1>("x", [1 << 16])?;
+    /// world.profiler().start();
+    /// for _ in 0..10 {
+    ///     double(&x)?;
+    /// }
+    /// let report = world.profiler().report();
+    /// println!("{report}"); // a table of tasks, one of compilations, one of the compiler's passes
+    /// assert_eq!(report.tasks()[0].count, 10);
+    /// # let folder = std::env::temp_dir();
+    /// world.profiler().write_trace(folder.join("wuji-trace.json"))?; // for ui.perfetto.dev
+    /// # std::fs::remove_file(folder.join("wuji-trace.json")).ok();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn profiler(&self) -> &Profiler {
+        self.inner.device.profiler()
+    }
+
+    /// The kernels of this world in the order in which they were compiled: how often each was launched, and how its code
+    /// was made. Filling, copying and counting fields on the host are kernels too.
+    pub fn kernel_history(&self) -> Vec<KernelHistory> {
+        self.inner.device.profiler().kernels()
+    }
+
+    /// Hands whatever this world says that is no error to a function, instead of standard error output: kernels that are
+    /// compiled, a cache that cannot be used.
+    pub fn on_log(&self, listener: impl Fn(Level, &str) + Send + Sync + 'static) {
+        self.inner.device.log().listen(listener);
+    }
+
+    /// How much this world says from now on.
+    pub fn set_log_level(&self, level: Level) {
+        self.inner.device.log().set_level(level);
+    }
+
+    /// The folder in which code is kept from one run of the program to the next, if there is one.
+    pub fn cache(&self) -> Option<&Cache> {
+        self.inner.device.cache()
     }
 
     /// How many kernels have been made ready to run so far: instances, and layouts they were made for.
@@ -320,6 +377,36 @@ impl WorldBuilder {
     /// ```
     pub fn tier(mut self, tier: Tier) -> WorldBuilder {
         self.device.tier = tier;
+        self
+    }
+
+    /// Where code is kept from one run of the program to the next. Unless told otherwise, in a folder of the user's; see
+    /// [`CacheChoice::Usual`]. A folder that is named here but cannot be used is an error; the usual one is a line in
+    /// the log.
+    ///
+    /// ```
+    /// use wuji::{CacheChoice, World};
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::builder().cache(CacheChoice::Off).build()?;
+    /// assert!(world.cache().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cache(mut self, choice: CacheChoice) -> WorldBuilder {
+        self.device.cache = choice;
+        self
+    }
+
+    /// How many bytes the cache of kernels may take; when not said, what `WUJI_CACHE_LIMIT` says in megabytes, or
+    /// one gigabyte. What was not used for longest goes first.
+    pub fn cache_limit(mut self, bytes: u64) -> WorldBuilder {
+        self.device.cache_limit = Some(bytes);
+        self
+    }
+
+    /// How much the world says that is no error; when not said, what the environment variable `WUJI_LOG` says, or warnings.
+    pub fn log(mut self, level: Level) -> WorldBuilder {
+        self.device.log = Some(level);
         self
     }
 

@@ -16,6 +16,7 @@ fn devices() -> Result<&'static [Device], String> {
     static DEVICES: OnceLock<Result<Vec<Device>, String>> = OnceLock::new();
     let device = |threads| {
         Device::new(&DeviceOptions {
+            cache: wuji_runtime::cache::Choice::Off,
             threads: Some(threads),
             tier: Tier::Best,
             ..DeviceOptions::default()

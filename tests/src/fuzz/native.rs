@@ -16,6 +16,7 @@ fn device(threads: usize) -> Result<&'static Device> {
     let devices = DEVICES.get_or_init(|| {
         let new = |threads, tier| {
             let made = Device::new(&DeviceOptions {
+                cache: wuji_runtime::cache::Choice::Off,
                 threads: Some(threads),
                 tier,
                 ..DeviceOptions::default()

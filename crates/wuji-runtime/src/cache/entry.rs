@@ -1,0 +1,175 @@
+//! One kernel as bytes: how it is launched, its machine code, and what it was made from.
+//!
+//! Eight bytes say what the file is, eight are the checksum of all that follow; then come numbers of eight bytes and texts
+//! that have their length before them. Whatever is read is doubted: a file may be anything.
+
+use super::checksum::checksum;
+use std::time::Duration;
+use wuji_compile::Remark;
+use wuji_ir::diag::Position;
+use wuji_ir::module::Module;
+use wuji_llvm::{Object, Timings};
+
+/// The last byte is the version of the format.
+const MAGIC: [u8; 8] = *b"wujicod\x01";
+
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Entry {
+    /// The lowered module, of whose functions only the names are left.
+    pub(crate) launch: Module,
+    pub(crate) object: Object,
+    /// What became of parallel loops; unknown in quick code.
+    pub(crate) remarks: Vec<Remark>,
+}
+
+impl Entry {
+    pub(crate) fn encode(&self, key: &str) -> Vec<u8> {
+        let mut out = Writer(Vec::from(MAGIC));
+        out.number(0);
+        out.text(key);
+        out.text(&self.launch.to_string());
+        out.number(self.object.timings.total.as_nanos() as u64);
+        out.number(self.object.code.len() as u64);
+        for code in &self.object.code {
+            out.bytes(code);
+        }
+        out.number(self.object.symbols.len() as u64);
+        for symbol in &self.object.symbols {
+            out.text(symbol);
+        }
+        out.number(self.remarks.len() as u64);
+        for remark in &self.remarks {
+            out.text(&remark.task);
+            let nowhere = Position {
+                file: String::new(),
+                line: 0,
+                column: 0,
+            };
+            let at = remark.at.as_ref().unwrap_or(&nowhere);
+            out.text(&at.file);
+            out.number(at.line.into());
+            out.number(at.column.into());
+            match &remark.lanes {
+                Ok((lanes, vectors)) => {
+                    out.number(u64::from(*lanes));
+                    out.number(*vectors as u64);
+                }
+                Err(why) => {
+                    out.number(0);
+                    out.text(why);
+                }
+            }
+        }
+        let mut bytes = out.0;
+        let sum = checksum(&bytes[16..]);
+        bytes[8..16].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// What `encode` was given with this key, or why there is none to be had.
+    pub(crate) fn decode(bytes: &[u8], key: &str) -> Result<Entry, &'static str> {
+        let mut all = Reader(bytes);
+        if all.take(8)? != MAGIC {
+            return Err("it is of another kind or version");
+        }
+        let sum = all.number()?;
+        if checksum(all.0) != sum {
+            return Err("it is damaged");
+        }
+        if all.text()? != key {
+            return Err("it belongs to another kernel");
+        }
+        let launch = wuji_ir::text::parse(all.text()?, "cache").map_err(|_| "it makes no sense")?;
+        let total = Duration::from_nanos(all.number()?);
+        let code = all.list(|r| Ok(r.bytes()?.to_vec()))?;
+        let symbols = all.list(|r| Ok(r.text()?.to_owned()))?;
+        let remarks = all.list(|r| {
+            let task = r.text()?.to_owned();
+            let file = r.text()?.to_owned();
+            let number = |n: u64| u32::try_from(n).map_err(|_| "it makes no sense");
+            let (line, column) = (number(r.number()?)?, number(r.number()?)?);
+            let at = (line != 0).then_some(Position { file, line, column });
+            let lanes = match r.number()? {
+                0 => Err(r.text()?.to_owned()),
+                lanes => Ok((
+                    u8::try_from(lanes).map_err(|_| "it makes no sense")?,
+                    r.number()? as usize,
+                )),
+            };
+            Ok(Remark { task, at, lanes })
+        })?;
+        if !all.0.is_empty() {
+            return Err("it is too long");
+        }
+        let timings = Timings {
+            total,
+            ..Timings::default()
+        };
+        Ok(Entry {
+            launch,
+            object: Object {
+                code,
+                symbols,
+                timings,
+            },
+            remarks,
+        })
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, n: u64) {
+        self.0.extend(n.to_le_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend(bytes);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+}
+
+/// What is left to read.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: u64) -> Result<&'a [u8], &'static str> {
+        let count = usize::try_from(count).ok().filter(|n| *n <= self.0.len());
+        let (taken, rest) = self.0.split_at(count.ok_or("it is too short")?);
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> Result<u64, &'static str> {
+        let mut own = [0; 8];
+        own.copy_from_slice(self.take(8)?);
+        Ok(u64::from_le_bytes(own))
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], &'static str> {
+        let count = self.number()?;
+        self.take(count)
+    }
+
+    fn text(&mut self) -> Result<&'a str, &'static str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| "it makes no sense")
+    }
+
+    /// A number, and as many things.
+    fn list<T>(
+        &mut self,
+        one: impl Fn(&mut Reader<'a>) -> Result<T, &'static str>,
+    ) -> Result<Vec<T>, &'static str> {
+        let count = self.number()?;
+        // Each takes eight bytes at least, so memory is safe from a wild number.
+        if count > self.0.len() as u64 / 8 {
+            return Err("it is too short");
+        }
+        (0..count).map(|_| one(self)).collect()
+    }
+}

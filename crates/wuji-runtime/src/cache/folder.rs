@@ -1,0 +1,95 @@
+//! Where the cache is, and whether it can be trusted.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use wuji_ir::{Error, Result};
+
+/// Where a world keeps machine code from one run of a program to the next.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Choice {
+    /// What the environment variable `WUJI_CACHE_DIR` names; else `wuji` in the folder that the user's programs cache in,
+    /// which is `~/.cache` mostly. Nowhere with `WUJI_CACHE=off`.
+    #[default]
+    Usual,
+    /// Nowhere.
+    Off,
+    /// In this folder, which is made when it is not there. It must belong to the user alone.
+    Folder(PathBuf),
+}
+
+pub(super) enum Usual {
+    Off,
+    At(PathBuf),
+    Nowhere,
+}
+
+pub(super) fn usual() -> Usual {
+    let var = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+    if var("WUJI_CACHE").is_some_and(|v| v == "off" || v == "0") {
+        return Usual::Off;
+    }
+    if let Some(path) = var("WUJI_CACHE_DIR") {
+        return Usual::At(path.into());
+    }
+    // What is not absolute is to be ignored, says the specification.
+    let xdg = var("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|p| p.is_absolute());
+    let home = || var("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    match xdg.or_else(home) {
+        Some(folder) => Usual::At(folder.join("wuji")),
+        None => Usual::Nowhere,
+    }
+}
+
+/// The limit that `WUJI_CACHE_LIMIT` asks for, in megabytes.
+pub(super) fn limit_asked() -> Result<Option<u64>> {
+    let Some(asked) = std::env::var_os("WUJI_CACHE_LIMIT").filter(|v| !v.is_empty()) else {
+        return Ok(None);
+    };
+    let number = asked
+        .to_str()
+        .and_then(|text| text.trim().parse::<u64>().ok());
+    match number.and_then(|n| n.checked_mul(1 << 20)) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => Err(Error::new(
+            "W0512",
+            format!("WUJI_CACHE_LIMIT is {asked:?}, which is no size"),
+        )
+        .help("give it in megabytes, such as 512")),
+    }
+}
+
+/// Makes sure that the folder is there and that nobody but the user can put anything into it.
+pub(super) fn open(path: &Path) -> Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|e| refused(path, "make", &e))?;
+    let data = fs::metadata(path).map_err(|e| refused(path, "read", &e))?;
+    // SAFETY: it only asks who we are, and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let others = data.permissions().mode() & 0o022;
+    if data.uid() != user || others != 0 {
+        let why = match data.uid() == user {
+            true => "others may write to it",
+            false => "it belongs to somebody else",
+        };
+        return Err(Error::new(
+            "W0512",
+            format!("the folder {} cannot be a cache of kernels", path.display()),
+        )
+        .note(format!("{why}, and code that is in it is run"))
+        .help("make it yours alone: `chmod 700`, or choose another with WUJI_CACHE_DIR"));
+    }
+    Ok(())
+}
+
+pub(super) fn refused(path: &Path, what: &str, why: &io::Error) -> Error {
+    Error::new("W0512", format!("cannot {what} {}", path.display()))
+        .note(why.to_string())
+        .help("choose another folder with WUJI_CACHE_DIR, or say WUJI_CACHE=off")
+}

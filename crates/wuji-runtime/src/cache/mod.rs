@@ -1,0 +1,319 @@
+//! Machine code of kernels on disk, so that a program which starts again does not compile again.
+//!
+//! An entry is found by everything its code was made from: the kernel before any pass, options, processor, LLVM and this
+//! build of Wuji. That text is in the entry too, and compared, so two kernels are never mistaken for each other. An entry
+//! that is damaged, foreign or does not load counts as absent and is written anew. Entries are written under another name
+//! and moved into place: whoever reads finds a whole entry or none, however many processes write.
+//!
+//! Code from the cache is run, so the folder must be the user's alone.
+
+mod checksum;
+mod entry;
+mod folder;
+
+pub(crate) use entry::Entry;
+pub use folder::Choice;
+
+use crate::log::{Level, Log};
+use crate::tier::Tier;
+use checksum::checksum;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+use wuji_compile::Options;
+use wuji_ir::module::Module;
+use wuji_ir::{Error, Result};
+use wuji_llvm::{Jit, llvm_version};
+
+/// What the entries may take together unless somebody says otherwise.
+pub const DEFAULT_LIMIT: u64 = 1 << 30;
+
+/// Entries end in this.
+const SUFFIX: &str = "wuji";
+/// Files that are being written begin with this.
+const UNFINISHED: &str = "new-";
+/// Nobody takes this long to write one.
+const ABANDONED: Duration = Duration::from_secs(3600);
+/// The size is looked at after the first write, and whenever this much more has been written.
+const LOOK_AFTER: u64 = 16 << 20;
+
+/// A folder of compiled kernels.
+#[derive(Debug)]
+pub struct Cache {
+    folder: PathBuf,
+    limit: u64,
+    /// Bytes written since the size was last looked at; starts high.
+    written: AtomicU64,
+}
+
+/// What is in a cache.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Info {
+    pub folder: PathBuf,
+    pub entries: usize,
+    pub bytes: u64,
+    pub limit: u64,
+}
+
+/// Everything that the code of a kernel is made from, as text.
+#[derive(Clone, Debug)]
+pub(crate) struct Key(String);
+
+impl Key {
+    pub(crate) fn of(module: &Module, options: &Options, jit: &Jit) -> Key {
+        Key(format!(
+            "wuji {} {}, LLVM {}\n{}\n{options:?}\n{module}",
+            env!("CARGO_PKG_VERSION"),
+            env!("WUJI_BUILD"),
+            llvm_version(),
+            jit.identity(),
+        ))
+    }
+
+    fn file(&self, tier: Tier) -> String {
+        let tier = match tier {
+            Tier::Auto | Tier::Fast => "fast",
+            Tier::Best => "best",
+        };
+        format!("{:016x}-{tier}.{SUFFIX}", checksum(self.0.as_bytes()))
+    }
+}
+
+impl Cache {
+    /// The cache that somebody chose; `None` when it was to be none, or when there is no place for one, which is logged.
+    pub(crate) fn open(choice: &Choice, limit: Option<u64>, log: &Log) -> Result<Option<Cache>> {
+        let limit = match limit {
+            Some(limit) => limit,
+            None => folder::limit_asked()?.unwrap_or(DEFAULT_LIMIT),
+        };
+        let place = match choice {
+            Choice::Off => return Ok(None),
+            Choice::Folder(path) => Some(path.clone()),
+            Choice::Usual => match folder::usual() {
+                folder::Usual::Off => return Ok(None),
+                folder::Usual::At(path) => {
+                    return Ok(match folder::open(&path) {
+                        Ok(()) => Some(Cache::at(path, limit)),
+                        Err(why) => {
+                            log.say(Level::Warn, || {
+                                format!("kernels are not cached: {}", short(&why))
+                            });
+                            None
+                        }
+                    });
+                }
+                folder::Usual::Nowhere => {
+                    log.say(Level::Warn, || {
+                        "kernels are not cached: neither HOME nor WUJI_CACHE_DIR is set".to_owned()
+                    });
+                    None
+                }
+            },
+        };
+        let Some(path) = place else {
+            return Ok(None);
+        };
+        folder::open(&path)?;
+        Ok(Some(Cache::at(path, limit)))
+    }
+
+    fn at(folder: PathBuf, limit: u64) -> Cache {
+        Cache {
+            folder,
+            limit,
+            written: AtomicU64::new(LOOK_AFTER),
+        }
+    }
+
+    /// The cache that worlds use when they are told nothing; `None` when they use none.
+    pub fn usual() -> Result<Option<Cache>> {
+        let limit = folder::limit_asked()?.unwrap_or(DEFAULT_LIMIT);
+        match folder::usual() {
+            folder::Usual::Off | folder::Usual::Nowhere => Ok(None),
+            folder::Usual::At(path) => Ok(Some(Cache::at(path, limit))),
+        }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether worlds can use it: it is there or can be made, and belongs to nobody else.
+    pub fn check(&self) -> Result<()> {
+        folder::open(&self.folder)
+    }
+
+    /// What is in it. A folder that does not exist has nothing.
+    pub fn info(&self) -> Result<Info> {
+        let entries = self.entries()?;
+        Ok(Info {
+            folder: self.folder.clone(),
+            entries: entries.len(),
+            bytes: entries.iter().map(|e| e.bytes).sum(),
+            limit: self.limit,
+        })
+    }
+
+    /// Removes all entries, and says how many and how many bytes they were. Other files in the folder stay.
+    pub fn clear(&self) -> Result<(usize, u64)> {
+        let (mut count, mut bytes) = (0, 0);
+        for entry in self.entries()? {
+            match fs::remove_file(&entry.path) {
+                Ok(()) => {
+                    count += 1;
+                    bytes += entry.bytes;
+                }
+                // Somebody else was faster.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(folder::refused(&entry.path, "remove", &e)),
+            }
+        }
+        Ok((count, bytes))
+    }
+
+    /// What was made from the key before.
+    pub(crate) fn get(&self, key: &Key, tier: Tier, log: &Log) -> Option<Entry> {
+        let path = self.folder.join(key.file(tier));
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+            Err(e) => {
+                log.say(Level::Warn, || {
+                    format!("cannot read {}: {e}", path.display())
+                });
+                return None;
+            }
+        };
+        match Entry::decode(&bytes, &key.0) {
+            Ok(entry) => {
+                // Whatever is used stays longest. That the time could not be set matters to nobody.
+                if let Ok(file) = fs::File::open(&path) {
+                    let _ = file.set_modified(SystemTime::now());
+                }
+                Some(entry)
+            }
+            Err(why) => {
+                log.say(Level::Info, || {
+                    format!(
+                        "{} is not used: {why}; the kernel is compiled anew",
+                        path.display()
+                    )
+                });
+                None
+            }
+        }
+    }
+
+    /// Keeps what was made. Failing to is logged, and costs the next program time, nothing else.
+    pub(crate) fn put(&self, key: &Key, tier: Tier, entry: &Entry, log: &Log) {
+        let bytes = entry.encode(&key.0);
+        if bytes.len() as u64 > self.limit {
+            log.say(Level::Info, || {
+                format!(
+                    "a kernel of {} bytes is larger than the whole cache",
+                    bytes.len()
+                )
+            });
+            return;
+        }
+        match self.write(&key.file(tier), &bytes) {
+            Ok(()) => self.make_room(bytes.len() as u64, log),
+            Err(e) => log.say(Level::Warn, || {
+                format!("cannot keep a kernel in {}: {e}", self.folder.display())
+            }),
+        }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let unfinished = format!("{UNFINISHED}{}-{number}", std::process::id());
+        let unfinished = self.folder.join(unfinished);
+        let done = fs::write(&unfinished, bytes)
+            .and_then(|()| fs::rename(&unfinished, self.folder.join(name)));
+        if done.is_err() {
+            // Half a file on a full disk is in nobody's way any longer.
+            let _ = fs::remove_file(&unfinished);
+        }
+        done
+    }
+
+    /// Removes what was not used for longest when there is too much, down to nine tenths of the limit.
+    fn make_room(&self, more: u64, log: &Log) {
+        if self.written.fetch_add(more, Ordering::Relaxed) + more < LOOK_AFTER.min(self.limit / 8) {
+            return;
+        }
+        self.written.store(0, Ordering::Relaxed);
+        self.remove_abandoned();
+        let Ok(mut entries) = self.entries() else {
+            return;
+        };
+        let mut bytes: u64 = entries.iter().map(|e| e.bytes).sum();
+        if bytes <= self.limit {
+            return;
+        }
+        entries.sort_by_key(|e| e.used);
+        let mut removed = 0;
+        for entry in entries {
+            if bytes <= self.limit / 10 * 9 {
+                break;
+            }
+            if fs::remove_file(&entry.path).is_ok() {
+                bytes -= entry.bytes;
+                removed += 1;
+            }
+        }
+        log.say(Level::Info, || {
+            format!("{removed} kernels were removed from the full cache")
+        });
+    }
+
+    /// Files of processes that ended while they wrote.
+    fn remove_abandoned(&self) {
+        for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let ours = file.file_name().to_string_lossy().starts_with(UNFINISHED);
+            let age = file.metadata().and_then(|m| m.modified()).ok();
+            let age = age.and_then(|t| t.elapsed().ok());
+            if ours && age.is_some_and(|age| age > ABANDONED) {
+                // Another process may have done it.
+                let _ = fs::remove_file(file.path());
+            }
+        }
+    }
+
+    fn entries(&self) -> Result<Vec<OnDisk>> {
+        let files = match fs::read_dir(&self.folder) {
+            Ok(files) => files,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(folder::refused(&self.folder, "read", &e)),
+        };
+        let entries = files.flatten().filter_map(|file| {
+            let path = file.path();
+            let is_entry = path.extension().is_some_and(|e| e == SUFFIX);
+            let data = file.metadata().ok().filter(|m| is_entry && m.is_file())?;
+            Some(OnDisk {
+                path,
+                bytes: data.len(),
+                used: data.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            })
+        });
+        Ok(entries.collect())
+    }
+}
+
+struct OnDisk {
+    path: PathBuf,
+    bytes: u64,
+    used: SystemTime,
+}
+
+/// An error in one line, for logs.
+fn short(error: &Error) -> String {
+    let notes = error.notes.iter().map(|n| format!(" ({n})"));
+    format!("{}{}", error.message, notes.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests;

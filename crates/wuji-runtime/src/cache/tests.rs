@@ -1,0 +1,194 @@
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use wuji_compile::compile;
+use wuji_llvm::JitOptions;
+
+/// A folder that goes when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("wuji-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Folder(path)
+    }
+
+    fn open(&self, limit: u64) -> Cache {
+        let choice = Choice::Folder(self.0.clone());
+        Cache::open(&choice, Some(limit), &quiet())
+            .unwrap()
+            .unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn quiet() -> Log {
+    Log::new(Some(Level::Off)).unwrap()
+}
+
+fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
+    let text = format!(
+        "module \"m\"\nfile F0 \"m.rs\"\ntree T0 {{ dense S1 [i: 4] {{ place f0 }} }}\nfield f0 \"x\": i32 in T0.S1 (i)\n\
+         kernel fn0 \"m\"() {{\nforeach L0 (v0: i32) in f0 {{\nv1: i32 = load f0[v0]\nv2: i32 = const {times}\n\
+         v3: i32 = mul v1, v2\nstore f0[v0], v3\ncontinue L0\n}}\nreturn\n}}\n"
+    );
+    let module = wuji_ir::text::parse(&text, "m.wir");
+    let module = module.unwrap_or_else(|e| panic!("{e}"));
+    let options = Options::default();
+    let key = Key::of(&module, &options, jit);
+    let lowered = compile(module, &options).unwrap();
+    let entry = Entry {
+        launch: lowered.module().without_bodies(),
+        object: jit.build(&lowered).unwrap(),
+        remarks: lowered.remarks().to_vec(),
+    };
+    (key, entry)
+}
+
+fn jit() -> Jit {
+    Jit::new(&JitOptions::default()).unwrap()
+}
+
+#[test]
+fn what_is_put_comes_back() {
+    let (folder, jit) = (Folder::new("back"), jit());
+    let cache = folder.open(DEFAULT_LIMIT);
+    let (key, entry) = entry(&jit, 3);
+    assert!(cache.get(&key, Tier::Best, &quiet()).is_none());
+    cache.put(&key, Tier::Best, &entry, &quiet());
+    let back = cache.get(&key, Tier::Best, &quiet()).unwrap();
+    assert_eq!(back.object.code, entry.object.code);
+    assert_eq!(back.object.symbols, entry.object.symbols);
+    assert_eq!(back.remarks, entry.remarks);
+    assert_eq!(back.launch.to_string(), entry.launch.to_string());
+    assert!(cache.get(&key, Tier::Fast, &quiet()).is_none());
+    let info = cache.info().unwrap();
+    assert_eq!(info.entries, 1);
+    assert_eq!(cache.clear().unwrap(), (1, info.bytes));
+    assert!(cache.get(&key, Tier::Best, &quiet()).is_none());
+}
+
+#[test]
+fn no_damaged_byte_is_trusted() {
+    let jit = jit();
+    let (key, entry) = entry(&jit, 3);
+    let bytes = entry.encode(&key.0);
+    assert!(Entry::decode(&bytes, &key.0).is_ok());
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert!(Entry::decode(&damaged, &key.0).is_err(), "byte {at}");
+    }
+    for length in 0..bytes.len() {
+        assert!(
+            Entry::decode(&bytes[..length], &key.0).is_err(),
+            "{length} bytes"
+        );
+    }
+    let mut long = bytes.clone();
+    long.push(0);
+    assert!(Entry::decode(&long, &key.0).is_err());
+    assert_eq!(
+        Entry::decode(&bytes, "another").unwrap_err(),
+        "it belongs to another kernel"
+    );
+}
+
+/// Even when a checksum fits, nothing that is read may lead anywhere else.
+#[test]
+fn wild_contents_with_a_good_checksum_do_no_harm() {
+    let jit = jit();
+    let (key, entry) = entry(&jit, 3);
+    let bytes = entry.encode(&key.0);
+    for at in (16..bytes.len()).step_by(7) {
+        for value in [0, 0xff] {
+            let mut wild = bytes.clone();
+            wild[at] = value;
+            let sum = checksum(&wild[16..]);
+            wild[8..16].copy_from_slice(&sum.to_le_bytes());
+            let _ = Entry::decode(&wild, &key.0);
+        }
+    }
+}
+
+#[test]
+fn the_oldest_go_when_there_is_too_much() {
+    let (folder, jit) = (Folder::new("full"), jit());
+    let (_, one) = entry(&jit, 0);
+    let size = one.encode(&entry(&jit, 0).0.0).len() as u64;
+    let cache = folder.open(size * 10);
+    let keys: Vec<Key> = (10..40).map(|n| entry(&jit, n).0).collect();
+    for (age, key) in keys.iter().enumerate() {
+        cache.put(key, Tier::Best, &one, &quiet());
+        let file = fs::File::open(folder.0.join(key.file(Tier::Best)));
+        if let Ok(file) = file {
+            let past = Duration::from_secs(3600 - age as u64);
+            file.set_modified(SystemTime::now() - past).unwrap();
+        }
+    }
+    let info = cache.info().unwrap();
+    assert!(info.bytes <= size * 12, "{info:?}");
+    assert!(info.entries >= 7, "{info:?}");
+    assert!(cache.get(&keys[29], Tier::Best, &quiet()).is_some());
+    assert!(cache.get(&keys[0], Tier::Best, &quiet()).is_none());
+}
+
+#[test]
+fn many_write_the_same_at_once() {
+    let (folder, jit) = (Folder::new("race"), jit());
+    let cache = Arc::new(folder.open(DEFAULT_LIMIT));
+    let (key, entry) = entry(&jit, 3);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    cache.put(&key, Tier::Best, &entry, &quiet());
+                    // Once it is there, it is always there and whole.
+                    assert!(cache.get(&key, Tier::Best, &quiet()).is_some());
+                }
+            });
+        }
+    });
+    assert_eq!(cache.info().unwrap().entries, 1);
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+}
+
+#[test]
+fn folders_of_others_are_refused() {
+    let folder = Folder::new("others");
+    fs::create_dir(&folder.0).unwrap();
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
+    let choice = Choice::Folder(folder.0.clone());
+    let error = Cache::open(&choice, None, &quiet()).unwrap_err();
+    assert_eq!(error.code, "W0512");
+    assert!(error.notes[0].contains("others may write to it"), "{error}");
+}
+
+#[test]
+fn a_file_is_no_folder() {
+    let folder = Folder::new("file");
+    fs::write(&folder.0, "x").unwrap();
+    let choice = Choice::Folder(folder.0.join("cache"));
+    let error = Cache::open(&choice, None, &quiet()).unwrap_err();
+    assert_eq!(error.code, "W0512");
+    fs::remove_file(&folder.0).unwrap();
+}
+
+#[test]
+fn what_writers_left_behind_goes() {
+    let (folder, jit) = (Folder::new("left"), jit());
+    let cache = folder.open(DEFAULT_LIMIT);
+    let left = folder.0.join("new-1-1");
+    fs::write(&left, "half").unwrap();
+    let old = SystemTime::now() - ABANDONED * 2;
+    fs::File::open(&left).unwrap().set_modified(old).unwrap();
+    let (key, entry) = entry(&jit, 3);
+    cache.put(&key, Tier::Best, &entry, &quiet());
+    assert!(!left.exists());
+}

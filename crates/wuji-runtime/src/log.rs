@@ -1,0 +1,116 @@
+//! What a world says that is no error.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use wuji_ir::{Error, Result};
+
+/// How much somebody wants to know.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Level {
+    /// Nothing.
+    Off,
+    /// What somebody should mend, though everything works.
+    #[default]
+    Warn,
+    /// What was done that takes long: kernels compiled, code exchanged for better.
+    Info,
+    /// Every launch.
+    Debug,
+}
+
+impl Level {
+    const ALL: [(Level, &'static str); 4] = [
+        (Level::Off, "off"),
+        (Level::Warn, "warn"),
+        (Level::Info, "info"),
+        (Level::Debug, "debug"),
+    ];
+
+    /// What the environment variable `WUJI_LOG` asks for.
+    fn asked() -> Result<Option<Level>> {
+        let Some(asked) = std::env::var_os("WUJI_LOG").filter(|v| !v.is_empty()) else {
+            return Ok(None);
+        };
+        match Level::ALL.iter().find(|(_, name)| asked == *name) {
+            Some((level, _)) => Ok(Some(*level)),
+            None => Err(
+                Error::new("W0115", format!("WUJI_LOG is {asked:?}, which is no level"))
+                    .help("the levels are `off`, `warn`, `info` and `debug`"),
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Level::ALL.iter().find(|(level, _)| level == self);
+        f.write_str(name.map_or("", |n| n.1))
+    }
+}
+
+/// Who is told.
+type Listener = Arc<dyn Fn(Level, &str) + Send + Sync>;
+
+/// The log of one world.
+pub struct Log {
+    level: AtomicU8,
+    listener: RwLock<Option<Listener>>,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("level", &self.level)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    /// With no level, what the environment asks for.
+    pub(crate) fn new(level: Option<Level>) -> Result<Log> {
+        let level = match level {
+            Some(level) => level,
+            None => Level::asked()?.unwrap_or_default(),
+        };
+        Ok(Log {
+            level: AtomicU8::new(level as u8),
+            listener: RwLock::default(),
+        })
+    }
+
+    pub fn wants(&self, level: Level) -> bool {
+        level as u8 <= self.level.load(Ordering::Relaxed)
+    }
+
+    pub fn set_level(&self, level: Level) {
+        self.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// Hands what is said to somebody else than the standard error output.
+    pub fn listen(&self, listener: impl Fn(Level, &str) + Send + Sync + 'static) {
+        let mut own = self
+            .listener
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *own = Some(Arc::new(listener));
+    }
+
+    /// Says something, if anybody wants to know.
+    pub(crate) fn say(&self, level: Level, what: impl FnOnce() -> String) {
+        if !self.wants(level) {
+            return;
+        }
+        // Not held while the listener runs: it may use the world.
+        let listener = self
+            .listener
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        match listener {
+            Some(listener) => listener(level, &what()),
+            None => eprintln!("wuji: {level}: {}", what()),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Where the time of a world goes: in launches, task by task, and in compilations, pass by pass.
+//!
+//! Compilations are few and long, so they are always noted. Launches are noted while somebody wants to know: two looks at
+//! the clock for each task.
+
+mod report;
+mod trace;
+
+pub use report::Report;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wuji_ir::diag::Position;
+use wuji_ir::module::Module;
+use wuji_ir::{Error, Result};
+use wuji_llvm::Timings;
+
+use crate::tier::Tier;
+
+/// Kernels are remembered up to this number; the oldest are forgotten first.
+const MOST_KERNELS: usize = 4096;
+/// Launches of tasks that a trace can hold.
+const MOST_EVENTS: usize = 1 << 20;
+
+/// The profiler of one world.
+#[derive(Debug)]
+pub struct Profiler {
+    /// When the world was made.
+    origin: Instant,
+    on: AtomicBool,
+    kernels: Mutex<VecDeque<Arc<Kernel>>>,
+    events: Mutex<Events>,
+}
+
+#[derive(Debug, Default)]
+struct Events {
+    all: Vec<Event>,
+    /// How many did not fit.
+    lost: u64,
+}
+
+/// One task of one launch.
+#[derive(Debug)]
+struct Event {
+    kernel: Arc<Kernel>,
+    task: u32,
+    begin: Duration,
+    time: Duration,
+    iterations: u64,
+    thread: u64,
+}
+
+/// What is known of one kernel: one piece of code for one combination of layouts.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    name: String,
+    tasks: Vec<(String, Option<Position>)>,
+    launches: AtomicU64,
+    compilations: Mutex<Vec<Compilation>>,
+    times: Mutex<Vec<TaskTimes>>,
+}
+
+/// How code of a kernel was made, or found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Compilation {
+    /// `Fast` or `Best`.
+    pub tier: Tier,
+    /// Whether the code was found in the cache on disk.
+    pub cached: bool,
+    /// Since the world was made.
+    pub begin: Duration,
+    /// On the clock.
+    pub time: Duration,
+    /// How long each pass of Wuji took, in order; none when the code was cached.
+    pub passes: Vec<(&'static str, Duration)>,
+    /// How long LLVM and the linker took.
+    pub backend: Timings,
+    /// Bytes of object code.
+    pub bytes: usize,
+}
+
+/// What the launches of one task took.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskTimes {
+    /// The kernel's name and the number of the task.
+    pub name: String,
+    /// Its loop in the source.
+    pub at: Option<Position>,
+    pub count: u64,
+    /// All iterations of all launches.
+    pub iterations: u64,
+    pub total: Duration,
+    pub least: Duration,
+    pub most: Duration,
+}
+
+/// The life of a kernel so far.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KernelHistory {
+    pub name: String,
+    /// Launches, whether the profiler was on or not.
+    pub launches: u64,
+    /// How its code was made: once, or twice when it proved hot.
+    pub compilations: Vec<Compilation>,
+    /// Tasks that were launched while the profiler was on.
+    pub tasks: Vec<TaskTimes>,
+}
+
+impl Kernel {
+    fn new(module: &Module) -> Kernel {
+        let tasks = module.tasks.iter();
+        let tasks = tasks.map(|t| (t.name.clone(), Position::of(module, t.span)));
+        Kernel {
+            name: module.name.clone(),
+            tasks: tasks.collect(),
+            launches: AtomicU64::new(0),
+            compilations: Mutex::default(),
+            times: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn count_launch(&self) {
+        self.launches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn compiled(&self, compilation: Compilation) {
+        lock(&self.compilations).push(compilation);
+    }
+
+    /// The name of a task, by its number in the code.
+    fn task(&self, number: u32) -> (&str, Option<&Position>) {
+        match self.tasks.get(number as usize) {
+            Some((name, at)) if !name.is_empty() => (name, at.as_ref()),
+            _ => (&self.name, None),
+        }
+    }
+
+    fn history(&self) -> KernelHistory {
+        let times = lock(&self.times);
+        KernelHistory {
+            name: self.name.clone(),
+            launches: self.launches.load(Ordering::Relaxed),
+            compilations: lock(&self.compilations).clone(),
+            tasks: times.iter().filter(|t| t.count > 0).cloned().collect(),
+        }
+    }
+
+    fn add(&self, task: u32, iterations: u64, time: Duration) {
+        let mut times = lock(&self.times);
+        let at = task as usize;
+        while times.len() <= at {
+            let (name, at) = self.task(times.len() as u32);
+            let times_of = TaskTimes {
+                name: name.to_owned(),
+                at: at.cloned(),
+                count: 0,
+                iterations: 0,
+                total: Duration::ZERO,
+                least: Duration::MAX,
+                most: Duration::ZERO,
+            };
+            times.push(times_of);
+        }
+        let own = &mut times[at];
+        own.count += 1;
+        own.iterations = own.iterations.saturating_add(iterations);
+        own.total += time;
+        own.least = own.least.min(time);
+        own.most = own.most.max(time);
+    }
+}
+
+impl Profiler {
+    pub(crate) fn new() -> Profiler {
+        Profiler {
+            origin: Instant::now(),
+            on: AtomicBool::new(false),
+            kernels: Mutex::default(),
+            events: Mutex::default(),
+        }
+    }
+
+    /// From now on, the time of every task of every launch is noted.
+    pub fn start(&self) {
+        self.on.store(true, Ordering::Relaxed);
+    }
+
+    /// Launches are noted no longer; what was noted stays.
+    pub fn stop(&self) {
+        self.on.store(false, Ordering::Relaxed);
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Forgets the times of all launches so far. What is known of compilations stays.
+    pub fn clear(&self) {
+        *lock(&self.events) = Events::default();
+        for kernel in lock(&self.kernels).iter() {
+            lock(&kernel.times).clear();
+        }
+    }
+
+    /// The kernels of the world in the order in which they were compiled; of thousands, the last.
+    pub fn kernels(&self) -> Vec<KernelHistory> {
+        lock(&self.kernels).iter().map(|k| k.history()).collect()
+    }
+
+    /// Where the time went, as tables for people.
+    pub fn report(&self) -> Report {
+        Report::new(self.kernels())
+    }
+
+    /// Compilations and launches as a Chrome trace, which Perfetto and `chrome://tracing` show.
+    pub fn trace(&self) -> String {
+        let kernels: Vec<Arc<Kernel>> = lock(&self.kernels).iter().cloned().collect();
+        trace::json(&kernels, &lock(&self.events))
+    }
+
+    /// Writes [`Profiler::trace`] to a file.
+    pub fn write_trace(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        std::fs::write(path, self.trace()).map_err(|e: io::Error| {
+            Error::new(
+                "W0513",
+                format!("cannot write the trace to {}", path.display()),
+            )
+            .note(e.to_string())
+        })
+    }
+
+    /// Since the world was made.
+    pub(crate) fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    pub(crate) fn enter(&self, module: &Module) -> Arc<Kernel> {
+        let kernel = Arc::new(Kernel::new(module));
+        let mut kernels = lock(&self.kernels);
+        if kernels.len() == MOST_KERNELS {
+            kernels.pop_front();
+        }
+        kernels.push_back(kernel.clone());
+        kernel
+    }
+
+    /// A task that began then has ended now.
+    pub(crate) fn task(&self, kernel: &Arc<Kernel>, task: usize, iterations: u64, begin: Duration) {
+        let time = self.now().saturating_sub(begin);
+        kernel.add(task as u32, iterations, time);
+        let mut events = lock(&self.events);
+        if events.all.len() == MOST_EVENTS {
+            events.lost += 1;
+            return;
+        }
+        events.all.push(Event {
+            kernel: kernel.clone(),
+            task: task as u32,
+            begin,
+            time,
+            iterations,
+            thread: thread_number(),
+        });
+    }
+}
+
+/// A small number for the thread that asks.
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local!(static OWN: u64 = NEXT.fetch_add(1, Ordering::Relaxed));
+    OWN.try_with(|n| *n).unwrap_or(0)
+}
+
+/// Nothing is left half-done under these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Display for KernelHistory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} launches", self.name, self.launches)?;
+        for c in &self.compilations {
+            let how = if c.cached {
+                "found in the cache"
+            } else {
+                "compiled"
+            };
+            let tier = match c.tier {
+                Tier::Auto | Tier::Fast => "fast",
+                Tier::Best => "best",
+            };
+            let ms = c.time.as_secs_f64() * 1e3;
+            write!(f, "; {tier} code {how} in {ms:.1} ms")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! The profile as tables.
+
+use super::{KernelHistory, TaskTimes};
+use crate::tier::Tier;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// Where the time of a world went. As text it is two tables: launches, and compilations.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    pub kernels: Vec<KernelHistory>,
+}
+
+impl Report {
+    pub(super) fn new(kernels: Vec<KernelHistory>) -> Report {
+        Report { kernels }
+    }
+
+    /// Tasks of one name together, the longest first.
+    pub fn tasks(&self) -> Vec<TaskTimes> {
+        let mut all: BTreeMap<(String, Option<String>), TaskTimes> = BTreeMap::new();
+        for task in self.kernels.iter().flat_map(|k| &k.tasks) {
+            let place = task.at.as_ref().map(ToString::to_string);
+            let known = all.entry((task.name.clone(), place));
+            known
+                .and_modify(|t| {
+                    t.count += task.count;
+                    t.iterations = t.iterations.saturating_add(task.iterations);
+                    t.total += task.total;
+                    t.least = t.least.min(task.least);
+                    t.most = t.most.max(task.most);
+                })
+                .or_insert_with(|| task.clone());
+        }
+        let mut tasks: Vec<TaskTimes> = all.into_values().collect();
+        tasks.sort_by_key(|t| std::cmp::Reverse(t.total));
+        tasks
+    }
+
+    /// How long each step of all compilations took together, the longest first: passes of Wuji by their names, what LLVM
+    /// does as `llvm: ...`.
+    pub fn steps(&self) -> Vec<(String, Duration)> {
+        let mut all: BTreeMap<String, Duration> = BTreeMap::new();
+        for c in self.kernels.iter().flat_map(|k| &k.compilations) {
+            for (pass, time) in &c.passes {
+                *all.entry((*pass).to_owned()).or_default() += *time;
+            }
+            let b = &c.backend;
+            for (step, time) in [
+                ("llvm: build", b.build),
+                ("llvm: optimize", b.optimize),
+                ("llvm: emit", b.emit),
+                ("llvm: link", b.link),
+            ] {
+                *all.entry(step.to_owned()).or_default() += time;
+            }
+        }
+        let mut steps: Vec<_> = all.into_iter().filter(|s| !s.1.is_zero()).collect();
+        steps.sort_by_key(|s| std::cmp::Reverse(s.1));
+        steps
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tasks = self.tasks();
+        let whole: Duration = tasks.iter().map(|t| t.total).sum();
+        let share = |time: Duration| 100.0 * time.as_secs_f64() / whole.as_secs_f64().max(1e-12);
+        writeln!(
+            f,
+            "{:>7} {:>10} {:>9} {:>9} {:>9} {:>9}  task",
+            "share", "total ms", "launches", "mean us", "least us", "most us"
+        )?;
+        for t in &tasks {
+            let mean = t.total / u32::try_from(t.count).unwrap_or(u32::MAX).max(1);
+            write!(
+                f,
+                "{:>6.1}% {:>10.3} {:>9} {:>9.1} {:>9.1} {:>9.1}  {}",
+                share(t.total),
+                ms(t.total),
+                t.count,
+                ms(mean) * 1e3,
+                ms(t.least) * 1e3,
+                ms(t.most) * 1e3,
+                t.name
+            )?;
+            match &t.at {
+                Some(at) => writeln!(f, " ({at})")?,
+                None => writeln!(f)?,
+            }
+        }
+        if tasks.is_empty() {
+            writeln!(
+                f,
+                "(no launches were noted: `world.profiler().start()` begins)"
+            )?;
+        }
+        writeln!(f)?;
+        writeln!(
+            f,
+            "{:>10}  {:<4}  {:<8}  {:>8}  kernel",
+            "ms", "tier", "from", "bytes"
+        )?;
+        for k in &self.kernels {
+            for c in &k.compilations {
+                let tier = match c.tier {
+                    Tier::Auto | Tier::Fast => "fast",
+                    Tier::Best => "best",
+                };
+                let from = if c.cached { "cache" } else { "compiler" };
+                writeln!(
+                    f,
+                    "{:>10.2}  {tier:<4}  {from:<8}  {:>8}  {}",
+                    ms(c.time),
+                    c.bytes,
+                    k.name
+                )?;
+            }
+        }
+        let steps = self.steps();
+        if !steps.is_empty() {
+            writeln!(f, "\n{:>10}  step of compilation", "ms")?;
+            for (step, time) in steps {
+                writeln!(f, "{:>10.2}  {step}", ms(time))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,262 @@
+//! Kernels from the cache on disk do what compiled ones do, and nothing that happens to the cache does any harm.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use wuji::prelude::*;
+use wuji::{CacheChoice, Level};
+
+#[kernel]
+fn scaled(x: &Field<f32, 2>, y: &Field<f32, 2>, by: f32) -> f32 {
+    let mut sum = 0.0;
+    for [i, j] in x {
+        y[[i, j]] = x[[i, j]] * by + i as f32;
+        sum += y[[i, j]];
+    }
+    sum
+}
+
+#[kernel]
+fn outside(x: &Field<f32, 2>) {
+    for [i, j] in x {
+        assert!(i < 7, "row {} is too far", i);
+        x[[i + 1, j]] = 1.0;
+    }
+}
+
+/// A folder that goes when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("wuji-world-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Folder(path)
+    }
+
+    fn world(&self, tier: Tier) -> World {
+        let choice = CacheChoice::Folder(self.0.clone());
+        World::builder().cache(choice).tier(tier).build().unwrap()
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir(&self.0).unwrap().map(|f| f.unwrap().path());
+        let mut files: Vec<PathBuf> = files.collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::set_permissions(&self.0, fs::Permissions::from_mode(0o700));
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The result of `scaled`, what it wrote, and whether its code was cached.
+fn run(world: &World) -> (f32, Vec<f32>, bool) {
+    let x = world.field::<f32, 2>("x", [8, 16]).unwrap();
+    let y = world.field::<f32, 2>("y", [8, 16]).unwrap();
+    x.copy_from(&(0..128).map(|n| n as f32).collect::<Vec<_>>())
+        .unwrap();
+    let sum = scaled(&x, &y, 2.0).unwrap();
+    let history = world.kernel_history();
+    let kernel = history.iter().find(|k| k.name == "scaled").unwrap();
+    (sum, y.to_vec().unwrap(), kernel.compilations[0].cached)
+}
+
+#[test]
+fn the_second_world_finds_what_the_first_has_made() {
+    for tier in [Tier::Fast, Tier::Best, Tier::Auto] {
+        let folder = Folder::new(&format!("{tier:?}"));
+        let first = run(&folder.world(tier));
+        let second = run(&folder.world(tier));
+        assert!(!first.2 && second.2, "{tier:?}");
+        assert_eq!((first.0, first.1), (second.0, second.1));
+    }
+}
+
+#[test]
+fn better_code_is_kept_too_and_taken_first() {
+    let folder = Folder::new("better");
+    let world = folder.world(Tier::Auto);
+    run(&world);
+    world.finish_compiling().unwrap();
+    let world = folder.world(Tier::Auto);
+    let (_, _, cached) = run(&world);
+    assert!(cached);
+    let history = world.kernel_history();
+    let kernel = history.iter().find(|k| k.name == "scaled").unwrap();
+    assert_eq!(kernel.compilations.len(), 1);
+    assert_eq!(kernel.compilations[0].tier, Tier::Best);
+    assert!(world.explain().iter().any(|r| r.task.starts_with("scaled")));
+}
+
+/// Quick code from the cache is exchanged for better code as if it had been compiled.
+#[test]
+fn quick_code_from_the_cache_gets_better() {
+    let folder = Folder::new("quick");
+    let first = run(&folder.world(Tier::Fast));
+    let world = folder.world(Tier::Auto);
+    let second = run(&world);
+    assert!(second.2);
+    world.finish_compiling().unwrap();
+    let third = run(&world);
+    assert_eq!((first.0, &first.1), (third.0, &third.1));
+    let history = world.kernel_history();
+    let kernel = history.iter().find(|k| k.name == "scaled").unwrap();
+    let tiers: Vec<Tier> = kernel.compilations.iter().map(|c| c.tier).collect();
+    assert_eq!(tiers, [Tier::Fast, Tier::Best]);
+}
+
+#[test]
+fn errors_are_the_same_from_the_cache() {
+    let folder = Folder::new("errors");
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let world = folder.world(Tier::Auto);
+        let x = world.field::<f32, 2>("x", [8, 16]).unwrap();
+        told.push(outside(&x).unwrap_err().to_string());
+    }
+    assert_eq!(told[0], told[1]);
+    assert!(told[0].contains("row 7 is too far"), "{}", told[0]);
+}
+
+#[test]
+fn other_layouts_and_options_are_other_entries() {
+    let folder = Folder::new("others");
+    let world = folder.world(Tier::Best);
+    run(&world);
+    let x = world
+        .layout(|root| root.dense(JI, [16, 8]).place::<f32, 2>("x"))
+        .unwrap();
+    let y = world.field::<f32, 2>("y", [8, 16]).unwrap();
+    scaled(&x, &y, 2.0).unwrap();
+    let history = world.kernel_history();
+    let kernels = history.iter().filter(|k| k.name == "scaled");
+    assert_eq!(kernels.filter(|k| k.compilations[0].cached).count(), 0);
+    let choice = CacheChoice::Folder(folder.0.clone());
+    let builder = World::builder().cache(choice).tier(Tier::Best);
+    let world = builder.math(Math::Strict).build().unwrap();
+    assert!(!run(&world).2);
+}
+
+#[test]
+fn damaged_entries_are_compiled_again_and_mended() {
+    let folder = Folder::new("damaged");
+    let first = run(&folder.world(Tier::Best));
+    for damage in [0, 9, 40, 200, 4000] {
+        for file in folder.files() {
+            let mut bytes = fs::read(&file).unwrap();
+            let at = damage % bytes.len();
+            bytes[at] ^= 0x10;
+            fs::write(&file, bytes).unwrap();
+        }
+        let again = run(&folder.world(Tier::Best));
+        assert_eq!((again.0, &again.1, again.2), (first.0, &first.1, false));
+        assert!(run(&folder.world(Tier::Best)).2, "mended");
+    }
+    for file in folder.files() {
+        fs::write(&file, b"").unwrap();
+    }
+    assert!(!run(&folder.world(Tier::Best)).2);
+}
+
+#[test]
+fn a_folder_that_nobody_can_write_to_costs_time_only() {
+    let folder = Folder::new("readonly");
+    let world = folder.world(Tier::Best);
+    // Root may write everywhere, so what is there is made unusable in another way.
+    fs::remove_dir(&folder.0).unwrap();
+    fs::write(&folder.0, "in the way").unwrap();
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = lines.clone();
+    world.on_log(move |level, line| kept.lock().unwrap().push(format!("{level}: {line}")));
+    assert!(!run(&world).2);
+    let lines = lines.lock().unwrap();
+    assert!(lines[0].starts_with("warn: cannot"), "{lines:?}");
+    fs::remove_file(&folder.0).unwrap();
+}
+
+#[test]
+fn a_named_folder_that_cannot_be_made_is_an_error() {
+    let choice = CacheChoice::Folder(Path::new("/proc/wuji/cache").to_owned());
+    let error = World::builder().cache(choice).build().unwrap_err();
+    assert_eq!(error.code, "W0512");
+    assert!(error.message.contains("/proc/wuji/cache"), "{error}");
+}
+
+#[test]
+fn logs_say_where_code_came_from() {
+    let folder = Folder::new("log");
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        let world = folder.world(Tier::Best);
+        world.set_log_level(Level::Info);
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let kept = lines.clone();
+        world.on_log(move |level, line| kept.lock().unwrap().push(format!("{level}: {line}")));
+        run(&world);
+        let lines = lines.lock().unwrap();
+        all.push(
+            lines
+                .iter()
+                .find(|l| l.contains("`scaled`"))
+                .unwrap()
+                .clone(),
+        );
+    }
+    assert!(
+        all[0].starts_with("info: kernel `scaled`: compiled in"),
+        "{all:?}"
+    );
+    assert_eq!(all[1], "info: kernel `scaled`: code found in the cache");
+}
+
+#[test]
+fn the_profiler_knows_tasks_and_steps() {
+    let folder = Folder::new("profile");
+    let world = folder.world(Tier::Best);
+    run(&world);
+    assert!(world.profiler().report().tasks().is_empty());
+    world.profiler().start();
+    for _ in 0..3 {
+        run(&world);
+    }
+    world.profiler().stop();
+    run(&world);
+    let report = world.profiler().report();
+    let tasks = report.tasks();
+    let scaled = tasks.iter().filter(|t| t.name.starts_with("scaled"));
+    let scaled = scaled.max_by_key(|t| t.iterations).unwrap();
+    assert_eq!((scaled.count, scaled.iterations), (3, 3 * 128));
+    assert!(scaled.at.as_ref().unwrap().file.ends_with("cache.rs"));
+    assert!(scaled.least <= scaled.most && scaled.most <= scaled.total);
+    assert!(report.steps().iter().any(|s| s.0 == "llvm: optimize"));
+    assert!(report.steps().iter().any(|s| s.0 == "vectorize"));
+    let text = report.to_string();
+    assert!(
+        text.contains("scaled.1") && text.contains("compiler"),
+        "{text}"
+    );
+    let history = world.kernel_history();
+    assert_eq!(
+        history
+            .iter()
+            .find(|k| k.name == "scaled")
+            .unwrap()
+            .launches,
+        5
+    );
+    let trace = world.profiler().trace();
+    assert!(trace.starts_with("{\"displayTimeUnit\"") && trace.contains("\"cat\":\"launch\""));
+    world.profiler().clear();
+    assert!(world.profiler().report().tasks().is_empty());
+    let error = world
+        .profiler()
+        .write_trace("/proc/none/trace.json")
+        .unwrap_err();
+    assert_eq!(error.code, "W0513");
+}
