@@ -9,11 +9,12 @@ use crate::memory::{Memory, Turn};
 use crate::pool::Pool;
 use crate::profile::Profiler;
 use crate::program::{Code, Program};
+use crate::stop::{Interrupter, Listening, Stop, Watchdog, on_ctrl_c, stopped};
 use crate::tier::{Background, Remarks, Tier};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use wuji_compile::{Options, Remark};
-use wuji_ir::interp::{Config, Order};
+use wuji_ir::interp::{Config, Order, STOPPED};
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
@@ -45,6 +46,8 @@ pub struct DeviceOptions {
     pub cache_limit: Option<u64>,
     /// How much is told; what the environment says, or warnings, when `None`.
     pub log: Option<Level>,
+    /// How long one launch may take; as long as it likes when `None`.
+    pub time_limit: Option<Duration>,
 }
 
 /// Remarks are kept of so many kernels.
@@ -60,7 +63,10 @@ pub struct Device {
     runner: Runner,
     threads: usize,
     seed: u64,
-    interrupt: Arc<AtomicU32>,
+    stop: Arc<Stop>,
+    watchdog: Option<Watchdog>,
+    /// Set when Ctrl-C ends launches of this device.
+    listening: Mutex<Option<Listening>>,
     memory_limit: u64,
     /// What became of the parallel loops of all kernels so far.
     remarks: Mutex<Vec<Arc<Remarks>>>,
@@ -78,18 +84,6 @@ enum Runner {
         background: Background,
     },
     Interpreter,
-}
-
-/// Ends the launch that runs on a device, from another thread or a signal handler.
-#[derive(Clone, Debug)]
-pub struct Interrupter(Arc<AtomicU32>);
-
-impl Interrupter {
-    /// Makes the launch that is running end with an error at the next turn of one of its loops.
-    /// Nothing happens when none is running.
-    pub fn interrupt(&self) {
-        self.0.store(1, Ordering::Relaxed);
-    }
 }
 
 impl Device {
@@ -111,6 +105,9 @@ impl Device {
         let tier = options.tier.or_asked()?;
         let log = Arc::new(Log::new(options.log)?);
         let profiler = Arc::new(Profiler::new());
+        let stop = Arc::new(Stop::default());
+        let watchdog = options.time_limit.map(|limit| Watchdog::new(limit, &stop));
+        let watchdog = watchdog.transpose()?;
         let (runner, threads) = match options.backend {
             Backend::Cpu => {
                 let jit = Arc::new(Jit::new(&JitOptions {
@@ -142,7 +139,9 @@ impl Device {
             runner,
             threads,
             seed: options.seed,
-            interrupt: Arc::default(),
+            stop,
+            watchdog,
+            listening: Mutex::default(),
             memory_limit: options.memory_limit.unwrap_or_else(default_memory_limit),
             remarks: Mutex::default(),
             log,
@@ -180,7 +179,19 @@ impl Device {
     }
 
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter(self.interrupt.clone())
+        Interrupter(self.stop.clone())
+    }
+
+    /// From now on, Ctrl-C ends the launch that is running here instead of the process.
+    pub fn stop_on_ctrl_c(&self) -> Result<()> {
+        let mut listening = self
+            .listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if listening.is_none() {
+            *listening = Some(on_ctrl_c(&self.stop)?);
+        }
+        Ok(())
     }
 
     /// Zeroed memory of this device.
@@ -291,7 +302,35 @@ impl Device {
             format!("launch of kernel `{}`", program.module.name)
         });
         self.allow_memory(program, bindings);
-        self.interrupt.store(0, Ordering::Relaxed);
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.begin()?;
+        }
+        self.stop.begin();
+        let outcome = self.run_code(program, bindings, (seed, launch));
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.end();
+        }
+        match self.stop.end() {
+            None => outcome,
+            Some(reason) => {
+                // What went wrong by itself is told first.
+                if let Err(error) = outcome
+                    && error.code != STOPPED
+                {
+                    return Err(error);
+                }
+                let limit = self.watchdog.as_ref().map(Watchdog::limit);
+                Err(stopped(&program.module.name, reason, limit))
+            }
+        }
+    }
+
+    fn run_code(
+        &self,
+        program: &Program,
+        bindings: &Bindings<'_>,
+        (seed, launch): (u64, u64),
+    ) -> Result<Outcome> {
         match (&program.code, &self.runner) {
             (
                 Code::Native(native),
@@ -303,7 +342,7 @@ impl Device {
                     pool,
                     background,
                     threads: self.threads as u64,
-                    interrupt: &self.interrupt,
+                    interrupt: self.stop.word(),
                     seed,
                     launch,
                     profiler: self.profiler.is_on().then_some(&*self.profiler),
@@ -324,7 +363,7 @@ impl Device {
                     ..Config::default()
                 };
                 let begin = self.profiler.is_on().then(|| self.profiler.now());
-                let outcome = run_interpreted(program, bindings, config);
+                let outcome = run_interpreted(program, bindings, config, self.stop.word());
                 if let Some(begin) = begin {
                     self.profiler.task(&program.kernel, 0, 1, begin);
                 }

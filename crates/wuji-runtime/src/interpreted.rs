@@ -6,6 +6,7 @@ use crate::launch::{Bindings, Outcome};
 use crate::memory::Memory;
 use crate::program::{Program, field_address};
 use crate::report::Collected;
+use std::sync::atomic::AtomicU32;
 use wuji_ir::entities::{Array, Field, Tree};
 use wuji_ir::interp::{self, Buffer, Config, Machine};
 use wuji_ir::module::Module;
@@ -16,13 +17,15 @@ use wuji_ir::{Error, Result};
 const LARGEST: u64 = 1 << 24;
 
 /// The caller holds the turn of the device and has checked the bindings.
-pub(crate) fn run_interpreted(
-    program: &Program,
+pub(crate) fn run_interpreted<'p>(
+    program: &'p Program,
     bindings: &Bindings<'_>,
     config: Config,
+    stop: &'p AtomicU32,
 ) -> Result<Outcome> {
     let module = &program.module;
     let mut machine = Machine::new(module, config)?;
+    machine.stop_by(stop);
     for tree in sparse_trees(module) {
         if let Some(state) = bindings.trees[tree.as_u32() as usize].take_state() {
             machine.put_tree(tree, state)?;

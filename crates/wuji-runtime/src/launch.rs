@@ -152,11 +152,7 @@ pub(crate) fn run_native(
     }
     // Whatever happened, the next launch finds no reports of this one.
     let collected = program.collector.drain(&program.module);
-    let interrupted_by_user = engine.interrupt.swap(0, Ordering::Relaxed) != 0;
     let finished = ended?;
-    if interrupted_by_user {
-        return Err(interrupted(program));
-    }
     let mut outcome = Outcome {
         result: SmallVec::new(),
         collected: collected.map(Box::new),
@@ -295,12 +291,6 @@ fn run_tasks(
         }
     }
     Ok(true)
-}
-
-pub(crate) fn interrupted(program: &Program) -> Error {
-    let name = &program.module.name;
-    Error::new("W0405", format!("kernel `{name}` was interrupted"))
-        .note("what it had written until then stays")
 }
 
 /// A context that several threads look at.

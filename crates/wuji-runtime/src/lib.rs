@@ -22,13 +22,15 @@ pub mod profile;
 pub mod program;
 pub mod report;
 mod sparse;
+mod stop;
 pub mod tier;
 
-pub use device::{Backend, Device, DeviceOptions, Interrupter};
+pub use device::{Backend, Device, DeviceOptions};
 pub use instance::Instance;
 pub use launch::{Bindings, Outcome};
 pub use memory::{Memory, MemoryGuard};
 pub use pool::Pool;
 pub use program::Program;
 pub use report::{Collected, Telling};
+pub use stop::Interrupter;
 pub use tier::Tier;

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 use wuji_compile::{Bounds, Math, Options, Remark};
 use wuji_ir::entities;
 use wuji_ir::module::Module;
@@ -84,6 +85,13 @@ impl World {
     /// Ends the launch that is running in this world, from another thread.
     pub fn interrupter(&self) -> Interrupter {
         self.inner.device.interrupter()
+    }
+
+    /// From now on, Ctrl-C ends the kernel that is running in this world, with an error, instead of the process. While none is
+    /// running, or pressed again before the kernel has ended, it does what it did before. Programs that have a
+    /// handler of their own call [`Interrupter::interrupt`] there.
+    pub fn stop_on_ctrl_c(&self) -> Result<()> {
+        self.inner.device.stop_on_ctrl_c()
     }
 
     /// Hands every line that kernels print to a function, instead of standard output.
@@ -407,6 +415,32 @@ impl WorldBuilder {
     /// How much the world says that is no error; when not said, what the environment variable `WUJI_LOG` says, or warnings.
     pub fn log(mut self, level: Level) -> WorldBuilder {
         self.device.log = Some(level);
+        self
+    }
+
+    /// How long one launch may take before it is ended with an error; what it has written until then stays. Launches are not
+    /// limited when not said.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wuji::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn never_ends(_world: &World) {
+    ///     let mut n = 0;
+    ///     while n >= 0 {
+    ///         n = (n + 1) % 7;
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::builder().time_limit(Duration::from_millis(50)).build()?;
+    /// assert_eq!(never_ends(&world).unwrap_err().code, "W0409");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn time_limit(mut self, limit: Duration) -> WorldBuilder {
+        self.device.time_limit = Some(limit);
         self
     }
 

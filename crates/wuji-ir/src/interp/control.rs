@@ -1,6 +1,6 @@
 //! Frames, regions and exits.
 
-use super::error::{NOT_INSIDE, NOT_RUNNABLE, REACHED, TOO_LARGE, TOO_LONG, stop};
+use super::error::{NOT_INSIDE, NOT_RUNNABLE, REACHED, STOPPED, TOO_LARGE, TOO_LONG, stop};
 use super::launch::Launch;
 use super::order::Permutation;
 use super::points::Points;
@@ -11,6 +11,7 @@ use crate::ops::{Domain, ForKind, LoopHints, Op, Place};
 use crate::types::Imm;
 use crate::{Error, Position, Result};
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 /// More scalars than this in all activations together are refused.
 const MAX_STACK: usize = 1 << 26;
@@ -146,6 +147,12 @@ impl Launch<'_, '_> {
         self.outcome.steps += 1;
         if self.outcome.steps > self.machine.config.max_steps {
             return Err(self.error(TOO_LONG, "the program runs for too long", Span::UNKNOWN));
+        }
+        if self.outcome.steps.is_multiple_of(1024)
+            && let Some(stop) = self.machine.stop
+            && stop.load(Ordering::Relaxed) != 0
+        {
+            return Err(self.error(STOPPED, "the program was stopped", Span::UNKNOWN));
         }
         Ok(())
     }

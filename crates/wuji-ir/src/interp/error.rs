@@ -20,6 +20,8 @@ pub const TOO_LARGE: &str = "W0496";
 
 /// A parallel task races where it is watched for that.
 pub const RACE: &str = "W0497";
+/// Somebody has asked for it.
+pub const STOPPED: &str = "W0405";
 
 pub(super) fn stop(code: &'static str, message: impl Into<String>) -> Error {
     Error::new(code, message)

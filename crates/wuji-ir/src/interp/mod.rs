@@ -30,6 +30,7 @@ mod store;
 mod tests;
 
 pub use array::{ArrayView, Buffer};
+pub use error::STOPPED;
 pub use order::Order;
 pub use state::TreeState;
 
@@ -44,6 +45,7 @@ use cranelift_entity::PrimaryMap;
 use error::{BAD_LAUNCH, NOT_RUNNABLE, stop};
 use prepare::Prepared;
 use sparse::{Route, TreeCells};
+use std::sync::atomic::AtomicU32;
 use store::{FieldDomain, FieldStore};
 
 /// How a machine runs programs.
@@ -131,6 +133,8 @@ pub struct Machine<'m> {
     pub config: Config,
     /// Whether races between the writes of parallel iterations are errors.
     pub watch_races: bool,
+    /// A run ends with an error soon after this is no longer zero.
+    stop: Option<&'m AtomicU32>,
     memory: Memory,
     arrays: Arrays,
 }
@@ -154,6 +158,11 @@ impl<'m> Machine<'m> {
             temps: Vec::new(),
         };
         Machine::with_memory(module, config, memory)
+    }
+
+    /// Makes runs end with an error soon after a word is no longer zero.
+    pub fn stop_by(&mut self, word: &'m AtomicU32) {
+        self.stop = Some(word);
     }
 
     /// For modules that access memory by byte offsets: after `lower_access`.
@@ -181,6 +190,7 @@ impl<'m> Machine<'m> {
             prepared: Prepared::new(module)?,
             config,
             watch_races: false,
+            stop: None,
             memory,
             arrays: Arrays::new(module),
         })

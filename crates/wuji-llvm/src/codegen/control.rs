@@ -1,7 +1,7 @@
 //! Structured control flow becomes blocks and phis.
 
 use super::function::{FunctionGen, Hoisted, Join, Target, YieldTo};
-use crate::emit::{Md, Ty, Val};
+use crate::emit::{Block, Md, Ty, Val};
 use inkwell::llvm_sys::LLVMIntPredicate::*;
 use inkwell::llvm_sys::LLVMOpcode;
 use wuji_ir::Result;
@@ -10,6 +10,7 @@ use wuji_ir::ops::{ForKind, Op};
 use wuji_ir::types::{Imm, Scalar};
 
 /// How the index of a `for` moves.
+#[derive(Copy, Clone)]
 enum Steps {
     /// By 1 or -1: the bound itself ends the loop.
     Unit { down: bool },
@@ -19,6 +20,30 @@ enum Steps {
 
 /// LLVM's loop vectorizer takes time quadratic in the length of a body, and seldom likes long ones.
 const MAX_VECTOR_BODY: usize = 600;
+
+/// How often a loop with an end looks whether it is to stop.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Looks {
+    Never,
+    EveryTurn,
+    /// It runs in strips, and looks after each: in the inner loop, nothing has changed.
+    EveryStrip,
+}
+
+/// The loop over strips, around the loop over the turns of one.
+struct Strips {
+    head: Block,
+    index: Val,
+    count: Option<Val>,
+    carried: Vec<Val>,
+}
+
+/// Loops of no more turns are done before anybody wants them to stop, also one in the other.
+const MANY: u64 = 64;
+/// The same, for loops without others inside.
+const LONG: u64 = 1 << 28;
+/// Turns of a strip.
+const STRIP: u64 = 1 << 16;
 
 impl FunctionGen<'_, '_, '_> {
     fn join(&self, name: &std::ffi::CStr) -> Join {
@@ -169,6 +194,49 @@ impl FunctionGen<'_, '_, '_> {
         self.unit.emit.position(go_on);
     }
 
+    /// How often a loop with an end looks whether it is to stop.
+    fn looks(&self, inst: Inst, region: Region, kind: ForKind, scalar: Scalar) -> Looks {
+        if !self.can_stop || kind == ForKind::Boundary {
+            return Looks::Never;
+        }
+        if self.has_long_loop(region) {
+            return Looks::EveryTurn;
+        }
+        // Chunks of parallel loops are short enough.
+        match (kind, self.turns(inst)) {
+            (ForKind::Serial, Some(turns)) if turns > LONG => Looks::EveryStrip,
+            (ForKind::Serial, None) if scalar.bytes() >= 4 => Looks::EveryStrip,
+            _ => Looks::Never,
+        }
+    }
+
+    /// How many turns a loop has, if that is known; at most.
+    fn turns(&self, inst: Inst) -> Option<u64> {
+        let number = |k: usize| {
+            let v = self.f.insts[inst].args[k];
+            self.f.constant(v).and_then(Imm::as_int)
+        };
+        let distance = number(1)?.abs_diff(number(0)?);
+        let step = number(2)?.unsigned_abs().max(1);
+        Some(u64::try_from(distance / step).unwrap_or(u64::MAX))
+    }
+
+    /// Whether there is a loop in a region that could take long and does not look by itself.
+    fn has_long_loop(&self, region: Region) -> bool {
+        let mut regions = vec![region];
+        while let Some(r) = regions.pop() {
+            for i in &self.f.regions[r].insts {
+                if let Op::For(..) = self.f.insts[*i].op
+                    && self.turns(*i).is_none_or(|turns| turns > MANY)
+                {
+                    return true;
+                }
+                regions.extend(&self.f.insts[*i].regions);
+            }
+        }
+        false
+    }
+
     pub(super) fn for_loop(&mut self, inst: Inst, label: Label, kind: ForKind) -> Result<()> {
         let data = &self.f.insts[inst];
         let region = data.regions[0];
@@ -194,25 +262,36 @@ impl FunctionGen<'_, '_, '_> {
         let from = e.current();
         e.cond_br(guard, before, exit.block);
         e.position(before);
-        e.br(head);
-        e.position(head);
-        let index_ty = e.scalar_ty(scalar);
-        let index = e.phi(index_ty);
-        e.add_incoming(index, lo, before);
-        let count = match steps {
-            Steps::Unit { .. } => None,
-            Steps::Counted { .. } => {
-                let count = e.phi(index_ty);
-                e.add_incoming(count, e.zero(index_ty), before);
-                Some(count)
-            }
-        };
         let params = &self.f.regions[region].params;
         let tys = self.tys(&params[1..])?;
-        let phis: Vec<Val> = tys.iter().map(|t| self.unit.emit.phi(*t)).collect();
-        for (phi, v) in phis.iter().zip(&initial) {
-            self.unit.emit.add_incoming(*phi, *v, before);
+        let looks = self.looks(inst, region, kind, scalar);
+        let index_ty = e.scalar_ty(scalar);
+        let counted = match steps {
+            Steps::Unit { .. } => None,
+            Steps::Counted { .. } => Some(e.zero(index_ty)),
+        };
+        // Where the index, the count of turns, and the carried values come from at first.
+        let mut first = (lo, counted, initial.clone(), before);
+        let mut strips = None;
+        let (mut strip_hi, mut strip_steps) = (hi, steps);
+        if looks == Looks::EveryStrip {
+            let outer = e.append_block(self.fun, c"strip");
+            e.br(outer);
+            e.position(outer);
+            let (index, count, carried) = self.loop_phis(index_ty, &tys, &first);
+            (strip_hi, strip_steps) = self.strip(scalar, index, count, hi, &steps);
+            first = (index, count, carried.clone(), self.unit.emit.current());
+            strips = Some(Strips {
+                head: outer,
+                index,
+                count,
+                carried,
+            });
         }
+        let e = &self.unit.emit;
+        e.br(head);
+        e.position(head);
+        let (index, count, phis) = self.loop_phis(index_ty, &tys, &first);
         self.set(params[0], index);
         self.define_all(&params[1..], &phis);
 
@@ -240,10 +319,18 @@ impl FunctionGen<'_, '_, '_> {
             if next.incoming.is_empty() {
                 self.return_zero();
             } else {
+                if looks == Looks::EveryTurn {
+                    self.poll_interrupt();
+                }
                 let e = &self.unit.emit;
-                let (following, more) = self.advance(scalar, index, hi, count, &steps);
+                let next = self.advance(scalar, index, strip_hi, count, &strip_steps);
+                let (following, done, more) = next;
                 let latch = e.current();
-                let branch = e.cond_br(more, head, target.exit.block);
+                let end = match &strips {
+                    None => target.exit.block,
+                    Some(_) => e.append_block(self.fun, c"stripped"),
+                };
+                let branch = e.cond_br(more, head, end);
                 let whole = group.is_some() && self.is_short_row(inst, region);
                 e.set_md(
                     branch,
@@ -251,10 +338,29 @@ impl FunctionGen<'_, '_, '_> {
                     self.loop_metadata(rare, whole, group),
                 );
                 e.add_incoming(index, following, latch);
+                if let (Some(count), Some(done)) = (count, done) {
+                    e.add_incoming(count, done, latch);
+                }
                 for (phi, v) in phis.iter().zip(&values) {
                     e.add_incoming(*phi, *v, latch);
                 }
-                target.exit.incoming.push((latch, values));
+                let mut last = latch;
+                if let Some(strips) = strips {
+                    e.position(end);
+                    self.poll_interrupt();
+                    let e = &self.unit.emit;
+                    let more = self.is_more(scalar, following, done, hi, &steps);
+                    last = e.current();
+                    e.cond_br(more, strips.head, target.exit.block);
+                    e.add_incoming(strips.index, following, last);
+                    if let (Some(count), Some(done)) = (strips.count, done) {
+                        e.add_incoming(count, done, last);
+                    }
+                    for (phi, v) in strips.carried.iter().zip(&values) {
+                        e.add_incoming(*phi, *v, last);
+                    }
+                }
+                target.exit.incoming.push((last, values));
             }
         }
         self.leave(inst, &target.exit)
@@ -321,7 +427,7 @@ impl FunctionGen<'_, '_, '_> {
         )))
     }
 
-    /// The next index, and whether it is one.
+    /// The next index, how many turns are done where that is counted, and whether there are more.
     fn advance(
         &self,
         s: Scalar,
@@ -329,34 +435,94 @@ impl FunctionGen<'_, '_, '_> {
         hi: Val,
         count: Option<Val>,
         steps: &Steps,
-    ) -> (Val, Val) {
+    ) -> (Val, Option<Val>, Val) {
         let e = &self.unit.emit;
         let ty = e.scalar_ty(s);
         let signed = s.is_signed_int();
-        match steps {
-            Steps::Unit { down: false } => {
-                // Below the bound, so one more fits.
-                let following = e.add_no_wrap(index, e.const_int(ty, 1), signed);
-                let less = if signed { LLVMIntSLT } else { LLVMIntULT };
-                (following, e.icmp(less, following, hi))
+        let following = match steps {
+            // Below the bound, so one more fits.
+            Steps::Unit { down: false } => e.add_no_wrap(index, e.const_int(ty, 1), signed),
+            Steps::Unit { down: true } => e.add_no_wrap(index, e.const_int(ty, u64::MAX), true),
+            // The index after the last one may wrap, and is never looked at.
+            Steps::Counted { step, .. } => e.add_no_wrap(index, *step, signed),
+        };
+        let done = count.map(|count| e.add_no_wrap(count, e.const_int(ty, 1), false));
+        let more = self.is_more(s, following, done, hi, steps);
+        (following, done, more)
+    }
+
+    /// Whether an index is one, or whether there are more turns than are done.
+    fn is_more(&self, s: Scalar, index: Val, done: Option<Val>, hi: Val, steps: &Steps) -> Val {
+        let e = &self.unit.emit;
+        match (steps, done) {
+            (Steps::Unit { down: false }, _) => {
+                let less = if s.is_signed_int() {
+                    LLVMIntSLT
+                } else {
+                    LLVMIntULT
+                };
+                e.icmp(less, index, hi)
             }
-            Steps::Unit { down: true } => {
-                let following = e.add_no_wrap(index, e.const_int(ty, u64::MAX), true);
-                (following, e.icmp(LLVMIntSGT, following, hi))
+            (Steps::Unit { down: true }, _) => e.icmp(LLVMIntSGT, index, hi),
+            (Steps::Counted { trips, .. }, Some(done)) => e.icmp(LLVMIntULT, done, *trips),
+            (Steps::Counted { .. }, None) => e.const_bool(false),
+        }
+    }
+
+    /// The bound and the steps of the strip that begins at an index.
+    fn strip(
+        &self,
+        s: Scalar,
+        index: Val,
+        count: Option<Val>,
+        hi: Val,
+        steps: &Steps,
+    ) -> (Val, Steps) {
+        let e = &self.unit.emit;
+        let ty = e.scalar_ty(s);
+        let length = e.const_int(ty, STRIP);
+        // What is left is exact as an unsigned number, so whatever is added to fits.
+        let bounded = |left: Val, end: Val, whole: Val| {
+            e.select(e.icmp(LLVMIntUGT, left, length), end, whole)
+        };
+        match (steps, count) {
+            (Steps::Unit { down: false }, _) => {
+                let end = bounded(e.sub(hi, index), e.add(index, length), hi);
+                (end, Steps::Unit { down: false })
             }
-            Steps::Counted { trips, step } => {
-                // The index after the last one may wrap, and is never looked at.
-                let following = e.add_no_wrap(index, *step, signed);
-                match count {
-                    Some(count) => {
-                        let done = e.add_no_wrap(count, e.const_int(ty, 1), false);
-                        e.add_incoming(count, done, e.current());
-                        (following, e.icmp(LLVMIntULT, done, *trips))
-                    }
-                    None => (following, e.const_bool(false)),
-                }
+            (Steps::Unit { down: true }, _) => {
+                let end = bounded(e.sub(index, hi), e.sub(index, length), hi);
+                (end, Steps::Unit { down: true })
+            }
+            (Steps::Counted { trips, step }, Some(count)) => {
+                let end = bounded(e.sub(*trips, count), e.add(count, length), *trips);
+                let (trips, step) = (end, *step);
+                (hi, Steps::Counted { trips, step })
+            }
+            (Steps::Counted { trips, step }, None) => {
+                let (trips, step) = (*trips, *step);
+                (hi, Steps::Counted { trips, step })
             }
         }
+    }
+
+    /// The index, the count of turns and the carried values of a loop, with what they are at first.
+    fn loop_phis(
+        &self,
+        index_ty: Ty,
+        tys: &[Ty],
+        (lo, counted, initial, from): &(Val, Option<Val>, Vec<Val>, Block),
+    ) -> (Val, Option<Val>, Vec<Val>) {
+        let e = &self.unit.emit;
+        let phi = |ty: Ty, v: Val| {
+            let phi = e.phi(ty);
+            e.add_incoming(phi, v, *from);
+            phi
+        };
+        let index = phi(index_ty, *lo);
+        let count = counted.map(|v| phi(index_ty, v));
+        let carried = tys.iter().zip(initial).map(|(ty, v)| phi(*ty, *v));
+        (index, count, carried.collect())
     }
 
     /// Whether a region has more than so many instructions, those inside included.

@@ -71,6 +71,9 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     pub(super) products: HashSet<Inst>,
     /// Where lanes write that are off.
     pub(super) nowhere: Option<Val>,
+    /// Whether loops with an end look at the interrupt flag too. Not in code that keeps trees in order, which must not be
+    /// left in between.
+    pub(super) can_stop: bool,
 }
 
 /// Locals of one function may take this many bytes of the stack; of one that calls itself, less.
@@ -103,6 +106,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             groups: Vec::new(),
             reductions: super::reduction::operations(f),
             nowhere: None,
+            can_stop: false,
             products: if fuses {
                 super::contract::products(f)
             } else {

@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use wuji_compile::{Lowered, Math};
 use wuji_ir::diag::Position;
 use wuji_ir::entities::Func;
-use wuji_ir::module::{Function, Module, Span, TaskKind};
+use wuji_ir::module::{Copies, Function, Module, Span, TaskKind};
 use wuji_ir::types::Scalar;
 use wuji_ir::{Error, Result};
 
@@ -170,6 +170,11 @@ impl<'c, 'm> Unit<'c, 'm> {
             e.add_attr(fun, On::Param(k), "noundef", 0);
         }
         let mut body = FunctionGen::new(self, task.func, fun, context)?;
+        body.can_stop = task.lists.is_none()
+            && match task.copies {
+                Copies::None | Copies::Uses { .. } => true,
+                Copies::Fills(_) | Copies::Merges(_) => false,
+            };
         for slot in 0..slots {
             let value = f.params()[slot];
             let scalar = body.scalar(value)?;

@@ -1,0 +1,301 @@
+//! Stopping a launch from outside: by hand, by Ctrl-C, or because it takes too long.
+//!
+//! Compiled code looks at one word when its loops turn, and leaves when it is not zero.
+
+use crate::pool::forks;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
+use wuji_ir::{Error, Result};
+
+/// Why a launch is to stop.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Reason {
+    Asked,
+    TimeLimit,
+    CtrlC,
+}
+
+/// What stops the launches of one device.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    /// Zero, or the number of a reason.
+    word: AtomicU32,
+    running: AtomicBool,
+}
+
+impl Stop {
+    /// What compiled code looks at.
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        &self.word
+    }
+
+    /// A launch begins: whatever came before was not meant for it.
+    pub(crate) fn begin(&self) {
+        self.word.store(0, Ordering::Relaxed);
+        self.running.store(true, Ordering::Relaxed);
+    }
+
+    /// The launch has ended; why, when it was not by itself.
+    pub(crate) fn end(&self) -> Option<Reason> {
+        self.running.store(false, Ordering::Relaxed);
+        match self.word.swap(0, Ordering::Relaxed) {
+            0 => None,
+            2 => Some(Reason::TimeLimit),
+            3 => Some(Reason::CtrlC),
+            _ => Some(Reason::Asked),
+        }
+    }
+
+    pub(crate) fn now(&self, reason: Reason) {
+        let number = match reason {
+            Reason::Asked => 1,
+            Reason::TimeLimit => 2,
+            Reason::CtrlC => 3,
+        };
+        self.word.store(number, Ordering::Relaxed);
+    }
+}
+
+/// Ends the launch that runs on a device, from another thread or a signal handler.
+#[derive(Clone, Debug)]
+pub struct Interrupter(pub(crate) Arc<Stop>);
+
+impl Interrupter {
+    /// Makes the launch that is running end with an error at the next turn of one of its loops.
+    /// Nothing happens when none is running.
+    pub fn interrupt(&self) {
+        self.0.now(Reason::Asked);
+    }
+}
+
+/// Why a launch ended early, for people.
+pub(crate) fn stopped(kernel: &str, reason: Reason, limit: Option<Duration>) -> Error {
+    let error = match (reason, limit) {
+        (Reason::TimeLimit, Some(limit)) => Error::new(
+            "W0409",
+            format!("kernel `{kernel}` ran longer than its time limit of {limit:?}"),
+        )
+        .help("give the world more time: `World::builder().time_limit(..)`"),
+        (Reason::CtrlC, _) => Error::new(
+            "W0405",
+            format!("kernel `{kernel}` was interrupted by Ctrl-C"),
+        ),
+        (Reason::Asked | Reason::TimeLimit, _) => {
+            Error::new("W0405", format!("kernel `{kernel}` was interrupted"))
+        }
+    };
+    error.note("what it had written until then stays")
+}
+
+/// Watches that no launch of a device takes longer than it may.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    limit: Duration,
+    shared: Arc<Watched>,
+    /// The thread that watches, and how often the process had been forked when it was started.
+    thread: Mutex<Option<(std::thread::Thread, u32)>>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    stop: Arc<Stop>,
+    origin: Instant,
+    /// When the launch under way began, in nanoseconds, plus one; 0 when there is none.
+    began: AtomicU64,
+    asleep: AtomicBool,
+    closed: AtomicBool,
+}
+
+/// Without launches for this many looks, the watchdog sleeps until there is one.
+const IDLE_LOOKS: u32 = 16;
+
+impl Watchdog {
+    pub(crate) fn new(limit: Duration, stop: &Arc<Stop>) -> Result<Watchdog> {
+        if limit.is_zero() {
+            return Err(
+                Error::new("W0115", "a time limit of zero lets no kernel run")
+                    .help("leave it out, or give some time"),
+            );
+        }
+        Ok(Watchdog {
+            limit,
+            shared: Arc::new(Watched {
+                stop: stop.clone(),
+                origin: Instant::now(),
+                began: AtomicU64::new(0),
+                asleep: AtomicBool::new(false),
+                closed: AtomicBool::new(false),
+            }),
+            thread: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// A launch begins.
+    pub(crate) fn begin(&self) -> Result<()> {
+        let now = self.shared.origin.elapsed().as_nanos() as u64;
+        self.shared.began.store(now + 1, Ordering::SeqCst);
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*thread {
+            // Threads do not follow into a forked process.
+            Some((thread, forked)) if *forked == forks() => {
+                if self.shared.asleep.load(Ordering::SeqCst) {
+                    thread.unpark();
+                }
+            }
+            _ => {
+                let (shared, limit) = (self.shared.clone(), self.limit);
+                let started = std::thread::Builder::new()
+                    .name("wuji-time-limit".into())
+                    .spawn(move || shared.watch(limit))
+                    .map_err(|e| {
+                        Error::new(
+                            "W0507",
+                            "cannot start the thread that watches the time limit",
+                        )
+                        .note(e.to_string())
+                    })?;
+                *thread = Some((started.thread().clone(), forks()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The launch has ended.
+    pub(crate) fn end(&self) {
+        self.shared.began.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::SeqCst);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((thread, _)) = &*thread {
+            thread.unpark();
+        }
+    }
+}
+
+impl Watched {
+    fn watch(&self, limit: Duration) {
+        // Often enough to be within a tenth, seldom enough to cost nothing.
+        let between = (limit / 16).clamp(Duration::from_millis(1), Duration::from_millis(100));
+        let mut idle = 0;
+        while !self.closed.load(Ordering::SeqCst) {
+            match self.began.load(Ordering::SeqCst) {
+                0 => idle += 1,
+                began => {
+                    idle = 0;
+                    let began = Duration::from_nanos(began - 1);
+                    let over = self.origin.elapsed().saturating_sub(began) > limit;
+                    // The launch may have ended meanwhile; the next one begins with a clean word.
+                    if over && self.stop.word.load(Ordering::Relaxed) == 0 {
+                        self.stop.now(Reason::TimeLimit);
+                    }
+                }
+            }
+            if idle < IDLE_LOOKS {
+                std::thread::park_timeout(between);
+                continue;
+            }
+            self.asleep.store(true, Ordering::SeqCst);
+            // Whoever begins a launch after this look sees that we sleep.
+            if self.began.load(Ordering::SeqCst) == 0 && !self.closed.load(Ordering::SeqCst) {
+                std::thread::park();
+            }
+            self.asleep.store(false, Ordering::SeqCst);
+            idle = 0;
+        }
+    }
+}
+
+/// Devices whose launches Ctrl-C ends. A handler may look at one at any time, so they are never freed.
+static LISTENING: [AtomicPtr<Stop>; 64] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 64];
+
+/// The place of a device among those that listen to Ctrl-C; it listens no longer when this goes.
+#[derive(Debug)]
+pub(crate) struct Listening(usize);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        LISTENING[self.0].store(std::ptr::null_mut(), Ordering::SeqCst);
+    }
+}
+
+/// Makes Ctrl-C end the launch that is running instead of the process. Pressed while none is running, or again before the
+/// launch has ended, it does what it did before.
+pub(crate) fn on_ctrl_c(stop: &Arc<Stop>) -> Result<Listening> {
+    let raw = Arc::into_raw(stop.clone()).cast_mut();
+    let null = std::ptr::null_mut();
+    let free = LISTENING.iter().position(|place| {
+        place
+            .compare_exchange(null, raw, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    });
+    let Some(at) = free else {
+        // SAFETY: nobody else was given the pointer.
+        drop(unsafe { Arc::from_raw(raw) });
+        let most = LISTENING.len();
+        return Err(
+            Error::new("W0510", format!("{most} worlds listen to Ctrl-C already"))
+                .help("let one of them go first"),
+        );
+    };
+    static ONCE: Once = Once::new();
+    ONCE.call_once(install);
+    Ok(Listening(at))
+}
+
+/// What Ctrl-C did before, as a function pointer; SIG_DFL and SIG_IGN are 0 and 1.
+static BEFORE: AtomicU64 = AtomicU64::new(0);
+
+fn install() {
+    // SAFETY: the handler touches atomics only; the structures are ours, and zeroed ones are valid.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handle as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigemptyset(&mut action.sa_mask);
+        let mut before: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGINT, &action, &mut before) == 0
+            && before.sa_flags & libc::SA_SIGINFO == 0
+        {
+            BEFORE.store(before.sa_sigaction as u64, Ordering::SeqCst);
+        }
+    }
+}
+
+extern "C" fn handle(signal: libc::c_int) {
+    let mut ended = false;
+    for place in &LISTENING {
+        // SAFETY: what was put there is never freed.
+        let Some(stop) = (unsafe { place.load(Ordering::SeqCst).as_ref() }) else {
+            continue;
+        };
+        if stop.running.load(Ordering::Relaxed) && stop.word.load(Ordering::Relaxed) == 0 {
+            stop.now(Reason::CtrlC);
+            ended = true;
+        }
+    }
+    if ended {
+        return;
+    }
+    match BEFORE.load(Ordering::SeqCst) as usize {
+        libc::SIG_IGN => {}
+        // SAFETY: both may be called from a handler; the signal is delivered when it returns.
+        libc::SIG_DFL => unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        },
+        before => {
+            // SAFETY: it was installed as a handler without further arguments.
+            let before: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(before) };
+            before(signal);
+        }
+    }
+}
