@@ -138,6 +138,15 @@ impl<T, const D: usize> Field<T, D> {
         std::array::from_fn(|k| domain.get(k).copied().unwrap_or((0, 1)))
     }
 
+    pub(crate) fn domain_of(&self) -> Result<[(i64, u64); D]> {
+        Ok(self.domain(self.tree.body()?))
+    }
+
+    /// Whether all elements exist always.
+    pub(crate) fn is_dense(&self) -> Result<bool> {
+        Ok(self.address(self.tree.body()?).is_some())
+    }
+
     /// How elements are found; `None` where some node is sparse, and only kernels find them.
     fn address<'a>(&self, body: &'a TreeBody) -> Option<&'a Address> {
         body.addresses.get(self.place())

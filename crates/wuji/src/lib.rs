@@ -41,6 +41,11 @@ pub mod field;
 pub mod lang;
 pub mod launch;
 pub mod layout;
+#[cfg(feature = "ndarray")]
+mod ndarrays;
+pub mod nested;
+#[cfg(feature = "png")]
+pub mod pictures;
 mod plain;
 mod services;
 #[cfg(test)]
