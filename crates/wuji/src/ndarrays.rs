@@ -82,8 +82,7 @@ where
     (shape, strides, start.sum())
 }
 
-#[track_caller]
-fn with_gaps() -> Error {
+fn with_gaps(caller: &Location<'_>) -> Error {
     Error::new(
         "W0111",
         "an array of `ndarray` with gaps cannot be lent to a kernel",
@@ -120,7 +119,9 @@ where
     #[track_caller]
     pub fn of_ndarray<S: Data<Elem = T>>(array: &'a ArrayBase<S, Dim<[Ix; D]>>) -> Result<Self> {
         let (shape, strides, start) = place(array);
-        let data = array.as_slice_memory_order().ok_or_else(with_gaps)?;
+        let caller = Location::caller();
+        let data = array.as_slice_memory_order();
+        let data = data.ok_or_else(|| with_gaps(caller))?;
         Array::strided(data, shape, strides, start)
     }
 }
@@ -137,7 +138,7 @@ where
         let (shape, strides, start) = place(array);
         let caller = Location::caller();
         let data = array.as_slice_memory_order_mut();
-        let data = data.ok_or_else(|| with_gaps().at(Some(here(caller))))?;
+        let data = data.ok_or_else(|| with_gaps(caller))?;
         ArrayMut::strided(data, shape, strides, start)
     }
 }
