@@ -88,7 +88,7 @@ fn with_gaps(caller: &Location<'_>) -> Error {
         "an array of `ndarray` with gaps cannot be lent to a kernel",
     )
     .help("lend a copy: `.to_owned()`")
-    .at(Some(here(Location::caller())))
+    .at(Some(here(caller)))
 }
 
 impl<'a, T: Element, const D: usize> Array<'a, T, D>
