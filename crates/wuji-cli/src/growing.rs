@@ -202,7 +202,7 @@ fn passes(text: &str, effort: Effort, rounds: u32) -> Result<(Duration, Lowered)
             best = Some((time, lowered));
         }
     }
-    best.ok_or_else(|| wuji_ir::Error::new("W0501", "nothing was compiled"))
+    best.ok_or_else(|| wuji_ir::Error::new("W0502", "nothing was compiled"))
 }
 
 /// The least of several compilations by LLVM, with one thread's work.

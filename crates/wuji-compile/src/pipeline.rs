@@ -146,10 +146,11 @@ fn run(mut module: Module, cx: &mut Cx, chosen: impl Fn(&str) -> bool) -> Result
         match passes::find(name) {
             Some(pass) if pass.kind == PassKind::Optimization => {}
             Some(_) => {
-                return Err(Error::new(
-                    "W0301",
-                    format!("the pass `{name}` cannot be left out"),
-                ));
+                return Err(
+                    Error::new("W0301", format!("the pass `{name}` cannot be left out"))
+                        .note("kernels mean something else without it, or nothing")
+                        .help(format!("what can be left out: {}", optional().join(", "))),
+                );
             }
             None => return Err(unknown_pass(name)),
         }
@@ -196,6 +197,13 @@ fn step(pass: &'static Pass, module: &mut Module, cx: &mut Cx) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Names of all that can be left out.
+fn optional() -> Vec<&'static str> {
+    let passes = PASSES.iter().filter(|p| p.kind == PassKind::Optimization);
+    let parts = passes::SWITCHES.iter().map(|s| s.0);
+    passes.map(|p| p.name).chain(parts).collect()
 }
 
 fn unknown_pass(name: &str) -> Error {

@@ -238,7 +238,7 @@ fn nesting_is_limited() {
             region = inner;
         }
     });
-    assert_eq!(code, "W0033");
+    assert_eq!(code, "W0006");
 }
 
 #[test]

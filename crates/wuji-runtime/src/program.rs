@@ -303,7 +303,7 @@ fn offset(temps: &[u64], temp: Temp) -> usize {
 
 fn broken(why: &str) -> Error {
     Error::new(
-        "W0501",
+        "W0502",
         format!("the compiler made code that cannot run: {why}"),
     )
     .help("this is a bug of Wuji; please report it with the kernel")

@@ -21,11 +21,12 @@ pub(crate) struct Ask<'a> {
 impl<'a> Ask<'a> {
     #[track_caller]
     pub(crate) fn new(tree: &'a TreeInner, field: entities::Field) -> Result<Ask<'a>> {
+        let caller = Location::caller();
         Ok(Ask {
             tree,
-            body: tree.body()?,
+            body: tree.body().map_err(|e| e.at(Some(here(caller))))?,
             field,
-            caller: Location::caller(),
+            caller,
         })
     }
 
@@ -268,10 +269,12 @@ impl<'a> Ask<'a> {
             return Ok(());
         }
         let name = self.name();
-        Err(self.fail(
-            "W0127",
-            format!("the coordinates of `{name}` do not fit into `i32`"),
-        ))
+        Err(self
+            .fail(
+                "W0127",
+                format!("the coordinates of `{name}` do not fit into `i32`"),
+            )
+            .help("give the field an `offset` that has 0 in its middle, or read a `window` of it"))
     }
 
     /// Whether a node above has no bounds.

@@ -13,8 +13,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
+use wuji_ir::Result;
 use wuji_ir::entities;
-use wuji_ir::{Error, Result};
 use wuji_runtime::address::Address;
 use wuji_runtime::array::ArrayArg;
 
@@ -429,10 +429,7 @@ impl<T: Element, const D: usize> Window<T, D> {
         let mut out = Vec::new();
         if out.try_reserve_exact(self.count() as usize).is_err() {
             let count = self.count();
-            return Err(Error::new(
-                "W0110",
-                format!("no memory for a copy of {count} elements"),
-            ));
+            return Err(ask.fail("W0110", format!("no memory for a copy of {count} elements")));
         }
         let guard = body.memory.lock();
         let bytes = guard.bytes();

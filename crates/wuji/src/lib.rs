@@ -78,14 +78,3 @@ pub mod prelude {
         Array, ArrayMut, Cells, Element, Field, Math, SharedArray, Tier, World, func, kernel,
     };
 }
-
-// Every program in the book and the README is compiled and run.
-#[cfg(doctest)]
-mod book {
-    #[doc = include_str!("../../../docs/language.md")]
-    mod language {}
-    #[doc = include_str!("../../../docs/sparse.md")]
-    mod sparse {}
-    #[doc = include_str!("../../../README.md")]
-    mod readme {}
-}

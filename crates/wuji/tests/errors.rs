@@ -34,9 +34,9 @@ fn not_a_func() {
     check(
         calls_plain(&field(&world())),
         expect![[r#"
-        error[W0240]: `errors::plain` is not a `#[func]`, so a kernel cannot call it
-          --> errors.rs:28:18
-          = help: put `#[func]` in front of it, or compute its result before the launch"#]],
+            error[W0240]: `errors::plain` is not a `#[func]`, so a kernel cannot call it
+              --> errors.rs:28:18
+              = help: put `#[func]` in front of it, or compute its result before the launch; of the standard library, kernels know the functions of numbers"#]],
     );
 }
 
@@ -54,7 +54,7 @@ fn not_a_method() {
         expect![[r#"
             error[W0240]: `next_up` is not a `#[func]`, so a kernel cannot call it
               --> errors.rs:46:25
-              = help: put `#[func]` in front of it, or compute its result before the launch"#]],
+              = help: put `#[func]` in front of it, or compute its result before the launch; of the standard library, kernels know the functions of numbers"#]],
     );
 }
 
@@ -161,7 +161,8 @@ fn unrolled_loops() {
         unrolls_much(&field(&world())),
         expect![[r#"
             error[W0236]: 5000 copies of a loop body are too many
-              --> errors.rs:145:9"#]],
+              --> errors.rs:145:9
+              = help: leave out `unroll`; what is worth it are loops of a few turns"#]],
     );
 }
 
@@ -186,13 +187,15 @@ fn constant_indices() {
         constant_index(&field(&world())),
         expect![[r#"
             error[W0213]: index 2 is outside of the 2 components
-              --> errors.rs:171:20"#]],
+              --> errors.rs:171:20
+              = help: components are numbered from 0 to 1"#]],
     );
     check(
         constant_array_index(&field(&world())),
         expect![[r#"
             error[W0213]: index 2 is outside of the 2 components
-              --> errors.rs:179:18"#]],
+              --> errors.rs:179:18
+              = help: components are numbered from 0 to 1"#]],
     );
 }
 
@@ -218,7 +221,9 @@ fn large_arrays() {
         huge_array(&field(&world())),
         expect![[r#"
             error[W0211]: an array of 2000000 elements is too large for a variable
-              --> errors.rs:202:9"#]],
+              --> errors.rs:202:9
+              = note: every iteration has its own, of at most 1048576 elements
+              = help: keep it in a field, with one more axis"#]],
     );
     check(
         large_capture(&field(&world())),
@@ -250,7 +255,8 @@ fn arrays_as_results() {
         array_result(&field(&world())),
         expect![[r#"
             error[W0239]: `early_array` returns an array, so it cannot `return` in the middle
-              --> errors.rs:243:18"#]],
+              --> errors.rs:243:18
+              = help: fill an array that was declared first, and let it be the last expression"#]],
     );
 }
 

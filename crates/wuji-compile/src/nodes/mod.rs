@@ -44,7 +44,7 @@ pub fn memories(m: &Module) -> Result<PrimaryMap<Tree, TreeMemory>> {
     for (id, tree) in m.trees.iter() {
         let memory = TreeMemory::of(tree, &m.fields, &m.structs).ok_or_else(|| {
             Error::new(
-                "W0311",
+                "W0106",
                 format!("the layout tree {id} is larger than 2^62 bytes"),
             )
         })?;

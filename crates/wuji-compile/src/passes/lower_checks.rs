@@ -86,6 +86,7 @@ fn lower_function(m: &mut Module, func: Func, called: bool, graph: &CallGraph, b
         graph,
         bounds,
         subst: Substitution::new(),
+        recursion: Span::UNKNOWN,
     };
     for region in regions {
         lower.region(region);
@@ -118,6 +119,8 @@ struct Lower<'a> {
     graph: &'a CallGraph,
     bounds: Bounds,
     subst: Substitution,
+    /// Where the function first calls itself, or one that leads back to it.
+    recursion: Span,
 }
 
 impl Lower<'_> {
@@ -161,7 +164,12 @@ impl Lower<'_> {
                 let value = self.random();
                 self.subst.set(data.results[0], value);
             }
-            Op::Call(callee) => self.call(inst, callee, &data),
+            Op::Call(callee) => {
+                if self.graph.recursive[callee] && !self.recursion.is_known() {
+                    self.recursion = self.b.span;
+                }
+                self.call(inst, callee, &data);
+            }
             _ => self.b.func.regions[self.b.region].insts.push(inst),
         }
     }
@@ -319,6 +327,7 @@ impl Lower<'_> {
             let limit = self.b.int(Scalar::I32, MAX_CALL_DEPTH.into());
             let fine = self.b.compare(CmpOp::Le, g.depth, limit);
             let func = self.func;
+            self.b.span = self.recursion;
             let site = self.site(SiteKind::TooDeep(func));
             self.unless(fine, |l| {
                 l.b.push(Op::Report(site), &[]);

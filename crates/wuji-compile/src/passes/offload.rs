@@ -234,7 +234,7 @@ impl Crossing {
             }
             if let Some((l, inst)) = bad {
                 return Err(Error::new(
-                    "W0301",
+                    "W0310",
                     format!(
                         "the local array `{}` is used inside and outside of a parallel loop",
                         f.locals[l].name

@@ -9,7 +9,7 @@ use cranelift_entity::EntityRef;
 /// A place in a text, and the text.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
-    text: &'a str,
+    pub(super) text: &'a str,
     file: &'a str,
     /// Byte offset of what comes next, white space and comments included.
     at: usize,

@@ -25,5 +25,5 @@ mod print;
 mod print_body;
 
 pub use literal::constant;
-pub use parse::parse;
+pub use parse::{parse, parse_located};
 pub(crate) use print_body::BodyPrinter;

@@ -13,9 +13,20 @@ use cranelift_entity::EntityRef;
 /// Only the text is checked here, and that what it names exists; [`verify`](crate::verify::verify)
 /// says whether the module makes sense.
 pub fn parse(text: &str, file: &str) -> Result<Module> {
+    read(text, file, None)
+}
+
+/// As [`parse`], for people who write modules by hand: what has no position gets that of its own text, so that
+/// errors of the verifier, of passes and of launches say where they are in `file`.
+pub fn parse_located(text: &str, file: &str) -> Result<Module> {
+    read(text, file, Some(Lines::of(text)))
+}
+
+fn read(text: &str, file: &str, lines: Option<Lines>) -> Result<Module> {
     let mut p = Parser {
         c: Cursor::new(text, file),
         m: Module::default(),
+        lines,
         placed: Vec::new(),
         mentioned: Vec::new(),
     };
@@ -32,12 +43,57 @@ pub fn parse(text: &str, file: &str) -> Result<Module> {
             return Err(p.undefined(*at, func));
         }
     }
+    if p.lines.is_some() {
+        let own = p.m.files.push(file.to_owned());
+        name_own_file(&mut p.m, own);
+    }
     Ok(p.m)
+}
+
+/// The text itself among the files of positions, until all of those that it declares are known.
+fn own_file() -> File {
+    File::from_u32(u32::MAX - 1)
+}
+
+fn name_own_file(m: &mut Module, own: File) {
+    let name = |span: &mut Span| {
+        if span.file == own_file() {
+            span.file = own;
+        }
+    };
+    for f in m.funcs.values_mut() {
+        f.spans.values_mut().for_each(name);
+        f.regions.values_mut().for_each(|r| name(&mut r.term_span));
+    }
+    m.sites.values_mut().for_each(|s| name(&mut s.span));
+    m.tasks.iter_mut().for_each(|t| name(&mut t.span));
+}
+
+/// Where the lines of a text start.
+pub(super) struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Lines {
+        let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+        Lines(std::iter::once(0).chain(ends).collect())
+    }
+
+    fn span(&self, text: &str, at: usize) -> Span {
+        let line = self.0.partition_point(|start| *start <= at);
+        let start = self.0[line.max(1) - 1];
+        Span {
+            file: own_file(),
+            line: line as u32,
+            column: text[start..at].chars().count() as u32 + 1,
+        }
+    }
 }
 
 pub(super) struct Parser<'a> {
     pub(super) c: Cursor<'a>,
     pub(super) m: Module,
+    /// When what has no position gets its own.
+    pub(super) lines: Option<Lines>,
     /// Fields that trees place, which are defined later, and where.
     pub(super) placed: Vec<(Field, usize)>,
     /// Functions that were called or named, maybe before their definition, and where.
@@ -167,10 +223,11 @@ impl Parser<'_> {
         }
     }
 
-    /// `@F0:12:9`, if there is one.
-    pub(super) fn position(&mut self) -> Result<Span> {
+    /// `@F0:12:9`, if there is one; `start` is where the thing begins that it belongs to.
+    pub(super) fn position(&mut self, start: usize) -> Result<Span> {
         if !self.c.eat("@") {
-            return Ok(Span::UNKNOWN);
+            let own = |lines: &Lines| lines.span(self.c.text, start);
+            return Ok(self.lines.as_ref().map_or(Span::UNKNOWN, own));
         }
         let files = self.m.files.len();
         let file = self.known("F", "a file like `F0`", files)?;

@@ -82,8 +82,9 @@ impl Body<'_, '_> {
             return Err(too_deep(self.p, at, "regions"));
         }
         loop {
+            let start = self.p.c.here();
             if let Some(term) = self.term()? {
-                let span = self.p.position()?;
+                let span = self.p.position(start)?;
                 let data = &mut self.f.regions[region];
                 data.term = term;
                 data.term_span = span;
@@ -120,6 +121,7 @@ impl Body<'_, '_> {
     }
 
     fn statement(&mut self, region: Region, depth: usize) -> Result<()> {
+        let start = self.p.c.here();
         let mut results: SmallVec<[Named; 1]> = SmallVec::new();
         if self.p.c.peek_id("v").is_some() {
             loop {
@@ -137,12 +139,12 @@ impl Body<'_, '_> {
         };
         match word {
             "if" | "loop" | "for" | "block" | "foreach" => {
-                self.structured(word, region, &results, depth)
+                self.structured(word, region, &results, (start, depth))
             }
             _ => {
                 let (op, args) = self.simple(word, at, &results)?;
                 let inst = self.instruction(region, op, args, &results)?;
-                self.f.spans_set(inst, self.p.position()?);
+                self.f.spans_set(inst, self.p.position(start)?);
                 Ok(())
             }
         }
@@ -179,7 +181,7 @@ impl Body<'_, '_> {
         word: &str,
         region: Region,
         results: &[Named],
-        depth: usize,
+        (start, depth): (usize, usize),
     ) -> Result<()> {
         if word == "if" {
             let cond = self.value()?;
@@ -187,7 +189,7 @@ impl Body<'_, '_> {
             self.body(inst, &[], depth)?;
             self.p.c.expect_word("else")?;
             self.body(inst, &[], depth)?;
-            self.f.spans_set(inst, self.p.position()?);
+            self.f.spans_set(inst, self.p.position(start)?);
             return Ok(());
         }
         let kind = if word == "for" && self.p.c.eat(".") {
@@ -237,7 +239,7 @@ impl Body<'_, '_> {
         };
         let inst = self.instruction(region, op, args, results)?;
         self.body(inst, &params, depth)?;
-        self.f.spans_set(inst, self.p.position()?);
+        self.f.spans_set(inst, self.p.position(start)?);
         Ok(())
     }
 

@@ -284,6 +284,7 @@ impl Parser<'_> {
     }
 
     fn site(&mut self) -> Result<()> {
+        let start = self.c.here();
         let _: Site = self.next_id("w", self.m.sites.len())?;
         let at = self.c.here();
         let kind = match self.c.word("what a site reports")? {
@@ -307,12 +308,13 @@ impl Parser<'_> {
                 ));
             }
         };
-        let span = self.position()?;
+        let span = self.position(start)?;
         self.m.sites.push(SiteData { kind, span });
         Ok(())
     }
 
     fn task(&mut self) -> Result<()> {
+        let start = self.c.here();
         let name = self.name()?;
         let at = self.c.here();
         let mut kind = match self.c.word("a kind of task")? {
@@ -356,7 +358,7 @@ impl Parser<'_> {
             false => None,
         };
         let copies = self.copies()?;
-        let span = self.position()?;
+        let span = self.position(start)?;
         self.m.tasks.push(Task {
             lists,
             copies,

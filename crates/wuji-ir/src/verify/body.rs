@@ -251,7 +251,7 @@ impl Checker<'_> {
         self.owners.push(inst);
         if self.owners.len() > MAX_NESTING {
             let why = format!("regions nest at most {MAX_NESTING} deep");
-            return Err(self.in_function(("W0033", why)));
+            return Err(self.in_function(("W0006", why)));
         }
         for r in regions {
             if *r == self.f.entry || !self.seen_regions.insert(*r) {

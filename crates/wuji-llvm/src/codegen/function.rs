@@ -144,7 +144,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             return Ok(());
         }
         Err(Error::new(
-            "W0504",
+            "W0331",
             format!(
                 "the local arrays of `{}` take {bytes} bytes; at most {limit} fit on the stack",
                 self.f.name
@@ -176,7 +176,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             .flatten()
             .ok_or_else(|| {
                 Error::new(
-                    "W0505",
+                    "W0502",
                     format!("{value} of `{}` is used before it is defined", self.f.name),
                 )
             })

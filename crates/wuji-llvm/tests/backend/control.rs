@@ -434,7 +434,7 @@ fn what_is_not_lowered_is_refused() {
     let text = LOCALS.replace("i32[24]", "i32[100000]");
     assert_eq!(
         refusal(&text),
-        "W0504: the local arrays of `main` take 400002 bytes; at most 262144 fit on the stack"
+        "W0331: the local arrays of `main` take 400002 bytes; at most 262144 fit on the stack"
     );
     let vector = r#"
 module "vector"

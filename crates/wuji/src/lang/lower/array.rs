@@ -25,11 +25,16 @@ impl Body<'_, '_> {
         let (elem, dims) = self.array_type(at, &array)?;
         let len: usize = dims.iter().map(|d| *d as usize).product();
         if len > LONGEST {
-            return Err(self.fail(
-                at,
-                "W0211",
-                format!("an array of {len} elements is too large for a variable"),
-            ));
+            return Err(self
+                .fail(
+                    at,
+                    "W0211",
+                    format!("an array of {len} elements is too large for a variable"),
+                )
+                .note(format!(
+                    "every iteration has its own, of at most {LONGEST} elements"
+                ))
+                .help("keep it in a field, with one more axis"));
         }
         let local = self.f.locals.push(LocalData {
             name: name.to_string(),
@@ -61,7 +66,13 @@ impl Body<'_, '_> {
                 dims.insert(0, n);
                 Ok((elem, dims))
             }
-            _ => Err(self.fail(at, "W0212", "an array needs elements")),
+            _ => Err(self
+                .fail(
+                    at,
+                    "W0212",
+                    "an array without elements has no place in a kernel",
+                )
+                .help("give it a length of at least 1")),
         }
     }
 
@@ -206,6 +217,10 @@ impl Body<'_, '_> {
             "W0213",
             format!("index {k} is outside of the {n} components"),
         )
+        .help(format!(
+            "components are numbered from 0 to {}",
+            n.max(1) - 1
+        ))
     }
 
     pub(super) fn array_len(&self, array: &ArrayVal) -> usize {

@@ -1,7 +1,7 @@
 //! The body of one function while it is being built.
 
-use super::Lowering;
 use super::binding::{ArrayVal, Binding, Data, Shape, Val};
+use super::{Lowering, MISTAKE};
 use crate::lang::ast::{At, Expr, Pat};
 use crate::lang::recording::{Callee, Constant, Function, TypeTag};
 use rustc_hash::FxHashMap;
@@ -170,6 +170,11 @@ impl<'a, 'r> Body<'a, 'r> {
         self.cx.error(self.frame().source, at, code, message)
     }
 
+    fn too_deep(&self, at: At) -> Error {
+        self.fail(at, "W0205", "this is nested too deep")
+            .help("give parts of it names with `let`, or make a `#[func]` of them")
+    }
+
     pub(super) fn no_array(&self, at: At) -> Error {
         self.fail(at, "W0204", "an array cannot be used as a value here")
             .help("bind it with `let` and use its elements")
@@ -195,7 +200,7 @@ impl<'a, 'r> Body<'a, 'r> {
         f: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         if self.depth >= DEEPEST {
-            return Err(self.fail(at, "W0205", "this is nested too deep"));
+            return Err(self.too_deep(at));
         }
         self.depth += 1;
         let result = f(self);
@@ -238,7 +243,7 @@ impl<'a, 'r> Body<'a, 'r> {
 
     fn unrecorded(&self, at: At) -> Error {
         let name = self.frame().source.ast.name;
-        self.fail(at, "W0206", format!("`{name}` was not recorded completely"))
+        self.fail(at, MISTAKE, format!("`{name}` was not recorded completely"))
     }
 
     // Instructions.
@@ -370,7 +375,7 @@ impl<'a, 'r> Body<'a, 'r> {
         fill: impl FnOnce(&mut Self, &[Value]) -> Result<T>,
     ) -> Result<(Region, T)> {
         if self.regions >= MAX_NESTING - 2 {
-            return Err(self.fail(self.here(), "W0205", "this is nested too deep"));
+            return Err(self.too_deep(self.here()));
         }
         self.regions += 1;
         let region = self.f.add_region(params);
@@ -430,7 +435,7 @@ impl<'a, 'r> Body<'a, 'r> {
     pub(super) fn var(&self, at: At, var: u32) -> Result<Binding> {
         match self.frame().vars.get(var as usize) {
             Some(Some(binding)) => Ok(binding.clone()),
-            _ => Err(self.fail(at, "W0207", "this variable has no value yet")),
+            _ => Err(self.fail(at, MISTAKE, "this variable has no value yet")),
         }
     }
 
@@ -448,7 +453,7 @@ impl<'a, 'r> Body<'a, 'r> {
             Binding::Data(data) => Ok(data),
             _ => Err(self.fail(
                 at,
-                "W0208",
+                MISTAKE,
                 format!("`{}` is no field or array", self.name(var)),
             )),
         }
@@ -527,7 +532,7 @@ impl<'a, 'r> Body<'a, 'r> {
         match self.expr(e)? {
             Val::Never => Ok(None),
             Val::Value(v) => Ok(Some(v)),
-            Val::Unit => Err(self.fail(e.at, "W0209", "this has no value")),
+            Val::Unit => Err(self.fail(e.at, MISTAKE, "this has no value")),
             Val::Array(_) => Err(self.no_array(e.at)),
         }
     }

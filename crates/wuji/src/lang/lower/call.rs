@@ -1,5 +1,6 @@
 //! Calls of functions and closures, and the functions of the language itself.
 
+use super::MISTAKE;
 use super::binding::{ArrayVal, Binding, Shape, Val};
 use super::body::{Body, Exit, Frame, get};
 use super::mentions::returns;
@@ -55,12 +56,17 @@ impl<'r> Body<'_, 'r> {
     }
 
     fn not_a_func(&self, at: At, name: &str) -> wuji_ir::Error {
+        // The path is for rustc; the position says which function of that name it is.
+        let name = match name.contains('<') {
+            true => name,
+            false => name.rsplit("::").next().unwrap_or(name),
+        };
         self.fail(
             at,
             "W0240",
             format!("`{name}` is not a `#[func]`, so a kernel cannot call it"),
         )
-        .help("put `#[func]` in front of it, or compute its result before the launch")
+        .help("put `#[func]` in front of it, or compute its result before the launch; of the standard library, kernels know the functions of numbers")
     }
 
     fn call_function(&mut self, at: At, k: usize, args: &'static [Expr]) -> Result<Val> {
@@ -85,7 +91,10 @@ impl<'r> Body<'_, 'r> {
                 .help("pass values, or write a loop"));
         }
         if self.inlined() >= DEEPEST {
-            return Err(self.fail(at, "W0242", "too many functions call each other here"));
+            return Err(self
+                .fail(at, "W0242", "too many functions call each other here")
+                .note("functions that take fields or arrays are put into their callers")
+                .help("pass values, or join some of them"));
         }
         let mut bound = Vec::new();
         for (param, arg) in source.ast.params.iter().zip(args) {
@@ -96,7 +105,7 @@ impl<'r> Body<'_, 'r> {
                 (ParamKind::Data, _) => {
                     return Err(self.fail(
                         arg.at,
-                        "W0243",
+                        MISTAKE,
                         "a field or array is passed by its name",
                     ));
                 }
@@ -133,11 +142,13 @@ impl<'r> Body<'_, 'r> {
             });
         }
         if let Shape::Array(..) = self.cx.shape(&source.result) {
-            return Err(self.fail(
-                at,
-                "W0239",
-                format!("`{name}` returns an array, so it cannot `return` in the middle"),
-            ));
+            return Err(self
+                .fail(
+                    at,
+                    "W0239",
+                    format!("`{name}` returns an array, so it cannot `return` in the middle"),
+                )
+                .help("fill an array that was declared first, and let it be the last expression"));
         }
         let label = self.f.fresh_label();
         let inst = self.push_open(Op::Block(label), &[]);
@@ -152,7 +163,7 @@ impl<'r> Body<'_, 'r> {
 
     pub(super) fn call_closure(&mut self, at: At, var: u32, args: &'static [Expr]) -> Result<Val> {
         let Binding::Closure(params, body) = self.var(at, var)? else {
-            return Err(self.fail(at, "W0222", "this cannot be called"));
+            return Err(self.fail(at, MISTAKE, "this cannot be called"));
         };
         let mut vals = Vec::new();
         for arg in args {
@@ -223,7 +234,7 @@ impl<'r> Body<'_, 'r> {
         self.scalars(at, vals, &mut parts)?;
         if Some(parts.len()) != ty.lanes().map(|n| n as usize) {
             let n = parts.len();
-            return Err(self.fail(at, "W0244", format!("{n} numbers do not make a `{ty}`")));
+            return Err(self.fail(at, MISTAKE, format!("{n} numbers do not make a `{ty}`")));
         }
         Ok(Val::Value(self.op(Op::Compose(ty), &parts)))
     }
@@ -301,7 +312,7 @@ impl<'r> Body<'_, 'r> {
                     }
                     _ => {
                         let why = "the range of `assume_in_range` is two constants, the first below the second";
-                        return Err(self.fail(at, "W0253", why));
+                        return Err(self.fail(at, "W0253", why).help("as in `assume_in_range(j, i, -1, 2)`: `j` is one of `i - 1`, `i`, `i + 1`"));
                     }
                 }
             }
@@ -315,7 +326,7 @@ impl<'r> Body<'_, 'r> {
     pub(super) fn convert_to(&mut self, at: At, v: Value, ty: Type) -> Result<Val> {
         match (self.ty(v), ty.elem()) {
             (Type::Struct(_), _) | (_, None) => {
-                Err(self.fail(at, "W0219", format!("there is no conversion to `{ty}`")))
+                Err(self.fail(at, MISTAKE, format!("there is no conversion to `{ty}`")))
             }
             (_, Some(s)) => Ok(Val::Value(self.convert(v, s))),
         }
@@ -342,7 +353,7 @@ impl<'r> Body<'_, 'r> {
     /// A square matrix with these on the diagonal; one stands for all.
     fn diagonal(&mut self, at: At, ty: Type, parts: Vec<Value>) -> Result<Val> {
         let (Type::Matrix(s, rows, cols), false) = (ty, parts.is_empty()) else {
-            return Err(self.fail(at, "W0244", format!("a `{ty}` has no diagonal")));
+            return Err(self.fail(at, MISTAKE, format!("a `{ty}` has no diagonal")));
         };
         let zero = self.int(s, 0);
         let mut all = Vec::new();

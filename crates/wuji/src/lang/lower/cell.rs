@@ -1,5 +1,6 @@
 //! What kernels do to the cells of fields: ask, activate, deactivate, append.
 
+use super::MISTAKE;
 use super::binding::{Data, Val};
 use super::body::{Body, get};
 use crate::lang::ast::{At, Cell, Expr, Node};
@@ -21,7 +22,7 @@ impl Body<'_, '_> {
     ) -> Result<Val> {
         let name = self.name(var);
         let Data::Field(field) = self.data(at, var)? else {
-            return Err(self.fail(at, "W0208", format!("`{name}` is no field")));
+            return Err(self.fail(at, MISTAKE, format!("`{name}` is no field")));
         };
         let m = &self.cx.module;
         let (rank, elem) = (m.fields[field].rank(), m.fields[field].elem);

@@ -1,5 +1,6 @@
 //! Branches and loops other than `for`.
 
+use super::MISTAKE;
 use super::binding::{Binding, Val};
 use super::body::{Body, Exit, Next, Target, get};
 use crate::lang::ast::{Arm, At, Block, Choice, Expr, Kind, Node, Unary};
@@ -258,7 +259,7 @@ impl Body<'_, '_> {
             }
             _ => match self.value(e)? {
                 Some(v) => Ok(v),
-                None => Err(self.fail(e.at, "W0209", "this has no value")),
+                None => Err(self.fail(e.at, MISTAKE, "this has no value")),
             },
         }
     }
@@ -319,7 +320,7 @@ impl Body<'_, '_> {
 
     fn target(&self, at: At, number: u32) -> Result<Target> {
         let target = self.frame().loops.get(&number).copied();
-        target.ok_or_else(|| self.fail(at, "W0232", "there is no loop around this"))
+        target.ok_or_else(|| self.fail(at, MISTAKE, "there is no loop around this"))
     }
 
     pub(super) fn break_expr(&mut self, at: At, number: u32, value: Option<Node>) -> Result<Val> {

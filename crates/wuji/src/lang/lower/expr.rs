@@ -1,5 +1,6 @@
 //! Expressions and statements.
 
+use super::MISTAKE;
 use super::binding::{ArrayVal, Binding, Shape, Val};
 use super::body::{Body, get};
 use super::place::{PlaceRef, Spot};
@@ -58,7 +59,7 @@ impl Body<'_, '_> {
                 self.at(e.at);
                 match ty.as_scalar() {
                     Some(to) => Ok(Val::Value(self.convert(a, to))),
-                    None => Err(self.fail(e.at, "W0219", format!("a cast to `{ty}`"))),
+                    None => Err(self.fail(e.at, MISTAKE, format!("a cast to `{ty}`"))),
                 }
             }
             Kind::Tuple([]) => Ok(Val::Unit),
@@ -85,7 +86,7 @@ impl Body<'_, '_> {
                 let n = get!(self.value(len));
                 match self.known(n).and_then(|n| usize::try_from(n).ok()) {
                     Some(n) => Ok(Val::Array(ArrayVal::Repeat(Box::new(item), n))),
-                    None => Err(self.fail(e.at, "W0220", "the length of an array is a constant")),
+                    None => Err(self.fail(e.at, MISTAKE, "the length of an array is a constant")),
                 }
             }
             Kind::Struct(ty, fields, rest) => self.struct_literal(e.at, *ty, fields, *rest),
@@ -95,7 +96,7 @@ impl Body<'_, '_> {
             Kind::Method(callee, name, args) => self.method_call(e.at, *callee, name, args),
             Kind::CallClosure(var, args) => self.call_closure(e.at, *var, args),
             Kind::Atomic(op, place, operands) => self.fetch(e.at, *op, place, operands),
-            Kind::Existing(..) => Err(self.fail(e.at, "W0214", "this is no value")),
+            Kind::Existing(..) => Err(self.fail(e.at, MISTAKE, "this is no value")),
             Kind::Cell(op, var, indices, value) => self.cell(e.at, *op, *var, indices, *value),
             Kind::Query(query, var, _) => self.query(e.at, *query, *var),
             Kind::Block(block) => self.block(e.at, block),
@@ -158,9 +159,12 @@ impl Body<'_, '_> {
     }
 
     pub(super) fn int_literal(&mut self, at: At, digits: &str, ty: Type) -> Result<Value> {
-        match (digits.parse::<i128>(), ty.as_scalar()) {
-            (Ok(value), Some(s)) => Ok(self.int(s, value)),
-            _ => Err(self.fail(at, "W0221", format!("`{digits}` is no `{ty}`"))),
+        // Rust allows literals up to 2^128 where its lint is switched off; they wrap.
+        let value = digits.parse::<i128>().ok();
+        let value = value.or_else(|| digits.parse::<u128>().ok().map(|v| v as i128));
+        match (value, ty.as_scalar()) {
+            (Some(value), Some(s)) => Ok(self.int(s, value)),
+            _ => Err(self.fail(at, MISTAKE, format!("`{digits}` is no `{ty}`"))),
         }
     }
 
@@ -176,7 +180,7 @@ impl Body<'_, '_> {
         };
         match imm {
             Some(imm) => Ok(self.imm(imm)),
-            None => Err(self.fail(at, "W0221", format!("`{digits}` is no `{ty}`"))),
+            None => Err(self.fail(at, MISTAKE, format!("`{digits}` is no `{ty}`"))),
         }
     }
 
@@ -187,10 +191,10 @@ impl Body<'_, '_> {
             Binding::Local(l, _) => Ok(Val::Value(self.build().load(Place::Local(l), &[]))),
             Binding::Temp(t, _) => Ok(Val::Value(self.build().load(Place::Temp(t), &[]))),
             Binding::Array(place) => Ok(Val::Array(ArrayVal::Stored(place))),
-            Binding::Empty => Err(self.fail(at, "W0207", "this variable has no value yet")),
+            Binding::Empty => Err(self.fail(at, MISTAKE, "this variable has no value yet")),
             Binding::Data(_) | Binding::Closure(..) => {
                 let name = self.name(var);
-                Err(self.fail(at, "W0222", format!("`{name}` is no value")))
+                Err(self.fail(at, MISTAKE, format!("`{name}` is no value")))
             }
         }
     }
@@ -210,7 +214,7 @@ impl Body<'_, '_> {
     ) -> Result<Val> {
         let ty = self.type_of(at, ty)?;
         let Type::Struct(id) = ty else {
-            return Err(self.fail(at, "W0223", format!("`{ty}` is no struct")));
+            return Err(self.fail(at, MISTAKE, format!("`{ty}` is no struct")));
         };
         let names: Vec<String> = self.cx.module.structs.0[id]
             .fields
@@ -236,7 +240,7 @@ impl Body<'_, '_> {
                 (Some(v), _) => parts.push(v),
                 (None, Some(rest)) => parts.push(self.extract(rest, k as u32)),
                 (None, None) => {
-                    return Err(self.fail(at, "W0223", format!("`{}` is missing", names[k])));
+                    return Err(self.fail(at, MISTAKE, format!("`{}` is missing", names[k])));
                 }
             }
         }
@@ -315,7 +319,7 @@ impl Body<'_, '_> {
                 | Binary::Le
                 | Binary::Gt
                 | Binary::Ge => {
-                    return Err(self.fail(at, "W0224", "this operator is not atomic"));
+                    return Err(self.fail(at, MISTAKE, "this operator is not atomic"));
                 }
             };
             self.update(at, op, &p, v)?;
@@ -334,7 +338,7 @@ impl Body<'_, '_> {
             let (found, expected) = (self.ty(v), p.ty);
             return Err(self.fail(
                 at,
-                "W0225",
+                MISTAKE,
                 format!("a `{expected}` cannot be updated with a `{found}` at once"),
             ));
         }
@@ -349,12 +353,12 @@ impl Body<'_, '_> {
             Atomic::Xor => (AtomicOp::Xor, v),
             Atomic::Exchange => (AtomicOp::Exchange, v),
             Atomic::CompareExchange => {
-                return Err(self.fail(at, "W0224", "this operator is not atomic"));
+                return Err(self.fail(at, MISTAKE, "this operator is not atomic"));
             }
         };
         for s in self.cx.module.structs.flatten(p.ty) {
             if let Err(why) = wuji_ir::infer::atomic(op, s) {
-                return Err(self.fail(at, "W0226", why));
+                return Err(self.fail(at, MISTAKE, why));
             }
         }
         Ok(self.atomic(op, p, v))
@@ -374,7 +378,7 @@ impl Body<'_, '_> {
                 Ok(Val::Value(self.compare_exchange(&p, *expected, *new)))
             }
             (op, [v]) => self.update(at, op, &p, *v).map(Val::Value),
-            _ => Err(self.fail(at, "W0224", "wrong number of operands")),
+            _ => Err(self.fail(at, MISTAKE, "wrong number of operands")),
         }
     }
 
@@ -394,7 +398,7 @@ impl Body<'_, '_> {
         let data = self.data(at, var)?;
         let name = self.name(var);
         match data {
-            Data::World => Err(self.fail(at, "W0208", format!("`{name}` is no field or array"))),
+            Data::World => Err(self.fail(at, MISTAKE, format!("`{name}` is no field or array"))),
             Data::Field(f) => {
                 let m = &self.cx.module;
                 let domain = m.fields[f].domain(&m.trees);
@@ -449,7 +453,9 @@ impl Body<'_, '_> {
     fn vector_of(&mut self, at: At, s: Scalar, parts: &[Value]) -> Result<Val> {
         match u8::try_from(parts.len()) {
             Ok(n) if n > 0 => Ok(Val::Value(self.op(Op::Compose(Type::Vector(s, n)), parts))),
-            _ => Err(self.fail(at, "W0228", "something without axes has no shape")),
+            _ => Err(self
+                .fail(at, "W0228", "something without axes has no shape")
+                .help("it has one element, `x[[]]`")),
         }
     }
 

@@ -95,6 +95,7 @@ impl Body<'_, '_> {
             "W0245",
             format!("the method `{name}` is not part of the kernel language here"),
         )
+        .help("write it with operations that are, or as a `#[func]` of your own")
     }
 
     fn array_method(&mut self, at: At, name: &str, array: ArrayVal) -> Result<Val> {

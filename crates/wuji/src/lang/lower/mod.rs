@@ -29,11 +29,15 @@ use wuji_ir::entities::{File, Func};
 use wuji_ir::module::{self, Module};
 use wuji_ir::{Error, Position, Result, types::Type};
 
+/// The code of what rustc and the macros let nobody write.
+const MISTAKE: &str = "W0200";
+const OURS: &str = "no kernel that rustc accepts should lead here: this is a mistake of Wuji";
+
 /// Adds the functions of a recording to a module that has its structs, trees, fields, arrays and
 /// by-value parameters already. `bounds` says what each parameter of the kernel is.
 pub fn lower(recording: &Recording, bounds: &[Bound], module: Module) -> Result<Module> {
     let Some(kernel) = recording.functions.first() else {
-        return Err(Error::new("W0200", "nothing was recorded"));
+        return Err(Error::new(MISTAKE, "nothing was recorded").note(OURS));
     };
     let mut lowering = Lowering {
         recording,
@@ -73,11 +77,15 @@ struct Lowering<'r> {
 
 impl<'r> Lowering<'r> {
     fn error(&self, f: &Function, at: At, code: &'static str, message: impl Into<String>) -> Error {
-        Error::new(code, message).at(Some(Position {
+        let error = Error::new(code, message).at(Some(Position {
             file: f.ast.file.to_string(),
             line: at.0,
             column: at.1,
-        }))
+        }));
+        match code {
+            MISTAKE => error.note(OURS),
+            _ => error,
+        }
     }
 
     fn file(&mut self, name: &str) -> File {
@@ -101,7 +109,7 @@ impl<'r> Lowering<'r> {
             Shape::Array(..) | Shape::Data => Err(self.error(
                 f,
                 f.ast.at,
-                "W0201",
+                MISTAKE,
                 format!("`{}` cannot return an array here", f.ast.name),
             )),
         }
@@ -159,7 +167,7 @@ impl<'r> Lowering<'r> {
             let data = match bound {
                 Bound::Value => {
                     let Some(value) = values.next() else {
-                        return Err(body.fail(param.at, "W0202", "an argument is missing"));
+                        return Err(body.fail(param.at, MISTAKE, "an argument is missing"));
                     };
                     body.bind(param.at, &param.pat, binding::Val::Value(value))?;
                     continue;
@@ -179,7 +187,7 @@ impl<'r> Lowering<'r> {
         let recording = self.recording;
         let f = &recording.functions[number];
         let Some((params, results)) = self.callable(number) else {
-            return Err(self.error(f, f.ast.at, "W0203", "this function cannot be called"));
+            return Err(self.error(f, f.ast.at, MISTAKE, "this function cannot be called"));
         };
         let function = module::Function::new(f.ast.name, &params, &results);
         let file = self.file(f.ast.file);

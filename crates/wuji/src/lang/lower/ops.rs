@@ -1,5 +1,6 @@
 //! Operators.
 
+use super::MISTAKE;
 use super::binding::Val;
 use super::body::{Body, get};
 use crate::lang::ast::{At, Binary, Expr, Node};
@@ -51,7 +52,7 @@ impl Body<'_, '_> {
         match (arithmetic(op), comparison(op)) {
             (Some(op), _) => self.arithmetic(at, op, a, b),
             (None, Some(op)) => self.comparison(at, op, a, b),
-            (None, None) => Err(self.fail(at, "W0229", "this operator is not supported")),
+            (None, None) => Err(self.fail(at, MISTAKE, "this operator is not supported")),
         }
     }
 
@@ -83,10 +84,10 @@ impl Body<'_, '_> {
         let (a, b) = self.widen(a, b);
         if self.ty(a) != self.ty(b) {
             let (ta, tb) = (self.ty(a), self.ty(b));
-            return Err(self.fail(at, "W0231", format!("no operator for `{ta}` and `{tb}`")));
+            return Err(self.fail(at, MISTAKE, format!("no operator for `{ta}` and `{tb}`")));
         }
         if let Err(why) = wuji_ir::infer::binary(op, self.ty(a)) {
-            return Err(self.fail(at, "W0231", why));
+            return Err(self.fail(at, MISTAKE, why));
         }
         Ok(self.binary(op, a, b))
     }

@@ -1,5 +1,6 @@
 //! Elements and components: where they are, reading and writing them.
 
+use super::MISTAKE;
 use super::binding::{ArrayPlace, ArrayVal, Binding, Data, Val};
 use super::body::{Body, get};
 use crate::lang::ast::{At, Expr, Kind};
@@ -207,7 +208,7 @@ impl Body<'_, '_> {
     }
 
     fn not_a_place(&self, at: At) -> wuji_ir::Error {
-        self.fail(at, "W0214", "this cannot be assigned to")
+        self.fail(at, MISTAKE, "this cannot be assigned to")
     }
 
     /// An element, or a part with fewer dimensions, of a local array.
@@ -222,7 +223,7 @@ impl Body<'_, '_> {
         };
         self.at(at);
         let [k] = values[..] else {
-            return Err(self.fail(at, "W0215", "an array takes one index at a time: `a[i][j]`"));
+            return Err(self.fail(at, MISTAKE, "an array takes one index at a time: `a[i][j]`"));
         };
         let n = place.dims[0];
         match self.known(k) {
@@ -279,7 +280,7 @@ impl Body<'_, '_> {
             let found = values.len();
             return Err(self.fail(
                 at,
-                "W0216",
+                MISTAKE,
                 format!("{rank} indices are needed, not {found}"),
             ));
         }
@@ -301,12 +302,12 @@ impl Body<'_, '_> {
         };
         found
             .map(|k| k as u32)
-            .ok_or_else(|| self.fail(at, "W0217", format!("there is no `{name}` in a `{ty}`")))
+            .ok_or_else(|| self.fail(at, MISTAKE, format!("there is no `{name}` in a `{ty}`")))
     }
 
     fn component_type(&self, at: At, ty: Type, k: u32) -> Result<Type> {
         let found = self.cx.module.structs.component(ty, k);
-        found.ok_or_else(|| self.fail(at, "W0217", format!("a `{ty}` has no components")))
+        found.ok_or_else(|| self.fail(at, MISTAKE, format!("a `{ty}` has no components")))
     }
 
     /// The number of a component of a vector or matrix. A constant one is inside.
@@ -331,7 +332,7 @@ impl Body<'_, '_> {
                 let row = self.binary(BinOp::Mul, r, width);
                 Ok(self.binary(BinOp::Add, row, c))
             }
-            _ => Err(self.fail(at, "W0218", format!("a `{ty}` is not indexed like this"))),
+            _ => Err(self.fail(at, MISTAKE, format!("a `{ty}` is not indexed like this"))),
         }
     }
 
@@ -365,7 +366,7 @@ impl Body<'_, '_> {
             Spot::Never => Ok(Val::Never),
             Spot::Place(p) => Ok(Val::Value(self.load(&p))),
             Spot::Array(place) => Ok(Val::Array(ArrayVal::Stored(place))),
-            Spot::Empty(_) => Err(self.fail(e.at, "W0207", "this variable has no value yet")),
+            Spot::Empty(_) => Err(self.fail(e.at, MISTAKE, "this variable has no value yet")),
         }
     }
 
@@ -411,7 +412,7 @@ impl Body<'_, '_> {
         let [k] = values[..] else {
             return Err(self.fail(
                 e.at,
-                "W0215",
+                MISTAKE,
                 "an array takes one index at a time: `a[i][j]`",
             ));
         };

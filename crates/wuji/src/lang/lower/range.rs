@@ -1,5 +1,6 @@
 //! `for` loops.
 
+use super::MISTAKE;
 use super::binding::{ArrayVal, Binding, Data, Val};
 use super::body::{Body, Exit, Next, Target};
 use super::mentions::{leaves_loop, mentions};
@@ -38,11 +39,13 @@ enum Map {
     Affine(Value, Value),
 }
 
+const UNROLL_LESS: &str = "leave out `unroll`; what is worth it are loops of a few turns";
+
 impl Body<'_, '_> {
     pub(super) fn for_loop(&mut self, at: At, f: &'static For) -> Result<Val> {
         match (&f.mode, &f.domain) {
             (LoopMode::Unroll, Domain::Range(r)) => self.unrolled(at, f, r),
-            (LoopMode::Unroll, _) => Err(self.fail(at, "W0233", "only ranges can be unrolled")),
+            (LoopMode::Unroll, _) => Err(self.fail(at, MISTAKE, "only ranges can be unrolled")),
             (LoopMode::Parallel { block_size, simd }, domain) => {
                 let hints = LoopHints {
                     block_size: *block_size,
@@ -79,7 +82,7 @@ impl Body<'_, '_> {
                 let data = self.data(at, *var)?;
                 let mut axes = Vec::new();
                 match data {
-                    Data::World => return Err(self.fail(at, "W0208", "a world has no elements")),
+                    Data::World => return Err(self.fail(at, MISTAKE, "a world has no elements")),
                     Data::Field(field) => {
                         self.in_order(at, *var, field)?;
                         self.fits_i32(at, *var, field)?;
@@ -173,7 +176,7 @@ impl Body<'_, '_> {
         };
         self.at(r.at);
         let Some(s) = self.ty(lo).as_scalar().filter(|s| s.is_int()) else {
-            return Err(self.fail(r.at, "W0234", "a loop runs over integers"));
+            return Err(self.fail(r.at, MISTAKE, "a loop runs over integers"));
         };
         let max = s.int_range().map_or(0, |r| r.1);
         let known_end = self.known(hi).filter(|hi| *hi < max);
@@ -491,7 +494,7 @@ impl Body<'_, '_> {
                         b.push(Op::Cache(field), &[]);
                     }
                     Data::Array(_) | Data::World => {
-                        return Err(b.fail(at, "W0251", "only fields can be cached"));
+                        return Err(b.fail(at, MISTAKE, "only fields can be cached"));
                     }
                 }
             }
@@ -581,15 +584,17 @@ impl Body<'_, '_> {
     fn unrolled(&mut self, at: At, f: &'static For, r: &'static Range) -> Result<Val> {
         let Some(numbers) = self.numbers(r)? else {
             return Err(self
-                .fail(r.at, "W0235", "a loop is unrolled over constants")
+                .fail(r.at, "W0235", "only a loop over constants can be unrolled")
                 .help("use numbers, `const` items or const parameters, or leave out `unroll`"));
         };
         if numbers.1.len() > MOST_COPIES {
-            return Err(self.fail(
-                at,
-                "W0236",
-                format!("{} copies of a loop body are too many", numbers.1.len()),
-            ));
+            return Err(self
+                .fail(
+                    at,
+                    "W0236",
+                    format!("{} copies of a loop body are too many", numbers.1.len()),
+                )
+                .help(UNROLL_LESS));
         }
         let (s, numbers) = numbers;
         if !leaves_loop(&f.body, f.label) {
@@ -655,7 +660,9 @@ impl Body<'_, '_> {
         };
         let hi = if r.inclusive { hi + 1 } else { hi };
         if hi - lo > 1 << 20 {
-            return Err(self.fail(r.at, "W0236", "this loop is too long to be unrolled"));
+            return Err(self
+                .fail(r.at, "W0236", "this loop is too long to be unrolled")
+                .help(UNROLL_LESS));
         }
         let mut numbers: Vec<i128> = (lo..hi).collect();
         for adapter in r.adapters {

@@ -1,5 +1,6 @@
 //! Messages of `print!` and `assert!`.
 
+use super::MISTAKE;
 use super::body::Body;
 use crate::lang::ast::{At, Piece, Text};
 use wuji_ir::Result;
@@ -26,7 +27,7 @@ impl Body<'_, '_> {
                 },
                 Piece::Hole(k, precision) => {
                     let Some(v) = args.get(*k as usize) else {
-                        return Err(self.fail(at, "W0237", "a value of the message is missing"));
+                        return Err(self.fail(at, MISTAKE, "a value of the message is missing"));
                     };
                     holes.push(*v);
                     pieces.push(module::Piece::Hole {

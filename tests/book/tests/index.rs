@@ -1,0 +1,283 @@
+//! The book is whole: pages are listed, links lead somewhere, and every error has its page.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use wuji_book::{Page, pages, root};
+use wuji_ir::codes;
+
+fn book() -> Vec<Page> {
+    pages().unwrap()
+}
+
+/// The targets of `[text](target)` outside of code.
+fn links(page: &Page) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for (n, line) in page.text.lines().enumerate() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        // Inline code has brackets of its own.
+        let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("x");
+        for part in prose.split("](").skip(1) {
+            if let Some((target, _)) = part.split_once(')') {
+                found.push((n + 1, target.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_page_is_in_the_summary_once() {
+    let pages = book();
+    let summary = pages.iter().find(|p| p.path == "docs/SUMMARY.md").unwrap();
+    let mut listed = BTreeSet::new();
+    for (line, target) in links(summary) {
+        assert!(
+            listed.insert(target.clone()),
+            "SUMMARY.md:{line}: {target} twice"
+        );
+    }
+    for page in &pages {
+        let Some(name) = page.path.strip_prefix("docs/") else {
+            continue;
+        };
+        assert!(
+            name == "SUMMARY.md" || listed.contains(name),
+            "{} is not in docs/SUMMARY.md",
+            page.path
+        );
+    }
+}
+
+#[test]
+fn links_and_pictures_are_there() {
+    let mut broken = Vec::new();
+    for page in book() {
+        let folder = root().join(&page.path);
+        let folder = folder.parent().map(Path::to_owned).unwrap_or_default();
+        for (line, target) in links(&page) {
+            let outside = ["http:", "https:", "mailto:"];
+            if outside.iter().any(|o| target.starts_with(o)) {
+                continue;
+            }
+            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            let path: PathBuf = match file {
+                "" => root().join(&page.path),
+                _ => folder.join(file),
+            };
+            let there = match fs::read_to_string(&path) {
+                Ok(text) => anchor.is_empty() || anchors(&text).contains(anchor),
+                // A picture is no text.
+                Err(_) => path.exists() && anchor.is_empty(),
+            };
+            if !there {
+                broken.push(format!("{}:{line}: {target}", page.path));
+            }
+        }
+    }
+    assert!(
+        broken.is_empty(),
+        "these lead nowhere:\n{}",
+        broken.join("\n")
+    );
+}
+
+/// The names of the headings of a page, as mdBook makes them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|l| l.starts_with('#'));
+    headings
+        .map(|line| {
+            let words = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = words.chars().filter_map(|c| match c {
+                ' ' => Some('-'),
+                c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c),
+                _ => None,
+            });
+            kept.collect()
+        })
+        .collect()
+}
+
+/// What other readers of Markdown do not know stays out, and so does code that nothing looks at.
+#[test]
+fn markdown_is_plain() {
+    let languages = ["rust", "wir", "text", "sh", "console", "toml", "json"];
+    let mut wrong = Vec::new();
+    for page in book() {
+        for block in page.blocks().unwrap() {
+            if !languages.contains(&block.language()) {
+                wrong.push(format!(
+                    "{}:{}: a block is one of {languages:?}, not {:?}",
+                    page.path, block.line, block.info
+                ));
+            }
+        }
+        for (n, line) in page.text.lines().enumerate() {
+            if line.contains("{{#") || line.contains("<script") {
+                wrong.push(format!("{}:{}: {line}", page.path, n + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Codes in the sources of all crates, each with a file that has it. Tests do not count.
+fn used() -> BTreeMap<String, PathBuf> {
+    let mut found = BTreeMap::new();
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        folders.push(entry.unwrap().path().join("src"));
+    }
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else {
+            continue;
+        };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let code = text
+                    .split("#[cfg(test)]\nmod tests {")
+                    .next()
+                    .unwrap_or_default();
+                for word in code.split('"') {
+                    let digits = word.strip_prefix('W').unwrap_or_default();
+                    if digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit()) {
+                        found.insert(word.to_owned(), path.clone());
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_code_has_a_page_and_every_page_a_code() {
+    let used = used();
+    let registered: BTreeSet<&str> = codes::all().iter().map(|c| c.code).collect();
+    let without: Vec<String> = used
+        .iter()
+        .filter(|(code, _)| !registered.contains(code.as_str()))
+        .map(|(code, path)| format!("{code} in {}", path.display()))
+        .collect();
+    assert!(
+        without.is_empty(),
+        "write `docs/errors/CODE.md` for these, and name them in `wuji_ir::codes` and in `docs/SUMMARY.md`:\n{}",
+        without.join("\n")
+    );
+    let unused: Vec<&&str> = registered
+        .iter()
+        .filter(|c| !used.contains_key(**c))
+        .collect();
+    assert!(unused.is_empty(), "nobody says {unused:?} any more");
+    for page in book() {
+        let name = page.path.strip_prefix("docs/errors/");
+        let Some(code) = name.and_then(|n| n.strip_suffix(".md")) else {
+            continue;
+        };
+        assert!(
+            code == "README" || registered.contains(code),
+            "{} is not in `wuji_ir::codes`",
+            page.path
+        );
+    }
+}
+
+/// How a page says that no program of a user leads to its error.
+const NO_PROGRAM: &str = "**No program causes this.**";
+
+#[test]
+fn pages_show_their_error() {
+    for page in book() {
+        let name = page.path.strip_prefix("docs/errors/W");
+        let Some(number) = name.and_then(|n| n.strip_suffix(".md")) else {
+            continue;
+        };
+        let blocks = page.blocks().unwrap();
+        let first = format!("error[W{number}]: ");
+        let shown = blocks.iter().any(|b| {
+            let caused = ["rust", "wir", "console"].contains(&b.language());
+            let next = b.next.and_then(|n| blocks.get(n));
+            caused
+                && match b.language() {
+                    // The output of a command stands behind the command.
+                    "console" => b.code.contains(&first),
+                    _ => next.is_some_and(|t| t.info == "text" && t.code.starts_with(&first)),
+                }
+        });
+        assert!(
+            shown || page.text.contains(NO_PROGRAM),
+            "{}: show a program that causes it, followed by its message, or say: {NO_PROGRAM}",
+            page.path
+        );
+        assert!(
+            !(shown && page.text.contains(NO_PROGRAM)),
+            "{}: there is a program that causes it",
+            page.path
+        );
+    }
+}
+
+const GROUPS: [(&str, &str); 7] = [
+    ("W00", "Textual IR and the verifier"),
+    ("W01", "Worlds, layouts, fields and arrays"),
+    ("W02", "Kernels in Rust"),
+    ("W03", "Compilation"),
+    ("W040", "While a kernel runs"),
+    ("W049", "The interpreter"),
+    ("W05", "The system"),
+];
+
+/// The index is made of the titles of the pages. `WUJI_BLESS=1` writes it, and the list in `SUMMARY.md`.
+#[test]
+fn the_index_lists_all_pages() {
+    let mut index = String::from(
+        "# Errors\n\nEvery error has a code. `wuji explain W0401` prints its page in the terminal.\n\n\
+         The programs of these pages are run by the tests, and their messages are compared.\n",
+    );
+    let mut summary = String::new();
+    for (prefix, title) in GROUPS {
+        index += &format!("\n## {title}\n\n| code | |\n|---|---|\n");
+        for code in codes::all().iter().filter(|c| c.code.starts_with(prefix)) {
+            let (code, title) = (code.code, code.title());
+            index += &format!("| [{code}]({code}.md) | {title} |\n");
+            summary += &format!("  - [{code}](errors/{code}.md)\n");
+        }
+    }
+    let listed = index.matches(".md)").count();
+    assert_eq!(listed, codes::all().len(), "a code is in no group");
+    let errors = root().join("docs/errors/README.md");
+    let book = root().join("docs/SUMMARY.md");
+    let written = fs::read_to_string(&book).unwrap();
+    let own = |line: &str| line.starts_with("  - [W") && line.contains("(errors/W");
+    let mut expected = String::new();
+    for line in written.lines().filter(|line| !own(line)) {
+        expected += line;
+        expected.push('\n');
+        if line.contains("(errors/README.md)") {
+            expected += &summary;
+        }
+    }
+    let bless = std::env::var_os("WUJI_BLESS").is_some_and(|v| v == "1");
+    for (path, text) in [(errors, index), (book, expected)] {
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        if found == text {
+            continue;
+        }
+        assert!(
+            bless,
+            "{} is not up to date (WUJI_BLESS=1 writes it)",
+            path.display()
+        );
+        fs::write(&path, text).unwrap();
+    }
+}
