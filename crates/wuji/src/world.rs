@@ -56,12 +56,14 @@ type Printer = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl World {
     /// A world on the processor: kernels become machine code and run on all cores.
+    #[track_caller]
     pub fn cpu() -> Result<World> {
         World::builder().build()
     }
 
     /// A world that interprets kernels, with every check on. Slow, and the definition of what a
     /// kernel means.
+    #[track_caller]
     pub fn interpreter() -> Result<World> {
         World::builder().interpreter().build()
     }
@@ -520,10 +522,13 @@ impl WorldBuilder {
         self
     }
 
+    /// Makes the world.
+    #[track_caller]
     pub fn build(self) -> Result<World> {
+        let at = here(Location::caller());
         Ok(World {
             inner: Arc::new(Inner {
-                device: Device::new(&self.device)?,
+                device: Device::new(&self.device).map_err(|e| e.at(Some(at)))?,
                 options: self.options,
                 shapes: Mutex::default(),
                 kernels: RwLock::default(),
