@@ -59,12 +59,13 @@ fn module(folder: &Path, page: &Page, number: usize, block: &Block) -> Result<St
     // A message about the file should lead to the page.
     let name = format!("{}.line{}.rs", page.path.replace('/', "_"), block.line);
     let mut source = String::new();
-    let whole = block.code.contains("fn main()");
+    let code = shown_and_hidden(&block.code);
+    let whole = code.contains("fn main()");
     if whole {
-        source += &block.code;
+        source += &code;
     } else {
         source += "fn main() -> wuji::Result<()> { use wuji::prelude::*; ";
-        source += &block.code;
+        source += &code;
         source += "Ok(()) }\n";
     }
     source += "pub(crate) fn run() -> Result<(), String> { crate::ending(main()) }\n";
@@ -95,4 +96,14 @@ fn module(folder: &Path, page: &Page, number: usize, block: &Block) -> Result<St
     );
     result.map_err(|e| e.to_string())?;
     Ok(module)
+}
+
+/// Lines that begin with `# ` belong to the program, but are not shown.
+fn shown_and_hidden(code: &str) -> String {
+    let line = |line: &str| {
+        let start = line.trim_start();
+        let hidden = start.strip_prefix("# ").or((start == "#").then_some(""));
+        hidden.unwrap_or(line).to_owned() + "\n"
+    };
+    code.lines().map(line).collect()
 }

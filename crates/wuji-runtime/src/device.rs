@@ -5,7 +5,7 @@ use crate::interpreted::run_interpreted;
 use crate::launch::{Bindings, Engine, Outcome, check, run_native};
 use crate::load::{Loader, distrust};
 use crate::log::{Level, Log};
-use crate::memory::{Memory, Turn};
+use crate::memory::{Bytes, Memory, Turn};
 use crate::pool::Pool;
 use crate::profile::Profiler;
 use crate::program::{Code, Program};
@@ -201,6 +201,20 @@ impl Device {
 
     /// Zeroed memory for a tree of this device.
     pub fn reserve_tree(&self, tree: &TreeData, layout: &TreeMemory) -> Result<Memory> {
+        let left = self.memory_limit.saturating_sub(self.turn.used());
+        // Sparse trees take what their cells need, and are told the limit at every launch.
+        if !tree.is_sparse() && layout.size > left {
+            let (size, limit) = (Bytes(layout.size), Bytes(self.memory_limit));
+            return Err(Error::new(
+                "W0110",
+                format!("a tree of {size} is more than this world may still take"),
+            )
+            .note(format!(
+                "its limit is {limit}, of which {} are taken",
+                Bytes(self.turn.used())
+            ))
+            .help("make the extents smaller, use sparse nodes, or raise `memory_limit`"));
+        }
         Memory::for_tree(&self.turn, tree, layout)
     }
 

@@ -106,9 +106,9 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         }
         // What one iteration writes at its own index belongs to it; compiled code relies on it.
         if data.writable && !arg.elements_apart() {
-            return wrong(format!(
-                "array `{name}` is written to, but its elements overlap"
-            ));
+            let what = format!("array `{name}` is written to, but its elements overlap");
+            return Err(Error::new("W0117", what)
+                .help("use strides with which every element has a place of its own"));
         }
         if data.contiguous && !arg.is_contiguous() {
             return wrong(format!("array `{name}` has gaps"));

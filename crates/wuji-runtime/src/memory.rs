@@ -291,7 +291,7 @@ impl MemoryGuard<'_> {
 }
 
 /// A number of bytes as people read it.
-struct Bytes(u64);
+pub(crate) struct Bytes(pub(crate) u64);
 
 impl std::fmt::Display for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

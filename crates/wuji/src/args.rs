@@ -9,9 +9,9 @@ use crate::world::World;
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
-use wuji_ir::Result;
 use wuji_ir::entities;
 use wuji_ir::types::{Structs, Type};
+use wuji_ir::{Error, Result};
 use wuji_runtime::array::{ArrayArg, Plain, Strides};
 
 /// How the type of an argument is entered into a module.
@@ -179,7 +179,7 @@ fn read<'a, T: Element>(data: &'a [T], strides: &Strides) -> Result<Arg<'a>> {
     strides.check(data.len())?;
     let data = match T::lend(data, strides) {
         Some(arg) => ArrayData::Borrowed(arg?),
-        None => copied(data, strides, None),
+        None => copied(data, strides, None)?,
     };
     Ok(Arg(ArgKind::Array(ArrayOperand {
         ty: T::ir_type,
@@ -193,7 +193,7 @@ fn write<'a, T: Element>(data: &'a mut [T], strides: &Strides) -> Result<Arg<'a>
     let data = if T::lend(&[], &Strides::contiguous(&[0])).is_some() {
         match T::lend_mut(data, strides) {
             Some(arg) => ArrayData::Borrowed(arg?),
-            None => copied::<T>(&[], &Strides::contiguous(&[0]), None),
+            None => copied::<T>(&[], &Strides::contiguous(&[0]), None)?,
         }
     } else {
         let values: Vec<T> = data.to_vec();
@@ -204,7 +204,7 @@ fn write<'a, T: Element>(data: &'a mut [T], strides: &Strides) -> Result<Arg<'a>
                 data[*place] = T::read(&bytes[k * T::SIZE..]);
             }
         };
-        copied(&values, strides, Some(Box::new(back)))
+        copied(&values, strides, Some(Box::new(back)))?
     };
     Ok(Arg(ArgKind::Array(ArrayOperand {
         ty: T::ir_type,
@@ -217,8 +217,20 @@ fn copied<'a, T: Element>(
     data: &[T],
     strides: &Strides,
     back: Option<Box<dyn FnMut(&[u64]) + 'a>>,
-) -> ArrayData<'a> {
+) -> Result<ArrayData<'a>> {
     let mut bytes = Vec::new();
+    // With a stride of 0 an array can be longer than memory.
+    let count = strides
+        .extents
+        .iter()
+        .try_fold(1usize, |n, e| n.checked_mul(*e));
+    let size = count.and_then(|n| n.checked_mul(T::SIZE));
+    if size.is_none_or(|n| bytes.try_reserve_exact(n).is_err()) {
+        let shape = &strides.extents;
+        let what = format!("no memory for a copy of an array of shape {shape:?}");
+        return Err(Error::new("W0110", what)
+            .note("arrays of structs are copied for the launch; those of numbers are not"));
+    }
     for place in positions(strides) {
         let at = bytes.len();
         bytes.resize(at + T::SIZE, 0);
@@ -230,12 +242,12 @@ fn copied<'a, T: Element>(
         own[..chunk.len()].copy_from_slice(chunk);
         *word = u64::from_ne_bytes(own);
     }
-    ArrayData::Copied {
+    Ok(ArrayData::Copied {
         buffer,
         size: T::SIZE,
         extents: strides.extents.clone(),
         back,
-    }
+    })
 }
 
 fn words_to_bytes(words: &[u64]) -> Vec<u8> {

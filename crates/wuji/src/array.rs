@@ -47,14 +47,18 @@ pub struct SharedArray<'a, T: Copy, const D: usize> {
 
 /// Where an element is in the slice; `None` outside.
 fn locate(strides: &Strides, at: &[usize]) -> Option<usize> {
-    let mut offset = strides.start as isize;
-    for ((c, extent), stride) in at.iter().zip(&strides.extents).zip(&strides.strides) {
-        if c >= extent {
-            return None;
-        }
-        // Inside: a view that leaves its slice is refused when it is made.
-        offset += *c as isize * stride;
+    if at
+        .iter()
+        .zip(&strides.extents)
+        .any(|(c, extent)| c >= extent)
+    {
+        return None;
     }
+    // There are elements, so all of them are inside: a view that leaves its slice is refused when it is made.
+    let steps = at.iter().zip(&strides.strides);
+    let offset = steps.fold(strides.start as isize, |at, (c, stride)| {
+        at + *c as isize * stride
+    });
     Some(offset as usize)
 }
 

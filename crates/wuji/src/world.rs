@@ -92,8 +92,11 @@ impl World {
     /// From now on, Ctrl-C ends the kernel that is running in this world, with an error, instead of the process. While none is
     /// running, or pressed again before the kernel has ended, it does what it did before. Programs that have a
     /// handler of their own call [`Interrupter::interrupt`] there.
+    #[track_caller]
     pub fn stop_on_ctrl_c(&self) -> Result<()> {
-        self.inner.device.stop_on_ctrl_c()
+        let at = here(Location::caller());
+        let listening = self.inner.device.stop_on_ctrl_c();
+        listening.map_err(|e| e.at(Some(at)))
     }
 
     /// Hands every line that kernels print to a function, instead of standard output.

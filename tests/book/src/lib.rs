@@ -13,7 +13,7 @@
 //! | `text`, `sh`, `console`, `toml`, `json` | nothing, unless it follows one of those above |
 //!
 //! A `rust` block without `fn main` is the body of one that returns `wuji::Result<()>`, with the prelude
-//! in scope. A `wir` block that a `text` block with an error follows ends with that error.
+//! in scope. Lines that begin with `# ` are part of it and not shown. A `wir` block that a `text` block with an error follows ends with that error.
 
 mod pages;
 

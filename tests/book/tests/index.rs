@@ -119,7 +119,9 @@ fn markdown_is_plain() {
             }
         }
         for (n, line) in page.text.lines().enumerate() {
-            if line.contains("{{#") || line.contains("<script") {
+            // A page may be another file of the repository, whole.
+            let whole = line == "{{#include ../CONTRIBUTING.md}}";
+            if (line.contains("{{#") && !whole) || line.contains("<script") {
                 wrong.push(format!("{}:{}: {line}", page.path, n + 1));
             }
         }
