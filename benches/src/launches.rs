@@ -63,7 +63,11 @@ impl Study for Launch {
         let text = |e: wuji::Error| e.to_string();
         let world = bench.world(&[])?;
         let x = world.field::<f32, 1>("x", ELEMENTS).map_err(text)?;
-        let alone = World::builder().threads(1).tier(Tier::Best).build();
+        let alone = World::builder()
+            .cache(wuji::CacheChoice::Off)
+            .threads(1)
+            .tier(Tier::Best)
+            .build();
         let alone = alone.map_err(text)?;
         let one = alone.field::<f32, 1>("x", ELEMENTS).map_err(text)?;
         let input = vec![1.0f32; ELEMENTS as usize];
@@ -130,7 +134,11 @@ impl Study for Grain {
     fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
         let text = |e: wuji::Error| e.to_string();
         let world = bench.world(&[])?;
-        let alone = World::builder().threads(1).tier(Tier::Best).build();
+        let alone = World::builder()
+            .cache(wuji::CacheChoice::Off)
+            .threads(1)
+            .tier(Tier::Best)
+            .build();
         let alone = alone.map_err(text)?;
         let mut rows = Vec::new();
         for (digits, n) in [2, 3, 4, 5, 6, 7, 8, 9].map(|d| (d, 10i64.pow(d))) {

@@ -8,6 +8,7 @@ mod measure;
 mod pattern;
 mod pool;
 mod sparse;
+mod starts;
 mod study;
 mod workloads;
 
@@ -89,13 +90,9 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Options::parse(std::env::args().skip(1)) {
-        Ok(None) => {
-            println!("{HELP}");
-            Ok(())
-        }
-        Ok(Some(options)) => bench(&options),
-        Err(message) => Err(message),
+    let outcome = match (starts::child(), Options::parse(std::env::args().skip(1))) {
+        (Some(done), _) => done,
+        (None, parsed) => run(parsed),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -106,12 +103,24 @@ fn main() -> ExitCode {
     }
 }
 
+fn run(parsed: Result<Option<Options>, String>) -> Result<(), String> {
+    match parsed {
+        Ok(None) => {
+            println!("{HELP}");
+            Ok(())
+        }
+        Ok(Some(options)) => bench(&options),
+        Err(message) => Err(message),
+    }
+}
+
 fn bench(options: &Options) -> Result<(), String> {
     let filter = options.filter.as_ref();
     let wanted = |name: &str| filter.is_none_or(|filter| filter.matches(name));
     let mut cases: Vec<Box<dyn Case>> = workloads::all();
     cases.retain(|case| wanted(case.name()));
     let mut studies: Vec<Box<dyn Study>> = launches::all();
+    studies.extend(starts::all());
     studies.extend(sparse::all());
     studies.retain(|study| wanted(study.name()));
     if options.list {
@@ -195,7 +204,10 @@ fn bench(options: &Options) -> Result<(), String> {
 
 /// A fresh world, so that compiling starts from cold.
 fn world(options: &Options, tier: Tier, checked: bool) -> Result<World, String> {
-    let builder = World::builder().threads(options.threads).tier(tier);
+    let builder = World::builder()
+        .cache(wuji::CacheChoice::Off)
+        .threads(options.threads)
+        .tier(tier);
     let builder = match checked {
         true => builder,
         // SAFETY: only `wuji_inside` gets such a world, and its kernels stay inside their fields.

@@ -36,7 +36,10 @@ pub struct Side<'a> {
 impl Bench {
     /// A fresh world, with some optimizations left out.
     pub fn world(&self, without: &[&str]) -> Result<World, String> {
-        let builder = World::builder().threads(self.threads).tier(Tier::Best);
+        let builder = World::builder()
+            .cache(wuji::CacheChoice::Off)
+            .threads(self.threads)
+            .tier(Tier::Best);
         let builder = builder.without(without);
         builder.build().map_err(|e| e.to_string())
     }

@@ -86,7 +86,10 @@ impl Study for Contention {
         let mut rows: Vec<Row> = Vec::new();
         let mut alone = [f64::NAN; 4];
         for threads in 1..=8 {
-            let builder = World::builder().threads(threads).tier(Tier::Best);
+            let builder = World::builder()
+                .cache(wuji::CacheChoice::Off)
+                .threads(threads)
+                .tier(Tier::Best);
             let world = builder.build().map_err(text)?;
             let cells = world
                 .layout(|root| root.pointer(I, CELLS).place::<i32, 1>("x"))

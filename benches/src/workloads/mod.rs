@@ -3,7 +3,7 @@
 mod fluids;
 mod jacobi;
 mod julia;
-mod mpm2d;
+pub mod mpm2d;
 mod mpm3d;
 mod nbody;
 mod saxpy;

@@ -31,6 +31,8 @@ pub struct Options {
     pub threads: u32,
     /// Results are the same, bit for bit, from run to run and for any number of threads.
     pub deterministic: bool,
+    /// Also checks what costs time: that the arithmetic behind an index does not overflow.
+    pub debug: bool,
     /// Optimizations to leave out, by their names in the pass table.
     pub without: Vec<String>,
     /// How many optional rewrites may be done, so that a wrong one can be found by bisection.

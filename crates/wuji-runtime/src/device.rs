@@ -13,7 +13,7 @@ use crate::stop::{Interrupter, Listening, Stop, Watchdog, on_ctrl_c, stopped};
 use crate::tier::{Background, Remarks, Tier};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use wuji_compile::{Options, Remark};
+use wuji_compile::{Cx, Options, Remark, run_pass};
 use wuji_ir::interp::{Config, Order, STOPPED};
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
@@ -240,6 +240,8 @@ impl Device {
                 Ok(program)
             }
             Runner::Interpreter => {
+                let mut cx = Cx::new(options);
+                run_pass("overflow", &mut module, &mut cx)?;
                 let noted = self.profiler.enter(&module);
                 Program::interpreted(&self.turn, module, noted)
             }

@@ -341,6 +341,7 @@ impl fmt::Debug for World {
 pub struct WorldBuilder {
     device: DeviceOptions,
     options: Options,
+    debug_said: bool,
 }
 
 impl WorldBuilder {
@@ -449,6 +450,33 @@ impl WorldBuilder {
         self
     }
 
+    /// Also checks what costs time: that the arithmetic behind an index does not overflow. When not said, whether the environment
+    /// variable `WUJI_DEBUG` is 1. Accesses outside of fields and failed assertions are told in every world.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn far(x: &Field<i32, 1>, step: i32) {
+    ///     for [i] in x {
+    ///         x[[i * step]] = 1; // 2 * 2^31 wraps to 0
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::builder().debug(true).build()?;
+    /// let x = world.field::<i32, 1>("x", 4)?;
+    /// let error = far(&x, i32::MAX).unwrap_err();
+    /// assert!(error.message.contains("an index overflows: 2 * 2147483647"), "{error}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn debug(mut self, debug: bool) -> WorldBuilder {
+        self.options.debug = debug;
+        self.debug_said = true;
+        self
+    }
+
     /// Leaves out optimizations, by their names in the compiler's table of passes: for experiments that ask
     /// what each of them is worth. Kernels mean the same without them. A name that is no optimization is an
     /// error of the first kernel that is compiled.
@@ -527,8 +555,11 @@ impl WorldBuilder {
 
     /// Makes the world.
     #[track_caller]
-    pub fn build(self) -> Result<World> {
+    pub fn build(mut self) -> Result<World> {
         let at = here(Location::caller());
+        if !self.debug_said {
+            self.options.debug = std::env::var_os("WUJI_DEBUG").is_some_and(|v| v == "1");
+        }
         Ok(World {
             inner: Arc::new(Inner {
                 device: Device::new(&self.device).map_err(|e| e.at(Some(at)))?,

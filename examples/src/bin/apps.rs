@@ -144,7 +144,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     } else {
         Tier::Auto
     };
-    let builder = World::builder().tier(tier);
+    let builder = World::builder().cache(wuji::CacheChoice::Off).tier(tier);
     let builder = match options.threads {
         Some(threads) => builder.threads(threads),
         None => builder,

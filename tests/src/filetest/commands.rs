@@ -94,20 +94,22 @@ fn passes(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     Ok(Some(module.to_string()))
 }
 
-/// Vectors of 256 bits, whatever the machine has; `deterministic` among the passes is an option.
+/// Vectors of 256 bits, whatever the machine has; `deterministic` and `debug` among the passes are options.
 fn options(arguments: &str) -> Options {
     Options {
         vector_bits: 256,
         deterministic: words(arguments).any(|word| word == DETERMINISTIC),
+        debug: words(arguments).any(|word| word == DEBUG),
         ..Options::default()
     }
 }
 
 const DETERMINISTIC: &str = "deterministic";
+const DEBUG: &str = "debug";
 
 /// The passes.
 fn names(arguments: &str) -> impl Iterator<Item = &str> {
-    words(arguments).filter(|name| *name != DETERMINISTIC)
+    words(arguments).filter(|name| ![DETERMINISTIC, DEBUG].contains(name))
 }
 
 fn words(arguments: &str) -> impl Iterator<Item = &str> {

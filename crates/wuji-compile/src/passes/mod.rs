@@ -12,6 +12,7 @@ pub mod lower_walks;
 pub mod observed_order;
 pub mod offload;
 pub mod one_thread;
+pub mod overflow;
 pub mod private_copies;
 pub mod promote;
 pub mod reductions;
@@ -66,6 +67,7 @@ macro_rules! passes {
 passes! {
     Lowering promote = promote::promote: "locals that are not arrays become values",
     Optimization inline = inline::inline: "bodies of functions take the place of calls",
+    Lowering overflow = overflow::overflow: "in debug mode, arithmetic behind an index is checked",
     Optimization simplify = simplify::simplify: "constants, algebra, common parts and dead code",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
     Optimization demote_atomics = demote_atomics::demote_atomics: "plain updates where an address belongs to one iteration",
