@@ -10,4 +10,6 @@ pub mod rewrite;
 pub use options::{Bounds, Math, Options};
 pub use passes::vectorize::Remark;
 pub use passes::{Cx, PASSES, Pass, PassKind};
-pub use pipeline::{Lowered, compile, compile_quickly, compile_with, improve, run_pass};
+pub use pipeline::{
+    Lowered, compile, compile_quickly, compile_telling, compile_with, improve, run_pass,
+};

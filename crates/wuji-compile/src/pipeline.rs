@@ -77,6 +77,27 @@ fn print_after<'a>() -> Option<PrintAfter<'a>> {
     }))
 }
 
+/// Takes a kernel through all passes, or with `quickly` through those of [`compile_quickly`], and tells the name of each
+/// that is done.
+pub fn compile_telling(
+    module: Module,
+    options: &Options,
+    quickly: bool,
+    tell: &mut dyn FnMut(&'static str),
+) -> Result<Lowered> {
+    let mut cx = Cx::new(options);
+    let mut print = print_after();
+    cx.print_after = Some(Box::new(move |pass, module| {
+        tell(pass);
+        if let Some(print) = &mut print {
+            print(pass, module);
+        }
+    }));
+    let lowered = run(module, &mut cx, |pass| !quickly || !LATE.contains(&pass))?;
+    explain(&lowered);
+    Ok(lowered)
+}
+
 /// Says what became of parallel loops, where the environment asks for it.
 fn explain(lowered: &Lowered) {
     if std::env::var_os("WUJI_EXPLAIN").is_some_and(|v| v == "1") {

@@ -3,7 +3,7 @@
 use crate::cache::{self, Cache};
 use crate::interpreted::run_interpreted;
 use crate::launch::{Bindings, Engine, Outcome, check, run_native};
-use crate::load::{Loader, distrust};
+use crate::load::{Loader, Progress, distrust};
 use crate::log::{Level, Log};
 use crate::memory::{Bytes, Memory, Turn};
 use crate::pool::Pool;
@@ -11,7 +11,7 @@ use crate::profile::Profiler;
 use crate::program::{Code, Program};
 use crate::stop::{Interrupter, Listening, Stop, Watchdog, on_ctrl_c, stopped};
 use crate::tier::{Background, Remarks, Tier};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use wuji_compile::{Cx, Options, Remark, run_pass};
 use wuji_ir::interp::{Config, Order, STOPPED};
@@ -124,6 +124,7 @@ impl Device {
                     profiler: profiler.clone(),
                     tier,
                     threads: threads as u32,
+                    progress: RwLock::default(),
                 };
                 let runner = Runner::Cpu {
                     loader,
@@ -168,6 +169,17 @@ impl Device {
     /// Where the time goes.
     pub fn profiler(&self) -> &Profiler {
         &self.profiler
+    }
+
+    /// Has somebody told how far compilations are, step by step.
+    pub fn on_compile(&self, listener: impl Fn(&Progress<'_>) + Send + Sync + 'static) {
+        match &self.runner {
+            Runner::Cpu { loader, .. } => {
+                let progress = loader.progress.write();
+                *progress.unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(listener));
+            }
+            Runner::Interpreter => {}
+        }
     }
 
     /// The cache of kernels, if there is one.

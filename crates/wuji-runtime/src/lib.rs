@@ -28,6 +28,7 @@ pub mod tier;
 pub use device::{Backend, Device, DeviceOptions};
 pub use instance::Instance;
 pub use launch::{Bindings, Outcome};
+pub use load::Progress;
 pub use memory::{Memory, MemoryGuard};
 pub use pool::Pool;
 pub use program::Program;

@@ -6,15 +6,30 @@ use crate::memory::Turn;
 use crate::profile::{Compilation, Kernel, Profiler};
 use crate::program::Program;
 use crate::tier::{Origin, Remarks, Slot, Tier, TieredCode};
-use std::sync::Arc;
-use wuji_compile::{Lowered, Options};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use wuji_compile::{Lowered, Options, PASSES};
 use wuji_ir::module::{Copies, Module};
 use wuji_ir::ops::{Activation, Guard, Op};
 use wuji_ir::{Error, Result};
 use wuji_llvm::{Jit, Object};
 
+/// How far the compilation of a kernel is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Progress<'a> {
+    pub kernel: &'a str,
+    /// What was done last: a pass of Wuji, or `machine code` at the end.
+    pub step: &'a str,
+    /// Steps that are done.
+    pub done: usize,
+    /// All steps. Machine code is one of them, and takes longest.
+    pub of: usize,
+}
+
+/// Who is told how far compilations are.
+pub(crate) type ProgressListener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
+
 /// What a device loads modules with.
-#[derive(Debug)]
 pub(crate) struct Loader {
     pub(crate) jit: Arc<Jit>,
     pub(crate) cache: Option<Arc<Cache>>,
@@ -22,6 +37,15 @@ pub(crate) struct Loader {
     pub(crate) profiler: Arc<Profiler>,
     pub(crate) tier: Tier,
     pub(crate) threads: u32,
+    pub(crate) progress: RwLock<Option<ProgressListener>>,
+}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loader")
+            .field("tier", &self.tier)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Loader {
@@ -137,11 +161,28 @@ impl Loader {
     ) -> Result<(Program, Arc<Remarks>)> {
         let begin = self.profiler.now();
         let deterministic = options.deterministic;
-        let lowered = match tier {
-            Tier::Auto | Tier::Fast => wuji_compile::compile_quickly(module, &options)?,
-            Tier::Best => wuji_compile::compile(module, &options)?,
+        let listener = self.progress.read();
+        let listener = listener.unwrap_or_else(PoisonError::into_inner).clone();
+        let name = module.name.clone();
+        let of = PASSES.len() + 1;
+        let mut done = 0;
+        let mut tell = |step: &str, steps: usize| {
+            done = steps.max(done + 1).min(of);
+            if let Some(listener) = &listener {
+                let kernel = &name;
+                listener(&Progress {
+                    kernel,
+                    step,
+                    done,
+                    of,
+                });
+            }
         };
+        let quickly = tier != Tier::Best;
+        let lowered =
+            wuji_compile::compile_telling(module, &options, quickly, &mut |pass| tell(pass, 0))?;
         let object = self.jit.build_with(&lowered, tier.first_effort())?;
+        tell("machine code", of);
         let kernel = self.jit.load(&object)?;
         let first = match tier {
             Tier::Auto | Tier::Fast => Tier::Fast,

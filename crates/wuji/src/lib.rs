@@ -56,7 +56,7 @@ pub use array::{Array, ArrayMut, SharedArray};
 pub use cells::Cells;
 pub use element::Element;
 pub use field::{Field, Window};
-pub use layout::{MemoryReport, Node, NodeReport, Tree};
+pub use layout::{MemoryReport, Node, NodeReport, Tree, WorldReport};
 pub use world::{World, WorldBuilder};
 pub use wuji_compile::{Math, Remark};
 pub use wuji_ir::{Error, Position, Result};
@@ -64,7 +64,7 @@ pub use wuji_macros::{Element, func, kernel};
 pub use wuji_runtime::cache::{Cache, Choice as CacheChoice};
 pub use wuji_runtime::log::Level;
 pub use wuji_runtime::profile::{self, Profiler};
-pub use wuji_runtime::{Interrupter, Tier};
+pub use wuji_runtime::{Interrupter, Progress, Tier};
 
 // What the expansions of the macros name.
 #[doc(hidden)]

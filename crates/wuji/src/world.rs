@@ -1,12 +1,12 @@
 //! Worlds: a device with its memory and its kernels.
 
 use crate::launch::{Compiled, Key};
-use crate::layout::TreeShape;
+use crate::layout::{TreeInner, TreeShape};
 use crate::services::ServiceKey;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 use wuji_compile::{Bounds, Math, Options, Remark};
 use wuji_ir::entities;
@@ -17,7 +17,7 @@ use wuji_runtime::cache::{Cache, Choice as CacheChoice};
 use wuji_runtime::log::Level;
 use wuji_runtime::profile::{KernelHistory, Profiler};
 use wuji_runtime::{
-    Backend, Collected, Device, DeviceOptions, Instance, Interrupter, Program, Tier,
+    Backend, Collected, Device, DeviceOptions, Instance, Interrupter, Program, Progress, Tier,
 };
 
 /// One device, its memory and its kernels. A handle: clones mean the same world, which lives as long
@@ -49,6 +49,8 @@ struct Inner {
     /// What the host does to sparse trees.
     services: RwLock<FxHashMap<ServiceKey, Arc<Compiled>>>,
     printer: Mutex<Option<Printer>>,
+    /// Those that may still be alive, the oldest first.
+    trees: Mutex<Vec<Weak<TreeInner>>>,
 }
 
 /// Where lines go that kernels print.
@@ -186,6 +188,38 @@ impl World {
     /// The folder in which code is kept from one run of the program to the next, if there is one.
     pub fn cache(&self) -> Option<&Cache> {
         self.inner.device.cache()
+    }
+
+    /// Hands every step of every compilation that a launch waits for to a function: for a progress bar. What the background
+    /// compiles is not told.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::builder().cache(wuji::CacheChoice::Off).build()?;
+    /// world.on_compile(|p| eprint!("\rcompiling {} ({}/{}) ", p.kernel, p.done, p.of));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_compile(&self, listener: impl Fn(&Progress<'_>) + Send + Sync + 'static) {
+        self.inner.device.on_compile(listener);
+    }
+
+    pub(crate) fn enter_tree(&self, tree: &Arc<TreeInner>) {
+        let mut trees = lock(&self.inner.trees);
+        // Half of them at least are alive, so this costs little.
+        if trees.len() == trees.capacity() {
+            trees.retain(|t| t.strong_count() > 0);
+        }
+        trees.push(Arc::downgrade(tree));
+    }
+
+    /// The trees that are alive, the oldest first.
+    pub(crate) fn trees(&self) -> Vec<Arc<TreeInner>> {
+        lock(&self.inner.trees)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 
     /// How many kernels have been made ready to run so far: instances, and layouts they were made for.
@@ -568,6 +602,7 @@ impl WorldBuilder {
                 kernels: RwLock::default(),
                 services: RwLock::default(),
                 printer: Mutex::default(),
+                trees: Mutex::default(),
             }),
         })
     }

@@ -260,3 +260,47 @@ fn the_profiler_knows_tasks_and_steps() {
         .unwrap_err();
     assert_eq!(error.code, "W0513");
 }
+
+#[test]
+fn compilations_tell_how_far_they_are() {
+    let folder = Folder::new("progress");
+    let world = folder.world(Tier::Best);
+    let told: Arc<Mutex<Vec<(String, String, usize, usize)>>> = Arc::default();
+    let kept = told.clone();
+    world.on_compile(move |p| {
+        let step = (p.kernel.to_owned(), p.step.to_owned(), p.done, p.of);
+        kept.lock().unwrap().push(step);
+    });
+    run(&world);
+    let told = told.lock().unwrap();
+    let steps: Vec<_> = told.iter().filter(|t| t.0 == "scaled").collect();
+    assert_eq!((steps[0].1.as_str(), steps[0].2), ("promote", 1));
+    let last = steps.last().unwrap();
+    assert_eq!((last.1.as_str(), last.2), ("machine code", last.3));
+    assert!(steps.is_sorted_by(|a, b| a.2 < b.2), "{steps:?}");
+}
+
+#[test]
+fn worlds_know_their_trees() {
+    let world = World::cpu().unwrap();
+    let a = world.field::<f32, 1>("a", 1000).unwrap();
+    let (b, _c) = world
+        .layout(|root| {
+            let block = root.pointer(I, 8).dense(I, 8);
+            (block.place::<f32, 1>("b"), block.place::<i32, 1>("c"))
+        })
+        .unwrap();
+    b.set(9, 1.0).unwrap();
+    let report = world.memory_report().unwrap();
+    assert_eq!(report.trees[0].0, ["a"]);
+    assert_eq!(report.trees[1].0, ["b", "c"]);
+    assert_eq!(report.trees[1].1.nodes[1].active, 1);
+    assert!(report.bytes() >= 4000);
+    assert!(report.to_string().ends_with("bytes"), "{report}");
+    drop(a);
+    assert_eq!(world.memory_report().unwrap().trees.len(), 1);
+    for _ in 0..1000 {
+        world.field::<f32, 1>("short", 1).unwrap();
+    }
+    assert_eq!(world.memory_report().unwrap().trees.len(), 1);
+}

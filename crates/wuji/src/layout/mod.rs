@@ -23,7 +23,7 @@ mod report;
 mod tests;
 
 pub use node::Node;
-pub use report::{MemoryReport, NodeReport};
+pub use report::{MemoryReport, NodeReport, WorldReport};
 
 use crate::args::TypeOf;
 use crate::axes::Extents;
@@ -204,6 +204,7 @@ impl World {
         let body = complete::complete(self, build.state.into_inner(), &at)?;
         // The cell is new, so this cannot find it full.
         let _ = build.tree.body.set(body);
+        self.enter_tree(&build.tree);
         Ok(fields)
     }
 

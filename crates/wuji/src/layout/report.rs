@@ -2,6 +2,7 @@
 
 use super::{Tree, TreeBody};
 use crate::services::{Service, Subject};
+use crate::world::World;
 use std::fmt;
 use wuji_ir::Result;
 use wuji_ir::entities::Node;
@@ -69,6 +70,55 @@ impl fmt::Display for MemoryReport {
             )?;
         }
         write!(f, "{:<36} {:>55}", "together", self.bytes())
+    }
+}
+
+/// The memory of a world, tree by tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldReport {
+    /// The names of the fields in each tree, and its memory; the oldest tree first.
+    pub trees: Vec<(Vec<String>, MemoryReport)>,
+}
+
+impl WorldReport {
+    /// Bytes of all trees together.
+    pub fn bytes(&self) -> u64 {
+        self.trees.iter().map(|t| t.1.bytes()).sum()
+    }
+}
+
+impl fmt::Display for WorldReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (names, report) in &self.trees {
+            writeln!(f, "{}\n{report}\n", names.join(", "))?;
+        }
+        write!(f, "{} trees, {} bytes", self.trees.len(), self.bytes())
+    }
+}
+
+impl World {
+    /// How much memory the trees of this world take, as it is now.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::cpu()?;
+    /// let x = world.field::<f32, 1>("x", 1000)?;
+    /// let y = world.layout(|root| root.pointer(I, 64).dense(I, 64).place::<f32, 1>("y"))?;
+    /// y.set(100, 1.0)?;
+    /// println!("{}", world.memory_report()?);
+    /// assert_eq!(world.memory_report()?.trees.len(), 2);
+    /// # drop((x, y));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn memory_report(&self) -> Result<WorldReport> {
+        let mut trees = Vec::new();
+        for inner in self.trees() {
+            let names = inner.body()?.names.clone();
+            trees.push((names, Tree { inner }.memory_report()?));
+        }
+        Ok(WorldReport { trees })
     }
 }
 
