@@ -309,6 +309,14 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             same(args[1], args[2])?;
             one(args[1])
         }
+        Op::LoadRows(rows) => {
+            interleaved(rows, 0, args)?;
+            Ok(Some(smallvec![rows.ty; rows.columns.len()]))
+        }
+        Op::StoreRows(rows) => {
+            interleaved(rows, rows.columns.len(), args)?;
+            none()
+        }
         Op::AddRows(spaces) => {
             rows(spaces.len(), args)?;
             none()
@@ -443,6 +451,42 @@ fn rows(parts: usize, args: &[Type]) -> Result<(), String> {
         }
     }
     match args.get(1 + parts) {
+        Some(mask) => same(*mask, Type::Vector(Scalar::Bool, n)),
+        None => Ok(()),
+    }
+}
+
+/// An offset, as many vectors as there are, perhaps a mask; and rows that do not overlap.
+fn interleaved(rows: &Rows, vectors: usize, args: &[Type]) -> Result<(), String> {
+    let Type::Vector(s, n) = rows.ty else {
+        return Err(format!("a column is `{}`, not a vector", rows.ty));
+    };
+    let bytes = i64::from(s.bytes());
+    let (Some((_, first)), Some((_, last))) = (rows.columns.first(), rows.columns.last()) else {
+        return Err("there are no columns".into());
+    };
+    let apart = |pair: &[(Space, i64)]| pair[1].1 >= pair[0].1.saturating_add(bytes);
+    let fits = last.checked_sub(*first).is_some_and(|d| {
+        u64::try_from(d.saturating_add(bytes)).is_ok_and(|d| d <= rows.stride.unsigned_abs())
+    });
+    if !rows.columns.windows(2).all(apart) || !fits {
+        return Err("columns overlap".into());
+    }
+    let even = |(_, at): &(Space, i64)| (at - first) % bytes == 0;
+    if rows.stride % bytes != 0 || !rows.columns.iter().all(even) {
+        return Err(format!("columns are not a multiple of {bytes} bytes apart"));
+    }
+    if args.len() != 1 + vectors && args.len() != 2 + vectors {
+        return Err(format!(
+            "takes an offset, {vectors} vectors and perhaps a mask, found {} arguments",
+            args.len()
+        ));
+    }
+    same(args[0], I64)?;
+    args[1..=vectors]
+        .iter()
+        .try_for_each(|t| same(*t, rows.ty))?;
+    match args.get(1 + vectors) {
         Some(mask) => same(*mask, Type::Vector(Scalar::Bool, n)),
         None => Ok(()),
     }

@@ -175,6 +175,18 @@ pub enum Space {
     Private(Tree, Field),
 }
 
+/// Rows of numbers in memory: one for each lane, each the same distance behind the one before.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Rows {
+    /// Of one column: a vector with a component for each lane.
+    pub ty: Type,
+    /// Bytes from the row of a lane to that of the next one.
+    pub stride: i64,
+    /// Where in a row the columns are: what they belong to, and how many bytes behind the offset. In
+    /// ascending order, none overlaps another, nor those of other lanes.
+    pub columns: SmallVec<[(Space, i64); 4]>,
+}
+
 /// Who may touch the memory of an atomic while a task runs.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Sharing {
@@ -312,6 +324,11 @@ pub enum Op {
     MemLoad(Space, Type),
     /// `(offset: i64, value)`. Only after lowering. Vectors as in `MemLoad`; lanes are stored in order.
     MemStore(Space),
+    /// `(offset: i64, perhaps a mask)`: a vector for each column; lanes that are off give 0. What stands between
+    /// columns may be read as well. Only after lowering.
+    LoadRows(Rows),
+    /// `(offset: i64, a vector for each column, perhaps a mask)`. Only after lowering.
+    StoreRows(Rows),
     /// `(offset: i64, operand)`, gives the old value. Only after lowering.
     MemAtomic(AtomicOp, Space, Sharing),
     /// `(offset: i64, expected, new)`, gives the old value. Only after lowering.
@@ -407,6 +424,7 @@ impl Op {
             // A checked field load reports nothing: reading outside is defined to give zero.
             Op::Load(_)
             | Op::MemLoad(..)
+            | Op::LoadRows(_)
             | Op::Cell(CellOp::IsActive | CellOp::Length, _)
             | Op::Walk(WalkOp::Find | WalkOp::Test | WalkOp::Length | WalkOp::Entry, ..) => {
                 Effect::Reads
@@ -417,6 +435,7 @@ impl Op {
             | Op::Cell(CellOp::Activate | CellOp::Deactivate | CellOp::Append, _)
             | Op::Walk(WalkOp::Ensure | WalkOp::Touch | WalkOp::Drop | WalkOp::Push, ..)
             | Op::MemStore(_)
+            | Op::StoreRows(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
             | Op::AddRows(_)

@@ -79,6 +79,9 @@ impl Drop for Emit<'_> {
     }
 }
 
+/// In a shuffle: nobody looks at this lane.
+pub(crate) const ANY_LANE: u32 = u32::MAX;
+
 const NO_NAME: *const libc::c_char = c"".as_ptr();
 
 /// Calls one function of the C API.
@@ -626,11 +629,15 @@ impl<'c> Emit<'c> {
         all
     }
 
-    /// Lanes of two vectors of one type, numbered through.
+    /// Lanes of two vectors of one type, numbered through, or [`ANY_LANE`].
     pub(crate) fn shuffle(&self, a: Val, b: Val, lanes: &[u32]) -> Val {
+        let ty = self.int_ty(32);
         let numbers: Vec<Val> = lanes
             .iter()
-            .map(|k| self.const_int(self.int_ty(32), u64::from(*k)))
+            .map(|k| match *k {
+                ANY_LANE => Val(llvm!(LLVMGetPoison(ty.0))),
+                k => self.const_int(ty, u64::from(k)),
+            })
             .collect();
         let mask = self.const_vector(&numbers);
         Val(llvm!(LLVMBuildShuffleVector(

@@ -296,6 +296,8 @@ pub(crate) fn distrust(module: &mut Module) -> Result<()> {
             | Op::MemStore(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
+            | Op::LoadRows(_)
+            | Op::StoreRows(_)
             | Op::AddRows(_)
             | Op::Walk(..) = inst.op
             {

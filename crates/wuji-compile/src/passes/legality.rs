@@ -154,6 +154,11 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
             writable(m, *space, false)
         }
         Op::MemStore(space) => writable(m, *space, true),
+        Op::LoadRows(rows) => lanes(rows.ty).map_err(|why| format!("loads {why}")),
+        Op::StoreRows(rows) => rows
+            .columns
+            .iter()
+            .try_for_each(|(space, _)| writable(m, *space, true)),
         Op::Load(access) | Op::Store(access) => local_access(f, access),
         Op::Atomic(..) | Op::CompareExchange(_) => Err("an atomic has not been lowered".into()),
         Op::Cache(_) | Op::AssumeRange(..) => Err("a hint has been left".into()),

@@ -104,6 +104,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "lists of active cells are kept while no cell comes or goes",
     ),
     (
+        "interleave",
+        "what lanes access a constant distance apart is loaded and stored as a whole",
+    ),
+    (
         "vector_cost",
         "loops run several iterations at a time only where that is thought to pay",
     ),

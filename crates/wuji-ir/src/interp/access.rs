@@ -11,7 +11,7 @@ use crate::Result;
 use crate::entities::{Array, Field, Inst, Temp, Value};
 use crate::eval;
 use crate::module::{InstData, SiteKind, Span};
-use crate::ops::{Access, AtomicOp, Guard, Place, Space, Step};
+use crate::ops::{Access, AtomicOp, Guard, Place, Rows, Space, Step};
 use crate::types::{Imm, Scalar, Type};
 use smallvec::SmallVec;
 
@@ -362,6 +362,43 @@ impl Launch<'_, '_> {
             self.watch_bytes(space, offset, None, span)?;
             self.write_bytes(space, offset, new);
             self.stacks.values[result + k] = old;
+        }
+        Ok(())
+    }
+
+    pub(super) fn load_rows(&mut self, data: &InstData, rows: &Rows, span: Span) -> Result<()> {
+        let start = self.scalar(data.args[0]).as_int().unwrap_or(0) as i64;
+        for ((space, at), result) in rows.columns.iter().zip(&data.results) {
+            let run = self.run_of(*result);
+            let ty = self.func().ty(*result).elem().unwrap_or(Scalar::I64);
+            let mut offset = start.wrapping_add(*at);
+            for (lane, to) in run.enumerate() {
+                self.stacks.values[to] = if self.is_off(data.args.get(1), lane) {
+                    Imm::zero(ty)
+                } else {
+                    self.check_bytes(*space, offset, ty, false, span)?;
+                    self.read_bytes(*space, offset, ty)
+                };
+                offset = offset.wrapping_add(rows.stride);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn store_rows(&mut self, data: &InstData, rows: &Rows, span: Span) -> Result<()> {
+        let start = self.scalar(data.args[0]).as_int().unwrap_or(0) as i64;
+        let mask = data.args.get(1 + rows.columns.len());
+        for ((space, at), vector) in rows.columns.iter().zip(&data.args[1..]) {
+            let mut offset = start.wrapping_add(*at);
+            for (lane, from) in self.run_of(*vector).enumerate() {
+                if !self.is_off(mask, lane) {
+                    let value = self.stacks.values[from];
+                    self.check_bytes(*space, offset, value.ty, true, span)?;
+                    self.watch_bytes(*space, offset, Some(value), span)?;
+                    self.write_bytes(*space, offset, value);
+                }
+                offset = offset.wrapping_add(rows.stride);
+            }
         }
         Ok(())
     }

@@ -25,6 +25,8 @@ impl Launch<'_, '_> {
             Op::CompareExchange(access) => self.compare_exchange(inst, access, span)?,
             Op::MemLoad(space, _) => self.mem_load(data, *space, span)?,
             Op::MemStore(space) => self.mem_store(data, *space, span)?,
+            Op::LoadRows(rows) => self.load_rows(data, rows, span)?,
+            Op::StoreRows(rows) => self.store_rows(data, rows, span)?,
             Op::AddRows(spaces) => self.add_rows(data, spaces, span)?,
             Op::MemAtomic(op, space, _) => self.mem_atomic(data, *op, *space, span)?,
             Op::MemCompareExchange(space) => self.mem_compare_exchange(data, *space, span)?,
@@ -270,6 +272,8 @@ impl Launch<'_, '_> {
             | Op::ArrayStride(..)
             | Op::MemLoad(..)
             | Op::MemStore(_)
+            | Op::LoadRows(_)
+            | Op::StoreRows(_)
             | Op::AddRows(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)

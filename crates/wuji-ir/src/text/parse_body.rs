@@ -464,6 +464,14 @@ impl Body<'_, '_> {
                 }
                 Ok((Op::AddRows(spaces), self.offset()?))
             }
+            "loadrows" => {
+                let rows = self.rows()?;
+                Ok((Op::LoadRows(rows), self.offset()?))
+            }
+            "storerows" => {
+                let rows = self.rows()?;
+                Ok((Op::StoreRows(rows), self.offset()?))
+            }
             "memcmpxchg" => {
                 let (space, args) = self.memory()?;
                 Ok((Op::MemCompareExchange(space), args))
@@ -606,6 +614,27 @@ impl Body<'_, '_> {
         let offset = self.value()?;
         self.p.c.expect("]")?;
         self.more(smallvec![offset])
+    }
+
+    /// `f32x8 T0.f0 + 0, T0.f1 + 4 every 8`
+    fn rows(&mut self) -> Result<Rows> {
+        let ty = self.p.ty()?;
+        let mut columns = SmallVec::new();
+        loop {
+            let space = self.space()?;
+            self.p.c.expect("+")?;
+            columns.push((space, self.p.c.signed("a number of bytes")?));
+            if !self.p.c.eat(",") {
+                break;
+            }
+        }
+        self.p.c.expect_word("every")?;
+        let stride = self.p.c.signed("a number of bytes")?;
+        Ok(Rows {
+            ty,
+            stride,
+            columns,
+        })
     }
 
     fn space(&mut self) -> Result<Space> {

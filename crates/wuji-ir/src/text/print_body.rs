@@ -173,6 +173,16 @@ impl<'a> BodyPrinter<'a> {
                 self.memory(&format!("mematomic{owned} {}", op.name()), space, args)
             }
             Op::MemCompareExchange(space) => self.memory("memcmpxchg", space, args),
+            Op::LoadRows(rows) => {
+                self.out.push_str("loadrows ");
+                self.rows(rows)?;
+                self.offset(args)
+            }
+            Op::StoreRows(rows) => {
+                self.out.push_str("storerows ");
+                self.rows(rows)?;
+                self.offset(args)
+            }
             Op::AddRows(spaces) => {
                 self.out.push_str("addrows ");
                 for (k, space) in spaces.iter().enumerate() {
@@ -321,6 +331,16 @@ impl<'a> BodyPrinter<'a> {
         write!(self.out, "{word} ")?;
         self.space(space)?;
         self.offset(args)
+    }
+
+    fn rows(&mut self, rows: &Rows) -> fmt::Result {
+        write!(self.out, "{} ", rows.ty)?;
+        for (k, (space, at)) in rows.columns.iter().enumerate() {
+            self.out.push_str(if k > 0 { ", " } else { "" });
+            self.space(space)?;
+            write!(self.out, " + {at}")?;
+        }
+        write!(self.out, " every {}", rows.stride)
     }
 
     fn space(&mut self, space: &Space) -> fmt::Result {

@@ -65,6 +65,9 @@ pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String>
         Op::MemStore(space) | Op::MemAtomic(_, space, _) | Op::MemCompareExchange(space) => {
             memory(m, space)
         }
+        Op::LoadRows(rows) | Op::StoreRows(rows) => {
+            rows.columns.iter().try_for_each(|(s, _)| memory(m, s))
+        }
         Op::AddRows(spaces) => spaces.iter().try_for_each(|s| memory(m, s)),
         Op::ForEach(_, Domain::Field(id), _) => known(&m.fields, *id),
         Op::Call(id) => known(&m.funcs, *id),

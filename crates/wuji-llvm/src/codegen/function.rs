@@ -467,6 +467,8 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
                 self.mem_compare_exchange(*space, args[0], args[1], args[2])?
             }
 
+            Op::LoadRows(rows) => return self.load_rows(rows, args, &data.results),
+            Op::StoreRows(rows) => return self.store_rows(rows, args),
             Op::AddRows(spaces) => return self.add_rows(spaces, args),
 
             Op::If => return self.if_else(inst),

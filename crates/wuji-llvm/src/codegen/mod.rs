@@ -9,6 +9,7 @@ mod contract;
 mod control;
 mod convert;
 mod function;
+mod interleave;
 mod lanes;
 mod math;
 mod memory;

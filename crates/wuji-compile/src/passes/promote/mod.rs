@@ -297,6 +297,8 @@ impl Promoter<'_> {
             | Op::MemStore(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
+            | Op::LoadRows(_)
+            | Op::StoreRows(_)
             | Op::AddRows(_)
             | Op::Call(_)
             | Op::Random

@@ -384,6 +384,8 @@ impl Scalarizer<'_> {
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
             | Op::MemCompareExchange(_)
+            | Op::LoadRows(_)
+            | Op::StoreRows(_)
             | Op::AddRows(_)
             | Op::Random
             | Op::RandomKey

@@ -434,6 +434,8 @@ fn is_cheap(op: &Op) -> bool {
         | Op::MemStore(_)
         | Op::MemAtomic(..)
         | Op::MemCompareExchange(_)
+        | Op::LoadRows(_)
+        | Op::StoreRows(_)
         | Op::AddRows(_)
         | Op::If
         | Op::Loop(_)

@@ -90,6 +90,8 @@ impl Folder<'_> {
             | Op::MemStore(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
+            | Op::LoadRows(_)
+            | Op::StoreRows(_)
             | Op::AddRows(_)
             | Op::If
             | Op::Loop(_)

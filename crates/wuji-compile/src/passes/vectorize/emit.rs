@@ -4,6 +4,7 @@
 //! in the first lane, until somebody needs the vector; a uniform one stays what it is. Code that
 //! touches memory or has effects runs only while at least one lane is on.
 
+use super::interleave::Groups;
 use super::locals::{Role, Roles, local_of};
 use super::shapes::{Shape, Shapes};
 use crate::rewrite::Structure;
@@ -88,6 +89,7 @@ pub(super) struct Source<'a> {
     pub(super) structure: &'a Structure,
     pub(super) shapes: &'a Shapes<'a>,
     pub(super) roles: &'a Roles,
+    pub(super) groups: &'a Groups,
     pub(super) used: &'a FxHashSet<Value>,
     /// Trees whose offsets fit 31 bits.
     pub(super) small_trees: &'a FxHashSet<Tree>,
@@ -100,6 +102,7 @@ pub(super) struct Emitter<'a> {
     body: Region,
     pub(super) shapes: &'a Shapes<'a>,
     pub(super) roles: &'a Roles,
+    pub(super) groups: &'a Groups,
     pub(super) used: &'a FxHashSet<Value>,
     pub(super) small_trees: &'a FxHashSet<Tree>,
     pub(super) lanes: u8,
@@ -133,6 +136,7 @@ impl<'a> Emitter<'a> {
             structure,
             shapes,
             roles,
+            groups,
             used,
             small_trees,
         } = source;
@@ -143,6 +147,7 @@ impl<'a> Emitter<'a> {
             body,
             shapes,
             roles,
+            groups,
             used,
             small_trees,
             lanes,
@@ -407,11 +412,11 @@ impl<'a> Emitter<'a> {
         match &data.op {
             Op::If | Op::Loop(_) | Op::For(..) | Op::Block(_) => self.control(inst, mask),
             Op::MemLoad(space, ty) => {
-                self.mem_load(data, *space, *ty, &mask);
+                self.mem_load(inst, *space, *ty, &mask);
                 Flow::On(mask)
             }
             Op::MemStore(space) => {
-                self.mem_store(data, *space, &mask);
+                self.mem_store(inst, *space, &mask);
                 Flow::On(mask)
             }
             Op::Load(_) | Op::Store(_) => {

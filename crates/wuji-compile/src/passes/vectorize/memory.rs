@@ -2,7 +2,7 @@
 
 use super::emit::{Emitter, Lanes, Mask, Parts};
 use super::shapes::Shape;
-use wuji_ir::entities::Value;
+use wuji_ir::entities::{Inst, Value};
 use wuji_ir::module::{InstData, Values};
 use wuji_ir::ops::{BinOp, Op, Space};
 use wuji_ir::types::{Imm, Scalar, Type};
@@ -11,7 +11,16 @@ use wuji_ir::types::{Imm, Scalar, Type};
 const DEPTH: u32 = 24;
 
 impl Emitter<'_> {
-    pub(super) fn mem_load(&mut self, data: &InstData, space: Space, ty: Type, mask: &Mask) {
+    pub(super) fn mem_load(&mut self, inst: Inst, space: Space, ty: Type, mask: &Mask) {
+        if let Some((group, leads)) = self.groups.of(inst)
+            && (group.can_mask() || matches!(mask, Mask::All))
+        {
+            if leads {
+                self.load_rows(group, mask);
+            }
+            return;
+        }
+        let data = &self.old.insts[inst];
         let (offset, result) = (data.args[0], data.results[0]);
         let Some(s) = ty.as_scalar() else { return };
         let vector = self.vector(s);
@@ -51,7 +60,16 @@ impl Emitter<'_> {
         }
     }
 
-    pub(super) fn mem_store(&mut self, data: &InstData, space: Space, mask: &Mask) {
+    pub(super) fn mem_store(&mut self, inst: Inst, space: Space, mask: &Mask) {
+        if let Some((group, leads)) = self.groups.of(inst)
+            && (group.can_mask() || matches!(mask, Mask::All))
+        {
+            if leads {
+                self.store_rows(group, mask);
+            }
+            return;
+        }
+        let data = &self.old.insts[inst];
         let (offset, value) = (data.args[0], data.args[1]);
         let bytes = i64::from(self.scalar_of(value).bytes());
         match self.shapes.shape(offset) {
@@ -87,7 +105,7 @@ impl Emitter<'_> {
     }
 
     /// Where a part of a run of memory starts.
-    fn run(&mut self, offset: Value, stride: i64, part: usize) -> Value {
+    pub(super) fn run(&mut self, offset: Value, stride: i64, part: usize) -> Value {
         let first = self.one(offset);
         if part == 0 {
             return first;

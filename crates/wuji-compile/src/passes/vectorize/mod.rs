@@ -8,6 +8,7 @@
 
 mod control;
 mod emit;
+mod interleave;
 mod locals;
 mod memory;
 mod plan;
@@ -19,6 +20,7 @@ use crate::passes::Cx;
 use crate::passes::reductions::used_values;
 use crate::rewrite::Structure;
 use emit::{Emitter, Lanes, Mask, Source, Target};
+use interleave::Groups;
 use locals::Roles;
 use plan::Plan;
 use rustc_hash::FxHashSet;
@@ -42,6 +44,8 @@ pub struct Remark {
     pub at: Option<Position>,
     /// Lanes of a vector and how many vectors at a time, or why the loop stays as it is.
     pub lanes: std::result::Result<(u8, usize), String>,
+    /// Whether rows of memory are shuffled apart or together.
+    pub interleaved: bool,
 }
 
 impl fmt::Display for Remark {
@@ -54,6 +58,10 @@ impl fmt::Display for Remark {
             Ok((lanes, 1)) => write!(f, "{lanes} lanes"),
             Ok((lanes, parts)) => write!(f, "{lanes} lanes, {parts} vectors at a time"),
             Err(why) => write!(f, "one iteration after the other: {why}"),
+        }?;
+        match self.interleaved {
+            true => write!(f, ", interleaved"),
+            false => Ok(()),
         }
     }
 }
@@ -82,6 +90,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                     task: name.clone(),
                     at: Position::of(m, span),
                     lanes: Err("it says `scalar`".to_owned()),
+                    interleaved: false,
                 });
                 continue;
             }
@@ -89,21 +98,29 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 .and_then(|roles| {
                     let shapes = Shapes::of(&old, &structure, inst, &roles);
                     let cost = simd.is_none() && cx.uses("vector_cost");
-                    let plan = Plan::of(&old, inst, &shapes, &roles, cx.options.vector_bits, cost)?;
-                    Ok((roles, shapes, plan))
+                    let groups = match cx.uses("interleave") {
+                        true => Groups::find(m, &old, old.insts[inst].regions[0], &shapes),
+                        false => Groups::default(),
+                    };
+                    let bits = cx.options.vector_bits;
+                    let plan = Plan::of(&old, inst, &shapes, &roles, &groups, bits, cost)?;
+                    Ok((roles, shapes, groups, plan))
                 });
+            let mut interleaved = false;
             let lanes = match roles_and_plan {
                 Err(why) => Err(why),
-                Ok((_, _, plan)) if plan.bytes > 0 && !fits(m, &f, plan.bytes) => {
+                Ok((.., plan)) if plan.bytes > 0 && !fits(m, &f, plan.bytes) => {
                     Err("there is no room on the stack for its arrays".to_owned())
                 }
                 Ok(_) if !cx.fuel() => Err("there is no fuel left".to_owned()),
-                Ok((roles, shapes, plan)) => {
+                Ok((roles, shapes, groups, plan)) => {
+                    interleaved = !groups.is_empty();
                     let source = Source {
                         old: &old,
                         structure: &structure,
                         shapes: &shapes,
                         roles: &roles,
+                        groups: &groups,
                         used: &used,
                         small_trees: &small,
                     };
@@ -120,6 +137,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 task: name.clone(),
                 at: Position::of(m, span),
                 lanes,
+                interleaved,
             });
         }
         m.funcs[func] = f;

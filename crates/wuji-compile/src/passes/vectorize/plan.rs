@@ -1,5 +1,6 @@
 //! How wide, or why not.
 
+use super::interleave::Groups;
 use super::locals::{Role, Roles, local_of};
 use super::shapes::{Shape, Shapes};
 use wuji_ir::entities::*;
@@ -49,6 +50,7 @@ impl Plan {
         inst: Inst,
         shapes: &Shapes,
         roles: &Roles,
+        groups: &Groups,
         vector_bits: u32,
         cost: bool,
     ) -> Result<Plan, String> {
@@ -61,7 +63,7 @@ impl Plan {
             return Err("its step is not 1".into());
         }
         let mut count = Count::default();
-        look(f, body, shapes, &mut count)?;
+        look(f, body, shapes, groups, &mut count)?;
         let trips = number(f, data.args[1])
             .zip(number(f, data.args[0]))
             .map(|(hi, lo)| (hi - lo).max(0));
@@ -204,7 +206,13 @@ fn size(f: &Function, region: Region) -> (usize, bool) {
     (total, loops)
 }
 
-fn look(f: &Function, region: Region, shapes: &Shapes, count: &mut Count) -> Result<(), String> {
+fn look(
+    f: &Function,
+    region: Region,
+    shapes: &Shapes,
+    groups: &Groups,
+    count: &mut Count,
+) -> Result<(), String> {
     if let Term::Return(_) = f.regions[region].term {
         return Err("an iteration returns from its function".into());
     }
@@ -219,12 +227,16 @@ fn look(f: &Function, region: Region, shapes: &Shapes, count: &mut Count) -> Res
         match &data.op {
             Op::MemLoad(_, ty) => {
                 width(ty.elem(), count);
-                gather(shapes, data, ty.elem(), count);
+                if !groups.contains(*i) {
+                    gather(shapes, data, ty.elem(), count);
+                }
             }
             Op::MemStore(_) => {
                 let s = f.ty(data.args[1]).elem();
                 width(s, count);
-                gather(shapes, data, s, count);
+                if !groups.contains(*i) {
+                    gather(shapes, data, s, count);
+                }
             }
             Op::MemAtomic(..) | Op::MemCompareExchange(_) => {
                 width(f.ty(data.args[1]).elem(), count);
@@ -248,7 +260,7 @@ fn look(f: &Function, region: Region, shapes: &Shapes, count: &mut Count) -> Res
             _ => {}
         }
         for r in &data.regions {
-            look(f, *r, shapes, count)?;
+            look(f, *r, shapes, groups, count)?;
         }
     }
     Ok(())
