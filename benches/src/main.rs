@@ -26,7 +26,7 @@ use pool::Pool;
 use study::{Bench, Study};
 
 const HELP: &str = "\
-wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--list]
+wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--without NAMES] [--list]
 
 `cargo xtask help bench` explains the options.";
 
@@ -41,6 +41,8 @@ struct Options {
     clock: Clock,
     pairs: usize,
     threads: usize,
+    /// Optimizations that worlds go without.
+    without: Vec<String>,
     list: bool,
 }
 
@@ -55,6 +57,7 @@ impl Options {
             clock: Clock::Wall,
             pairs: 15,
             threads: cores,
+            without: Vec::new(),
             list: false,
         };
         while let Some(word) = words.next() {
@@ -80,6 +83,10 @@ impl Options {
                 "--cpu-time" => (options.clock, options.threads) = (Clock::Cpu, 1),
                 "--pairs" => options.pairs = number(value()?)?,
                 "--threads" => options.threads = number(value()?)?,
+                "--without" => {
+                    let names = value()?;
+                    options.without = names.split(',').map(str::to_owned).collect();
+                }
                 "--list" => options.list = true,
                 "--help" | "-h" => return Ok(None),
                 other => return Err(format!("there is no option `{other}`\n\n{HELP}")),
@@ -204,10 +211,12 @@ fn bench(options: &Options) -> Result<(), String> {
 
 /// A fresh world, so that compiling starts from cold.
 fn world(options: &Options, tier: Tier, checked: bool) -> Result<World, String> {
+    let without: Vec<&str> = options.without.iter().map(String::as_str).collect();
     let builder = World::builder()
         .cache(wuji::CacheChoice::Off)
         .threads(options.threads)
-        .tier(tier);
+        .tier(tier)
+        .without(&without);
     let builder = match checked {
         true => builder,
         // SAFETY: only `wuji_inside` gets such a world, and its kernels stay inside their fields.

@@ -54,6 +54,7 @@ Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
   --pairs N        interleaved pairs per row (default 15); a row shows the median
   --threads N      worker threads (default: all cores)
   --cpu-time       for a busy machine: one thread, and only the time that it was running
+  --without NAMES  leave out optimizations, by the names of passes and their parts: what are they worth?
   --list           the workloads, without running them
   --peers          instead: the dense workloads in Taichi 1.7.4 and numba, too, in the same order (needs
                    python3 with venv, and the network at the first run; with --threads and --pairs)

@@ -253,6 +253,8 @@ pub struct LoopHints {
     pub serial: bool,
     /// Several iterations per instruction, or never more than one; when left out, whatever seems to pay.
     pub simd: Option<bool>,
+    /// Iterations that are worth handing to a thread, as the compiler sees it.
+    pub least: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

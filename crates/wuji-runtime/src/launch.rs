@@ -37,10 +37,6 @@ pub struct Outcome {
     pub collected: Option<Box<Collected>>,
 }
 
-/// Loops of fewer iterations run on the calling thread: waking another one costs more.
-const INLINE: u64 = 256;
-/// Chunks have at least so many iterations, to be worth handing out.
-const CHUNK_MIN: u64 = 128;
 /// Chunks are made for so many threads where they must not depend on how many there are.
 const FIXED_THREADS: u64 = 8;
 /// Chunks per thread, so that threads which got easy ones can take more.
@@ -369,11 +365,12 @@ fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
         let grain = per_unit(u64::from(block));
         return (grain < units).then_some(grain);
     }
-    if iterations < INLINE {
+    // Waking another thread costs more than what it would get.
+    if iterations < 2 * plan.least {
         return None;
     }
     let even = units.div_ceil(threads * CHUNKS_PER_THREAD);
-    let grain = even.max(per_unit(CHUNK_MIN));
+    let grain = even.max(per_unit(plan.least));
     (grain < units).then_some(grain)
 }
 
@@ -387,6 +384,7 @@ mod tests {
             unit,
             block,
             serial: false,
+            least: 128,
         }
     }
 
@@ -400,6 +398,13 @@ mod tests {
         assert_eq!(grain_of(&plan(320, None), 640, 2), Some(20));
         assert_eq!(grain_of(&plan(1, Some(4)), 100, 2), Some(4));
         assert_eq!(grain_of(&plan(64, Some(4)), 100, 2), Some(1));
+        let cheap = ChunkPlan {
+            least: 20_000,
+            ..plan(1, None)
+        };
+        assert_eq!(grain_of(&cheap, 39_999, 8), None);
+        assert_eq!(grain_of(&cheap, 40_000, 8), Some(20_000));
+        assert_eq!(grain_of(&cheap, 1 << 30, 8), Some(1 << 23));
         let serial = ChunkPlan {
             serial: true,
             ..plan(1, Some(4))
@@ -414,6 +419,7 @@ mod tests {
             unit: 1,
             block: None,
             serial: false,
+            least: 128,
         };
         let count = |d: &[(Place, Place)]| units(&dims(d), &[u64::MAX], |_| 7);
         let c = Place::Const;

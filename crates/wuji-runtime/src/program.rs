@@ -81,6 +81,8 @@ pub(crate) struct ChunkPlan {
     pub(crate) block: Option<u32>,
     /// In order, on one thread.
     pub(crate) serial: bool,
+    /// Iterations that are worth handing out.
+    pub(crate) least: u64,
 }
 
 /// Where a bound of a loop is found at launch.
@@ -160,6 +162,7 @@ impl Program {
                         unit: (*unit).max(1),
                         block: hints.block_size,
                         serial: hints.serial,
+                        least: hints.least.map_or(1, u64::from),
                     })
                 }
                 TaskKind::Range { .. } | TaskKind::Cells { .. } => {

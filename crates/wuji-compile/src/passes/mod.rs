@@ -3,6 +3,7 @@
 pub mod activations;
 pub mod bounds;
 pub mod demote_atomics;
+pub mod grains;
 pub mod inline;
 pub mod legality;
 pub mod loops;
@@ -85,6 +86,7 @@ passes! {
     Lowering one_thread = one_thread::one_thread: "tasks that are better off on one thread need no atomics",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
+    Lowering grains = grains::grains: "how many iterations are worth handing to a thread",
     Optimization vectorize = vectorize::vectorize: "several iterations of parallel loops run at a time",
     Lowering legality = legality::legality: "what backends rely on holds",
 }

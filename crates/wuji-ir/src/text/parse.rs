@@ -211,6 +211,11 @@ impl Parser<'_> {
             if self.c.eat_word("block_size") {
                 let size = self.c.number("a block size", u64::from(u32::MAX))?;
                 hints.block_size = Some(size as u32);
+            } else if self.c.eat_word("least") {
+                let least = self
+                    .c
+                    .number("a number of iterations", u64::from(u32::MAX))?;
+                hints.least = Some(least as u32);
             } else if self.c.eat_word("serial") {
                 hints.serial = true;
             } else if self.c.eat_word("simd") {

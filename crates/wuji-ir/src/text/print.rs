@@ -314,6 +314,9 @@ pub(super) fn print_hints(hints: LoopHints, out: &mut String) -> fmt::Result {
     if let Some(size) = hints.block_size {
         write!(out, " block_size {size}")?;
     }
+    if let Some(least) = hints.least {
+        write!(out, " least {least}")?;
+    }
     if hints.serial {
         out.push_str(" serial");
     }

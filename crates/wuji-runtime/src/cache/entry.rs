@@ -11,7 +11,7 @@ use wuji_ir::module::Module;
 use wuji_llvm::{Object, Timings};
 
 /// The last byte is the version of the format.
-const MAGIC: [u8; 8] = *b"wujicod\x01";
+const MAGIC: [u8; 8] = *b"wujicod\x02";
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Entry {
@@ -49,6 +49,7 @@ impl Entry {
             out.text(&at.file);
             out.number(at.line.into());
             out.number(at.column.into());
+            out.number(remark.interleaved.into());
             match &remark.lanes {
                 Ok((lanes, vectors)) => {
                     out.number(u64::from(*lanes));
@@ -89,6 +90,7 @@ impl Entry {
             let number = |n: u64| u32::try_from(n).map_err(|_| "it makes no sense");
             let (line, column) = (number(r.number()?)?, number(r.number()?)?);
             let at = (line != 0).then_some(Position { file, line, column });
+            let interleaved = r.number()? != 0;
             let lanes = match r.number()? {
                 0 => Err(r.text()?.to_owned()),
                 lanes => Ok((
@@ -96,7 +98,12 @@ impl Entry {
                     r.number()? as usize,
                 )),
             };
-            Ok(Remark { task, at, lanes })
+            Ok(Remark {
+                task,
+                at,
+                lanes,
+                interleaved,
+            })
         })?;
         if !all.0.is_empty() {
             return Err("it is too long");

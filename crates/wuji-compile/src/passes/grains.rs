@@ -1,0 +1,145 @@
+//! How many iterations of a task are worth handing to a thread: as many as take some microseconds.
+
+use crate::passes::Cx;
+use wuji_ir::Result;
+use wuji_ir::entities::Region;
+use wuji_ir::module::{Bound, Function, Module, TaskKind};
+use wuji_ir::ops::{BinOp, ForKind, Op, Sharing, UnOp};
+
+use super::private_copies::trips;
+
+/// Instructions of scalar code that a chunk should have. In vectors they take about as long as a thread needs to
+/// get to know of them.
+const WORK: u64 = 200_000;
+/// A chunk has as many iterations as this, however long they take...
+const FEWEST: u32 = 128;
+/// ... and need not have more than this, however short they are.
+const MOST: u32 = 32_768;
+
+/// Notes for each task the least number of iterations in a chunk.
+pub fn grains(m: &mut Module, _: &mut Cx) -> Result<()> {
+    for task in &mut m.tasks {
+        let TaskKind::Chunks { dims, hints, .. } = &mut task.kind else {
+            continue;
+        };
+        let list = |b: Bound| matches!(b, Bound::List(..));
+        hints.least = Some(match dims.iter().any(|d| list(d.lo) || list(d.hi)) {
+            // What is behind an entry of a list is not known.
+            true => FEWEST,
+            false => least(&m.funcs[task.func]),
+        });
+    }
+    Ok(())
+}
+
+fn least(f: &Function) -> u32 {
+    let mut costs: Vec<Option<u64>> = Vec::new();
+    iterations(f, f.entry, &mut costs);
+    let longest = costs
+        .into_iter()
+        .try_fold(0, |most, cost| Some(most.max(cost?)));
+    match longest {
+        // Nothing is said about how often a loop inside goes round.
+        None | Some(0) => FEWEST,
+        Some(cost) => (WORK / cost).clamp(FEWEST.into(), MOST.into()) as u32,
+    }
+}
+
+/// The cost of an iteration of each innermost parallel loop. Gives whether there are any.
+fn iterations(f: &Function, region: Region, costs: &mut Vec<Option<u64>>) -> bool {
+    let mut found = false;
+    for inst in &f.regions[region].insts {
+        let data = &f.insts[*inst];
+        let mut inside = false;
+        for r in &data.regions {
+            inside |= iterations(f, *r, costs);
+        }
+        if !inside && matches!(data.op, Op::For(_, ForKind::Parallel)) {
+            costs.push(cost(f, data.regions[0]));
+            inside = true;
+        }
+        found |= inside;
+    }
+    found
+}
+
+/// What a region costs, when that can be said.
+fn cost(f: &Function, region: Region) -> Option<u64> {
+    let mut sum = 0u64;
+    for inst in &f.regions[region].insts {
+        let data = &f.insts[*inst];
+        let inside = || {
+            let costs = data.regions.iter().map(|r| cost(f, *r));
+            costs.sum::<Option<u64>>()
+        };
+        let own = match &data.op {
+            Op::Const(_) | Op::Report(_) => 0,
+            Op::Unary(op) => unary(*op),
+            Op::Binary(op) => binary(*op),
+            Op::MemLoad(..) | Op::MemStore(_) | Op::Load(_) | Op::Store(_) => 2,
+            Op::MemAtomic(_, _, Sharing::Owned) => 6,
+            Op::MemAtomic(_, _, Sharing::Shared) | Op::MemCompareExchange(_) => 80,
+            // Lanes that part take both sides.
+            Op::If | Op::Block(_) => 1 + inside()?,
+            // Seldom run.
+            Op::For(_, ForKind::Boundary) => 0,
+            Op::For(_, ForKind::Serial | ForKind::Parallel) => {
+                trips(f, *inst)?.saturating_mul(inside()?.saturating_add(1))
+            }
+            Op::Loop(_) | Op::Call(_) => return None,
+            _ => 1,
+        };
+        sum = sum.saturating_add(own);
+    }
+    Some(sum)
+}
+
+fn unary(op: UnOp) -> u64 {
+    match op {
+        UnOp::Neg
+        | UnOp::Not
+        | UnOp::Abs
+        | UnOp::Sign
+        | UnOp::Floor
+        | UnOp::Ceil
+        | UnOp::Round
+        | UnOp::RoundEven
+        | UnOp::Trunc
+        | UnOp::PopCount
+        | UnOp::LeadingZeros
+        | UnOp::TrailingZeros
+        | UnOp::Freeze => 1,
+        UnOp::Sqrt | UnOp::Rsqrt => 6,
+        UnOp::Sin
+        | UnOp::Cos
+        | UnOp::Tan
+        | UnOp::Asin
+        | UnOp::Acos
+        | UnOp::Atan
+        | UnOp::Sinh
+        | UnOp::Cosh
+        | UnOp::Tanh
+        | UnOp::Exp
+        | UnOp::Exp2
+        | UnOp::Log
+        | UnOp::Log2
+        | UnOp::Log10 => 20,
+    }
+}
+
+fn binary(op: BinOp) -> u64 {
+    match op {
+        BinOp::Add
+        | BinOp::Sub
+        | BinOp::Mul
+        | BinOp::And
+        | BinOp::Or
+        | BinOp::Xor
+        | BinOp::Shl
+        | BinOp::Shr
+        | BinOp::Min
+        | BinOp::Max => 1,
+        BinOp::Div | BinOp::Rem => 8,
+        BinOp::Pow | BinOp::Atan2 => 40,
+    }
+}
