@@ -1,5 +1,6 @@
 //! Host arrays that a launch works on.
 
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use wuji_ir::layout::elements_apart;
@@ -64,8 +65,8 @@ pub struct ArrayArg<'a> {
 /// How an array of some shape lies in a slice, counted in elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strides {
-    pub extents: Vec<usize>,
-    pub strides: Vec<isize>,
+    pub extents: SmallVec<[usize; 4]>,
+    pub strides: SmallVec<[isize; 4]>,
     /// Where element `[0, 0, ...]` is in the slice.
     pub start: usize,
 }
@@ -73,14 +74,14 @@ pub struct Strides {
 impl Strides {
     /// Row by row without gaps.
     pub fn contiguous(extents: &[usize]) -> Strides {
-        let mut strides = vec![0; extents.len()];
+        let mut strides = SmallVec::from_elem(0, extents.len());
         let mut step = 1isize;
         for (stride, extent) in strides.iter_mut().zip(extents).rev() {
             *stride = step;
             step = step.saturating_mul((*extent).max(1).try_into().unwrap_or(isize::MAX));
         }
         Strides {
-            extents: extents.to_vec(),
+            extents: extents.into(),
             strides,
             start: 0,
         }
@@ -392,8 +393,8 @@ mod tests {
     fn views_that_leave_their_slice_are_refused() {
         let data = [0f32; 12];
         let strides = |extents: &[usize], strides: &[isize], start| Strides {
-            extents: extents.to_vec(),
-            strides: strides.to_vec(),
+            extents: extents.into(),
+            strides: strides.into(),
             start,
         };
         let ok = |s: &Strides| ArrayArg::read(&data, s).is_ok();
@@ -415,8 +416,8 @@ mod tests {
         let mut data = [0f32; 12];
         let mut check = |extents: &[usize], strides: &[isize]| {
             let s = Strides {
-                extents: extents.to_vec(),
-                strides: strides.to_vec(),
+                extents: extents.into(),
+                strides: strides.into(),
                 start: 0,
             };
             ArrayArg::write(&mut data, &s).unwrap().is_contiguous()

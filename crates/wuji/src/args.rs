@@ -245,7 +245,7 @@ fn copied<'a, T: Element>(
     Ok(ArrayData::Copied {
         buffer,
         size: T::SIZE,
-        extents: strides.extents.clone(),
+        extents: strides.extents.to_vec(),
         back,
     })
 }

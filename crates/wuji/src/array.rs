@@ -93,8 +93,8 @@ macro_rules! common {
                 start: usize,
             ) -> Result<Self> {
                 let strides = Strides {
-                    extents: shape.to_vec(),
-                    strides: strides.to_vec(),
+                    extents: shape.into_iter().collect(),
+                    strides: strides.into_iter().collect(),
                     start,
                 };
                 let strides = checked::<D>(strides, data.len(), Location::caller())?;

@@ -68,7 +68,10 @@ fn n_body_is_vectors() -> Result<()> {
         w.field::<Vec3, 1>("v", [100])?,
     );
     gravity(&x, &v)?;
-    check(&w, &expect!["52:5: gravity.1: 8 lanes"]);
+    check(
+        &w,
+        &expect!["52:5: gravity.1: 8 lanes, 4 vectors at a time, interleaved"],
+    );
     Ok(())
 }
 
@@ -130,10 +133,10 @@ fn particles_and_grids_are_vectors() -> Result<()> {
     check(
         &w,
         &expect![[r#"
-            84:5: to_grid.1.fill.T1.S1: 8 lanes, 4 vectors at a time
-            84:5: to_grid.1: 8 lanes
-            84:5: to_grid.1.merge.T1.S1: 8 lanes
-            101:5: to_particles.1: 8 lanes"#]],
+            84:5: to_grid.1.fill.T1.S1: 8 lanes, 4 vectors at a time, interleaved
+            84:5: to_grid.1: 8 lanes, interleaved
+            84:5: to_grid.1.merge.T1.S1: 8 lanes, 2 vectors at a time, interleaved
+            101:5: to_particles.1: 8 lanes, interleaved"#]],
     );
     Ok(())
 }
@@ -160,7 +163,7 @@ fn sparse_stencils_are_vectors() -> Result<()> {
     })?;
     x.set([1, 2, 3], 1.0)?;
     sparse_jacobi(&x, &y)?;
-    check(&w, &expect!["143:5: sparse_jacobi.1: 8 lanes"]);
+    check(&w, &expect!["143:5: sparse_jacobi.1: 8 lanes, interleaved"]);
     Ok(())
 }
 
