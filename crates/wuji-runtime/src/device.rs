@@ -68,6 +68,8 @@ pub struct Device {
     /// Set when Ctrl-C ends launches of this device.
     listening: Mutex<Option<Listening>>,
     memory_limit: u64,
+    /// What dense trees may take, where that was said.
+    dense_limit: Option<u64>,
     /// What became of the parallel loops of all kernels so far.
     remarks: Mutex<Vec<Arc<Remarks>>>,
     log: Arc<Log>,
@@ -144,6 +146,7 @@ impl Device {
             watchdog,
             listening: Mutex::default(),
             memory_limit: options.memory_limit.unwrap_or_else(default_memory_limit),
+            dense_limit: options.memory_limit,
             remarks: Mutex::default(),
             log,
             profiler,
@@ -213,18 +216,18 @@ impl Device {
 
     /// Zeroed memory for a tree of this device.
     pub fn reserve_tree(&self, tree: &TreeData, layout: &TreeMemory) -> Result<Memory> {
-        let left = self.memory_limit.saturating_sub(self.turn.used());
-        // Sparse trees take what their cells need, and are told the limit at every launch.
-        if !tree.is_sparse() && layout.size > left {
-            let (size, limit) = (Bytes(layout.size), Bytes(self.memory_limit));
+        // A dense tree may be larger than memory as long as little of it is touched, unless a limit was set. Sparse
+        // trees take what their cells need, and are told the limit at every launch.
+        if let (Some(limit), false) = (self.dense_limit, tree.is_sparse())
+            && layout.size > limit.saturating_sub(self.turn.used())
+        {
+            let size = Bytes(layout.size);
+            let (limit, used) = (Bytes(limit), Bytes(self.turn.used()));
             return Err(Error::new(
                 "W0110",
                 format!("a tree of {size} is more than this world may still take"),
             )
-            .note(format!(
-                "its limit is {limit}, of which {} are taken",
-                Bytes(self.turn.used())
-            ))
+            .note(format!("its limit is {limit}, of which {used} are taken"))
             .help("make the extents smaller, use sparse nodes, or raise `memory_limit`"));
         }
         Memory::for_tree(&self.turn, tree, layout)

@@ -1,6 +1,9 @@
 //! Whatever the public API is given, it answers: with a result, or with an error that has a code. Never a panic, an
 //! abort, or a wait without end.
 
+// Windows of one axis, and ranges that run backwards, are what is meant here.
+#![allow(clippy::single_range_in_vec_init, clippy::reversed_empty_ranges)]
+
 use std::cell::Cell;
 use std::sync::Arc;
 use wuji::axes::{self, Axes, Extents};
@@ -350,7 +353,7 @@ fn sparse_fields_with_odd_requests() {
 
 #[test]
 fn copies_that_do_not_fit_memory() {
-    let world = World::builder().memory_limit(u64::MAX).build().unwrap();
+    let world = World::cpu().unwrap();
     // Reserved, not touched; a copy of it would be.
     if let Ok(x) = world.field::<u8, 1>("x", [1u64 << 45]) {
         assert_eq!(code(x.to_vec()), "W0110");
@@ -361,7 +364,6 @@ fn copies_that_do_not_fit_memory() {
     }
 }
 
-/// Memory that the machine does not have is refused when it is asked for: the system would end the process when it is used.
 #[test]
 fn dense_fields_keep_to_the_limit() {
     let world = World::builder().memory_limit(1 << 20).build().unwrap();
@@ -370,11 +372,6 @@ fn dense_fields_keep_to_the_limit() {
     assert_eq!(code(world.field::<f64, 1>("y", [1 << 17])), "W0110");
     drop(x);
     assert_eq!(code(world.field::<f64, 1>("y", [1 << 17])), "");
-    // Not one of ours has 2^45 bytes.
-    assert_eq!(
-        code(World::cpu().unwrap().field::<u8, 1>("x", [1u64 << 45])),
-        "W0110"
-    );
 }
 
 // Arrays.

@@ -3,7 +3,7 @@
 use crate::harness::{Aligned, Launch, jit, lowered};
 use crate::shapes;
 use wuji_compile::Math;
-use wuji_llvm::{Jit, JitOptions};
+use wuji_llvm::{Effort, Jit, JitOptions};
 
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -231,4 +231,13 @@ task \"large.0\" serial fn0 ordinal 0
         });
         assert_eq!(launch.temps[0] as i32, if a == 0 { 0 } else { want });
     }
+}
+
+#[test]
+fn compilations_can_be_given_up() {
+    let lowered = lowered(shapes::SAXPY, Math::Strict);
+    let error = jit()
+        .build_behind(&lowered, Effort::Full, &|| true)
+        .unwrap_err();
+    assert_eq!(error.code, "W0511");
 }

@@ -397,3 +397,14 @@ fn structs_and_exits() {
         }
     "#]]);
 }
+
+/// Nobody can record nothing; if it happens all the same, it is said whose mistake it is.
+#[test]
+fn nothing_recorded() {
+    let nothing = crate::lang::recording::Recording {
+        functions: Vec::new(),
+    };
+    let error = crate::lang::lower(&nothing, &[], Default::default()).unwrap_err();
+    assert_eq!(error.code, "W0200");
+    assert!(error.notes[0].contains("a mistake of Wuji"), "{error}");
+}

@@ -1,0 +1,99 @@
+//! A process that forks: the child can use what it has, is told what it cannot do, and never waits for threads that
+//! it does not have.
+#![cfg(unix)]
+#![allow(unsafe_code)]
+
+use wuji_compile::Options;
+use wuji_ir::module::Module;
+use wuji_ir::text::parse;
+use wuji_runtime::{Device, DeviceOptions, Instance};
+
+fn module(iterations: u32) -> Module {
+    let text = format!(
+        "module \"k\"
+         tree T0 {{ dense S1 [i: {iterations}] {{ place f0 }} }}
+         field f0 \"x\": i32 in T0.S1 (i)
+         kernel fn0 \"k\"() {{
+           foreach L0 (v0: i32) in f0 {{
+             store f0[v0], v0
+             continue L0
+           }}
+           return
+         }}"
+    );
+    parse(&text, "k.wir").unwrap()
+}
+
+fn device() -> Device {
+    Device::new(&DeviceOptions {
+        threads: Some(3),
+        ..DeviceOptions::default()
+    })
+    .unwrap()
+}
+
+/// What the child finds; its number is the exit status when it is not as it should be.
+fn child(device: &Device, small: &mut Instance<'_>, large: &mut Instance<'_>) -> i32 {
+    // A loop of a few iterations needs no workers.
+    if small.run(&[], 0, 0).is_err() {
+        return 1;
+    }
+    match large.run(&[], 0, 0) {
+        Err(error) if error.code == "W0509" && error.help.is_some() => {}
+        _ => return 2,
+    }
+    // Once more: it is told each time, and nothing is left locked.
+    if large.run(&[], 0, 0).is_ok() {
+        return 3;
+    }
+    // Kernels can still be compiled, by threads that are started now.
+    let Ok(mut another) = Instance::new(device, module(17), &Options::default()) else {
+        return 4;
+    };
+    if another.run(&[], 0, 0).is_err() {
+        return 5;
+    }
+    // A world of its own has workers of its own.
+    let own = self::device();
+    let Ok(mut fresh) = Instance::new(&own, module(100_000), &Options::default()) else {
+        return 6;
+    };
+    if fresh.run(&[], 0, 0).is_err() {
+        return 7;
+    }
+    0
+}
+
+#[test]
+fn a_child_works_or_is_told() {
+    let device = device();
+    let load = |n| Instance::new(&device, module(n), &Options::default()).unwrap();
+    let (mut small, mut large) = (load(16), load(100_000));
+    small.run(&[], 0, 0).unwrap();
+    large.run(&[], 0, 0).unwrap();
+    for _ in 0..3 {
+        // SAFETY: the child runs nothing but the code below, on the only thread it has, and ends without
+        // running destructors of things that belong to its parent. This is the only test of its process, so no other
+        // thread of ours holds a lock.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0);
+        if pid == 0 {
+            // SAFETY: plain system calls. An alarm ends a child that hangs.
+            unsafe { libc::alarm(100) };
+            let status = child(&device, &mut small, &mut large);
+            // SAFETY: as above.
+            unsafe { libc::_exit(status) };
+        }
+        let mut status = 0;
+        // SAFETY: the child is ours, and `status` is ours.
+        let ended = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        assert_eq!(ended, pid);
+        assert!(
+            libc::WIFEXITED(status),
+            "the child was ended by a signal: {status}"
+        );
+        assert_eq!(libc::WEXITSTATUS(status), 0);
+    }
+    // The parent has its workers, and goes on.
+    large.run(&[], 0, 0).unwrap();
+}
