@@ -102,7 +102,7 @@ def main():
         words = [name, "--steps", str(args.steps or steps)] + common
         ours, theirs = [], []
         for _ in range(args.rounds):
-            ours.append(result([str(program), "--measure"] + words))
+            ours.append(result([str(program)] + words))
             theirs.append(result([args.python, str(HERE / "taichi_apps.py")] + words))
         a, b = min(ours, key=lambda r: r["ms"]), min(theirs, key=lambda r: r["ms"])
         ratio, apart = b["ms"] / a["ms"], difference(a["sums"], b["sums"])

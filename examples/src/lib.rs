@@ -1,9 +1,7 @@
-//! What the examples share: the applications of the paper, a canvas for particles, pictures and animations on disk, and a progress bar.
+//! The gallery of examples, the sparse applications of the 2019 paper, and what they share.
 
-pub mod animation;
 pub mod apps;
-pub mod canvas;
-pub mod picture;
+pub mod gallery;
 pub mod plain;
 pub mod progress;
 

@@ -3,13 +3,12 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Shows how far a loop of known length has come; on anything but a terminal, a line at each quarter.
+/// Shows how far a loop of known length has come, on a terminal; elsewhere nothing.
 #[derive(Debug)]
 pub struct Progress {
     total: usize,
     start: Instant,
     shown: Option<Instant>,
-    quarter: usize,
     terminal: bool,
 }
 
@@ -22,34 +21,28 @@ impl Progress {
             total: total.max(1),
             start: Instant::now(),
             shown: None,
-            quarter: 0,
             terminal,
         }
     }
 
     /// Tells that `done` of the total are done, with a word about them.
     pub fn show(&mut self, done: usize, note: &str) {
-        if self.terminal {
-            let fresh = self
-                .shown
-                .is_some_and(|shown| shown.elapsed() < Duration::from_millis(60));
-            if fresh && done < self.total {
-                return;
-            }
-            self.shown = Some(Instant::now());
-            eprint!(
-                "\r  {}\x1b[K",
-                line(done, self.total, self.start.elapsed(), note)
-            );
-            if done >= self.total {
-                eprintln!();
-            }
-            // A bar that cannot be shown is no reason to stop.
-            let _ = std::io::stderr().flush();
-        } else if done * 4 / self.total > self.quarter {
-            self.quarter = done * 4 / self.total;
-            eprintln!("  {}", line(done, self.total, self.start.elapsed(), note));
+        let fresh = self
+            .shown
+            .is_some_and(|shown| shown.elapsed() < Duration::from_millis(60));
+        if !self.terminal || (fresh && done < self.total) {
+            return;
         }
+        self.shown = Some(Instant::now());
+        eprint!(
+            "\r  {}\x1b[K",
+            line(done, self.total, self.start.elapsed(), note)
+        );
+        if done >= self.total {
+            eprintln!();
+        }
+        // A bar that cannot be shown is no reason to stop.
+        let _ = std::io::stderr().flush();
     }
 }
 

@@ -8,12 +8,12 @@ use crate::demo::absolute;
 use crate::setup;
 use crate::workspace::{cargo, root, run, target};
 
-const PROGRAMS: [&str; 2] = ["mpm", "wuji-bench"];
+const PROGRAMS: [&str; 2] = ["gallery", "wuji-bench"];
 
 const README: &str = "\
 These programs need neither LLVM nor Rust; they compile kernels for the CPU that they run on.
 
-  ./mpm          the demo: writes mpm.gif and mpm.png to the folder `demo`
+  ./gallery      the examples: `./gallery mpm88` writes mpm88.gif
   ./wuji-bench   the benchmarks (`./wuji-bench --help`)
 ";
 

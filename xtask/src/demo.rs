@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a simulation to look at.
+//! `cargo xtask demo`: a simulation to look at, one of the gallery.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,20 @@ use crate::workspace::{program, run, target};
 pub(crate) fn demo(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
     let frames = args.number("--frames")?;
+    let view = args.flag("--view");
     let out = args
         .value("--out")?
         .map_or_else(|| target().join("demo"), absolute);
     args.finish("demo")?;
     let llvm = setup::setup()?;
 
-    let mut command = program(&llvm, "mpm", "release");
-    command.arg("--out").arg(&out);
+    let mut command = program(&llvm, "gallery", "release");
+    command.arg("mpm88").arg("--out").arg(&out);
     if let Some(frames) = frames {
         command.args(["--frames", &frames.to_string()]);
+    }
+    if view {
+        command.arg("--view");
     }
     run(&mut command)
 }

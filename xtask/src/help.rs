@@ -5,7 +5,7 @@ Commands of the Wuji workspace
 
 Usage: cargo xtask COMMAND [OPTIONS]
 
-  demo      simulate three materials and write target/demo/mpm.gif and mpm.png
+  demo      simulate three materials and write target/demo/mpm88.gif
   test      everything that must hold: format, lints, tests, doc tests, filetests, random programs
   bench     measure the workloads against hand-written loops
   peers     measure the sparse applications against the same programs in Taichi
@@ -20,13 +20,14 @@ password); elsewhere it prints the command to type.";
 const DEMO: &str = "\
 Simulate jelly, snow and water falling into a box (MLS-MPM), and draw it
 
-Usage: cargo xtask demo [--frames N] [--out DIR]
+Usage: cargo xtask demo [--frames N] [--out PATH] [--view]
 
   --frames N   pictures in the animation (default 160)
-  --out DIR    where to write (default target/demo)
+  --out PATH   a folder, or a file that ends in .gif, .png or .mp4 (default target/demo)
+  --view       also show it live in a window
 
-Writes mpm.gif (the animation) and mpm.png (one large picture), and ends with the number of
-particles, substeps per second and compile time.";
+Writes mpm88.gif and ends with the number of particles, substeps per second and compile time.
+It is one of the examples: `cargo run --release --bin gallery` lists all of them.";
 
 const TEST: &str = "\
 Everything that must hold before a change lands

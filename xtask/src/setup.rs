@@ -243,6 +243,17 @@ pub(crate) fn command(words: &[String]) -> Outcome {
     Ok(())
 }
 
+/// Whether there is a virtual display for the tests of the window; installs one where that is allowed.
+pub(crate) fn virtual_display() -> bool {
+    if on_path("Xvfb") {
+        return true;
+    }
+    let facts = facts();
+    let allowed = facts.packages == Packages::Apt && facts.rights != Rights::None;
+    // Without it those tests are skipped; that is no reason to stop.
+    allowed && install(&["xvfb"], facts.rights == Rights::Sudo).is_ok() && on_path("Xvfb")
+}
+
 fn install(packages: &[&str], sudo: bool) -> Outcome {
     println!("installing what the build needs: {}", packages.join(" "));
     run(&mut privileged(sudo, &["apt-get", "update"]))?;

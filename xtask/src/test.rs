@@ -37,10 +37,14 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         }
     }
     // Examples and the benchmark program are built here too: they must not rot.
-    steps.run(
-        "tests",
-        cargo(&llvm).args(["test", "--workspace", "--all-targets", "--no-fail-fast"]),
-    );
+    let mut tests = cargo(&llvm);
+    tests.args(["test", "--workspace", "--all-targets", "--no-fail-fast"]);
+    if setup::virtual_display() {
+        tests.env("WUJI_REQUIRE_XVFB", "1");
+    } else {
+        steps.skip("window", "Xvfb is not installed");
+    }
+    steps.run("tests", &mut tests);
     if !quick {
         steps.run(
             "doc tests",

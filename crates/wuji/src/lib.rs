@@ -50,6 +50,8 @@ mod plain;
 mod services;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "viewer")]
+pub mod viewer;
 pub mod world;
 
 pub use array::{Array, ArrayMut, SharedArray};

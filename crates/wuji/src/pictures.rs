@@ -194,7 +194,7 @@ impl<T: Pixel> Field<T, 2> {
 }
 
 /// One pixel of a file as one of a field.
-fn convert(given: &[u8], wanted: &mut [u8]) {
+pub(crate) fn convert(given: &[u8], wanted: &mut [u8]) {
     let rgb = match given {
         [gray] | [gray, _] => [*gray; 3],
         [r, g, b, ..] => [*r, *g, *b],

@@ -1,9 +1,9 @@
 //! A convolution of 3x3x3 with 16 channels in and 16 out, over voxels of a surface.
 
 use super::{App, Scale, blocks, chart, from_middle, noise};
-use crate::picture::Picture;
 use wuji::Result;
 use wuji::prelude::*;
+use wuji::viewer::Picture;
 
 const CHANNELS: i32 = 16;
 const BLOCK: i32 = 4;

@@ -3,10 +3,10 @@
 //! The operator is applied in iterations of conjugate gradients that bend a ball under its weight, held at its lowest nodes.
 
 use super::{App, Scale, blocks, from_middle};
-use crate::canvas::{Canvas, Light, light};
-use crate::picture::Picture;
 use wuji::Result;
 use wuji::prelude::*;
+use wuji::viewer::Picture;
+use wuji::viewer::{Canvas, Light, light};
 
 const BLOCK: i32 = 8;
 

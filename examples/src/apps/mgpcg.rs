@@ -3,8 +3,8 @@
 //! Outside of the active cells the solution is zero, and so is what is read there: boundaries need no code.
 
 use super::{App, Scale, blocks, chart, from_middle};
-use crate::picture::Picture;
 use wuji::prelude::*;
+use wuji::viewer::Picture;
 use wuji::{Cells, Result};
 
 const LEVELS: usize = 5;

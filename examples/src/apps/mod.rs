@@ -9,7 +9,7 @@ pub mod mgpcg;
 pub mod mpm3d;
 pub mod volume;
 
-use crate::picture::Picture;
+use wuji::viewer::Picture;
 use wuji::{Result, World};
 
 /// A simulation, solver or renderer that advances step by step.

@@ -5,9 +5,9 @@
 //! memory. Unbounded means: a hash table at the root, a floor, and no walls.
 
 use super::{App, Scale, noise};
-use crate::canvas::{Canvas, Light, light};
-use crate::picture::Picture;
 use wuji::prelude::*;
+use wuji::viewer::Picture;
+use wuji::viewer::{Canvas, Light, light};
 use wuji::{Cells, Result};
 
 const BLOCK: i32 = 4;

@@ -2,9 +2,9 @@
 //! a sky.
 
 use super::{App, Scale, blocks, from_middle};
-use crate::picture::Picture;
 use wuji::Result;
 use wuji::prelude::*;
+use wuji::viewer::Picture;
 
 const BLOCK: i32 = 8;
 const IMAGE: i64 = 512;

@@ -1,31 +1,25 @@
-//! The applications on sparse data: pictures of them, or the time that a step takes.
+//! The time that a step of the applications on sparse data takes. Their pictures are in the gallery.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use wuji::prelude::*;
 use wuji_examples::apps::{ALL, Entry, Scale};
-use wuji_examples::progress::Progress;
 
 const USAGE: &str = "\
 Usage: apps [NAME...] [OPTIONS]
 
-  --out FOLDER   where pictures go (default target/apps)
   --small        a size for a quick look
-  --steps N      steps until the picture, or to measure
-  --measure      no pictures: one line of JSON for each application
+  --steps N      how many to measure (default 10)
   --threads N    worker threads (default: all cores)
   --cpu-time     measure only the time that the program was running (Linux)
 
-Without names: all of ";
+Prints one line of JSON for each. Without names: all of ";
 
 struct Options {
     chosen: Vec<Entry>,
-    out: PathBuf,
     scale: Scale,
     steps: Option<usize>,
-    measure: bool,
     cpu_time: bool,
     threads: Option<usize>,
 }
@@ -34,10 +28,8 @@ impl Options {
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
         let mut options = Options {
             chosen: Vec::new(),
-            out: "target/apps".into(),
             scale: Scale::Full,
             steps: None,
-            measure: false,
             cpu_time: false,
             threads: None,
         };
@@ -49,11 +41,9 @@ impl Options {
                 number.ok_or(format!("`{text}` is no number of anything"))
             };
             match word.as_str() {
-                "--out" => options.out = value()?.into(),
                 "--small" => options.scale = Scale::Small,
                 "--steps" => options.steps = Some(number(value()?)?),
                 "--cpu-time" => options.cpu_time = true,
-                "--measure" => options.measure = true,
                 "--threads" => options.threads = Some(number(value()?)?),
                 name => match ALL.iter().find(|entry| entry.name == name) {
                     Some(entry) => options.chosen.push(*entry),
@@ -66,33 +56,6 @@ impl Options {
         }
         Ok(options)
     }
-}
-
-/// The picture, after as many steps as it takes.
-fn show(entry: Entry, world: &World, options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    std::fs::create_dir_all(&options.out)?;
-    let mut app = (entry.make)(world, options.scale)?;
-    let steps = options.steps.unwrap_or(entry.steps);
-    let mut progress = Progress::new(steps);
-    let mut warm = Instant::now();
-    for step in 0..steps {
-        app.step()?;
-        if step == 0 {
-            // Nothing is compiled before the first step.
-            warm = Instant::now();
-        }
-        progress.show(step + 1, entry.name);
-    }
-    let time = warm.elapsed().as_secs_f64() * 1e3 / (steps - 1).max(1) as f64;
-    let path = options.out.join(entry.name).with_extension("png");
-    app.picture()?.save_png(&path)?;
-    println!(
-        "wrote {}: {}, {time:.2} ms per {}",
-        path.display(),
-        app.size()?,
-        entry.unit
-    );
-    Ok(())
 }
 
 /// Milliseconds since the start, or those that all threads together have been running.
@@ -139,23 +102,16 @@ fn measure(entry: Entry, world: &World, options: &Options) -> wuji::Result<()> {
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::parse(std::env::args().skip(1))?;
     // What is measured is the best code, from the first step on.
-    let tier = if options.measure {
-        Tier::Best
-    } else {
-        Tier::Auto
-    };
-    let builder = World::builder().cache(wuji::CacheChoice::Off).tier(tier);
+    let builder = World::builder()
+        .cache(wuji::CacheChoice::Off)
+        .tier(Tier::Best);
     let builder = match options.threads {
         Some(threads) => builder.threads(threads),
         None => builder,
     };
     let world = builder.build()?;
     for entry in options.chosen.iter().copied() {
-        if options.measure {
-            measure(entry, &world, &options)?;
-        } else {
-            show(entry, &world, &options)?;
-        }
+        measure(entry, &world, &options)?;
     }
     Ok(())
 }

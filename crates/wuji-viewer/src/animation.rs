@@ -1,11 +1,10 @@
 //! Animated GIF files: one palette for all frames, and only what changes from frame to frame.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
 
-use crate::picture::Picture;
+use crate::picture::{Picture, create};
 
 /// Frames are kept until the palette can be chosen from all of them.
 #[derive(Debug, Default)]
@@ -20,6 +19,7 @@ const SAME: u8 = 255;
 const CUBE: usize = 1 << 15;
 
 impl Animation {
+    /// Adds a frame at the end.
     pub fn push(&mut self, frame: Picture) {
         self.frames.push(frame);
     }
@@ -32,6 +32,7 @@ impl Animation {
                 "an animation needs a frame",
             ));
         };
+        first.check()?;
         let (width, height) = (first.width, first.height);
         if self
             .frames
@@ -45,7 +46,7 @@ impl Animation {
         }
         let (mut palette, nearest) = self.palette();
         palette.resize(256 * 3, 0);
-        let file = BufWriter::new(File::create(path)?);
+        let file = BufWriter::new(create(path)?);
         let mut encoder = gif::Encoder::new(file, width as u16, height as u16, &palette)
             .map_err(io::Error::other)?;
         encoder
@@ -204,7 +205,7 @@ mod tests {
         let mut options = gif::DecodeOptions::new();
         options.set_color_output(gif::ColorOutput::RGBA);
         let mut decoder = options
-            .read_info(File::open(&path).expect("there"))
+            .read_info(std::fs::File::open(&path).expect("there"))
             .expect("a gif");
         let first = decoder
             .read_next_frame()

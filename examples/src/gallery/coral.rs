@@ -1,18 +1,23 @@
 //! A coral that grows on a plane without edges: two substances that react and diffuse (Gray and Scott), in blocks that come
 //! into being where the coral gets to. Far from it nothing is stored and nothing is computed.
-//!
-//! ```text
-//! cargo run --release -p wuji-examples --bin coral -- [--steps N] [--out DIR]
-//! ```
 
+use super::{Closing, Example, Media, Outcome, Stage};
 use std::collections::HashMap;
-use std::error::Error;
-use std::path::PathBuf;
-use std::process::ExitCode;
 use wuji::prelude::*;
-use wuji_examples::canvas::light;
-use wuji_examples::picture::Picture;
-use wuji_examples::progress::Progress;
+use wuji::viewer::{Picture, light};
+
+pub const CORAL: Example = Example {
+    name: "coral",
+    about: "a coral grows on a plane without edges, in blocks that come into being",
+    long: "The layout is `hash`, `pointer`, `dense`: memory goes where the coral is, and coordinates may be negative. The kernel is \
+           the one you would write for a dense grid, and one line that brings neighbours about.",
+    size: ("steps a frame", 200),
+    frames: 32,
+    media: Media::Still,
+    run,
+    file: file!(),
+    source: include_str!("coral.rs"),
+};
 
 /// Cells along the side of a block.
 const BLOCK: i32 = 16;
@@ -121,58 +126,16 @@ impl Coral {
     }
 }
 
-struct Options {
-    steps: usize,
-    out: PathBuf,
-}
-
-fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options {
-        steps: 8000,
-        out: PathBuf::from("."),
-    };
-    while let Some(word) = words.next() {
-        let value = words.next().ok_or(format!("{word} needs a value"))?;
-        match word.as_str() {
-            "--steps" => options.steps = value.parse().map_err(|_| "--steps needs a number")?,
-            "--out" => options.out = PathBuf::from(value),
-            _ => return Err(format!("there is no option {word}")),
-        }
-    }
-    Ok(options)
-}
-
-fn run() -> Result<(), Box<dyn Error>> {
-    let options = options(std::env::args().skip(1))?;
-    let world = World::cpu()?;
-    let coral = Coral::new(&world)?;
-    let rounds = options.steps.div_ceil(200).max(1);
-    let mut progress = Progress::new(rounds);
-    for round in 0..rounds {
-        for _ in 0..100 {
-            coral.grow()?;
-        }
-        progress.show(
-            round + 1,
-            &format!("{} blocks", coral.blocks.count_active()?),
-        );
-    }
-    std::fs::create_dir_all(&options.out)?;
-    let path = options.out.join("coral.png");
-    coral.picture()?.save_png(&path)?;
-    println!("{}", coral.blocks.tree().memory_report()?);
-    println!("{}", path.display());
-    Ok(())
-}
-
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+fn run(stage: &mut Stage) -> Outcome<Closing> {
+    let coral = Coral::new(&stage.world())?;
+    let pairs = stage.size().div_ceil(2);
+    stage.play(
+        |_| (0..pairs).try_for_each(|_| coral.grow()),
+        || coral.picture(),
+    )?;
+    let bytes = coral.blocks.tree().memory_report()?.bytes() as f64 / 1e6;
+    let what = format!("{} blocks in {bytes:.1} MB", coral.blocks.count_active()?);
+    Ok(Closing::new(what, 2 * pairs, "steps"))
 }
 
 #[cfg(test)]

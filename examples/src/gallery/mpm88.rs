@@ -3,21 +3,29 @@
 //! Particles carry momentum and deformation; a grid makes them meet. Each substep has four parallel loops, all in
 //! one kernel: clear the grid, scatter particles to it, solve on it, and gather from it.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
-use wuji::prelude::*;
-use wuji_examples::animation::Animation;
-use wuji_examples::canvas::{Canvas, Light, light};
-use wuji_examples::plain::{
+use super::{Closing, Example, Media, Outcome, Stage};
+use crate::plain::{
     self, DT, DX, GRAVITY, GRID, JELLY, LAMBDA, MASS, MU, SNOW_MAX, SNOW_MIN, VOLUME, WALL,
 };
-use wuji_examples::progress::Progress;
+use wuji::prelude::*;
+use wuji::viewer::{Canvas, Light, Picture, light};
 
 const WATER: i32 = plain::Material::Water as i32;
 const SNOW: i32 = plain::Material::Snow as i32;
-const SUBSTEPS_PER_FRAME: usize = 25;
+const SUBSTEPS: usize = 25;
+
+pub const MPM88: Example = Example {
+    name: "mpm88",
+    about: "jelly, snow and water in a box, by the material point method",
+    long: "Particles and a grid, matrices with `svd`, scatters by `+=` that need no locks because every thread adds to a copy of its own. All of \
+           a substep is one kernel of four loops. The test of this example compares it with plain Rust, particle by particle.",
+    size: ("pixels along each side", 480),
+    frames: 160,
+    media: Media::Moving,
+    run,
+    file: file!(),
+    source: include_str!("mpm88.rs"),
+};
 
 /// Weights of the three nodes around a particle along each axis, one row for each node.
 #[func]
@@ -206,95 +214,18 @@ impl Simulation {
     }
 }
 
-struct Options {
-    out: PathBuf,
-    frames: usize,
-}
-
-impl Options {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
-        let mut options = Options {
-            out: "demo".into(),
-            frames: 160,
-        };
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or(format!("`{word}` needs a value"));
-            match word.as_str() {
-                "--out" => options.out = value()?.into(),
-                "--frames" => {
-                    let text = value()?;
-                    options.frames = text
-                        .parse()
-                        .ok()
-                        .filter(|n| *n > 0)
-                        .ok_or(format!("`{text}` is no number of frames"))?;
-                }
-                _ => {
-                    return Err(format!(
-                        "there is no option `{word}`; there are `--out FOLDER` and `--frames N`"
-                    ));
-                }
-            }
-        }
-        Ok(options)
-    }
-}
-
-fn simulate(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    std::fs::create_dir_all(&options.out)?;
-    let world = World::cpu()?;
-    let simulation = Simulation::new(&world)?;
-    // Nothing is compiled before the first launch; the second one shows what is left of its time.
-    let cold = timed(|| simulation.substep())?;
-    let warm = timed(|| simulation.substep())?;
-
-    let wall = WALL as f32 * DX;
-    let mut small = Canvas::new(480);
-    let mut animation = Animation::default();
-    let mut progress = Progress::new(options.frames);
-    let mut busy = Duration::ZERO;
-    for frame in 0..options.frames {
-        simulation.draw(&mut small)?;
-        animation.push(small.develop(wall));
-        if frame == options.frames * 3 / 8 {
-            let mut large = Canvas::new(1080);
-            simulation.draw(&mut large)?;
-            large.develop(wall).save_png(&options.out.join("mpm.png"))?;
-        }
-        busy += timed(|| (0..SUBSTEPS_PER_FRAME).try_for_each(|_| simulation.substep()))?;
-        progress.show(frame + 1, "simulating");
-    }
-    animation.save_gif(&options.out.join("mpm.gif"), 3)?;
-
-    let substeps = (options.frames * SUBSTEPS_PER_FRAME) as f64;
-    println!("wrote {0}/mpm.gif and {0}/mpm.png", options.out.display());
-    println!(
-        "{} particles on {GRID}x{GRID}, {:.0} substeps/s on {} threads, compiled in {:.0} ms",
-        simulation.x.len()?,
-        substeps / busy.as_secs_f64(),
-        world.threads(),
-        cold.saturating_sub(warm).as_secs_f64() * 1e3,
-    );
-    Ok(())
-}
-
-fn timed(work: impl FnOnce() -> wuji::Result<()>) -> wuji::Result<Duration> {
-    let start = Instant::now();
-    work()?;
-    Ok(start.elapsed())
-}
-
-fn main() -> ExitCode {
-    let outcome = Options::parse(std::env::args().skip(1))
-        .map_err(Into::into)
-        .and_then(|options| simulate(&options));
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+fn run(stage: &mut Stage) -> Outcome<Closing> {
+    let simulation = Simulation::new(&stage.world())?;
+    let mut canvas = Canvas::new(stage.size());
+    stage.play(
+        |_| (0..SUBSTEPS).try_for_each(|_| simulation.substep()),
+        || -> wuji::Result<Picture> {
+            simulation.draw(&mut canvas)?;
+            Ok(canvas.develop(WALL as f32 * DX))
+        },
+    )?;
+    let what = format!("{} particles on {GRID}x{GRID}", simulation.x.len()?);
+    Ok(Closing::new(what, SUBSTEPS, "substeps"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,119 @@
+//! What the person in front of the window does.
+
+/// Something that happened in the window. Places are in units of the picture: 0 to 1 from left to right and from bottom to top.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    Key {
+        key: Key,
+        down: bool,
+    },
+    Button {
+        button: Button,
+        down: bool,
+        at: [f32; 2],
+    },
+    /// The pointer has moved.
+    Pointer {
+        at: [f32; 2],
+    },
+    /// The wheel: positive is away from the person.
+    Scroll {
+        by: f32,
+        at: [f32; 2],
+    },
+    /// The window was closed, or its display went away. It is the last event.
+    Close,
+}
+
+/// A button of the mouse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Button {
+    Left,
+    Middle,
+    Right,
+}
+
+/// A key, by what is written on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A character as it is typed: `Char('a')`, `Char(' ')`.
+    Char(char),
+    Enter,
+    Escape,
+    Backspace,
+    Tab,
+    Delete,
+    Home,
+    End,
+    PageUp,
+    PageDown,
+    Left,
+    Right,
+    Up,
+    Down,
+    Shift,
+    Control,
+    Alt,
+    Function(u8),
+    /// Another key, by its X11 keysym.
+    Other(u32),
+}
+
+impl Key {
+    /// The key of an X11 keysym.
+    pub(crate) fn from_keysym(keysym: u32) -> Key {
+        match keysym {
+            // Latin 1 is itself, the rest of Unicode lies above a bit of its own.
+            0x20..=0x7e | 0xa0..=0xff => {
+                char::from_u32(keysym).map_or(Key::Other(keysym), Key::Char)
+            }
+            0x0100_0000..=0x0110_ffff => {
+                char::from_u32(keysym & 0x00ff_ffff).map_or(Key::Other(keysym), Key::Char)
+            }
+            0xff0d | 0xff8d => Key::Enter,
+            0xff1b => Key::Escape,
+            0xff08 => Key::Backspace,
+            0xff09 => Key::Tab,
+            0xffff => Key::Delete,
+            0xff50 => Key::Home,
+            0xff57 => Key::End,
+            0xff55 => Key::PageUp,
+            0xff56 => Key::PageDown,
+            0xff51 => Key::Left,
+            0xff52 => Key::Up,
+            0xff53 => Key::Right,
+            0xff54 => Key::Down,
+            0xffe1 | 0xffe2 => Key::Shift,
+            0xffe3 | 0xffe4 => Key::Control,
+            0xffe9 | 0xffea => Key::Alt,
+            0xffbe..=0xffd5 => Key::Function((keysym - 0xffbd) as u8),
+            // The digits of the block at the right.
+            0xffb0..=0xffb9 => {
+                char::from_digit(keysym - 0xffb0, 10).map_or(Key::Other(keysym), Key::Char)
+            }
+            _ => Key::Other(keysym),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keysyms() {
+        for (keysym, key) in [
+            (0x61, Key::Char('a')),
+            (0x20, Key::Char(' ')),
+            (0xe4, Key::Char('ä')),
+            (0x0100_221e, Key::Char('∞')),
+            (0xff1b, Key::Escape),
+            (0xffbe, Key::Function(1)),
+            (0xffb7, Key::Char('7')),
+            (0x0100_d800, Key::Other(0x0100_d800)),
+            (0, Key::Other(0)),
+        ] {
+            assert_eq!(Key::from_keysym(keysym), key);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Shows pictures while they are being computed: in a window, or as PNG, GIF and MP4 files where there is no display.
+//!
+//! ```no_run
+//! use wuji_viewer::{Picture, Viewer};
+//!
+//! fn main() -> std::io::Result<()> {
+//!     let mut viewer = Viewer::new("gradient")?;
+//!     let mut t = 0u8;
+//!     while viewer.is_open() {
+//!         let picture = Picture::from_fn(256, 256, |x, y| [x as u8, y as u8, t]);
+//!         viewer.show(&picture)?;             // waits for its time
+//!         t = t.wrapping_add(1);
+//!     }
+//!     viewer.finish()?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Without a display (`DISPLAY` is not set, nobody answers there, or `WUJI_HEADLESS=1`) the same program says so, writes `gradient.gif` and
+//! ends after 120 frames.
+//!
+//! Architecture invariants: this crate knows nothing of Wuji, only of pictures; `wuji`'s feature `viewer` makes pictures of fields. It speaks
+//! the protocol of X itself, with no C library: a display that goes away is a window that was closed, where Xlib would end the process.
+
+pub mod animation;
+pub mod canvas;
+pub mod event;
+pub mod picture;
+pub mod recording;
+mod video;
+pub mod viewer;
+mod x11;
+
+pub use animation::Animation;
+pub use canvas::{Canvas, Light, light};
+pub use event::{Button, Event, Key};
+pub use picture::Picture;
+pub use recording::Recording;
+pub use viewer::{Frame, Viewer, ViewerBuilder};

@@ -1,0 +1,90 @@
+//! The gallery as a command: each example is a subcommand, with its own help.
+
+use super::{ALL, Example, Options, Outcome, list, perform};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::path::Path;
+use std::process::Stdio;
+
+/// What was asked for: an example and how to run it, or the list.
+#[derive(Clone, Debug)]
+pub struct Choice(Option<(&'static Example, Options)>);
+
+impl Choice {
+    /// Runs the example, or lists them all.
+    pub fn run(&self) -> Outcome {
+        let Some((example, options)) = &self.0 else {
+            print!("{}", list());
+            return Ok(());
+        };
+        let report = perform(example, options)?;
+        for file in &report.files {
+            println!("wrote {}", file.display());
+        }
+        println!("{}", report.closing);
+        if options.open {
+            let picture = report
+                .files
+                .last()
+                .ok_or("nothing was recorded: --view records with --out only")?;
+            open(picture)?;
+        }
+        Ok(())
+    }
+}
+
+/// Shows a file in the program that the desktop has for it.
+fn open(file: &Path) -> Outcome {
+    let opener = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
+    let started = std::process::Command::new(opener)
+        .arg(file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match started {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{opener} {}` failed ({status})", file.display()).into()),
+        Err(error) => Err(format!("cannot open {}: `{opener}`: {error}", file.display()).into()),
+    }
+}
+
+impl FromArgMatches for Choice {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Choice, clap::Error> {
+        let Some((name, matches)) = matches.subcommand() else {
+            return Ok(Choice(None));
+        };
+        let example = ALL.into_iter().find(|example| example.name == name);
+        let options = Options::from_arg_matches(matches)?;
+        Ok(Choice(example.map(|example| (example, options))))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Choice::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Choice {
+    fn augment_args(command: Command) -> Command {
+        let subcommand = |example: &'static Example| {
+            // The options come first: they bring a description of their own.
+            Options::augment_args(Command::new(example.name))
+                .about(example.about)
+                .long_about(format!("{}\n\n{}", example.about, example.long))
+                .after_help(example.details())
+        };
+        command
+            .subcommand_value_name("NAME")
+            .subcommand_help_heading("Examples")
+            .disable_help_subcommand(true)
+            .subcommands(ALL.map(subcommand))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Choice::augment_args(command)
+    }
+}

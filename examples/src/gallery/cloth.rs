@@ -1,0 +1,154 @@
+//! A cloth falls over a ball: masses in a grid, springs to twelve neighbours each.
+
+use super::surface::{Screen, Sides};
+use super::{Closing, Example, Media, Outcome, Stage};
+use wuji::prelude::*;
+
+const STEPS: usize = 30;
+const STIFFNESS: f32 = 8e3;
+const FRICTION: f32 = 60.0;
+const GRAVITY: f32 = 9.8;
+const BALL: Vec3 = vec3(0.0, 0.0, 0.0);
+const RADIUS: f32 = 0.32;
+/// Neighbours on one side; those on the other are their negatives. Sides, diagonals, and two apart against folding.
+const SPRINGS: [IVec2; 6] = [
+    ivec2(1, 0),
+    ivec2(0, 1),
+    ivec2(1, 1),
+    ivec2(1, -1),
+    ivec2(2, 0),
+    ivec2(0, 2),
+];
+
+pub const CLOTH: Example = Example {
+    name: "cloth",
+    about: "a cloth of masses and springs falls over a ball",
+    long: "The springs are a constant array that an unrolled loop walks through. Forces and motion are two loops of one kernel: the second \
+           begins when the first has ended everywhere. The picture is computed by a kernel, too: triangles race for pixels by an atomic maximum.",
+    size: ("masses along each side", 80),
+    frames: 90,
+    media: Media::Moving,
+    run,
+    file: file!(),
+    source: include_str!("cloth.rs"),
+};
+
+#[kernel]
+fn advance(x: &Field<Vec3, 2>, v: &Field<Vec3, 2>, dt: f32) {
+    let n = x.shape().x;
+    let rest = 1.0 / n as f32;
+    for [i, j] in x {
+        let here = ivec2(i, j);
+        let mut force = vec3(0.0, -GRAVITY, 0.0);
+        for s in unroll(0..6) {
+            for side in unroll(0..2) {
+                let offset = SPRINGS[s] * (1 - 2 * side);
+                let there = here + offset;
+                if there.x >= 0 && there.x < n && there.y >= 0 && there.y < n {
+                    let way = x[there] - x[here];
+                    let length = way.norm();
+                    let direction = way / length;
+                    let relaxed = rest * offset.cast::<f32>().norm();
+                    force += direction * (STIFFNESS * (length / relaxed - 1.0));
+                    force += direction * ((v[there] - v[here]).dot(direction) * FRICTION);
+                }
+            }
+        }
+        v[here] = v[here] + force * dt;
+    }
+    for [i, j] in x {
+        let mut u = v[[i, j]] * (1.0 - dt);
+        let out = x[[i, j]] - BALL;
+        // What touches the ball keeps only the part of its velocity along the ball, and a little less of that.
+        if out.norm() < RADIUS + 0.012 {
+            let normal = out.normalized();
+            u = (u - normal * u.dot(normal).min(0.0)) * 0.98;
+        }
+        v[[i, j]] = u;
+        x[[i, j]] += u * dt;
+    }
+}
+
+/// Two triangles for every square of the grid.
+#[kernel]
+fn triangles(x: &Field<Vec3, 2>, corners: &Field<Vec3, 1>) {
+    let n = x.shape().x;
+    for [i, j] in grid([0..n - 1, 0..n - 1]) {
+        let at = 6 * (i * (n - 1) + j);
+        let (a, b, c, d) = (x[[i, j]], x[[i + 1, j]], x[[i, j + 1]], x[[i + 1, j + 1]]);
+        corners[[at]] = a;
+        corners[[at + 1]] = c;
+        corners[[at + 2]] = b;
+        corners[[at + 3]] = b;
+        corners[[at + 4]] = c;
+        corners[[at + 5]] = d;
+    }
+}
+
+/// The ball as triangles, for the picture.
+fn ball() -> Vec<Vec3> {
+    let at = |i: usize, j: usize| {
+        let (a, b) = (
+            i as f32 / 24.0 * std::f32::consts::PI,
+            j as f32 / 48.0 * std::f32::consts::TAU,
+        );
+        BALL + vec3(a.sin() * b.cos(), a.cos(), a.sin() * b.sin()) * (RADIUS - 0.01)
+    };
+    let square = |i, j| {
+        [
+            at(i, j),
+            at(i, j + 1),
+            at(i + 1, j),
+            at(i + 1, j),
+            at(i, j + 1),
+            at(i + 1, j + 1),
+        ]
+    };
+    (0..24)
+        .flat_map(|i| (0..48).flat_map(move |j| square(i, j)))
+        .collect()
+}
+
+fn run(stage: &mut Stage) -> Outcome<Closing> {
+    let world = stage.world();
+    let n = stage.size().max(3);
+    let (x, v) = (
+        world.field::<Vec3, 2>("x", [n, n])?,
+        world.field::<Vec3, 2>("v", [n, n])?,
+    );
+    let place = |k: usize| (k as f32 + 0.5) / n as f32 - 0.5;
+    // Not quite above the middle, so that it slides.
+    let start = (0..n * n).map(|k| vec3(place(k / n) + 0.02, 0.45, place(k % n) - 0.015));
+    x.copy_from(&start.collect::<Vec<_>>())?;
+    let squares = (n - 1) * (n - 1);
+    let corners = world.field::<Vec3, 1>("corners", 6 * squares)?;
+    let round = ball();
+    let ball = world.field::<Vec3, 1>("ball", round.len())?;
+    ball.copy_from(&round)?;
+    let screen = Screen::new(&world, 360)?;
+    stage.play(
+        |_| (0..STEPS).try_for_each(|_| advance(&x, &v, 0.032 / n as f32)),
+        || {
+            let eye = [0.6, -0.5];
+            screen.clear()?;
+            triangles(&x, &corners)?;
+            let sides = Sides {
+                front: vec3(0.75, 0.12, 0.16),
+                back: vec3(0.85, 0.5, 0.2),
+            };
+            screen.draw(&corners, 2 * squares, eye, sides)?;
+            let gray = vec3(0.5, 0.52, 0.55);
+            screen.draw(
+                &ball,
+                round.len() / 3,
+                eye,
+                Sides {
+                    front: gray,
+                    back: gray,
+                },
+            )?;
+            screen.picture()
+        },
+    )?;
+    Ok(Closing::new(format!("{} masses", n * n), STEPS, "steps"))
+}

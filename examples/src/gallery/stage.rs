@@ -1,0 +1,288 @@
+//! What examples are played on: a world, a clock, a progress bar, a window or a file.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::{Example, Media, Options, Report};
+use crate::progress::Progress;
+use wuji::World;
+use wuji::viewer::{Button, Event, Key, Picture, Viewer};
+
+pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// Frames per second of windows and files.
+const FPS: f64 = 30.0;
+
+/// Where an example runs.
+#[derive(Debug)]
+pub struct Stage {
+    example: &'static Example,
+    options: Options,
+    world: World,
+    viewer: Viewer,
+    /// The file without its extension, for examples that write more than a picture.
+    stem: PathBuf,
+    files: Vec<PathBuf>,
+    last: Option<Picture>,
+    /// The time of each frame, without drawing it.
+    times: Vec<Duration>,
+}
+
+/// One frame, and what the person in front of the window does in it.
+#[derive(Clone, Debug, Default)]
+pub struct Turn {
+    pub frame: usize,
+    /// Where the left button is held, in units of the picture, up.
+    pub pointer: Option<[f32; 2]>,
+    /// Keys that went down.
+    pub keys: Vec<Key>,
+}
+
+/// How an example closes: `WHAT, RATE UNITS/s on THREADS threads, compiled in TIME`.
+#[derive(Clone, Debug)]
+pub struct Closing {
+    /// What was there: `12200 particles on 128x128`.
+    pub what: String,
+    /// What a frame has several of, in the plural, and how many.
+    pub unit: &'static str,
+    pub per_frame: usize,
+}
+
+impl Closing {
+    pub fn new(what: impl Into<String>, per_frame: usize, unit: &'static str) -> Closing {
+        Closing {
+            what: what.into(),
+            unit,
+            per_frame,
+        }
+    }
+}
+
+impl Stage {
+    pub(super) fn new(example: &'static Example, options: &Options) -> Outcome<Stage> {
+        let file = file(example, options.out.as_deref());
+        let stem = file.with_extension("");
+        let mut viewer = Viewer::builder(example.name).fps(FPS).quiet();
+        if !options.view {
+            viewer = viewer.headless(true);
+        }
+        if !options.view || options.out.is_some() {
+            viewer = viewer.record(&file);
+        }
+        // In a window it goes on until somebody closes it.
+        match options.frames {
+            Some(frames) => viewer = viewer.frames(frames as usize),
+            None if !options.view => viewer = viewer.frames(example.frames),
+            None => {}
+        }
+        let viewer = viewer.build()?;
+        let viewer = match (options.view, viewer.without_window()) {
+            (true, Some(why)) => {
+                let frames = options.frames.map_or(example.frames, |n| n as usize);
+                eprintln!(
+                    "no window ({why}): {frames} frames go to {}",
+                    file.display()
+                );
+                let builder = Viewer::builder(example.name)
+                    .fps(FPS)
+                    .quiet()
+                    .headless(true);
+                builder.record(&file).frames(frames).build()?
+            }
+            _ => viewer,
+        };
+        let mut world = World::builder();
+        if let Some(threads) = options.threads {
+            world = world.threads(threads as usize);
+        }
+        Ok(Stage {
+            example,
+            options: options.clone(),
+            world: world.build()?,
+            viewer,
+            stem,
+            files: Vec::new(),
+            last: None,
+            times: Vec::new(),
+        })
+    }
+
+    pub fn world(&self) -> World {
+        self.world.clone()
+    }
+
+    /// What `--size` says.
+    pub fn size(&self) -> usize {
+        self.options
+            .size
+            .map_or(self.example.size.1, |n| n as usize)
+    }
+
+    /// How many frames there will be, as far as is known.
+    pub fn frames(&self) -> usize {
+        self.options
+            .frames
+            .map_or(self.example.frames, |n| n as usize)
+    }
+
+    /// Makes a step and a picture for each frame.
+    pub fn play(
+        &mut self,
+        mut step: impl FnMut(&Turn) -> wuji::Result<()>,
+        mut picture: impl FnMut() -> wuji::Result<Picture>,
+    ) -> Outcome {
+        let total = self.frames();
+        let mut progress = Progress::new(total);
+        // Of a still picture only the end is seen, unless somebody watches.
+        let each = self.example.media == Media::Moving
+            || self.viewer.without_window().is_none()
+            || self
+                .viewer
+                .recording()
+                .is_some_and(|path| !keeps_last(path));
+        let mut frame = 0;
+        while self.viewer.is_open() && (each || frame < total) {
+            let turn = self.turn(frame);
+            let start = Instant::now();
+            step(&turn)?;
+            self.times.push(start.elapsed());
+            frame += 1;
+            if each || frame == total {
+                let picture = picture()?;
+                self.viewer.show(&picture)?;
+                self.last = Some(picture);
+            }
+            if self.viewer.without_window().is_some() {
+                progress.show(frame, self.example.name);
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, frame: usize) -> Turn {
+        let keys = self
+            .viewer
+            .events()
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Key { key, down: true } => Some(key),
+                _ => None,
+            });
+        Turn {
+            frame,
+            keys: keys.collect(),
+            pointer: self
+                .viewer
+                .pointer()
+                .filter(|_| self.viewer.is_button_down(Button::Left)),
+        }
+    }
+
+    /// Writes another file next to the picture.
+    pub fn write(&mut self, extension: &str, bytes: &[u8]) -> Outcome {
+        let path = self.stem.with_extension(extension);
+        let named = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+        if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(named)?;
+        }
+        let mut file = std::fs::File::create(&path).map_err(named)?;
+        file.write_all(bytes).map_err(named)?;
+        self.files.push(path);
+        Ok(())
+    }
+
+    /// The last frame so far.
+    pub fn last(&self) -> Option<&Picture> {
+        self.last.as_ref()
+    }
+
+    pub(super) fn end(mut self, closing: Closing) -> Outcome<Report> {
+        // The first frame waits for the compiler; the others say how fast it is.
+        let frames = if self.times.len() > 1 {
+            &self.times[1..]
+        } else {
+            &self.times[..]
+        };
+        let seconds = frames.iter().sum::<Duration>().as_secs_f64();
+        let rate = (frames.len() * closing.per_frame) as f64 / seconds.max(1e-9);
+        let rate = if rate < 10.0 {
+            format!("{rate:.1}")
+        } else {
+            format!("{rate:.0}")
+        };
+        let closing = format!(
+            "{}, {rate} {}/s on {} threads, {}",
+            closing.what,
+            closing.unit,
+            self.world.threads(),
+            compiled(&self.world),
+        );
+        self.files.extend(self.viewer.finish()?);
+        Ok(Report {
+            picture: self.last,
+            files: self.files,
+            closing,
+        })
+    }
+}
+
+/// Whether of all frames a file keeps the last one only.
+fn keeps_last(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("png"))
+        && !path.to_string_lossy().contains('#')
+}
+
+/// The file that an example writes: in a folder it has its own name.
+fn file(example: &Example, out: Option<&Path>) -> PathBuf {
+    let name = format!("{}.{}", example.name, example.extension());
+    match out {
+        None => PathBuf::from(name),
+        Some(path) if path.extension().is_some() && !path.is_dir() => path.to_path_buf(),
+        Some(folder) => folder.join(name),
+    }
+}
+
+/// How long launches waited for their code; better code is made later, in the background.
+fn compiled(world: &World) -> String {
+    let history = world.kernel_history();
+    let first: Vec<_> = history
+        .iter()
+        .filter_map(|kernel| kernel.compilations.first())
+        .collect();
+    let time = first
+        .iter()
+        .map(|made| made.time)
+        .sum::<Duration>()
+        .as_secs_f64()
+        * 1e3;
+    let cached = !first.is_empty() && first.iter().all(|made| made.cached);
+    if cached {
+        format!("code from the cache in {time:.0} ms")
+    } else {
+        format!("compiled in {time:.0} ms")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery::{julia::JULIA, path_tracer::PATH_TRACER};
+
+    #[test]
+    fn files_have_names() {
+        assert_eq!(file(&JULIA, None), Path::new("julia.gif"));
+        assert_eq!(file(&PATH_TRACER, None), Path::new("path_tracer.png"));
+        assert_eq!(
+            file(&JULIA, Some(Path::new("a/b"))),
+            Path::new("a/b/julia.gif")
+        );
+        assert_eq!(
+            file(&JULIA, Some(Path::new("a/b.mp4"))),
+            Path::new("a/b.mp4")
+        );
+        assert!(keeps_last(Path::new("x.png")) && !keeps_last(Path::new("x-##.png")));
+    }
+}

@@ -1,0 +1,108 @@
+//! Waves in a tank: a source in front of a wall with two slits, and behind it the pattern that made light a wave.
+
+use super::{Closing, Example, Media, Outcome, Stage};
+use wuji::prelude::*;
+
+const STEPS: usize = 6;
+
+pub const WAVE: Example = Example {
+    name: "wave",
+    about: "the wave equation: two slits, and interference behind them",
+    long: "A stencil over three fields: yesterday, today and tomorrow of the height of water. Reads outside of a field give \
+           zero, so borders need no code of their own. With --view the left button throws stones.",
+    size: ("cells along each side", 320),
+    frames: 120,
+    media: Media::Moving,
+    run,
+    file: file!(),
+    source: include_str!("wave.rs"),
+};
+
+/// How much of a wave goes on here: nothing in the wall, a little less at each step near the edge of the tank.
+#[func]
+fn passes(i: i32, j: i32, n: i32) -> f32 {
+    let slit = ((j - n / 2).abs() - n / 10).abs() < n / 32;
+    let wall = (i - n / 3).abs() < 2 && !slit;
+    let edge = i.min(j).min(n - 1 - i).min(n - 1 - j) as f32 / (n as f32 * 0.08);
+    if wall {
+        0.0
+    } else {
+        1.0 - 0.12 * (1.0 - edge).max(0.0).powi(2)
+    }
+}
+
+/// `old` becomes what comes after `now`.
+#[kernel]
+fn advance(old: &Field<f32, 2>, now: &Field<f32, 2>, time: f32) {
+    let n = now.shape().x;
+    for [i, j] in now {
+        let u = now[[i, j]];
+        let around = now[[i - 1, j]] + now[[i + 1, j]] + now[[i, j - 1]] + now[[i, j + 1]];
+        // The square of the speed, in cells per step, is 1/4.
+        let next = 2.0 * u - old[[i, j]] + 0.25 * (around - 4.0 * u);
+        let source = if i == n / 8 {
+            (time * 0.22).sin() * 0.12
+        } else {
+            0.0
+        };
+        old[[i, j]] = (next + source * 0.25) * passes(i, j, n);
+    }
+}
+
+/// A stone of some cells.
+#[kernel]
+fn drop_stone(u: &Field<f32, 2>, at: Vec2) {
+    for [i, j] in u {
+        let d = vec2(i as f32, j as f32).distance(at);
+        u[[i, j]] += 0.9 * (-d * d / 20.0).exp();
+    }
+}
+
+#[kernel]
+fn paint(u: &Field<f32, 2>, pixels: &Field<Vec3, 2>) {
+    let n = pixels.shape().x;
+    for [i, j] in pixels {
+        // A root makes the small waves behind the wall visible.
+        let h = u[[i, j]].signum() * u[[i, j]].abs().sqrt().min(1.0);
+        let (deep, calm, crest) = (
+            vec3(0.02, 0.05, 0.2),
+            vec3(0.08, 0.3, 0.52),
+            vec3(0.92, 0.98, 1.0),
+        );
+        let water = if h > 0.0 {
+            mix(calm, crest, h)
+        } else {
+            mix(calm, deep, -h)
+        };
+        pixels[[i, j]] = if passes(i, j, n) == 0.0 {
+            vec3(0.9, 0.55, 0.2)
+        } else {
+            water
+        };
+    }
+}
+
+fn run(stage: &mut Stage) -> Outcome<Closing> {
+    let world = stage.world();
+    let n = stage.size();
+    let u = [
+        world.field::<f32, 2>("u", [n, n])?,
+        world.field::<f32, 2>("v", [n, n])?,
+    ];
+    let pixels = world.field::<Vec3, 2>("pixels", [n, n])?;
+    stage.play(
+        |turn| {
+            if let Some([x, y]) = turn.pointer {
+                drop_stone(&u[0], vec2(x, y) * n as f32)?;
+            }
+            // An even number of steps: `u[0]` is the newest again.
+            for step in 0..STEPS {
+                let (old, now) = (&u[(step + 1) % 2], &u[step % 2]);
+                advance(old, now, (turn.frame * STEPS + step) as f32)?;
+            }
+            paint(&u[0], &pixels)
+        },
+        || pixels.to_picture(),
+    )?;
+    Ok(Closing::new(format!("{n}x{n} cells"), STEPS, "steps"))
+}
