@@ -1,6 +1,7 @@
 //! The command `wuji`.
 
 mod doctor;
+mod example;
 mod growing;
 mod json;
 mod profile;
@@ -18,6 +19,8 @@ Examples:
   wuji doctor                        what Wuji found on this machine
   wuji doctor --bench-compile        where the time goes when kernels are compiled
   wuji doctor --bench-compile --json the same for programs, one object a line
+  wuji example                       the examples, one line each
+  wuji example julia --open          runs one and opens its picture
 "
 )]
 struct Cli {
@@ -32,11 +35,17 @@ enum Command {
     /// Without options: the processor, its vectors, the number of threads and the version of LLVM. When a
     /// kernel is slow or does not compile, this is what to put into a report.
     Doctor(doctor::Doctor),
+    /// Runs an example, which leaves a picture; without a name it lists them.
+    ///
+    /// Each example is a small program that is made to be read. `wuji example NAME --help` says what it is about and
+    /// where its code is, `--view` shows it live in a window.
+    Example(example::Example),
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Doctor(doctor) => doctor.run(),
+    let done: Result<(), Box<dyn std::error::Error>> = match Cli::parse().command {
+        Command::Doctor(doctor) => doctor.run().map_err(Into::into),
+        Command::Example(example) => example.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
