@@ -26,6 +26,14 @@ fn parallel(x: &Field<f32, 1>) {
     }
 }
 
+/// So small a loop is not shared out, unless it says so.
+#[kernel]
+fn shared_out(x: &Field<f32, 1>) {
+    for [i] in block_size(128, x) {
+        x[[i]] = x[[i]] * 0.5 + 1.0;
+    }
+}
+
 #[kernel]
 fn with_arrays(_world: &World, x: &[f32], y: &mut [f32]) {
     for i in 0..x.len() {
@@ -79,6 +87,11 @@ impl Study for Launch {
                 microseconds(bench, || serial(&world, 1).map(|_| ()))?,
             ),
             ("parallel_us", 3.0, microseconds(bench, || parallel(&x))?),
+            (
+                "all_threads_us",
+                6.0,
+                microseconds(bench, || shared_out(&x))?,
+            ),
             (
                 "one_thread_us",
                 1.0,
