@@ -39,6 +39,8 @@ pub struct Outcome {
 
 /// Chunks are made for so many threads where they must not depend on how many there are.
 const FIXED_THREADS: u64 = 8;
+/// Chunks have no more iterations, so that launches of any length can be stopped between two of them.
+const CHUNK_MAX: u64 = 1 << 20;
 /// Chunks per thread, so that threads which got easy ones can take more.
 const CHUNKS_PER_THREAD: u64 = 16;
 
@@ -370,7 +372,7 @@ fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
         return None;
     }
     let even = units.div_ceil(threads * CHUNKS_PER_THREAD);
-    let grain = even.max(per_unit(plan.least));
+    let grain = even.min(per_unit(CHUNK_MAX)).max(per_unit(plan.least));
     (grain < units).then_some(grain)
 }
 
