@@ -406,7 +406,7 @@ mod tests {
         };
         assert_eq!(grain_of(&cheap, 39_999, 8), None);
         assert_eq!(grain_of(&cheap, 40_000, 8), Some(20_000));
-        assert_eq!(grain_of(&cheap, 1 << 30, 8), Some(1 << 23));
+        assert_eq!(grain_of(&cheap, 1 << 30, 8), Some(1 << 20));
         let serial = ChunkPlan {
             serial: true,
             ..plan(1, Some(4))
