@@ -55,12 +55,29 @@ impl Ablation {
 }
 
 /// Names of what is left out, and the optimizations behind them.
-const PARTS: [(&str, &[&str]); 4] = [
+const PARTS: [(&str, &[&str]); 6] = [
     (
         "no_simplification",
         &["simplify", "simplify_lowered", "cleanup"],
     ),
-    ("no_access", &["entries", "neighbours", "activations"]),
+    // Every access compares its indices and walks from the root, and LLVM makes of it what it can.
+    (
+        "no_access",
+        &[
+            "access_lowering",
+            "entries",
+            "neighbours",
+            "activations",
+            "bounds",
+        ],
+    ),
+    // The same, with the comparisons that were proved to be needless left out.
+    (
+        "no_access_but_bounds",
+        &["access_lowering", "entries", "neighbours", "activations"],
+    ),
+    // Walks are instructions that our own passes merge and move, but they all start at the root.
+    ("no_entries", &["entries", "neighbours", "activations"]),
     ("no_list_reuse", &["list_reuse"]),
     (
         "none_of_these",
@@ -68,9 +85,11 @@ const PARTS: [(&str, &[&str]); 4] = [
             "simplify",
             "simplify_lowered",
             "cleanup",
+            "access_lowering",
             "entries",
             "neighbours",
             "activations",
+            "bounds",
             "list_reuse",
         ],
     ),

@@ -141,6 +141,8 @@ pub const MAX_NESTING: usize = 200;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     pub name: String,
+    /// Backends put the body in the place of each call, where they take the time to optimize.
+    pub inline: bool,
     /// Faces give at most one; lowering adds more, and `scalarize` takes them apart.
     pub results: Vec<Type>,
     /// Its parameters are those of the function.
@@ -302,6 +304,7 @@ impl Function {
     pub fn new(name: impl Into<String>, params: &[Type], results: &[Type]) -> Function {
         let mut f = Function {
             name: name.into(),
+            inline: false,
             results: results.to_vec(),
             entry: Region::from_u32(0),
             insts: PrimaryMap::new(),
@@ -456,7 +459,8 @@ impl Module {
     pub fn take_func(&mut self, id: Func) -> Function {
         let f = &self.funcs[id];
         let params: Vec<Type> = f.params().iter().map(|p| f.ty(*p)).collect();
-        let stub = Function::new(f.name.clone(), &params, &f.results);
+        let mut stub = Function::new(f.name.clone(), &params, &f.results);
+        stub.inline = f.inline;
         std::mem::replace(&mut self.funcs[id], stub)
     }
 

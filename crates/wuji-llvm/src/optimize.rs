@@ -26,6 +26,10 @@ pub enum Effort {
 /// One round is enough where code is clean; checking that a second finds nothing takes time.
 const COMBINE: &str = "instcombine<max-iterations=1;no-verify-fixpoint>";
 
+/// Bodies take the place of calls of the functions that ask for it. There are such functions only when accesses are
+/// not lowered by our own passes (`access_lowering`).
+const INLINE: &str = "always-inline";
+
 /// Locals to registers, equal values merged, loops in order.
 const CLEAN: &[&str] = &[
     "sroa<modify-cfg>",
@@ -82,6 +86,8 @@ const FAST: &[&str] = &["sroa<modify-cfg>", "early-cse"];
 pub(crate) enum Step {
     /// A pass on functions, with its options, in LLVM's notation.
     Pass(&'static str),
+    /// A pass on the whole module.
+    Whole(&'static str),
     /// All functions go through the passes before this point first.
     Barrier,
 }
@@ -94,6 +100,9 @@ pub(crate) fn steps(effort: Effort, size: usize) -> Vec<Step> {
         Effort::None => {}
         Effort::Fast => add(FAST),
         Effort::Full => {
+            steps.push(Step::Whole(INLINE));
+            let mut add =
+                |passes: &[&'static str]| steps.extend(passes.iter().map(|p| Step::Pass(p)));
             add(CLEAN);
             steps.push(Step::Barrier);
             let mut add =
@@ -110,20 +119,30 @@ pub(crate) fn steps(effort: Effort, size: usize) -> Vec<Step> {
 
 /// The list in LLVM's notation.
 fn pipeline(steps: &[Step]) -> String {
-    steps
-        .split(|s| *s == Step::Barrier)
-        .map(|part| {
-            let passes: Vec<&str> = part.iter().filter_map(|s| s.pass()).collect();
-            format!("function<eager-inv>({})", passes.join(","))
-        })
-        .collect::<Vec<_>>()
-        .join(",")
+    let whole = steps.iter().filter_map(|s| match s {
+        Step::Whole(pass) => Some((*pass).to_owned()),
+        Step::Pass(_) | Step::Barrier => None,
+    });
+    let functions = steps.split(|s| *s == Step::Barrier).map(|part| {
+        let passes: Vec<&str> = part.iter().filter_map(|s| s.pass()).collect();
+        format!("function<eager-inv>({})", passes.join(","))
+    });
+    whole.chain(functions).collect::<Vec<_>>().join(",")
 }
 
 impl Step {
     fn pass(self) -> Option<&'static str> {
         match self {
             Step::Pass(pass) => Some(pass),
+            Step::Whole(_) | Step::Barrier => None,
+        }
+    }
+
+    /// The entry alone, in LLVM's notation, with its name.
+    fn alone(self) -> Option<(&'static str, String)> {
+        match self {
+            Step::Pass(pass) => Some((pass, format!("function({pass})"))),
+            Step::Whole(pass) => Some((pass, pass.to_owned())),
             Step::Barrier => None,
         }
     }
@@ -161,11 +180,11 @@ pub(crate) fn run_timed(
     effort: Effort,
     size: usize,
 ) -> Result<Vec<(&'static str, Duration)>> {
-    let passes = steps(effort, size).into_iter().filter_map(Step::pass);
+    let passes = steps(effort, size).into_iter().filter_map(Step::alone);
     passes
-        .map(|pass| {
+        .map(|(pass, text)| {
             let started = Instant::now();
-            run_text(module, machine, &format!("function({pass})"))?;
+            run_text(module, machine, &text)?;
             Ok((pass, started.elapsed()))
         })
         .collect()

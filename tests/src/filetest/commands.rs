@@ -94,22 +94,29 @@ fn passes(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     Ok(Some(module.to_string()))
 }
 
-/// Vectors of 256 bits, whatever the machine has; `deterministic` and `debug` among the passes are options.
+/// Vectors of 256 bits, whatever the machine has; `deterministic` and `debug` among the passes are options, and so is
+/// `without=` with the name of a part to leave out.
 fn options(arguments: &str) -> Options {
     Options {
         vector_bits: 256,
         deterministic: words(arguments).any(|word| word == DETERMINISTIC),
         debug: words(arguments).any(|word| word == DEBUG),
+        without: words(arguments)
+            .filter_map(|word| word.strip_prefix(WITHOUT))
+            .map(str::to_owned)
+            .collect(),
         ..Options::default()
     }
 }
 
 const DETERMINISTIC: &str = "deterministic";
 const DEBUG: &str = "debug";
+const WITHOUT: &str = "without=";
 
 /// The passes.
 fn names(arguments: &str) -> impl Iterator<Item = &str> {
-    words(arguments).filter(|name| ![DETERMINISTIC, DEBUG].contains(name))
+    words(arguments)
+        .filter(|name| ![DETERMINISTIC, DEBUG].contains(name) && !name.starts_with(WITHOUT))
 }
 
 fn words(arguments: &str) -> impl Iterator<Item = &str> {

@@ -33,9 +33,14 @@ fn devices() -> Result<&'static [Device], String> {
 }
 
 /// Compiles the module, launches it from each start and compares.
-pub(super) fn launches(m: &Module, lines: &[(usize, Start, Side)]) -> Result<(), String> {
+pub(super) fn launches(
+    m: &Module,
+    without: &[String],
+    lines: &[(usize, Start, Side)],
+) -> Result<(), String> {
     let options = Options {
         math: Math::Strict,
+        without: without.to_vec(),
         ..Options::default()
     };
     for device in devices()? {
@@ -49,8 +54,11 @@ pub(super) fn launches(m: &Module, lines: &[(usize, Start, Side)]) -> Result<(),
             _ => Some(DeviceMovers::new(device, m, &options).map_err(|e| e.to_string())?),
         };
         for (number, start, after) in lines {
-            launch(device, m, &options, movers.as_mut(), start, after)
-                .map_err(|e| format!("line {number}: machine code, {threads} threads: {e}\n{m}"))?;
+            launch(device, m, &options, movers.as_mut(), start, after).map_err(|e| {
+                format!(
+                    "line {number}: machine code, {threads} threads, without {without:?}: {e}\n{m}"
+                )
+            })?;
         }
     }
     Ok(())

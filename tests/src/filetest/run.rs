@@ -105,18 +105,30 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
             Order::Shuffled(3),
         ],
     )?;
-    let mut cx = Cx::new(&options);
-    let mut m = module.clone();
-    let mut lowered = false;
-    for pass in PASSES {
-        let stage = format!("after {}", pass.name);
-        run_pass(pass.name, &mut m, &mut cx).map_err(|e| format!("{stage}: {e}"))?;
-        verify(&m).map_err(|e| format!("{stage}: {e}\n{m}"))?;
-        comes_back(&m).map_err(|e| format!("{stage}: {e}"))?;
-        lowered |= pass.name == "lower_access";
-        each(&m, &stage, lowered, &[Order::Serial, Order::Shuffled(4)])?;
+    let all_options = [
+        options.clone(),
+        // With calls instead of lowered accesses, so that what is done about calls is tested by every file too.
+        Options {
+            without: ["access_lowering", "vector_cost"].map(str::to_owned).into(),
+            ..options
+        },
+    ];
+    for options in all_options {
+        let mut cx = Cx::new(&options);
+        let mut m = module.clone();
+        let mut lowered = false;
+        for pass in PASSES {
+            let stage = format!("after {}, without {:?}", pass.name, options.without);
+            run_pass(pass.name, &mut m, &mut cx).map_err(|e| format!("{stage}: {e}"))?;
+            verify(&m).map_err(|e| format!("{stage}: {e}\n{m}"))?;
+            comes_back(&m).map_err(|e| format!("{stage}: {e}"))?;
+            lowered |= pass.name == "lower_access";
+            if lowered || options.without.is_empty() {
+                each(&m, &stage, lowered, &[Order::Serial, Order::Shuffled(4)])?;
+            }
+        }
+        super::native::launches(&module, &options.without, &lines)?;
     }
-    super::native::launches(&module, &lines)?;
     Ok(None)
 }
 

@@ -94,6 +94,10 @@ passes! {
 /// Parts of passes that can be left out on their own, each with a sentence: the pass goes without.
 pub const SWITCHES: &[(&str, &str)] = &[
     (
+        "access_lowering",
+        "walks to elements are part of the code around them, not calls of functions that walk from the root",
+    ),
+    (
         "entries",
         "walks start at the cell that a loop over a list is at",
     ),

@@ -104,6 +104,10 @@ impl Cost {
                 Op::For(_, ForKind::Parallel) | Op::Block(_) => {
                     inside.fold(Cost::default(), Cost::plus)
                 }
+                Op::Call(callee) if m.funcs[*callee].inline => {
+                    let callee = &m.funcs[*callee];
+                    Cost::others(callee.insts.len() as u64)
+                }
                 Op::Call(_) => Cost::others(CALL),
                 Op::Const(_) => Cost::default(),
                 Op::MatMul | Op::Determinant | Op::Inverse => {

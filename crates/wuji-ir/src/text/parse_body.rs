@@ -13,9 +13,10 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 impl Parser<'_> {
-    /// `fn0 "name"(v0: f32) -> f32 { ... }`
+    /// `fn0 "name"(v0: f32) -> f32 { ... }`, `fn0 inline "name"(v0: f32) -> f32 { ... }`
     pub(super) fn function(&mut self) -> Result<()> {
         let _: Func = self.next_id("fn", self.m.funcs.len())?;
+        let inline = self.c.eat_word("inline");
         let name = self.name()?;
         let mut body = Body {
             p: self,
@@ -23,6 +24,7 @@ impl Parser<'_> {
             values: FxHashMap::default(),
             labels: FxHashMap::default(),
         };
+        body.f.inline = inline;
         body.p.c.expect("(")?;
         let entry = body.f.entry;
         body.params(entry)?;

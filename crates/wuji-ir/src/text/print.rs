@@ -218,6 +218,9 @@ fn print_function(
     if let Some(id) = id {
         write!(out, " {id}")?;
     }
+    if f.inline {
+        out.push_str(" inline");
+    }
     name(&f.name, out);
     let mut body = BodyPrinter::new(f, files, out);
     body.signature()?;

@@ -587,6 +587,10 @@ impl FunctionGen<'_, '_, '_> {
         args.extend(self.all(&data.args)?);
         let fun = self.unit.callee(callee)?;
         let value = self.unit.emit.call(fun, &args);
+        if self.unit.module.funcs[callee].inline {
+            // What takes the place of the call is in the same loops.
+            self.mark_loops(value);
+        }
         match &data.results[..] {
             [] => {}
             [one] => self.set(*one, value),

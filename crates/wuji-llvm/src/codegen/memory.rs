@@ -43,8 +43,13 @@ impl FunctionGen<'_, '_, '_> {
 
     /// Says which memory an access touches and which parallel loops it is in.
     pub(super) fn mark(&self, inst: Val, space: Space) {
+        self.unit.scopes.mark(&self.unit.emit, inst, space);
+        self.mark_loops(inst);
+    }
+
+    /// Says which parallel loops an access is in.
+    pub(super) fn mark_loops(&self, inst: Val) {
         let e = &self.unit.emit;
-        self.unit.scopes.mark(e, inst, space);
         match &self.groups[..] {
             [] => {}
             [one] => e.set_md(inst, e.kinds.access_group, *one),

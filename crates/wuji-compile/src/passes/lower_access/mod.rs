@@ -5,10 +5,13 @@
 //! constants. An access that is still checked compares its indices first: a load outside gives zero, a
 //! write or atomic outside is dropped and reported.
 
+mod accessors;
 mod locals;
 mod near;
 mod offsets;
 mod walk;
+
+use accessors::Accessors;
 
 use crate::analysis::entries::{Entry, changes_cells, entries, loses_cells};
 use crate::analysis::linear::{Linear, Sums};
@@ -31,6 +34,10 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let memory = memories(m)?;
     let (temps, _) = m.temp_offsets();
     let funcs: Vec<Func> = m.funcs.keys().collect();
+    let mut accessors = match cx.uses("access_lowering") {
+        true => None,
+        false => Some(Accessors::default()),
+    };
     for func in funcs {
         let mut f = m.take_func(func);
         // Forms refer to the function as it is before lowering; new instructions only add to it.
@@ -56,6 +63,7 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
             changing,
             neighbours: FxHashMap::default(),
             temps: &temps,
+            accessors: accessors.as_mut(),
             subst: Substitution::new(),
         };
         for region in before.walk_regions() {
@@ -80,6 +88,8 @@ struct Lower<'a> {
     /// Blocks near an entry that were found: the entry's offset, the node, how many blocks away.
     neighbours: FxHashMap<(Value, Node, Vec<i64>), Value>,
     temps: &'a [u64],
+    /// The functions that walk, where accesses call one each.
+    accessors: Option<&'a mut Accessors>,
     subst: Substitution,
 }
 
@@ -128,8 +138,15 @@ impl Lower<'_> {
         let indices = self.index_count(&access);
         let (index_args, operands) = data.args.split_at(indices);
         let ty = self.accessed_type(&access);
-        let sparse = matches!(access.place, Place::Field(f) if self.is_sparse(f));
+        let field = match access.place {
+            Place::Field(f) => Some(f),
+            Place::Array(_) | Place::Local(_) | Place::Temp(_) => None,
+        };
+        let sparse = field.is_some_and(|f| self.is_sparse(f));
         let result = match access.guard {
+            _ if field.is_some() && self.accessors.is_some() => {
+                self.called_access((&data.op, &access, ty), index_args, operands)
+            }
             _ if sparse => self.sparse_access((&data.op, &access, ty), index_args, operands),
             Guard::InBounds => {
                 let limits = self.limits(&access);

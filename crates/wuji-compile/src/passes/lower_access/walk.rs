@@ -17,7 +17,7 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
 
 /// What a walk does about cells that are absent.
-#[derive(Copy, Clone, PartialEq, Eq)]
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum How {
     /// Ends among the zeros.
     Look,
@@ -25,6 +25,16 @@ pub(super) enum How {
     Ask,
     /// Makes them.
     Make,
+}
+
+impl How {
+    pub(super) fn of(op: &Op, access: &Access) -> How {
+        match (op, access.activation) {
+            (Op::Load(_), _) | (_, Activation::KnownActive) => How::Look,
+            (_, Activation::Never) => How::Ask,
+            (_, Activation::IfAbsent) => How::Make,
+        }
+    }
 }
 
 /// One node on the way to a field.
@@ -146,7 +156,7 @@ impl Lower<'_> {
     }
 
     /// The indices where they are inside, the smallest ones elsewhere.
-    fn safe_indices(&mut self, masked: &Masked, starts: &[i64]) -> Vec<Linear> {
+    pub(super) fn safe_indices(&mut self, masked: &Masked, starts: &[i64]) -> Vec<Linear> {
         let mut out = Vec::new();
         for (index, start) in masked.found.iter().zip(starts) {
             let start = self.b.i64(*start);
@@ -156,7 +166,7 @@ impl Lower<'_> {
     }
 
     /// `if`, with a result of type `ty` that is zero on the other side.
-    fn when(
+    pub(super) fn when(
         &mut self,
         cond: Value,
         ty: Option<Type>,
@@ -188,22 +198,7 @@ impl Lower<'_> {
         let Place::Field(field) = access.place else {
             return None;
         };
-        let rank = forms.len() - access.dynamic_steps();
-        let how = match (op, access.activation) {
-            (Op::Load(_), _) | (_, Activation::KnownActive) => How::Look,
-            (_, Activation::Never) => How::Ask,
-            (_, Activation::IfAbsent) => How::Make,
-        };
-        let levels = self.levels(field);
-        let walk = self.walk(field, &levels, &forms[..rank], how);
-        let within = self.path_offset(access, &forms[rank..]);
-        let place = self.memory[walk.tree].place(field) as i64;
-        let at = self.sum(&walk.at, &Linear::constant(place), 1);
-        let at = self.sum(&at, &within, 1);
-        let there = match how {
-            How::Look => None,
-            How::Ask | How::Make => self.exists(&walk),
-        };
+        let (at, there) = self.sparse_offset(access, field, forms, How::of(op, access));
         let Some(there) = there else {
             let offset = self.materialize(&at);
             return self.emit(op, access, ty, offset, operands);
@@ -217,6 +212,29 @@ impl Lower<'_> {
             },
             |_| {},
         )
+    }
+
+    /// Offset of an access whose indices are inside, and whether its cell is there; `None` when that is sure, or does
+    /// not matter.
+    pub(super) fn sparse_offset(
+        &mut self,
+        access: &Access,
+        field: Field,
+        forms: &[Linear],
+        how: How,
+    ) -> (Linear, Option<Value>) {
+        let rank = forms.len() - access.dynamic_steps();
+        let levels = self.levels(field);
+        let walk = self.walk(field, &levels, &forms[..rank], how);
+        let within = self.path_offset(access, &forms[rank..]);
+        let place = self.memory[walk.tree].place(field) as i64;
+        let at = self.sum(&walk.at, &Linear::constant(place), 1);
+        let at = self.sum(&at, &within, 1);
+        let there = match how {
+            How::Look => None,
+            How::Ask | How::Make => self.exists(&walk),
+        };
+        (at, there)
     }
 
     /// Whether the cell a walk has come to is there; `None` when that is sure.

@@ -29,11 +29,12 @@ pub fn scalarize(module: &mut Module, _: &mut Cx) -> Result<()> {
     for func in module.funcs.keys() {
         let f = module.take_func(func);
         let params: Vec<Type> = f.params().iter().map(|p| f.ty(*p)).collect();
-        let stub = Function::new(
+        let mut stub = Function::new(
             f.name.clone(),
             &flatten(module, &params),
             &flatten(module, &f.results),
         );
+        stub.inline = f.inline;
         module.funcs[func] = stub;
         old.push((func, f));
     }

@@ -1,0 +1,213 @@
+//! Accesses that call: what there would be without the rest of this pass.
+//!
+//! With the switch `access_lowering` off, every access of a field is a call of an *accessor*, a function that compares
+//! the indices and walks from the root to the element, whatever the code around it knows already. Calls are not merged, moved or
+//! looked into by any of our passes. A backend puts their bodies in place and does with them what it can. So
+//! the difference between the switch on and off is what lowering accesses here is worth.
+
+use super::walk::How;
+use super::{Lower, Masked};
+use crate::analysis::linear::{Linear, Sums};
+use crate::rewrite::{Structure, Substitution};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Field, Func, Value};
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{BOOL, I64, Type};
+
+/// What an accessor is made for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Accessor {
+    field: Field,
+    path: SmallVec<[Step; 2]>,
+    /// Of the indices, and of run-time steps of the path.
+    types: Vec<Type>,
+    how: How,
+    guard: Guard,
+}
+
+/// The accessors made so far.
+pub(super) type Accessors = FxHashMap<Accessor, Func>;
+
+/// What a call of an accessor gives.
+struct Found {
+    /// The indices as they were handed over.
+    args: Values,
+    /// Some element, wherever the indices are.
+    offset: Value,
+    /// Whether the indices are inside; `None` when that is sure.
+    inside: Option<Value>,
+    /// Whether there is an element to write to; `None` when that is sure, or does not matter.
+    there: Option<Value>,
+}
+
+impl Lower<'_> {
+    /// An access of a field by way of its accessor. Gives its result, if it has one.
+    pub(super) fn called_access(
+        &mut self,
+        (op, access, ty): (&Op, &Access, Type),
+        index_args: &[Value],
+        operands: &[Value],
+    ) -> Option<Value> {
+        let found = self.find(op, access, index_args)?;
+        if let Op::Load(_) = op {
+            let value = self.emit(op, access, ty, found.offset, operands)?;
+            let Some(inside) = found.inside else {
+                return Some(value);
+            };
+            let zero = self.b.zero(ty);
+            return Some(self.b.select(inside, value, zero));
+        }
+        let result = (!matches!(op, Op::Store(_))).then_some(ty);
+        let place = access.place;
+        let rank = index_args.len() - access.dynamic_steps();
+        let write = |s: &mut Self| match found.there {
+            None => s.emit(op, access, ty, found.offset, operands),
+            Some(there) => s.when(
+                there,
+                result,
+                |s| s.emit(op, access, ty, found.offset, operands),
+                |_| {},
+            ),
+        };
+        match found.inside {
+            None => write(self),
+            Some(inside) => self.when(inside, result, write, |s| {
+                let numbers: Values = (found.args[..rank].iter()).map(|v| s.widen(*v).0).collect();
+                s.report(place, &numbers);
+            }),
+        }
+    }
+
+    /// Calls the accessor.
+    fn find(&mut self, op: &Op, access: &Access, index_args: &[Value]) -> Option<Found> {
+        let Place::Field(field) = access.place else {
+            return None;
+        };
+        let mut args = Values::new();
+        for v in index_args {
+            // What the accessor compares has to be what it walks by.
+            args.push(match self.sums.is_steady(*v) {
+                true => *v,
+                false => self.b.unary(UnOp::Freeze, *v),
+            });
+        }
+        let key = Accessor {
+            field,
+            path: access.path.iter().copied().collect(),
+            types: args.iter().map(|v| self.b.func.ty(*v)).collect(),
+            how: match self.is_sparse(field) {
+                true => How::of(op, access),
+                false => How::Look,
+            },
+            guard: match index_args {
+                [] => Guard::InBounds,
+                _ => access.guard,
+            },
+        };
+        let func = self.accessor(key.clone(), access)?;
+        let call = self.b.push(Op::Call(func), &args);
+        let mut results = self.b.func.insts[call].results.clone().into_iter();
+        Some(Found {
+            args,
+            offset: results.next()?,
+            inside: (key.guard == Guard::Checked)
+                .then(|| results.next())
+                .flatten(),
+            there: (key.how != How::Look).then(|| results.next()).flatten(),
+        })
+    }
+
+    /// The accessor for a kind of access, made when it is first needed.
+    fn accessor(&mut self, key: Accessor, access: &Access) -> Option<Func> {
+        if let Some(func) = self.accessors.as_ref()?.get(&key) {
+            return Some(*func);
+        }
+        let mut name = format!("{:?}.{}", key.how, key.field).to_lowercase();
+        for step in &key.path {
+            match step {
+                Step::Const(k) => name.push_str(&format!(".{k}")),
+                Step::Dynamic => name.push_str(".[]"),
+            }
+        }
+        let mut results = vec![I64];
+        results.extend((key.guard == Guard::Checked).then_some(BOOL));
+        results.extend((key.how != How::Look).then_some(BOOL));
+        let mut f = Function::new(name, &key.types, &results);
+        f.inline = true;
+        let before = f.clone();
+        let structure = Structure::of(&before);
+        let mut inner = Lower {
+            b: Builder::new(self.b.module, &mut f),
+            sums: Sums::new(&before, &structure),
+            memory: self.memory,
+            entries: Vec::new(),
+            neighbours_wanted: false,
+            changing: Vec::new(),
+            neighbours: FxHashMap::default(),
+            temps: self.temps,
+            accessors: None,
+            subst: Substitution::new(),
+        };
+        let values = inner.accessor_body(&key, access, before.params());
+        inner.b.end(Term::Return(values));
+        let func = self.b.module.funcs.push(f);
+        self.accessors.as_mut()?.insert(key, func);
+        Some(func)
+    }
+
+    fn accessor_body(&mut self, key: &Accessor, access: &Access, params: &[Value]) -> Values {
+        if key.guard == Guard::InBounds {
+            let limits = self.limits(access);
+            let forms: Vec<Linear> = params
+                .iter()
+                .zip(limits)
+                .map(|(v, limit)| self.index_form(*v, limit))
+                .collect();
+            return self.located(key, access, &forms);
+        }
+        let masked = self.mask(access, params);
+        let mut values = match key.how {
+            // What is outside brings nothing about.
+            How::Make => self.located_inside(key, access, &masked),
+            How::Look | How::Ask => {
+                let starts = self.starts(access);
+                let safe = self.safe_indices(&masked, &starts);
+                self.located(key, access, &safe)
+            }
+        };
+        values.insert(1, masked.inside);
+        values
+    }
+
+    /// The offset of an element whose indices are inside, and where it matters, whether it is there.
+    fn located(&mut self, key: &Accessor, access: &Access, forms: &[Linear]) -> Values {
+        if !self.is_sparse(key.field) {
+            return [self.offset(access, forms)].into_iter().collect();
+        }
+        let (at, there) = self.sparse_offset(access, key.field, forms, key.how);
+        let mut values: Values = [self.materialize(&at)].into_iter().collect();
+        if key.how != How::Look {
+            values.push(there.unwrap_or_else(|| self.b.bool(true)));
+        }
+        values
+    }
+
+    /// The same, if the indices are inside; else nothing is there.
+    fn located_inside(&mut self, key: &Accessor, access: &Access, masked: &Masked) -> Values {
+        let branch = self.b.push_typed(Op::If, &[masked.inside], &[I64, BOOL]);
+        let outer = self.b.region;
+        let (yes, no) = (self.b.func.add_region(&[]), self.b.func.add_region(&[]));
+        self.b.region = yes;
+        let values = self.located(key, access, &masked.indices);
+        self.b.end(Term::Yield(values));
+        self.b.region = no;
+        let none: Values = [self.b.i64(0), self.b.bool(false)].into_iter().collect();
+        self.b.end(Term::Yield(none));
+        self.b.region = outer;
+        self.b.func.insts[branch].regions.extend([yes, no]);
+        self.b.func.insts[branch].results.iter().copied().collect()
+    }
+}
