@@ -54,32 +54,62 @@ impl Ablation {
     }
 }
 
-/// Names of what is left out, and the optimizations behind them.
-const PARTS: [(&str, &[&str]); 6] = [
-    (
+/// What is left out.
+struct Part {
+    name: &'static str,
+    without: &'static [&'static str],
+    /// What both sides do without.
+    neither: &'static [&'static str],
+    order: Order,
+    /// The programs that it has something to do with; none for all of them.
+    only: &'static [&'static str],
+}
+
+impl Part {
+    const fn of(name: &'static str, without: &'static [&'static str]) -> Part {
+        Part {
+            name,
+            without,
+            neither: &[],
+            order: Order::Soa,
+            only: &[],
+        }
+    }
+}
+
+/// Every access compares its indices and walks from the root, and LLVM makes of it what it can.
+const ACCESS: &[&str] = &[
+    "access_lowering",
+    "entries",
+    "neighbours",
+    "activations",
+    "bounds",
+];
+
+const PARTS: [Part; 9] = [
+    Part::of(
         "no_simplification",
         &["simplify", "simplify_lowered", "cleanup"],
     ),
-    // Every access compares its indices and walks from the root, and LLVM makes of it what it can.
-    (
-        "no_access",
-        &[
-            "access_lowering",
-            "entries",
-            "neighbours",
-            "activations",
-            "bounds",
-        ],
-    ),
-    // The same, with the comparisons that were proved to be needless left out.
-    (
+    Part::of("no_access", ACCESS),
+    // Neither side runs several iterations at a time by our own vectorizer.
+    Part {
+        neither: &["vectorize"],
+        ..Part::of("no_access_scalar", ACCESS)
+    },
+    // As `no_access`, but comparisons that were proved to be needless are left out.
+    Part::of(
         "no_access_but_bounds",
         &["access_lowering", "entries", "neighbours", "activations"],
     ),
     // Walks are instructions that our own passes merge and move, but they all start at the root.
-    ("no_entries", &["entries", "neighbours", "activations"]),
-    ("no_list_reuse", &["list_reuse"]),
-    (
+    Part::of("no_entries", &["entries", "neighbours", "activations"]),
+    Part::of("no_list_reuse", &["list_reuse"]),
+    Part {
+        only: &["mpm3d"],
+        ..Part::of("no_scratchpad", &["scratchpads"])
+    },
+    Part::of(
         "none_of_these",
         &[
             "simplify",
@@ -91,8 +121,14 @@ const PARTS: [(&str, &[&str]); 6] = [
             "activations",
             "bounds",
             "list_reuse",
+            "scratchpads",
         ],
     ),
+    Part {
+        order: Order::Aos,
+        only: &["sparse_jacobi"],
+        ..Part::of("aos", &[])
+    },
 ];
 
 impl Study for Ablation {
@@ -109,21 +145,20 @@ impl Study for Ablation {
     /// Samples a second without something, against everything.
     fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
         let text = |e: wuji::Error| e.to_string();
-        let mut variants: Vec<(&str, &[&str], Order)> = PARTS
-            .iter()
-            .map(|(name, without)| (*name, *without, Order::Soa))
-            .collect();
-        if self.program == "sparse_jacobi" {
-            variants.push(("aos", &[], Order::Aos));
-        }
         let mut rows = Vec::new();
-        for (name, without, order) in variants {
-            let mut full = self.make(&bench.world(&[])?, Order::Soa).map_err(text)?;
-            let mut less = self.make(&bench.world(without)?, order).map_err(text)?;
+        let wanted = |p: &&Part| p.only.is_empty() || p.only.contains(&self.program);
+        for part in PARTS.iter().filter(wanted) {
+            let without: Vec<&str> = [part.without, part.neither].concat();
+            let mut full = self
+                .make(&bench.world(part.neither)?, Order::Soa)
+                .map_err(text)?;
+            let mut less = self
+                .make(&bench.world(&without)?, part.order)
+                .map_err(text)?;
             agree(self, &mut *less, &mut *full, self.tolerance)?;
             rows.push(bench.compare(
                 self,
-                name,
+                part.name,
                 Side {
                     contender: &mut *less,
                     work: 1.0,

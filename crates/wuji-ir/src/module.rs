@@ -141,8 +141,7 @@ pub const MAX_NESTING: usize = 200;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     pub name: String,
-    /// Backends put the body in the place of each call, where they take the time to optimize.
-    pub inline: bool,
+    pub traits: Traits,
     /// Faces give at most one; lowering adds more, and `scalarize` takes them apart.
     pub results: Vec<Type>,
     /// Its parameters are those of the function.
@@ -153,6 +152,16 @@ pub struct Function {
     pub locals: PrimaryMap<Local, LocalData>,
     pub labels: u32,
     pub spans: SecondaryMap<Inst, Span>,
+}
+
+/// What backends are told about a function.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// The body takes the place of each call, where time is taken to optimize.
+    pub inline: bool,
+    /// Its loops end by themselves, and are not left when a launch is interrupted: what they are about must not be
+    /// left half done.
+    pub uninterrupted: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -304,7 +313,7 @@ impl Function {
     pub fn new(name: impl Into<String>, params: &[Type], results: &[Type]) -> Function {
         let mut f = Function {
             name: name.into(),
-            inline: false,
+            traits: Traits::default(),
             results: results.to_vec(),
             entry: Region::from_u32(0),
             insts: PrimaryMap::new(),
@@ -460,7 +469,7 @@ impl Module {
         let f = &self.funcs[id];
         let params: Vec<Type> = f.params().iter().map(|p| f.ty(*p)).collect();
         let mut stub = Function::new(f.name.clone(), &params, &f.results);
-        stub.inline = f.inline;
+        stub.traits = f.traits;
         std::mem::replace(&mut self.funcs[id], stub)
     }
 

@@ -119,6 +119,8 @@ impl Services {
         let func = m.funcs.push(Function::new(name.clone(), &types, &gives));
         self.made.insert((service, tree, node), func);
         let mut f = Function::new(name, &types, &gives);
+        // A table that is half rebuilt, or a cell that is in nobody's hands, would be lost.
+        f.traits.uninterrupted = true;
         let args: Vec<Value> = f.params().to_vec();
         let mut b = Builder::new(m, &mut f);
         let values = fill(self, &mut b, &args);

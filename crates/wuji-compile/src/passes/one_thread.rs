@@ -104,7 +104,7 @@ impl Cost {
                 Op::For(_, ForKind::Parallel) | Op::Block(_) => {
                     inside.fold(Cost::default(), Cost::plus)
                 }
-                Op::Call(callee) if m.funcs[*callee].inline => {
+                Op::Call(callee) if m.funcs[*callee].traits.inline => {
                     let callee = &m.funcs[*callee];
                     Cost::others(callee.insts.len() as u64)
                 }

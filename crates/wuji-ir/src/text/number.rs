@@ -97,7 +97,7 @@ impl Function {
         let inst = |i: &Inst| inst_numbers[*i].expand().unwrap_or(Inst::reserved_value());
 
         let mut out = Function::new(self.name.clone(), &[], &self.results);
-        out.inline = self.inline;
+        out.traits = self.traits;
         out.regions.clear();
         out.locals = self.locals.clone();
         out.labels = n.labels.len() as u32;

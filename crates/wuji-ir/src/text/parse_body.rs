@@ -13,10 +13,13 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 impl Parser<'_> {
-    /// `fn0 "name"(v0: f32) -> f32 { ... }`, `fn0 inline "name"(v0: f32) -> f32 { ... }`
+    /// `fn0 "name"(v0: f32) -> f32 { ... }`, with `inline` or `uninterrupted` in front of the name
     pub(super) fn function(&mut self) -> Result<()> {
         let _: Func = self.next_id("fn", self.m.funcs.len())?;
-        let inline = self.c.eat_word("inline");
+        let traits = Traits {
+            inline: self.c.eat_word("inline"),
+            uninterrupted: self.c.eat_word("uninterrupted"),
+        };
         let name = self.name()?;
         let mut body = Body {
             p: self,
@@ -24,7 +27,7 @@ impl Parser<'_> {
             values: FxHashMap::default(),
             labels: FxHashMap::default(),
         };
-        body.f.inline = inline;
+        body.f.traits = traits;
         body.p.c.expect("(")?;
         let entry = body.f.entry;
         body.params(entry)?;

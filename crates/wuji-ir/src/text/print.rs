@@ -218,8 +218,15 @@ fn print_function(
     if let Some(id) = id {
         write!(out, " {id}")?;
     }
-    if f.inline {
+    let Traits {
+        inline,
+        uninterrupted,
+    } = f.traits;
+    if inline {
         out.push_str(" inline");
+    }
+    if uninterrupted {
+        out.push_str(" uninterrupted");
     }
     name(&f.name, out);
     let mut body = BodyPrinter::new(f, files, out);

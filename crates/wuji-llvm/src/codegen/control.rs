@@ -165,7 +165,9 @@ impl FunctionGen<'_, '_, '_> {
             if next.incoming.is_empty() {
                 self.return_zero();
             } else {
-                self.poll_interrupt();
+                if !self.f.traits.uninterrupted {
+                    self.poll_interrupt();
+                }
                 let latch = self.unit.emit.current();
                 self.unit.emit.br(head);
                 for (phi, v) in phis.iter().zip(&values) {
@@ -587,7 +589,7 @@ impl FunctionGen<'_, '_, '_> {
         args.extend(self.all(&data.args)?);
         let fun = self.unit.callee(callee)?;
         let value = self.unit.emit.call(fun, &args);
-        if self.unit.module.funcs[callee].inline {
+        if self.unit.module.funcs[callee].traits.inline {
             // What takes the place of the call is in the same loops.
             self.mark_loops(value);
         }

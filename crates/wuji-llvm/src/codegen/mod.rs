@@ -221,7 +221,7 @@ impl<'c, 'm> Unit<'c, 'm> {
         e.set_call_conv(fun, LLVMCallConv::LLVMFastCallConv);
         self.function_attributes(fun);
         self.context_attributes(fun);
-        if f.inline {
+        if f.traits.inline {
             e.add_attr(fun, On::Function, "alwaysinline", 0);
         }
         self.helpers.insert(func, fun);

@@ -136,7 +136,7 @@ impl Lower<'_> {
         results.extend((key.guard == Guard::Checked).then_some(BOOL));
         results.extend((key.how != How::Look).then_some(BOOL));
         let mut f = Function::new(name, &key.types, &results);
-        f.inline = true;
+        f.traits.inline = true;
         let before = f.clone();
         let structure = Structure::of(&before);
         let mut inner = Lower {

@@ -34,7 +34,7 @@ pub fn scalarize(module: &mut Module, _: &mut Cx) -> Result<()> {
             &flatten(module, &params),
             &flatten(module, &f.results),
         );
-        stub.inline = f.inline;
+        stub.traits = f.traits;
         module.funcs[func] = stub;
         old.push((func, f));
     }
