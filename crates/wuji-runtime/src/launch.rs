@@ -12,6 +12,7 @@ use crate::tier::Background;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
+use wuji_compile::nodes::UPKEEP;
 use wuji_ir::random::task_key;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
@@ -174,7 +175,14 @@ fn run_tasks(
 ) -> Result<bool> {
     let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
     let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
+    let mut over = false;
     for task in &native.tasks {
+        // What a task has deactivated is collected even if it was interrupted, or else it would take memory until some
+        // later launch does so.
+        let keeps_up = task.ordinal == UPKEEP && task.list.is_none();
+        if over && !keeps_up {
+            continue;
+        }
         let begin = engine.profiler.map(|p| (p, p.now()));
         let list = task.list.as_ref().map(|l| (l, bindings.trees[l.tree]));
         let stamp = match list {
@@ -210,7 +218,7 @@ fn run_tasks(
         };
         let work = |context: &LaunchContext, begin: i64, end: i64| {
             // Loops that end by themselves do not look at it.
-            if engine.interrupt.load(Ordering::Relaxed) != 0 {
+            if !keeps_up && engine.interrupt.load(Ordering::Relaxed) != 0 {
                 return;
             }
             if let Some(started) = watch
@@ -284,11 +292,9 @@ fn run_tasks(
         // An assertion that fails in serial code ends the kernel.
         let serial = task.chunks.is_none();
         let stopped = serial && program.collector.stopped(task.ordinal);
-        if stopped || engine.interrupt.load(Ordering::Relaxed) != 0 {
-            return Ok(false);
-        }
+        over |= stopped || engine.interrupt.load(Ordering::Relaxed) != 0;
     }
-    Ok(true)
+    Ok(!over)
 }
 
 /// A context that several threads look at.

@@ -163,18 +163,20 @@ impl Services {
                         let at = plus(b, record, 8 * (k as i64 + 1));
                         store(b, tree, at, *c);
                     }
+                    // So is this: afterwards somebody may have deactivated it already.
+                    let one = b.i64(1);
+                    store(b, tree, record, one);
                     let found = s.insert(b, (tree, node), key, cell);
                     let mine = b.compare(CmpOp::Eq, found, cell);
                     b.if_else(
                         mine,
                         &[],
                         |b| {
-                            let one = b.i64(1);
-                            store(b, tree, record, one);
                             s.changed(b, tree, node);
                             Default::default()
                         },
                         |b| {
+                            store(b, tree, record, zero);
                             call(b, give_back, &[cell]);
                             Default::default()
                         },

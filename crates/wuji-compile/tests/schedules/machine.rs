@@ -1,0 +1,322 @@
+//! Lowered code of several threads, one memory access at a time, in an order that a seed chooses.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex};
+use wuji_compile::nodes::UPKEEP;
+use wuji_ir::entities::{Func, Label, Region, Value};
+use wuji_ir::eval;
+use wuji_ir::module::{Bound, Function, Module, Task, TaskKind, Term};
+use wuji_ir::ops::{AtomicOp, BinOp, ForKind, Op, Space};
+use wuji_ir::types::{Imm, Scalar};
+
+/// Words by offset; what is not there is zero.
+pub type Memory = BTreeMap<i64, u64>;
+
+/// Whose turn it is.
+struct Schedule {
+    state: Mutex<State>,
+    /// One for each thread.
+    turns: Vec<Condvar>,
+}
+
+struct State {
+    /// Threads that are still running.
+    alive: Vec<usize>,
+    turn: usize,
+    seed: u64,
+    /// A thread goes on for so many accesses, more or less.
+    patience: u64,
+    memory: Memory,
+}
+
+impl State {
+    fn next(&mut self) {
+        self.seed = self
+            .seed
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        let stays = self.alive.contains(&self.turn) && (self.seed >> 50) % self.patience != 0;
+        if !self.alive.is_empty() && !stays {
+            self.turn = self.alive[(self.seed >> 33) as usize % self.alive.len()];
+        }
+    }
+}
+
+impl Schedule {
+    /// Does something to memory when it is this thread's turn, and gives the turn to any of them.
+    fn step<R>(&self, me: usize, what: impl FnOnce(&mut Memory) -> R) -> R {
+        let mut state = self.state.lock().unwrap();
+        while state.turn != me {
+            state = self.turns[me].wait(state).unwrap();
+        }
+        let result = what(&mut state.memory);
+        state.next();
+        self.turns[state.turn].notify_one();
+        result
+    }
+
+    fn leave(&self, me: usize) {
+        let mut state = self.state.lock().unwrap();
+        state.alive.retain(|t| *t != me);
+        if state.turn == me {
+            state.next();
+        }
+        self.turns[state.turn].notify_one();
+    }
+}
+
+/// How control leaves a region.
+enum Exit {
+    Yield(Vec<Imm>),
+    Break(Label, Vec<Imm>),
+    Continue(Label, Vec<Imm>),
+    Return(Vec<Imm>),
+}
+
+struct Thread<'a> {
+    number: usize,
+    module: &'a Module,
+    schedule: &'a Schedule,
+    /// Of this launch.
+    temps: &'a Mutex<Memory>,
+}
+
+impl Thread<'_> {
+    fn call(&self, func: Func, args: &[Imm]) -> Vec<Imm> {
+        let f = &self.module.funcs[func];
+        let mut values = BTreeMap::new();
+        match self.region(f, f.entry, args, &mut values) {
+            Exit::Return(values) => values,
+            _ => panic!("a function ends by `return`"),
+        }
+    }
+
+    fn region(
+        &self,
+        f: &Function,
+        region: Region,
+        params: &[Imm],
+        values: &mut BTreeMap<Value, Imm>,
+    ) -> Exit {
+        values.extend(
+            f.regions[region]
+                .params
+                .iter()
+                .copied()
+                .zip(params.iter().copied()),
+        );
+        for inst in &f.regions[region].insts {
+            let data = &f.insts[*inst];
+            let args: Vec<Imm> = data.args.iter().map(|a| values[a]).collect();
+            let results = match &data.op {
+                Op::Const(imm) => vec![*imm],
+                Op::Unary(op) => vec![eval::unary(*op, args[0]).unwrap()],
+                Op::Binary(op) => vec![eval::binary(*op, args[0], args[1]).unwrap()],
+                Op::Compare(op) => vec![Imm::bool(eval::compare(*op, args[0], args[1]).unwrap())],
+                Op::Select => vec![args[if args[0].bits() != 0 { 1 } else { 2 }]],
+                Op::Convert(to) => vec![eval::convert(args[0], *to)],
+                Op::Bitcast(to) => vec![eval::bitcast(args[0], *to).unwrap()],
+                Op::Report(_) => vec![],
+                Op::Call(callee) => self.call(*callee, &args),
+                Op::MemLoad(..)
+                | Op::MemStore(_)
+                | Op::MemAtomic(..)
+                | Op::MemCompareExchange(_) => self.access(&data.op, &args),
+                Op::If => {
+                    let side = data.regions[usize::from(args[0].bits() == 0)];
+                    match self.region(f, side, &[], values) {
+                        Exit::Yield(results) => results,
+                        exit => return exit,
+                    }
+                }
+                Op::Loop(label) => {
+                    let mut carried = args;
+                    loop {
+                        match self.region(f, data.regions[0], &carried, values) {
+                            Exit::Continue(l, next) if l == *label => carried = next,
+                            Exit::Break(l, results) if l == *label => break results,
+                            exit => return exit,
+                        }
+                    }
+                }
+                Op::For(label, ForKind::Serial | ForKind::Parallel | ForKind::Boundary) => {
+                    let int = |k: usize| args[k].as_int().unwrap();
+                    let mut carried = args[3..].to_vec();
+                    let mut index = int(0);
+                    while index < int(1) {
+                        let mut params = vec![Imm::int(args[0].ty, index)];
+                        params.extend(&carried);
+                        match self.region(f, data.regions[0], &params, values) {
+                            Exit::Continue(l, next) if l == *label => carried = next,
+                            exit => return exit,
+                        }
+                        index += int(2);
+                    }
+                    carried
+                }
+                op => panic!("{op:?} is nothing that an allocator does"),
+            };
+            values.extend(data.results.iter().copied().zip(results));
+        }
+        let hand = |v: &[Value]| v.iter().map(|v| values[v]).collect();
+        match &f.regions[region].term {
+            Term::Yield(v) => Exit::Yield(hand(v)),
+            Term::Break(l, v) => Exit::Break(*l, hand(v)),
+            Term::Continue(l, v) => Exit::Continue(*l, hand(v)),
+            Term::Return(v) => Exit::Return(hand(v)),
+            Term::Unreachable => panic!("control got where it cannot"),
+        }
+    }
+
+    /// One indivisible access.
+    fn access(&self, op: &Op, args: &[Imm]) -> Vec<Imm> {
+        let at = args[0].as_int().unwrap() as i64;
+        let space = match op {
+            Op::MemLoad(s, _) | Op::MemStore(s) => s,
+            Op::MemAtomic(_, s, _) | Op::MemCompareExchange(s) => s,
+            _ => unreachable!(),
+        };
+        match space {
+            // Zeros in a cell that only this thread has: nobody can tell when.
+            Space::Bytes(_) | Space::Streamed(_) => {
+                let mut state = self.schedule.state.lock().unwrap();
+                apply(&mut state.memory, op, at, args)
+            }
+            Space::Temps => apply(&mut self.temps.lock().unwrap(), op, at, args),
+            _ => self
+                .schedule
+                .step(self.number, |memory| apply(memory, op, at, args)),
+        }
+    }
+}
+
+/// What an access does, and gives.
+fn apply(memory: &mut Memory, op: &Op, at: i64, args: &[Imm]) -> Vec<Imm> {
+    let old = memory.get(&at).copied().unwrap_or(0);
+    let seen = |ty: Scalar| vec![Imm::from_bits(ty, old)];
+    match op {
+        Op::MemLoad(_, ty) => seen(ty.as_scalar().unwrap()),
+        Op::MemStore(_) => {
+            memory.insert(at, args[1].bits());
+            vec![]
+        }
+        Op::MemAtomic(op, ..) => {
+            let (ty, value) = (args[1].ty, args[1]);
+            let with = |op: BinOp| eval::binary(op, Imm::from_bits(ty, old), value).unwrap();
+            let now = match op {
+                AtomicOp::Exchange => value,
+                AtomicOp::Add => with(BinOp::Add),
+                AtomicOp::Max => with(BinOp::Max),
+                AtomicOp::Or => with(BinOp::Or),
+                AtomicOp::And => with(BinOp::And),
+                op => panic!("{op:?} is nothing that an allocator does"),
+            };
+            memory.insert(at, now.bits());
+            seen(ty)
+        }
+        Op::MemCompareExchange(_) => {
+            if old == args[1].bits() {
+                memory.insert(at, args[2].bits());
+            }
+            seen(args[1].ty)
+        }
+        op => panic!("{op:?} is no access"),
+    }
+}
+
+/// A kernel and its arguments.
+pub type Call<'a> = (&'a Module, Vec<i64>);
+
+/// Runs what each thread has to do, at once; then what the kernels have to be followed by, alone. What they have to be preceded by
+/// has been run before.
+pub fn at_once(memory: Memory, seed: u64, threads: Vec<Vec<Call<'_>>>) -> Memory {
+    let used: Vec<&Module> = threads.iter().flatten().map(|c| c.0).collect();
+    let mut modules: Vec<&Module> = Vec::new();
+    for m in used {
+        if !modules.iter().any(|other| std::ptr::eq(*other, m)) {
+            modules.push(m);
+        }
+    }
+    let memory = modules.iter().fold(memory, |memory, m| {
+        let before = m.tasks.iter().take_while(|t| t.ordinal == UPKEEP);
+        alone(memory, m, before)
+    });
+    let schedule = Schedule {
+        state: Mutex::new(State {
+            alive: (0..threads.len()).collect(),
+            turn: 0,
+            seed: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            patience: [1, 1, 2, 6][seed as usize % 4],
+            memory,
+        }),
+        turns: threads.iter().map(|_| Condvar::new()).collect(),
+    };
+    std::thread::scope(|scope| {
+        for (number, calls) in threads.into_iter().enumerate() {
+            let schedule = &schedule;
+            scope.spawn(move || {
+                for (module, args) in calls {
+                    let thread = Thread {
+                        number,
+                        module,
+                        schedule,
+                        temps: &Mutex::default(),
+                    };
+                    let mut tasks = module.tasks.iter();
+                    let main = tasks.find(|t| t.ordinal != UPKEEP).unwrap();
+                    let args: Vec<Imm> = args.into_iter().map(int).collect();
+                    thread.call(main.func, &args);
+                }
+                schedule.leave(number);
+            });
+        }
+    });
+    let memory = schedule.state.into_inner().unwrap().memory;
+    modules.into_iter().fold(memory, |memory, m| {
+        let main = m.tasks.iter().rposition(|t| t.ordinal != UPKEEP).unwrap();
+        alone(memory, m, m.tasks[main + 1..].iter())
+    })
+}
+
+fn int(v: i64) -> Imm {
+    Imm::int(Scalar::I64, v.into())
+}
+
+/// Runs tasks one after the other, on one thread.
+fn alone<'t>(memory: Memory, module: &Module, tasks: impl Iterator<Item = &'t Task>) -> Memory {
+    let schedule = Schedule {
+        state: Mutex::new(State {
+            alive: vec![0],
+            turn: 0,
+            seed: 0,
+            patience: 1,
+            memory,
+        }),
+        turns: vec![Condvar::new()],
+    };
+    let temps = Mutex::default();
+    let thread = Thread {
+        number: 0,
+        module,
+        schedule: &schedule,
+        temps: &temps,
+    };
+    for task in tasks {
+        let mut args = vec![int(0); module.params.len()];
+        if let TaskKind::Chunks { dims, .. } = &task.kind {
+            let end = match dims[..] {
+                [ref dim] => match dim.hi {
+                    Bound::Temp(t) => {
+                        let at = module.temp_offsets().0[t.as_u32() as usize];
+                        temps.lock().unwrap().get(&(at as i64)).copied()
+                    }
+                    _ => None,
+                },
+                _ => None,
+            };
+            args.extend([int(0), int(end.unwrap_or(0) as i64)]);
+        }
+        thread.call(task.func, &args);
+    }
+    schedule.state.into_inner().unwrap().memory
+}

@@ -1,0 +1,173 @@
+//! Where the cells of a tree are.
+
+use super::machine::Memory;
+use std::collections::BTreeSet;
+use wuji_ir::entities::{Node, Tree};
+use wuji_ir::layout::{Child, NodeKind, TreeData, TreeMemory, hash_table, header, shard};
+use wuji_ir::module::Module;
+
+pub fn find(memory: &Memory, at: u64) -> u64 {
+    memory.get(&(at as i64)).copied().unwrap_or(0)
+}
+
+/// Everything that is allocated in a tree.
+pub struct Places<'a> {
+    tree: &'a TreeData,
+    layout: TreeMemory,
+    memory: &'a Memory,
+    /// By node: the cells that are in the tree.
+    in_tree: Vec<Vec<u64>>,
+    /// Of hash nodes: their coordinates.
+    names: Vec<(i64, u64)>,
+}
+
+impl<'a> Places<'a> {
+    pub fn of(m: &'a Module, memory: &'a Memory) -> Places<'a> {
+        let tree = &m.trees[Tree::from_u32(0)];
+        let layout = TreeMemory::of(tree, &m.fields, &m.structs).unwrap();
+        let mut places = Places {
+            tree,
+            in_tree: vec![Vec::new(); tree.nodes.len()],
+            names: Vec::new(),
+            memory,
+            layout,
+        };
+        let root = tree.root();
+        places.cell(root, places.layout.node_offset[root]);
+        places
+    }
+
+    pub fn count(&self, node: usize) -> usize {
+        self.in_tree[node].len()
+    }
+
+    pub fn cells(&self, node: usize) -> &[u64] {
+        &self.in_tree[node]
+    }
+
+    /// The cell with a coordinate.
+    pub fn named(&self, coordinate: i64) -> Option<u64> {
+        let found = self.names.iter().find(|n| n.0 == coordinate);
+        found.map(|n| n.1)
+    }
+
+    /// What is in a cell of a node.
+    fn cell(&mut self, node: Node, at: u64) {
+        for child in &self.tree.nodes[node].children {
+            if let Child::Node(n) = child {
+                self.container(*n, at + self.layout.node_offset[*n]);
+            }
+        }
+    }
+
+    fn container(&mut self, node: Node, at: u64) {
+        let data = &self.tree.nodes[node];
+        let first = at + self.layout.first_cell[node];
+        let below = |places: &mut Self, count: u64| {
+            for k in 0..count {
+                let cell = find(places.memory, first + 8 * k);
+                if cell != 0 {
+                    places.in_tree[node.as_u32() as usize].push(cell);
+                    places.cell(node, cell);
+                }
+            }
+        };
+        match data.kind {
+            NodeKind::Pointer => below(self, data.cells()),
+            NodeKind::Dynamic { chunk } => below(self, data.cells().div_ceil(chunk.into())),
+            NodeKind::Hash => self.table(node),
+            NodeKind::Bitmasked | NodeKind::Dense | NodeKind::Root => {}
+        }
+    }
+
+    fn table(&mut self, node: Node) {
+        let own = self.layout.node(node).unwrap().clone();
+        let arena = own.arena.unwrap();
+        let end = own.table + 8 * hash_table::start(hash_table::LEVELS);
+        let slots = self.memory.range(own.table as i64..end as i64);
+        let cells: Vec<u64> = slots.map(|s| *s.1).filter(|c| *c as i64 > 0).collect();
+        for cell in cells {
+            let record = arena.keys + (cell - arena.data) / arena.cell * 16;
+            let (alive, name) = (find(self.memory, record), find(self.memory, record + 8));
+            assert_eq!(alive, 1, "a cell that is not active is in a table");
+            self.names.push((name as i64, cell));
+            self.in_tree[node.as_u32() as usize].push(cell);
+            self.cell(node, cell);
+        }
+    }
+
+    /// Every cell that was handed out is in exactly one place; `elsewhere` says how many of each node nobody needs to
+    /// find.
+    pub fn check(&self, elsewhere: &[u64], seed: u64) {
+        let nodes = self.tree.nodes.keys();
+        let allocating = nodes.filter(|n| self.tree.nodes[*n].kind.allocates());
+        for (node, elsewhere) in allocating.zip(elsewhere) {
+            self.check_node(node, *elsewhere, seed);
+        }
+        let names: BTreeSet<i64> = self.names.iter().map(|n| n.0).collect();
+        assert_eq!(
+            names.len(),
+            self.names.len(),
+            "seed {seed}: a table has two cells for the same coordinates"
+        );
+    }
+
+    fn check_node(&self, node: Node, elsewhere: u64, seed: u64) {
+        let own = self.layout.node(node).unwrap();
+        let arena = own.arena.as_ref().unwrap();
+        let word = |at: u64| find(self.memory, at);
+        let head = |at: u64| word(own.header + at);
+        let run = |k: u64, what: u64| {
+            let run = word(arena.shards + k * shard::SIZE + what);
+            assert_ne!(run, shard::BUSY, "seed {seed}: nobody fetches any more");
+            (run & 0xffff_ffff)..(run >> 32)
+        };
+        let runs = |what: u64| (0..shard::COUNT).flat_map(move |k| run(k, what));
+        let mut places: Vec<u64> = self.in_tree[node.as_u32() as usize].clone();
+        let queue = head(header::TAKEN)..head(header::FREE);
+        let queue = queue.chain(runs(shard::RECYCLED));
+        places.extend(queue.map(|k| word(arena.free + 8 * k)));
+        let gaps: BTreeSet<u64> = runs(shard::PENDING).collect();
+        let pending = (0..head(header::PENDING)).filter(|k| !gaps.contains(k));
+        places.extend(pending.map(|k| word(arena.pending + 8 * k)));
+        places.extend(runs(shard::FRESH).map(|k| arena.data + k * arena.cell));
+        let mut top = head(header::RETURNED) & 0xffff_ffff;
+        while top != 0 {
+            places.push(arena.data + (top - 1) * arena.cell);
+            top = word(arena.next + 8 * (top - 1));
+        }
+        let distinct: BTreeSet<u64> = places.iter().copied().collect();
+        assert_eq!(
+            distinct.len(),
+            places.len(),
+            "seed {seed}, {node}: a cell is in two places"
+        );
+        assert_eq!(
+            distinct.len() as u64 + elsewhere,
+            head(header::HIGH),
+            "seed {seed}, {node}: a cell is nowhere"
+        );
+    }
+}
+
+/// The elements of a list below a pointer, in order.
+pub fn lists(m: &Module, memory: &Memory, list: u64) -> Vec<u64> {
+    let tree = &m.trees[Tree::from_u32(0)];
+    let layout = TreeMemory::of(tree, &m.fields, &m.structs).unwrap();
+    let [root, block, node] = [0, 1, 2].map(Node::from_u32);
+    let slots = layout.node_offset[root] + layout.node_offset[block] + layout.first_cell[block];
+    let cell = find(memory, slots + 8 * list);
+    let container = cell + layout.node_offset[node];
+    let NodeKind::Dynamic { chunk } = tree.nodes[node].kind else {
+        panic!("no list");
+    };
+    let length = find(memory, container).min(tree.nodes[node].cells());
+    let size = layout.cell_size[node];
+    (0..length)
+        .map(|k| {
+            let first = container + layout.first_cell[node];
+            let chunk_at = find(memory, first + 8 * (k / u64::from(chunk)));
+            find(memory, chunk_at + size * (k % u64::from(chunk)))
+        })
+        .collect()
+}
