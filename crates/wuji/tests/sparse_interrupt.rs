@@ -75,13 +75,13 @@ fn interrupted(w: &World, after: Duration, launch: impl FnOnce() -> Result<()>) 
 /// Grows and thins a tree, with interruptions; whatever was there before a launch, and is not its business, is there after it.
 fn check(describe: fn(Node<'_>) -> (Cells<1>, Field<i32, 1>), most: i32) -> Result<()> {
     let w = World::builder().threads(2).build()?;
-    let (blocks, x) = w.layout(|root| describe(root))?;
+    let (blocks, x) = w.layout(describe)?;
     let mut dice = 12345u64;
     let mut delay = |most: u64| {
         dice = dice
             .wrapping_mul(6364136223846793005)
             .wrapping_add(1442695040888963407);
-        Duration::from_nanos((dice >> 33) * most >> 31)
+        Duration::from_nanos(((dice >> 33) * most) >> 31)
     };
     // How long launches take, more or less: interruptions are to hit all of their parts.
     let (mut grows, mut thins) = (1_000_000u64, 1_000_000u64);

@@ -49,6 +49,11 @@ pub(super) fn launches(
         if threads > 3 && sparse.is_empty() {
             continue;
         }
+        // With something left out, the device with most threads will do.
+        let most = if sparse.is_empty() { 3 } else { 8 };
+        if !without.is_empty() && threads != most {
+            continue;
+        }
         let mut movers = match sparse[..] {
             [] => None,
             _ => Some(DeviceMovers::new(device, m, &options).map_err(|e| e.to_string())?),

@@ -10,7 +10,7 @@ use wuji_ir::ops::{AtomicOp, BinOp, ForKind, Op, Space};
 use wuji_ir::types::{Imm, Scalar};
 
 /// Words by offset; what is not there is zero.
-pub type Memory = BTreeMap<i64, u64>;
+pub(crate) type Memory = BTreeMap<i64, u64>;
 
 /// Whose turn it is.
 struct Schedule {
@@ -35,7 +35,8 @@ impl State {
             .seed
             .wrapping_mul(6364136223846793005)
             .wrapping_add(1442695040888963407);
-        let stays = self.alive.contains(&self.turn) && (self.seed >> 50) % self.patience != 0;
+        let stays =
+            self.alive.contains(&self.turn) && !(self.seed >> 50).is_multiple_of(self.patience);
         if !self.alive.is_empty() && !stays {
             self.turn = self.alive[(self.seed >> 33) as usize % self.alive.len()];
         }
@@ -225,11 +226,11 @@ fn apply(memory: &mut Memory, op: &Op, at: i64, args: &[Imm]) -> Vec<Imm> {
 }
 
 /// A kernel and its arguments.
-pub type Call<'a> = (&'a Module, Vec<i64>);
+pub(crate) type Call<'a> = (&'a Module, Vec<i64>);
 
 /// Runs what each thread has to do, at once; then what the kernels have to be followed by, alone. What they have to be preceded by
 /// has been run before.
-pub fn at_once(memory: Memory, seed: u64, threads: Vec<Vec<Call<'_>>>) -> Memory {
+pub(crate) fn at_once(memory: Memory, seed: u64, threads: Vec<Vec<Call<'_>>>) -> Memory {
     let used: Vec<&Module> = threads.iter().flatten().map(|c| c.0).collect();
     let mut modules: Vec<&Module> = Vec::new();
     for m in used {

@@ -6,12 +6,12 @@ use wuji_ir::entities::{Node, Tree};
 use wuji_ir::layout::{Child, NodeKind, TreeData, TreeMemory, hash_table, header, shard};
 use wuji_ir::module::Module;
 
-pub fn find(memory: &Memory, at: u64) -> u64 {
+pub(crate) fn find(memory: &Memory, at: u64) -> u64 {
     memory.get(&(at as i64)).copied().unwrap_or(0)
 }
 
 /// Everything that is allocated in a tree.
-pub struct Places<'a> {
+pub(crate) struct Places<'a> {
     tree: &'a TreeData,
     layout: TreeMemory,
     memory: &'a Memory,
@@ -22,7 +22,7 @@ pub struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    pub fn of(m: &'a Module, memory: &'a Memory) -> Places<'a> {
+    pub(crate) fn of(m: &'a Module, memory: &'a Memory) -> Places<'a> {
         let tree = &m.trees[Tree::from_u32(0)];
         let layout = TreeMemory::of(tree, &m.fields, &m.structs).unwrap();
         let mut places = Places {
@@ -37,16 +37,16 @@ impl<'a> Places<'a> {
         places
     }
 
-    pub fn count(&self, node: usize) -> usize {
+    pub(crate) fn count(&self, node: usize) -> usize {
         self.in_tree[node].len()
     }
 
-    pub fn cells(&self, node: usize) -> &[u64] {
+    pub(crate) fn cells(&self, node: usize) -> &[u64] {
         &self.in_tree[node]
     }
 
     /// The cell with a coordinate.
-    pub fn named(&self, coordinate: i64) -> Option<u64> {
+    pub(crate) fn named(&self, coordinate: i64) -> Option<u64> {
         let found = self.names.iter().find(|n| n.0 == coordinate);
         found.map(|n| n.1)
     }
@@ -98,7 +98,7 @@ impl<'a> Places<'a> {
 
     /// Every cell that was handed out is in exactly one place; `elsewhere` says how many of each node nobody needs to
     /// find.
-    pub fn check(&self, elsewhere: &[u64], seed: u64) {
+    pub(crate) fn check(&self, elsewhere: &[u64], seed: u64) {
         let nodes = self.tree.nodes.keys();
         let allocating = nodes.filter(|n| self.tree.nodes[*n].kind.allocates());
         for (node, elsewhere) in allocating.zip(elsewhere) {
@@ -151,7 +151,7 @@ impl<'a> Places<'a> {
 }
 
 /// The elements of a list below a pointer, in order.
-pub fn lists(m: &Module, memory: &Memory, list: u64) -> Vec<u64> {
+pub(crate) fn lists(m: &Module, memory: &Memory, list: u64) -> Vec<u64> {
     let tree = &m.trees[Tree::from_u32(0)];
     let layout = TreeMemory::of(tree, &m.fields, &m.structs).unwrap();
     let [root, block, node] = [0, 1, 2].map(Node::from_u32);

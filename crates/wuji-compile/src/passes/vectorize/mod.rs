@@ -103,7 +103,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                         false => Groups::default(),
                     };
                     let bits = cx.options.vector_bits;
-                    let plan = Plan::of(&old, inst, &shapes, &roles, &groups, bits, cost)?;
+                    let plan = Plan::of((m, &old), inst, &shapes, &roles, &groups, bits, cost)?;
                     Ok((roles, shapes, groups, plan))
                 });
             let mut interleaved = false;

@@ -46,7 +46,7 @@ struct Count {
 
 impl Plan {
     pub(super) fn of(
-        f: &Function,
+        (m, f): (&Module, &Function),
         inst: Inst,
         shapes: &Shapes,
         roles: &Roles,
@@ -63,7 +63,7 @@ impl Plan {
             return Err("its step is not 1".into());
         }
         let mut count = Count::default();
-        look(f, body, shapes, groups, &mut count)?;
+        look((m, f), body, shapes, groups, &mut count)?;
         let trips = number(f, data.args[1])
             .zip(number(f, data.args[0]))
             .map(|(hi, lo)| (hi - lo).max(0));
@@ -207,7 +207,7 @@ fn size(f: &Function, region: Region) -> (usize, bool) {
 }
 
 fn look(
-    f: &Function,
+    (m, f): (&Module, &Function),
     region: Region,
     shapes: &Shapes,
     groups: &Groups,
@@ -242,6 +242,10 @@ fn look(
                 width(f.ty(data.args[1]).elem(), count);
                 count.serial += 1;
             }
+            // What takes the place of the call is done by every lane.
+            Op::Call(callee) if m.funcs[*callee].traits.inline => {
+                count.serial += m.funcs[*callee].insts.len();
+            }
             Op::Call(_) => count.serial += 4,
             Op::Load(_) | Op::Store(_) => {
                 let local = local_of(&data.op).map(|l| &f.locals[l]);
@@ -260,7 +264,7 @@ fn look(
             _ => {}
         }
         for r in &data.regions {
-            look(f, *r, shapes, groups, count)?;
+            look((m, f), *r, shapes, groups, count)?;
         }
     }
     Ok(())
