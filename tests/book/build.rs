@@ -23,7 +23,8 @@ fn main() {
         fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
         for page in &pages {
             for (number, block) in page.blocks()?.iter().enumerate() {
-                if block.language() == "rust" {
+                // What rustc refuses is tested where `crates/wuji/tests/compile_fail.rs` is.
+                if block.language() == "rust" && !block.has("refused") {
                     modules += &module(&folder, page, number, block)?;
                 }
             }
@@ -46,7 +47,7 @@ fn module(folder: &Path, page: &Page, number: usize, block: &Block) -> Result<St
             "error" => "Fail",
             _ => {
                 return Err(format!(
-                    "{at}: a Rust block is `rust`, `rust,no_run` or `rust,error`, not `{attribute}`"
+                    "{at}: a Rust block is `rust`, `rust,no_run`, `rust,error` or `rust,refused`, not `{attribute}`"
                 ));
             }
         };

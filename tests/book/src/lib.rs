@@ -5,6 +5,7 @@
 //! | `rust` | compile and run it; it has to end well |
 //! | `rust,no_run` | compile it |
 //! | `rust,error` | run it; it ends with the error in the `text` block that follows |
+//! | `rust,refused` | nothing: rustc refuses it, as `crates/wuji/tests/ui` says; only the page made from that has such blocks |
 //! | `wir` | read and verify it |
 //! | `wir,run` | also compile and launch it, with zeros for parameters |
 //! | `wir,interpret` | also run it on the interpreter |

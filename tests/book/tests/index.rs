@@ -187,7 +187,7 @@ fn every_code_has_a_page_and_every_page_a_code() {
             continue;
         };
         assert!(
-            code == "README" || registered.contains(code),
+            ["README", "kernels"].contains(&code) || registered.contains(code),
             "{} is not in `wuji_ir::codes`",
             page.path
         );
@@ -246,7 +246,10 @@ fn the_index_lists_all_pages() {
         "# Errors\n\nEvery error has a code. `wuji explain W0401` prints its page in the terminal.\n\n\
          The programs of these pages are run by the tests, and their messages are compared.\n",
     );
-    let mut summary = String::new();
+    let mut summary = format!("  - [{REFUSED}](errors/kernels.md)\n");
+    index += &format!(
+        "[{REFUSED}](kernels.md) lists what rustc says of kernels; those errors have no codes.\n"
+    );
     for (prefix, title) in GROUPS {
         index += &format!("\n## {title}\n\n| code | |\n|---|---|\n");
         for code in codes::all().iter().filter(|c| c.code.starts_with(prefix)) {
@@ -255,12 +258,12 @@ fn the_index_lists_all_pages() {
             summary += &format!("  - [{code}](errors/{code}.md)\n");
         }
     }
-    let listed = index.matches(".md)").count();
+    let listed = index.matches("| [W").count();
     assert_eq!(listed, codes::all().len(), "a code is in no group");
     let errors = root().join("docs/errors/README.md");
     let book = root().join("docs/SUMMARY.md");
     let written = fs::read_to_string(&book).unwrap();
-    let own = |line: &str| line.starts_with("  - [W") && line.contains("(errors/W");
+    let own = |line: &str| line.starts_with("  - [") && line.contains("(errors/");
     let mut expected = String::new();
     for line in written.lines().filter(|line| !own(line)) {
         expected += line;
@@ -269,17 +272,58 @@ fn the_index_lists_all_pages() {
             expected += &summary;
         }
     }
-    let bless = std::env::var_os("WUJI_BLESS").is_some_and(|v| v == "1");
-    for (path, text) in [(errors, index), (book, expected)] {
-        let found = fs::read_to_string(&path).unwrap_or_default();
-        if found == text {
-            continue;
-        }
-        assert!(
-            bless,
-            "{} is not up to date (WUJI_BLESS=1 writes it)",
-            path.display()
-        );
-        fs::write(&path, text).unwrap();
+    up_to_date(&errors, &index);
+    up_to_date(&book, &expected);
+}
+
+/// Compares a file that is made from others; `WUJI_BLESS=1` makes it.
+fn up_to_date(path: &Path, text: &str) {
+    if fs::read_to_string(path).unwrap_or_default() == text {
+        return;
     }
+    let bless = std::env::var_os("WUJI_BLESS").is_some_and(|v| v == "1");
+    let path_shown = path.display();
+    assert!(
+        bless,
+        "{path_shown} is not up to date (WUJI_BLESS=1 writes it)"
+    );
+    fs::write(path, text).unwrap();
+}
+
+const REFUSED: &str = "What kernels may not say";
+
+/// The page is made of the snapshots of what the macros say.
+#[test]
+fn refusals_of_the_macros_are_listed() {
+    let folder = root().join("crates/wuji/tests/ui");
+    let mut programs: Vec<PathBuf> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("unsupported_") && name.ends_with(".rs")
+        })
+        .collect();
+    programs.sort();
+    let mut page = format!(
+        "# {REFUSED}\n\nKernels are Rust, but not all of it. What they leave out is refused by rustc, at its place; these errors have no codes. Type errors are rustc's own.\n"
+    );
+    for program in programs {
+        let code = fs::read_to_string(&program).unwrap();
+        let message = fs::read_to_string(program.with_extension("stderr")).unwrap();
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let message = message.replace(&format!("tests/ui/{name}"), "src/main.rs");
+        let title = message.lines().next().unwrap_or_default();
+        let title = title.trim_start_matches("error: ");
+        let title: String = title
+            .chars()
+            .take(1)
+            .flat_map(char::to_uppercase)
+            .collect::<String>()
+            + &title.chars().skip(1).collect::<String>();
+        let (code, message) = (code.trim_end(), message.trim_end());
+        page +=
+            &format!("\n## {title}\n\n```rust,refused\n{code}\n```\n\n```text\n{message}\n```\n");
+    }
+    up_to_date(&root().join("docs/errors/kernels.md"), &page);
 }
