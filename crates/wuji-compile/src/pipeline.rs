@@ -170,7 +170,7 @@ fn run(mut module: Module, cx: &mut Cx, chosen: impl Fn(&str) -> bool) -> Result
                 return Err(
                     Error::new("W0301", format!("the pass `{name}` cannot be left out"))
                         .note("kernels mean something else without it, or nothing")
-                        .help(format!("what can be left out: {}", optional().join(", "))),
+                        .help("optimizations can be left out, such as `simplify` or `vectorize`"),
                 );
             }
             None => return Err(unknown_pass(name)),
@@ -220,16 +220,37 @@ fn step(pass: &'static Pass, module: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Names of all that can be left out.
-fn optional() -> Vec<&'static str> {
-    let passes = PASSES.iter().filter(|p| p.kind == PassKind::Optimization);
+/// The name of a pass or part of one that looks most like this.
+fn nearest(name: &str) -> Option<&'static str> {
     let parts = passes::SWITCHES.iter().map(|s| s.0);
-    passes.map(|p| p.name).chain(parts).collect()
+    let names = PASSES.iter().map(|p| p.name).chain(parts);
+    let near = names.map(|n| (distance(name, n), n)).min()?;
+    (near.0 <= name.len() / 3).then_some(near.1)
+}
+
+/// How many letters to change, add or take away.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.chars().enumerate() {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.chars().count()]
 }
 
 fn unknown_pass(name: &str) -> Error {
-    let parts = passes::SWITCHES.iter().map(|s| s.0);
-    let names: Vec<&str> = PASSES.iter().map(|p| p.name).chain(parts).collect();
-    Error::new("W0300", format!("there is no pass `{name}`"))
-        .note(format!("the passes are {}", names.join(", ")))
+    let error = Error::new("W0300", format!("there is no pass `{name}`"));
+    match nearest(name) {
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None => {
+            let parts = passes::SWITCHES.iter().map(|s| s.0);
+            let names: Vec<&str> = PASSES.iter().map(|p| p.name).chain(parts).collect();
+            error.note(format!("the passes are {}", names.join(", ")))
+        }
+    }
 }
