@@ -3,4 +3,3 @@
 pub mod filetest;
 pub mod fuzz;
 pub mod meaning;
-pub mod sparse;

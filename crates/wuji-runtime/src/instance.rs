@@ -7,12 +7,13 @@ use crate::interpreted::read_scalar;
 use crate::launch::Bindings;
 use crate::memory::Memory;
 use crate::program::{Program, field_address, tree_memory};
+use crate::report::{Collected, Telling};
 use std::cell::Cell;
 use wuji_compile::Options;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::Outcome;
 use wuji_ir::module::Module;
-use wuji_ir::types::Imm;
+use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 
 /// A program, its trees and its arrays.
@@ -49,24 +50,37 @@ impl<'d> Instance<'d> {
     }
 
     pub fn with_program(device: &'d Device, program: Program) -> Result<Instance<'d>> {
-        let trees = program
-            .module
-            .trees
-            .iter()
-            .map(|(id, tree)| device.reserve_tree(tree, &tree_memory(&program.module, id)?));
-        let views = program.module.arrays.values().map(|a| View {
+        let mut instance = Instance {
+            device,
+            program,
+            trees: Vec::new(),
+            buffers: Vec::new(),
+            views: Vec::new(),
+        };
+        instance.clear()?;
+        Ok(instance)
+    }
+
+    /// Puts zeroed trees and empty arrays in the place of those it has.
+    pub fn clear(&mut self) -> Result<()> {
+        let m = &self.program.module;
+        let trees = m.trees.iter();
+        let trees = trees.map(|(id, tree)| self.device.reserve_tree(tree, &tree_memory(m, id)?));
+        let views = m.arrays.values().map(|a| View {
             buffer: 0,
             base: 0,
             extents: vec![0; usize::from(a.rank)],
             strides: vec![0; usize::from(a.rank)],
         });
-        Ok(Instance {
-            device,
-            trees: trees.collect::<Result<_>>()?,
-            buffers: vec![Vec::new()],
-            views: views.collect(),
-            program,
-        })
+        let (trees, views) = (trees.collect::<Result<_>>()?, views.collect());
+        self.trees = trees;
+        self.views = views;
+        self.buffers = vec![Vec::new()];
+        Ok(())
+    }
+
+    pub fn device(&self) -> &'d Device {
+        self.device
     }
 
     /// Puts another program, over the same trees, in place of this one.
@@ -244,28 +258,41 @@ impl<'d> Instance<'d> {
 
     /// Every scalar of an array, elements in row-major order.
     pub fn array(&self, array: Array) -> Result<Vec<Imm>> {
-        let missing = || misfit(format!("there is no array {array}"));
-        let data = self.module().arrays.get(array).ok_or_else(missing)?;
-        let scalars = self.module().structs.scalar_offsets(data.elem);
-        let view = &self.views[array.as_u32() as usize];
-        let bytes = self.buffer(Buffer(view.buffer));
-        let count: i64 = view.extents.iter().product();
+        let extents = self.extents(array)?.iter();
+        let count = extents.fold(1i64, |n, extent| n.saturating_mul(*extent));
         let mut values = Vec::new();
-        for mut n in 0..count {
-            let mut at = view.base;
-            for (extent, stride) in view.extents.iter().zip(&view.strides).rev() {
-                at += n % extent * stride;
-                n /= extent;
-            }
-            for (scalar, offset) in &scalars {
-                let from = usize::try_from(at + *offset as i64).unwrap_or(usize::MAX);
-                let to = from.saturating_add(scalar.bytes() as usize);
-                let scalar_bytes = bytes.get(from..to);
-                let outside = || misfit(format!("array {array} reaches beyond its buffer"));
-                values.push(read_scalar(scalar_bytes.ok_or_else(outside)?, *scalar));
-            }
+        for n in 0..count {
+            values.extend(self.array_element(array, n)?);
         }
         Ok(values)
+    }
+
+    /// The scalars of an element of an array, by its row-major number.
+    pub fn array_element(&self, array: Array, number: i64) -> Result<Vec<Imm>> {
+        let missing = || misfit(format!("there is no array {array}"));
+        let outside = || misfit(format!("array {array} reaches beyond its buffer"));
+        let data = self.module().arrays.get(array).ok_or_else(missing)?;
+        let view = self
+            .views
+            .get(array.as_u32() as usize)
+            .ok_or_else(missing)?;
+        let words = self.buffers.get(view.buffer).ok_or_else(missing)?;
+        let (mut at, mut n) = (i128::from(view.base), number);
+        for (extent, stride) in view.extents.iter().zip(&view.strides).rev() {
+            at += i128::from(n.checked_rem(*extent).ok_or_else(outside)?) * i128::from(*stride);
+            n /= extent;
+        }
+        let scalars = self.module().structs.scalar_offsets(data.elem);
+        let read = |(scalar, offset): (Scalar, u64)| {
+            let from = usize::try_from(at + i128::from(offset)).map_err(|_| outside())?;
+            let mut bytes = [0; 8];
+            for (k, byte) in bytes[..scalar.bytes() as usize].iter_mut().enumerate() {
+                let word = words.get((from + k) / 8).ok_or_else(outside)?;
+                *byte = word.to_ne_bytes()[(from + k) % 8];
+            }
+            Ok(read_scalar(&bytes, scalar))
+        };
+        scalars.into_iter().map(read).collect()
     }
 
     /// The parts that a launch needs at the same time.
@@ -291,9 +318,42 @@ impl<'d> Instance<'d> {
         Ok((&self.program, arrays))
     }
 
+    /// How many elements an array has along each axis.
+    pub fn extents(&self, array: Array) -> Result<&[i64]> {
+        let missing = || misfit(format!("there is no array {array}"));
+        let view = self.views.get(array.as_u32() as usize);
+        Ok(&view.ok_or_else(missing)?.extents)
+    }
+
+    /// What a launch has reported, as an error; `None` when that is nothing.
+    pub fn told(&self, collected: &Collected) -> Option<Error> {
+        let extents: Vec<Vec<i64>> = self.views.iter().map(|v| v.extents.clone()).collect();
+        collected.error(&Telling {
+            module: self.module(),
+            field_name: &|_| None,
+            array_extents: &extents,
+        })
+    }
+
     /// Runs the kernel once. `params` are the scalars of the by-value parameters; seed and number of the
     /// launch are for random numbers.
     pub fn run(&mut self, params: &[Imm], seed: u64, launch: u64) -> Result<Outcome> {
+        let (result, collected) = self.launch(params, seed, launch)?;
+        Ok(Outcome {
+            result,
+            reports: collected.reports,
+            printed: collected.printed,
+            steps: 0,
+        })
+    }
+
+    /// As [`Instance::run`]: the scalars of the kernel's result, and everything that was reported.
+    pub fn launch(
+        &mut self,
+        params: &[Imm],
+        seed: u64,
+        launch: u64,
+    ) -> Result<(Option<Vec<Imm>>, Collected)> {
         let types = &self.program.params;
         if params.len() != types.len() || params.iter().zip(types).any(|(p, t)| p.ty != *t) {
             let name = &self.module().name;
@@ -321,11 +381,6 @@ impl<'d> Instance<'d> {
             (outcome.result.len() == types.len())
                 .then(|| values.map(|(t, bits)| Imm::from_bits(*t, *bits)).collect())
         });
-        Ok(Outcome {
-            result,
-            reports: collected.reports,
-            printed: collected.printed,
-            steps: 0,
-        })
+        Ok((result, *collected))
     }
 }

@@ -21,6 +21,7 @@ pub mod pool;
 pub mod profile;
 pub mod program;
 pub mod report;
+pub mod script;
 mod sparse;
 mod stop;
 pub mod tier;

@@ -11,8 +11,6 @@ pub struct TestFile {
     text: String,
     /// Names and arguments of the `; test:` lines.
     pub commands: Vec<(String, String)>,
-    /// The `; run:` lines, with their line numbers.
-    pub runs: Vec<(usize, String)>,
     /// What follows `; output:`, without the comment signs.
     pub output: String,
 }
@@ -24,7 +22,6 @@ impl TestFile {
             path: path.to_owned(),
             text,
             commands: Vec::new(),
-            runs: Vec::new(),
             output: String::new(),
         };
         let mut in_output = false;
@@ -46,14 +43,6 @@ impl TestFile {
                     None => (command.trim(), ""),
                 };
                 file.commands.push((name.to_owned(), arguments.to_owned()));
-            } else if let Some(run) = line.strip_prefix("; run:") {
-                file.runs.push((number + 1, run.trim().to_owned()));
-            } else if let (Some(more), Some(last)) =
-                (line.strip_prefix(";      "), file.runs.last_mut())
-            {
-                // A run line goes on in the next one, indented.
-                last.1.push(' ');
-                last.1.push_str(more.trim());
             }
         }
         let golden = |c: &&(String, String)| matches!(c.0.as_str(), "error" | "pass");
@@ -64,7 +53,7 @@ impl TestFile {
             return Err("the file has no `; test:` line".to_owned());
         }
         let runs = file.commands.iter().any(|c| c.0 == "run");
-        if runs == file.runs.is_empty() {
+        if runs == wuji_runtime::script::runs(&file.text, &file.name()).is_empty() {
             return Err("`; test: run` and `; run:` lines need each other".to_owned());
         }
         Ok(file)

@@ -17,7 +17,6 @@ mod diff;
 mod file;
 mod native;
 mod run;
-mod run_line;
 
 pub use file::TestFile;
 

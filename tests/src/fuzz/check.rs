@@ -4,7 +4,6 @@ use super::dice::Dice;
 use super::native;
 use super::observe::{Observation, interpret, reference, too_long};
 use super::program::Program;
-use crate::sparse::{self, LoweredMovers};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wuji_compile::passes::SWITCHES;
@@ -13,6 +12,7 @@ use wuji_ir::Error;
 use wuji_ir::interp::Order;
 use wuji_ir::text::parse;
 use wuji_ir::verify::verify;
+use wuji_runtime::script::elements::{self, LoweredMovers};
 
 /// A program that runs for longer is left alone.
 const MAX_STEPS: u64 = 400_000;
@@ -253,7 +253,7 @@ fn passes(
                 verify(&m).map_err(|e| error(&e))?;
             }
             lowered |= pass.name == "lower_access";
-            let Some(order) = looks.after[k].filter(|_| sparse::is_runnable(&m, lowered)) else {
+            let Some(order) = looks.after[k].filter(|_| elements::is_runnable(&m, lowered)) else {
                 return Ok(());
             };
             if lowered && movers.is_none() && !program.inputs.sparse.is_empty() {

@@ -2,12 +2,12 @@
 
 use super::observe::{Observation, add, dense_fields, report};
 use super::program::Program;
-use crate::sparse::DeviceMovers;
 use std::sync::OnceLock;
 use wuji_compile::{Math, Options};
 use wuji_ir::entities::Array;
 use wuji_ir::interp::Outcome;
 use wuji_ir::{Error, Result};
+use wuji_runtime::script::elements::DeviceMovers;
 use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
 
 /// A device with so many threads, made once.

@@ -1,13 +1,13 @@
 //! What a run of a program leaves behind, and whether two runs left the same.
 
 use super::program::{Inputs, Program};
-use crate::sparse::{self, Cells, LoweredMovers};
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::{ArrayView, Buffer, Config, Machine, Order, Outcome};
 use wuji_ir::module::{Module, SiteKind};
 use wuji_ir::ops::Place;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
+use wuji_runtime::script::elements::{self, Cells, LoweredMovers};
 
 /// Everything that can be seen of a run. NaNs are all the same one.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Observation {
 
 /// Fields whose elements are all there.
 pub(crate) fn dense_fields(m: &Module) -> Vec<Field> {
-    let sparse = sparse::fields(m);
+    let sparse = elements::fields(m);
     m.fields.keys().filter(|f| !sparse.contains(f)).collect()
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn interpret(
     }
     match movers.filter(|_| lowered) {
         Some(movers) => movers.write(&mut machine, &inputs.sparse)?,
-        None => sparse::write(&mut machine, &inputs.sparse)?,
+        None => elements::write(&mut machine, &inputs.sparse)?,
     }
     let buffers: Vec<Buffer> = inputs
         .buffers
@@ -90,7 +90,7 @@ pub(crate) fn interpret(
         fields,
         sparse: match movers.filter(|_| lowered) {
             Some(movers) => movers.read(&mut machine)?,
-            None => sparse::read(&machine)?,
+            None => elements::read(&machine)?,
         },
         buffers: buffers
             .iter()

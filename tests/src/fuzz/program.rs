@@ -1,9 +1,9 @@
 //! A module with everything it runs on.
 
-use crate::sparse::Cells;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::Module;
 use wuji_ir::types::Imm;
+use wuji_runtime::script::elements::Cells;
 
 #[derive(Clone, Debug)]
 pub struct Program {

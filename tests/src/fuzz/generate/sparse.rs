@@ -3,12 +3,12 @@
 
 use super::Generator;
 use super::roles::{Own, OwnAxis, Rights, Role};
-use crate::sparse::Cells;
 use wuji_ir::entities::{Field, Node, Tree, Value};
 use wuji_ir::infer::dynamic_index;
 use wuji_ir::layout::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, I32, Scalar, StructType, Type};
+use wuji_runtime::script::elements::Cells;
 
 /// How all iterations of a loop treat the cells of a tree.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,16 +1,19 @@
 //! What fields below sparse nodes hold, put in and looked at by kernels: on the interpreter's bytes and
 //! on devices, where nobody but compiled code knows where a cell is.
 
+use super::check::WRONG;
+use crate::device::Device;
+use crate::instance::Instance;
+use crate::report::{Collected, Telling};
 use std::collections::BTreeMap;
 use wuji_compile::{Lowered, Options};
-use wuji_ir::Result;
 use wuji_ir::entities::{Array, Field};
-use wuji_ir::interp::{Config, Machine, Outcome};
+use wuji_ir::interp::{Config, Machine};
 use wuji_ir::module::Module;
 use wuji_ir::ops::Op;
 use wuji_ir::transfer;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_runtime::{Device, Instance};
+use wuji_ir::{Error, Result};
 
 /// The elements of a field that exist, with their scalars.
 pub type Cells = BTreeMap<Vec<i64>, Vec<Imm>>;
@@ -73,7 +76,18 @@ impl Mover for Machine<'_> {
     }
 
     fn run(&mut self) -> Result<()> {
-        silent(&Machine::run(self, &[])?)
+        let outcome = Machine::run(self, &[])?;
+        let collected = Collected {
+            total: outcome.reports.len() as u64,
+            reports: outcome.reports,
+            ..Collected::default()
+        };
+        let telling = Telling {
+            module: self.module(),
+            field_name: &|_| None,
+            array_extents: &[],
+        };
+        collected.error(&telling).map_or(Ok(()), Err)
     }
 
     fn array(&self, array: Array) -> Result<Vec<Imm>> {
@@ -87,22 +101,12 @@ impl Mover for Instance<'_> {
     }
 
     fn run(&mut self) -> Result<()> {
-        silent(&Instance::run(self, &[], 0, 0)?)
+        let (_, collected) = self.launch(&[], 0, 0)?;
+        self.told(&collected).map_or(Ok(()), Err)
     }
 
     fn array(&self, array: Array) -> Result<Vec<Imm>> {
         Instance::array(self, array)
-    }
-}
-
-/// Moving elements that fit reports nothing.
-fn silent(outcome: &Outcome) -> Result<()> {
-    match outcome.reports.first() {
-        None => Ok(()),
-        Some(r) => {
-            let why = format!("moving elements reports {:?} {:?}", r.kind, r.values);
-            Err(wuji_ir::Error::new("W0499", why))
-        }
     }
 }
 
@@ -187,10 +191,9 @@ fn export(from: &mut dyn Mover, m: &Module, fields: &[Field]) -> Result<Vec<(Fie
                 .insert(at.clone(), scalars.unwrap_or(&[]).to_vec())
                 .is_some()
             {
-                return Err(wuji_ir::Error::new(
-                    "W0499",
-                    format!("a loop over {field} visits {at:?} twice"),
-                ));
+                let why = format!("a loop over {field} visits {at:?} twice");
+                return Err(Error::new(WRONG, why)
+                    .note("this is a mistake of the compiler, not of the kernel"));
             }
         }
         out.push((*field, cells));
