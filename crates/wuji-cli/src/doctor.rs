@@ -1,12 +1,22 @@
 //! `wuji doctor`: the machine as Wuji sees it.
 
+use crate::cache::Found;
+use crate::failure::Done;
 use crate::json::Object;
 use crate::{growing, profile};
 use clap::Args;
-use wuji_ir::Result;
+use std::io::Write;
 use wuji_llvm::{Host, Jit, JitOptions, llvm_version};
+use wuji_runtime::gpu::Driver;
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wuji doctor                        what Wuji found on this machine
+  wuji doctor --json                 the same for programs
+  wuji doctor --bench-compile        where the time goes when kernels are compiled
+  wuji doctor --bench-compile --json the same for programs, one object a line
+")]
 pub(crate) struct Doctor {
     /// Compile a fixed set of kernels and print where the time goes; then kernels of 100 to 20,000
     /// instructions and the time that each instruction takes.
@@ -29,9 +39,11 @@ pub(crate) struct Doctor {
 }
 
 impl Doctor {
-    pub(crate) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
         let host = Host::detect();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let driver = Driver::find();
+        let cache = Found::look();
         if self.json {
             let object = Object::new()
                 .text("kind", "machine")
@@ -43,29 +55,40 @@ impl Doctor {
                 .text("llvm", &llvm_version())
                 .text("wuji", env!("CARGO_PKG_VERSION"))
                 .text("features", &host.features);
-            println!("{}", object.end());
+            let object = match driver {
+                Some(driver) => object.text("gpu_driver", &driver.to_string()),
+                None => object.null("gpu_driver"),
+            };
+            writeln!(out, "{}", cache.json(object).end())?;
         } else {
-            println!("wuji      {}", env!("CARGO_PKG_VERSION"));
-            println!("llvm      {}", llvm_version());
-            println!("cpu       {} ({})", host.cpu, host.triple);
-            println!(
-                "vectors   {} bits, {} preferred: {}",
-                host.vector_bits(),
-                host.preferred_vector_bits(),
-                present(&host)
-            );
-            println!("threads   {threads}");
+            writeln!(out, "wuji      {}", env!("CARGO_PKG_VERSION"))?;
+            writeln!(out, "llvm      {}", llvm_version())?;
+            writeln!(out, "cpu       {} ({})", host.cpu, host.triple)?;
+            let (most, preferred) = (host.vector_bits(), host.preferred_vector_bits());
+            let features = present(&host);
+            writeln!(
+                out,
+                "vectors   {most} bits, {preferred} preferred: {features}"
+            )?;
+            writeln!(out, "threads   {threads}")?;
+            match driver {
+                Some(driver) => writeln!(out, "gpu       driver for {driver}; not used yet")?,
+                None => writeln!(out, "gpu       no driver found; none is needed")?,
+            }
+            writeln!(out, "cache     {}", cache.line())?;
         }
+        out.flush()?;
         // Says what is wrong when code cannot be made here.
         let jit = Jit::new(&JitOptions {
             verify: false,
             ..JitOptions::default()
         })?;
         if self.bench_compile {
-            profile::print(&jit, self.rounds, self.json)?;
-            growing::print(&jit, self.rounds, self.json)?;
+            profile::print(&jit, self.rounds, self.json, out)?;
+            growing::print(&jit, self.rounds, self.json, out)?;
         } else if !self.json {
-            println!("\ncode can be made and loaded; `wuji doctor --bench-compile` says how fast");
+            let how_fast = "`wuji doctor --bench-compile` says how fast";
+            writeln!(out, "\ncode can be made and loaded; {how_fast}")?;
         }
         Ok(())
     }

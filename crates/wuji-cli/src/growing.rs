@@ -1,8 +1,10 @@
 //! Kernels that grow: the time per instruction should not.
 
+use crate::failure::Done;
 use crate::json::Object;
 use crate::profile::instructions;
 use std::fmt::Write;
+use std::io;
 use std::time::{Duration, Instant};
 use wuji_compile::{Lowered, Options};
 use wuji_ir::Result;
@@ -217,12 +219,17 @@ fn backend(jit: &Jit, lowered: &Lowered, effort: Effort, rounds: u32) -> Result<
     Ok(best)
 }
 
-pub(crate) fn print(jit: &Jit, rounds: u32, json: bool) -> Result<()> {
+pub(crate) fn print(jit: &Jit, rounds: u32, json: bool, out: &mut dyn io::Write) -> Done {
     if !json {
-        println!("\nmicroseconds per instruction as written, for kernels of so many instructions");
-        print!("{:<18}{:<16}", "", "");
-        SIZES.iter().for_each(|n| print!("{n:>9}"));
-        println!("{:>16}", "20000 to 1000");
+        writeln!(
+            out,
+            "\nmicroseconds per instruction as written, for kernels of so many instructions"
+        )?;
+        write!(out, "{:<18}{:<16}", "", "")?;
+        for n in SIZES {
+            write!(out, "{n:>9}")?;
+        }
+        writeln!(out, "{:>16}", "20000 to 1000")?;
     }
     for (name, shape) in SHAPES {
         let mut lines = [
@@ -249,16 +256,18 @@ pub(crate) fn print(jit: &Jit, rounds: u32, json: bool) -> Result<()> {
                         .count("written", n as u64)
                         .count("lowered", instructions(&lowered) as u64)
                         .number("us_per_instruction", each);
-                    println!("{}", object.end());
+                    writeln!(out, "{}", object.end())?;
                 }
                 line.1.push(each);
             }
         }
         if !json {
             for (k, (stage, each)) in lines.iter().enumerate() {
-                print!("{:<18}{stage:<16}", if k == 0 { name } else { "" });
-                each.iter().for_each(|t| print!("{t:>9.2}"));
-                println!("{:>15.2}x", each[SIZES.len() - 1] / each[2]);
+                write!(out, "{:<18}{stage:<16}", if k == 0 { name } else { "" })?;
+                for t in each {
+                    write!(out, "{t:>9.2}")?;
+                }
+                writeln!(out, "{:>15.2}x", each[SIZES.len() - 1] / each[2])?;
             }
         }
     }

@@ -34,6 +34,12 @@ impl Object {
         self
     }
 
+    pub(crate) fn null(mut self, name: &str) -> Object {
+        self.name(name);
+        self.0.push_str("null");
+        self
+    }
+
     pub(crate) fn end(mut self) -> String {
         self.0.push('}');
         self.0
@@ -72,10 +78,10 @@ mod tests {
     #[test]
     fn objects() {
         let object = Object::new().text("a", "say \"x\"\n").count("b", 3);
-        let object = object.number("c", 0.5).number("d", f64::NAN);
+        let object = object.number("c", 0.5).number("d", f64::NAN).null("e");
         assert_eq!(
             object.end(),
-            r#"{"a":"say \"x\"\u000a","b":3,"c":0.500000,"d":null}"#
+            r#"{"a":"say \"x\"\u000a","b":3,"c":0.500000,"d":null,"e":null}"#
         );
         assert_eq!(Object::new().end(), "{}");
     }

@@ -1,6 +1,8 @@
 //! Where the time goes when a kernel is compiled.
 
+use crate::failure::Done;
 use crate::json::Object;
+use std::io::Write;
 use std::time::{Duration, Instant};
 use wuji_compile::{Lowered, Options};
 use wuji_ir::Result;
@@ -115,18 +117,18 @@ fn least(jit: &Jit, text: &str, effort: Effort, rounds: u32) -> Result<Breakdown
     Ok(best)
 }
 
-pub(crate) fn print(jit: &Jit, rounds: u32, json: bool) -> Result<()> {
+pub(crate) fn print(jit: &Jit, rounds: u32, json: bool, out: &mut dyn Write) -> Done {
     for (tier, effort) in [("fast", Effort::Fast), ("best", Effort::Full)] {
         let mut all = Vec::new();
         for (name, text) in KERNELS {
             let breakdown = least(jit, text, effort, rounds)?;
             if json {
-                tell_json(name, tier, &breakdown);
+                tell_json(name, tier, &breakdown, out)?;
             }
             all.push(breakdown);
         }
         if !json {
-            tell(tier, &all);
+            tell(tier, &all, out)?;
         }
     }
     Ok(())
@@ -136,7 +138,7 @@ fn ms(d: Duration) -> f64 {
     d.as_secs_f64() * 1e3
 }
 
-fn tell_json(kernel: &str, tier: &str, b: &Breakdown) {
+fn tell_json(kernel: &str, tier: &str, b: &Breakdown, out: &mut dyn Write) -> Done {
     for (stage, label) in Stage::ALL {
         for row in b.rows.iter().filter(|r| r.0 == stage) {
             let object = Object::new()
@@ -146,7 +148,7 @@ fn tell_json(kernel: &str, tier: &str, b: &Breakdown) {
                 .text("stage", label)
                 .text("pass", &row.1)
                 .number("ms", ms(row.2));
-            println!("{}", object.end());
+            writeln!(out, "{}", object.end())?;
         }
     }
     let object = Object::new()
@@ -156,25 +158,27 @@ fn tell_json(kernel: &str, tier: &str, b: &Breakdown) {
         .count("instructions", b.instructions as u64)
         .count("object_bytes", b.bytes as u64)
         .number("wall_ms", ms(b.wall));
-    println!("{}", object.end());
+    writeln!(out, "{}", object.end())?;
+    Ok(())
 }
 
-fn tell(tier: &str, all: &[Breakdown]) {
-    println!("\ntier {tier}, milliseconds");
-    print!("{:<34}", "");
+fn tell(tier: &str, all: &[Breakdown], out: &mut dyn Write) -> Done {
+    writeln!(out, "\ntier {tier}, milliseconds")?;
+    write!(out, "{:<34}", "")?;
     for (name, _) in KERNELS {
-        print!("{name:>14}");
+        write!(out, "{name:>14}")?;
     }
-    println!();
-    let line = |label: &str, number: &dyn Fn(&Breakdown) -> f64| {
-        print!("{label:<34}");
+    writeln!(out)?;
+    let line = |out: &mut dyn Write, label: &str, number: &dyn Fn(&Breakdown) -> f64| -> Done {
+        write!(out, "{label:<34}")?;
         for b in all {
-            print!("{:>14.2}", number(b));
+            write!(out, "{:>14.2}", number(b))?;
         }
-        println!();
+        writeln!(out)?;
+        Ok(())
     };
     for (stage, label) in Stage::ALL {
-        line(label, &|b| ms(b.total(stage)));
+        line(out, label, &|b| ms(b.total(stage)))?;
         // Passes that run several times make one row.
         let mut names: Vec<&str> = Vec::new();
         for row in all.iter().flat_map(|b| &b.rows) {
@@ -184,22 +188,23 @@ fn tell(tier: &str, all: &[Breakdown]) {
         }
         for name in names {
             let short: String = name.chars().take(31).collect();
-            line(&format!("  {short}"), &|b| {
+            line(out, &format!("  {short}"), &|b| {
                 let rows = b.rows.iter().filter(|r| r.0 == stage && r.1 == name);
                 ms(rows.map(|r| r.2).sum())
-            });
+            })?;
         }
     }
-    line("on the clock, all threads", &|b| ms(b.wall));
-    print!("{:<34}", "instructions");
+    line(out, "on the clock, all threads", &|b| ms(b.wall))?;
+    write!(out, "{:<34}", "instructions")?;
     for b in all {
-        print!("{:>14}", b.instructions);
+        write!(out, "{:>14}", b.instructions)?;
     }
-    print!("\n{:<34}", "bytes of the object");
+    write!(out, "\n{:<34}", "bytes of the object")?;
     for b in all {
-        print!("{:>14}", b.bytes);
+        write!(out, "{:>14}", b.bytes)?;
     }
-    println!();
+    writeln!(out)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod callable;
 pub mod components;
 mod copies;
 pub mod device;
+pub mod gpu;
 pub mod instance;
 mod interpreted;
 pub mod launch;

@@ -2,6 +2,7 @@
 
 use super::{ALL, Example, Options, Outcome, list, perform};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -13,14 +14,14 @@ impl Choice {
     /// Runs the example, or lists them all.
     pub fn run(&self) -> Outcome {
         let Some((example, options)) = &self.0 else {
-            print!("{}", list());
+            write!(io::stdout(), "{}", list())?;
             return Ok(());
         };
         let report = perform(example, options)?;
         for file in &report.files {
-            println!("wrote {}", file.display());
+            writeln!(io::stdout(), "wrote {}", file.display())?;
         }
-        println!("{}", report.closing);
+        writeln!(io::stdout(), "{}", report.closing)?;
         if options.open {
             let picture = report
                 .files

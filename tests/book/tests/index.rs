@@ -229,12 +229,13 @@ fn pages_show_their_error() {
     }
 }
 
-const GROUPS: [(&str, &str); 7] = [
+const GROUPS: [(&str, &str); 8] = [
     ("W00", "Textual IR and the verifier"),
     ("W01", "Worlds, layouts, fields and arrays"),
     ("W02", "Kernels in Rust"),
     ("W03", "Compilation"),
     ("W040", "While a kernel runs"),
+    ("W041", "Runs of textual IR"),
     ("W049", "The interpreter"),
     ("W05", "The system"),
 ];

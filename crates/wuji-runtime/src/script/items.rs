@@ -92,15 +92,9 @@ impl Items {
     pub(super) fn scalars(&self, elem: &[Scalar], count: u64) -> Result<Vec<Imm>, String> {
         let wanted = count.saturating_mul(elem.len() as u64);
         if self.len() != wanted {
-            let scalars = |n: u64| match n {
-                1 => "1 scalar".to_owned(),
-                n => format!("{n} scalars"),
-            };
-            return Err(format!(
-                "it has {}, and gets {}",
-                scalars(wanted),
-                scalars(self.len())
-            ));
+            let unit = if wanted == 1 { "scalar" } else { "scalars" };
+            let given = self.len();
+            return Err(format!("it has {wanted} {unit}, and gets {given}"));
         }
         let mut types = elem.iter().cycle();
         self.map(|word| match types.next() {

@@ -8,7 +8,7 @@ use wuji_ir::Result;
 use wuji_ir::types::{Imm, Scalar};
 
 /// Values that are shown of one thing, unless all are.
-const SHOWN: usize = 64;
+const SHOWN: usize = 32;
 /// Of something larger, no more than these are looked at.
 const LOOKED_AT: u64 = 1 << 20;
 /// From so many on, equal neighbours are counted.

@@ -1,0 +1,179 @@
+//! `wuji cache`: compiled kernels on disk.
+
+use crate::failure::Done;
+use crate::json::Object;
+use clap::{Args, Subcommand};
+use std::io::Write;
+use wuji_ir::Error;
+use wuji_runtime::cache::{Cache as Folder, Info};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wuji cache info                              where it is, and how much is in it
+  wuji cache clear                             removes all compiled kernels
+  WUJI_CACHE_DIR=/tmp/kernels wuji cache info  another folder, as programs see it
+  WUJI_CACHE=off                               in the environment of a program: no cache
+  WUJI_CACHE_LIMIT=512                         ... at most 512 megabytes
+")]
+pub(crate) struct Cache {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Says where the cache is, how many kernels are in it, and whether it can be used.
+    Info {
+        /// One JSON object instead of lines.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Removes all compiled kernels. Programs that run go on; they compile again when they start again.
+    Clear {
+        /// One JSON object instead of a line.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// The cache as it is found.
+pub(crate) enum Found {
+    /// The environment says that there is to be none, or no place for one.
+    None,
+    Usable(Info),
+    /// Programs go without, because of this.
+    Unusable(Option<Info>, Error),
+}
+
+impl Found {
+    pub(crate) fn look() -> Found {
+        let cache = match Folder::usual() {
+            Ok(Some(cache)) => cache,
+            Ok(None) => return Found::None,
+            Err(why) => return Found::Unusable(None, why),
+        };
+        match (cache.check(), cache.info()) {
+            (Ok(()), Ok(info)) => Found::Usable(info),
+            (Err(why), info) => Found::Unusable(info.ok(), why),
+            (Ok(()), Err(why)) => Found::Unusable(None, why),
+        }
+    }
+
+    fn info(&self) -> Option<&Info> {
+        match self {
+            Found::None => None,
+            Found::Usable(info) => Some(info),
+            Found::Unusable(info, _) => info.as_ref(),
+        }
+    }
+
+    /// One line for people.
+    pub(crate) fn line(&self) -> String {
+        match self {
+            Found::None => "off".to_owned(),
+            Found::Usable(info) => {
+                let folder = info.folder.display();
+                let kernels = counted(info.entries, "kernel");
+                let (bytes, limit) = (size(info.bytes), size(info.limit));
+                format!("{folder}: {kernels}, {bytes} of at most {limit}")
+            }
+            Found::Unusable(_, why) => format!("not usable: {}", reason(why)),
+        }
+    }
+
+    pub(crate) fn json(&self, object: Object) -> Object {
+        let object = match self.info() {
+            None => object.null("cache_folder"),
+            Some(info) => object
+                .text("cache_folder", &info.folder.display().to_string())
+                .count("cache_entries", info.entries as u64)
+                .count("cache_bytes", info.bytes)
+                .count("cache_limit", info.limit),
+        };
+        match self {
+            Found::None | Found::Usable(_) => object.null("cache_problem"),
+            Found::Unusable(_, why) => object.text("cache_problem", &reason(why)),
+        }
+    }
+}
+
+/// An error in one line.
+fn reason(error: &Error) -> String {
+    let notes = error.notes.iter().map(|note| format!(": {note}"));
+    format!("{}{}", error.message, notes.collect::<String>())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+/// Bytes for people.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} bytes"),
+        _ if value.fract() < 0.05 => format!("{value:.0} {}", UNITS[unit]),
+        _ => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+
+impl Cache {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
+        match self.command {
+            Command::Info { json: true } => {
+                let object = Found::look().json(Object::new().text("kind", "cache"));
+                writeln!(out, "{}", object.end())?;
+            }
+            Command::Info { json: false } => match Found::look() {
+                Found::Unusable(_, why) => return Err(why.into()),
+                found => writeln!(out, "{}", found.line())?,
+            },
+            Command::Clear { json } => {
+                let (count, bytes) = match Folder::usual()? {
+                    Some(cache) => cache.clear()?,
+                    None => (0, 0),
+                };
+                if json {
+                    let object = Object::new()
+                        .text("kind", "cache_cleared")
+                        .count("entries", count as u64)
+                        .count("bytes", bytes);
+                    writeln!(out, "{}", object.end())?;
+                } else {
+                    let kernels = counted(count, "kernel");
+                    writeln!(out, "{kernels} removed, {}", size(bytes))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let shown = [0, 1023, 1024, 1 << 30, 3 << 19, u64::MAX].map(size);
+        let expected = [
+            "0 bytes",
+            "1023 bytes",
+            "1 KiB",
+            "1 GiB",
+            "1.5 MiB",
+            "16777216 TiB",
+        ];
+        assert_eq!(shown, expected);
+    }
+}

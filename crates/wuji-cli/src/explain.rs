@@ -1,0 +1,111 @@
+//! `wuji explain`: the pages of the error index.
+
+use crate::failure::{Done, Failure};
+use crate::markdown;
+use crate::paint::Paint;
+use clap::Args;
+use clap::error::ErrorKind;
+use std::io::Write;
+use wuji_ir::codes::{self, Code};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wuji explain W0401         what this error means, and what to do
+  wuji explain 401           the same
+  wuji explain               all codes
+")]
+pub(crate) struct Explain {
+    /// The code of an error: `W0401`, `w401` or `401`. Without one: the list of all.
+    #[arg(value_name = "CODE")]
+    code: Option<String>,
+}
+
+impl Explain {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
+        let paint = Paint::for_output();
+        let Some(asked) = &self.code else {
+            for code in codes::all() {
+                let title = markdown::line(code.title(), paint);
+                writeln!(out, "{}  {title}", paint.bold(code.code))?;
+            }
+            return Ok(());
+        };
+        let code = codes::find(asked).ok_or_else(|| unknown(asked))?;
+        write!(out, "{}", markdown::page(code.page, paint))?;
+        Ok(())
+    }
+}
+
+fn unknown(asked: &str) -> Failure {
+    let near = near(asked).into_iter();
+    let near: Vec<String> = near
+        .map(|c| format!("{} ({})", c.code, c.title()))
+        .collect();
+    let tip = match near.is_empty() {
+        true => "`wuji explain` lists all codes".to_owned(),
+        false => format!("there is {}", near.join(", ")),
+    };
+    let why = format!("there is no error code `{asked}`\n\n  tip: {tip}");
+    Failure::usage("explain", ErrorKind::InvalidValue, &why)
+}
+
+/// Codes that may have been meant: those that look alike, or whose titles have the word.
+fn near(asked: &str) -> Vec<&'static Code> {
+    const MOST: usize = 3;
+    let digits: String = asked.chars().filter(char::is_ascii_digit).collect();
+    let lower = asked.trim().to_lowercase();
+    let looks_alike = |code: &&Code| {
+        let known = &code.code[1..];
+        match digits.len() {
+            1..=5 => distance(&format!("{digits:0>4}"), known) == 1,
+            _ => false,
+        }
+    };
+    let mut found: Vec<&Code> = codes::all().iter().filter(looks_alike).collect();
+    if digits.is_empty() && lower.len() > 2 {
+        let named = |code: &&Code| code.title().to_lowercase().contains(&lower);
+        found.extend(codes::all().iter().filter(named));
+    }
+    found.truncate(MOST);
+    found
+}
+
+/// How many characters have to be changed, added or removed (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let change = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("0401", "0401"), 0);
+        assert_eq!(distance("0401", "0410"), 2);
+        assert_eq!(distance("0401", "0402"), 1);
+        assert_eq!(distance("401", "0401"), 1);
+    }
+
+    #[test]
+    fn near_misses() {
+        let codes = |asked: &str| near(asked).iter().map(|c| c.code).collect::<Vec<_>>();
+        assert!(codes("W0411").contains(&"W0401"));
+        assert!(codes("outside").contains(&"W0401"));
+        assert!(codes("W").is_empty());
+        assert!(codes("99999999999999999999999").is_empty());
+    }
+}

@@ -1,0 +1,216 @@
+//! `wuji opt`: what passes make of a kernel.
+
+use crate::failure::{Done, Failure, say};
+use crate::input::Text;
+use crate::options::{CompileArgs, MathMode};
+use clap::error::ErrorKind;
+use clap::{Args, ValueEnum};
+use std::cell::RefCell;
+use std::io::Write;
+use std::time::Duration;
+use wuji_compile::passes::{SWITCHES, Timing};
+use wuji_compile::{Cx, Lowered, PASSES, PassKind, compile_with, run_pass};
+use wuji_ir::Error;
+use wuji_ir::module::Module;
+use wuji_ir::verify::verify;
+use wuji_llvm::{Host, Jit, JitOptions};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples (the files are in the folder of the sources):
+  wuji opt --list                                    the passes and switches
+  wuji opt crates/wuji-cli/kernels/squares.wir       the kernel after all passes
+  wuji opt crates/wuji-cli/kernels/squares.wir --passes promote,inline,simplify
+  wuji opt crates/wuji-cli/kernels/squares.wir --print-after loops,vectorize
+  wuji opt crates/wuji-cli/kernels/mpm2d.wir --time-passes --emit asm > mpm2d.s
+  wuji opt crates/wuji-cli/kernels/julia.wir --without vectorize --emit llvm-opt
+  wuji opt crates/wuji-cli/kernels/mpm3d.wir --passes promote | wuji opt - --passes inline
+")]
+pub(crate) struct Opt {
+    /// A kernel as textual IR (docs/ir.md); `-` reads the standard input.
+    #[arg(value_name = "FILE", required_unless_present = "list")]
+    file: Option<String>,
+
+    /// Passes to run, in this order, separated by commas; all of them, in theirs, when left out.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    passes: Option<Vec<String>>,
+
+    /// Print the kernel after these passes, or after `all` of them, instead of at the end only.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    print_after: Vec<String>,
+
+    /// What is printed at the end.
+    #[arg(long, value_name = "WHAT")]
+    emit: Option<Emit>,
+
+    /// Say on the standard error output how long each pass took, and how many optional rewrites were done.
+    #[arg(long)]
+    time_passes: bool,
+
+    /// How many threads the kernel is compiled for; as many as there are cores when left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+
+    /// List the passes, and the parts of them that can be left out, with a sentence each.
+    #[arg(long, exclusive = true)]
+    list: bool,
+
+    #[command(flatten)]
+    compile: CompileArgs,
+}
+
+#[derive(ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
+enum Emit {
+    /// Wuji's IR.
+    Ir,
+    /// LLVM's IR as the backend hands it over.
+    Llvm,
+    /// LLVM's IR after its own passes.
+    LlvmOpt,
+    /// Assembly.
+    Asm,
+}
+
+impl Opt {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
+        if self.list {
+            return list(out);
+        }
+        let emit = self.emit.unwrap_or(Emit::Ir);
+        if self.passes.is_some() && emit != Emit::Ir {
+            let why =
+                "LLVM takes a kernel after all passes: `--emit` and `--passes` do not go together";
+            return Err(Failure::usage("opt", ErrorKind::ArgumentConflict, why));
+        }
+        for name in self.print_after.iter().filter(|n| *n != "all") {
+            known(name)?;
+        }
+        for name in self.passes.iter().flatten() {
+            known(name)?;
+        }
+        let text = Text::read(self.file.as_deref().unwrap_or("-"))?;
+        let located = text.module()?;
+        let mut options = self.compile.options(MathMode::Default);
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        options.threads = self.threads.unwrap_or_else(cores);
+        if self.compile.vector_bits.is_none() {
+            options.vector_bits = Host::detect().preferred_vector_bits();
+        }
+        // The listener cannot fail; what it could not write is told afterwards.
+        let written = RefCell::new(Ok(()));
+        let sink = RefCell::new(&mut *out);
+        let mut cx = Cx::new(&options);
+        if !self.print_after.is_empty() {
+            cx.print_after = Some(Box::new(|pass, module| {
+                let wanted = |n: &String| n == pass || n == "all";
+                let mut written = written.borrow_mut();
+                if written.is_ok() && self.print_after.iter().any(wanted) {
+                    *written = writeln!(sink.borrow_mut(), "; after {pass}\n{module}");
+                }
+            }));
+        }
+        // Positions that nobody has written would be in the way of whoever reads the result.
+        let result = self.passes(text.as_written()?, &mut cx);
+        let (timings, spent) = (std::mem::take(&mut cx.timings), cx.spent());
+        drop(cx);
+        written.into_inner()?;
+        let (result, timings) = match result {
+            Ok(Made::All(lowered)) => {
+                let timings = lowered.timings().to_vec();
+                (Ok(Made::All(lowered)), timings)
+            }
+            other => (other, timings),
+        };
+        if self.time_passes {
+            tell_times(&timings);
+        }
+        if self.time_passes || self.compile.fuel.is_some() {
+            say(&format!("{spent} optional rewrites were done"));
+        }
+        let made = match result {
+            // Now they are of use.
+            Err(_) => self.passes(located, &mut Cx::new(&options))?,
+            Ok(made) => made,
+        };
+        // What was asked for has been printed.
+        if self.emit.is_none() && !self.print_after.is_empty() {
+            return Ok(());
+        }
+        self.emit(emit, &made, out)
+    }
+
+    fn passes(&self, mut module: Module, cx: &mut Cx<'_>) -> Done<Made> {
+        let Some(passes) = &self.passes else {
+            return Ok(Made::All(Box::new(compile_with(module, cx)?)));
+        };
+        for pass in passes {
+            run_pass(pass, &mut module, cx)?;
+            let broken = |e: Error| e.note(format!("the pass `{pass}` left it so"));
+            verify(&module).map_err(broken)?;
+        }
+        Ok(Made::Some(Box::new(module)))
+    }
+
+    fn emit(&self, emit: Emit, made: &Made, out: &mut dyn Write) -> Done {
+        let lowered = match made {
+            Made::Some(module) => return Ok(write!(out, "{module}")?),
+            Made::All(lowered) if emit == Emit::Ir => {
+                return Ok(write!(out, "{}", lowered.module())?);
+            }
+            Made::All(lowered) => lowered,
+        };
+        let jit = Jit::new(&JitOptions {
+            vector_bits: Some(lowered.options().vector_bits).filter(|bits| *bits != 0),
+            ..JitOptions::default()
+        })?;
+        let what = match emit {
+            Emit::Ir | Emit::Llvm => wuji_llvm::Text::Ir,
+            Emit::LlvmOpt => wuji_llvm::Text::OptimizedIr,
+            Emit::Asm => wuji_llvm::Text::Assembly,
+        };
+        Ok(write!(out, "{}", jit.text(lowered, what)?)?)
+    }
+}
+
+/// What the passes have left.
+enum Made {
+    All(Box<Lowered>),
+    Some(Box<Module>),
+}
+
+/// A pass of this name exists.
+fn known(name: &str) -> Done {
+    let found = PASSES.iter().any(|p| p.name == name);
+    match found {
+        true => Ok(()),
+        // The compiler says it best.
+        false => Ok(run_pass(name, &mut Module::default(), &mut Cx::default())?),
+    }
+}
+
+fn list(out: &mut dyn Write) -> Done {
+    writeln!(out, "passes, in order (those with a * can be left out):")?;
+    for pass in PASSES {
+        let mark = match pass.kind {
+            PassKind::Lowering => ' ',
+            PassKind::Optimization => '*',
+        };
+        writeln!(out, "{mark} {:<18} {}", pass.name, pass.sentence)?;
+    }
+    writeln!(out, "\nparts of passes that can be left out, too:")?;
+    for (name, sentence) in SWITCHES {
+        writeln!(out, "* {name:<18} {sentence}")?;
+    }
+    Ok(())
+}
+
+fn tell_times(timings: &[Timing]) {
+    let whole: Duration = timings.iter().map(|t| t.time).sum();
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    say(&format!("{:>10} {:>7}  pass", "ms", "share"));
+    for t in timings {
+        let share = 100.0 * t.time.as_secs_f64() / whole.as_secs_f64().max(1e-12);
+        say(&format!("{:>10.3} {share:>6.1}%  {}", ms(t.time), t.pass));
+    }
+    say(&format!("{:>10.3} {:>7}  all", ms(whole), ""));
+}

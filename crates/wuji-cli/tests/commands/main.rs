@@ -1,0 +1,382 @@
+//! Every command through the real program.
+
+mod opt;
+mod run;
+
+use expect_test::{Expect, expect};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder for one test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wuji-commands-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program in the folder of the sources, without a cache of its own.
+fn wuji(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wuji"));
+    command
+        .args(arguments)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .env("WUJI_CACHE", "off")
+        .env_remove("WUJI_CACHE_DIR")
+        .env_remove("WUJI_CACHE_LIMIT")
+        .env_remove("WUJI_LOG")
+        .env_remove("WUJI_TIER")
+        .env_remove("WUJI_PRINT_AFTER")
+        .env_remove("WUJI_EXPLAIN")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Output, errors and the exit code, unless that is 0.
+fn shown(output: &Output) -> String {
+    let mut text = String::from_utf8(output.stdout.clone()).unwrap();
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
+    match output.status.code() {
+        Some(0) => {}
+        Some(code) => text.push_str(&format!("[{code}]\n")),
+        None => text.push_str("[killed]\n"),
+    }
+    text
+}
+
+#[track_caller]
+fn check(arguments: &[&str], expected: Expect) {
+    expected.assert_eq(&shown(&wuji(arguments).output().unwrap()));
+}
+
+/// Machine code and the interpreter say the same.
+#[track_caller]
+fn check_both(arguments: &[&str], expected: Expect) {
+    let on = |backend| {
+        let arguments = [arguments, &["--backend", backend]].concat();
+        shown(&wuji(&arguments).output().unwrap())
+    };
+    let native = on("cpu");
+    expected.assert_eq(&native);
+    assert_eq!(on("interpreter"), native);
+}
+
+/// With something on the standard input.
+fn piped(arguments: &[&str], input: &str) -> Output {
+    let mut child = wuji(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    child.wait_with_output().unwrap()
+}
+
+const SQUARES: &str = "crates/wuji-cli/kernels/squares.wir";
+
+#[test]
+fn without_a_command_usage_is_told() {
+    let output = wuji(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: wuji <COMMAND>"));
+    check(
+        &["frobnicate"],
+        expect![[r#"
+            error: unrecognized subcommand 'frobnicate'
+
+            Usage: wuji <COMMAND>
+
+            For more information, try '--help'.
+            [2]
+        "#]],
+    );
+}
+
+#[test]
+fn doctor() {
+    let output = wuji(&["doctor"]).output().unwrap();
+    let text = shown(&output);
+    assert!(output.status.success(), "{text}");
+    for row in [
+        "wuji",
+        "llvm",
+        "cpu",
+        "vectors",
+        "threads",
+        "gpu",
+        "cache     off",
+    ] {
+        assert!(text.lines().any(|l| l.starts_with(row)), "{text}");
+    }
+    let text = shown(&wuji(&["doctor", "--json"]).output().unwrap());
+    let line = text.trim_end();
+    assert!(
+        line.starts_with("{\"kind\":\"machine\"") && line.ends_with("}"),
+        "{line}"
+    );
+    for key in ["llvm", "gpu_driver", "cache_folder", "cache_problem"] {
+        assert!(line.contains(&format!("\"{key}\":")), "{line}");
+    }
+}
+
+#[test]
+fn explain() {
+    let page = shown(&wuji(&["explain", "W0401"]).output().unwrap());
+    assert!(page.starts_with("W0401: a write outside"), "{page}");
+    for spelling in ["w0401", "401", "0401"] {
+        assert_eq!(shown(&wuji(&["explain", spelling]).output().unwrap()), page);
+    }
+    let list = shown(&wuji(&["explain"]).output().unwrap());
+    assert!(list.lines().any(|l| l.starts_with("W0101  ")), "{list}");
+    assert!(list.lines().any(|l| l.starts_with("W0401  ")), "{list}");
+    check(
+        &["explain", "W9401"],
+        expect![[r#"
+            error: there is no error code `W9401`
+
+              tip: there is W0401 (a write outside of a field or array)
+
+            Usage: wuji explain [CODE]
+
+            For more information, try '--help'.
+            [2]
+        "#]],
+    );
+    check(
+        &["explain", "nonsense"],
+        expect![[r#"
+            error: there is no error code `nonsense`
+
+              tip: there is W0302 (a pass that has made nonsense)
+
+            Usage: wuji explain [CODE]
+
+            For more information, try '--help'.
+            [2]
+        "#]],
+    );
+}
+
+#[test]
+fn caches() {
+    let folder = Folder::new();
+    let cache = folder.0.join("kernels");
+    let with = |arguments: &[&str]| {
+        let mut command = wuji(arguments);
+        command
+            .env_remove("WUJI_CACHE")
+            .env("WUJI_CACHE_DIR", &cache);
+        let text = shown(&command.output().unwrap());
+        text.replace(cache.to_str().unwrap(), "CACHE")
+    };
+    let off = wuji(&["cache", "info"]).output().unwrap();
+    assert_eq!(shown(&off), "off\n");
+    assert_eq!(
+        with(&["cache", "info"]),
+        "CACHE: 0 kernels, 0 bytes of at most 1 GiB\n"
+    );
+    with(&["run", SQUARES, "--set", "p0 = 1"]);
+    assert!(with(&["cache", "info"]).starts_with("CACHE: 1 kernel, "));
+    let json = with(&["cache", "info", "--json"]);
+    assert!(
+        json.starts_with(r#"{"kind":"cache","cache_folder":"CACHE","cache_entries":1,"#),
+        "{json}"
+    );
+    assert!(with(&["doctor"]).contains("\ncache     CACHE: 1 kernel, "));
+    assert!(with(&["cache", "clear"]).starts_with("1 kernel removed, "));
+    let json = with(&["cache", "clear", "--json"]);
+    assert_eq!(
+        json,
+        "{\"kind\":\"cache_cleared\",\"entries\":0,\"bytes\":0}\n"
+    );
+    assert_eq!(
+        with(&["cache", "info"]),
+        "CACHE: 0 kernels, 0 bytes of at most 1 GiB\n"
+    );
+}
+
+#[test]
+fn caches_that_cannot_be_used() {
+    let folder = Folder::new();
+    let with = |arguments: &[&str], place: &Path| {
+        let mut command = wuji(arguments);
+        command
+            .env_remove("WUJI_CACHE")
+            .env("WUJI_CACHE_DIR", place);
+        let text = shown(&command.output().unwrap());
+        text.replace(folder.0.to_str().unwrap(), "FOLDER")
+    };
+    // A file is in the way.
+    let file = folder.file("file", "");
+    expect![[r#"
+        error[W0512]: cannot make FOLDER/file
+          = note: File exists (os error 17)
+          = help: choose another folder with WUJI_CACHE_DIR, or say WUJI_CACHE=off
+        [1]
+    "#]]
+    .assert_eq(&with(&["cache", "info"], &file));
+    let doctor = with(&["doctor"], &file);
+    assert!(doctor.contains("\ncache     not usable: "), "{doctor}");
+    assert!(!doctor.ends_with("]\n"), "{doctor}");
+    expect![[r#"
+        error[W0512]: cannot read FOLDER/file
+          = note: Not a directory (os error 20)
+          = help: choose another folder with WUJI_CACHE_DIR, or say WUJI_CACHE=off
+        [1]
+    "#]]
+    .assert_eq(&with(&["cache", "clear"], &file));
+    // Others may write to it.
+    use std::os::unix::fs::PermissionsExt;
+    let shared = folder.0.join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
+    expect![[r#"
+        error[W0512]: the folder FOLDER/shared cannot be a cache of kernels
+          = note: others may write to it, and code that is in it is run
+          = help: make it yours alone: `chmod 700`, or choose another with WUJI_CACHE_DIR
+        [1]
+    "#]]
+    .assert_eq(&with(&["cache", "info"], &shared));
+    // Kernels run all the same.
+    let run = with(&["run", SQUARES, "--set", "p0 = 1"], &shared);
+    assert!(run.contains("f1 = 0.0") && !run.ends_with("]\n"), "{run}");
+}
+
+#[test]
+fn completions() {
+    for (shell, part) in [
+        ("bash", "complete -F _wuji"),
+        ("zsh", "#compdef wuji"),
+        ("fish", "complete -c wuji"),
+        ("elvish", "edit:completion"),
+        ("powershell", "Register-ArgumentCompleter"),
+    ] {
+        let text = shown(&wuji(&["completions", shell]).output().unwrap());
+        assert!(
+            text.contains(part) && text.contains("print-after"),
+            "{shell}"
+        );
+    }
+}
+
+#[test]
+fn help_has_examples_that_work() {
+    for command in ["opt", "run", "explain", "cache"] {
+        let help = shown(&wuji(&[command, "--help"]).output().unwrap());
+        let (_, examples) = help.split_once("Examples").unwrap();
+        for line in examples.lines().filter(|l| l.starts_with("  wuji ")) {
+            // Behind two blanks it says what the example is good for.
+            let example = line.trim().split("  ").next().unwrap();
+            let example = example.replacen("wuji ", &format!("{} ", env!("CARGO_BIN_EXE_wuji")), 1);
+            let example = example.replace("| wuji ", &format!("| {} ", env!("CARGO_BIN_EXE_wuji")));
+            let example = example.replace("> mpm2d.s", "> /dev/null");
+            let mut command = Command::new("sh");
+            command
+                .args(["-c", &example])
+                .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+                .env("WUJI_CACHE", "off");
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{example}\n{}", shown(&output));
+        }
+    }
+}
+
+#[test]
+fn a_reader_who_has_enough_is_no_failure() {
+    let mut child = wuji(&[
+        "opt",
+        "crates/wuji-cli/kernels/mpm3d.wir",
+        "--print-after",
+        "all",
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    // Reads a little and closes.
+    let mut stdout = child.stdout.take().unwrap();
+    let mut bytes = [0; 16];
+    stdout.read_exact(&mut bytes).unwrap();
+    drop(stdout);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(shown(&output), "");
+}
+
+/// Pages of the book with commands and their output.
+const PAGES: [&str; 5] = [
+    "docs/cli.md",
+    "docs/errors/W0008.md",
+    "docs/errors/W0130.md",
+    "docs/errors/W0410.md",
+    "docs/errors/W0515.md",
+];
+
+/// What stands behind `$` in blocks of kind `console` prints what follows. `WUJI_BLESS=1` writes it.
+#[test]
+fn commands_of_the_book() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let bless = std::env::var_os("WUJI_BLESS").is_some_and(|v| v == "1");
+    for page in PAGES {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        let mut found = String::new();
+        let mut inside = false;
+        for line in text.lines() {
+            if line.starts_with("```") {
+                inside = line == "```console";
+            }
+            let command = line.strip_prefix("$ ").filter(|_| inside);
+            if !inside || command.is_some() || line.starts_with("```") {
+                found.push_str(line);
+                found.push('\n');
+            }
+            if let Some(command) = command {
+                found.push_str(&in_a_shell(command, &root));
+            }
+        }
+        if bless {
+            std::fs::write(root.join(page), &found).unwrap();
+        }
+        assert!(
+            bless || text == found,
+            "{page}: WUJI_BLESS=1 writes:\n{found}"
+        );
+    }
+}
+
+fn in_a_shell(command: &str, root: &Path) -> String {
+    let folder = Path::new(env!("CARGO_BIN_EXE_wuji")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("sh")
+        .args(["-c", command])
+        .current_dir(root)
+        .env("PATH", format!("{}:{path}", folder.display()))
+        .env("WUJI_CACHE", "off")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let both = [output.stdout, output.stderr].concat();
+    String::from_utf8(both).unwrap()
+}
