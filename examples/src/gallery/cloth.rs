@@ -34,12 +34,12 @@ pub const CLOTH: Example = Example {
 };
 
 #[kernel]
-fn advance(x: &Field<Vec3, 2>, v: &Field<Vec3, 2>, dt: f32) {
+fn advance(x: &Field<Vec3, 2>, v: &Field<Vec3, 2>, force: &Field<Vec3, 2>, dt: f32) {
     let n = x.shape().x;
     let rest = 1.0 / n as f32;
     for [i, j] in x {
         let here = ivec2(i, j);
-        let mut force = vec3(0.0, -GRAVITY, 0.0);
+        let mut sum = vec3(0.0, -GRAVITY, 0.0);
         for s in unroll(0..6) {
             for side in unroll(0..2) {
                 let offset = SPRINGS[s] * (1 - 2 * side);
@@ -49,15 +49,16 @@ fn advance(x: &Field<Vec3, 2>, v: &Field<Vec3, 2>, dt: f32) {
                     let length = way.norm();
                     let direction = way / length;
                     let relaxed = rest * offset.cast::<f32>().norm();
-                    force += direction * (STIFFNESS * (length / relaxed - 1.0));
-                    force += direction * ((v[there] - v[here]).dot(direction) * FRICTION);
+                    sum += direction * (STIFFNESS * (length / relaxed - 1.0));
+                    sum += direction * ((v[there] - v[here]).dot(direction) * FRICTION);
                 }
             }
         }
-        v[here] = v[here] + force * dt;
+        // Not to `v`: the neighbours may not have read it yet.
+        force[here] = sum;
     }
     for [i, j] in x {
-        let mut u = v[[i, j]] * (1.0 - dt);
+        let mut u = (v[[i, j]] + force[[i, j]] * dt) * (1.0 - dt);
         let out = x[[i, j]] - BALL;
         // What touches the ball keeps only the part of its velocity along the ball, and a little less of that.
         if out.norm() < RADIUS + 0.012 {
@@ -116,6 +117,7 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
         world.field::<Vec3, 2>("x", [n, n])?,
         world.field::<Vec3, 2>("v", [n, n])?,
     );
+    let force = world.field::<Vec3, 2>("force", [n, n])?;
     let place = |k: usize| (k as f32 + 0.5) / n as f32 - 0.5;
     // Not quite above the middle, so that it slides.
     let start = (0..n * n).map(|k| vec3(place(k / n) + 0.02, 0.45, place(k % n) - 0.015));
@@ -127,7 +129,7 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
     ball.copy_from(&round)?;
     let screen = Screen::new(&world, 360)?;
     stage.play(
-        |_| (0..STEPS).try_for_each(|_| advance(&x, &v, 0.032 / n as f32)),
+        |_| (0..STEPS).try_for_each(|_| advance(&x, &v, &force, 0.032 / n as f32)),
         || {
             let eye = [0.6, -0.5];
             screen.clear()?;
