@@ -116,11 +116,11 @@ macro_rules! rows {
                 let f = unsafe {
                     cpp.function::<unsafe extern "C" fn(f32, *const f32, *mut f32, usize)>($cpp)?
                 };
-                // SAFETY: both hold N rows.
                 Ok(made(
                     State::new($width),
                     move |s| {
                         for _ in 0..SWEEPS {
+                            // SAFETY: both hold N rows.
                             unsafe { f(A, s.x.as_ptr(), s.y.as_mut_ptr(), N) }
                         }
                     },
