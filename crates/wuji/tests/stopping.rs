@@ -155,7 +155,10 @@ fn ctrl_c_ends_the_kernel_and_then_the_process() {
     };
     // Shells have background jobs ignore the signal, and what was ignored before is ignored again.
     let ignored = std::fs::read_to_string("/proc/self/status").unwrap();
-    let ignored = ignored.lines().find_map(|l| l.strip_prefix("SigIgn:")).unwrap();
+    let ignored = ignored
+        .lines()
+        .find_map(|l| l.strip_prefix("SigIgn:"))
+        .unwrap();
     let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap() & 2 != 0;
     let mut told = Vec::new();
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
