@@ -19,7 +19,6 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
         "coral" => (200, 24, "png"),
         // The applications in the size of the paper, where that does not take minutes.
         "fem" | "mgpcg" | "sparse_conv" => (2, example.frames as u32, "png"),
-        "mpm3d" => (2, 60, "png"),
         _ => (1, example.frames as u32, "png"),
     }
 }

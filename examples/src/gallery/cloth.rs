@@ -131,7 +131,7 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
     stage.play(
         |_| (0..STEPS).try_for_each(|_| advance(&x, &v, &force, 0.032 / n as f32)),
         || {
-            let eye = [0.6, -0.5];
+            let eye = [0.6, 0.5];
             screen.clear()?;
             triangles(&x, &corners)?;
             let sides = Sides {

@@ -183,7 +183,7 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
                 back: vec3(0.8, 0.4, 0.15),
             };
             screen.clear()?;
-            screen.draw(&corners, mesh.len(), [yaw, -0.4], sides)
+            screen.draw(&corners, mesh.len(), [yaw, 0.4], sides)
         },
         || screen.picture(),
     )?;
