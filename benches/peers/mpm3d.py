@@ -6,7 +6,7 @@ import taichi as ti
 import common
 
 BLOCK, WALL = 4, 3
-DT, E, POISSON, GRAVITY = 1e-4, 5e3, 0.3, 9.8
+DT, E, POISSON, GRAVITY = 4e-5, 5e3, 0.3, 9.8
 MU = E / (2.0 * (1.0 + POISSON))
 LAMBDA = E * POISSON / ((1.0 + POISSON) * (1.0 - 2.0 * POISSON))
 vec3, mat3 = ti.types.vector(3, ti.f32), ti.types.matrix(3, 3, ti.f32)

@@ -20,7 +20,7 @@ const NODES: usize = B * B * B;
 /// A block's particles reach two nodes further.
 const REACH: usize = B + 2;
 const COUNT: usize = 16 * (N / 4) * (N / 4) * (N / 4);
-const DT: f32 = 1e-4;
+const DT: f32 = 4e-5;
 const E: f32 = 5e3;
 const POISSON: f32 = 0.3;
 const MU: f32 = E / (2.0 * (1.0 + POISSON));

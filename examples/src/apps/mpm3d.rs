@@ -11,7 +11,8 @@ use wuji::viewer::{Canvas, Light, light};
 use wuji::{Cells, Result};
 
 const BLOCK: i32 = 4;
-const DT: f32 = 1e-4;
+/// Sound goes 82 in a second: half a node in this time, where there are 128.
+const DT: f32 = 4e-5;
 const E: f32 = 5e3;
 const POISSON: f32 = 0.3;
 const MU: f32 = E / (2.0 * (1.0 + POISSON));

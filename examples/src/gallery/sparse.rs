@@ -33,21 +33,12 @@ pub const MPM3D: Example = Example {
     about: "two blocks of jelly fall in three dimensions, on a sparse grid",
     long: "Particles lie in lists (`dynamic`) of the blocks (`pointer`) they are in, so that a block is computed from start to end by one \
            thread, with the part of the grid it touches in a scratchpad: `cache(grid, ..)`.",
-    // In the size of the paper these bodies are too stiff for their time step: some hundred substeps are stable, enough to
-    // measure and not to watch.
-    size: (
-        "always 1: the size of the paper is measured by the program `apps`",
-        1,
-    ),
+    size: SIZE,
     frames: 200,
     media: Media::Still,
     run: |stage| {
-        play(
-            stage,
-            |w, _| mpm3d::app(w, Scale::Small, mpm3d::Variant::Buckets),
-            10,
-            "substeps",
-        )
+        let make = |w: &World, scale| mpm3d::app(w, scale, mpm3d::Variant::Buckets);
+        play(stage, make, 25, "substeps")
     },
     file: "examples/src/apps/mpm3d.rs",
     source: include_str!("../apps/mpm3d.rs"),
