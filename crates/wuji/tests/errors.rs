@@ -34,7 +34,7 @@ fn not_a_func() {
     check(
         calls_plain(&field(&world())),
         expect![[r#"
-            error[W0240]: `errors::plain` is not a `#[func]`, so a kernel cannot call it
+            error[W0240]: `plain` is not a `#[func]`, so a kernel cannot call it
               --> errors.rs:28:18
               = help: put `#[func]` in front of it, or compute its result before the launch; of the standard library, kernels know the functions of numbers"#]],
     );
@@ -153,7 +153,7 @@ fn unrolled_loops() {
     check(
         unrolls_unknown(&field(&world()), 3),
         expect![[r#"
-            error[W0235]: a loop is unrolled over constants
+            error[W0235]: only a loop over constants can be unrolled
               --> errors.rs:136:25
               = help: use numbers, `const` items or const parameters, or leave out `unroll`"#]],
     );
@@ -187,14 +187,14 @@ fn constant_indices() {
         constant_index(&field(&world())),
         expect![[r#"
             error[W0213]: index 2 is outside of the 2 components
-              --> errors.rs:171:20
+              --> errors.rs:172:20
               = help: components are numbered from 0 to 1"#]],
     );
     check(
         constant_array_index(&field(&world())),
         expect![[r#"
             error[W0213]: index 2 is outside of the 2 components
-              --> errors.rs:179:18
+              --> errors.rs:180:18
               = help: components are numbered from 0 to 1"#]],
     );
 }
@@ -221,7 +221,7 @@ fn large_arrays() {
         huge_array(&field(&world())),
         expect![[r#"
             error[W0211]: an array of 2000000 elements is too large for a variable
-              --> errors.rs:202:9
+              --> errors.rs:205:9
               = note: every iteration has its own, of at most 1048576 elements
               = help: keep it in a field, with one more axis"#]],
     );
@@ -229,7 +229,7 @@ fn large_arrays() {
         large_capture(&field(&world())),
         expect![[r#"
             error[W0238]: the array `a` is too large to be handed to every iteration of a parallel loop
-              --> errors.rs:210:5
+              --> errors.rs:213:5
               = help: declare it inside of the loop, make it a `const`, or use a field"#]],
     );
 }
@@ -255,7 +255,7 @@ fn arrays_as_results() {
         array_result(&field(&world())),
         expect![[r#"
             error[W0239]: `early_array` returns an array, so it cannot `return` in the middle
-              --> errors.rs:243:18
+              --> errors.rs:248:18
               = help: fill an array that was declared first, and let it be the last expression"#]],
     );
 }
@@ -274,7 +274,7 @@ fn arrays_as_values_of_branches() {
         branches_of_arrays(&field(&world())),
         expect![[r#"
             error[W0204]: an array cannot be the value of a block or branch
-              --> errors.rs:260:32
+              --> errors.rs:266:32
               = help: declare the array first, and fill it in each branch"#]],
     );
 }
@@ -300,7 +300,7 @@ fn coordinates_beyond_i32() {
         large_domain(&x),
         expect![[r#"
             error[W0227]: the coordinates of `x` do not fit into `i32`
-              --> errors.rs:278:5
+              --> errors.rs:284:5
               = help: loop over a range of `i64` instead: `for i in 0..n`"#]],
     );
 }

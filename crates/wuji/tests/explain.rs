@@ -133,10 +133,10 @@ fn particles_and_grids_are_vectors() -> Result<()> {
     check(
         &w,
         &expect![[r#"
-            84:5: to_grid.1.fill.T1.S1: 8 lanes, 4 vectors at a time, interleaved
-            84:5: to_grid.1: 8 lanes, interleaved
-            84:5: to_grid.1.merge.T1.S1: 8 lanes, 2 vectors at a time, interleaved
-            101:5: to_particles.1: 8 lanes, interleaved"#]],
+            87:5: to_grid.1.fill.T1.S1: 8 lanes, 4 vectors at a time, interleaved
+            87:5: to_grid.1: 8 lanes, interleaved
+            87:5: to_grid.1.merge.T1.S1: 8 lanes, 2 vectors at a time, interleaved
+            104:5: to_particles.1: 8 lanes, interleaved"#]],
     );
     Ok(())
 }
@@ -163,7 +163,7 @@ fn sparse_stencils_are_vectors() -> Result<()> {
     })?;
     x.set([1, 2, 3], 1.0)?;
     sparse_jacobi(&x, &y)?;
-    check(&w, &expect!["143:5: sparse_jacobi.1: 8 lanes, interleaved"]);
+    check(&w, &expect!["146:5: sparse_jacobi.1: 8 lanes, interleaved"]);
     Ok(())
 }
 
@@ -209,10 +209,10 @@ fn others_say_why_not() -> Result<()> {
     check(
         &w,
         &expect![[r#"
-            169:5: asked_not_to.1: one iteration after the other: it says `scalar`
-            176:5: tickets.1: one iteration after the other: most of it is done one lane after the other
-            183:5: tickets_all_the_same.1: 8 lanes
-            190:5: few.1: one iteration after the other: it has 2 iterations"#]],
+            172:5: asked_not_to.1: one iteration after the other: it says `scalar`
+            179:5: tickets.1: one iteration after the other: most of it is done one lane after the other
+            186:5: tickets_all_the_same.1: 8 lanes
+            193:5: few.1: one iteration after the other: it has 2 iterations"#]],
     );
     Ok(())
 }
@@ -223,7 +223,7 @@ fn there_are_not_vectors_of_any_width() -> Result<()> {
     let x = w.field::<f32, 1>("x", [100])?;
     expect![[r#"
         error[W0303]: there are no vectors of 100 bits
-          --> crates/wuji/tests/explain.rs:225:17
+          --> crates/wuji/tests/explain.rs:228:17
           = help: say 128, 256 or 512"#]]
     .assert_eq(&asked_not_to(&x).unwrap_err().to_string());
     Ok(())

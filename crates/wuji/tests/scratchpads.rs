@@ -153,14 +153,14 @@ fn what_is_wrong() {
     let x = w.field::<i32, 1>("x", 8).unwrap();
     message(
         unknown(&x, 3),
-        expect![
-            "error[W0253]: the range of `assume_in_range` is two constants, the first below the second"
-        ],
+        expect![[r#"
+            error[W0253]: the range of `assume_in_range` is two constants, the first below the second
+              = help: as in `assume_in_range(j, i, -1, 2)`: `j` is one of `i - 1`, `i`, `i + 1`"#]],
     );
     message(
         empty(&x),
-        expect![
-            "error[W0253]: the range of `assume_in_range` is two constants, the first below the second"
-        ],
+        expect![[r#"
+            error[W0253]: the range of `assume_in_range` is two constants, the first below the second
+              = help: as in `assume_in_range(j, i, -1, 2)`: `j` is one of `i - 1`, `i`, `i + 1`"#]],
     );
 }
