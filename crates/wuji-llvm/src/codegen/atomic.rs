@@ -60,7 +60,7 @@ impl FunctionGen<'_, '_, '_> {
         let new = match binary_op(op) {
             None => operand,
             Some(op) if s.is_float() => {
-                self.float_binary(op, s, old, operand, self.unit.fast_math(), false)
+                self.float_binary(op, s, old, operand, self.unit.fast_math())
             }
             Some(op) => self.int_binary(op, s, old, operand, None),
         };
@@ -91,7 +91,7 @@ impl FunctionGen<'_, '_, '_> {
             seen
         };
         let new = if s.is_float() {
-            self.float_binary(op, s, old, operand, 0, false)
+            self.float_binary(op, s, old, operand, 0)
         } else {
             self.int_binary(op, s, old, operand, None)
         };

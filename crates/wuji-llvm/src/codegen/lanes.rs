@@ -56,7 +56,7 @@ impl FunctionGen<'_, '_, '_> {
             let e = &self.unit.emit;
             let one = e.lane(v, e.const_i64(i64::from(k)));
             all = if s.is_float() {
-                self.float_binary(op, s, all, one, 0, false)
+                self.float_binary(op, s, all, one, 0)
             } else {
                 self.int_binary(op, s, all, one, None)
             };

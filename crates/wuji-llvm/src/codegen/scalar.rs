@@ -2,10 +2,10 @@
 
 use super::function::FunctionGen;
 use crate::emit::Val;
+use inkwell::llvm_sys::LLVMFastMathAllowReciprocal;
 use inkwell::llvm_sys::LLVMIntPredicate::{self, *};
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::llvm_sys::LLVMRealPredicate::{self, *};
-use inkwell::llvm_sys::{LLVMFastMathAllowReciprocal, LLVMFastMathNoSignedZeros};
 use wuji_compile::Math;
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Value};
@@ -108,7 +108,7 @@ impl FunctionGen<'_, '_, '_> {
                 flags &= !LLVMFastMathAllowReciprocal;
             }
             let reduction = self.reductions.contains(&inst);
-            return Ok(self.float_binary(op, s, a, b, flags, reduction));
+            return Ok(self.float_binary(op, s, a, b, flags));
         }
         let constant = self.constant(y).and_then(Imm::as_int);
         Ok(self.int_binary(op, s, a, b, constant))
@@ -219,15 +219,7 @@ impl FunctionGen<'_, '_, '_> {
         e.select(e.fcmp(LLVMRealOEQ, a, zero), infinity, v)
     }
 
-    pub(super) fn float_binary(
-        &mut self,
-        op: BinOp,
-        s: Scalar,
-        a: Val,
-        b: Val,
-        flags: u32,
-        reduction: bool,
-    ) -> Val {
+    pub(super) fn float_binary(&mut self, op: BinOp, s: Scalar, a: Val, b: Val, flags: u32) -> Val {
         let e = &self.unit.emit;
         let plain = |opcode: LLVMOpcode| {
             let v = e.binary(opcode, a, b);
@@ -240,32 +232,17 @@ impl FunctionGen<'_, '_, '_> {
             BinOp::Mul => plain(LLVMOpcode::LLVMFMul),
             BinOp::Div => plain(LLVMOpcode::LLVMFDiv),
             BinOp::Rem => plain(LLVMOpcode::LLVMFRem),
-            BinOp::Min | BinOp::Max => self.float_min_max(op, a, b, reduction),
+            BinOp::Min | BinOp::Max => self.float_min_max(op, a, b),
             BinOp::Pow | BinOp::Atan2 => self.math_call(op.name(), s, &[a, b]),
             // The type rules keep bit operations away from floats.
             BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr => a,
         }
     }
 
-    /// `min(a, b)` is `a` when `b` is NaN or `a < b`, else `b`.
-    fn float_min_max(&self, op: BinOp, a: Val, b: Val, reduction: bool) -> Val {
+    /// `min(a, b)` is `a` when `b` is NaN or `a < b`, else `b`. Not by the intrinsic `minimumnum`: with AVX-512, LLVM 22 makes NaN of
+    /// it when one operand is NaN and the other is known to be a number.
+    fn float_min_max(&self, op: BinOp, a: Val, b: Val) -> Val {
         let e = &self.unit.emit;
-        let ty = e.ty_of(a);
-        // Which of two zeros comes out is open in fast mode, and in a reduction, where it depends
-        // on the order; the intrinsic is what LLVM vectorizes. Not so a zero that is none of the two, which
-        // `nsz` would allow: LLVM then makes `x` of an operand `x + 0.0`.
-        if reduction || self.unit.math == Math::Fast {
-            let name = if op == BinOp::Min {
-                "llvm.minimumnum"
-            } else {
-                "llvm.maximumnum"
-            };
-            let v = e.intrinsic(name, &[ty], &[a, b]);
-            if self.unit.math == Math::Fast {
-                e.set_fast_math(v, LLVMFastMathNoSignedZeros);
-            }
-            return v;
-        }
         let better = if op == BinOp::Min {
             LLVMRealOLT
         } else {
