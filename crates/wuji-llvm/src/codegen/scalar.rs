@@ -107,7 +107,6 @@ impl FunctionGen<'_, '_, '_> {
                 // With it LLVM would refine an estimate, which makes NaN of infinities.
                 flags &= !LLVMFastMathAllowReciprocal;
             }
-            let reduction = self.reductions.contains(&inst);
             return Ok(self.float_binary(op, s, a, b, flags));
         }
         let constant = self.constant(y).and_then(Imm::as_int);
