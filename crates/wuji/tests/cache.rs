@@ -180,6 +180,47 @@ fn a_folder_that_nobody_can_write_to_costs_time_only() {
     fs::remove_file(&folder.0).unwrap();
 }
 
+/// On a disk of 64 kB that is full: only who may mount one can try.
+#[test]
+fn a_full_disk_costs_time_only() {
+    let folder = Folder::new("full-disk");
+    fs::create_dir(&folder.0).unwrap();
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).unwrap();
+    let mount = |arguments: &[&str]| {
+        let done = std::process::Command::new("mount").args(arguments).output();
+        done.is_ok_and(|d| d.status.success())
+    };
+    let path = folder.0.to_str().unwrap();
+    if !mount(&["-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", path]) {
+        eprintln!("skipped: no disk can be mounted here");
+        return;
+    }
+    fs::write(folder.0.join("fills"), [1; 8 << 10]).unwrap();
+    let mut n = 0;
+    while fs::write(folder.0.join(format!("fills-{n}")), [1; 4 << 10]).is_ok() {
+        n += 1;
+    }
+    let world = folder.world(Tier::Best);
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = lines.clone();
+    world.on_log(move |_, line| kept.lock().unwrap().push(line.to_owned()));
+    let first = run(&world);
+    let second = run(&folder.world(Tier::Best));
+    let left: Vec<PathBuf> = folder.files();
+    let unmounted = std::process::Command::new("umount").arg(path).status();
+    assert!(unmounted.is_ok_and(|s| s.success()));
+    assert!(!first.2 && !second.2);
+    assert_eq!((first.0, first.1), (second.0, second.1));
+    let lines = lines.lock().unwrap();
+    assert!(
+        lines.iter().any(|l| l.contains("No space left on device")),
+        "{lines:?}"
+    );
+    // Nothing half-written stays.
+    let fills = |p: &&PathBuf| !p.to_string_lossy().contains("fills");
+    assert_eq!(left.iter().filter(fills).count(), 0, "{left:?}");
+}
+
 #[test]
 fn a_named_folder_that_cannot_be_made_is_an_error() {
     let choice = CacheChoice::Folder(Path::new("/proc/wuji/cache").to_owned());
