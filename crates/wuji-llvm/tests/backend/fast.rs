@@ -44,15 +44,10 @@ fn reductions_give_the_result_of_some_order() {
     assert_eq!(reduce("min", "i64", "0", &numbers, 0), -1000);
 }
 
-/// The loop over vectors is there, in strict mode too.
+/// The loop over vectors is there, in strict mode too. Least and greatest are not left to LLVM.
 #[test]
 fn reductions_are_vectorized() {
-    for (op, start, instruction) in [
-        ("add", "0.0", "vaddps"),
-        ("mul", "1.0", "vmulps"),
-        ("min", "inf", "vminps"),
-        ("max", "-inf", "vmaxps"),
-    ] {
+    for (op, start, instruction) in [("add", "0.0", "vaddps"), ("mul", "1.0", "vmulps")] {
         if !jit().host().has("avx") {
             return;
         }
