@@ -7,6 +7,7 @@ use clap::Args;
 use clap::error::ErrorKind;
 use std::io::Write;
 use wuji_ir::codes::{self, Code};
+use wuji_ir::diag::edits;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -58,7 +59,7 @@ fn near(asked: &str) -> Vec<&'static Code> {
     let looks_alike = |code: &&Code| {
         let known = &code.code[1..];
         match digits.len() {
-            1..=5 => distance(&format!("{digits:0>4}"), known) == 1,
+            1..=5 => edits(&format!("{digits:0>4}"), known) == 1,
             _ => false,
         }
     };
@@ -71,34 +72,9 @@ fn near(asked: &str) -> Vec<&'static Code> {
     found
 }
 
-/// How many characters have to be changed, added or removed (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let change = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("0401", "0401"), 0);
-        assert_eq!(distance("0401", "0410"), 2);
-        assert_eq!(distance("0401", "0402"), 1);
-        assert_eq!(distance("401", "0401"), 1);
-    }
 
     #[test]
     fn near_misses() {

@@ -5,6 +5,7 @@ use crate::options::Options;
 use crate::passes::vectorize::Remark;
 use crate::passes::{self, Cx, PASSES, Pass, PassKind, PrintAfter, Timing};
 use std::time::Instant;
+use wuji_ir::diag::edits;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 
@@ -224,23 +225,8 @@ fn step(pass: &'static Pass, module: &mut Module, cx: &mut Cx) -> Result<()> {
 fn nearest(name: &str) -> Option<&'static str> {
     let parts = passes::SWITCHES.iter().map(|s| s.0);
     let names = PASSES.iter().map(|p| p.name).chain(parts);
-    let near = names.map(|n| (distance(name, n), n)).min()?;
+    let near = names.map(|n| (edits(name, n), n)).min()?;
     (near.0 <= name.len() / 3).then_some(near.1)
-}
-
-/// How many letters to change, add or take away.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.chars().enumerate() {
-            let changed = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.chars().count()]
 }
 
 fn unknown_pass(name: &str) -> Error {

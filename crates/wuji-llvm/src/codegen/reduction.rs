@@ -1,4 +1,4 @@
-//! Which float operations belong to a reduction.
+//! Which float sums and products belong to a reduction.
 //!
 //! The `reductions` pass keeps partial results in locals named `acc.…`. Their updates may be applied
 //! in any order and association, in every math mode, which is what lets LLVM vectorize the loop.
@@ -30,38 +30,7 @@ pub(super) fn operations(f: &Function) -> HashSet<Inst> {
             mark(f, local, data.args[0], None, MAX_CHAIN, &mut found);
         }
     });
-    // A minimum in a branch of a loop is not left to LLVM: its reductions with conditions forget operands when
-    // they start at NaN.
-    for inst in in_branches(f) {
-        if let Op::Binary(BinOp::Min | BinOp::Max) = f.insts[inst].op {
-            found.remove(&inst);
-        }
-    }
     found
-}
-
-/// Instructions that a turn of the loop around them may leave out.
-fn in_branches(f: &Function) -> Vec<Inst> {
-    let mut out = Vec::new();
-    let mut work = vec![(f.entry, false)];
-    while let Some((region, branch)) = work.pop() {
-        // What follows an early end of the turn is in a branch, too.
-        let mut branch = branch;
-        for inst in &f.regions[region].insts {
-            let data = &f.insts[*inst];
-            if branch {
-                out.push(*inst);
-            }
-            match data.op {
-                Op::If | Op::Block(_) => {
-                    work.extend(data.regions.iter().map(|r| (*r, true)));
-                    branch = true;
-                }
-                _ => work.extend(data.regions.iter().map(|r| (*r, false))),
-            }
-        }
-    }
-    out
 }
 
 /// Marks the chain of one operation that leads from the stored value back to the accumulator.
@@ -79,9 +48,7 @@ fn mark(
     let data = &f.insts[inst];
     match &data.op {
         Op::Load(access) => access.place == Place::Local(local),
-        Op::Binary(b @ (BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max))
-            if op.is_none_or(|op| op == *b) =>
-        {
+        Op::Binary(b @ (BinOp::Add | BinOp::Mul)) if op.is_none_or(|op| op == *b) => {
             let leads = data
                 .args
                 .iter()
