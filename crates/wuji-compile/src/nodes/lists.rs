@@ -22,10 +22,12 @@ use wuji_ir::entities::{Node, Tree, Value};
 use wuji_ir::layout::{CellOrder, NodeData, NodeKind, TreeData, header};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
-use wuji_ir::types::{I64, Type};
+use wuji_ir::types::{I64, Scalar, Type};
 
 /// Pointers, or words of masks, that one unit of work looks at.
 const BLOCK: u64 = 1024;
+/// Slots whose being filled or empty is looked at together.
+const GROUP: u64 = 64;
 
 /// Tasks that bring the lists of all sparse nodes down to `node` up to date.
 ///
@@ -142,15 +144,12 @@ fn list_task(
         &[],
         |b, _, unit, _| {
             let zero = b.i64(0);
-            let count = maker.scan(b, unit, zero, &mut |b, _, so_far| plus(b, so_far, 1));
+            let count = maker.scan(b, unit, zero, Visit::Count);
             let listed = maker.s.node(tree, node).header + header::LISTED;
             let at = add_at(b, tree, listed, count);
             let some = not_zero(b, count);
             when(b, some, |b| {
-                maker.scan(b, unit, at, &mut |b, entry, at| {
-                    maker.write(b, at, entry);
-                    plus(b, at, 1)
-                });
+                maker.scan(b, unit, at, Visit::Write);
             });
             Values::new()
         },
@@ -182,7 +181,14 @@ struct Entry<'a> {
     coords: &'a [Value],
 }
 
-type Visit<'a> = dyn FnMut(&mut Builder, Entry<'_>, Value) -> Value + 'a;
+/// What is done with the entries of a unit. A number goes from one to the next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visit {
+    /// The number is how many there were so far.
+    Count,
+    /// The number is where in the list the next one goes.
+    Write,
+}
 
 struct Maker {
     s: Services,
@@ -221,7 +227,7 @@ impl Maker {
     }
 
     /// Visits the entries of one unit, handing a number on from one to the next.
-    fn scan(&self, b: &mut Builder, unit: Value, start: Value, visit: &mut Visit<'_>) -> Value {
+    fn scan(&self, b: &mut Builder, unit: Value, start: Value, visit: Visit) -> Value {
         let tree = b.module.trees[self.tree].clone();
         if tree.nodes[self.node].kind == NodeKind::Hash {
             return self.scan_table(b, unit, start, visit);
@@ -291,9 +297,12 @@ impl Maker {
         above_coords: &[Value],
         block: Value,
         start: Value,
-        visit: &mut Visit<'_>,
+        visit: Visit,
     ) -> Value {
         let (total, own) = (self.slots(tree), self.own_slots(tree));
+        if self.in_groups(tree) {
+            return self.scan_groups(b, tree, (cell, above_coords), block, start, visit);
+        }
         let first = times(b, block, BLOCK as i64);
         let total = b.i64(total as i64);
         let left = b.binary(BinOp::Sub, total, first);
@@ -304,6 +313,80 @@ impl Maker {
             let (dense, slot) = divide(b, slot, own);
             let (container, coords) = self.container(b, tree, cell, above_coords, dense);
             self.scan_slot(b, tree, container, &coords, slot, acc, visit)
+        })
+    }
+
+    /// Whether slots can be looked at in groups of 64 that do not reach into another container.
+    fn in_groups(&self, tree: &TreeData) -> bool {
+        let own = self.own_slots(tree);
+        match tree.nodes[self.node].kind {
+            NodeKind::Pointer | NodeKind::Bitmasked => {
+                own.is_multiple_of(GROUP) || own == self.slots(tree)
+            }
+            NodeKind::Root | NodeKind::Dense | NodeKind::Hash | NodeKind::Dynamic { .. } => false,
+        }
+    }
+
+    /// As `scan_cell`, with a group of slots at a time: those that are not empty become bits of a number, which takes no
+    /// branches and runs in vectors; then there is a step for each bit.
+    fn scan_groups(
+        &self,
+        b: &mut Builder,
+        tree: &TreeData,
+        (cell, above_coords): (Value, &[Value]),
+        block: Value,
+        start: Value,
+        visit: Visit,
+    ) -> Value {
+        let (total, own) = (self.slots(tree), self.own_slots(tree));
+        let first = times(b, block, BLOCK as i64);
+        let groups = if total.is_multiple_of(BLOCK) {
+            b.i64((BLOCK / GROUP) as i64)
+        } else {
+            let last = b.i64(total.div_ceil(GROUP) as i64);
+            let before = times(b, block, (BLOCK / GROUP) as i64);
+            let left = b.binary(BinOp::Sub, last, before);
+            let most = b.i64((BLOCK / GROUP) as i64);
+            b.binary(BinOp::Min, left, most)
+        };
+        fold_to(b, groups, start, |b, group, acc| {
+            let before = times(b, group, GROUP as i64);
+            let joint = b.binary(BinOp::Add, first, before);
+            let (dense, slot) = divide(b, joint, own);
+            let (container, coords) = self.container(b, tree, cell, above_coords, dense);
+            let most = b.i64(GROUP as i64);
+            let count = if total.is_multiple_of(GROUP) {
+                most
+            } else {
+                let total = b.i64(total as i64);
+                let left = b.binary(BinOp::Sub, total, joint);
+                b.binary(BinOp::Min, left, most)
+            };
+            let words = word_at(b, container, slot);
+            let zero = b.i64(0);
+            let filled = fold_to(b, count, zero, |b, k, filled| {
+                let at = word_at(b, words, k);
+                // Nobody else is at work while lists are made, so several words may be looked at together.
+                let found = b.value(Op::MemLoad(Space::Bytes(self.tree), I64), &[at]);
+                let there = not_zero(b, found);
+                let bit = b.convert(there, Scalar::I64);
+                match visit {
+                    Visit::Count => b.binary(BinOp::Add, filled, bit),
+                    Visit::Write => {
+                        let bit = b.binary(BinOp::Shl, bit, k);
+                        b.binary(BinOp::Or, filled, bit)
+                    }
+                }
+            });
+            match visit {
+                Visit::Count => b.binary(BinOp::Add, acc, filled),
+                Visit::Write => each_bit(b, filled, acc, |b, bit, acc| {
+                    let slot = b.binary(BinOp::Add, slot, bit);
+                    let at = word_at(b, container, slot);
+                    let found = load(b, self.tree, at);
+                    self.visit_word(b, tree, (container, &coords), slot, found, acc, visit)
+                }),
+            }
         })
     }
 
@@ -361,10 +444,9 @@ impl Maker {
         coords: &[Value],
         slot: Value,
         acc: Value,
-        visit: &mut Visit<'_>,
+        visit: Visit,
     ) -> Value {
         let data = &tree.nodes[self.node];
-        let axes = tree.axes(self.node);
         match data.kind {
             NodeKind::Root | NodeKind::Dense | NodeKind::Hash => acc,
             NodeKind::Pointer | NodeKind::Bitmasked => {
@@ -374,26 +456,7 @@ impl Maker {
                 choose(
                     b,
                     there,
-                    |b| {
-                        let mut coords = coords.to_vec();
-                        let entry = if data.kind == NodeKind::Pointer {
-                            descend(b, data, &axes, slot, &mut coords);
-                            Entry {
-                                offset: found,
-                                extra: b.i64(1),
-                                first: slot,
-                                coords: &coords,
-                            }
-                        } else {
-                            Entry {
-                                offset: container,
-                                extra: found,
-                                first: times(b, slot, 64),
-                                coords: &coords,
-                            }
-                        };
-                        visit(b, entry, acc)
-                    },
+                    |b| self.visit_word(b, tree, (container, coords), slot, found, acc, visit),
                     |_| acc,
                 )
             }
@@ -402,6 +465,7 @@ impl Maker {
                 let length = load(b, self.tree, container);
                 let length = b.binary(BinOp::Min, length, most);
                 let chunk = i64::from(chunk);
+                let axes = tree.axes(self.node);
                 let up = plus(b, length, chunk - 1);
                 let (chunks, _) = divide(b, up, chunk as u64);
                 fold_to(b, chunks, acc, |b, k, acc| {
@@ -428,7 +492,7 @@ impl Maker {
                                 first,
                                 coords: &coords,
                             };
-                            visit(b, entry, acc)
+                            self.visit(b, visit, entry, acc)
                         },
                         |_| acc,
                     )
@@ -437,14 +501,41 @@ impl Maker {
         }
     }
 
-    /// One block of the cells of a hash node.
-    fn scan_table(
+    /// The entry of a pointer that leads somewhere, or of a word of a mask that is not zero.
+    #[allow(clippy::too_many_arguments)]
+    fn visit_word(
         &self,
         b: &mut Builder,
-        unit: Value,
-        start: Value,
-        visit: &mut Visit<'_>,
+        tree: &TreeData,
+        (container, coords): (Value, &[Value]),
+        slot: Value,
+        found: Value,
+        acc: Value,
+        visit: Visit,
     ) -> Value {
+        let data = &tree.nodes[self.node];
+        let mut coords = coords.to_vec();
+        let entry = if data.kind == NodeKind::Pointer {
+            descend(b, data, &tree.axes(self.node), slot, &mut coords);
+            Entry {
+                offset: found,
+                extra: b.i64(1),
+                first: slot,
+                coords: &coords,
+            }
+        } else {
+            Entry {
+                offset: container,
+                extra: found,
+                first: times(b, slot, 64),
+                coords: &coords,
+            }
+        };
+        self.visit(b, visit, entry, acc)
+    }
+
+    /// One block of the cells of a hash node.
+    fn scan_table(&self, b: &mut Builder, unit: Value, start: Value, visit: Visit) -> Value {
         let arena = self.s.arena(self.tree, self.node);
         let data = b.module.trees[self.tree].nodes[self.node].clone();
         let axes = b.module.trees[self.tree].axes(self.node);
@@ -477,11 +568,18 @@ impl Maker {
                         first: b.i64(0),
                         coords: &coords,
                     };
-                    visit(b, entry, acc)
+                    self.visit(b, visit, entry, acc)
                 },
                 |_| acc,
             )
         })
+    }
+
+    fn visit(&self, b: &mut Builder, visit: Visit, entry: Entry<'_>, acc: Value) -> Value {
+        if visit == Visit::Write {
+            self.write(b, acc, entry);
+        }
+        plus(b, acc, 1)
     }
 
     fn write(&self, b: &mut Builder, number: Value, entry: Entry<'_>) {

@@ -170,6 +170,30 @@ pub(super) fn fold_to(
     b.func.result(inst)
 }
 
+/// For each bit of a number that is set, lowest first, with one number handed on.
+pub(super) fn each_bit(
+    b: &mut Builder,
+    bits: Value,
+    start: Value,
+    body: impl FnOnce(&mut Builder, Value, Value) -> Value,
+) -> Value {
+    let (zero, one) = (b.i64(0), b.i64(1));
+    let count = b.unary(UnOp::PopCount, bits);
+    let inst = b.for_range(
+        ForKind::Serial,
+        (zero, count, one),
+        &[bits, start],
+        |b, _, _, carried| {
+            let (bits, acc) = (carried[0], carried[1]);
+            let bit = b.unary(UnOp::TrailingZeros, bits);
+            let lower = plus(b, bits, -1);
+            let rest = b.binary(BinOp::And, bits, lower);
+            [rest, body(b, bit, acc)].into_iter().collect()
+        },
+    );
+    b.func.insts[inst].results[1]
+}
+
 /// A loop that runs until `body` breaks out of it with one number.
 pub(super) fn repeat(
     b: &mut Builder,
