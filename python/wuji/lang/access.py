@@ -1,0 +1,321 @@
+"""Elements of fields and arrays in kernels, and what can be asked of cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..exceptions import WujiIndexError, WujiSyntaxError, WujiTypeError
+from . import context, dtypes, emit
+from .compound import MatrixType
+from .context import Compilation
+from .field import ComponentField, Field, MatrixField, ScalarField, StructField
+from .snode import Leaf, SNode
+from .values import Expr, PlaceRef, Ref, SplitRef, StructVal
+
+
+def index_ids(indices: list[Any]) -> tuple[int, ...]:
+    """Indices as values: integers of any type."""
+    ids: list[int] = []
+    for index in indices:
+        if isinstance(index, Expr):
+            if index.shape or not (index.dtype.is_int or index.dtype.is_bool):
+                raise WujiIndexError(
+                    f"{emit.describe(index)} is no index\n  = help: convert it to an integer, as in `ti.cast(i, ti.i32)` or `int(i)`"
+                )
+            value = index.load()
+            ids.append(value.id if index.dtype.is_int else emit.convert(value, dtypes.i32).id)
+        elif emit.is_number(index) and not isinstance(index, float):
+            number = int(index)
+            low, high = dtypes.i32.range()
+            dtype = dtypes.i32 if low <= number <= high else dtypes.i64
+            ids.append(emit.constant(number, dtype).id)
+        else:
+            raise WujiIndexError(f"{emit.describe(index)} is no index")
+    return tuple(ids)
+
+
+def leaf_number(cx: Compilation, leaf: Leaf) -> int:
+    native = leaf.ready()
+    return cx.field_number(native.tree, leaf.number)
+
+
+def _activates(cx: Compilation, leaf: Leaf) -> bool:
+    if not cx.inactive or leaf.node is None:
+        return True
+    path = leaf.node.path_from_root()
+    return not any(node in path for node in cx.inactive)
+
+
+def element_of_field(cx: Compilation, field: Field, indices: list[Any]) -> Any:
+    """``x[i, j]``: something to read and to write to."""
+    rank = len(field.shape)
+    if len(indices) != rank:
+        node = field._first.node
+        if node is not None and node.kind == "dynamic" and len(indices) == rank - 1:
+            return DynamicList(field, indices)
+        raise WujiIndexError(
+            f"field {field.name or '(without a name)'} has {rank} {'index' if rank == 1 else 'indices'}, not {len(indices)}"
+        )
+    return _element(cx, field, index_ids(indices))
+
+
+def _element(cx: Compilation, field: Field, ids: tuple[int, ...]) -> Any:
+    cx.kept.append(field)
+    if isinstance(field, ComponentField):
+        leaf = field._first
+        return PlaceRef(("f", leaf_number(cx, leaf)), field.dtype, ids, (field._number,), _activates(cx, leaf))
+    if isinstance(field, ScalarField):
+        leaf = field._leaf
+        return PlaceRef(("f", leaf_number(cx, leaf)), field.dtype, ids, (), _activates(cx, leaf))
+    if isinstance(field, MatrixField):
+        if field._parts is not None:
+            parts: list[Ref] = [_element(cx, p, ids) for p in field._parts]
+            return SplitRef(parts, field.type)
+        leaf = field._leaves()[0]
+        return PlaceRef(("f", leaf_number(cx, leaf)), field.type, ids, (), _activates(cx, leaf))
+    if isinstance(field, StructField):
+        return StructVal(field.struct_type, {k: _element(cx, f, ids) for k, f in field._members.items()})
+    raise WujiTypeError(f"{field!r} has no elements that kernels can reach")
+
+
+class ArrayVal:
+    """An array argument of the kernel."""
+
+    def __init__(self, number: int, element: Any, ndim: int, name: str, clamp: bool) -> None:
+        self.number = number
+        self.element_type = element
+        self.ndim = ndim
+        self.name = name
+        self.clamp = clamp
+        self.grad: ArrayVal | None = None
+
+    @property
+    def dtype(self) -> Any:
+        return self.element_type.dtype if isinstance(self.element_type, MatrixType) else self.element_type
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        b = context.builder()
+        return tuple(
+            Expr(b.convert(b.array_extent(self.number, axis), "i32"), dtypes.i32) for axis in range(self.ndim)
+        )
+
+    def extents(self) -> list[tuple[int, int]]:
+        """The bounds of a loop over all elements."""
+        b = context.builder()
+        zero = b.const("i32", 0)
+        return [(zero, b.convert(b.array_extent(self.number, axis), "i32")) for axis in range(self.ndim)]
+
+    def _wuji_subscript(self, cx: Compilation, indices: list[Any]) -> Any:
+        ty = self.element_type
+        extra = len(indices) - self.ndim
+        if extra and not (isinstance(ty, MatrixType) and extra == ty.ndim):
+            raise WujiIndexError(f"array `{self.name}` has {self.ndim} {'axis' if self.ndim == 1 else 'axes'}, not {len(indices)}")
+        ids = index_ids(indices[: self.ndim])
+        if self.clamp:
+            ids = tuple(self._clamped(k, axis) for axis, k in enumerate(ids))
+        ref = PlaceRef(("a", self.number), ty, ids)
+        if extra:
+            return ref[tuple(indices[self.ndim :])]  # type: ignore[index]
+        return ref
+
+    def _clamped(self, index: int, axis: int) -> int:
+        b = context.builder()
+        wide = b.convert(index, "i64") if b.type_of(index) != "i64" else index
+        last = b.binary("sub", b.array_extent(self.number, axis), b.const("i64", 1))
+        return b.binary("max", b.binary("min", wide, last), b.const("i64", 0))
+
+    def __repr__(self) -> str:
+        return f"<array {self.name} of a kernel>"
+
+
+class DynamicList:
+    """``x[i]`` where the last node of ``x`` is a list: to append to, to ask for its length."""
+
+    def __init__(self, field: Any, indices: list[Any]) -> None:
+        self.field = field
+        self.ids = index_ids(indices)
+
+    def _number(self) -> int:
+        cx = context.current()
+        cx.kept.append(self.field)
+        if isinstance(self.field, SNode):
+            return cell_number(cx, self.field)
+        return leaf_number(cx, self.field._first)
+
+    def append(self, *values: Any) -> Expr:
+        """Adds an element at the end; gives its number, or -1 when the list is full."""
+        at = Expr(_some(context.builder().cell("append", self._number(), self.ids)), dtypes.i32)
+        if values:
+            value = values[0] if len(values) == 1 else list(values)
+            b = context.builder()
+            b.begin_if(emit.compare("ge", at, 0, ">=").id)
+            place = _element(context.current(), self.field, (*self.ids, at.id))
+            place.store(value)
+            b.end_if()
+        return at
+
+    def length(self) -> Expr:
+        """How many elements the list has."""
+        return Expr(_some(context.builder().cell("length", self._number(), self.ids)), dtypes.i32)
+
+    def deactivate(self) -> None:
+        """Removes all elements."""
+        ids = (*self.ids, context.builder().const("i32", 0))
+        context.builder().cell("deactivate", self._number(), ids)
+
+    def is_active(self) -> Expr:
+        return emit.compare("gt", self.length(), 0, ">")
+
+    def _wuji_subscript(self, cx: Compilation, indices: list[Any]) -> Any:
+        return _element(cx, self.field, (*self.ids, *index_ids(indices)))
+
+
+def _some(value: int | None) -> int:
+    assert value is not None
+    return value
+
+
+def cell_number(cx: Compilation, node: SNode) -> int:
+    """The field of the module that stands for the cells of a node."""
+    cells = node._cells()
+    cx.kept.append(node)
+    return cx.field_number(cells.tree, node.cells_number)
+
+
+def _node_of(thing: Any, what: str) -> SNode:
+    if isinstance(thing, Field):
+        return thing.snode
+    if isinstance(thing, SNode):
+        return thing
+    raise WujiTypeError(f"`{what}` is about a node of a layout, not {emit.describe(thing)}")
+
+
+def _coordinates(node: SNode, indices: Any, what: str, list_axis: bool = True) -> tuple[int, ...]:
+    parts: list[Any] = []
+    if isinstance(indices, Expr) and indices.shape:
+        parts = emit.components(indices)
+    elif isinstance(indices, Expr) or emit.is_number(indices):
+        parts = [indices]
+    elif indices is not None:
+        for i in indices:
+            parts.extend(emit.components(i) if isinstance(i, Expr) and i.shape else [i])
+    wanted = node.num_dims - (0 if list_axis else 1)
+    if not list_axis and len(parts) == wanted + 1:
+        parts.pop()
+    if len(parts) != wanted:
+        raise WujiIndexError(f"`{what}` of {node!r} takes {wanted} indices, not {len(parts)}")
+    return index_ids(parts)
+
+
+def is_active(node: Any, indices: Any) -> Any:
+    """Whether a cell of a sparse node is active. Indices count cells of that node."""
+    node = _node_of(node, "is_active")
+    cx = context.current()
+    found = cx.builder.cell("is_active", cell_number(cx, node), _coordinates(node, indices, "is_active"))
+    return Expr(_some(found), dtypes.u1)
+
+
+def activate(node: Any, indices: Any) -> None:
+    """Makes a cell of a sparse node active. Indices count cells of that node."""
+    node = _node_of(node, "activate")
+    cx = context.current()
+    cx.builder.cell("activate", cell_number(cx, node), _coordinates(node, indices, "activate"))
+
+
+def deactivate(node: Any, indices: Any) -> None:
+    """Makes a cell of a sparse node inactive, with everything below it. Indices count cells of that node."""
+    node = _node_of(node, "deactivate")
+    cx = context.current()
+    if node.kind == "dynamic":
+        ids = _coordinates(node, indices, "deactivate", list_axis=False)
+        cx.builder.cell("deactivate", cell_number(cx, node), (*ids, cx.builder.const("i32", 0)))
+        return
+    cx.builder.cell("deactivate", cell_number(cx, node), _coordinates(node, indices, "deactivate"))
+
+
+def append(node: Any, indices: Any, val: Any) -> Any:
+    """Adds an element at the end of a list; gives its number, or -1 when the list is full."""
+    parts = list(indices) if isinstance(indices, (list, tuple)) else emit.components(indices) if isinstance(indices, Expr) else [] if indices is None else [indices]
+    if isinstance(node, Field):
+        return DynamicList(node, parts).append(val)
+    snode = _node_of(node, "append")
+    if snode.kind != "dynamic":
+        raise WujiTypeError(f"`append` is about a dynamic node, not {snode!r}")
+    cx = context.current()
+    at = Expr(_some(cx.builder.cell("append", cell_number(cx, snode), index_ids(parts))), dtypes.i32)
+    # The value goes to what is placed in the list.
+    values = val if isinstance(val, (list, tuple)) else [val]
+    cx.builder.begin_if(emit.compare("ge", at, 0, ">=").id)
+    ids = (*index_ids(parts), at.id)
+    for leaf, value in zip(snode.leaves, values, strict=False):
+        ty = _leaf_type(leaf)
+        PlaceRef(("f", leaf_number(cx, leaf)), ty, ids).store(value)
+    cx.builder.end_if()
+    return at
+
+
+def _leaf_type(leaf: Leaf) -> Any:
+    scalar, *shape = leaf.type.split("x")
+    dtype = dtypes.by_ir(scalar)
+    if not shape:
+        return dtype
+    return MatrixType(int(shape[0]), int(shape[1]) if len(shape) > 1 else 1, len(shape), dtype)
+
+
+def length(node: Any, indices: Any) -> Any:
+    """How many elements a list has."""
+    parts = list(indices) if isinstance(indices, (list, tuple)) else emit.components(indices) if isinstance(indices, Expr) else [] if indices is None else [indices]
+    snode = _node_of(node, "length")
+    if snode.kind != "dynamic":
+        raise WujiTypeError(f"`length` is about a dynamic node, not {snode!r}")
+    return DynamicList(snode, parts).length()
+
+
+def rescale_index(a: Any, b: Any, I: Any) -> Any:  # noqa: E741
+    """The index of a cell of ``b`` that holds, or is held by, the cell ``I`` of ``a``."""
+    from . import ops
+    from .matrix import Matrix
+
+    sa, sb = (t.shape for t in (a, b))
+    parts = emit.components(I) if isinstance(I, Expr) else list(I)
+    out = []
+    for k, part in enumerate(parts):
+        if k < len(sa) and k < len(sb):
+            if sa[k] > sb[k]:
+                part = ops.floordiv(part, sa[k] // sb[k])
+            elif sa[k] < sb[k]:
+                part = ops.mul(part, sb[k] // sa[k])
+        out.append(part)
+    return Matrix(out)
+
+
+def get_addr(field: Any, indices: Any) -> Any:
+    raise WujiSyntaxError("`get_addr`: elements have no address that means anything outside of their kernel")
+
+
+def no_activate(*nodes: Any) -> None:
+    """Writes to fields below these nodes, in the loop that follows, do not activate cells."""
+    cx = context.current()
+    for node in nodes:
+        cx.inactive.append(_node_of(node, "no_activate"))
+
+
+def block_local(*fields: Any) -> None:
+    """The loop that follows should keep what it touches of these fields close by."""
+    cx = context.current()
+    for field in fields:
+        if not isinstance(field, Field):
+            raise WujiTypeError(f"`block_local` is about fields, not {emit.describe(field)}")
+        pending: list[Any] = cx.__dict__.setdefault("cached", [])
+        pending.extend(leaf_number(cx, leaf) for leaf in field._leaves())
+
+
+def cache_read_only(*_: Any) -> None:
+    """A hint for GPUs; nothing on the CPU."""
+
+
+def assume_in_range(val: Any, base: Any, low: int, high: int) -> Any:
+    """The value, which is expected from ``base + low`` to less than ``base + high``."""
+    v, b = emit.expr(val), emit.convert(base, emit.element(val))
+    return Expr(context.builder().assume_range(v.id, b.id, int(low), int(high)), v.ty)

@@ -1,0 +1,47 @@
+"""Names of the devices that programs may ask for."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+
+class Arch:
+    """A kind of device."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<Arch.{self.name}>"
+
+    def __reduce__(self) -> Any:
+        return (by_name, (self.name,))
+
+
+x64 = Arch("x64")
+arm64 = Arch("arm64")
+cuda = Arch("cuda")
+metal = Arch("metal")
+opengl = Arch("opengl")
+gles = Arch("gles")
+vulkan = Arch("vulkan")
+dx11 = Arch("dx11")
+dx12 = Arch("dx12")
+amdgpu = Arch("amdgpu")
+
+cpu = arm64 if platform.machine().lower() in ("arm64", "aarch64") else x64
+gpu = [cuda, metal, vulkan, opengl, dx11, dx12, gles, amdgpu]
+
+_ALL = {a.name: a for a in (x64, arm64, cuda, metal, opengl, gles, vulkan, dx11, dx12, amdgpu)}
+
+
+def by_name(name: str) -> Arch:
+    return cpu if name == "cpu" else _ALL[name]
+
+
+def is_supported(arch: Arch, use_gles: bool = False) -> bool:
+    """Whether this version runs kernels there."""
+    return arch is cpu

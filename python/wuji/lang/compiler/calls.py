@@ -1,0 +1,223 @@
+"""Calls: of functions of kernels, of what works in both worlds, of things of Python's."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+from typing import TYPE_CHECKING, Any
+
+from ...exceptions import WujiCompilationError, WujiSyntaxError, WujiTypeError
+from .. import dtypes, emit, matrix_ops, ops
+from ..context import Compilation
+from ..matrix import Matrix
+from ..ndrange import RangeVal
+from ..static import static, static_assert, static_print
+from ..text import FormattedText, format_text, kernel_print
+from ..values import Expr, Ref, StructVal, is_device
+
+if TYPE_CHECKING:
+    from .scope import Scope
+
+
+def _any(value: Any) -> Any:
+    return matrix_ops.any(value) if isinstance(value, (Expr, Matrix)) else builtins.any(value)
+
+
+def _all(value: Any) -> Any:
+    return matrix_ops.all(value) if isinstance(value, (Expr, Matrix)) else builtins.all(value)
+
+
+def _sum(value: Any, start: Any = 0) -> Any:
+    if isinstance(value, (Expr, Matrix)):
+        return matrix_ops.sum(value)
+    result = start
+    for item in value:
+        result = ops.add(result, item)
+    return result
+
+
+def _to(dtype_of: Any, plain: Any) -> Any:
+    def convert(value: Any = 0) -> Any:
+        if isinstance(value, (Expr, Matrix)):
+            return ops.cast(value, dtype_of())
+        return plain(value)
+
+    return convert
+
+
+def _len(value: Any) -> Any:
+    if isinstance(value, StructVal):
+        return len(value.members)
+    return len(value)
+
+
+# What functions of Python's mean in a kernel.
+_BUILTINS: dict[Any, Any] = {
+    builtins.min: ops.min,
+    builtins.max: ops.max,
+    builtins.abs: ops.abs,
+    builtins.pow: ops.pow,
+    builtins.round: ops.round,
+    builtins.int: _to(lambda: dtypes.defaults.ip, int),
+    builtins.float: _to(lambda: dtypes.defaults.fp, float),
+    builtins.bool: _to(lambda: dtypes.u1, bool),
+    builtins.any: _any,
+    builtins.all: _all,
+    builtins.sum: _sum,
+    builtins.len: _len,
+    math.sin: ops.sin,
+    math.cos: ops.cos,
+    math.tan: ops.tan,
+    math.asin: ops.asin,
+    math.acos: ops.acos,
+    math.atan2: ops.atan2,
+    math.tanh: ops.tanh,
+    math.sqrt: ops.sqrt,
+    math.exp: ops.exp,
+    math.log: ops.log,
+    math.floor: ops.floor,
+    math.ceil: ops.ceil,
+    math.pow: ops.pow,
+    math.fabs: ops.abs,
+}
+
+
+class Calls:
+    cx: Compilation
+    b: Any
+    scope: Scope
+    static_depth: int
+    depth: int
+
+    if TYPE_CHECKING:
+
+        def eval(self, node: ast.expr) -> Any: ...
+        def value(self, node: ast.expr) -> Any: ...
+        def at(self, node: ast.AST) -> None: ...
+        def warn(self, text: str, node: ast.AST) -> None: ...
+        def _spread(self, node: ast.Starred) -> list[Any]: ...
+
+    def is_static(self, node: ast.expr) -> bool:
+        """Whether an expression is a call of `ti.static`."""
+        if not isinstance(node, ast.Call):
+            return False
+        f = node.func
+        name = f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
+        # Only then is it worth looking.
+        if name != "static" and not (isinstance(f, ast.Name) and f.id in self.scope.source.globals):
+            return False
+        try:
+            return self.eval(f) is static
+        except WujiCompilationError:
+            return False
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        f = self.eval(node.func)
+        if f is static:
+            return self._static(node)
+        kind = getattr(f, "_wuji_kind", None)
+        if kind is not None and kind != "plain":
+            args, named = self._arguments(node, places=True)
+            self.at(node)
+            if kind == "kernel":
+                raise WujiCompilationError(
+                    f"Kernels cannot call other kernels: `{ast.unparse(node.func)}` is one\n  = help: make it a `ti.func`, or call both from Python"
+                )
+            return f._wuji_call(self, node, args, named)
+        if f is builtins.print:
+            return self._print(node)
+        if f is builtins.range:
+            return self._range(node)
+        places = getattr(f, "_wuji_takes_places", False)
+        args, named = self._arguments(node, places)
+        self.at(node)
+        owner = getattr(f, "__self__", None)
+        if isinstance(owner, str) and f.__name__ == "format":
+            return format_text(owner, tuple(args), named)
+        mapped = _BUILTINS.get(f) if _hashable(f) else None
+        if mapped is not None:
+            return mapped(*args, **named)
+        if f is static_assert:
+            return self._static_assert(node, args)
+        if f is builtins.super:
+            raise WujiSyntaxError("`super` in a kernel")
+        if not self.static_depth and not _ours(f) and any(map(is_device, args)):
+            self.warn(
+                f"Calling non-taichi function `{ast.unparse(node.func)}` in a kernel: it runs once, while the kernel is compiled",
+                node,
+            )
+        return f(*args, **named)
+
+    def _arguments(self, node: ast.Call, places: bool) -> tuple[list[Any], dict[str, Any]]:
+        get = self.eval if places else self.value
+        args: list[Any] = []
+        for a in node.args:
+            if isinstance(a, ast.Starred):
+                args.extend(self._spread(a))
+            else:
+                args.append(get(a))
+        named: dict[str, Any] = {}
+        for k in node.keywords:
+            if k.arg is None:
+                named.update(self.value(k.value))
+            else:
+                named[k.arg] = get(k.value)
+        return args, named
+
+    def _static(self, node: ast.Call) -> Any:
+        if node.keywords:
+            raise WujiSyntaxError("`ti.static` has no named arguments")
+        self.static_depth += 1
+        try:
+            values = [self.eval(a) for a in node.args]
+        finally:
+            self.static_depth -= 1
+        for value in values:
+            if isinstance(value, Expr) and not isinstance(value, Ref) and not value.shape:
+                raise WujiTypeError(
+                    "`ti.static` of something that is known only when the kernel runs\n"
+                    "  = help: pass it as a `ti.template()` argument"
+                )
+        return static(*values)
+
+    def _static_assert(self, node: ast.Call, args: list[Any]) -> None:
+        if args and is_device(args[0]):
+            raise WujiTypeError("`ti.static_assert` of something that is known only when the kernel runs")
+        static_assert(*args)
+
+    def _print(self, node: ast.Call) -> None:
+        args, named = self._arguments(node, False)
+        self.at(node)
+        unknown = set(named) - {"sep", "end", "flush", "file"}
+        if unknown:
+            raise WujiTypeError(f"`print` has no argument `{unknown.pop()}`")
+        kernel_print(args, named.get("sep") if named.get("sep") is not None else " ", named.get("end") if named.get("end") is not None else "\n")
+
+    def _range(self, node: ast.Call) -> Any:
+        args, named = self._arguments(node, False)
+        if named:
+            raise WujiSyntaxError("`range` has no named arguments")
+        if self.static_depth:
+            if any(is_device(a) for a in args):
+                raise WujiTypeError("the ends of a static range are known when the kernel is compiled")
+            return range(*args)
+        return RangeVal.of(args)
+
+
+def _hashable(f: Any) -> bool:
+    try:
+        hash(f)
+    except TypeError:
+        return False
+    return True
+
+
+def _ours(f: Any) -> bool:
+    if isinstance(f, type):
+        return True
+    module = getattr(f, "__module__", None) or getattr(type(f), "__module__", "") or ""
+    return module.split(".")[0] in ("wuji", "builtins", "operator", "math", "itertools", "functools", "_operator")
+
+
+_ = (FormattedText, static_print)

@@ -1,0 +1,425 @@
+"""Expressions."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from typing import TYPE_CHECKING, Any
+
+from ...exceptions import WujiIndexError, WujiSyntaxError, WujiTypeError
+from .. import dtypes, emit, ops
+from ..access import ArrayVal, DynamicList, element_of_field
+from ..compound import MatrixType
+from ..field import Field
+from ..matrix import Matrix, in_kernel
+from ..struct import Struct
+from ..text import FormattedText, Hole
+from ..values import Expr, Ref, StructVal, is_device
+
+if TYPE_CHECKING:
+    from ..context import Compilation
+    from .scope import Scope
+
+_BINARY: dict[type, tuple[Any, Any, str]] = {
+    ast.Add: (ops.add, operator.add, "+"),
+    ast.Sub: (ops.sub, operator.sub, "-"),
+    ast.Mult: (ops.mul, operator.mul, "*"),
+    ast.Div: (ops.truediv, operator.truediv, "/"),
+    ast.FloorDiv: (ops.floordiv, operator.floordiv, "//"),
+    ast.Mod: (ops.mod, operator.mod, "%"),
+    ast.Pow: (ops.pow, operator.pow, "**"),
+    ast.BitAnd: (ops.bit_and, operator.and_, "&"),
+    ast.BitOr: (ops.bit_or, operator.or_, "|"),
+    ast.BitXor: (ops.bit_xor, operator.xor, "^"),
+    ast.LShift: (ops.bit_shl, operator.lshift, "<<"),
+    ast.RShift: (ops.bit_sar, operator.rshift, ">>"),
+    ast.MatMult: (ops._matmul, operator.matmul, "@"),
+}
+_COMPARE: dict[type, tuple[Any, Any]] = {
+    ast.Lt: (ops.cmp_lt, operator.lt),
+    ast.LtE: (ops.cmp_le, operator.le),
+    ast.Gt: (ops.cmp_gt, operator.gt),
+    ast.GtE: (ops.cmp_ge, operator.ge),
+    ast.Eq: (ops.cmp_eq, operator.eq),
+    ast.NotEq: (ops.cmp_ne, operator.ne),
+}
+_PURE = (ast.Constant, ast.Name, ast.Attribute, ast.UnaryOp, ast.Compare)
+
+
+class Expressions:
+    cx: Compilation
+    b: Any
+    scope: Scope
+    static_depth: int
+    depth: int
+
+    if TYPE_CHECKING:
+
+        def eval(self, node: ast.expr) -> Any: ...
+        def at(self, node: ast.AST) -> None: ...
+        def warn(self, text: str, node: ast.AST) -> None: ...
+
+    def value(self, node: ast.expr) -> Any:
+        """An expression as a value: what is in a place is read now."""
+        result = self.eval(node)
+        return result.load() if isinstance(result, (Ref, StructVal)) else result
+
+    # Atoms.
+    def visit_Constant(self, node: ast.Constant) -> Any:
+        if node.value is ... or isinstance(node.value, (bytes, complex)):
+            raise WujiTypeError(f"{node.value!r} means nothing in a kernel")
+        return node.value
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return self.scope.find(node.id)
+
+    def visit_Tuple(self, node: ast.Tuple) -> Any:
+        return tuple(self._items(node.elts))
+
+    def visit_List(self, node: ast.List) -> Any:
+        return self._items(node.elts)
+
+    def _items(self, nodes: list[ast.expr]) -> list[Any]:
+        items: list[Any] = []
+        for n in nodes:
+            if isinstance(n, ast.Starred):
+                items.extend(self._spread(n))
+            else:
+                items.append(self.value(n))
+        return items
+
+    def _spread(self, node: ast.Starred) -> list[Any]:
+        value = self.value(node.value)
+        if isinstance(value, Expr):
+            return emit.components(value)
+        return list(value)
+
+    def visit_Starred(self, node: ast.Starred) -> Any:
+        raise WujiSyntaxError("a star stands in a list or among the arguments of a call")
+
+    def visit_Dict(self, node: ast.Dict) -> Any:
+        out: dict[Any, Any] = {}
+        for k, v in zip(node.keys, node.values, strict=True):
+            if k is None:
+                out.update(self.value(v))
+            else:
+                out[self.value(k)] = self.value(v)
+        return out
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        out: list[Any] = []
+        self._comprehend(node.generators, lambda: out.append(self.value(node.elt)))
+        return out
+
+    def visit_DictComp(self, node: ast.DictComp) -> Any:
+        out: dict[Any, Any] = {}
+
+        def one() -> None:
+            out[self.value(node.key)] = self.value(node.value)
+
+        self._comprehend(node.generators, one)
+        return out
+
+    def _comprehend(self, generators: list[ast.comprehension], one: Any) -> None:
+        if not generators:
+            one()
+            return
+        first, *rest = generators
+        if first.is_async:
+            raise WujiSyntaxError("`async` is not part of the language of kernels")
+        self.scope.push()
+        try:
+            for item in self.known_items(first.iter):
+                self.bind(first.target, item)  # type: ignore[attr-defined]
+                if all(self._known_truth(test) for test in first.ifs):
+                    self._comprehend(rest, one)
+        finally:
+            self.scope.pop()
+
+    def _known_truth(self, node: ast.expr) -> bool:
+        value = self.value(node)
+        if is_device(value):
+            raise WujiTypeError("the condition of a comprehension is known when the kernel is compiled")
+        return bool(value)
+
+    def known_items(self, node: ast.expr) -> Any:
+        """Something to go through now, while compiling."""
+        from .loops import known_iterable
+
+        self.static_depth += 1
+        try:
+            return known_iterable(self.value(node))
+        finally:
+            self.static_depth -= 1
+
+    # Text.
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        pieces: list[Any] = []
+        for part in node.values:
+            value = self.eval(part)
+            pieces.append(value)
+        if all(isinstance(p, str) for p in pieces):
+            return "".join(pieces)
+        return FormattedText(pieces)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+        value = self.value(node.value)
+        spec = ""
+        if node.format_spec is not None:
+            spec = self.eval(node.format_spec)
+            if not isinstance(spec, str):
+                raise WujiTypeError("the format of a number is known when the kernel is compiled")
+        if not is_device(value) and not isinstance(value, (Matrix, Struct)):
+            if node.conversion == ord("r"):
+                value = repr(value)
+            return format(value, spec)
+        return Hole(value, spec)
+
+    # Operators.
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        left, right = self.value(node.left), self.value(node.right)
+        dual, plain, what = _BINARY[type(node.op)]
+        if isinstance(left, Expr) or isinstance(right, Expr):
+            return dual(left, right)
+        if isinstance(left, StructVal) or isinstance(right, StructVal):
+            raise WujiTypeError(f"`{what}` of structs\n  = help: take their members")
+        if isinstance(left, Matrix) or isinstance(right, Matrix):
+            return dual(left, right)
+        if type(left) is int and type(right) is int and not self.static_depth:
+            return self._fold(plain, left, right, what)
+        if isinstance(right, (list, tuple)) and not isinstance(left, (list, tuple)) and emit.is_number(left):
+            return dual(left, right)
+        if emit.is_number(left) and emit.is_number(right):
+            return dual(left, right)
+        return plain(left, right)
+
+    def _fold(self, plain: Any, a: int, b: int, what: str) -> Any:
+        """Integers that are known now are computed as the kernel would."""
+        if what in ("//", "%") and b == 0:
+            return 0
+        if what == "/":
+            return a / b if b else ops._by_zero(a)
+        if what in ("<<", ">>"):
+            b %= dtypes.defaults.ip.bits
+        if what == "**" and (b < 0 or b > 4096):
+            return float(a) ** b
+        result = plain(a, b)
+        dtype = dtypes.defaults.ip
+        low, high = dtype.range()
+        if not low <= result <= high and low <= a <= high and low <= b <= high and what == "<<":
+            return dtype.wrap(result)
+        return result
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        value = self.value(node.operand)
+        op = type(node.op)
+        if op is ast.Not:
+            if is_device(value) or isinstance(value, Matrix):
+                return ops.logical_not(value)
+            return not value
+        if op is ast.USub:
+            return ops.neg(value)
+        if op is ast.UAdd:
+            return value
+        return ops.bit_not(value)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        is_and = isinstance(node.op, ast.And)
+        result = self.value(node.values[0])
+        for position, following in enumerate(node.values[1:], 1):
+            if not is_device(result) and not isinstance(result, Matrix):
+                # Known now: the rest counts or it does not.
+                if bool(result) != is_and:
+                    return result
+                result = self.value(following)
+                continue
+            if isinstance(result, Matrix) or result.shape or not self._short_circuit(node.values[position]):
+                other = self.value(following)
+                result = (ops.logical_and if is_and else ops.logical_or)(result, other)
+                continue
+            result = self._lazily(is_and, result, following)
+        return result
+
+    def _short_circuit(self, node: ast.expr) -> bool:
+        """Whether it matters, for what it does or costs, that the expression may be left out."""
+        return self.cx.runtime.config.short_circuit_operators and not _cheap(node)  # type: ignore[attr-defined,no-any-return]
+
+    def _lazily(self, is_and: bool, first: Expr, node: ast.expr) -> Expr:
+        var = self.cx.new_var("both" if is_and else "either", dtypes.u1)
+        var.store(emit.truth(first))
+        self.b.begin_if((var if is_and else emit.logical_not(var)).load().id)
+        self.depth += 1
+        try:
+            other = self.value(node)
+            if isinstance(other, Matrix) or (isinstance(other, Expr) and other.shape):
+                raise WujiTypeError("a vector behind `and` or `or` of a number")
+            var.store(emit.truth(other))
+        finally:
+            self.depth -= 1
+        self.b.end_if()
+        return var.load()
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        left = self.value(node.left)
+        result: Any = None
+        for op, following in zip(node.ops, node.comparators, strict=True):
+            right = self.value(following)
+            one = self._compare(op, left, right)
+            result = one if result is None else (
+                ops.logical_and(result, one) if is_device(result) or is_device(one) else result and one
+            )
+            left = right
+        return result
+
+    def _compare(self, op: ast.cmpop, left: Any, right: Any) -> Any:
+        kind = type(op)
+        if kind in _COMPARE:
+            dual, plain = _COMPARE[kind]
+            if isinstance(left, StructVal) or isinstance(right, StructVal):
+                raise WujiTypeError("structs are not compared\n  = help: compare their members")
+            if isinstance(left, Expr) or isinstance(right, Expr):
+                if left is None or right is None or isinstance(left, str) or isinstance(right, str):
+                    raise WujiTypeError(f"{emit.describe(left)} is compared with {emit.describe(right)}")
+                return dual(left, right)
+            return plain(left, right)
+        name = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}[kind]
+        if is_device(left) or is_device(right):
+            if kind in (ast.Is, ast.IsNot) and (left is None or right is None):
+                return kind is ast.IsNot
+            raise WujiSyntaxError(f"`{name}` works on what is known when the kernel is compiled")
+        if kind is ast.Is:
+            return left is right
+        if kind is ast.IsNot:
+            return left is not right
+        return (left in right) if kind is ast.In else (left not in right)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        test = self.value(node.test)
+        if not is_device(test):
+            if isinstance(test, Matrix):
+                return ops.select(test, self.value(node.body), self.value(node.orelse))
+            return self.eval(node.body if test else node.orelse)
+        if test.shape:
+            return ops.select(test, self.value(node.body), self.value(node.orelse))
+        condition = emit.condition(test, "if")
+        if _cheap(node.body) and _cheap(node.orelse):
+            return self._choose(condition, self.value(node.body), self.value(node.orelse))
+        from .statements import storage, store_into
+
+        kept: list[Any] = []
+        self.b.begin_if(condition.id)
+        self.depth += 1
+        for branch in (node.body, node.orelse):
+            if kept:
+                self.b.begin_else()
+            value = self.value(branch)
+            place = storage(self.cx, value, "chosen")
+            store_into(place, value)
+            kept.append(place)
+        self.depth -= 1
+        self.b.end_if()
+        return self._choose(condition, *(p.load() if is_device(p) else p for p in kept))
+
+    def _choose(self, condition: Expr, a: Any, b: Any) -> Any:
+        if isinstance(a, (StructVal, Struct)) and isinstance(b, (StructVal, Struct)):
+            a, b = (v.in_kernel() if isinstance(v, Struct) else v for v in (a, b))
+            return StructVal(a.ty, {k: self._choose(condition, v, b.members[k]) for k, v in a.members.items()})
+        if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and len(a) == len(b):
+            return type(a)(self._choose(condition, x, y) for x, y in zip(a, b, strict=True))
+        return emit.select(condition, a, b)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        value = self.value(node.value)
+        self.assign(node.target, value)  # type: ignore[attr-defined]
+        return self.value(node.target)
+
+    # Parts of things.
+    def visit_Slice(self, node: ast.Slice) -> Any:
+        return slice(*(None if p is None else self.value(p) for p in (node.lower, node.upper, node.step)))
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        thing = self.eval(node.value)
+        if isinstance(thing, Field):
+            self.at(node)
+            return element_of_field(self.cx, thing, self._indices(node.slice))
+        if isinstance(thing, (ArrayVal, DynamicList)) or hasattr(thing, "_wuji_subscript"):
+            self.at(node)
+            return thing._wuji_subscript(self.cx, self._indices(node.slice))
+        at = self.value(node.slice)
+        if isinstance(thing, Expr):
+            self.at(node)
+            return thing[at]
+        if isinstance(thing, Matrix):
+            parts = at if isinstance(at, tuple) else (at,)
+            if any(isinstance(p, Expr) for p in parts):
+                return in_kernel(thing)[at]
+            return thing[at]
+        if isinstance(thing, StructVal):
+            raise WujiTypeError(f"{thing.ty} has members, not indices")
+        if is_device(at) or isinstance(at, tuple) and any(is_device(p) for p in at):
+            if isinstance(thing, (list, tuple)) and thing and all(emit.is_number(x) or isinstance(x, Expr) for x in thing):
+                return in_kernel(list(thing))[at]
+            raise WujiTypeError(
+                f"{emit.describe(thing)} is a thing of Python's; which part of it is known only when the kernel runs\n"
+                "  = help: use a field, an array, or a `ti.Vector`"
+            )
+        return thing[at]
+
+    def _indices(self, node: ast.expr) -> list[Any]:
+        """Indices of an element: numbers, and vectors that stand for several."""
+        if isinstance(node, ast.Tuple):
+            parts = self._items(node.elts)
+        else:
+            parts = [self.value(node)]
+        out: list[Any] = []
+        for part in parts:
+            if part is None:
+                continue
+            if isinstance(part, (list, tuple, Matrix)):
+                out.extend(part)
+            elif isinstance(part, Expr) and part.shape:
+                out.extend(emit.components(part))
+            elif isinstance(part, slice):
+                raise WujiIndexError("elements of fields and arrays are taken one by one, not by slices")
+            else:
+                out.append(part)
+        return out
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        thing = self.eval(node.value)
+        name = node.attr
+        if isinstance(thing, StructVal):
+            if name in thing.members:
+                return thing.members[name]
+            method = thing.ty.methods.get(name)
+            if method is not None:
+                from ..func import bind_struct_method
+
+                return bind_struct_method(method, thing)
+            if name in ("keys", "items", "entries", "to_dict"):
+                return lambda *_: thing.members
+            raise AttributeError(f"{thing.ty} has no member `{name}`")
+        if isinstance(thing, Expr) and name not in ("shape", "n", "m", "ndim", "dtype"):
+            return getattr(thing, name)
+        return getattr(thing, name)
+
+
+def _cheap(node: ast.expr) -> bool:
+    """Whether computing it for nothing costs next to nothing and does nothing."""
+    if isinstance(node, (ast.Constant, ast.Name)):
+        return True
+    if isinstance(node, ast.Attribute):
+        return _cheap(node.value)
+    if isinstance(node, ast.UnaryOp):
+        return _cheap(node.operand)
+    if isinstance(node, ast.Compare):
+        return _cheap(node.left) and all(_cheap(c) for c in node.comparators)
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)) and _cheap(node.left) and _cheap(node.right)
+    if isinstance(node, ast.Subscript):
+        # A component of a variable.
+        return isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int)
+    return False
+
+
+_ = (MatrixType, _PURE)

@@ -1,0 +1,168 @@
+"""A function, or the body of a kernel, being compiled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from ... import _native
+from ...exceptions import (
+    WujiCompilationError,
+    WujiError,
+    WujiIndexError,
+    WujiSyntaxError,
+    WujiTypeError,
+)
+from ..context import Compilation
+from ..errors import code_of, render, told
+from .calls import Calls
+from .expressions import Expressions
+from .loops import Loops
+from .scope import Scope
+from .source import Source
+from .statements import Statements
+
+
+class FunctionCompiler(Statements, Loops, Calls, Expressions):
+    """One visit of the tree of a function. What it makes goes to the builder of the compilation."""
+
+    def __init__(self, cx: Compilation, source: Source, *, kernel: bool, real: bool = False) -> None:
+        self.cx = cx
+        self.b = cx.builder
+        self.source = source
+        self.scope = Scope(source)
+        self.is_kernel = kernel
+        self.is_real = real
+        self.static_depth = 0
+        self.depth = 0  # control flow around, other than static
+        self.loops: list[Any] = []
+        self.returns: Any = None  # how `return` works here
+        self.file = cx.file(source.file)
+        # Whether a loop at the top of this function is at the top of the kernel.
+        self.shallow = cx.shallow
+
+    # Dispatch, with places for errors.
+    def eval(self, node: ast.expr) -> Any:
+        visit = _VISIT.get(type(node))
+        try:
+            if visit is None:
+                raise WujiSyntaxError(unsupported(node))
+            return visit(self, node)
+        except Exception as e:
+            raise self.located(e, node) from _cause(e)
+
+    def exec(self, node: ast.stmt) -> None:
+        visit = _VISIT.get(type(node))
+        self.at(node)
+        try:
+            if visit is None:
+                raise WujiSyntaxError(unsupported(node))
+            visit(self, node)
+        except Exception as e:
+            raise self.located(e, node) from _cause(e)
+
+    def at(self, node: ast.AST) -> None:
+        """Instructions that follow come from here."""
+        self.b.span(self.file, node.lineno, node.col_offset + 1)  # type: ignore[attr-defined]
+
+    def place(self, node: ast.AST) -> tuple[str, int, int]:
+        return self.source.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
+
+    def located(self, error: Exception, node: ast.AST) -> Exception:
+        """The error with the place it is about, once."""
+        if isinstance(error, _Signal) or getattr(error, "_wuji_located", False):
+            return error
+        wrapped: Any
+        if isinstance(error, _native.NativeError):
+            wrapped = told(error)
+        elif isinstance(error, WujiError):
+            wrapped = error
+        elif isinstance(error, (KeyboardInterrupt, MemoryError)):
+            return error
+        else:
+            kind: type[WujiError] = WujiCompilationError
+            if isinstance(error, TypeError):
+                kind = WujiTypeError
+            elif isinstance(error, IndexError):
+                kind = WujiIndexError
+            elif isinstance(error, AttributeError):
+                kind = WujiCompilationError
+            text = str(error) if isinstance(error, (TypeError, IndexError, AttributeError)) else f"{type(error).__name__}: {error}"
+            wrapped = kind(text)
+        message = str(wrapped)
+        if not message.startswith("error["):
+            code = code_of(wrapped)
+            wrapped.code = code
+            message = render(code, message, self.place(node), [f"in {'kernel' if self.is_kernel else 'function'} `{self.source.name}`"])
+        wrapped.args = (message,)
+        wrapped._wuji_located = True
+        return wrapped  # type: ignore[no-any-return]
+
+    def warn(self, text: str, node: ast.AST) -> None:
+        """Says something once for each place."""
+        import warnings
+
+        file, line, _ = self.place(node)
+        key = (file, line, text)
+        if key not in self.cx.runtime.warned:
+            self.cx.runtime.warned.add(key)
+            warnings.warn_explicit(text, UserWarning, file, line)
+
+
+class _Signal(Exception):
+    """Unwinds the visit; no error."""
+
+
+class StaticBreak(_Signal):
+    pass
+
+
+class StaticContinue(_Signal):
+    pass
+
+
+class Returned(_Signal):
+    """The function has returned where its path is known now."""
+
+
+def _cause(e: Exception) -> BaseException | None:
+    """What a message does not already say."""
+    return None if isinstance(e, (WujiError, _native.NativeError, _Signal)) else e
+
+
+_NAMES = {
+    "AsyncFor": "`async for`",
+    "AsyncFunctionDef": "a function inside",
+    "AsyncWith": "`async with`",
+    "Await": "`await`",
+    "ClassDef": "a class inside",
+    "Delete": "`del`",
+    "FunctionDef": "a function inside",
+    "GeneratorExp": "a generator",
+    "Global": "`global`",
+    "Import": "`import`",
+    "ImportFrom": "`import`",
+    "Lambda": "`lambda`",
+    "Match": "`match`",
+    "Nonlocal": "`nonlocal`",
+    "Raise": "`raise`",
+    "Set": "a set",
+    "SetComp": "a set",
+    "Try": "`try`",
+    "TryStar": "`try`",
+    "With": "`with`",
+    "Yield": "`yield`",
+    "YieldFrom": "`yield`",
+}
+
+
+def unsupported(node: ast.AST) -> str:
+    kind = type(node).__name__
+    return f'Unsupported node "{kind}": {_NAMES.get(kind, kind)} is not part of the language of kernels'
+
+
+_VISIT: dict[type, Callable[[Any, Any], Any]] = {}
+for _name in dir(FunctionCompiler):
+    if _name.startswith("visit_"):
+        _VISIT[getattr(ast, _name[6:])] = getattr(FunctionCompiler, _name)

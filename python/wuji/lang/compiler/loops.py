@@ -1,0 +1,345 @@
+"""Loops: parallel at the top of a kernel, in order elsewhere, unrolled where they are static."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ...exceptions import WujiSyntaxError, WujiTypeError
+from .. import dtypes, emit
+from ..access import ArrayVal, cell_number, leaf_number
+from ..context import Compilation, LoopConfig
+from ..field import Field
+from ..matrix import Matrix
+from ..ndrange import Grouped, NDRange, RangeVal
+from ..snode import SNode
+from ..values import Expr, is_device
+from .scope import MISSING
+
+if TYPE_CHECKING:
+    from .scope import Scope
+
+
+class Loop:
+    """A loop around the statement that is being compiled."""
+
+    __slots__ = ("again", "depth", "kind", "leave")
+
+    def __init__(self, kind: str, leave: int | None, again: int | None, depth: int = 0) -> None:
+        self.depth = depth  # control flow around it
+        self.kind = kind  # "parallel", "serial" or "static"
+        self.leave = leave
+        self.again = again
+
+
+class Loops:
+    cx: Compilation
+    b: Any
+    scope: Scope
+    source: Any
+    static_depth: int
+    depth: int
+    shallow: bool
+    loops: list[Loop]
+
+    if TYPE_CHECKING:
+
+        def eval(self, node: ast.expr) -> Any: ...
+        def value(self, node: ast.expr) -> Any: ...
+        def body(self, nodes: list[ast.stmt]) -> None: ...
+        def is_static(self, node: ast.expr) -> bool: ...
+        def assign(self, target: ast.expr, value: Any) -> None: ...
+        def warn(self, text: str, node: ast.AST) -> None: ...
+
+    def bind(self, target: ast.expr, value: Any) -> None:
+        """Gives the names of a loop their values for one turn."""
+        if isinstance(target, ast.Name):
+            if is_device(value) and target.id in self.source.assigned:
+                var = self.cx.new_var(target.id, value.ty)
+                var.store(value)
+                value = var
+            self.scope.define(target.id, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            from .statements import unpacked
+
+            for t, part in zip(target.elts, unpacked(value, len(target.elts)), strict=True):
+                self.bind(t, part)
+        else:
+            raise WujiSyntaxError("the target of a loop is a name, or several")
+
+    def visit_For(self, node: ast.For) -> None:
+        if node.orelse:
+            raise WujiSyntaxError("`else` of a loop is not part of the language of kernels")
+        if self.is_static(node.iter):
+            self._static_for(node)
+            return
+        config, self.cx.config = self.cx.config, LoopConfig()
+        over = self.eval(node.iter)
+        grouped = isinstance(over, Grouped)
+        if isinstance(over, Grouped):
+            over = over.over
+        if isinstance(over, range):
+            over = RangeVal(over.start, over.stop)
+        domain = self._domain(over, node)
+        if self.shallow and not self.depth and self.cx.loop is None:
+            self._parallel(node, domain, grouped, config)
+        else:
+            self._in_order(node, domain, grouped)
+
+    def _domain(self, over: Any, node: ast.For) -> Any:
+        if isinstance(over, (RangeVal, NDRange, Field, SNode, ArrayVal)):
+            return over
+        if hasattr(over, "_wuji_domain"):
+            return over._wuji_domain(self.cx)
+        if isinstance(over, (list, tuple, Matrix, dict, str, zip, enumerate)) or is_device(over):
+            raise WujiTypeError(
+                f"a loop of a kernel goes over a range, a field, an array; not over {emit.describe(over)}\n"
+                "  = help: `for x in ti.static(...)` repeats the body for every item while the kernel is compiled"
+            )
+        raise WujiTypeError(f"{emit.describe(over)} cannot be looped over in a kernel")
+
+    # Parallel.
+    def _parallel(self, node: ast.For, domain: Any, grouped: bool, config: LoopConfig) -> None:
+        cx, b = self.cx, self.b
+        hints: dict[str, Any] = {}
+        if config.serialize or config.parallelize == 1:
+            hints["serial"] = True
+        elif config.block_dim:
+            hints["block_size"] = config.block_dim
+        if config.simd is not None:
+            hints["simd"] = config.simd
+        over = self._native_domain(domain)
+        if hints.get("serial") and isinstance(over, int):
+            over = self._dense_bounds(domain)
+        label, ids = b.begin_foreach(over, **hints)
+        cx.loop, before = object(), cx.loop
+        cached, cx.__dict__["cached"] = cx.__dict__.get("cached", []), []
+        inactive = list(cx.inactive)
+        for number in cached:
+            b.cache(number)
+        self.scope.push()
+        self.depth += 1
+        self.loops.append(Loop("parallel", None, label))
+        try:
+            indices = [Expr(i, dtypes.by_ir(b.type_of(i))) for i in ids]
+            self._bind_indices(node, domain, indices, grouped)
+            self.body(node.body)
+        finally:
+            self.loops.pop()
+            self.depth -= 1
+            self.scope.pop()
+            cx.loop = before
+            cx.inactive = [] if inactive else cx.inactive
+        b.end_foreach()
+
+    def _native_domain(self, domain: Any) -> Any:
+        if isinstance(domain, Field):
+            self.cx.kept.append(domain)
+            return leaf_number(self.cx, domain._first)
+        if isinstance(domain, SNode):
+            return cell_number(self.cx, domain)
+        return self._bounds(domain)
+
+    def _bounds(self, domain: Any) -> list[tuple[int, int]]:
+        """The ends of each axis of a domain."""
+        if isinstance(domain, ArrayVal):
+            return domain.extents()
+        if isinstance(domain, (Field, SNode)):
+            return self._dense_bounds(domain)
+        return [self._ends(low, high) for low, high in domain.axes]
+
+    def _dense_bounds(self, domain: Any) -> list[tuple[int, int]]:
+        node = domain if isinstance(domain, SNode) else domain.snode
+        if node.is_sparse:
+            raise WujiTypeError(
+                "a loop over a sparse field that is not at the top of a kernel\n"
+                "  = note: its cells are found in no order, by all threads at once\n"
+                "  = help: loop over a range and ask `ti.is_active`, or move the loop to the top of a kernel"
+            )
+        offset = domain.offset if isinstance(domain, Field) else (0,) * len(domain.shape)
+        return [self._ends(o, o + n) for o, n in zip(offset, domain.shape, strict=True)]
+
+    def _ends(self, low: Any, high: Any) -> tuple[int, int]:
+        for end in (low, high):
+            dtype = emit.element(end)
+            if dtype.is_float or getattr(end, "shape", ()):
+                raise WujiTypeError(f"the end of a range is an integer, not {emit.describe(end)}")
+        known = [e for e in (low, high) if not isinstance(e, Expr)]
+        dtype = dtypes.i32
+        for end in (low, high):
+            t = emit.element(end)
+            if isinstance(end, Expr) and not t.is_bool:
+                dtype = dtypes.promote(dtype, t) if dtype is not t else t
+        least, most = dtype.range()
+        if any(not least <= int(k) <= most for k in known):
+            dtype = dtypes.i64
+        return emit.convert(low, dtype).id, emit.convert(high, dtype).id
+
+    def _bind_indices(self, node: ast.For, domain: Any, indices: list[Expr], grouped: bool) -> None:
+        if isinstance(domain, NDRange) and domain.nested:
+            value = domain.shape_like(indices)
+            self.bind(node.target, value)
+            return
+        if grouped:
+            if not isinstance(node.target, ast.Name):
+                raise WujiSyntaxError("`ti.grouped` gives one vector of indices, for one name")
+            self.bind(node.target, emit.compose(list(indices), (len(indices),)))
+            return
+        names = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 1
+        if names != len(indices) or isinstance(node.target, (ast.Tuple, ast.List)) and names == 1 and len(indices) == 1:
+            if names == len(indices):
+                self.bind(node.target, tuple(indices))
+                return
+            raise WujiSyntaxError(
+                f"{len(indices)} indices for {names} {'name' if names == 1 else 'names'}"
+                + ("\n  = help: `for I in ti.grouped(...)` gives all of them as a vector" if names == 1 else "")
+            )
+        self.bind(node.target, indices[0] if names == 1 else tuple(indices))
+
+    # In order.
+    def _in_order(self, node: ast.For, domain: Any, grouped: bool) -> None:
+        b = self.b
+        bounds = self._bounds(domain)
+        several = len(bounds) > 1
+        leave = b.begin_block() if several else None
+        indices: list[Expr] = []
+        labels: list[int] = []
+        for low, high in bounds:
+            one = b.const(b.type_of(low), 1)
+            label, index = b.begin_for(low, high, one)
+            labels.append(label)
+            indices.append(Expr(index, dtypes.by_ir(b.type_of(index))))
+        if not bounds:
+            labels = [b.begin_block()]
+        self.scope.push()
+        self.depth += 1
+        again = labels[-1] if bounds else None
+        self.loops.append(Loop("serial", leave if several else labels[0], again))
+        try:
+            self._bind_indices(node, domain, indices, grouped)
+            self.body(node.body)
+        finally:
+            self.loops.pop()
+            self.depth -= 1
+            self.scope.pop()
+        for _ in bounds:
+            b.end_for()
+        if several or not bounds:
+            b.end_block()
+
+    def visit_While(self, node: ast.While) -> None:
+        if node.orelse:
+            raise WujiSyntaxError("`else` of a loop is not part of the language of kernels")
+        b = self.b
+        label = b.begin_loop()
+        self.scope.push()
+        self.depth += 1
+        self.loops.append(Loop("serial", label, label))
+        try:
+            test = self.value(node.test)
+            if is_device(test):
+                b.begin_if(emit.logical_not(emit.condition(test, "while")).id)
+                b.jump_break(label)
+                b.end_if()
+            elif not test:
+                b.jump_break(label)
+            self.body(node.body)
+        finally:
+            self.loops.pop()
+            self.depth -= 1
+            self.scope.pop()
+        b.end_loop()
+
+    # While compiling.
+    def _static_for(self, node: ast.For) -> None:
+        from .function import StaticBreak, StaticContinue
+
+        items = list(known_iterable(self.value(node.iter)))
+        limit = self.cx.runtime.config.unrolling_limit  # type: ignore[attr-defined]
+        if limit and len(items) > limit:
+            self.warn(
+                f"a static loop repeats its body {len(items)} times, which takes long to compile (unrolling_limit={limit})",
+                node,
+            )
+        self.loops.append(Loop("static", None, None, self.depth))
+        depth = self.depth
+        try:
+            for item in items:
+                if self.b.closed():
+                    return
+                self.scope.push()
+                try:
+                    self.bind(node.target, item)
+                    self.body(node.body)
+                except StaticContinue:
+                    pass
+                except StaticBreak:
+                    break
+                finally:
+                    self.scope.pop()
+                    self.depth = depth
+        finally:
+            self.loops.pop()
+
+    # Jumps.
+    def _jump(self, word: str) -> None:
+        from .function import StaticBreak, StaticContinue
+
+        if not self.loops:
+            raise WujiSyntaxError(f"`{word}` outside of a loop")
+        loop = self.loops[-1]
+        if loop.kind == "static":
+            if self.depth > loop.depth:
+                raise WujiSyntaxError(
+                    f"`{word}` of a static loop under a condition that is known only when the kernel runs\n"
+                    "  = help: make the loop an ordinary one, or the condition static"
+                )
+            raise StaticBreak if word == "break" else StaticContinue
+        if word == "break":
+            if loop.kind == "parallel":
+                raise WujiSyntaxError(
+                    "`break` in a parallel loop: its iterations run at once\n"
+                    "  = help: `ti.loop_config(serialize=True)` in front of a loop does not help; put it into a loop inside, or use `while`"
+                )
+            assert loop.leave is not None
+            self.b.jump_break(loop.leave)
+        else:
+            if loop.again is None:
+                assert loop.leave is not None
+                self.b.jump_break(loop.leave)
+            else:
+                self.b.jump_continue(loop.again)
+
+    def visit_Break(self, node: ast.Break) -> None:
+        self._jump("break")
+
+    def visit_Continue(self, node: ast.Continue) -> None:
+        self._jump("continue")
+
+
+def known_iterable(value: Any) -> Iterable[Any]:
+    """What a static loop goes through."""
+    if isinstance(value, RangeVal):
+        low, high = value.axes[0]
+        if is_device(low) or is_device(high):
+            raise WujiTypeError("the ends of a static range are known when the kernel is compiled")
+        return range(int(low), int(high))
+    if isinstance(value, Grouped):
+        if isinstance(value.over, NDRange):
+            return value.over.vectors()
+        raise WujiTypeError("a static loop over all elements of a field\n  = help: leave out `ti.static`")
+    if isinstance(value, NDRange):
+        return value.items()
+    if isinstance(value, Expr):
+        if value.shape:
+            return [value[k] for k in range(value.shape[0])]  # type: ignore[index]
+        raise WujiTypeError(f"{emit.describe(value)} has no items")
+    if isinstance(value, (Field, ArrayVal)):
+        raise WujiTypeError("a static loop over all elements of a field\n  = help: leave out `ti.static`")
+    if not isinstance(value, Iterable):
+        raise WujiTypeError(f"{emit.describe(value)} has no items to go through")
+    return value
+
+
+_ = (Callable, MISSING)

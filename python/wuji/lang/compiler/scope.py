@@ -1,0 +1,72 @@
+"""Names of a function under compilation."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from ...exceptions import WujiNameError
+from .source import Source
+
+_MISSING = object()
+
+
+class Scope:
+    """Blocks inside of each other; what a block defines ends with it."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.blocks: list[dict[str, Any]] = [{}]
+        self.ended: set[str] = set()
+
+    def push(self) -> None:
+        self.blocks.append({})
+
+    def pop(self) -> None:
+        self.ended.update(self.blocks.pop())
+
+    def local(self, name: str) -> Any:
+        """What a name of this function means; `MISSING` when it has none."""
+        for block in reversed(self.blocks):
+            if name in block:
+                return block[name]
+        return _MISSING
+
+    def define(self, name: str, value: Any) -> None:
+        self.blocks[-1][name] = value
+
+    def redefine(self, name: str, value: Any) -> None:
+        """Gives a name that exists another meaning, where it is."""
+        for block in reversed(self.blocks):
+            if name in block:
+                block[name] = value
+                return
+
+    def find(self, name: str) -> Any:
+        found = self.local(name)
+        if found is not _MISSING:
+            return found
+        source = self.source
+        if name in source.outer:
+            return source.outer[name]
+        if name in source.globals:
+            return source.globals[name]
+        found = getattr(builtins, name, _MISSING)
+        if found is not _MISSING:
+            return found
+        raise WujiNameError(f'Name "{name}" is not defined{self._hint(name)}')
+
+    def _hint(self, name: str) -> str:
+        if name in self.ended:
+            return (
+                "\n  = note: it is assigned in a block that has ended, such as the body of an `if` or of a loop"
+                "\n  = help: assign to it before that block"
+            )
+        import difflib
+
+        known = [*self.source.globals, *self.source.outer, *(n for b in self.blocks for n in b)]
+        near = difflib.get_close_matches(name, known, 1)
+        return f"\n  = help: did you mean `{near[0]}`?" if near else ""
+
+
+MISSING = _MISSING

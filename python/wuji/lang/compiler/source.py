@@ -1,0 +1,90 @@
+"""The syntax tree of a function, and where it stands in its file."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from types import FunctionType
+from typing import Any
+
+from ...exceptions import WujiRuntimeError, WujiSyntaxError
+
+# What files consist of: path, and how the text looked when it was read.
+_files: dict[str, tuple[int, dict[int, ast.FunctionDef]]] = {}
+
+
+class Source:
+    """A function as it was written."""
+
+    __slots__ = ("assigned", "file", "function", "globals", "name", "node", "outer")
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.file = function.__code__.co_filename
+        self.node = _find(function)
+        self.globals: dict[str, Any] = function.__globals__
+        self.outer: dict[str, Any] = {}
+        self.assigned = assigned_names(self.node)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Looks at what the function has taken from the functions around it."""
+        self.outer = {}
+        for name, cell in zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=False):
+            try:
+                self.outer[name] = cell.cell_contents
+            except ValueError:
+                pass  # not assigned yet
+
+
+def _find(function: FunctionType) -> ast.FunctionDef:
+    code = function.__code__
+    file, first = code.co_filename, code.co_firstlineno
+    lines = linecache.getlines(file, function.__globals__)
+    if not lines:
+        raise WujiRuntimeError(
+            f"the source of `{function.__name__}` cannot be found, and a kernel is compiled from its source\n"
+            f"  = note: it was defined in {file}\n"
+            "  = help: put it in a file; notebooks and IPython work, too, the plain prompt of Python does not",
+            "W0608",
+        )
+    text = "".join(lines)
+    known = _files.get(file)
+    if known is None or known[0] != hash(text):
+        try:
+            tree = ast.parse(text, filename=file)
+        except SyntaxError as e:
+            raise WujiRuntimeError(f"the file of `{function.__name__}` has changed since it was imported, and is no Python now: {e}", "W0608") from None
+        functions: dict[int, ast.FunctionDef] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+                start = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+                if isinstance(node, ast.FunctionDef):
+                    functions[start] = node
+        known = _files[file] = (hash(text), functions)
+    node = known[1].get(first)
+    if node is None or node.name != function.__name__:
+        if function.__name__ == "<lambda>":
+            raise WujiSyntaxError("a lambda cannot be a kernel or function of Wuji; write it with `def`")
+        raise WujiRuntimeError(
+            f"the file {file} has changed since `{function.__name__}` was defined at line {first}\n  = help: start again",
+            "W0608",
+        )
+    return node
+
+
+def assigned_names(node: ast.FunctionDef) -> set[str]:
+    """Names that statements other than loops assign to."""
+    names: set[str] = set()
+    for child in ast.walk(node):
+        targets: list[ast.expr] = []
+        if isinstance(child, ast.Assign):
+            targets = child.targets
+        elif isinstance(child, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
+            targets = [child.target]
+        for target in targets:
+            for part in ast.walk(target):
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                    names.add(part.id)
+    return names

@@ -1,0 +1,306 @@
+"""Statements."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from ...exceptions import WujiNameError, WujiSyntaxError, WujiTypeError
+from .. import dtypes, emit, ops
+from ..compound import MatrixType, StructType, value_type
+from ..context import Compilation
+from ..matrix import Matrix
+from ..struct import Struct
+from ..text import kernel_assert
+from ..values import Expr, Ref, StructVal, SwizzleRef, Var, is_device
+from .scope import MISSING
+
+if TYPE_CHECKING:
+    from .scope import Scope
+
+# What is one update at once when others can reach the place.
+_ATOMIC = {ast.Add: "add", ast.Sub: "add", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
+
+
+class Statements:
+    cx: Compilation
+    b: Any
+    scope: Scope
+    source: Any
+    static_depth: int
+    depth: int
+    is_kernel: bool
+    is_real: bool
+    returns: Any
+    loops: list[Any]
+
+    if TYPE_CHECKING:
+
+        def eval(self, node: ast.expr) -> Any: ...
+        def exec(self, node: ast.stmt) -> None: ...
+        def value(self, node: ast.expr) -> Any: ...
+        def is_static(self, node: ast.expr) -> bool: ...
+        def warn(self, text: str, node: ast.AST) -> None: ...
+
+    def body(self, nodes: list[ast.stmt]) -> None:
+        """Statements in order; what follows a jump is not reached and not looked at."""
+        for node in nodes:
+            if self.b.closed():
+                return
+            self.exec(node)
+
+    def block(self, nodes: list[ast.stmt]) -> None:
+        """Statements whose names end with them."""
+        self.scope.push()
+        self.depth += 1
+        try:
+            self.body(nodes)
+        finally:
+            self.depth -= 1
+            self.scope.pop()
+
+    # Assignment.
+    def visit_Assign(self, node: ast.Assign) -> None:
+        static = self.is_static(node.value)
+        value = self.value(node.value)
+        for target in node.targets:
+            if static and isinstance(target, ast.Name):
+                self._rebind(target.id, value)
+            else:
+                self.assign(target, value)
+
+    def _rebind(self, name: str, value: Any) -> None:
+        """Gives a name a meaning that is known now."""
+        known = self.scope.local(name)
+        if known is MISSING:
+            self.scope.define(name, value)
+        elif is_device(known):
+            raise WujiTypeError(f"`{name}` is a variable of the kernel; it cannot become something static")
+        else:
+            self.scope.redefine(name, value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is None:
+            raise WujiSyntaxError("a variable gets a value where it gets its type")
+        if not isinstance(node.target, ast.Name):
+            raise WujiSyntaxError("only names of variables have types")
+        ty = value_type(self.eval(node.annotation))
+        if ty is None:
+            raise WujiTypeError(f"this is no type of values: {ast.unparse(node.annotation)}")
+        value = self.value(node.value)
+        known = self.scope.local(node.target.id)
+        if known is not MISSING:
+            if is_device(known) and known.ty == ty:
+                self.assign(node.target, value)
+                return
+            raise WujiSyntaxError(f"`{node.target.id}` has a type already")
+        place = typed_storage(self.cx, ty, node.target.id)
+        place.store(value)
+        self.scope.define(node.target.id, place)
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            self._assign_name(target, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            parts = unpacked(value, len(target.elts))
+            if any(isinstance(t, ast.Starred) for t in target.elts):
+                raise WujiSyntaxError("a star among the targets of an assignment")
+            # Values first, so that `a, b = b, a` does what it says.
+            for t, part in zip(target.elts, parts, strict=True):
+                self.assign(t, part)
+        elif isinstance(target, (ast.Subscript, ast.Attribute)):
+            place = self.eval(target)
+            if not isinstance(place, (Ref, StructVal)):
+                raise WujiTypeError(f"nothing can be assigned to `{ast.unparse(target)}`, which is {emit.describe(place)}")
+            self._warn_loss(place, value, target)
+            place.store(value)
+        else:
+            raise WujiSyntaxError(f"nothing can be assigned to `{ast.unparse(target)}`")
+
+    def _assign_name(self, target: ast.Name, value: Any) -> None:
+        known = self.scope.local(target.id)
+        if known is MISSING:
+            self.scope.define(target.id, self._new(target.id, value))
+            return
+        if isinstance(known, (Ref, StructVal)):
+            self._warn_loss(known, value, target)
+            known.store(value)
+        elif is_device(known):
+            raise WujiTypeError(f"`{target.id}` cannot be assigned to: it is the index of a loop or a parameter")
+        elif isinstance(known, (tuple, list)) and isinstance(value, (tuple, list)) and len(known) == len(value) and all(isinstance(k, Ref) for k in known):
+            for place, part in zip(known, value, strict=True):
+                place.store(part)
+        elif not is_device(value) and not self.depth:
+            self.scope.redefine(target.id, value)
+        else:
+            raise WujiTypeError(
+                f"`{target.id}` is {emit.describe(known)}, known when the kernel is compiled; it cannot be assigned to\n"
+                "  = help: use another name"
+            )
+
+    def _new(self, name: str, value: Any) -> Any:
+        """What a name means after its first assignment: a variable, or a thing of Python's."""
+        if is_device(value) or emit.is_number(value) or isinstance(value, (Matrix, Struct)):
+            place = storage(self.cx, value, name)
+            store_into(place, value)
+            return place
+        if isinstance(value, (list, tuple)) and any(is_device(v) for v in value):
+            return type(value)(self._new(name, v) for v in value)
+        return value
+
+    def _warn_loss(self, place: Any, value: Any, node: ast.AST) -> None:
+        if isinstance(place, Ref) and isinstance(value, Expr):
+            source, target = value.dtype, place.dtype
+        elif isinstance(place, Ref) and type(value) is float and not place.dtype.is_float:
+            source, target = dtypes.defaults.fp, place.dtype
+        else:
+            return
+        if dtypes.loses(source, target):
+            self.warn(f"Assign may lose precision: {target} <- {source}", node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        from .expressions import _BINARY
+
+        place = self.eval(node.target)
+        value = self.value(node.value)
+        kind = type(node.op)
+        dual, plain, what = _BINARY[kind]
+        if isinstance(place, StructVal):
+            raise WujiTypeError(f"`{what}=` of a struct\n  = help: take its members")
+        if not isinstance(place, Ref):
+            if hasattr(place, "_wuji_update"):
+                place._wuji_update(what, value)
+                return
+            if isinstance(node.target, ast.Name) and not is_device(place) and not is_device(value) and not self.depth:
+                if self.scope.local(node.target.id) is MISSING:
+                    raise WujiNameError(f'Name "{node.target.id}" is not defined in this function; a kernel does not assign to names outside of it')
+                self.scope.redefine(node.target.id, plain(place, value))
+                return
+            raise WujiTypeError(f"`{ast.unparse(node.target)}` is {emit.describe(place)}, which cannot be changed")
+        self._warn_update(place, value, node, what)
+        if kind in _ATOMIC and not getattr(place, "private", False) and not isinstance(place, SwizzleRef):
+            if place.dtype.is_float and kind in (ast.BitAnd, ast.BitOr, ast.BitXor):
+                raise WujiTypeError(f"`{what}=` works on integers, not on {place.dtype}")
+            ops.update(place, _ATOMIC[kind], ops.neg(value) if kind is ast.Sub else value)
+            return
+        place.store(dual(place.load(), value))
+
+    def _warn_update(self, place: Ref, value: Any, node: ast.AST, what: str) -> None:
+        source = value.dtype if isinstance(value, Expr) else dtypes.of_constant(value)
+        if what == "/" and not place.dtype.is_float:
+            source = dtypes.defaults.fp
+        if source is not None and not isinstance(value, (list, tuple)) and source.is_float and not place.dtype.is_float:
+            self.warn(f"Augassign may lose precision: {place.dtype} <- {source}", node)
+
+    # Plain statements.
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Constant):
+            return  # a documentation string
+        self.eval(node.value)
+
+    def visit_Pass(self, node: ast.Pass) -> None:
+        pass
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        if not self.cx.runtime.config.debug:
+            return
+        test = self.value(node.test)
+        said = None if node.msg is None else self.value(node.msg)
+        if not is_device(test):
+            if isinstance(test, Matrix):
+                test = test.all()
+            if test:
+                return
+            test = emit.constant(False, dtypes.u1)
+        kernel_assert(emit.condition(test, "assert"), said, ast.unparse(node.test))
+
+    # Branches.
+    def visit_If(self, node: ast.If) -> None:
+        if self.is_static(node.test):
+            test = self.value(node.test)
+            if is_device(test):
+                raise WujiTypeError("`ti.static` of something that is known only when the kernel runs")
+            self.body(node.body if test else node.orelse)
+            return
+        test = self.value(node.test)
+        if not is_device(test):
+            if isinstance(test, Matrix):
+                raise WujiTypeError("a vector is no condition\n  = help: use `.all()` or `.any()`")
+            self.scope.push()
+            try:
+                self.body(node.body if test else node.orelse)
+            finally:
+                self.scope.pop()
+            return
+        self.b.begin_if(emit.condition(test, "if").id)
+        self.block(node.body)
+        if node.orelse:
+            self.b.begin_else()
+            self.block(node.orelse)
+        self.b.end_if()
+
+    # The end of a function.
+    def visit_Return(self, node: ast.Return) -> None:
+        if self.returns is None:
+            raise WujiSyntaxError("`return` outside of a function")
+        if any(loop.kind == "parallel" for loop in self.loops):
+            raise WujiSyntaxError(
+                "`return` inside of a parallel loop\n  = note: its iterations run at once, and the kernel ends with the last of them"
+            )
+        value = None if node.value is None else self.value(node.value)
+        self.returns.give(self, value)
+
+
+def unpacked(value: Any, count: int) -> list[Any]:
+    """The parts of something that is assigned to several targets."""
+    if isinstance(value, Expr):
+        if not value.shape:
+            raise WujiTypeError(f"one number for {count} targets")
+        parts = [value[k] for k in range(value.shape[0])]  # type: ignore[index]
+        parts = [p.load() for p in parts]
+    elif isinstance(value, (tuple, list, Matrix, range)):
+        parts = list(value)
+    elif isinstance(value, StructVal):
+        parts = list(value.members.values())
+    elif hasattr(value, "__iter__"):
+        parts = list(value)
+    else:
+        raise WujiTypeError(f"{emit.describe(value)} cannot be unpacked")
+    if len(parts) != count:
+        raise WujiTypeError(f"{len(parts)} values for {count} targets")
+    return parts
+
+
+def typed_storage(cx: Compilation, ty: Any, name: str) -> Any:
+    """Variables for a value of a type."""
+    if isinstance(ty, StructType):
+        return StructVal(ty, {k: typed_storage(cx, t, f"{name}.{k}") for k, t in ty.members.items()})
+    return cx.new_var(name, ty)
+
+
+def storage(cx: Compilation, value: Any, name: str) -> Any:
+    """Variables for a value; things of Python's are kept as they are."""
+    if isinstance(value, (StructVal, Struct)):
+        ty = value.ty if isinstance(value, StructVal) else value._type
+        return typed_storage(cx, ty, name)
+    if isinstance(value, (list, tuple)) and not isinstance(value, Matrix):
+        return type(value)(storage(cx, v, name) for v in value)
+    if is_device(value) or emit.is_number(value) or isinstance(value, Matrix):
+        ty = emit.type_of(value)
+        if ty is dtypes.defaults.ip and type(value) is int:
+            emit.constant(value)  # which says when it is out of range
+        return cx.new_var(name, ty)
+    return value
+
+
+def store_into(place: Any, value: Any) -> None:
+    if isinstance(place, (Ref, StructVal)):
+        place.store(value)
+    elif isinstance(place, (list, tuple)):
+        if not isinstance(value, (list, tuple)) or len(value) != len(place):
+            raise WujiTypeError("the ways through the function return different numbers of values")
+        for p, v in zip(place, value, strict=True):
+            store_into(p, v)
+
+
+_ = (MatrixType, Var)

@@ -1,0 +1,328 @@
+"""Types made of others: vectors, matrices, structs; and what kernels may be annotated with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..exceptions import WujiSyntaxError, WujiTypeError
+from . import dtypes
+from .dtypes import DataType
+
+if TYPE_CHECKING:
+    from .ndarray import Ndarray
+
+
+class CompoundType:
+    """A type that is no scalar."""
+
+    __slots__ = ()
+
+
+class MatrixType(CompoundType):
+    """``ti.types.vector(n, dtype)`` or ``ti.types.matrix(n, m, dtype)``. Called, it makes a value."""
+
+    __slots__ = ("dtype", "ir", "m", "n", "ndim", "shape")
+
+    def __init__(self, n: int, m: int, ndim: int, dtype: Any = None) -> None:
+        for extent in (n, m)[:ndim]:
+            if not isinstance(extent, int) or isinstance(extent, bool) or not 1 <= extent <= 255:
+                raise WujiTypeError(f"a vector or matrix has 1 to 255 components along each axis, not {extent!r}")
+        self.n = n
+        self.m = m
+        self.ndim = ndim
+        self.dtype: DataType = dtypes.need_scalar(float if dtype is None else dtype)
+        self.shape: tuple[int, ...] = (n, m)[:ndim]
+        self.ir = "x".join([self.dtype.ir, *map(str, self.shape)])
+
+    def __repr__(self) -> str:
+        if self.ndim == 1:
+            return f"vector({self.n}, {self.dtype})"
+        return f"matrix({self.n}, {self.m}, {self.dtype})"
+
+    def to_string(self) -> str:
+        return repr(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MatrixType) and self.ir == other.ir
+
+    def __hash__(self) -> int:
+        return hash(self.ir)
+
+    @property
+    def count(self) -> int:
+        return self.n * self.m if self.ndim == 2 else self.n
+
+    def get_shape(self) -> tuple[int, ...]:
+        return self.shape
+
+    def with_dtype(self, dtype: DataType) -> MatrixType:
+        return self if dtype is self.dtype else MatrixType(self.n, self.m, self.ndim, dtype)
+
+    def __call__(self, *args: Any) -> Any:
+        """A vector or matrix: from components, from vectors and matrices whose components follow one another, or from one number for all."""
+        from . import matrix
+
+        return matrix.construct(self, args)
+
+    def field(self, **options: Any) -> Any:
+        from . import field
+
+        return field.matrix_field(self, **options)
+
+    def ndarray(self, shape: Any, **options: Any) -> Ndarray:
+        from . import ndarray
+
+        return ndarray.ndarray(self, shape, **options)
+
+
+class VectorType(MatrixType):
+    __slots__ = ()
+
+    def __init__(self, n: int, dtype: Any = None) -> None:
+        super().__init__(n, 1, 1, dtype)
+
+
+class StructType(CompoundType):
+    """Named members in order, and functions that are called like methods."""
+
+    __slots__ = ("__dict__", "members", "methods", "name")
+
+    def __init__(self, **members: Any) -> None:
+        methods = members.pop("__struct_methods", {})
+        self.name = members.pop("__struct_name", "struct")
+        self.members: dict[str, Any] = {}
+        for name, spec in members.items():
+            self.members[name] = member_type(name, spec)
+        self.methods: dict[str, Any] = dict(methods)
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{k}: {t}" for k, t in self.members.items())
+        return f"<{self.name} {inner}>"
+
+    def to_string(self) -> str:
+        return repr(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, StructType)
+            and list(self.members.items()) == list(other.members.items())
+            and self.methods == other.methods
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple((k, str(t)) for k, t in self.members.items()))
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        from . import struct
+
+        return struct.construct(self, args, named)
+
+    def field(self, shape: Any = None, offset: Any = None, **options: Any) -> Any:
+        from . import field
+
+        return field.struct_field(self, shape=shape, offset=offset, **options)
+
+
+def member_type(name: str, spec: Any) -> Any:
+    if isinstance(spec, (MatrixType, StructType)):
+        return spec
+    found = dtypes.scalar_type(spec)
+    if found is None:
+        raise WujiTypeError(f"member `{name}` of a struct has type {spec!r}, which is no scalar, vector, matrix or struct type")
+    return found
+
+
+class NdarrayType:
+    """The annotation of an argument that is an array: ``ti.types.ndarray(dtype=ti.f32, ndim=2)``."""
+
+    __slots__ = ("boundary", "dtype", "ndim", "needs_grad")
+
+    def __init__(
+        self,
+        dtype: Any = None,
+        ndim: int | None = None,
+        element_dim: int | None = None,
+        element_shape: tuple[int, ...] | None = None,
+        field_dim: int | None = None,
+        needs_grad: bool | None = None,
+        boundary: str = "unsafe",
+    ) -> None:
+        if ndim is None:
+            ndim = field_dim
+        elif field_dim is not None and field_dim != ndim:
+            raise ValueError("`ndim` and `field_dim` say different things")
+        if isinstance(dtype, CompoundType):
+            if element_dim is not None or element_shape is not None:
+                raise ValueError("`dtype` is a vector or matrix type and says it all; leave out `element_dim` and `element_shape`")
+            if not isinstance(dtype, MatrixType):
+                raise WujiTypeError("elements of arrays are scalars, vectors or matrices")
+        elif dtype is not None:
+            dtype = dtypes.need_scalar(dtype)
+        if element_shape is not None:
+            shape = tuple(element_shape)
+            if element_dim is not None and element_dim != len(shape):
+                raise ValueError("`element_dim` is not the number of axes of `element_shape`")
+            if len(shape) == 1:
+                dtype = VectorType(shape[0], dtype)
+            elif len(shape) == 2:
+                dtype = MatrixType(shape[0], shape[1], 2, dtype)
+            elif shape:
+                raise ValueError("elements of arrays have at most two axes")
+        elif element_dim not in (None, 0):
+            # How many components there are is seen when an array comes.
+            dtype = ElementRank(element_dim, dtype)
+        if boundary not in ("unsafe", "clamp"):
+            raise ValueError(f"`boundary` is 'unsafe' or 'clamp', not {boundary!r}")
+        self.dtype = dtype
+        self.ndim = ndim
+        self.needs_grad = needs_grad
+        self.boundary = boundary
+
+    @classmethod
+    def __class_getitem__(cls, args: Any) -> NdarrayType:
+        if not isinstance(args, tuple):
+            args = (args,)
+        return cls(*args)
+
+    def __repr__(self) -> str:
+        return f"ndarray(dtype={self.dtype}, ndim={self.ndim})"
+
+
+class ElementRank:
+    """Vectors or matrices of a size that is not said."""
+
+    __slots__ = ("dtype", "ndim")
+
+    def __init__(self, ndim: int, dtype: DataType | None) -> None:
+        if ndim not in (1, 2):
+            raise ValueError("elements of arrays have at most two axes")
+        self.ndim = ndim
+        self.dtype = dtype
+
+
+class Template:
+    """The annotation of an argument that is known when a kernel is compiled: ``ti.template()``."""
+
+    __slots__ = ("dim", "tensor")
+
+    def __init__(self, tensor: Any = None, dim: Any = None) -> None:
+        self.tensor = tensor
+        self.dim = dim
+
+    def __repr__(self) -> str:
+        return "template()"
+
+
+def template(tensor: Any = None, dim: Any = None) -> Any:
+    """An argument that is known when a kernel is compiled: a field, a number, a type, a function. Each one gets code of its own."""
+    return Template(tensor, dim)
+
+
+class ArgPackType(CompoundType):
+    """Arguments that travel together: ``ti.types.argpack(view=ti.math.mat4, speed=ti.f32)``."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, **members: Any) -> None:
+        self.members = members
+
+    def __call__(self, **values: Any) -> Any:
+        from .argpack import ArgPack
+
+        return ArgPack(self, values)
+
+    def __repr__(self) -> str:
+        return "<argpack " + ", ".join(f"{k}: {v}" for k, v in self.members.items()) + ">"
+
+
+class RefType:
+    """The annotation of a parameter of a `real_func` that changes the caller's variable: ``ti.ref(ti.f32)``."""
+
+    __slots__ = ("to",)
+
+    def __init__(self, to: Any) -> None:
+        self.to = to
+
+    def __repr__(self) -> str:
+        return f"ref({self.to})"
+
+
+def ref(to: Any) -> Any:
+    return RefType(to)
+
+
+class TextureType:
+    """The annotation of an argument that is a texture to sample."""
+
+    __slots__ = ("num_dimensions",)
+
+    def __init__(self, num_dimensions: int) -> None:
+        if num_dimensions not in (1, 2, 3):
+            raise WujiSyntaxError("a texture has 1, 2 or 3 dimensions")
+        self.num_dimensions = num_dimensions
+
+
+class RWTextureType:
+    """The annotation of an argument that is a texture to read and write."""
+
+    __slots__ = ("fmt", "lod", "num_dimensions")
+
+    def __init__(self, num_dimensions: int, lod: int = 0, fmt: Any = None) -> None:
+        if num_dimensions not in (1, 2, 3):
+            raise WujiSyntaxError("a texture has 1, 2 or 3 dimensions")
+        self.num_dimensions = num_dimensions
+        self.lod = lod
+        self.fmt = fmt
+
+
+class SparseMatrixBuilderType:
+    """The annotation of an argument that collects the elements of a sparse matrix."""
+
+    __slots__ = ()
+
+
+def vector(n: int, dtype: Any = None) -> VectorType:
+    """The type of vectors with ``n`` components."""
+    return VectorType(n, dtype)
+
+
+def matrix(n: int, m: int, dtype: Any = None) -> MatrixType:
+    """The type of matrices with ``n`` rows and ``m`` columns."""
+    return MatrixType(n, m, 2, dtype)
+
+
+def struct(**members: Any) -> StructType:
+    """The type of structs with these members."""
+    return StructType(**members)
+
+
+def argpack(**members: Any) -> ArgPackType:
+    return ArgPackType(**members)
+
+
+ndarray = NdarrayType
+texture = TextureType
+rw_texture = RWTextureType
+sparse_matrix_builder = SparseMatrixBuilderType
+
+
+def value_type(spec: Any) -> Any:
+    """The scalar, vector, matrix or struct type that an annotation names; ``None`` when it names something else."""
+    if isinstance(spec, (MatrixType, StructType)):
+        return spec
+    return dtypes.scalar_type(spec)
+
+
+def element_of(ty: Any) -> DataType:
+    """The scalar type of a scalar, vector or matrix type."""
+    found: DataType = ty.dtype if isinstance(ty, MatrixType) else ty
+    return found
+
+
+def flat_scalars(ty: Any) -> list[DataType]:
+    """All scalars of a type, depth first."""
+    if isinstance(ty, MatrixType):
+        return [ty.dtype] * ty.count
+    if isinstance(ty, StructType):
+        return [s for t in ty.members.values() for s in flat_scalars(t)]
+    return [ty]

@@ -1,0 +1,201 @@
+"""Scalar types, and which of two a result has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DataType:
+    """A scalar type, such as ``ti.f32``. Called in a kernel it converts: ``ti.f32(x)``."""
+
+    __slots__ = ("bits", "format", "ir", "kind", "name", "numpy_name")
+
+    def __init__(self, name: str, ir: str, kind: str, bits: int, numpy_name: str, format: str) -> None:
+        self.name = name
+        self.ir = ir  # its spelling in the IR
+        self.kind = kind  # "i", "u", "f" or "b"
+        self.bits = bits
+        self.numpy_name = numpy_name
+        self.format = format  # of the module struct
+
+    def __repr__(self) -> str:
+        return self.name
+
+    __str__ = __repr__
+
+    def to_string(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> Any:
+        return (by_name, (self.name,))
+
+    def __call__(self, value: Any, *more: Any) -> Any:
+        from . import ops
+
+        if more:
+            raise TypeError(f"{self.name} converts one value")
+        return ops.cast(value, self)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_int(self) -> bool:
+        """Integers, truth values excluded."""
+        return self.kind in "iu"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "b"
+
+    def range(self) -> tuple[int, int]:
+        """The least and the greatest number of an integer type."""
+        if self.kind == "i":
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
+    def wrap(self, value: int) -> int:
+        """The number that an integer wraps to."""
+        value &= (1 << self.bits) - 1
+        if self.kind == "i" and value >> (self.bits - 1):
+            value -= 1 << self.bits
+        return value
+
+
+i8 = int8 = DataType("i8", "i8", "i", 8, "int8", "b")
+i16 = int16 = DataType("i16", "i16", "i", 16, "int16", "h")
+i32 = int32 = DataType("i32", "i32", "i", 32, "int32", "i")
+i64 = int64 = DataType("i64", "i64", "i", 64, "int64", "q")
+u1 = uint1 = DataType("u1", "bool", "b", 1, "bool", "?")
+u8 = uint8 = DataType("u8", "u8", "u", 8, "uint8", "B")
+u16 = uint16 = DataType("u16", "u16", "u", 16, "uint16", "H")
+u32 = uint32 = DataType("u32", "u32", "u", 32, "uint32", "I")
+u64 = uint64 = DataType("u64", "u64", "u", 64, "uint64", "Q")
+f16 = float16 = DataType("f16", "f16", "f", 16, "float16", "e")
+f32 = float32 = DataType("f32", "f32", "f", 32, "float32", "f")
+f64 = float64 = DataType("f64", "f64", "f", 64, "float64", "d")
+
+ALL = (i8, i16, i32, i64, u1, u8, u16, u32, u64, f16, f32, f64)
+_BY_NAME = {t.name: t for t in ALL}
+_BY_IR = {t.ir: t for t in ALL}
+_BY_NUMPY = {t.numpy_name: t for t in ALL}
+
+
+def by_name(name: str) -> DataType:
+    return _BY_NAME[name]
+
+
+def by_ir(name: str) -> DataType:
+    return _BY_IR[name]
+
+
+class Defaults:
+    """The types of Python's numbers in kernels; `init` sets them."""
+
+    __slots__ = ("fp", "ip")
+
+    def __init__(self) -> None:
+        self.fp = f32
+        self.ip = i32
+
+
+defaults = Defaults()
+
+
+def scalar_type(spec: Any) -> DataType | None:
+    """The scalar type that an annotation or argument names: ours, Python's ``int``, ``float`` and ``bool``, NumPy's, torch's."""
+    if isinstance(spec, DataType):
+        return spec
+    if spec is float:
+        return defaults.fp
+    if spec is int:
+        return defaults.ip
+    if spec is bool:
+        return u1
+    name = getattr(spec, "__name__", None) if isinstance(spec, type) else getattr(spec, "name", None)
+    if isinstance(name, str) and name in _BY_NUMPY:
+        return _BY_NUMPY[name]
+    text = str(spec)
+    if text.startswith("torch."):
+        return _BY_NUMPY.get(text[6:])
+    return None
+
+
+def need_scalar(spec: Any) -> DataType:
+    found = scalar_type(spec)
+    if found is None:
+        from ..exceptions import WujiTypeError
+
+        raise WujiTypeError(f"{spec!r} is no scalar type; there are {', '.join(t.name for t in ALL)}")
+    return found
+
+
+def of_constant(value: Any) -> DataType | None:
+    """The type that a number of Python's has in a kernel."""
+    kind = type(value)
+    if kind is bool:
+        return u1
+    if kind is int:
+        return defaults.ip
+    if kind is float:
+        return defaults.fp
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and getattr(value, "shape", None) == ():
+        name = getattr(dtype, "name", "")
+        if name.startswith("float"):
+            return defaults.fp
+        if name == "bool":
+            return u1
+        if name in _BY_NUMPY:
+            return defaults.ip
+    if isinstance(value, bool):
+        return u1
+    if isinstance(value, int):
+        return defaults.ip
+    if isinstance(value, float):
+        return defaults.fp
+    return None
+
+
+def promote(a: DataType, b: DataType) -> DataType:
+    """The type of ``a + b``: floats before integers, then the wider one, then the unsigned one. Sums of truth values are numbers."""
+    if a is b:
+        return defaults.ip if a is u1 else a
+    if a.kind == "f" or b.kind == "f":
+        if a.kind != "f":
+            return b
+        if b.kind != "f":
+            return a
+        return a if a.bits >= b.bits else b
+    if a is u1:
+        return b
+    if b is u1:
+        return a
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    return a if a.kind == "u" else b
+
+
+def loses(source: DataType, target: DataType) -> bool:
+    """Whether numbers of ``source`` may not all be numbers of ``target``, as far as warnings go."""
+    if source is target or source is u1:
+        return False
+    if source.is_float and not target.is_float:
+        return True
+    return source.is_float == target.is_float and source.bits > target.bits
+
+
+def is_integral(spec: Any) -> bool:
+    found = scalar_type(spec)
+    return found is not None and not found.is_float
+
+
+def is_real(spec: Any) -> bool:
+    found = scalar_type(spec)
+    return found is not None and found.is_float
+
+
+def is_signed(spec: Any) -> bool:
+    found = scalar_type(spec)
+    return found is not None and found.kind in "if"

@@ -1,0 +1,379 @@
+"""Instructions for operations on the values of kernels: conversion, broadcasting, arithmetic as Python has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..exceptions import WujiTypeError
+from . import context, dtypes
+from .compound import MatrixType
+from .dtypes import DataType, defaults, f64, promote, u1
+from .values import Expr, Ref, StructVal, tensor
+
+Number = (int, float)
+
+
+def constant(value: Any, dtype: DataType | None = None) -> Expr:
+    """A number that is known now."""
+    if dtype is None:
+        dtype = dtypes.of_constant(value)
+        if dtype is None:
+            raise WujiTypeError(f"{describe(value)} is no number")
+        if dtype.is_int:
+            value = int(value)
+            low, high = dtype.range()
+            if not low <= value <= high:
+                raise WujiTypeError(
+                    f"the integer {value} is out of range for {dtype}, the type of integers here\n"
+                    f"  = help: say which type it has, as in `ti.i64({value})`, or `ti.init(default_ip=ti.i64)`"
+                )
+    return Expr(context.builder().const(dtype.ir, convert_constant(value, dtype)), dtype)
+
+
+def convert_constant(value: Any, dtype: DataType) -> int | float | bool:
+    if dtype.is_float:
+        return float(value)
+    if dtype is u1:
+        return bool(value)
+    if isinstance(value, float):
+        # As the conversion of a value does it: towards zero, and not beyond the ends.
+        if value != value:
+            return 0
+        low, high = dtype.range()
+        return max(low, min(high, int(value))) if abs(value) != float("inf") else (high if value > 0 else low)
+    return dtype.wrap(int(value))
+
+
+def describe(value: Any) -> str:
+    """What something is, for messages."""
+    if isinstance(value, Expr):
+        return f"a value of type {value.ty}"
+    if isinstance(value, StructVal):
+        return f"a struct {value.ty}"
+    if isinstance(value, str):
+        return f"the text {value!r}"
+    if value is None:
+        return "None"
+    if isinstance(value, (int, float)):
+        return f"the number {value!r}"
+    return f"{value!r} of {type(value).__name__}"
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number of Python's or NumPy's."""
+    return type(value) in (int, float, bool) or dtypes.of_constant(value) is not None
+
+
+def type_of(value: Any) -> Any:
+    """The type of something that a kernel can compute with."""
+    if isinstance(value, Expr):
+        return value.ty
+    found = dtypes.of_constant(value)
+    if found is not None:
+        return found
+    from .matrix import Matrix
+
+    if isinstance(value, Matrix):
+        return value.type
+    if isinstance(value, (list, tuple)) and value:
+        return expr(value).ty
+    raise WujiTypeError(f"{describe(value)} cannot be computed with in a kernel")
+
+
+def expr(value: Any) -> Expr:
+    """Something as a value of the kernel."""
+    if isinstance(value, Expr):
+        return value.load()
+    if is_number(value):
+        return constant(value)
+    from .matrix import Matrix, in_kernel
+
+    if isinstance(value, (Matrix, list, tuple)):
+        return in_kernel(value)
+    raise WujiTypeError(f"{describe(value)} cannot be computed with in a kernel")
+
+
+def convert(value: Any, dtype: DataType) -> Expr:
+    """Something with another scalar type, component by component."""
+    if not isinstance(value, Expr) and is_number(value):
+        return constant(value, dtype)
+    value = expr(value)
+    ty = value.ty
+    if isinstance(ty, MatrixType):
+        if ty.dtype is dtype:
+            return value
+        return Expr(context.builder().convert(value.id, dtype.ir), ty.with_dtype(dtype))
+    if ty is dtype:
+        return value
+    return Expr(context.builder().convert(value.id, dtype.ir), dtype)
+
+
+def shaped(value: Expr, like: Any) -> Expr:
+    """A scalar in every component of a vector or matrix type; other values stay as they are."""
+    if isinstance(like, MatrixType) and not isinstance(value.ty, MatrixType):
+        ty = like.with_dtype(value.dtype)
+        return Expr(context.builder().splat(ty.ir, value.id), ty)
+    return value
+
+
+def fit(value: Any, ty: Any) -> Expr:
+    """Something as a value of exactly this type: what is stored in a place."""
+    if isinstance(ty, MatrixType):
+        converted = shaped(convert(value, ty.dtype), ty)
+        if converted.shape != ty.shape:
+            raise WujiTypeError(f"{describe(converted)} does not fit {ty}: the shapes are {list(converted.shape)} and {list(ty.shape)}")
+        return converted
+    if isinstance(value, StructVal):
+        raise WujiTypeError(f"{describe(value)} does not fit {ty}")
+    converted = convert(value, ty)
+    if converted.shape:
+        raise WujiTypeError(f"{describe(converted)} does not fit {ty}, which is one number")
+    return converted
+
+
+def join(a: Any, b: Any, what: str) -> Any:
+    """The shape of an operation on two types: that of either when the other is a number."""
+    if isinstance(a, MatrixType):
+        if isinstance(b, MatrixType) and a.shape != b.shape:
+            raise WujiTypeError(
+                f"`{what}` of shapes {list(a.shape)} and {list(b.shape)}, which are not the same"
+                + ("\n  = help: the product of matrices is `a @ b`" if what == "*" else "")
+            )
+        return a
+    return b
+
+
+def same(a: Any, b: Any, what: str, dtype: DataType | None = None) -> tuple[Expr, Expr]:
+    """Two operands with one type."""
+    ta, tb = type_of(a), type_of(b)
+    if dtype is None:
+        dtype = promote(ta.dtype if isinstance(ta, MatrixType) else ta, tb.dtype if isinstance(tb, MatrixType) else tb)
+    like = join(ta, tb, what)
+    return shaped(convert(a, dtype), like), shaped(convert(b, dtype), like)
+
+
+def binary(op: str, a: Any, b: Any, what: str, dtype: DataType | None = None) -> Expr:
+    x, y = same(a, b, what, dtype)
+    return Expr(context.builder().binary(op, x.id, y.id), x.ty)
+
+
+def element(a: Any) -> DataType:
+    ty = type_of(a)
+    return ty.dtype if isinstance(ty, MatrixType) else ty
+
+
+def integers(a: Any, b: Any, what: str) -> DataType:
+    """The type of an operation that only integers have."""
+    ta, tb = element(a), element(b)
+    for t in (ta, tb):
+        if t.is_float:
+            raise WujiTypeError(
+                f"`{what}` works on integers, not on {t}\n  = help: convert it first, as in `ti.cast(x, ti.i32)`"
+            )
+    return u1 if ta is tb is u1 else promote(ta, tb)
+
+
+def compare(op: str, a: Any, b: Any, what: str) -> Expr:
+    x, y = same(a, b, what, u1 if op in ("eq", "ne") and element(a) is element(b) is u1 else None)
+    like = x.ty
+    ty = like.with_dtype(u1) if isinstance(like, MatrixType) else u1
+    return Expr(context.builder().compare(op, x.id, y.id), ty)
+
+
+def divide(a: Any, b: Any) -> Expr:
+    dtype = promote(element(a), element(b))
+    return binary("div", a, b, "/", dtype if dtype.is_float else defaults.fp)
+
+
+def known_int(value: Any) -> int | None:
+    """An integer that is known now."""
+    return int(value) if not isinstance(value, Expr) and is_number(value) and not isinstance(value, float) else None
+
+
+def floor_divide(a: Any, b: Any) -> Expr:
+    dtype = promote(element(a), element(b))
+    bld = context.builder()
+    if dtype.is_float:
+        x = binary("div", a, b, "//", dtype)
+        return Expr(bld.unary("floor", x.id), x.ty)
+    if dtype.kind == "u":
+        return binary("div", a, b, "//", dtype)
+    n = known_int(b)
+    if n is not None and n > 0 and n & (n - 1) == 0:
+        return binary("shr", a, n.bit_length() - 1, "//", dtype)
+    x, y = same(a, b, "//", dtype)
+    quotient = bld.binary("div", x.id, y.id)
+    off = _off(x, y)
+    less = bld.binary("sub", quotient, fit(1, x.ty).id)
+    return Expr(bld.select(off, less, quotient), x.ty)
+
+
+def _off(x: Expr, y: Expr) -> int:
+    """Whether the remainder is not zero and has another sign than the divisor."""
+    bld = context.builder()
+    zero = bld.zero(x.ty.ir)
+    rest = bld.binary("rem", x.id, y.id)
+    some = bld.compare("ne", rest, zero)
+    signs = bld.compare("lt", bld.binary("xor", rest, y.id), zero)
+    return bld.binary("and", some, signs)
+
+
+def modulo(a: Any, b: Any) -> Expr:
+    dtype = promote(element(a), element(b))
+    bld = context.builder()
+    if dtype.is_float:
+        x, y = same(a, b, "%", dtype)
+        whole = bld.unary("floor", bld.binary("div", x.id, y.id))
+        return Expr(bld.binary("sub", x.id, bld.binary("mul", y.id, whole)), x.ty)
+    if dtype.kind == "u":
+        return binary("rem", a, b, "%", dtype)
+    n = known_int(b)
+    if n is not None and n > 0 and n & (n - 1) == 0:
+        return binary("and", a, n - 1, "%", dtype)
+    x, y = same(a, b, "%", dtype)
+    rest = bld.binary("rem", x.id, y.id)
+    more = bld.binary("add", rest, y.id)
+    return Expr(bld.select(_off(x, y), more, rest), x.ty)
+
+
+def power(a: Any, b: Any) -> Expr:
+    dtype = promote(element(a), element(b))
+    n = known_int(b)
+    if n is not None and abs(n) <= 64:
+        return _whole_power(convert(a, dtype), n, dtype)
+    if dtype.is_float:
+        return binary("pow", a, b, "**", dtype)
+    return _integer_power(a, b, dtype)
+
+
+def _whole_power(x: Expr, n: int, dtype: DataType) -> Expr:
+    """By squares and products."""
+    bld = context.builder()
+    result: int | None = None
+    square, rest = x.id, abs(n)
+    while rest:
+        if rest & 1:
+            result = square if result is None else bld.binary("mul", result, square)
+        rest >>= 1
+        if rest:
+            square = bld.binary("mul", square, square)
+    one = fit(1, x.ty)
+    if result is None:
+        return one
+    return Expr(bld.binary("div", one.id, result) if n < 0 else result, x.ty)
+
+
+def _integer_power(a: Any, b: Any, dtype: DataType) -> Expr:
+    """A loop over the bits of the exponent."""
+    if type_of(b) != element(b) or type_of(a) != element(a):
+        raise WujiTypeError("`**` of vectors of integers needs an exponent that is a constant")
+    cx, bld = context.current(), context.builder()
+    base, rest, result = (cx.new_var(name, dtype) for name in ("base", "rest", "result"))
+    base.store(a)
+    rest.store(b)
+    result.store(1)
+    label = bld.begin_loop()
+    bld.begin_if(compare("le", rest, 0, "<=").id)
+    bld.jump_break(label)
+    bld.end_if()
+    odd = compare("ne", binary("and", rest, 1, "&"), 0, "!=")
+    bld.begin_if(odd.id)
+    result.store(binary("mul", result, base, "*"))
+    bld.end_if()
+    base.store(binary("mul", base, base, "*"))
+    rest.store(binary("shr", rest, 1, ">>"))
+    bld.end_loop()
+    return result.load()
+
+
+def unary(op: str, a: Any) -> Expr:
+    x = expr(a)
+    return Expr(context.builder().unary(op, x.id), x.ty)
+
+
+def float_unary(op: str, a: Any) -> Expr:
+    """A function of floats; integers become floats of the default type first."""
+    dtype = element(a)
+    return unary(op, a if dtype.is_float else convert(a, defaults.fp))
+
+
+def float_binary(op: str, a: Any, b: Any, what: str) -> Expr:
+    dtype = promote(element(a), element(b))
+    return binary(op, a, b, what, dtype if dtype.is_float else defaults.fp)
+
+
+def truth(value: Any) -> Expr:
+    """Something as a truth value; vectors component by component."""
+    return convert(value, u1)
+
+
+def condition(value: Any, what: str) -> Expr:
+    """Something as the one truth value that control flow needs."""
+    result = truth(value)
+    if result.shape:
+        raise WujiTypeError(
+            f"the condition of `{what}` is {describe(value)}, not one truth value\n"
+            "  = help: use `.all()` or `.any()`"
+        )
+    return result
+
+
+def logical_not(value: Any) -> Expr:
+    return unary("not", truth(value))
+
+
+def take(value: Expr, component: int) -> Expr:
+    """A component of a vector or matrix, by its number row by row."""
+    return Expr(context.builder().extract(value.id, component), tensor(value).dtype)
+
+
+def compose(parts: list[Any], shape: tuple[int, ...], dtype: DataType | None = None) -> Expr:
+    """A vector or matrix of scalars, row by row."""
+    if dtype is None:
+        types = [element(p) for p in parts]
+        dtype = types[0]
+        for t in types[1:]:
+            dtype = dtype if dtype is t else promote(dtype, t)
+    ty = MatrixType(shape[0], shape[1] if len(shape) > 1 else 1, len(shape), dtype)
+    ids = [fit(p, dtype).id for p in parts]
+    return Expr(context.builder().compose(ty.ir, ids), ty)
+
+
+def components(value: Any) -> list[Any]:
+    """The scalars of a vector or matrix, row by row."""
+    loaded = expr(value)
+    if not isinstance(loaded.ty, MatrixType):
+        return [loaded]
+    if isinstance(value, Ref):
+        return [take(loaded, k) for k in range(loaded.ty.count)]
+    return [take(loaded, k) for k in range(loaded.ty.count)]
+
+
+def select(condition_: Any, a: Any, b: Any) -> Expr:
+    c = truth(condition_)
+    ta, tb = type_of(a), type_of(b)
+    ea, eb = element(a), element(b)
+    like = join(join(ta, tb, "select"), c.ty, "select") if c.shape else join(ta, tb, "select")
+    dtype = ea if ea is eb else promote(ea, eb)
+    x, y = shaped(convert(a, dtype), like), shaped(convert(b, dtype), like)
+    if c.shape and x.shape and c.shape != x.shape:
+        raise WujiTypeError(f"`select` of shapes {list(c.shape)} and {list(x.shape)}, which are not the same")
+    return Expr(context.builder().select(c.id, x.id, y.id), x.ty)
+
+
+def random(dtype: DataType) -> Expr:
+    """A random number: floats from 0 to less than 1, integers with any bits."""
+    bld = context.builder()
+    bits = bld.random()
+    if dtype.is_float:
+        # As many bits as the significand has.
+        digits = {16: 11, 32: 24, 64: 53}[dtype.bits]
+        top = bld.binary("shr", bits, bld.const("u64", 64 - digits))
+        wide = "f64" if dtype is f64 else "f32"
+        number = bld.convert(top, wide)
+        scaled = bld.binary("mul", number, bld.const(wide, 2.0**-digits))
+        return convert(Expr(scaled, dtypes.by_ir(wide)), dtype)
+    if dtype is u1:
+        return Expr(bld.compare("ne", bld.binary("and", bits, bld.const("u64", 1)), bld.const("u64", 0)), u1)
+    top = bld.binary("shr", bits, bld.const("u64", 64 - dtype.bits)) if dtype.bits < 64 else bits
+    return Expr(bld.convert(top, dtype.ir), dtype)

@@ -1,0 +1,466 @@
+"""Vectors and matrices: as values of Python's, and what can be done with them in kernels too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..exceptions import WujiIndexError, WujiTypeError
+from . import context, dtypes, emit, matrix_ops
+from .compound import MatrixType
+from .dtypes import DataType, defaults
+from .values import Expr, Ref, SplitRef, SwizzleRef, tensor
+
+SWIZZLES = ("xyzw", "rgba", "stpq")
+
+
+def swizzle(name: str, count: int) -> list[int] | None:
+    """The components that an attribute such as ``zyx`` names."""
+    if not 1 <= len(name) <= 4:
+        return None
+    for letters in SWIZZLES:
+        if name[0] in letters:
+            found = [letters.find(c) for c in name]
+            if -1 in found:
+                return None
+            if builtin_max(found) >= count:
+                raise WujiIndexError(f"`.{name}` of a vector with {count} components")
+            return found
+    return None
+
+
+builtin_max = max
+
+
+def _flatten(rows: Any) -> tuple[list[Any], tuple[int, ...]]:
+    """The numbers in a list, a list of lists, or a list of vectors; and their shape."""
+    if isinstance(rows, Matrix):
+        return list(rows.entries), rows.shape
+    if isinstance(rows, Expr):
+        ty = tensor(rows)
+        return emit.components(rows), ty.shape
+    if hasattr(rows, "tolist"):
+        rows = rows.tolist()
+    if not isinstance(rows, (list, tuple)):
+        rows = list(rows) if isinstance(rows, (range, Iterator)) else rows
+    if not isinstance(rows, (list, tuple)):
+        raise WujiTypeError(f"a vector or matrix is made from a list, not from {emit.describe(rows)}")
+    if not rows:
+        raise WujiTypeError("a vector or matrix has at least one component")
+    nested = [isinstance(r, (list, tuple, Matrix)) or (isinstance(r, Expr) and bool(r.shape)) or hasattr(r, "tolist") and getattr(r, "shape", ()) != () for r in rows]
+    if not any(nested):
+        return list(rows), (len(rows),)
+    if not all(nested):
+        raise WujiTypeError("some rows of the matrix are lists and others are numbers")
+    parts = [_flatten(r) for r in rows]
+    lengths = {shape for _, shape in parts}
+    if len(lengths) > 1 or len(parts[0][1]) != 1:
+        raise WujiTypeError("the rows of a matrix have one length: " + ", ".join(str(list(s)) for _, s in parts))
+    return [x for entries, _ in parts for x in entries], (len(rows), parts[0][1][0])
+
+
+class Matrix:
+    """A matrix, or with one axis a vector: ``ti.Matrix([[1, 2], [3, 4]])``.
+
+    In a kernel the same call makes a value of the kernel.
+    """
+
+    __slots__ = ("entries", "shape", "_dtype")
+    __array_priority__ = 100
+
+    entries: list[Any]
+    shape: tuple[int, ...]
+    _dtype: DataType | None
+
+    def __new__(cls, arr: Any, dt: Any = None, **_: Any) -> Any:
+        entries, shape = _flatten(arr)
+        dtype = None if dt is None else dtypes.need_scalar(dt)
+        if any(isinstance(x, Expr) for x in entries):
+            return emit.compose(entries, shape, dtype)
+        return Matrix._of(entries, shape, dtype)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    @staticmethod
+    def _of(entries: list[Any], shape: tuple[int, ...], dtype: DataType | None = None) -> Matrix:
+        cls = Vector if len(shape) == 1 else Matrix
+        made: Matrix = object.__new__(cls)
+        if dtype is not None:
+            entries = [emit.convert_constant(x, dtype) for x in entries]
+        made.entries = entries
+        made.shape = shape
+        made._dtype = dtype
+        return made
+
+    # What it is.
+    @property
+    def n(self) -> int:
+        return self.shape[0]
+
+    @property
+    def m(self) -> int:
+        return self.shape[1] if len(self.shape) > 1 else 1
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> DataType:
+        if self._dtype is not None:
+            return self._dtype
+        found: DataType | None = None
+        for x in self.entries:
+            t = dtypes.of_constant(x)
+            if t is None:
+                raise WujiTypeError(f"{emit.describe(x)} is no number")
+            found = t if found is None or found is t else dtypes.promote(found, t)
+        return found or defaults.fp
+
+    @property
+    def type(self) -> MatrixType:
+        return MatrixType(self.n, self.m, self.ndim, self.dtype)
+
+    def get_shape(self) -> tuple[int, ...]:
+        return self.shape
+
+    def __len__(self) -> int:
+        return self.n
+
+    def _place(self, at: Any) -> int | slice | list[int]:
+        at = at if isinstance(at, tuple) else (at,)
+        if len(at) == 2 and self.ndim == 1 and at[1] == 0:
+            at = at[:1]
+        if len(at) != self.ndim:
+            raise WujiIndexError(f"{len(at)} indices for a {'matrix' if self.ndim == 2 else 'vector'}")
+        for k, extent in zip(at, self.shape, strict=True):
+            if not isinstance(k, slice) and not -extent <= int(k) < extent:
+                raise WujiIndexError(f"index {k} of an axis with {extent} components")
+        number = 0
+        for k, extent in zip(at, self.shape, strict=True):
+            number = number * extent + (int(k) + extent) % extent
+        return number
+
+    def __getitem__(self, at: Any) -> Any:
+        if self.ndim == 2 and not isinstance(at, tuple) and not isinstance(at, slice):
+            return [self[at, c] for c in range(self.m)]
+        parts = at if isinstance(at, tuple) else (at,)
+        if any(isinstance(p, slice) for p in parts):
+            return matrix_ops.slice_of(self, parts)
+        return self.entries[self._place(at)]  # type: ignore[index]
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self.entries[self._place(at)] = value  # type: ignore[call-overload]
+
+    def __call__(self, *at: Any) -> Any:
+        return self[at]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(self.n))
+
+    def __repr__(self) -> str:
+        return repr(self.to_list()) if context.compiling() is None else f"<{self.type}>"
+
+    __str__ = __repr__
+
+    def _map(self, f: Callable[..., Any], *args: Any) -> Any:
+        """A function component by component; numbers among the arguments go with every component."""
+        columns: list[Any] = []
+        for a in args:
+            if isinstance(a, (list, tuple)) or hasattr(a, "tolist") and getattr(a, "shape", ()) != ():
+                a = Matrix(a)
+            if isinstance(a, Matrix):
+                if a.shape != self.shape:
+                    raise WujiTypeError(f"shapes {list(self.shape)} and {list(a.shape)} are not the same")
+                columns.append(a.entries)
+            else:
+                columns.append([a] * len(self.entries))
+        return Matrix._of([f(*row) for row in zip(*columns, strict=True)], self.shape)
+
+    def to_list(self) -> list[Any]:
+        """Its numbers: a list, of a matrix a list of rows."""
+        if self.ndim == 1:
+            return list(self.entries)
+        return [self.entries[r * self.m : (r + 1) * self.m] for r in range(self.n)]
+
+    def to_numpy(self, keep_dims: bool = False) -> Any:
+        """Its numbers as a NumPy array."""
+        import numpy
+
+        shape = (self.n, self.m) if keep_dims else self.shape
+        return numpy.array(self.entries, dtype=self.dtype.numpy_name).reshape(shape)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        array = self.to_numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        return attribute(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("entries", "shape", "_dtype"):
+            object.__setattr__(self, name, value)
+            return
+        parts = swizzle(name, self.n) if self.ndim == 1 else None
+        if parts is None:
+            raise AttributeError(f"a {'vector' if self.ndim == 1 else 'matrix'} has no attribute `{name}`")
+        values = [value] * len(parts) if emit.is_number(value) else list(value)
+        if len(parts) == 1:
+            values = [value]
+        if len(values) != len(parts):
+            raise WujiTypeError(f"`.{name}` takes {len(parts)} numbers, not {len(values)}")
+        for k, x in zip(parts, values, strict=True):
+            self.entries[k] = x
+
+    def __eq__(self, other: object) -> Any:
+        from . import ops
+
+        if other is None or isinstance(other, str):
+            return False
+        return ops.cmp_eq(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        from . import ops
+
+        if other is None or isinstance(other, str):
+            return True
+        return ops.cmp_ne(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        raise WujiTypeError("a vector is no truth value\n  = help: use `.all()` or `.any()`")
+
+    def __reduce__(self) -> Any:
+        return (_restore, (self.entries, self.shape, self._dtype))
+
+    def cast(self, dtype: Any) -> Matrix:
+        """With another scalar type."""
+        return Matrix._of(list(self.entries), self.shape, dtypes.need_scalar(dtype))
+
+    def fill(self, value: Any) -> None:
+        """Puts one number into every component."""
+        self.entries[:] = [value] * len(self.entries)
+
+    # Other ways to make one.
+    @staticmethod
+    def zero(dt: Any, n: int, m: int | None = None) -> Any:
+        return _filled(0, dt, n, m)
+
+    @staticmethod
+    def one(dt: Any, n: int, m: int | None = None) -> Any:
+        return _filled(1, dt, n, m)
+
+    @staticmethod
+    def unit(n: int, i: Any, dt: Any = None) -> Any:
+        """A vector of zeros with a one at ``i``."""
+        to = dtypes.need_scalar(int if dt is None else dt)
+        if isinstance(i, Expr):
+            return emit.compose([emit.select(emit.compare("eq", i, k, "=="), emit.constant(1, to), emit.constant(0, to)) for k in range(n)], (n,), to)
+        if not 0 <= i < n:
+            raise WujiIndexError(f"a unit vector of {n} components along {i}")
+        return Matrix._of([int(k == i) for k in range(n)], (n,), to)
+
+    @staticmethod
+    def identity(dt: Any, n: int) -> Any:
+        return Matrix._of([int(r == c) for r in range(n) for c in range(n)], (n, n), dtypes.need_scalar(dt))
+
+    @staticmethod
+    def diag(dim: int, val: Any) -> Any:
+        return Matrix([[val if r == c else 0 * val for c in range(dim)] for r in range(dim)])
+
+    @staticmethod
+    def rows(rows: Any) -> Any:
+        return Matrix([list(r) if not isinstance(r, (Matrix, Expr)) else r for r in rows])
+
+    @staticmethod
+    def cols(cols: Any) -> Any:
+        return matrix_ops.transpose(Matrix.rows(cols))
+
+    @classmethod
+    def field(cls, n: int, m: Any = None, dtype: Any = None, shape: Any = None, **options: Any) -> Any:
+        """A field of matrices."""
+        from . import field
+
+        return field.matrix_field(MatrixType(n, m, 2, dtype), shape=shape, **options)
+
+    @classmethod
+    def ndarray(cls, n: int, m: int, dtype: Any, shape: Any, **options: Any) -> Any:
+        """An array of matrices."""
+        from . import ndarray
+
+        return ndarray.ndarray(MatrixType(n, m, 2, dtype), shape, **options)
+
+
+class Vector(Matrix):
+    """A vector: ``ti.Vector([1.0, 2.0])``."""
+
+    __slots__ = ()
+
+    @classmethod
+    def field(cls, n: int, dtype: Any = None, shape: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        """A field of vectors."""
+        from . import field
+
+        return field.matrix_field(MatrixType(n, 1, 1, dtype), shape=shape, **options)
+
+    @classmethod
+    def ndarray(cls, n: int, dtype: Any, shape: Any, **options: Any) -> Any:  # type: ignore[override]
+        """An array of vectors."""
+        from . import ndarray
+
+        return ndarray.ndarray(MatrixType(n, 1, 1, dtype), shape, **options)
+
+
+def _restore(entries: list[Any], shape: tuple[int, ...], dtype: DataType | None) -> Matrix:
+    return Matrix._of(entries, shape, dtype)
+
+
+def _filled(value: int, dt: Any, n: int, m: int | None) -> Matrix:
+    shape = (n,) if m is None else (n, m)
+    return Matrix._of([value] * (n * (m or 1)), shape, dtypes.need_scalar(dt))
+
+
+def construct(ty: MatrixType, args: tuple[Any, ...]) -> Any:
+    """What calling a vector or matrix type makes."""
+    if not args:
+        raise WujiTypeError(f"{ty} is made from its components, or from one number for all of them")
+    entries: list[Any] = []
+    for a in args:
+        if isinstance(a, (list, tuple, Matrix)) or (isinstance(a, Expr) and a.shape) or hasattr(a, "tolist"):
+            entries.extend(_flatten(a)[0])
+        else:
+            entries.append(a)
+    if len(entries) == 1:
+        entries *= ty.count
+    if len(entries) != ty.count:
+        raise WujiTypeError(f"{ty} has {ty.count} components, not {len(entries)}")
+    if any(isinstance(x, Expr) for x in entries):
+        return emit.compose(entries, ty.shape, ty.dtype)
+    return Matrix._of(entries, ty.shape, ty.dtype)
+
+
+def in_kernel(value: Any) -> Expr:
+    """A vector or matrix of Python's as a value of the kernel that is being compiled."""
+    if isinstance(value, Matrix):
+        return emit.compose(list(value.entries), value.shape, value.dtype)
+    entries, shape = _flatten(value)
+    return emit.compose(entries, shape)
+
+
+def attribute(value: Any, name: str) -> Any:
+    """An attribute of a vector or matrix: components by letters, or a method."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    shape = value.shape
+    if len(shape) == 1:
+        parts = swizzle(name, shape[0])
+        if parts is not None:
+            if not isinstance(value, Expr):
+                found = [value.entries[k] for k in parts]
+                return found[0] if len(found) == 1 else Matrix._of(found, (len(found),), value._dtype)
+            if len(parts) == 1:
+                return value.part(parts[0]) if isinstance(value, Ref) else emit.take(value, parts[0])
+            if isinstance(value, Ref):
+                return SwizzleRef(value, parts)
+            return Expr(context.builder().shuffle(value.id, parts), MatrixType(len(parts), 1, 1, value.dtype))
+    method = matrix_ops.METHODS.get(name)
+    if method is None:
+        what = "number" if not shape else "vector" if len(shape) == 1 else "matrix"
+        raise AttributeError(f"a {what} has no attribute `{name}`")
+    if not shape:
+        raise AttributeError(f"a number has no attribute `{name}`")
+    return lambda *args, **named: method(value, *args, **named)
+
+
+def component(value: Expr, at: Any) -> Any:
+    """``v[i]``, ``a[i, j]``, and slices of those, in a kernel."""
+    if not value.shape:
+        raise WujiTypeError(f"a number of type {value.ty} has no components")
+    ty = tensor(value)
+    at = at if isinstance(at, tuple) else (at,)
+    if len(at) == 1 and isinstance(at[0], (list, Matrix)):
+        at = tuple(at[0])
+    elif len(at) == 1 and isinstance(at[0], Expr) and at[0].shape:
+        at = tuple(emit.components(at[0]))
+    if any(isinstance(p, slice) for p in at):
+        return matrix_ops.slice_of(value, at)
+    if ty.ndim == 2 and len(at) == 1:
+        # A row.
+        return matrix_ops.slice_of(value, (at[0], slice(None)))
+    if ty.ndim == 1 and len(at) == 2 and at[1] == 0:
+        at = at[:1]
+    if len(at) != ty.ndim:
+        raise WujiIndexError(f"{len(at)} indices for a {'matrix' if ty.ndim == 2 else 'vector'}, which has {ty.ndim}")
+    number: Any = 0
+    for k, extent in zip(at, ty.shape, strict=True):
+        if isinstance(k, Expr):
+            if not k.dtype.is_int or k.shape:
+                raise WujiIndexError(f"{emit.describe(k)} is no index\n  = help: convert it to an integer")
+            k = k.load()
+            context.builder().check_index(k.id, extent)
+        else:
+            if isinstance(k, bool) or not emit.is_number(k) or isinstance(k, float):
+                raise WujiIndexError(f"{emit.describe(k)} is no index")
+            if not -extent <= k < extent:
+                raise WujiIndexError(f"index {k} of an axis with {extent} components")
+            k = int(k) % extent
+        if isinstance(number, Expr) or isinstance(k, Expr):
+            from . import ops
+
+            number = ops.add(ops.mul(number, extent), k)
+        else:
+            number = number * extent + k
+    if isinstance(value, Ref):
+        return value.part(number)
+    if isinstance(number, Expr):
+        return Expr(context.builder().extract_dyn(value.id, number.id), ty.dtype)
+    return emit.take(value, number)
+
+
+def store_parts(value: Ref, parts: list[int], shape: tuple[int, ...]) -> SplitRef:
+    """Several components as one place."""
+    return SplitRef([value.part(k) for k in parts], MatrixType(shape[0], shape[1] if len(shape) > 1 else 1, len(shape), value.dtype))
+
+
+def matmul(a: Any, b: Any) -> Any:
+    return matrix_ops.matmul(a, b)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "le", "gt", "ge"):
+
+    def _operator(name: str) -> None:
+        from . import ops
+
+        f = getattr(ops, name if name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow") else "cmp_" + name)
+        setattr(Matrix, f"__{name}__", lambda a, b: f(a, b))
+        if not name.startswith(("l", "g")):
+            setattr(Matrix, f"__r{name}__", lambda a, b: f(b, a))
+
+    _operator(_name)
+
+for _name, _function_name in {"and": "bit_and", "or": "bit_or", "xor": "bit_xor", "lshift": "bit_shl", "rshift": "bit_sar"}.items():
+
+    def _bit_operator(name: str, function: str) -> None:
+        from . import ops
+
+        f = getattr(ops, function)
+        setattr(Matrix, f"__{name}__", lambda a, b: f(a, b))
+        setattr(Matrix, f"__r{name}__", lambda a, b: f(b, a))
+
+    _bit_operator(_name, _function_name)
+
+
+def _unary_operators() -> None:
+    from . import ops
+
+    Matrix.__neg__ = lambda a: ops.neg(a)  # type: ignore[attr-defined]
+    Matrix.__pos__ = lambda a: a  # type: ignore[attr-defined]
+    Matrix.__abs__ = lambda a: ops.abs(a)  # type: ignore[attr-defined]
+    Matrix.__invert__ = lambda a: ops.bit_not(a)  # type: ignore[attr-defined]
+    Matrix.__matmul__ = lambda a, b: matmul(a, b)  # type: ignore[attr-defined]
+    Matrix.__rmatmul__ = lambda a, b: matmul(b, a)  # type: ignore[attr-defined]
+
+
+_unary_operators()

@@ -1,0 +1,330 @@
+"""What vectors and matrices can be asked, in kernels and outside of them: one function each for both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..exceptions import WujiTypeError
+from . import context, dtypes, emit, ops
+from .compound import MatrixType
+from .dtypes import defaults, u1
+from .values import Expr, Ref, tensor
+
+
+def _kernel(*values: Any) -> bool:
+    return any(isinstance(v, Expr) for v in values)
+
+
+def _list(value: Any) -> list[Any]:
+    from .matrix import Matrix
+
+    return list(value.entries) if isinstance(value, Matrix) else emit.components(value)
+
+
+def _make(entries: list[Any], shape: tuple[int, ...], like: Any = None) -> Any:
+    from .matrix import Matrix
+
+    if _kernel(*entries):
+        return emit.compose(entries, shape)
+    return Matrix._of(entries, shape, None)
+
+
+def _want(value: Any, ndim: int, what: str) -> None:
+    if len(value.shape) != ndim:
+        raise WujiTypeError(f"`{what}` is for {'vectors' if ndim == 1 else 'matrices'}, not for shape {list(value.shape)}")
+
+
+def _reduce(value: Any, op: str, host: Any) -> Any:
+    if _kernel(value):
+        x = emit.expr(value)
+        return Expr(context.builder().reduce(op, x.id), x.dtype)
+    result = value.entries[0]
+    for x in value.entries[1:]:
+        result = host(result, x)
+    return result
+
+
+def sum(value: Any) -> Any:
+    """The sum of all components."""
+    return _reduce(value, "add", lambda a, b: a + b)
+
+
+def max(value: Any) -> Any:
+    """The greatest component."""
+    return _reduce(value, "max", lambda a, b: a if a > b else b)
+
+
+def min(value: Any) -> Any:
+    """The least component."""
+    return _reduce(value, "min", lambda a, b: a if a < b else b)
+
+
+def any(value: Any) -> Any:
+    """Whether some component is not zero."""
+    if _kernel(value):
+        return _reduce(emit.truth(value), "or", None)
+    return builtin_any(value.entries)
+
+
+def all(value: Any) -> Any:
+    """Whether every component is not zero."""
+    if _kernel(value):
+        return _reduce(emit.truth(value), "and", None)
+    return builtin_all(value.entries)
+
+
+import builtins  # noqa: E402
+
+builtin_any = builtins.any
+builtin_all = builtins.all
+
+
+def dot(a: Any, b: Any) -> Any:
+    """The sum of the products of components."""
+    _want(a, 1, "dot")
+    if _kernel(a, b):
+        x, y = emit.same(a, b, "dot")
+        return Expr(context.builder().dot(x.id, y.id), x.dtype)
+    return sum(ops.mul(a, b))
+
+
+def cross(a: Any, b: Any) -> Any:
+    """The cross product of vectors with 3 components, or the number it is for 2."""
+    if a.shape not in ((2,), (3,)) or tuple(b.shape) != a.shape:
+        raise WujiTypeError(f"`cross` is for two vectors with 2 or 3 components, not for shapes {list(a.shape)} and {list(b.shape)}")
+    if _kernel(a, b):
+        x, y = emit.same(a, b, "cross")
+        ty = x.ty if a.shape == (3,) else x.dtype
+        return Expr(context.builder().cross(x.id, y.id), ty)
+    p, q = a.entries, b.entries
+    if a.shape == (2,):
+        return p[0] * q[1] - p[1] * q[0]
+    return _make([p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2], p[0] * q[1] - p[1] * q[0]], (3,))
+
+
+def outer_product(a: Any, b: Any) -> Any:
+    """The matrix of all products of a component of one and a component of the other."""
+    _want(a, 1, "outer_product")
+    _want(b, 1, "outer_product")
+    if _kernel(a, b):
+        dtype = dtypes.promote(emit.element(a), emit.element(b))
+        x, y = emit.convert(a, dtype), emit.convert(b, dtype)
+        return Expr(context.builder().outer(x.id, y.id), MatrixType(a.shape[0], b.shape[0], 2, dtype))
+    return _make([x * y for x in a.entries for y in b.entries], (a.shape[0], b.shape[0]))
+
+
+def norm_sqr(value: Any) -> Any:
+    """The sum of the squares of all components."""
+    return sum(ops.mul(value, value))
+
+
+def norm(value: Any, eps: Any = 0) -> Any:
+    """The length; ``eps`` is added to its square."""
+    squared = norm_sqr(value)
+    return ops.sqrt(squared if _zero(eps) else ops.add(squared, eps))
+
+
+def _zero(value: Any) -> bool:
+    return not isinstance(value, Expr) and value == 0
+
+
+def norm_inv(value: Any, eps: Any = 0) -> Any:
+    """One by the length."""
+    squared = norm_sqr(value)
+    return ops.rsqrt(squared if _zero(eps) else ops.add(squared, eps))
+
+
+def normalized(value: Any, eps: Any = 0) -> Any:
+    """The vector of length 1 in the same direction."""
+    length = norm(value)
+    return ops.truediv(value, length if _zero(eps) else ops.add(length, eps))
+
+
+def transpose(value: Any) -> Any:
+    """Rows become columns; of a vector, a matrix with one row."""
+    if len(value.shape) == 1:
+        return _make(_list(value), (1, value.shape[0]))
+    n, m = value.shape
+    if _kernel(value):
+        x = emit.expr(value)
+        return Expr(context.builder().transpose(x.id), MatrixType(m, n, 2, x.dtype))
+    return _make([value.entries[r * m + c] for c in range(m) for r in range(n)], (m, n))
+
+
+def _square(value: Any, what: str, most: int = 4) -> int:
+    _want(value, 2, what)
+    n, m = value.shape
+    if n != m or n > most:
+        raise WujiTypeError(f"`{what}` is for square matrices with at most {most} rows, not for shape {list(value.shape)}")
+    found: int = n
+    return found
+
+
+def trace(value: Any) -> Any:
+    """The sum of the diagonal."""
+    n = _square(value, "trace", 255)
+    entries = _list(value)
+    result = entries[0]
+    for k in range(1, n):
+        result = ops.add(result, entries[k * n + k])
+    return result
+
+
+def _floats(value: Any) -> Expr:
+    return emit.convert(value, value.dtype if value.dtype.is_float else defaults.fp)
+
+
+def determinant(value: Any) -> Any:
+    n = _square(value, "determinant")
+    if _kernel(value):
+        x = emit.expr(value)
+        if not x.dtype.is_float:
+            x = _floats(x)
+        return Expr(context.builder().determinant(x.id), x.dtype)
+    return _host_determinant(value.to_list(), n)
+
+
+def _host_determinant(rows: list[list[Any]], n: int) -> Any:
+    if n == 1:
+        return rows[0][0]
+    result = 0
+    for c in range(n):
+        minor = [[x for k, x in enumerate(row) if k != c] for row in rows[1:]]
+        result = result + (-1) ** c * rows[0][c] * _host_determinant(minor, n - 1)
+    return result
+
+
+def inverse(value: Any) -> Any:
+    n = _square(value, "inverse")
+    if _kernel(value):
+        x = _floats(value)
+        return Expr(context.builder().inverse(x.id), x.ty)
+    rows = value.to_list()
+    whole = _host_determinant(rows, n)
+    scale = 1 / whole if whole else float("nan")
+    entries = []
+    for r in range(n):
+        for c in range(n):
+            minor = [[x for k, x in enumerate(row) if k != r] for j, row in enumerate(rows) if j != c]
+            part = _host_determinant(minor, n - 1) if n > 1 else 1
+            entries.append((-1) ** (r + c) * part * scale)
+    return _make(entries, (n, n))
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """Matrix by matrix, or matrix by vector."""
+    from .matrix import Matrix
+
+    a, b = (Matrix(v) if isinstance(v, (list, tuple)) else v for v in (a, b))
+    sa, sb = getattr(a, "shape", ()), getattr(b, "shape", ())
+    if len(sa) == 1 and len(sb) == 2 and sb[0] == 1:
+        # A column by a row.
+        return matmul(_make(_list(a), (sa[0], 1)), b)
+    if len(sa) != 2 or len(sb) not in (1, 2) or sa[1] != sb[0]:
+        raise WujiTypeError(f"`@` of shapes {list(sa)} and {list(sb)}, which do not go together")
+    shape = (sa[0], *sb[1:])
+    if _kernel(a, b):
+        dtype = dtypes.promote(emit.element(a), emit.element(b))
+        x, y = emit.convert(a, dtype), emit.convert(b, dtype)
+        ty = MatrixType(shape[0], shape[1] if len(shape) > 1 else 1, len(shape), dtype)
+        return Expr(context.builder().matmul(x.id, y.id), ty)
+    m = sb[1] if len(sb) == 2 else 1
+    entries = []
+    for r in range(sa[0]):
+        for c in range(m):
+            total = a.entries[r * sa[1]] * b.entries[c]
+            for k in range(1, sa[1]):
+                total = total + a.entries[r * sa[1] + k] * b.entries[k * m + c]
+            entries.append(total)
+    return _make(entries, shape)
+
+
+def diag(value: Any) -> Any:
+    """The diagonal of a matrix as a vector."""
+    _want(value, 2, "diag")
+    n = builtins.min(value.shape)
+    entries = _list(value)
+    return _make([entries[k * value.shape[1] + k] for k in range(n)], (n,))
+
+
+def slice_of(value: Any, at: tuple[Any, ...]) -> Any:
+    """Rows, columns, and parts of them."""
+    from .matrix import store_parts
+
+    shape = value.shape
+    if len(at) != len(shape):
+        raise WujiTypeError(f"{len(at)} indices for shape {list(shape)}")
+    picks: list[Any] = []
+    out: list[int] = []
+    for part, extent in zip(at, shape, strict=True):
+        if isinstance(part, slice):
+            if _kernel(part.start, part.stop, part.step):
+                raise WujiTypeError("the ends of a slice are constants")
+            chosen = list(range(*part.indices(extent)))
+            if not chosen:
+                raise WujiTypeError("a slice without components")
+            picks.append(chosen)
+            out.append(len(chosen))
+        elif isinstance(part, Expr):
+            if len(shape) == 1:
+                return value[part]
+            return _dynamic_slice(value, at)
+        else:
+            if not -extent <= part < extent:
+                raise WujiTypeError(f"index {part} of an axis with {extent} components")
+            picks.append([part % extent])
+    numbers = picks[0]
+    if len(shape) == 2:
+        numbers = [r * shape[1] + c for r in picks[0] for c in picks[1]]
+    if isinstance(value, Ref):
+        return store_parts(value, numbers, tuple(out))
+    entries = _list(value)
+    return _make([entries[k] for k in numbers], tuple(out))
+
+
+def _dynamic_slice(value: Any, at: tuple[Any, ...]) -> Any:
+    """A row or column whose number is known when the kernel runs."""
+    row, column = at
+    if isinstance(column, slice):
+        chosen = range(*column.indices(value.shape[1]))
+        parts = [value[row, c] for c in chosen]
+    else:
+        chosen = range(*row.indices(value.shape[0]))
+        parts = [value[r, column] for r in chosen]
+    if isinstance(value, Ref):
+        from .values import SplitRef
+
+        return SplitRef(parts, MatrixType(len(parts), 1, 1, value.dtype))
+    return _make(parts, (len(parts),))
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """With another scalar type."""
+    return ops.cast(value, dtype)
+
+
+def fill(value: Any, number: Any) -> Any:
+    """Puts one number into every component."""
+    if not isinstance(value, Ref):
+        raise WujiTypeError("`fill` needs a variable or an element to write to")
+    value.store(emit.fit(number, tensor(value)))
+
+
+def to_list(value: Any) -> list[Any]:
+    """The components: a list, of a matrix a list of rows."""
+    entries = _list(value)
+    if len(value.shape) == 1:
+        return entries
+    m = value.shape[1]
+    return [entries[r * m : (r + 1) * m] for r in range(value.shape[0])]
+
+
+METHODS: dict[str, Any] = {
+    f.__name__: f
+    for f in (
+        all, any, cast, cross, determinant, diag, dot, fill, inverse, max, min, norm, norm_inv, norm_sqr, normalized,
+        outer_product, sum, to_list, trace, transpose,
+    )
+}  # fmt: skip
+
+_ = u1

@@ -1,0 +1,124 @@
+"""Domains of loops."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from ..exceptions import WujiSyntaxError, WujiTypeError
+from . import emit
+from .values import Expr
+
+
+class RangeVal:
+    """``range(low, high)`` in a kernel."""
+
+    __slots__ = ("axes",)
+
+    def __init__(self, low: Any, high: Any) -> None:
+        self.axes = [(low, high)]
+
+    @staticmethod
+    def of(args: list[Any]) -> RangeVal:
+        if len(args) == 1:
+            return RangeVal(0, args[0])
+        if len(args) == 2:
+            return RangeVal(args[0], args[1])
+        raise WujiSyntaxError(
+            f"Range should have 1 or 2 arguments, found {len(args)}\n  = help: `ti.static(range(...))` may have steps; or compute `low + step * i`"
+        )
+
+
+class NDRange:
+    """``ti.ndrange(n, (low, high), ...)``: all combinations of indices."""
+
+    def __init__(self, *args: Any) -> None:
+        self.nested = False
+        self.axes: list[tuple[Any, Any]] = []
+        self.groups: list[Any] = []
+        for arg in args:
+            if isinstance(arg, NDRange):
+                # Indices of a range inside come together.
+                self.nested = True
+                self.groups.append(len(arg.axes))
+                self.axes.extend(arg.axes)
+                continue
+            self.groups.append(None)
+            if isinstance(arg, Expr) and arg.shape:
+                arg = tuple(emit.components(arg))
+            if isinstance(arg, (tuple, list)):
+                if len(arg) != 2:
+                    raise WujiSyntaxError(f"a range of `ti.ndrange` has a low and a high end, not {len(arg)} numbers")
+                low, high = arg
+            else:
+                low, high = 0, arg
+            for end in (low, high):
+                if not isinstance(end, Expr) and (not emit.is_number(end) or isinstance(end, float) and not float(end).is_integer()):
+                    raise WujiTypeError(f"the end of a range is an integer, not {emit.describe(end)}")
+                if isinstance(end, Expr) and end.dtype.is_float:
+                    raise WujiTypeError(f"the end of a range is an integer, not {emit.describe(end)}")
+            low, high = (int(e) if not isinstance(e, Expr) else e.load() for e in (low, high))
+            self.axes.append((low, high))
+
+    @property
+    def bounds(self) -> list[tuple[Any, Any]]:
+        return self.axes
+
+    def _known(self) -> list[range]:
+        for low, high in self.axes:
+            if isinstance(low, Expr) or isinstance(high, Expr):
+                raise WujiTypeError("the ends of a static range are known when the kernel is compiled")
+        return [range(low, high) for low, high in self.axes]
+
+    def items(self) -> Iterator[Any]:
+        if len(self.axes) == 1:
+            return iter(self._known()[0])
+        return (self.shape_like(list(p)) for p in itertools.product(*self._known()))
+
+    __iter__ = items
+
+    def vectors(self) -> Iterator[Any]:
+        from .matrix import Matrix
+
+        return (Matrix(list(p)) for p in itertools.product(*self._known()))
+
+    def shape_like(self, indices: list[Any]) -> Any:
+        """Indices as the ranges were nested."""
+        out: list[Any] = []
+        at = 0
+        for group in self.groups:
+            if group is None:
+                out.append(indices[at])
+                at += 1
+            else:
+                out.append(tuple(indices[at : at + group]))
+                at += group
+        return tuple(out)
+
+    def grouped(self) -> Grouped:
+        return Grouped(self)
+
+
+class Grouped:
+    """``ti.grouped(x)``: indices as one vector."""
+
+    def __init__(self, over: Any) -> None:
+        self.over = over
+
+    def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.over, NDRange):
+            return self.over.vectors()
+        raise TypeError("fields are looped over in kernels")
+
+
+def ndrange(*args: Any) -> NDRange:
+    """All combinations of indices, each from 0 to less than a number, or between two of a pair."""
+    if not args:
+        raise WujiSyntaxError("`ti.ndrange` of nothing")
+    return NDRange(*args)
+
+
+def grouped(x: Any) -> Grouped:
+    """Loops over it give their indices as one vector."""
+    return Grouped(x)

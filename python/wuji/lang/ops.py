@@ -1,0 +1,448 @@
+"""Functions that work on numbers and vectors, in kernels and outside of them."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import random as _random
+from collections.abc import Callable
+from typing import Any
+
+from ..exceptions import WujiRuntimeError, WujiTypeError
+from . import context, dtypes, emit
+from .compound import MatrixType
+from .dtypes import DataType, defaults, u1
+from .values import Expr, Ref, StructVal
+
+
+def takes_places(f: Any) -> Any:
+    """Marks a function whose arguments are places to write to, not the values that are in them."""
+    f._wuji_takes_places = True
+    return f
+
+
+def kernel_only(f: Any) -> Any:
+    """Marks a function that means something in kernels only."""
+
+    def outside(*args: Any, **named: Any) -> Any:
+        if context.compiling() is None:
+            raise WujiRuntimeError(f"`{f.__name__}` works only in a kernel")
+        return f(*args, **named)
+
+    outside.__name__ = f.__name__
+    outside.__doc__ = f.__doc__
+    outside._wuji_takes_places = getattr(f, "_wuji_takes_places", False)  # type: ignore[attr-defined]
+    return outside
+
+
+def _host_map(f: Callable[..., Any], *args: Any) -> Any:
+    """A function of numbers, component by component where an argument is a vector."""
+    from .matrix import Matrix
+
+    like = next((a for a in args if isinstance(a, Matrix)), None)
+    if like is None:
+        return f(*args)
+    return like._map(f, *args)
+
+
+def _in_kernel(*args: Any) -> bool:
+    if any(isinstance(a, Expr) for a in args):
+        return True
+    return any(isinstance(a, (list, tuple)) and any(isinstance(x, Expr) for x in a) for a in args)
+
+
+def _function(name: str, in_kernel: Callable[[Any], Expr], host: Callable[[Any], Any], doc: str) -> Any:
+    def f(x: Any) -> Any:
+        if _in_kernel(x):
+            return in_kernel(x)
+        return _host_map(host, x)
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = doc
+    return f
+
+
+def _of_float(op: str, host: Callable[[float], Any], doc: str) -> Any:
+    def safe(x: Any) -> Any:
+        try:
+            return host(x)
+        except (ValueError, OverflowError):
+            return _edge(op, x)
+
+    return _function(op, lambda x: emit.float_unary(op, x), safe, doc)
+
+
+def _edge(op: str, x: float) -> float:
+    """What the function gives where Python's raises."""
+    if op == "log" and x == 0:
+        return -math.inf
+    if op == "exp":
+        return math.inf
+    return math.nan
+
+
+sin = _of_float("sin", math.sin, "The sine.")
+cos = _of_float("cos", math.cos, "The cosine.")
+tan = _of_float("tan", math.tan, "The tangent.")
+asin = _of_float("asin", math.asin, "The angle with this sine.")
+acos = _of_float("acos", math.acos, "The angle with this cosine.")
+tanh = _of_float("tanh", math.tanh, "The hyperbolic tangent.")
+exp = _of_float("exp", math.exp, "e to this power.")
+log = _of_float("log", math.log, "The natural logarithm.")
+sqrt = _of_float("sqrt", math.sqrt, "The square root.")
+rsqrt = _function(
+    "rsqrt",
+    lambda x: emit.float_unary("rsqrt", x),
+    lambda x: 1.0 / math.sqrt(x) if x > 0 else (math.inf if x == 0 else math.nan),
+    "One by the square root.",
+)
+
+
+def _rounding(name: str, op: str, host: Callable[[Any], Any], doc: str) -> Any:
+    def f(x: Any, dtype: Any = None) -> Any:
+        if _in_kernel(x):
+            result = emit.unary(op, x) if emit.element(x).is_float else emit.expr(x)
+            return result if dtype is None else emit.convert(result, dtypes.need_scalar(dtype))
+        result = _host_map(lambda v: float(host(v)) if math.isfinite(v) else v, x)
+        return result if dtype is None else cast(result, dtype)
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = doc
+    return f
+
+
+def _half_to_even(x: float) -> float:
+    return float(builtins.round(x))
+
+
+floor = _rounding("floor", "floor", math.floor, "The greatest whole number that is not greater.")
+ceil = _rounding("ceil", "ceil", math.ceil, "The least whole number that is not less.")
+round = _rounding("round", "round_even", _half_to_even, "The nearest whole number; of two, the even one.")
+
+
+def abs(x: Any) -> Any:
+    """The number without its sign."""
+    if _in_kernel(x):
+        return emit.expr(x) if emit.element(x).kind in "ub" else emit.unary("abs", x)
+    return _host_map(builtins.abs, x)
+
+
+def neg(x: Any) -> Any:
+    if _in_kernel(x):
+        return emit.unary("neg", emit.convert(x, defaults.ip) if emit.element(x) is u1 else x)
+    return _host_map(lambda v: -v, x)
+
+
+def bit_not(x: Any) -> Any:
+    if _in_kernel(x):
+        emit.integers(x, x, "~")
+        return emit.unary("not", x)
+    return _host_map(lambda v: ~v, x)
+
+
+def logical_not(x: Any) -> Any:
+    return emit.logical_not(x) if _in_kernel(x) else _host_map(lambda v: not v, x)
+
+
+def _arith(what: str, in_kernel: Callable[[Any, Any], Expr], host: Callable[[Any, Any], Any]) -> Any:
+    def f(a: Any, b: Any) -> Any:
+        if _in_kernel(a, b):
+            return in_kernel(a, b)
+        return _host_map(host, a, b)
+
+    f.__name__ = f.__qualname__ = what
+    return f
+
+
+def _bits(op: str, what: str) -> Callable[[Any, Any], Expr]:
+    return lambda a, b: emit.binary(op, a, b, what, emit.integers(a, b, what))
+
+
+add = _arith("add", lambda a, b: emit.binary("add", a, b, "+"), lambda a, b: a + b)
+sub = _arith("sub", lambda a, b: emit.binary("sub", a, b, "-"), lambda a, b: a - b)
+mul = _arith("mul", lambda a, b: emit.binary("mul", a, b, "*"), lambda a, b: a * b)
+truediv = _arith("truediv", emit.divide, lambda a, b: a / b if b else _by_zero(a))
+floordiv = _arith("floordiv", emit.floor_divide, lambda a, b: a // b if b else 0)
+mod = _arith("mod", emit.modulo, lambda a, b: a % b if b else 0)
+pow = _arith("pow", emit.power, lambda a, b: a**b)
+bit_and = _arith("bit_and", _bits("and", "&"), lambda a, b: a & b)
+bit_or = _arith("bit_or", _bits("or", "|"), lambda a, b: a | b)
+bit_xor = _arith("bit_xor", _bits("xor", "^"), lambda a, b: a ^ b)
+bit_shl = _arith("bit_shl", _bits("shl", "<<"), lambda a, b: a << b)
+bit_sar = _arith("bit_sar", _bits("shr", ">>"), lambda a, b: a >> b)
+raw_div = _arith("raw_div", lambda a, b: emit.binary("div", a, b, "raw_div"), lambda a, b: _raw_div(a, b))
+raw_mod = _arith("raw_mod", lambda a, b: emit.binary("rem", a, b, "raw_mod"), lambda a, b: math.fmod(a, b))
+atan2 = _arith("atan2", lambda a, b: emit.float_binary("atan2", a, b, "atan2"), math.atan2)
+cmp_lt = _arith("<", lambda a, b: emit.compare("lt", a, b, "<"), lambda a, b: a < b)
+cmp_le = _arith("<=", lambda a, b: emit.compare("le", a, b, "<="), lambda a, b: a <= b)
+cmp_gt = _arith(">", lambda a, b: emit.compare("gt", a, b, ">"), lambda a, b: a > b)
+cmp_ge = _arith(">=", lambda a, b: emit.compare("ge", a, b, ">="), lambda a, b: a >= b)
+cmp_eq = _arith("==", lambda a, b: emit.compare("eq", a, b, "=="), lambda a, b: a == b)
+cmp_ne = _arith("!=", lambda a, b: emit.compare("ne", a, b, "!="), lambda a, b: a != b)
+
+
+def _by_zero(a: float) -> float:
+    return math.nan if a == 0 else math.copysign(math.inf, a)
+
+
+def _raw_div(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        return int(math.trunc(a / b)) if b else 0
+    return a / b
+
+
+def bit_shr(a: Any, b: Any) -> Any:
+    """Shifts to the right and puts zeros in front, whatever the sign."""
+    if _in_kernel(a, b):
+        dtype = emit.integers(a, b, "bit_shr")
+        unsigned = {8: dtypes.u8, 16: dtypes.u16, 32: dtypes.u32, 64: dtypes.u64}[dtype.bits]
+        bld = context.builder()
+        x, y = emit.same(a, b, "bit_shr", dtype)
+        shifted = bld.binary("shr", bld.bitcast(x.id, unsigned.ir), bld.bitcast(y.id, unsigned.ir))
+        return Expr(bld.bitcast(shifted, dtype.ir), x.ty)
+    return _host_map(lambda v, n: (v & 0xFFFFFFFF) >> n, a, b)
+
+
+def _extreme(op: str, host: Callable[..., Any], doc: str) -> Any:
+    def f(*args: Any) -> Any:
+        if not args:
+            raise WujiTypeError(f"`{op}` of nothing")
+        if len(args) == 1 and isinstance(args[0], (list, tuple)):
+            args = tuple(args[0])
+        result = args[0]
+        for other in args[1:]:
+            if _in_kernel(result, other):
+                a, b = emit.element(result), emit.element(other)
+                result = emit.binary(op, result, other, op, dtypes.u8 if a is b is u1 else None)
+            else:
+                result = _host_map(host, result, other)
+        return result
+
+    f.__name__ = f.__qualname__ = op
+    f.__doc__ = doc
+    return f
+
+
+max = _extreme("max", builtins.max, "The greatest of several, component by component.")
+min = _extreme("min", builtins.min, "The least of several, component by component.")
+
+
+def logical_and(a: Any, b: Any) -> Any:
+    if _in_kernel(a, b):
+        return emit.binary("and", emit.truth(a), emit.truth(b), "and", u1)
+    return _host_map(lambda x, y: x and y, a, b)
+
+
+def logical_or(a: Any, b: Any) -> Any:
+    if _in_kernel(a, b):
+        return emit.binary("or", emit.truth(a), emit.truth(b), "or", u1)
+    return _host_map(lambda x, y: x or y, a, b)
+
+
+def select(cond: Any, x1: Any, x2: Any) -> Any:
+    """``x1`` where the condition holds, else ``x2``; component by component."""
+    if _in_kernel(cond, x1, x2):
+        return emit.select(cond, x1, x2)
+    return _host_map(lambda c, a, b: a if c else b, cond, x1, x2)
+
+
+ifte = select
+
+
+def cast(obj: Any, dtype: Any) -> Any:
+    """Converts to another scalar type: floats become integers towards zero."""
+    to = dtypes.need_scalar(dtype)
+    if _in_kernel(obj):
+        return emit.convert(obj, to)
+    from .matrix import Matrix
+
+    if isinstance(obj, Matrix):
+        return obj.cast(to)
+    if isinstance(obj, (list, tuple)):
+        return type(obj)(cast(x, to) for x in obj)
+    if context.compiling() is not None and emit.is_number(obj):
+        # So that a number keeps its type: `ti.u8(3)` is no `i32`.
+        return emit.constant(obj, to)
+    return emit.convert_constant(obj, to)
+
+
+def bit_cast(obj: Any, dtype: Any) -> Any:
+    """The same bits as another type of the same size."""
+    to = dtypes.need_scalar(dtype)
+    if not _in_kernel(obj):
+        if context.compiling() is None:
+            import struct
+
+            source = dtypes.of_constant(obj)
+            if source is None or source.bits != to.bits:
+                raise WujiTypeError(f"{obj!r} does not have the size of {to}")
+            return struct.unpack("<" + to.format, struct.pack("<" + source.format, obj))[0]
+        obj = emit.expr(obj)
+    if emit.element(obj).bits != to.bits:
+        raise WujiTypeError(f"`bit_cast` from {emit.element(obj)} to {to}, which have different sizes")
+    x = emit.expr(obj)
+    ty = x.ty.with_dtype(to) if isinstance(x.ty, MatrixType) else to
+    return Expr(context.builder().bitcast(x.id, to.ir), ty)
+
+
+def zero(x: Any) -> Any:
+    """Zero, of the type and shape of something."""
+    return mul(x, 0) if not isinstance(x, Expr) else Expr(context.builder().zero(x.ty.ir), x.ty)
+
+
+def one(x: Any) -> Any:
+    """One, of the type and shape of something."""
+    return add(zero(x), 1) if not isinstance(x, Expr) else emit.fit(1, x.ty)
+
+
+def random(dtype: Any = float) -> Any:
+    """A random number: floats from 0 to less than 1, integers with any bits."""
+    to = dtypes.need_scalar(dtype)
+    if context.compiling() is not None:
+        return emit.random(to)
+    if to.is_float:
+        return _random.random()
+    return to.wrap(_random.getrandbits(to.bits))
+
+
+def randn(dt: Any = None) -> Any:
+    """A random number of the normal distribution."""
+    to = dtypes.need_scalar(float if dt is None else dt)
+    if context.compiling() is not None:
+        # 1 - x is never zero.
+        u = sub(emit.constant(1.0, to), emit.random(to))
+        return mul(sqrt(mul(log(u), -2.0)), cos(mul(emit.random(to), 2 * math.pi)))
+    return _random.gauss(0.0, 1.0)
+
+
+def frexp(x: Any) -> Any:
+    """A fraction from 0.5 to less than 1 and a power of two, whose product is the number."""
+    if not _in_kernel(x):
+        return math.frexp(x)
+    from .struct import kernel_tuple
+
+    dtype = emit.element(x)
+    bits = {32: (dtypes.u32, 23, 0xFF, 126), 64: (dtypes.u64, 52, 0x7FF, 1022)}.get(dtype.bits)
+    if not dtype.is_float or bits is None:
+        raise WujiTypeError(f"`frexp` takes an f32 or f64, not {dtype}")
+    word, digits, field, bias = bits
+    # What is below the normal numbers is made normal first.
+    tiny = cmp_lt(abs(x), 2.0 ** (2 - bias - 0))
+    scaled = select(tiny, mul(x, 2.0**digits), x)
+    raw = bit_cast(scaled, word)
+    exponent = bit_and(bit_shr(raw, cast(digits, word)), cast(field, word))
+    whole = sub(sub(cast(exponent, dtypes.i32), bias), select(tiny, digits, 0))
+    mask = cast(~(field << digits) & ((1 << word.bits) - 1), word)
+    fraction = bit_cast(bit_or(bit_and(raw, mask), cast(bias << digits, word)), dtype)
+    plain = logical_and(cmp_ne(x, 0), cmp_lt(abs(x), math.inf))
+    return kernel_tuple([select(plain, fraction, x), select(plain, whole, 0)])
+
+
+# Atomic updates: the place is changed, the value before is given.
+
+
+def _atomic(name: str, op: str, negate: bool = False) -> Any:
+    @takes_places
+    def f(x: Any, y: Any) -> Any:
+        if isinstance(x, StructVal) or not isinstance(x, Ref):
+            if not isinstance(x, Expr):
+                raise WujiTypeError(
+                    f"`{name}` needs a place to write to, such as `x[i]`, not {emit.describe(x)}"
+                )
+            raise WujiTypeError(f"`{name}` needs a place to write to, not a value that was computed")
+        return update(x, op, neg(y) if negate else y)
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = "Updates an element at once, whoever else does so meanwhile; gives the value before."
+    return kernel_only(f)
+
+
+def update(place: Ref, op: str, value: Any) -> Expr:
+    """Changes a place; gives the value before. Variables that nobody else can reach need no atomic operation."""
+    dtype = place.dtype
+    if op in ("and", "or", "xor"):
+        if dtype.is_float:
+            raise WujiTypeError(f"`atomic_{op}` works on integers, not on {dtype}")
+    if getattr(place, "private", False):
+        old = place.load()
+        place.store(_combine(op, old, value))
+        return old
+    return place.atomic(op, value)
+
+
+def _combine(op: str, a: Expr, b: Any) -> Expr:
+    dtype = a.dtype
+    if op == "exchange":
+        return emit.fit(b, a.ty)
+    value = emit.fit(b, a.ty)
+    return emit.binary(op, a, value, op, dtype)
+
+
+atomic_add = _atomic("atomic_add", "add")
+atomic_sub = _atomic("atomic_sub", "add", negate=True)
+atomic_mul = _atomic("atomic_mul", "mul")
+atomic_min = _atomic("atomic_min", "min")
+atomic_max = _atomic("atomic_max", "max")
+atomic_and = _atomic("atomic_and", "and")
+atomic_or = _atomic("atomic_or", "or")
+atomic_xor = _atomic("atomic_xor", "xor")
+
+
+def _reflected(f: Any) -> Any:
+    return lambda a, b: f(b, a)
+
+
+def _matmul(a: Any, b: Any) -> Any:
+    from .matrix import matmul
+
+    return matmul(a, b)
+
+
+def _index(a: Any, at: Any) -> Any:
+    from .matrix import component
+
+    return component(a, at)
+
+
+def _attribute(a: Any, name: str) -> Any:
+    from .matrix import attribute
+
+    return attribute(a, name)
+
+
+for _cls in (Expr,):
+    for _name, _f in {
+        "add": add,
+        "sub": sub,
+        "mul": mul,
+        "truediv": truediv,
+        "floordiv": floordiv,
+        "mod": mod,
+        "pow": pow,
+        "and": bit_and,
+        "or": bit_or,
+        "xor": bit_xor,
+        "lshift": bit_shl,
+        "rshift": bit_sar,
+        "matmul": _matmul,
+    }.items():
+        setattr(_cls, f"__{_name}__", _f)
+        setattr(_cls, f"__r{_name}__", _reflected(_f))
+    for _name, _f in {
+        "lt": cmp_lt,
+        "le": cmp_le,
+        "gt": cmp_gt,
+        "ge": cmp_ge,
+        "eq": cmp_eq,
+        "ne": cmp_ne,
+    }.items():
+        setattr(_cls, f"__{_name}__", _f)
+    _cls.__neg__ = neg  # type: ignore[attr-defined]
+    _cls.__pos__ = lambda a: a  # type: ignore[attr-defined]
+    _cls.__abs__ = abs  # type: ignore[attr-defined]
+    _cls.__invert__ = bit_not  # type: ignore[attr-defined]
+    _cls.__getitem__ = _index  # type: ignore[attr-defined]
+    _cls.__getattr__ = _attribute  # type: ignore[attr-defined]
+    _cls.__hash__ = None  # type: ignore[assignment]
+
+DataTypeLike = DataType | type

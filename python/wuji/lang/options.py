@@ -1,0 +1,246 @@
+"""The options of `init`: names, defaults, and what each of them does here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from .. import _native
+from ..exceptions import NotYet, WujiRuntimeError
+from . import arch as archs
+from . import dtypes
+from .arch import Arch
+
+# What acts here.
+_ACTIVE: dict[str, Any] = {
+    "log_level": "info",
+    "short_circuit_operators": True,
+    "print_full_traceback": False,
+    "unrolling_limit": 32,
+    "debug": False,
+    "check_out_of_bound": False,
+    "cpu_max_num_threads": 0,  # all cores
+    "fast_math": True,
+    "kernel_profiler": False,
+    "offline_cache": True,
+    "offline_cache_file_path": "",
+    "offline_cache_max_size_of_files": 0,
+    "print_ir": False,
+    "print_preprocessed_ir": False,
+    "random_seed": 0,
+    "verbose": True,
+    "make_cpu_multithreading_loop": True,
+    # Wuji's own.
+    "deterministic": False,
+    "interpreter": False,
+    "memory_limit": 0,
+    "tier": "",
+    "time_limit": 0.0,
+    "without": "",
+}
+
+# What means nothing here: accepted, kept in `ti.cfg`, and without effect. Why: docs/python/options.md.
+_IDLE: dict[str, Any] = {
+    "ad_stack_size": 0,
+    "advanced_optimization": True,
+    "allow_nv_shader_extension": True,
+    "auto_mesh_local_default_occupacy": 4,
+    "cache_loop_invariant_global_vars": True,
+    "cfg_optimization": True,
+    "cpu_block_dim_adaptive": True,
+    "cuda_stack_limit": 0,
+    "default_ad_stack_size": 32,
+    "default_cpu_block_dim": 32,
+    "default_gpu_block_dim": 128,
+    "demote_dense_struct_fors": True,
+    "demote_no_access_mesh_fors": True,
+    "detect_read_only": True,
+    "device_memory_GB": 1.0,
+    "device_memory_fraction": 0.0,
+    "experimental_auto_mesh_local": False,
+    "flatten_if": False,
+    "force_scalarize_matrix": False,
+    "gdb_trigger": False,
+    "gpu_max_reg": 0,
+    "half2_vectorization": False,
+    "lower_access": True,
+    "make_block_local": True,
+    "make_mesh_block_local": True,
+    "make_thread_local": True,
+    "max_block_dim": 0,
+    "mesh_localize_all_attr_mappings": False,
+    "mesh_localize_from_end_mapping": False,
+    "mesh_localize_to_end_mapping": True,
+    "move_loop_invariant_outside_if": False,
+    "num_compile_threads": 4,
+    "offline_cache_cleaning_factor": 0.25,
+    "offline_cache_cleaning_policy": "lru",
+    "opt_level": 1,
+    "optimize_mesh_reordered_mapping": True,
+    "packed": False,
+    "print_accessor_ir": False,
+    "print_ir_dbg_info": False,
+    "print_kernel_amdgcn": False,
+    "print_kernel_asm": False,
+    "print_kernel_llvm_ir": False,
+    "print_kernel_llvm_ir_optimized": False,
+    "print_struct_llvm_ir": False,
+    "quant_opt_atomic_demotion": True,
+    "quant_opt_store_fusion": True,
+    "real_matrix_scalarize": True,
+    "saturating_grid_dim": 0,
+    "simplify_after_lower_access": True,
+    "simplify_before_lower_access": True,
+    "timeline": False,
+    "use_llvm": True,
+    "verbose_kernel_launches": False,
+    "vk_api_version": "",
+    # Of the asynchronous engine, as it was up to version 1.0.4.
+    "async_mode": False,
+    "async_opt_passes": 3,
+    "async_opt_fusion": True,
+    "async_opt_fusion_max_iter": 0,
+    "async_opt_listgen": True,
+    "async_opt_activation_demotion": True,
+    "async_opt_dse": True,
+    "async_listgen_fast_filtering": True,
+    "async_opt_intermediate_file": "",
+    "async_flush_every": 50,
+    "async_max_fuse_per_task": 1,
+}
+
+DEFAULTS = {**_ACTIVE, **_IDLE}
+_LEVELS = ("trace", "debug", "info", "warn", "error", "critical")
+
+
+class Config:
+    """The options of a world, as attributes."""
+
+    arch: Arch
+    default_fp: dtypes.DataType
+    default_ip: dtypes.DataType
+    verbose: bool
+    log_level: str
+    kernel_profiler: bool
+    debug: bool
+
+    def __init__(self, arch: Arch) -> None:
+        self.arch = arch
+        self.default_fp = dtypes.f32
+        self.default_ip = dtypes.i32
+        self.__dict__.update(DEFAULTS)
+
+    @property
+    def default_up(self) -> dtypes.DataType:
+        return dtypes.u64 if self.default_ip.bits == 64 else dtypes.u32
+
+    def native(self) -> dict[str, Any]:
+        """The arguments of the extension's world."""
+        values = self.__dict__
+        threads = values["cpu_max_num_threads"] or None
+        if not values["make_cpu_multithreading_loop"]:
+            threads = 1
+        cache = None
+        if not values["offline_cache"]:
+            cache = "off"
+        elif values["offline_cache_file_path"]:
+            cache = os.path.expanduser(values["offline_cache_file_path"])
+        return {
+            "interpreter": bool(values["interpreter"]),
+            "threads": threads,
+            "math": "fast" if values["fast_math"] else "strict",
+            "seed": int(values["random_seed"]),
+            "debug": bool(values["debug"]),
+            "deterministic": bool(values["deterministic"]),
+            "memory_limit": int(values["memory_limit"]) or None,
+            "cache": cache,
+            "cache_limit": int(values["offline_cache_max_size_of_files"]) or None,
+            "tier": values["tier"] or None,
+            "time_limit": float(values["time_limit"]) or None,
+            "without": [w for w in values["without"].split(",") if w],
+        }
+
+
+def says(level: str, asked: str) -> bool:
+    return _LEVELS.index(level) >= _LEVELS.index(asked if asked in _LEVELS else "info")
+
+
+def _from_text(name: str, text: str, like: Any) -> Any:
+    if isinstance(like, bool):
+        if text.lower() in ("1", "true", "on", "yes"):
+            return True
+        if text.lower() in ("0", "false", "off", "no", ""):
+            return False
+    else:
+        try:
+            return type(like)(text)
+        except ValueError:
+            pass
+    raise ValueError(f"the environment variable TI_{name.upper()} is {text!r}, which is no {type(like).__name__}")
+
+
+def read(arch: Any, given: dict[str, Any], fallback: bool = True) -> Config:
+    """The options that were given, or set by the environment, or are usual."""
+    given = dict(given)
+    asked = os.environ.get("TI_ARCH")
+    if asked:
+        if asked not in ("cpu", "gpu") and asked not in archs._ALL:
+            raise ValueError(f"the environment variable TI_ARCH is {asked!r}, which is no arch")
+        arch = archs.gpu if asked == "gpu" else archs.by_name(asked)
+    config = Config(_choose(arch, fallback))
+    for name in ("default_fp", "default_ip"):
+        if name in given:
+            value = dtypes.need_scalar(given.pop(name))
+        elif os.environ.get(f"TI_{name.upper()}"):
+            value = dtypes.by_name(os.environ[f"TI_{name.upper()}"])
+        else:
+            continue
+        allowed = (dtypes.f16, dtypes.f32, dtypes.f64) if name == "default_fp" else (dtypes.i32, dtypes.i64)
+        if value not in allowed:
+            raise ValueError(f"{name} is one of {', '.join(map(str, allowed))}, not {value}")
+        setattr(config, name, value)
+    for name, usual in DEFAULTS.items():
+        text = os.environ.get(f"TI_{name.upper()}")
+        if text is not None:
+            setattr(config, name, _from_text(name, text, usual))
+    for name, value in given.items():
+        if name not in DEFAULTS:
+            raise KeyError(_unknown(name))
+        setattr(config, name, value)
+    return config
+
+
+def _unknown(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, DEFAULTS, 1)
+    return f"`init` has no option `{name}`" + (f"; did you mean `{near[0]}`?" if near else "")
+
+
+def _choose(arch: Any, fallback: bool) -> Arch:
+    if arch is None:
+        return archs.cpu
+    wanted = list(arch) if isinstance(arch, (list, tuple)) else [arch]
+    for choice in wanted:
+        if not isinstance(choice, Arch):
+            raise TypeError(f"`arch` is one of ti.cpu, ti.gpu, ti.cuda, ..., not {choice!r}")
+        if archs.is_supported(choice):
+            return choice
+    names = ", ".join(a.name for a in wanted)
+    if not fallback:
+        raise NotYet(f"this version runs kernels on {archs.cpu.name} only, not on {names}", "W0607")
+    # Asked for with leave to fall back: said, and never silently.
+    print(f"[Wuji] warning: this version has no {names}; kernels run on {archs.cpu.name}", file=sys.stderr)
+    return archs.cpu
+
+
+def check_version(wanted: str) -> None:
+    have = tuple(int(x) for x in _native.__version__.split(".")[:3])
+    try:
+        need = tuple(int(x) for x in wanted.lstrip("v").split("."))
+    except ValueError:
+        raise WujiRuntimeError(f"`require_version` is {wanted!r}, which is no version") from None
+    # Programs ask for versions of Taichi, whose language this is.
+    if need > max(have, (1, 7, 4)):
+        raise WujiRuntimeError(f"the program needs version {wanted}; this is Wuji {_native.__version__}, which has the language of 1.7")

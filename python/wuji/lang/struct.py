@@ -1,0 +1,233 @@
+"""Structs: as values of Python's, and how they come into kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..exceptions import WujiTypeError
+from . import context, emit
+from .compound import MatrixType, StructType
+from .dtypes import DataType
+from .values import Expr, StructVal, is_device
+
+
+class Struct:
+    """Named values: ``ti.Struct(x=1.0, v=ti.Vector([0.0, 1.0]))``."""
+
+    def __new__(cls, *args: Any, **entries: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], dict):
+            entries = {**args[0], **entries}
+        elif args:
+            raise WujiTypeError("a struct is made from names and values, or from one dictionary")
+        methods = entries.pop("__struct_methods", {})
+        ty = StructType(**{k: _type_of(v) for k, v in entries.items()}, __struct_methods=methods)
+        if any(is_device(v) for v in entries.values()):
+            return construct(ty, (), entries)
+        return Struct._of(ty, entries)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    @staticmethod
+    def _of(ty: StructType, entries: dict[str, Any]) -> Struct:
+        made: Struct = object.__new__(Struct)
+        object.__setattr__(made, "_type", ty)
+        object.__setattr__(made, "_entries", entries)
+        return made
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        return dict(self._entries)
+
+    @property
+    def keys(self) -> list[str]:
+        return list(self._entries)
+
+    @property
+    def members(self) -> list[Any]:
+        return list(self._entries.values())
+
+    @property
+    def items(self) -> Any:
+        return self._entries.items()
+
+    @property
+    def methods(self) -> dict[str, Any]:
+        return dict(self._type.methods)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        entries = object.__getattribute__(self, "_entries")
+        if name in entries:
+            return entries[name]
+        ty: StructType = object.__getattribute__(self, "_type")
+        if name in ty.methods:
+            method = ty.methods[name]
+            return lambda *args, **named: method(self, *args, **named)
+        raise AttributeError(f"the struct has no member `{name}`; it has {', '.join(entries)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __getitem__(self, name: str) -> Any:
+        return self._entries[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in self._entries:
+            raise AttributeError(f"the struct has no member `{name}`; it has {', '.join(self._entries)}")
+        self._entries[name] = _value(self._type.members[name], value)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Any:
+        return iter(self._entries.values())
+
+    def __repr__(self) -> str:
+        return repr(self.to_dict())
+
+    def to_dict(self, include_methods: bool = False, include_ndim: bool = False) -> dict[str, Any]:
+        """Its members as a dictionary; structs inside of it too."""
+        out: dict[str, Any] = {}
+        for k, v in self._entries.items():
+            out[k] = v.to_dict() if isinstance(v, Struct) else v.to_list() if hasattr(v, "to_list") else v
+        if include_methods:
+            out["__struct_methods"] = dict(self._type.methods)
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Struct) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def in_kernel(self) -> StructVal:
+        return StructVal(self._type, {k: _kernel_member(t, self._entries[k]) for k, t in self._type.members.items()})
+
+    @classmethod
+    def field(cls, members: dict[str, Any], methods: dict[str, Any] | None = None, shape: Any = None, name: str = "<Struct>", offset: Any = None, needs_grad: bool = False, needs_dual: bool = False, layout: Any = None) -> Any:
+        """A field of structs."""
+        from . import field
+
+        ty = StructType(**members, __struct_methods=methods or {})
+        options = {} if layout is None else {"layout": layout}
+        return field.struct_field(ty, shape=shape, offset=offset, name=name, needs_grad=needs_grad, needs_dual=needs_dual, **options)
+
+    def __reduce__(self) -> Any:
+        return (Struct, (dict(self._entries),))
+
+
+def _kernel_member(ty: Any, value: Any) -> Any:
+    if isinstance(ty, StructType):
+        return value.in_kernel() if isinstance(value, Struct) else value
+    return emit.fit(value, ty)
+
+
+def _type_of(value: Any) -> Any:
+    if isinstance(value, (Struct, StructVal)):
+        return value._type if isinstance(value, Struct) else value.ty
+    if isinstance(value, dict):
+        return StructType(**{k: _type_of(v) for k, v in value.items()})
+    if isinstance(value, (DataType, MatrixType, StructType)):
+        raise WujiTypeError(f"a struct has values, not types such as {value}\n  = help: `ti.types.struct` makes a type")
+    return emit.type_of(value)
+
+
+def _value(ty: Any, value: Any) -> Any:
+    """A value of Python's for a member of this type."""
+    from .matrix import Matrix
+
+    if isinstance(ty, StructType):
+        if isinstance(value, Struct):
+            return value
+        if isinstance(value, dict):
+            return construct(ty, (), value)
+        if emit.is_number(value):
+            return construct(ty, (value,), {})
+        raise WujiTypeError(f"{emit.describe(value)} does not fit {ty}")
+    if isinstance(ty, MatrixType):
+        if isinstance(value, Matrix) and value.shape != ty.shape:
+            raise WujiTypeError(f"shapes {list(value.shape)} and {list(ty.shape)} are not the same")
+        return ty(value)
+    return emit.convert_constant(value, ty)
+
+
+def construct(ty: StructType, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """What calling a struct type makes. Members that are not given are zero."""
+    names = list(ty.members)
+    if len(args) == 1 and not named and isinstance(args[0], (Struct, StructVal, dict)):
+        source = args[0]
+        named = dict(source.members) if isinstance(source, StructVal) else dict(source.entries if isinstance(source, Struct) else source)
+        args = ()
+    if len(args) == 1 and len(names) > 1 and not named and emit.is_number(args[0]):
+        # One number for all, as vectors take it.
+        named, args = dict.fromkeys(names, args[0]), ()
+    if len(args) > len(names):
+        raise WujiTypeError(f"{ty} has {len(names)} members, not {len(args)}")
+    given = dict(zip(names, args, strict=False))
+    for k, v in named.items():
+        if k not in ty.members:
+            raise WujiTypeError(f"{ty} has no member `{k}`")
+        if k in given:
+            raise WujiTypeError(f"member `{k}` is given twice")
+        given[k] = v
+    in_kernel = context.compiling() is not None and any(_deep_device(v) for v in given.values())
+    if in_kernel:
+        return StructVal(ty, {k: _device_member(t, given.get(k, 0)) for k, t in ty.members.items()})
+    return Struct._of(ty, {k: _value(t, given.get(k, 0)) for k, t in ty.members.items()})
+
+
+def _deep_device(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_deep_device(v) for v in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(_deep_device(v) for v in value)
+    return is_device(value)
+
+
+def _device_member(ty: Any, value: Any) -> Any:
+    if isinstance(ty, StructType):
+        if isinstance(value, StructVal):
+            return value.load()
+        if isinstance(value, Struct):
+            return value.in_kernel()
+        made = construct(ty, () if isinstance(value, dict) else (value,), value if isinstance(value, dict) else {})
+        return made.in_kernel() if isinstance(made, Struct) else made
+    return emit.fit(value, ty)
+
+
+def kernel_tuple(values: list[Expr]) -> tuple[Expr, ...]:
+    return tuple(values)
+
+
+def dataclass(cls: type) -> StructType:
+    """Makes a struct type from a class: annotations are members, functions are methods.
+
+    ```python
+    @ti.dataclass
+    class Ball:
+        center: ti.math.vec3
+        radius: ti.f32
+
+        @ti.func
+        def volume(self):
+            return 4 / 3 * ti.math.pi * self.radius ** 3
+    ```
+    """
+    fields: dict[str, Any] = {}
+    hints = dict(getattr(cls, "__annotations__", {}))
+    if any(isinstance(h, str) for h in hints.values()):
+        from .annotations import resolve_class
+
+        hints = resolve_class(cls)
+    for name, spec in hints.items():
+        fields[name] = spec
+    methods: dict[str, Any] = {}
+    for name, value in cls.__dict__.items():
+        if name in ("__dict__", "__weakref__", "__module__", "__annotations__", "__doc__", "__qualname__", "__firstlineno__", "__static_attributes__", "__annotate__", "__annotate_func__"):
+            continue
+        if callable(value) or isinstance(value, (staticmethod, classmethod)) or type(value).__name__ in ("Func", "RealFunc"):
+            methods[name] = value
+        else:
+            raise WujiTypeError(f"`{name}` of a `ti.dataclass` is neither an annotation nor a function; members have types and no values")
+    return StructType(**fields, __struct_methods=methods, __struct_name=cls.__name__)

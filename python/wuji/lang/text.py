@@ -1,0 +1,166 @@
+"""What kernels print, and what their assertions say."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..exceptions import WujiTypeError
+from . import context, emit
+from .compound import MatrixType, StructType
+from .matrix import Matrix
+from .struct import Struct
+from .values import Expr, StructVal
+
+
+class Hole:
+    """A value in a text, and how it is written."""
+
+    __slots__ = ("spec", "value")
+
+    def __init__(self, value: Any, spec: str) -> None:
+        self.value = value
+        self.spec = spec
+
+
+class FormattedText:
+    """Text with holes, known when the kernel is compiled but for the numbers."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, pieces: list[Any]) -> None:
+        self.pieces = pieces
+
+
+def format_text(template: str, args: tuple[Any, ...], named: dict[str, Any]) -> FormattedText:
+    """``"...{}...".format(...)`` in a kernel."""
+    import string
+
+    pieces: list[Any] = []
+    automatic = 0
+    for literal, name, spec, _conversion in string.Formatter().parse(template):
+        if literal:
+            pieces.append(literal)
+        if name is None:
+            continue
+        if name == "":
+            value, automatic = args[automatic], automatic + 1
+        elif name.isdigit():
+            value = args[int(name)]
+        else:
+            value = named[name]
+        if emit.is_number(value) or isinstance(value, str):
+            pieces.append(format(value, spec or ""))
+        else:
+            pieces.append(Hole(value, spec or ""))
+    return FormattedText(pieces)
+
+
+_SPEC = re.compile(r"^(?:\.(\d+))?([fdiugex]?)$")
+
+
+def _digits(spec: str, dtype: Any) -> int | None:
+    if not spec:
+        return None
+    found = _SPEC.match(spec)
+    if found is None:
+        raise WujiTypeError(f"the format {spec!r} is not one that kernels can print; `.3f` is one")
+    digits, kind = found.groups()
+    if dtype.is_float and kind in "diu" and kind:
+        raise WujiTypeError(f"the format {spec!r} is for integers, and this is {dtype}")
+    if not dtype.is_float and kind in "fge" and kind:
+        raise WujiTypeError(f"the format {spec!r} is for floats, and this is {dtype}")
+    return int(digits) if digits is not None else None
+
+
+class Message:
+    """Pieces and values, as the builder takes them."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str | tuple[str, int | None]] = []
+        self.values: list[int] = []
+
+    def text(self, text: str) -> None:
+        if text:
+            if self.pieces and isinstance(self.pieces[-1], str):
+                self.pieces[-1] += text
+            else:
+                self.pieces.append(text)
+
+    def add(self, thing: Any, spec: str = "") -> None:
+        if isinstance(thing, str):
+            self.text(thing)
+        elif isinstance(thing, FormattedText):
+            for piece in thing.pieces:
+                if isinstance(piece, Hole):
+                    self.add(piece.value, piece.spec)
+                else:
+                    self.text(str(piece))
+        elif isinstance(thing, (StructVal, Struct)):
+            value = thing.in_kernel() if isinstance(thing, Struct) else thing
+            self.text("{")
+            for k, (name, member) in enumerate(value.members.items()):
+                self.text((", " if k else "") + f"{name}: ")
+                self.add(member, spec)
+            self.text("}")
+        elif isinstance(thing, (list, tuple)):
+            self.text("[")
+            for k, item in enumerate(thing):
+                self.text(", " if k else "")
+                self.add(item, spec)
+            self.text("]")
+        elif isinstance(thing, Matrix):
+            self.text(str(thing.to_list()))
+        elif isinstance(thing, Expr):
+            self._value(thing.load(), spec)
+        else:
+            self.text(str(thing))
+
+    def _value(self, value: Expr, spec: str) -> None:
+        ty = value.ty
+        if not isinstance(ty, MatrixType):
+            self.pieces.append((ty.ir, self._precision(spec, ty)))
+            self.values.append(value.id)
+            return
+        parts = emit.components(value)
+        width = ty.m if ty.ndim == 2 else ty.n
+        rows = [parts[k : k + width] for k in range(0, len(parts), width)]
+        self.text("[[" if ty.ndim == 2 else "[")
+        for r, row in enumerate(rows):
+            self.text("], [" if r else "")
+            for c, part in enumerate(row):
+                self.text(", " if c else "")
+                self._value(part, spec)
+        self.text("]]" if ty.ndim == 2 else "]")
+
+    def _precision(self, spec: str, dtype: Any) -> int | None:
+        digits = _digits(spec, dtype)
+        # As C prints floats, and so do programs expect it.
+        return 6 if digits is None and dtype.is_float else digits
+
+
+def kernel_print(args: list[Any], sep: Any = " ", end: Any = "\n") -> None:
+    """``print(...)`` in a kernel: a line is printed as a whole."""
+    for what, value in (("sep", sep), ("end", end)):
+        if not isinstance(value, str):
+            raise WujiTypeError(f"`{what}` of `print` is a text that is known when the kernel is compiled")
+    message = Message()
+    for k, arg in enumerate(args):
+        if k:
+            message.text(sep)
+        message.add(arg)
+    # Lines end by themselves; other ends stand where they are.
+    message.text(end[:-1] if end.endswith("\n") else end)
+    context.builder().print(message.pieces, message.values)
+
+
+def kernel_assert(condition: Expr, said: Any, source: str) -> None:
+    message = Message()
+    if said is None:
+        message.text(source)
+    else:
+        message.add(said)
+    context.builder().check(condition.id, message.pieces, message.values)
+
+
+_ = StructType
