@@ -12,6 +12,7 @@ from typing import Any
 from .. import _native
 from ..exceptions import (
     NotYet,
+    WujiError,
     WujiRuntimeError,
     WujiRuntimeTypeError,
     WujiSyntaxError,
@@ -248,6 +249,11 @@ class Kernel:
                 code = self._build(cx, source, args, hopeful)
             except _native.NativeError as e:
                 raise told(e) from None
+            except WujiError as e:
+                if world.config.print_full_traceback:  # type: ignore[attr-defined]
+                    raise
+                # The user's line is in the message; ours are of no use.
+                raise e.with_traceback(None) from None
             finally:
                 context.enter(before)
             self._codes[key] = code

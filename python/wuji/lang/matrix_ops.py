@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from ..exceptions import WujiTypeError
 from . import context, dtypes, emit, ops
 from .compound import MatrixType
-from .dtypes import defaults, u1
+from .dtypes import defaults
 from .values import Expr, Ref, tensor
 
 
 def _kernel(*values: Any) -> bool:
-    return any(isinstance(v, Expr) for v in values)
+    return builtins.any(isinstance(v, Expr) for v in values)
 
 
 def _list(value: Any) -> list[Any]:
@@ -63,20 +64,14 @@ def any(value: Any) -> Any:
     """Whether some component is not zero."""
     if _kernel(value):
         return _reduce(emit.truth(value), "or", None)
-    return builtin_any(value.entries)
+    return builtins.any(value.entries)
 
 
 def all(value: Any) -> Any:
     """Whether every component is not zero."""
     if _kernel(value):
         return _reduce(emit.truth(value), "and", None)
-    return builtin_all(value.entries)
-
-
-import builtins  # noqa: E402
-
-builtin_any = builtins.any
-builtin_all = builtins.all
+    return builtins.all(value.entries)
 
 
 def dot(a: Any, b: Any) -> Any:
@@ -327,4 +322,3 @@ METHODS: dict[str, Any] = {
     )
 }  # fmt: skip
 
-_ = u1
