@@ -148,7 +148,7 @@ def describe_array(value: object) -> tuple[str, tuple[int, ...], bool, bool] | N
 
 # A value, local, label, function or message of the function under construction: a small number.
 Value: TypeAlias = int
-# Where an access goes: "f" (field of the module), "a" (array), "l" (local), and its number.
+# Where an access goes: "f" (field of the module), "a" (array), "l" (local), "t" (shared variable), and its number.
 Place: TypeAlias = tuple[str, int]
 
 @final
@@ -207,6 +207,8 @@ class Builder:
     def array_extent(self, array: int, axis: int) -> Value: ...
     # Places. A path has constant components, and values wrapped in a one-tuple for components known at run time.
     def local(self, name: str, type: str, length: int | None = None) -> int: ...
+    def shared(self, type: str) -> int:
+        """A variable that lives for one launch and that iterations of parallel loops share."""
     def load(
         self, place: Place, indices: Sequence[Value] = (), path: Sequence[int | tuple[Value]] = ()
     ) -> Value: ...

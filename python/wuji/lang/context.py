@@ -32,7 +32,13 @@ class Compilation:
     def new_var(self, name: str, ty: Any) -> Var:
         from .values import Var
 
-        return Var(self.builder.local(name, ty.ir), ty, name, self.loop)
+        return Var(("l", self.builder.local(name, ty.ir)), ty, name, self.loop)
+
+    def new_shared(self, name: str, ty: Any) -> Var:
+        """A variable of the kernel that iterations of its parallel loops change."""
+        from .values import Var
+
+        return Var(("t", self.builder.shared(ty.ir)), ty, name, self.loop)
 
     def file(self, path: str) -> int:
         number = self.files.get(path)

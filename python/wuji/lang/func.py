@@ -11,7 +11,7 @@ from ..exceptions import WujiCompilationError, WujiError, WujiRuntimeError, Wuji
 from . import annotations, context, emit
 from .annotations import MISSING
 from .compiler.function import FunctionCompiler, Returned
-from .compiler.source import Source
+from .compiler.source import Source, is_static_call
 from .compiler.statements import storage, store_into, typed_storage
 from .compound import MatrixType, NdarrayType, RefType, StructType, Template, value_type
 from .context import Compilation
@@ -203,18 +203,14 @@ def _argument(cx: Compilation, source: Source, name: str, annotation: Any, value
 def has_early_return(node: ast.FunctionDef) -> bool:
     """Whether the function may return under a condition, or in a loop, that is known only when the kernel runs."""
 
-    def static_call(test: ast.expr) -> bool:
-        f = test.func if isinstance(test, ast.Call) else None
-        return (isinstance(f, ast.Attribute) and f.attr == "static") or (isinstance(f, ast.Name) and f.id == "static")
-
     def look(nodes: list[ast.stmt], runtime: bool) -> bool:
         for n in nodes:
             if isinstance(n, ast.Return) and runtime:
                 return True
-            if isinstance(n, ast.If) and (look(n.body, runtime or not static_call(n.test)) or look(n.orelse, runtime or not static_call(n.test))):
+            if isinstance(n, ast.If) and (look(n.body, runtime or not is_static_call(n.test)) or look(n.orelse, runtime or not is_static_call(n.test))):
                 return True
             if isinstance(n, (ast.For, ast.While)):
-                inside = runtime or isinstance(n, ast.While) or not static_call(n.iter)
+                inside = runtime or isinstance(n, ast.While) or not is_static_call(n.iter)
                 if look(n.body, inside):
                     return True
         return False

@@ -301,7 +301,7 @@ class Kernel:
         for p in self.parameters:
             value = fc.scope.local(p.name)
             if p.name in fc.source.assigned and isinstance(value, (Expr, StructVal)):
-                place = storage(cx, value, p.name)
+                place = storage(cx, value, p.name, fc.shares(p.name))
                 store_into(place, value)
                 fc.scope.define(p.name, place)
 

@@ -137,7 +137,7 @@ class PlaceRef(Ref):
     @property
     def private(self) -> bool:
         """Whether no other iteration can reach it: a local that was made in the parallel loop that is being compiled."""
-        return self.place[0] == "l" and self.loop is context.current().loop
+        return self.place[0] in "lt" and self.loop is context.current().loop
 
     def load(self) -> Expr:
         return Expr(context.builder().load(self.place, self.indices, self.path), self.ty)
@@ -147,7 +147,7 @@ class PlaceRef(Ref):
 
         stored = fit(value, self.ty)
         b = context.builder()
-        if self.place[0] == "l" and self.loop is not context.current().loop:
+        if self.place[0] in "lt" and self.loop is not context.current().loop:
             # Iterations share it; the last one to come wins.
             b.atomic("exchange", self.place, stored.id, self.indices, self.path)
         else:
@@ -170,8 +170,8 @@ class Var(PlaceRef):
 
     __slots__ = ("name",)
 
-    def __init__(self, number: int, ty: Any, name: str, loop: object) -> None:
-        super().__init__(("l", number), ty, loop=loop)
+    def __init__(self, place: tuple[str, int], ty: Any, name: str, loop: object) -> None:
+        super().__init__(place, ty, loop=loop)
         self.name = name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -16,7 +17,7 @@ _files: dict[str, tuple[int, dict[int, ast.FunctionDef]]] = {}
 class Source:
     """A function as it was written."""
 
-    __slots__ = ("assigned", "file", "function", "globals", "name", "node", "outer")
+    __slots__ = ("assigned", "changed", "file", "function", "globals", "name", "node", "outer")
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
@@ -25,7 +26,8 @@ class Source:
         self.node = _find(function)
         self.globals: dict[str, Any] = function.__globals__
         self.outer: dict[str, Any] = {}
-        self.assigned = assigned_names(self.node)
+        self.assigned = assigned_names([self.node])
+        self.changed = changed_in_loops(self.node)
         self.refresh()
 
     def refresh(self) -> None:
@@ -74,17 +76,57 @@ def _find(function: FunctionType) -> ast.FunctionDef:
     return node
 
 
-def assigned_names(node: ast.FunctionDef) -> set[str]:
+def assigned_names(nodes: Sequence[ast.AST]) -> set[str]:
     """Names that statements other than loops assign to."""
     names: set[str] = set()
-    for child in ast.walk(node):
+    for child in (c for node in nodes for c in ast.walk(node)):
         targets: list[ast.expr] = []
         if isinstance(child, ast.Assign):
             targets = child.targets
         elif isinstance(child, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
             targets = [child.target]
         for target in targets:
-            for part in ast.walk(target):
-                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                    names.add(part.id)
+            names.update(_roots(target))
+    return names
+
+
+def _roots(target: ast.expr) -> Iterator[str]:
+    """The names that an assignment changes: that of `v` for `v[0]` and `v.x`, too."""
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for part in target.elts:
+            yield from _roots(part)
+    elif isinstance(target, (ast.Subscript, ast.Attribute, ast.Starred)):
+        yield from _roots(target.value)
+
+
+def is_static_call(node: ast.expr) -> bool:
+    """Whether an expression looks like a call of `ti.static`."""
+    f = node.func if isinstance(node, ast.Call) else None
+    return (isinstance(f, ast.Attribute) and f.attr == "static") or (isinstance(f, ast.Name) and f.id == "static")
+
+
+def changed_in_loops(node: ast.FunctionDef) -> set[str]:
+    """Names that loops at the top of the function change, which are parallel when it is a kernel."""
+    names: set[str] = set()
+
+    def look(nodes: list[ast.stmt]) -> None:
+        for n in nodes:
+            if isinstance(n, ast.If):
+                look(n.body)
+                look(n.orelse)
+            elif isinstance(n, ast.For) and is_static_call(n.iter):
+                look(n.body)
+            elif isinstance(n, ast.For):
+                names.update(assigned_names(n.body))
+                for child in (c for s in n.body for c in ast.walk(s)):
+                    # `ti.atomic_add(total, x)`
+                    if isinstance(child, ast.Call) and child.args:
+                        f = child.func
+                        name = f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
+                        if name.startswith("atomic_"):
+                            names.update(_roots(child.args[0]))
+
+    look(node.body)
     return names

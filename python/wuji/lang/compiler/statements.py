@@ -31,6 +31,7 @@ class Statements:
     depth: int
     is_kernel: bool
     is_real: bool
+    shallow: bool
     returns: Any
     loops: list[Any]
 
@@ -94,7 +95,7 @@ class Statements:
                 self.assign(node.target, value)
                 return
             raise WujiSyntaxError(f"`{node.target.id}` has a type already")
-        place = typed_storage(self.cx, ty, node.target.id)
+        place = typed_storage(self.cx, ty, node.target.id, self.shares(node.target.id))
         place.store(value)
         self.scope.define(node.target.id, place)
 
@@ -141,12 +142,16 @@ class Statements:
     def _new(self, name: str, value: Any) -> Any:
         """What a name means after its first assignment: a variable, or a thing of Python's."""
         if is_device(value) or emit.is_number(value) or isinstance(value, (Matrix, Struct)):
-            place = storage(self.cx, value, name)
+            place = storage(self.cx, value, name, self.shares(name))
             store_into(place, value)
             return place
         if isinstance(value, (list, tuple)) and any(is_device(v) for v in value):
             return type(value)(self._new(name, v) for v in value)
         return value
+
+    def shares(self, name: str) -> bool:
+        """Whether a variable that is made here is one that parallel loops change."""
+        return self.shallow and self.cx.loop is None and name in self.source.changed
 
     def _warn_loss(self, place: Any, value: Any, node: ast.AST) -> None:
         if isinstance(place, Ref) and isinstance(value, Expr):
@@ -271,25 +276,25 @@ def unpacked(value: Any, count: int) -> list[Any]:
     return parts
 
 
-def typed_storage(cx: Compilation, ty: Any, name: str) -> Any:
+def typed_storage(cx: Compilation, ty: Any, name: str, shared: bool = False) -> Any:
     """Variables for a value of a type."""
     if isinstance(ty, StructType):
-        return StructVal(ty, {k: typed_storage(cx, t, f"{name}.{k}") for k, t in ty.members.items()})
-    return cx.new_var(name, ty)
+        return StructVal(ty, {k: typed_storage(cx, t, f"{name}.{k}", shared) for k, t in ty.members.items()})
+    return cx.new_shared(name, ty) if shared else cx.new_var(name, ty)
 
 
-def storage(cx: Compilation, value: Any, name: str) -> Any:
+def storage(cx: Compilation, value: Any, name: str, shared: bool = False) -> Any:
     """Variables for a value; things of Python's are kept as they are."""
     if isinstance(value, (StructVal, Struct)):
         ty = value.ty if isinstance(value, StructVal) else value._type
-        return typed_storage(cx, ty, name)
+        return typed_storage(cx, ty, name, shared)
     if isinstance(value, (list, tuple)) and not isinstance(value, Matrix):
-        return type(value)(storage(cx, v, name) for v in value)
+        return type(value)(storage(cx, v, name, shared) for v in value)
     if is_device(value) or emit.is_number(value) or isinstance(value, Matrix):
         ty = emit.type_of(value)
         if ty is dtypes.defaults.ip and type(value) is int:
             emit.constant(value)  # which says when it is out of range
-        return cx.new_var(name, ty)
+        return typed_storage(cx, ty, name, shared)
     return value
 
 

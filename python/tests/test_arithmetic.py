@@ -1,0 +1,302 @@
+"""Numbers in kernels: types, promotion, and operators as Python has them."""
+
+import math
+
+import pytest
+
+import wuji as ti
+
+
+def run(f, *args):
+    return f(*args)
+
+
+@pytest.mark.parametrize("a,b", [(7, 2), (-7, 2), (7, -2), (-7, -2), (6, 3), (-6, 3), (0, 5), (5, 0)])
+def test_integer_division_and_remainder_are_pythons(a, b):
+    @ti.kernel
+    def quotient(x: ti.i32, y: ti.i32) -> ti.i32:
+        return x // y
+
+    @ti.kernel
+    def rest(x: ti.i32, y: ti.i32) -> ti.i32:
+        return x % y
+
+    # A divisor of zero gives zero: no kernel can end the process.
+    assert quotient(a, b) == (a // b if b else 0)
+    assert rest(a, b) == (a % b if b else 0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 3, 7, -4])
+def test_division_by_constants(n):
+    @ti.kernel
+    def both(x: ti.i32) -> ti.types.vector(2, ti.i32):
+        return ti.Vector([x // n, x % n])
+
+    for x in (-9, -8, -1, 0, 1, 5, 8, 100):
+        assert both(x).to_list() == [x // n, x % n]
+
+
+def test_float_division_and_remainder():
+    @ti.kernel
+    def both(x: ti.f64, y: ti.f64) -> ti.types.vector(2, ti.f64):
+        return ti.Vector([x // y, x % y])
+
+    for x, y in [(7.5, 2.0), (-7.5, 2.0), (7.5, -2.0), (1.0, 0.25)]:
+        assert both(x, y).to_list() == [x // y, x % y]
+
+
+def test_true_division_of_integers_is_a_float():
+    @ti.kernel
+    def half(x: ti.i32) -> ti.f32:
+        return x / 2
+
+    assert half(3) == 1.5
+
+
+def test_powers():
+    @ti.kernel
+    def powers(x: ti.f32, n: ti.i32, m: ti.i32) -> ti.types.vector(4, ti.f32):
+        return ti.Vector([x**2, x**-1, float(m**n), x**0.5])
+
+    assert powers(4.0, 5, 3).to_list() == [16.0, 0.25, 243.0, 2.0]
+
+
+def test_shifts_and_bits():
+    @ti.kernel
+    def bits(x: ti.i32) -> ti.types.vector(6, ti.i32):
+        return ti.Vector([x << 3, x >> 1, x & 12, x | 1, x ^ 5, ~x])
+
+    for x in (-9, 0, 12, 1 << 30):
+        wrapped = ((x << 3) + 2**31) % 2**32 - 2**31
+        assert bits(x).to_list() == [wrapped, x >> 1, x & 12, x | 1, x ^ 5, ~x]
+
+
+def test_bit_shr_puts_zeros_in_front():
+    @ti.kernel
+    def f(x: ti.i32) -> ti.i32:
+        return ti.bit_shr(x, 28)
+
+    assert f(-1) == 15
+
+
+def test_bits_of_floats_are_refused():
+    @ti.kernel
+    def f(x: ti.f32) -> ti.f32:
+        return x & 1
+
+    with pytest.raises(ti.TaichiTypeError, match="works on integers"):
+        f(1.0)
+
+
+def test_promotion():
+    @ti.kernel
+    def f():
+        a = ti.u8(200)
+        b = ti.i16(100)
+        ti.static_assert((a + b).dtype is ti.i16)
+        ti.static_assert((a + 1).dtype is ti.i32)
+        ti.static_assert((ti.u32(1) + 1).dtype is ti.u32)
+        ti.static_assert((ti.i64(1) + ti.u32(1)).dtype is ti.i64)
+        ti.static_assert((ti.f16(1) + ti.i64(1)).dtype is ti.f16)
+        ti.static_assert((ti.f16(1) + 1.0).dtype is ti.f32)
+        ti.static_assert((ti.f64(1) * ti.f32(1)).dtype is ti.f64)
+        ti.static_assert((a < b).dtype is ti.u1)
+
+    f()
+
+
+def test_default_types():
+    ti.init(arch=ti.cpu, default_fp=ti.f64, default_ip=ti.i64, offline_cache=False, verbose=False)
+
+    @ti.kernel
+    def f(x: float, n: int) -> float:
+        a = 1
+        ti.static_assert(a.dtype is ti.i64)
+        return x + 0.1 + n
+
+    assert f(0.0, 2**40) == 2**40 + 0.1
+
+
+def test_literals_out_of_range_are_refused():
+    @ti.kernel
+    def f() -> ti.i32:
+        a = 3000000000
+        return a
+
+    with pytest.raises(ti.TaichiTypeError, match="out of range for i32"):
+        f()
+
+
+def test_literals_with_a_type():
+    @ti.kernel
+    def f() -> ti.u32:
+        return ti.u32(3000000000)
+
+    assert f() == 3000000000
+
+
+def test_f64_literals_are_exact():
+    x = ti.field(ti.f64, shape=())
+
+    @ti.kernel
+    def f():
+        x[None] = x[None] + 0.1
+
+    f()
+    assert x[None] == 0.1
+
+
+def test_casts():
+    @ti.kernel
+    def f(x: ti.f32) -> ti.types.vector(4, ti.i32):
+        return ti.Vector([int(x), ti.cast(x, ti.i32), ti.i32(x), ti.cast(ti.cast(x, ti.u8), ti.i32)])
+
+    assert f(3.9).to_list() == [3, 3, 3, 3]
+    assert f(-3.9).to_list() == [-3, -3, -3, 0]
+    assert f(1e10).to_list() == [2**31 - 1] * 3 + [255]
+
+
+def test_bit_cast():
+    @ti.kernel
+    def f(x: ti.f32) -> ti.i32:
+        return ti.bit_cast(x, ti.i32)
+
+    assert f(1.0) == 0x3F800000
+
+
+def test_comparisons_chain_and_shortcut():
+    hits = ti.field(ti.i32, shape=())
+
+    @ti.func
+    def hit(x):
+        hits[None] += 1
+        return x
+
+    @ti.kernel
+    def between(x: ti.i32) -> ti.i32:
+        return 0 < x < 10
+
+    @ti.kernel
+    def shortcut(x: ti.i32) -> ti.i32:
+        r = 0
+        if x > 0 and hit(x) > 5:
+            r += 1
+        if x > 0 or hit(x) > 5:
+            r += 2
+        return r
+
+    assert [between(x) for x in (-1, 0, 5, 10)] == [0, 0, 1, 0]
+    assert shortcut(7) == 3
+    assert hits[None] == 1
+    assert shortcut(-7) == 0
+    assert hits[None] == 2
+
+
+def test_not():
+    @ti.kernel
+    def f(x: ti.i32) -> ti.i32:
+        return not x
+
+    assert (f(0), f(3)) == (1, 0)
+
+
+def test_conditional_expressions():
+    @ti.kernel
+    def f(x: ti.i32, y: ti.i32) -> ti.f32:
+        return (x / y if y != 0 else -1.0) + (1 if x > 3 else 0.5)
+
+    assert f(6, 3) == 3.0
+    assert f(1, 0) == -0.5
+
+
+def test_math_functions():
+    names = ["sin", "cos", "tan", "asin", "acos", "tanh", "exp", "log", "sqrt", "floor", "ceil", "abs"]
+
+    @ti.kernel
+    def f(x: ti.f64, g: ti.template()) -> ti.f64:
+        return g(x)
+
+    for name in names:
+        expected = abs(0.37) if name == "abs" else getattr(math, name)(0.37)
+        assert f(0.37, getattr(ti, name)) == pytest.approx(expected, rel=1e-14)
+        assert getattr(ti, name)(0.37) == pytest.approx(expected)
+    assert f(2.5, ti.round) == 2.0
+    assert f(4.0, ti.rsqrt) == 0.5
+
+
+def test_min_and_max_of_many():
+    @ti.kernel
+    def f(a: ti.i32, b: ti.f32, c: ti.i32) -> ti.types.vector(2, ti.f32):
+        return ti.Vector([ti.min(a, b, c), max(a, b, c)])
+
+    assert f(3, 1.5, 7).to_list() == [1.5, 7.0]
+
+
+def test_select():
+    @ti.kernel
+    def f(c: ti.i32) -> ti.types.vector(2, ti.f32):
+        return ti.select(c, ti.Vector([1.0, 2.0]), ti.Vector([3.0, 4.0]))
+
+    assert f(1).to_list() == [1.0, 2.0]
+    assert f(0).to_list() == [3.0, 4.0]
+
+
+def test_random_numbers_are_spread():
+    x = ti.field(ti.f32, shape=10000)
+    k = ti.field(ti.i32, shape=10000)
+
+    @ti.kernel
+    def f():
+        for i in x:
+            x[i] = ti.random()
+            k[i] = ti.random(ti.i32)
+
+    f()
+    a = x.to_numpy()
+    assert 0 <= a.min() and a.max() < 1
+    assert abs(a.mean() - 0.5) < 0.02
+    assert (k.to_numpy() < 0).mean() == pytest.approx(0.5, abs=0.03)
+
+
+def test_randn():
+    x = ti.field(ti.f32, shape=20000)
+
+    @ti.kernel
+    def f():
+        for i in x:
+            x[i] = ti.randn()
+
+    f()
+    a = x.to_numpy()
+    assert abs(a.mean()) < 0.03 and abs(a.std() - 1) < 0.03
+
+
+def test_frexp():
+    @ti.kernel
+    def f(x: ti.f32) -> ti.types.vector(2, ti.f32):
+        m, e = ti.frexp(x)
+        return ti.Vector([m, e])
+
+    for x in (1.0, 0.75, -13.5, 1e-3, 0.0, 1e-40):
+        x = float(__import__("numpy").float32(x))
+        assert tuple(f(x).to_list()) == math.frexp(x)
+
+
+def test_numpy_scalars_are_numbers():
+    np = pytest.importorskip("numpy")
+    c = np.float32(0.5)
+    n = np.int64(3)
+
+    @ti.kernel
+    def f(x: ti.f32, k: ti.i32) -> ti.f32:
+        return x * c + k * n
+
+    assert f(np.float64(2.0), np.int32(2)) == 7.0
+
+
+def test_sums_of_truth_values_are_numbers():
+    @ti.kernel
+    def f(a: ti.i32, b: ti.i32) -> ti.i32:
+        return (a > 0) + (b > 0)
+
+    assert f(1, 1) == 2
