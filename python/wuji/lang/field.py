@@ -39,6 +39,8 @@ class Field:
         if builder is not None:
             for leaf in self._leaves():
                 leaf.native = None
+                for node in leaf.node.path_from_root() if leaf.node is not None else ():
+                    node.cells = None
             if builder.tree is not None:
                 builder.tree.destroyed = True
                 builder.tree = None

@@ -97,14 +97,21 @@ class BoundFunc:
         return self.func._wuji_call(caller, node, [self.instance, *args], named)
 
 
+class Itself:
+    """An argument that is the caller's thing, not a copy of its value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 def bind_struct_method(method: Any, value: StructVal) -> Any:
-    """A method of a struct type, called on a value of a kernel."""
+    """A method of a struct type, called on a value of a kernel, which it may change."""
     if isinstance(method, staticmethod):
         method = method.__func__
         return method if hasattr(method, "_wuji_kind") else Func(method)
-    if hasattr(method, "_wuji_kind"):
-        return BoundFunc(method, value)
-    return BoundFunc(Func(method), value)
+    return BoundFunc(method if hasattr(method, "_wuji_kind") else Func(method), Itself(value))
 
 
 def bind(name: str, parameters: list[tuple[str, Any, Any]], args: list[Any], named: dict[str, Any]) -> list[Any]:
@@ -174,6 +181,8 @@ def _result_as_said(func: Func, value: Any) -> Any:
 
 def _argument(cx: Compilation, source: Source, name: str, annotation: Any, value: Any) -> Any:
     """What a parameter means in the body: the caller's thing itself, or a copy of the value."""
+    if isinstance(value, Itself):
+        return value.value
     if isinstance(annotation, Template) or annotation is Template:
         return value
     if isinstance(annotation, NdarrayType):

@@ -11,7 +11,7 @@ from .compiler.function import FunctionCompiler
 from .compiler.statements import typed_storage
 from .compound import MatrixType, RefType, StructType, Template, value_type
 from .context import Compilation
-from .func import RealFunc, bind
+from .func import Itself, RealFunc, bind
 from .values import Expr, Ref, StructVal
 
 
@@ -130,6 +130,7 @@ def call_real(cx: Compilation, func: RealFunc, args: list[Any], named: dict[str,
     for k in declared.references:
         if not isinstance(values[k], (Ref, StructVal)):
             raise WujiTypeError(f"argument `{declared.parameters[k][0]}` is a reference; it needs a variable, not {emit.describe(values[k])}")
+    values = [v.value if isinstance(v, Itself) else v for v in values]
     ids = [pack(cx, t, v) for t, v in zip(declared.types, values, strict=True)]
     result = cx.builder.call(declared.number, ids)
     if declared.returned is None:

@@ -325,10 +325,10 @@ class FieldsBuilder:
             for child in node.children:
                 describe(child, layout.node(number, child.kind, child.axes, child.dims, child.chunk, child.is_morton))
 
-        describe(self._root, 0)
         from .errors import told
 
         try:
+            describe(self._root, 0)
             native = layout.finish()
         except _native.NativeError as e:
             raise told(e) from None

@@ -1,0 +1,205 @@
+"""Arrays as arguments: Wuji's own, NumPy's, torch's, and anything with a buffer."""
+
+import array
+
+import numpy as np
+import pytest
+
+import wuji as ti
+
+
+def test_ndarrays():
+    a = ti.ndarray(ti.f32, shape=(3, 4))
+    assert a.shape == (3, 4) and a.dtype is ti.f32 and a.to_numpy().sum() == 0
+    a[1, 2] = 5
+    assert a[1, 2] == 5 and a[-2, -2] == 5
+    with pytest.raises(IndexError):
+        a[3, 0]
+    v = ti.Vector.ndarray(2, ti.i32, shape=5)
+    v[3] = [1, 2]
+    v[3][0] = 7
+    assert v[3].to_list() == [7, 2] and v.element_shape == (2,)
+    m = ti.Matrix.ndarray(2, 2, ti.f64, shape=2)
+    m.fill(3)
+    assert m.to_numpy().shape == (2, 2, 2) and m[1][1, 1] == 3
+    b = ti.ndarray(ti.f32, (3, 4))
+    b.copy_from(a)
+    assert b[1, 2] == 5
+    b.from_numpy(np.ones((3, 4)))
+    assert b.to_numpy().sum() == 12
+
+
+def test_ndarrays_as_arguments():
+    @ti.kernel
+    def f(a: ti.types.ndarray(dtype=ti.f32, ndim=2), k: ti.f32):
+        for i, j in a:
+            a[i, j] += k * (i * a.shape[1] + j)
+
+    x = ti.ndarray(ti.f32, (3, 4))
+    f(x, 2.0)
+    assert (x.to_numpy() == 2 * np.arange(12).reshape(3, 4)).all()
+    y = np.zeros((5, 2), "f4")
+    f(y, 1.0)
+    assert (y == np.arange(10).reshape(5, 2)).all()
+
+
+def test_vectors_in_arrays():
+    vec2 = ti.types.vector(2, ti.f32)
+
+    @ti.kernel
+    def f(a: ti.types.ndarray(dtype=vec2, ndim=1)):
+        for i in a:
+            a[i] = [i, -i]
+            a[i][1] *= 2
+
+    x = ti.Vector.ndarray(2, ti.f32, 4)
+    f(x)
+    y = np.zeros((4, 2), "f4")
+    f(y)
+    assert (y == [[0, 0], [1, -2], [2, -4], [3, -6]]).all() and (x.to_numpy() == y).all()
+
+
+def test_arrays_of_any_type_and_rank():
+    @ti.kernel
+    def double(a: ti.types.ndarray()):
+        for I in ti.grouped(a):
+            a[I] *= 2
+
+    for dtype in ("i4", "f8", "u1", "i8"):
+        for shape in ((4,), (2, 3), (2, 2, 2)):
+            a = np.ones(shape, dtype)
+            double(a)
+            assert (a == 2).all()
+
+
+def test_strided_arrays_are_not_copied():
+    @ti.kernel
+    def f(a: ti.types.ndarray(ndim=1)):
+        for i in a:
+            a[i] = i + 1
+
+    whole = np.zeros((4, 6), "i4")
+    f(whole[1, ::2])
+    f(whole[:, 5])
+    expected = np.zeros((4, 6), "i4")
+    expected[1, ::2] = [1, 2, 3]
+    expected[:, 5] = [1, 2, 3, 4]
+    assert (whole == expected).all()
+
+
+def test_overlapping_arrays():
+    @ti.kernel
+    def shift(a: ti.types.ndarray(ndim=1), b: ti.types.ndarray(ndim=1)):
+        ti.loop_config(serialize=True)
+        for i in range(a.shape[0]):
+            b[i] = a[i] + 1
+
+    whole = np.zeros(6, "i4")
+    shift(whole[:-1], whole[1:])
+    assert whole.tolist() == [0, 1, 2, 3, 4, 5]
+    x, y = np.zeros(3, "i4"), np.zeros(3, "i4")
+    shift(x, y)
+    assert y.tolist() == [1, 1, 1]
+
+
+def test_other_buffers():
+    @ti.kernel
+    def f(a: ti.types.ndarray(dtype=ti.f64, ndim=1)):
+        for i in a:
+            a[i] = i
+
+    a = array.array("d", [0.0] * 4)
+    f(a)
+    assert a.tolist() == [0, 1, 2, 3]
+
+
+def test_read_only_arrays():
+    @ti.kernel
+    def total(a: ti.types.ndarray(ndim=1)) -> ti.f32:
+        s = 0.0
+        for i in a:
+            s += a[i]
+        return s
+
+    @ti.kernel
+    def spoil(a: ti.types.ndarray(ndim=1)):
+        a[0] = 1
+
+    a = np.ones(10, "f4")
+    a.flags.writeable = False
+    assert total(a) == 10
+    with pytest.raises(ti.TaichiCompilationError):
+        spoil(a)
+
+
+def test_wrong_arrays_are_refused():
+    @ti.kernel
+    def f(a: ti.types.ndarray(dtype=ti.f32, ndim=2)):
+        pass
+
+    for bad in (np.zeros(3, "f4"), np.zeros((3, 3), "f8"), [1, 2, 3], 5, None, "text", ti.field(ti.f32, shape=(2, 2))):
+        with pytest.raises(ti.TaichiRuntimeTypeError):
+            f(bad)
+    with pytest.raises(ti.TaichiRuntimeTypeError):
+        f()
+
+
+def test_clamped_boundaries():
+    @ti.kernel
+    def f(a: ti.types.ndarray(dtype=ti.i32, ndim=1, boundary="clamp")) -> ti.i32:
+        return a[-5] * 100 + a[99]
+
+    assert f(np.array([1, 2, 3], "i4")) == 103
+
+
+def test_bad_scalars_are_refused():
+    @ti.kernel
+    def f(n: ti.i32, x: ti.f32) -> ti.f32:
+        return n + x
+
+    assert f(1, 2) == 3
+    for bad in ((1.5, 1.0), ("1", 1.0), (1, "x"), (None, 1.0), (2**31, 1.0), (1, [1.0])):
+        with pytest.raises(ti.TaichiRuntimeTypeError):
+            f(*bad)
+
+
+def test_at_most_64_numbers():
+    big = ti.types.matrix(9, 9, ti.f32)
+
+    @ti.kernel
+    def f(m: big):
+        pass
+
+    with pytest.raises(ti.TaichiRuntimeError, match="too big"):
+        f(big(0))
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch")
+
+    @ti.kernel
+    def f(a: ti.types.ndarray(ndim=2)):
+        for i, j in a:
+            a[i, j] += i * 10 + j
+
+    t = torch.zeros((3, 4))
+    f(t)
+    assert t[2, 3] == 23
+    x = ti.field(ti.f32, shape=(3, 4))
+    x.from_torch(t)
+    assert x[2, 3] == 23 and (x.to_torch() == t).all()
+    n = ti.ndarray(ti.f32, (2, 2))
+    shared = torch.from_dlpack(n)
+    shared[0, 1] = 5
+    assert n[0, 1] == 5
+
+
+def test_annotations_kept_as_text(tmp_path):
+    path = tmp_path / "later.py"
+    path.write_text(
+        "from __future__ import annotations\nimport wuji as ti\n\n"
+        "@ti.kernel\ndef f(a: ti.types.ndarray(dtype=ti.f32, ndim=1), n: ti.i32) -> ti.f32:\n    return a[n]\n"
+    )
+    scope = {}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    assert scope["f"](np.array([1, 2, 3], "f4"), 2) == 3

@@ -1,0 +1,301 @@
+"""Vectors and matrices, in kernels and outside of them."""
+
+import numpy as np
+import pytest
+
+import wuji as ti
+from wuji.math import mat2, vec3  # noqa: F401
+
+
+def test_values_outside_of_kernels():
+    a = ti.Vector([1, 2, 3])
+    b = ti.Vector([4.0, 5.0, 6.0])
+    assert (a + b).to_list() == [5, 7, 9]
+    assert (2 * a - 1).to_list() == [1, 3, 5]
+    assert a.dot(b) == 32
+    assert a.cross(b).to_list() == [-3, 6, -3]
+    assert ti.Vector([3, 4]).norm() == 5
+    assert ti.Vector([3.0, 4.0]).normalized().to_list() == [0.6, 0.8]
+    assert (a == a).all()
+    m = ti.Matrix([[1, 2], [3, 4]])
+    assert (m @ ti.Vector([1, 1])).to_list() == [3, 7]
+    assert m.transpose().to_list() == [[1, 3], [2, 4]]
+    assert m.determinant() == -2
+    assert np.allclose(m.inverse().to_numpy(), np.linalg.inv([[1, 2], [3, 4]]))
+    assert m.trace() == 5 and m.sum() == 10 and m.max() == 4 and m.min() == 1
+    assert m[1, 0] == 3 and m[0, :].to_list() == [1, 2]
+    assert a.xy.to_list() == [1, 2] and a.zyx.to_list() == [3, 2, 1] and a.x == 1
+    a.x = 10
+    assert a[0] == 10
+    a.yz = [7, 8]
+    assert a.to_list() == [10, 7, 8]
+    assert ti.Matrix.identity(ti.f32, 2).to_list() == [[1, 0], [0, 1]]
+    assert ti.Matrix.diag(2, 5).to_list() == [[5, 0], [0, 5]]
+    assert ti.Vector.unit(3, 1).to_list() == [0, 1, 0]
+    assert ti.Matrix.cols([ti.Vector([1, 2]), ti.Vector([3, 4])]).to_list() == [[1, 3], [2, 4]]
+    assert a.n == 3 and m.n == 2 and m.m == 2
+    assert repr(m) == "[[1, 2], [3, 4]]"
+
+
+@pytest.mark.parametrize("dt", [ti.f32, ti.f64])
+def test_linear_algebra_in_kernels(dt):
+    rng = np.random.default_rng(3)
+    for n in (2, 3, 4):
+        a, b = rng.normal(size=(2, n, n))
+        v = rng.normal(size=n)
+        A = ti.Matrix.field(n, n, dt, shape=4)
+        V = ti.Vector.field(n, dt, shape=3)
+        s = ti.field(dt, shape=8)
+        A[0], A[1], V[0] = a, b, v
+
+        @ti.kernel
+        def f():
+            A[2] = A[0] @ A[1]
+            A[3] = A[0].inverse()
+            V[1] = A[0] @ V[0]
+            V[2] = A[0].transpose() @ V[0]
+            s[0] = A[0].determinant()
+            s[1] = A[0].trace()
+            s[2] = V[0].norm()
+            s[3] = V[0].dot(V[1])
+            s[4] = A[0].sum()
+            s[5] = A[0].norm()
+            s[6] = V[0].max()
+            s[7] = V[0].norm_sqr()
+
+        f()
+        tol = 1e-4 if dt is ti.f32 else 1e-10
+        x = A.to_numpy()
+        assert np.allclose(x[2], a @ b, atol=tol)
+        assert np.allclose(x[3], np.linalg.inv(a), rtol=1e-3 if dt is ti.f32 else 1e-9)
+        y = V.to_numpy()
+        assert np.allclose(y[1], a @ v, atol=tol) and np.allclose(y[2], a.T @ v, atol=tol)
+        expected = [
+            np.linalg.det(a), np.trace(a), np.linalg.norm(v), v @ (a @ v), a.sum(), np.linalg.norm(a), v.max(), v @ v,
+        ]  # fmt: skip
+        assert np.allclose(s.to_numpy(), expected, atol=10 * tol)
+
+
+def test_indexing_in_kernels():
+    @ti.kernel
+    def f(i: ti.i32, j: ti.i32) -> ti.i32:
+        m = ti.Matrix([[1, 2, 3], [4, 5, 6]])
+        v = ti.Vector([10, 20, 30])
+        v[i] += 5
+        m[j, i] = 100
+        return m[j, i] + v[i] + m[0, 0] + v[-1] + m[1, :].sum() + m[:, 0].sum()
+
+    assert f(2, 1) == 100 + 35 + 1 + 35 + (4 + 5 + 100) + 5
+
+
+def test_swizzles_in_kernels():
+    x = ti.Vector.field(3, ti.i32, shape=1)
+
+    @ti.kernel
+    def f() -> ti.types.vector(4, ti.i32):
+        v = ti.Vector([1, 2, 3])
+        v.xz = v.zx
+        v.y += 10
+        x[0].xy = [7, 8]
+        x[0].z += 9
+        return ti.Vector([v.x, v.y, v.z, v.rgb.sum()])
+
+    assert f().to_list() == [3, 12, 1, 16]
+    assert x[0].to_list() == [7, 8, 9]
+
+
+def test_elementwise_functions():
+    @ti.kernel
+    def f() -> ti.types.vector(3, ti.f32):
+        v = ti.Vector([1.0, -4.0, 9.0])
+        return ti.sqrt(abs(v)) + ti.max(v, 0) * ti.cast(v > 0, ti.f32)
+
+    assert f().to_list() == [2, 2, 12]
+
+
+def test_shapes_have_to_go_together():
+    @ti.kernel
+    def f():
+        a = ti.Vector([1, 2]) + ti.Vector([1, 2, 3])  # noqa: F841
+
+    with pytest.raises(ti.TaichiTypeError, match=r"shapes \[2\] and \[3\]"):
+        f()
+
+    @ti.kernel
+    def g():
+        a = ti.Matrix([[1, 2], [3, 4]]) @ ti.Vector([1, 2, 3])  # noqa: F841
+
+    with pytest.raises(ti.TaichiTypeError, match="do not go together"):
+        g()
+
+
+def test_components_that_do_not_exist():
+    @ti.kernel
+    def f():
+        v = ti.Vector([1, 2])
+        v[2] = 1
+
+    with pytest.raises(ti.TaichiIndexError, match="index 2"):
+        f()
+
+    @ti.kernel
+    def g() -> ti.i32:
+        v = ti.Vector([1, 2])
+        return v.z
+
+    with pytest.raises(ti.TaichiIndexError, match=r"\.z"):
+        g()
+
+
+def test_outer_products_and_rows():
+    @ti.kernel
+    def f() -> ti.types.matrix(2, 2, ti.f32):
+        a = ti.Vector([1.0, 2.0])
+        rows = ti.Matrix.rows([a, a * 10])
+        return a.outer_product(a) + rows + ti.Matrix.identity(ti.f32, 2)
+
+    assert f().to_list() == [[3, 4], [12, 25]]
+
+
+def test_vectors_as_arguments_and_results():
+    vec2 = ti.types.vector(2, ti.f32)
+
+    @ti.kernel
+    def f(a: vec2, m: ti.types.matrix(2, 2, ti.f32)) -> vec2:
+        return m @ a
+
+    assert f(vec2(1, 2), ti.Matrix([[1, 2], [3, 4]])).to_list() == [5, 11]
+    assert f([1, 2], [[1, 0], [0, 1]]).to_list() == [1, 2]
+    assert f(np.array([1.0, 2.0]), np.eye(2)).to_list() == [1, 2]
+
+
+def test_constructing_types():
+    v = ti.math.vec4(ti.math.vec2(1, 2), 3, 4)
+    assert v.to_list() == [1, 2, 3, 4]
+    assert ti.math.vec3(7).to_list() == [7, 7, 7]
+
+    @ti.kernel
+    def f(x: ti.f32) -> ti.math.vec4:
+        return ti.math.vec4(ti.math.vec2(x), x + 1, 2)
+
+    assert f(1.0).to_list() == [1, 1, 2, 2]
+    with pytest.raises(ti.TaichiTypeError, match="components"):
+        ti.math.vec3(1, 2)
+
+
+def test_layouts_of_vector_fields():
+    for layout in (ti.Layout.AOS, ti.Layout.SOA):
+        x = ti.Vector.field(3, ti.f32, shape=(4, 5), layout=layout)
+        m = ti.Matrix.field(2, 3, ti.i32, shape=4, layout=layout)
+        a = np.arange(60, dtype="f4").reshape(4, 5, 3)
+        b = np.arange(24, dtype="i4").reshape(4, 2, 3)
+        x.from_numpy(a)
+        m.from_numpy(b)
+        assert (x.to_numpy() == a).all() and (m.to_numpy() == b).all()
+
+        @ti.kernel
+        def f():
+            for i, j in x:
+                x[i, j] *= 2
+                x[i, j][1] += 1
+            for i in m:
+                m[i] += 1
+                m[i][1, 2] = 0
+
+        f()
+        a *= 2
+        a[..., 1] += 1
+        b += 1
+        b[:, 1, 2] = 0
+        assert (x.to_numpy() == a).all() and (m.to_numpy() == b).all()
+        assert x[1, 2].to_list() == a[1, 2].tolist()
+        x[1, 2][0] = -1
+        assert x[1, 2][0] == -1
+        assert x.get_scalar_field(0)[1, 2] == -1
+
+
+def test_atomics_on_vectors():
+    x = ti.Vector.field(2, ti.f32, shape=())
+
+    @ti.kernel
+    def f():
+        for i in range(100):
+            x[None] += ti.Vector([1.0, 0.5])
+            x[None][0] += 1.0
+
+    f()
+    assert x[None].to_list() == [200, 50]
+
+
+def test_dynamic_indices_out_of_range_are_told():
+    ti.init(arch=ti.cpu, debug=True, offline_cache=False, verbose=False)
+
+    @ti.kernel
+    def f(i: ti.i32) -> ti.i32:
+        v = ti.Vector([1, 2, 3])
+        return v[i]
+
+    assert f(1) == 2
+    with pytest.raises(ti.TaichiRuntimeError, match="3"):
+        f(3)
+
+
+@pytest.mark.parametrize(
+    "name,args",
+    [
+        ("mix", (1.0, 3.0, 0.25)), ("clamp", (5.0, 0.0, 2.0)), ("fract", (2.75,)), ("sign", (-3.0,)), ("step", (1.0, 2.0)),
+        ("smoothstep", (0.0, 1.0, 0.5)), ("radians", (180.0,)), ("degrees", (1.0,)), ("log2", (8.0,)), ("mod", (5.5, 2.0)),
+        ("isnan", (1.0,)), ("isinf", (1.0,)),
+    ],
+)  # fmt: skip
+def test_shading_functions_are_the_same_in_both(name, args):
+    f = getattr(ti.math, name)
+
+    @ti.kernel
+    def k(a: ti.f32, b: ti.f32, c: ti.f32, n: ti.template()) -> ti.f32:
+        r = 0.0
+        if ti.static(n == 1):
+            r = f(a)
+        elif ti.static(n == 2):
+            r = f(a, b)
+        else:
+            r = f(a, b, c)
+        return r
+
+    padded = (*args, 0.0, 0.0)[:3]
+    assert k(*padded, len(args)) == pytest.approx(float(f(*args)), rel=1e-6)
+
+
+def test_reflections():
+    @ti.kernel
+    def f() -> ti.math.vec3:
+        return ti.math.reflect(ti.math.vec3(1, -1, 0), ti.math.vec3(0, 1, 0))
+
+    assert f().to_list() == [1, 1, 0]
+
+
+def test_complex_numbers():
+    @ti.kernel
+    def f(a: ti.math.vec2, b: ti.math.vec2) -> ti.math.vec2:
+        return ti.math.cdiv(ti.math.cmul(a, b), b) + ti.math.cexp(ti.math.clog(a)) - ti.math.cmul(ti.math.csqrt(a), ti.math.csqrt(a))
+
+    assert np.allclose(f([1.0, 2.0], [3.0, -1.0]).to_list(), [1, 2], atol=1e-5)
+
+
+def test_rotations_turn():
+    m = ti.math.rot_by_axis(ti.math.vec3(0, 0, 1), np.pi / 2).to_numpy()
+    assert np.allclose(np.array([1, 0, 0, 1]) @ m, [0, 1, 0, 1], atol=1e-6)
+
+    @ti.kernel
+    def f() -> ti.math.mat2:
+        return ti.math.rotation2d(ti.math.pi / 2)
+
+    assert np.allclose(f().to_numpy(), [[0, -1], [1, 0]], atol=1e-6)
+
+
+def test_bit_counts():
+    @ti.kernel
+    def f(x: ti.i32) -> ti.types.vector(2, ti.i32):
+        return ti.Vector([ti.math.popcnt(x), ti.math.clz(x)])
+
+    assert f(255).to_list() == [8, 24]

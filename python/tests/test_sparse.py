@@ -1,0 +1,216 @@
+"""Sparse layouts."""
+
+import numpy as np
+import pytest
+
+import wuji as ti
+
+
+def test_writes_activate_and_loops_visit():
+    x = ti.field(ti.f32)
+    block = ti.root.pointer(ti.ij, 8)
+    block.dense(ti.ij, 4).place(x)
+    count = ti.field(ti.i32, shape=())
+
+    @ti.kernel
+    def paint():
+        x[3, 5] = 1
+        x[20, 30] = 2
+
+    @ti.kernel
+    def visit() -> ti.f32:
+        s = 0.0
+        for i, j in x:
+            count[None] += 1
+            s += x[i, j]
+        return s
+
+    paint()
+    assert visit() == 3 and count[None] == 32
+    assert x[0, 0] == 0 and x[31, 31] == 0 and count[None] == 32
+
+
+def test_asking_and_changing_cells():
+    x = ti.field(ti.i32)
+    block = ti.root.pointer(ti.i, 8)
+    block.bitmasked(ti.i, 4).place(x)
+    seen = ti.field(ti.i32, shape=8)
+
+    @ti.kernel
+    def f():
+        ti.activate(block, [2])
+        x[13] = 1
+
+    @ti.kernel
+    def blocks():
+        for i in block:
+            seen[i] += 1
+
+    @ti.kernel
+    def ask() -> ti.i32:
+        return ti.is_active(block, [2]) * 1000 + ti.is_active(block, [3]) * 100 + ti.is_active(block, [4]) * 10 + ti.is_active(x.parent(), [13])
+
+    f()
+    blocks()
+    assert seen.to_numpy().tolist() == [0, 0, 1, 1, 0, 0, 0, 0]
+    assert ask() == 1101
+
+    @ti.kernel
+    def drop():
+        ti.deactivate(block, [3])
+
+    drop()
+    assert ask() == 1000 and x[13] == 0
+    block.deactivate_all()
+    assert ask() == 0
+
+
+def test_lists():
+    x = ti.field(ti.i32)
+    lists = ti.root.dense(ti.i, 4)
+    items = lists.dynamic(ti.j, 100, chunk_size=8)
+    items.place(x)
+
+    @ti.kernel
+    def grow():
+        for i in range(4):
+            for k in range(i * 3):
+                x[i].append(k * 10)
+            ti.append(items, [i], 7)
+
+    @ti.kernel
+    def lengths() -> ti.types.vector(4, ti.i32):
+        v = ti.Vector([0, 0, 0, 0])
+        for i in ti.static(range(4)):
+            v[i] = ti.length(items, [i]) + x[i].length()
+        return v
+
+    grow()
+    assert lengths().to_list() == [2, 8, 14, 20]
+    assert [x[2, k] for k in range(7)] == [0, 10, 20, 30, 40, 50, 7]
+
+    @ti.kernel
+    def clear():
+        x[2].deactivate()
+
+    clear()
+    assert lengths().to_list() == [2, 8, 0, 20]
+
+
+def test_worlds_without_edges():
+    x = ti.field(ti.f32)
+    ti.root.hash(ti.ij).dense(ti.ij, 8).place(x)
+
+    @ti.kernel
+    def f():
+        x[-100000, 7] = 1.5
+        x[123456, -9] = 2.5
+
+    @ti.kernel
+    def total() -> ti.f32:
+        s = 0.0
+        for i, j in x:
+            s += x[i, j]
+        return s
+
+    f()
+    assert total() == 4 and x[-100000, 7] == 1.5 and x[0, 0] == 0
+
+
+def test_morton_order_changes_nothing_but_memory():
+    x = ti.field(ti.i32)
+    ti.root.dense(ti.ij, 16).morton().place(x)
+
+    @ti.kernel
+    def f():
+        for i, j in x:
+            x[i, j] = i * 16 + j
+
+    f()
+    assert (x.to_numpy() == np.arange(256).reshape(16, 16)).all()
+
+
+def test_no_activate():
+    x = ti.field(ti.i32)
+    block = ti.root.pointer(ti.i, 4)
+    block.dense(ti.i, 4).place(x)
+
+    @ti.kernel
+    def f():
+        ti.no_activate(block)
+        for i in range(16):
+            x[i] = 1
+
+    x[5] = 3
+    f()
+    assert x.to_numpy().tolist() == [0] * 4 + [1] * 4 + [0] * 8
+
+
+def test_rescale_index():
+    x = ti.field(ti.i32)
+    block = ti.root.pointer(ti.ij, 4)
+    block.dense(ti.ij, 8).place(x)
+
+    @ti.kernel
+    def f():
+        for i, j in ti.ndrange((10, 12), (20, 22)):
+            ti.activate(block, ti.rescale_index(x, block, [i, j]))
+
+    @ti.kernel
+    def g() -> ti.i32:
+        return ti.is_active(block, [1, 2])
+
+    f()
+    assert g() == 1
+
+
+def test_block_local():
+    x, y = ti.field(ti.f32), ti.field(ti.f32)
+    ti.root.pointer(ti.ij, 4).dense(ti.ij, 8).place(x)
+    ti.root.pointer(ti.ij, 4).dense(ti.ij, 8).place(y)
+
+    @ti.kernel
+    def start():
+        for i, j in ti.ndrange(32, 32):
+            x[i, j] = i + j
+            y[i, j] = 0
+
+    @ti.kernel
+    def blur():
+        ti.block_local(x)
+        for i, j in x:
+            y[i, j] = x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1]
+
+    start()
+    blur()
+    a = np.pad(np.add.outer(np.arange(32), np.arange(32)).astype("f4"), 1)
+    assert (y.to_numpy() == a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]).all()
+
+
+def test_sparse_loops_belong_to_the_top():
+    x = ti.field(ti.f32)
+    ti.root.pointer(ti.i, 4).dense(ti.i, 4).place(x)
+
+    @ti.kernel
+    def f():
+        for k in range(3):
+            for i in x:
+                x[i] += 1
+
+    with pytest.raises(ti.TaichiTypeError, match="top of a kernel"):
+        f()
+
+
+def test_illegal_layouts_are_refused():
+    x = ti.field(ti.f32)
+    ti.root.dense(ti.i, 4).hash(ti.i, 4).place(x)
+    with pytest.raises(ti.TaichiRuntimeError, match="hash"):
+        x[0]
+
+
+def test_deactivate_all():
+    x = ti.field(ti.f32)
+    ti.root.pointer(ti.i, 4).dense(ti.i, 4).place(x)
+    x[3] = 1
+    ti.deactivate_all_snodes()
+    assert x[3] == 0

@@ -1,0 +1,128 @@
+"""Structs, dataclasses, argument packs."""
+
+import pytest
+
+import wuji as ti
+
+Particle = ti.types.struct(pos=ti.types.vector(3, ti.f32), mass=ti.f32)
+
+
+def test_values_outside_of_kernels():
+    p = Particle(pos=[1, 2, 3], mass=4)
+    assert p.pos.to_list() == [1, 2, 3] and p.mass == 4
+    p.mass = 5
+    assert p.mass == 5 and p.keys == ["pos", "mass"]
+    assert p.to_dict() == {"pos": [1, 2, 3], "mass": 5}
+    with pytest.raises(AttributeError):
+        p.nothing = 1
+    with pytest.raises(ti.TaichiTypeError):
+        Particle(speed=1)
+
+
+def test_struct_fields():
+    for layout in (ti.Layout.AOS, ti.Layout.SOA):
+        x = Particle.field(shape=10, layout=layout)
+
+        @ti.kernel
+        def f():
+            for i in x:
+                x[i].pos = [i, 2 * i, 3]
+                x[i].mass = x[i].pos.sum()
+                x[i].pos.y += 1
+
+        f()
+        assert x[2].pos.to_list() == [2, 5, 3] and x[2].mass == 9
+        x[3].mass = -1
+        assert x[3].mass == -1 and x.mass[3] == -1
+        x[4] = {"pos": [0, 0, 0], "mass": 7}
+        assert x[4].mass == 7
+        arrays = x.to_numpy()
+        assert arrays["mass"][2] == 9 and arrays["pos"].shape == (10, 3)
+
+
+def test_structs_in_kernels():
+    x = Particle.field(shape=2)
+
+    @ti.kernel
+    def f() -> ti.f32:
+        p = Particle(pos=ti.Vector([1.0, 2.0, 3.0]), mass=2.0)
+        q = p
+        q.mass += 1
+        q.pos[0] = 10
+        x[0] = q
+        r = ti.Struct(a=1, b=p.pos)
+        r.a += 5
+        return p.mass * 100 + q.mass + p.pos[0] + r.a + r.b.y
+
+    assert f() == 200 + 3 + 1 + 6 + 2
+    assert x[0].pos.to_list() == [10, 2, 3]
+
+
+def test_nested_structs_and_methods():
+    @ti.dataclass
+    class Ball:
+        center: ti.math.vec2
+        radius: ti.f32
+
+        @ti.func
+        def area(self):
+            return self.radius**2 * 3
+
+        @ti.func
+        def move(self, by):
+            self.center += by
+
+    Pair = ti.types.struct(a=Ball, n=ti.i32)
+    x = Pair.field(shape=3)
+
+    @ti.kernel
+    def f() -> ti.f32:
+        b = Ball(center=[1.0, 2.0], radius=2.0)
+        b.move(ti.Vector([1.0, 1.0]))
+        x[1].a = b
+        x[1].n = 7
+        x[1].a.move(ti.Vector([10.0, 0.0]))
+        return b.area()
+
+    assert f() == 12
+    assert x[1].a.center.to_list() == [12, 3] and x[1].n == 7
+
+
+def test_structs_as_arguments_and_results():
+    @ti.kernel
+    def f(p: Particle, k: ti.f32) -> Particle:
+        q = p
+        q.mass *= k
+        q.pos += 1
+        return q
+
+    p = f(Particle(pos=[1, 2, 3], mass=2), 10.0)
+    assert p.mass == 20 and p.pos.to_list() == [2, 3, 4]
+
+
+def test_argpacks():
+    view = ti.types.argpack(offset=ti.types.vector(2, ti.f32), scale=ti.f32, data=ti.types.ndarray(dtype=ti.f32, ndim=1))
+    a = ti.ndarray(ti.f32, shape=4)
+
+    @ti.kernel
+    def f(v: view, n: ti.i32) -> ti.f32:
+        for i in v.data:
+            v.data[i] = v.scale * i
+        return v.offset.sum() + n
+
+    pack = view(offset=[1, 2], scale=3.0, data=a)
+    assert f(pack, 4) == 7
+    assert a.to_numpy().tolist() == [0, 3, 6, 9]
+    pack.scale = 1.0
+    f(pack, 4)
+    assert a[3] == 3
+
+
+def test_members_that_do_not_exist():
+    @ti.kernel
+    def f() -> ti.f32:
+        p = Particle(mass=1.0)
+        return p.weight
+
+    with pytest.raises(ti.TaichiCompilationError, match="no member `weight`"):
+        f()
