@@ -1,5 +1,6 @@
 """Types: of scalars, of what is made of them, and of parameters of kernels."""
 
+from . import quant
 from .lang.compound import (
     ArgPackType,
     CompoundType,
@@ -59,6 +60,6 @@ def is_tensor(spec: object) -> bool:
 __all__ = [
     "ArgPackType", "CompoundType", "MatrixType", "NdarrayType", "RWTextureType", "StructType", "TextureType", "VectorType",
     "argpack", "f16", "f32", "f64", "float16", "float32", "float64", "i16", "i32", "i64", "i8", "int16", "int32", "int64", "int8",
-    "is_integral", "is_real", "is_signed", "is_tensor", "matrix", "ndarray", "ref", "rw_texture", "sparse_matrix_builder", "struct",
+    "is_integral", "is_real", "is_signed", "is_tensor", "matrix", "ndarray", "quant", "ref", "rw_texture", "sparse_matrix_builder", "struct",
     "template", "texture", "u1", "u16", "u32", "u64", "u8", "uint1", "uint16", "uint32", "uint64", "uint8", "vector",
 ]  # fmt: skip

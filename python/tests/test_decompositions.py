@@ -1,0 +1,243 @@
+"""Decompositions of small matrices, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wuji as ti
+
+# How far from exact a result may be, as parts of the greatest number of the matrix.
+NEAR = {ti.f32: 3e-6, ti.f64: 1e-14}
+TYPES = [ti.f32, ti.f64]
+
+
+def matrices(n: int) -> np.ndarray:
+    """Random ones, and all kinds of degenerate ones."""
+    rng = np.random.default_rng(7)
+    turn, _ = np.linalg.qr(rng.normal(size=(n, n)))
+    other, _ = np.linalg.qr(rng.normal(size=(n, n)))
+    mirror = np.eye(n)
+    mirror[0, 0] = -1
+    rank_one = np.outer(rng.normal(size=n), rng.normal(size=n))
+    repeated = np.diag([2.0] * (n - 1) + [1.0])
+    small = np.diag(10.0 ** -np.arange(n) ** 2)
+    special = [
+        np.zeros((n, n)),
+        np.eye(n),
+        -np.eye(n),
+        mirror,
+        mirror[::-1],
+        turn,
+        turn @ mirror,
+        rank_one,
+        turn @ repeated @ other,
+        turn @ small @ other,
+        turn @ repeated @ turn.T,
+        np.ones((n, n)),
+        np.triu(np.ones((n, n))),
+        np.fliplr(np.eye(n)),
+        np.diag(np.arange(n) + 1.0),
+        np.diag(np.arange(n)[::-1] * 1.0),
+        1e-12 * rng.normal(size=(n, n)),
+        1e12 * rng.normal(size=(n, n)),
+        1e-25 * rng.normal(size=(n, n)),
+        1e25 * rng.normal(size=(n, n)),
+    ]
+    return np.concatenate([np.array(special), rng.normal(size=(200, n, n))])
+
+
+def near(a: np.ndarray, b: np.ndarray, size: np.ndarray, dtype: Any, times: float = 1.0) -> None:
+    error = np.abs(a.astype(np.float64) - b.astype(np.float64)).reshape(len(a), -1).max(axis=1)
+    assert np.isfinite(error).all()
+    worst = int(np.argmax(error - NEAR[dtype] * times * size))
+    assert error[worst] <= NEAR[dtype] * times * size[worst] + 1e-300, (worst, error[worst], size[worst])
+
+
+def orthogonal(q: np.ndarray, dtype: Any) -> None:
+    n = q.shape[1]
+    near(np.einsum("kij,kil->kjl", q, q), np.broadcast_to(np.eye(n), q.shape), np.ones(len(q)), dtype)
+
+
+def fields(n: int, dtype: Any, count: int, *shapes: tuple[int, ...]) -> list[Any]:
+    make = lambda s: ti.Vector.field(s[0], dtype, count) if len(s) == 1 else ti.Matrix.field(*s, dtype, count)  # noqa: E731
+    return [make(s) for s in ((n, n), *shapes)]
+
+
+def given(n: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    a = matrices(n).astype(dtype.numpy_name)
+    return a, np.abs(a).max(axis=(1, 2)).astype(np.float64)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("n", [2, 3])
+def test_svd(n: int, dtype: Any) -> None:
+    a, size = given(n, dtype)
+    A, U, S, V = fields(n, dtype, len(a), (n, n), (n, n), (n, n))
+    A.from_numpy(a)
+
+    @ti.kernel
+    def run():
+        for i in A:
+            U[i], S[i], V[i] = ti.svd(A[i])
+
+    run()
+    u, s, v = U.to_numpy(), S.to_numpy(), V.to_numpy()
+    orthogonal(u, dtype)
+    orthogonal(v, dtype)
+    near(np.einsum("kij,kjl,kml->kim", u, s, v), a, size, dtype)
+    values = np.einsum("kii->ki", s)
+    assert (s[:, ~np.eye(n, dtype=bool)] == 0).all()
+    near(np.abs(values), np.linalg.svd(a.astype(np.float64))[1], size, dtype)
+    assert (np.linalg.det(v.astype(np.float64)) > 0).all()
+    if n == 2:
+        assert (values >= 0).all() and (values[:, 0] >= values[:, 1]).all()
+    else:
+        assert (np.linalg.det(u.astype(np.float64)) > 0).all()
+        assert (values[:, :2] >= 0).all() and (values[:, 0] >= values[:, 1]).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("n", [2, 3])
+def test_polar_decompose(n: int, dtype: Any) -> None:
+    a, size = given(n, dtype)
+    A, U, P = fields(n, dtype, len(a), (n, n), (n, n))
+    A.from_numpy(a)
+
+    @ti.kernel
+    def run():
+        for i in A:
+            U[i], P[i] = ti.polar_decompose(A[i])
+
+    run()
+    u, p = U.to_numpy(), P.to_numpy()
+    orthogonal(u, dtype)
+    near(u @ p, a, size, dtype, 2)
+    near(p, np.swapaxes(p, 1, 2), size, dtype)
+    if n == 3:
+        assert (np.linalg.det(u.astype(np.float64)) > 0).all()
+    else:
+        assert (np.linalg.eigvalsh(p.astype(np.float64)) >= -4 * NEAR[dtype] * size[:, None]).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("n", [2, 3])
+def test_sym_eig(n: int, dtype: Any) -> None:
+    a, _ = given(n, dtype)
+    a = (a + np.swapaxes(a, 1, 2)) / 2
+    size = np.abs(a).max(axis=(1, 2)).astype(np.float64)
+    A, L, V = fields(n, dtype, len(a), (n,), (n, n))
+    A.from_numpy(a)
+
+    @ti.kernel
+    def run():
+        for i in A:
+            L[i], V[i] = ti.sym_eig(A[i])
+
+    run()
+    values, v = L.to_numpy(), V.to_numpy()
+    orthogonal(v, dtype)
+    near(a @ v, v * values[:, None, :], size, dtype, 2)
+    expected = np.linalg.eigvalsh(a.astype(np.float64))
+    near(values, expected[:, ::-1] if n == 2 else expected, size, dtype)
+    order = values[:, :-1] >= values[:, 1:] if n == 2 else values[:, :-1] <= values[:, 1:]
+    assert order.all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_eig(dtype: Any) -> None:
+    a, size = given(2, dtype)
+    A, L, V = fields(2, dtype, len(a), (2, 2), (4, 2))
+    A.from_numpy(a)
+
+    @ti.kernel
+    def run():
+        for i in A:
+            L[i], V[i] = ti.eig(A[i])
+
+    run()
+    l, v = L.to_numpy().astype(np.float64), V.to_numpy().astype(np.float64)
+    values = l[..., 0] + 1j * l[..., 1]
+    vectors = v[:, 0::2, :] + 1j * v[:, 1::2, :]
+    near(np.linalg.norm(vectors, axis=1), np.ones((len(a), 2)), np.ones(len(a)), dtype)
+    residual = np.abs(a.astype(np.float64) @ vectors - vectors * values[:, None, :])
+    near(residual, 0 * residual, size, dtype, 2)
+    # The sum and the product say that both eigenvalues are there.
+    exact = a.astype(np.float64)
+    near(np.sum(values, axis=1).real, np.trace(exact, axis1=1, axis2=2), size, dtype, 2)
+    near(np.prod(values / np.where(size, size, 1)[:, None], axis=1).real, np.linalg.det(exact / np.where(size, size, 1)[:, None, None]), np.ones(len(a)), dtype, 4)
+    real = l[:, 0, 1] == 0
+    assert (l[real, 0, 0] >= l[real, 1, 0]).all() and (l[~real, 0, 1] > 0).all() and not real.all() and real.any()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("n", [2, 3])
+def test_solve(n: int, dtype: Any) -> None:
+    a, size = given(n, dtype)
+    keep = [k for k in range(len(a)) if size[k] and np.linalg.cond(a[k].astype(np.float64)) < 100]
+    a, size = a[keep], size[keep]
+    x = np.random.default_rng(3).normal(size=(len(a), n))
+    b = np.einsum("kij,kj->ki", a.astype(np.float64), x).astype(dtype.numpy_name)
+    A, B, X = fields(n, dtype, len(a), (n,), (n,))
+    A.from_numpy(a)
+    B.from_numpy(b)
+
+    @ti.kernel
+    def run():
+        for i in A:
+            X[i] = ti.solve(A[i], B[i])
+
+    run()
+    near(X.to_numpy(), x, np.ones(len(a)), dtype, 100)
+
+
+def test_solve_needs_pivots() -> None:
+    @ti.kernel
+    def run() -> ti.types.vector(3, ti.f32):
+        return ti.solve(ti.Matrix([[0.0, 0.0, 2.0], [0.0, 3.0, 0.0], [4.0, 0.0, 0.0]]), ti.Vector([2.0, 3.0, 4.0]))
+
+    assert list(run()) == [1.0, 1.0, 1.0]
+
+
+def test_at_the_top_of_a_kernel_and_of_integers() -> None:
+    @ti.kernel
+    def run() -> ti.f32:
+        u, s, v = ti.svd(ti.Matrix([[3, 0, 0], [0, 2, 0], [0, 0, 1]]))
+        return s[0, 0] * 100 + s[1, 1] * 10 + s[2, 2]
+
+    assert run() == pytest.approx(321)
+
+
+def test_type_that_is_said() -> None:
+    @ti.kernel
+    def run() -> ti.f64:
+        values, vectors = ti.sym_eig(ti.Matrix([[2.0, 0.0], [0.0, 1.0 / 3.0]]), ti.f64)
+        return values[1]
+
+    assert run() == pytest.approx(1 / 3, rel=1e-6)
+
+
+@pytest.mark.parametrize("what", [ti.svd, ti.polar_decompose, ti.sym_eig, ti.eig])
+def test_other_shapes_are_refused(what: Any) -> None:
+    @ti.kernel
+    def run():
+        what(ti.Matrix.zero(ti.f32, 4, 4))
+
+    with pytest.raises(ti.TaichiCompilationError, match="2 or 3 rows"):
+        run()
+
+
+def test_eig_of_three_rows_is_refused() -> None:
+    @ti.kernel
+    def run():
+        ti.eig(ti.Matrix.zero(ti.f32, 3, 3))
+
+    with pytest.raises(ti.TaichiCompilationError, match="2 rows"):
+        run()
+
+
+def test_not_from_python() -> None:
+    with pytest.raises(ti.TaichiSyntaxError, match="kernels"):
+        ti.svd(ti.Matrix([[1.0, 2.0], [3.0, 4.0]]))

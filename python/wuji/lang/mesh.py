@@ -1,0 +1,24 @@
+"""Meshes: their names. What they stand for is not yet in this version."""
+
+from __future__ import annotations
+
+from .missing import function, refuse
+
+_FEATURE = "meshes are"
+
+
+class Mesh:
+    """Vertices, edges, faces and cells, with how they meet."""
+
+    def __init__(self) -> None:
+        refuse("ti.Mesh", _FEATURE)
+
+    load_meta = staticmethod(function("ti.Mesh.load_meta", _FEATURE))
+    generate_meta = staticmethod(function("ti.Mesh.generate_meta", _FEATURE))
+    _create_instance = staticmethod(function("ti.Mesh", _FEATURE))
+
+
+_TriMesh = function("ti._TriMesh", _FEATURE)
+_TetMesh = function("ti._TetMesh", _FEATURE)
+
+__all__ = ["Mesh"]
