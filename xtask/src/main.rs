@@ -10,6 +10,7 @@ mod demo;
 mod fuzz;
 mod help;
 mod peers;
+mod python;
 mod setup;
 mod steps;
 mod test;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         "peers" => peers::peers(&rest),
         "fuzz" => fuzz::fuzz(&rest),
         "bundle" => bundle::bundle(&rest),
+        "python" => python::python(&rest),
         "setup" => setup::command(&rest),
         "help" | "--help" | "-h" => {
             let topic = rest.first().and_then(|word| help::of(word));

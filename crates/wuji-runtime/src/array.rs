@@ -229,6 +229,64 @@ impl<'a> ArrayArg<'a> {
         })
     }
 
+    /// Memory that somebody else has lent for the length of a launch, as foreign arrays come: `lanes` scalars one after the other
+    /// are an element, strides are in bytes, and any of them may be negative.
+    ///
+    /// # Safety
+    /// For every index within `extents`, the element at `base` plus the sum of index times stride can be read for as long as `'a`
+    /// lasts, and written to where `writable` says so. A `bool` there is 0 or 1. Nobody relies on what is there not being changed.
+    pub unsafe fn lent(
+        base: *mut u8,
+        (scalar, lanes): (Scalar, usize),
+        extents: &[i64],
+        strides: &[i64],
+        writable: bool,
+    ) -> Result<ArrayArg<'a>> {
+        let wrong = |what: &str| Err(Error::new("W0117", format!("an array {what}")));
+        let rank = extents.len();
+        if rank > MAX_RANK || strides.len() != rank {
+            return wrong(&format!("has {rank} axes; {MAX_RANK} are the most"));
+        }
+        if extents.iter().any(|e| *e < 0) {
+            return wrong("has a shape that cannot be");
+        }
+        let mut view = ArrayView {
+            base,
+            extents: [0; MAX_RANK],
+            strides: [0; MAX_RANK],
+        };
+        view.extents[..rank].copy_from_slice(extents);
+        view.strides[..rank].copy_from_slice(strides);
+        let arg = ArrayArg {
+            view,
+            rank,
+            elements: Elements::Scalars(scalar, lanes),
+            writable,
+            memory: PhantomData,
+        };
+        if arg.is_empty() {
+            return Ok(arg);
+        }
+        let bytes = i64::from(scalar.bytes());
+        let crooked = |n: i64| n % bytes != 0;
+        let uneven = |(extent, stride): (&i64, &i64)| *extent != 1 && crooked(*stride);
+        if crooked(base as i64) || extents.iter().zip(strides).any(uneven) {
+            return Err(Error::new(
+                "W0117",
+                format!("an array of `{scalar}` does not lie at a multiple of {bytes} bytes"),
+            )
+            .help("make a copy of it"));
+        }
+        // Sums of indices times strides fit, as the memory does.
+        let far = extents.iter().zip(strides).try_fold(0i64, |sum, (e, s)| {
+            (e - 1).checked_mul(*s)?.checked_abs()?.checked_add(sum)
+        });
+        match far {
+            Some(_) => Ok(arg),
+            None => wrong("has strides that leave all memory"),
+        }
+    }
+
     fn new(
         base: *mut u8,
         strides: &Strides,

@@ -9,9 +9,9 @@ use crate::memory::{Bytes, Memory, Turn};
 use crate::pool::Pool;
 use crate::profile::Profiler;
 use crate::program::{Code, Program};
-use crate::stop::{Interrupter, Listening, Stop, Watchdog, on_ctrl_c, stopped};
+use crate::stop::{Immortal, Interrupter, Listening, Stop, Watchdog, on_ctrl_c, stopped};
 use crate::tier::{Background, Remarks, Tier};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use wuji_compile::{Cx, Options, Remark, run_pass};
 use wuji_ir::interp::{Config, Order, STOPPED};
@@ -64,6 +64,8 @@ pub struct Device {
     threads: usize,
     seed: u64,
     stop: Arc<Stop>,
+    /// The same, for handlers of signals, once one may look at it.
+    immortal: Arc<OnceLock<Immortal>>,
     watchdog: Option<Watchdog>,
     /// Set when Ctrl-C ends launches of this device.
     listening: Mutex<Option<Listening>>,
@@ -143,6 +145,7 @@ impl Device {
             threads,
             seed: options.seed,
             stop,
+            immortal: Arc::default(),
             watchdog,
             listening: Mutex::default(),
             memory_limit: options.memory_limit.unwrap_or_else(default_memory_limit),
@@ -194,7 +197,7 @@ impl Device {
     }
 
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter(self.stop.clone())
+        Interrupter(self.stop.clone(), self.immortal.clone())
     }
 
     /// From now on, Ctrl-C ends the launch that is running here instead of the process.

@@ -68,6 +68,10 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         if !device.owns(memory) {
             return wrong(format!("tree {n} belongs to another world"));
         }
+        // Somebody may have given it back while this launch waited for its turn.
+        if memory.is_released() {
+            return Err(released());
+        }
         if (memory.size() as u64) < *size {
             return wrong(format!("tree {n} is smaller than the kernel expects"));
         }
@@ -119,6 +123,13 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         }
     }
     Ok(())
+}
+
+/// What is said of a tree whose memory was given back.
+pub fn released() -> Error {
+    Error::new("W0131", "the tree of this field was destroyed")
+        .note("its memory was given back by `destroy`, or with its world")
+        .help("make a new layout")
 }
 
 /// What a native launch needs of its device.

@@ -35,5 +35,5 @@ pub use memory::{Memory, MemoryGuard};
 pub use pool::Pool;
 pub use program::Program;
 pub use report::{Collected, Telling};
-pub use stop::Interrupter;
+pub use stop::{Foreground, Interrupter};
 pub use tier::Tier;

@@ -2,7 +2,7 @@
 
 use crate::copies::Neutral;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wuji_ir::interp::TreeState;
 use wuji_ir::layout::{TreeData, TreeMemory};
@@ -39,6 +39,8 @@ pub struct Memory {
     /// How many of those were there from the start.
     fixed: u64,
     turn: Arc<Turn>,
+    /// Given back before its time: the addresses stay, but nobody uses them.
+    released: AtomicBool,
     /// What a sparse tree holds when it is interpreted, which leaves the bytes alone.
     abstracted: Mutex<Option<TreeState>>,
     /// What workers from 1 on have for themselves.
@@ -148,6 +150,7 @@ impl Memory {
             counted: AtomicU64::new(counted),
             fixed: counted,
             turn: turn.clone(),
+            released: AtomicBool::new(false),
             abstracted: Mutex::default(),
             copies: Mutex::default(),
         })
@@ -160,6 +163,29 @@ impl Memory {
     /// Bytes that count as used: of a sparse tree, only what it has taken.
     pub fn used(&self) -> u64 {
         self.counted.load(Ordering::Relaxed)
+    }
+
+    /// Gives the memory back to the system now, after the launches that use it. Those that come later are refused.
+    pub fn release(&self) {
+        let mut guard = self.lock();
+        if self.released.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        guard.clear();
+        self.copies().clear();
+        #[cfg(target_os = "linux")]
+        // SAFETY: the range is our own private anonymous mapping, which reads as zero after this.
+        unsafe {
+            let mapped = self.size.max(1).next_multiple_of(ALIGN);
+            libc::madvise(self.base.as_ptr().cast(), mapped, libc::MADV_DONTNEED);
+        }
+        let before = self.counted.swap(0, Ordering::Relaxed);
+        self.turn.used.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    /// Whether the memory was given back.
+    pub fn is_released(&self) -> bool {
+        self.released.load(Ordering::Relaxed)
     }
 
     /// Waits for launches to finish and keeps new ones waiting while the bytes are looked at.

@@ -4,7 +4,7 @@
 
 use crate::pool::forks;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use wuji_ir::{Error, Result};
 
@@ -59,7 +59,7 @@ impl Stop {
 
 /// Ends the launch that runs on a device, from another thread or a signal handler.
 #[derive(Clone, Debug)]
-pub struct Interrupter(pub(crate) Arc<Stop>);
+pub struct Interrupter(pub(crate) Arc<Stop>, pub(crate) Arc<OnceLock<Immortal>>);
 
 impl Interrupter {
     /// Makes the launch that is running end with an error at the next turn of one of its loops.
@@ -68,6 +68,46 @@ impl Interrupter {
         self.0.now(Reason::Asked);
     }
 }
+
+/// The device whose launch has the thread that signals are meant for. A handler may look at it at any time, so it is never freed.
+static FOREGROUND: AtomicPtr<Stop> = AtomicPtr::new(std::ptr::null_mut());
+
+/// While this lives, Ctrl-C ends the launches of one device instead of what it did before.
+#[derive(Debug)]
+pub struct Foreground {
+    before: *mut Stop,
+}
+
+impl Drop for Foreground {
+    fn drop(&mut self) {
+        FOREGROUND.store(self.before, Ordering::SeqCst);
+    }
+}
+
+impl Interrupter {
+    /// For faces whose language has a handler of its own for Ctrl-C, which may change at any time: around a launch on the thread that
+    /// the handler's answer is for. Whatever handler is found is called when no launch is running; where Ctrl-C is
+    /// ignored, it stays so.
+    pub fn foreground(&self) -> Foreground {
+        arm();
+        // The pointer stays valid: `immortal` is called once for each device, and leaks what it makes.
+        let stop = *self
+            .1
+            .get_or_init(|| Immortal(Arc::into_raw(self.0.clone()).cast_mut()));
+        Foreground {
+            before: FOREGROUND.swap(stop.0, Ordering::SeqCst),
+        }
+    }
+}
+
+/// A pointer that is valid for as long as the process lives.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Immortal(*mut Stop);
+
+// SAFETY: what it points to is made of atomics and never freed.
+unsafe impl Send for Immortal {}
+// SAFETY: as above.
+unsafe impl Sync for Immortal {}
 
 /// Why a launch ended early, for people.
 pub(crate) fn stopped(kernel: &str, reason: Reason, limit: Option<Duration>) -> Error {
@@ -251,6 +291,21 @@ pub(crate) fn on_ctrl_c(stop: &Arc<Stop>) -> Result<Listening> {
     Ok(Listening(at))
 }
 
+/// Puts our handler in front of another one that has taken its place since, or was there from the start.
+fn arm() {
+    // SAFETY: asks for the handler, into a structure of ours.
+    let found = unsafe {
+        let mut found: libc::sigaction = std::mem::zeroed();
+        match libc::sigaction(libc::SIGINT, std::ptr::null(), &mut found) {
+            0 => found.sa_sigaction,
+            _ => return,
+        }
+    };
+    if found != handle as *const () as usize && found != libc::SIG_IGN {
+        install();
+    }
+}
+
 /// What Ctrl-C did before, as a function pointer; SIG_DFL and SIG_IGN are 0 and 1.
 static BEFORE: AtomicU64 = AtomicU64::new(0);
 
@@ -272,7 +327,7 @@ fn install() {
 
 extern "C" fn handle(signal: libc::c_int) {
     let mut ended = false;
-    for place in &LISTENING {
+    for place in LISTENING.iter().chain([&FOREGROUND]) {
         // SAFETY: what was put there is never freed.
         let Some(stop) = (unsafe { place.load(Ordering::SeqCst).as_ref() }) else {
             continue;

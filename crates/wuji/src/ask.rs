@@ -4,6 +4,7 @@ use crate::element::Element;
 use crate::layout::{TreeBody, TreeInner};
 use crate::services::{Service, Subject};
 use crate::world::here;
+use smallvec::SmallVec;
 use std::panic::Location;
 use wuji_ir::entities::{self, Node};
 use wuji_ir::layout::NodeKind;
@@ -71,7 +72,7 @@ impl<'a> Ask<'a> {
         service: Service,
         params: &[u64],
         arrays: &[ArrayArg<'_>],
-    ) -> Result<smallvec::SmallVec<[u64; 4]>> {
+    ) -> Result<SmallVec<[u64; 4]>> {
         let subject = Subject::Field(self.field);
         let slots = self.tree.serve(subject, service, params, arrays);
         slots.map_err(|e| e.at(Some(here(self.caller))))
@@ -199,13 +200,20 @@ impl<'a> Ask<'a> {
 
     /// Coordinates, and values where `size` is not 0, of all active cells, row by row.
     pub(crate) fn export<const D: usize>(&self, size: usize) -> Result<(Vec<[i32; D]>, Vec<u64>)> {
+        let found = self.export_rows(D, size)?;
+        let row = |n: usize| std::array::from_fn(|k| found.coordinates[n * D + k]);
+        Ok(((0..found.rows).map(row).collect(), found.values))
+    }
+
+    /// The same, for a rank that is known at run time.
+    pub(crate) fn export_rows(&self, rank: usize, size: usize) -> Result<Rows> {
         self.fits_i32()?;
         let mut room = self.count()?;
         loop {
-            let mut coordinates = self.buffer(room, D.max(1) as u64 * 4)?;
+            let mut coordinates = self.buffer(room, rank.max(1) as u64 * 4)?;
             let mut values = self.buffer(room, size as u64)?;
             let rows = room as usize;
-            let mut arrays = vec![ArrayArg::opaque(&mut coordinates, 4, &[rows, D], true)?];
+            let mut arrays = vec![ArrayArg::opaque(&mut coordinates, 4, &[rows, rank], true)?];
             if size > 0 {
                 arrays.push(ArrayArg::opaque(&mut values, size, &[rows], true)?);
             }
@@ -220,7 +228,7 @@ impl<'a> Ask<'a> {
                 room = found;
                 continue;
             }
-            return Ok(sorted(&coordinates, &values, found as usize, size));
+            return Ok(sorted(&coordinates, &values, found as usize, (rank, size)));
         }
     }
 
@@ -230,15 +238,26 @@ impl<'a> Ask<'a> {
         coordinates: &[[i32; D]],
         values: Option<(&mut [u64], usize)>,
     ) -> Result<()> {
-        for at in coordinates {
-            self.inside(&at.map(i64::from))?;
+        let flat = coordinates.as_flattened();
+        self.import_rows((coordinates.len(), D), flat, values)
+    }
+
+    /// The same, for a rank that is known at run time.
+    pub(crate) fn import_rows(
+        &self,
+        (rows, rank): (usize, usize),
+        coordinates: &[i32],
+        values: Option<(&mut [u64], usize)>,
+    ) -> Result<()> {
+        for at in coordinates.chunks_exact(rank.max(1)) {
+            let at: SmallVec<[i64; 4]> = at.iter().map(|c| i64::from(*c)).collect();
+            self.inside(&at)?;
         }
-        let rows = coordinates.len();
-        let mut buffer = self.buffer(rows as u64, D.max(1) as u64 * 4)?;
-        for (n, c) in coordinates.iter().flatten().enumerate() {
+        let mut buffer = self.buffer(rows as u64, rank.max(1) as u64 * 4)?;
+        for (n, c) in coordinates.iter().enumerate() {
             buffer[n / 2] |= u64::from(*c as u32) << (n % 2 * 32);
         }
-        let mut arrays = vec![ArrayArg::opaque(&mut buffer, 4, &[rows, D], false)?];
+        let mut arrays = vec![ArrayArg::opaque(&mut buffer, 4, &[rows, rank], false)?];
         if let Some((values, size)) = values {
             arrays.push(ArrayArg::opaque(values, size, &[rows], false)?);
         }
@@ -301,22 +320,26 @@ pub(crate) fn with_value<T: Element>(mut params: Vec<u64>, value: T) -> Vec<u64>
     params
 }
 
+/// Active cells: how many, where they are, and what is in them.
+pub(crate) struct Rows {
+    pub(crate) rows: usize,
+    /// Those of one cell after the other.
+    pub(crate) coordinates: Vec<i32>,
+    /// Elements as they lie in the memory of kernels.
+    pub(crate) values: Vec<u64>,
+}
+
 /// The exported rows in the order of their coordinates: loops find them in any order.
-fn sorted<const D: usize>(
-    coordinates: &[u64],
-    values: &[u64],
-    rows: usize,
-    size: usize,
-) -> (Vec<[i32; D]>, Vec<u64>) {
+fn sorted(coordinates: &[u64], values: &[u64], rows: usize, (rank, size): (usize, usize)) -> Rows {
     let coordinate = |n: usize| (coordinates[n / 2] >> (n % 2 * 32)) as u32 as i32;
-    let mut order: Vec<([i32; D], usize)> = (0..rows)
-        .map(|row| (std::array::from_fn(|k| coordinate(row * D + k)), row))
-        .collect();
-    order.sort_unstable();
+    let found: Vec<i32> = (0..rows * rank).map(coordinate).collect();
+    let row = |n: usize| &found[n * rank..(n + 1) * rank];
+    let mut order: Vec<usize> = (0..rows).collect();
+    order.sort_unstable_by_key(|n| row(*n));
     let mut bytes = vec![0u8; (rows * size).next_multiple_of(8)];
     if size > 0 {
         let found: Vec<u8> = values.iter().flat_map(|w| w.to_ne_bytes()).collect();
-        for (to, (_, from)) in order.iter().enumerate() {
+        for (to, from) in order.iter().enumerate() {
             let from = &found[from * size..(from + 1) * size];
             bytes[to * size..(to + 1) * size].copy_from_slice(from);
         }
@@ -326,7 +349,11 @@ fn sorted<const D: usize>(
         word.copy_from_slice(chunk);
         u64::from_ne_bytes(word)
     });
-    (order.iter().map(|o| o.0).collect(), words.collect())
+    Rows {
+        rows,
+        coordinates: order.iter().flat_map(|n| row(*n)).copied().collect(),
+        values: words.collect(),
+    }
 }
 
 /// Elements as they lie in the memory of kernels.

@@ -180,6 +180,7 @@ impl<'a> Call<'a> {
                 .note("a kernel runs in the world of its fields, and it was given none")
                 .help("give it the world as an argument: `_world: &World`")
         })?;
+        world.open()?;
         let trees = std::mem::take(&mut self.trees);
         let bodies = trees
             .iter()
@@ -318,9 +319,14 @@ impl Source<'_> {
 impl Compiled {
     /// A program with one tree.
     pub(crate) fn new(program: Program) -> Compiled {
+        Compiled::of(program, &[0])
+    }
+
+    /// A program, and the number of the first field of each of its trees.
+    pub(crate) fn of(program: Program, first_field: &[u32]) -> Compiled {
         Compiled {
             program,
-            first_field: SmallVec::from_slice(&[0]),
+            first_field: SmallVec::from_slice(first_field),
         }
     }
 

@@ -36,6 +36,7 @@ pub mod array;
 mod ask;
 pub mod axes;
 pub mod cells;
+pub mod dynamic;
 pub mod element;
 pub mod field;
 pub mod lang;
@@ -66,7 +67,7 @@ pub use wuji_macros::{Element, func, kernel};
 pub use wuji_runtime::cache::{Cache, Choice as CacheChoice};
 pub use wuji_runtime::log::Level;
 pub use wuji_runtime::profile::{self, Profiler};
-pub use wuji_runtime::{Interrupter, Progress, Tier};
+pub use wuji_runtime::{Foreground, Interrupter, Progress, Tier};
 
 // What the expansions of the macros name.
 #[doc(hidden)]

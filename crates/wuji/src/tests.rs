@@ -25,7 +25,9 @@ fn walk(body: &TreeBody, visit: &mut impl FnMut(usize, Vec<i64>, usize)) {
             let (size, a) = match child {
                 Child::Place(f) => {
                     let mut structs = Structs::default();
-                    let ty = (body.shape.fields[f.as_u32() as usize].elem)(&mut structs);
+                    let ty = body.shape.fields[f.as_u32() as usize]
+                        .elem
+                        .enter(&mut structs);
                     let (s, a) = structs.size_align(ty);
                     (s as usize, a as usize)
                 }
@@ -48,7 +50,7 @@ fn walk(body: &TreeBody, visit: &mut impl FnMut(usize, Vec<i64>, usize)) {
                         let f = f.as_u32() as usize;
                         let mut structs = Structs::default();
                         let placed = &self.0.shape.fields[f];
-                        let ty = (placed.elem)(&mut structs);
+                        let ty = placed.elem.enter(&mut structs);
                         let (size, align) = structs.size_align(ty);
                         offset = offset.next_multiple_of(align as usize);
                         let coordinates = placed

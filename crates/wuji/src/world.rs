@@ -6,13 +6,14 @@ use crate::services::ServiceKey;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 use wuji_compile::{Bounds, Math, Options, Remark};
 use wuji_ir::entities;
 use wuji_ir::module::Module;
 use wuji_ir::types::Structs;
-use wuji_ir::{Position, Result};
+use wuji_ir::{Error, Position, Result};
 use wuji_runtime::cache::{Cache, Choice as CacheChoice};
 use wuji_runtime::log::Level;
 use wuji_runtime::profile::{KernelHistory, Profiler};
@@ -51,6 +52,9 @@ struct Inner {
     printer: Mutex<Option<Printer>>,
     /// Those that may still be alive, the oldest first.
     trees: Mutex<Vec<Weak<TreeInner>>>,
+    /// Kernels that faces have loaded as modules, and how many there were.
+    loaded: Mutex<(usize, Vec<Weak<Compiled>>)>,
+    closed: AtomicBool,
 }
 
 /// Where lines go that kernels print.
@@ -225,7 +229,39 @@ impl World {
     /// How many kernels have been made ready to run so far: instances, and layouts they were made for.
     pub fn kernels(&self) -> usize {
         let kernels = self.inner.kernels.read();
-        kernels.unwrap_or_else(PoisonError::into_inner).len()
+        let loaded = lock(&self.inner.loaded).0;
+        kernels.unwrap_or_else(PoisonError::into_inner).len() + loaded
+    }
+
+    /// Ends the world, although there are still handles to it: its memory is given back now, and whatever would use it, or run
+    /// a kernel in it, is an error from now on.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::cpu()?;
+    /// let x = world.field::<f32, 1>("x", 1000)?;
+    /// world.close();
+    /// assert_eq!(x.get(0).unwrap_err().code, "W0132");
+    /// assert_eq!(world.field::<f32, 1>("y", 1).unwrap_err().code, "W0132");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn close(&self) {
+        self.inner.closed.store(true, Ordering::Relaxed);
+        for tree in self.trees() {
+            tree.destroy();
+        }
+    }
+
+    /// An error when the world was closed.
+    pub(crate) fn open(&self) -> Result<()> {
+        match self.inner.closed.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Error::new("W0132", "this world was closed")
+                .note("its fields and kernels went with it")
+                .help("make a new world")),
+        }
     }
 
     /// Waits until every kernel that has been launched so far has the best code it can get. Benchmarks call this after a
@@ -260,6 +296,9 @@ impl World {
         let services = services.unwrap_or_else(PoisonError::into_inner);
         all.extend(services.values().cloned());
         drop(services);
+        let loaded = lock(&self.inner.loaded);
+        all.extend(loaded.1.iter().filter_map(Weak::upgrade));
+        drop(loaded);
         let outcomes: Vec<Result<()>> = all
             .iter()
             .map(|c| self.inner.device.finish_compiling(c.program()))
@@ -304,7 +343,20 @@ impl World {
         Instance::new(&self.inner.device, module, &self.inner.options)
     }
 
+    /// Makes a kernel ready that a face has built as a module.
+    pub(crate) fn load_kernel(&self, module: Module, first: &[u32]) -> Result<Arc<Compiled>> {
+        let compiled = Arc::new(Compiled::of(self.load(module)?, first));
+        let mut loaded = lock(&self.inner.loaded);
+        loaded.0 += 1;
+        if loaded.1.len() == loaded.1.capacity() {
+            loaded.1.retain(|k| k.strong_count() > 0);
+        }
+        loaded.1.push(Arc::downgrade(&compiled));
+        Ok(compiled)
+    }
+
     pub(crate) fn load(&self, module: Module) -> Result<Program> {
+        self.open()?;
         self.inner.device.load(module, &self.inner.options)
     }
 
@@ -603,6 +655,8 @@ impl WorldBuilder {
                 services: RwLock::default(),
                 printer: Mutex::default(),
                 trees: Mutex::default(),
+                loaded: Mutex::default(),
+                closed: AtomicBool::new(false),
             }),
         })
     }

@@ -17,7 +17,7 @@
 //! ```
 
 mod complete;
-mod node;
+pub(crate) mod node;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -40,9 +40,10 @@ use wuji_ir::entities;
 use wuji_ir::layout::{Axis, Child, FieldData, TreeData, TreeMemory};
 use wuji_ir::module::Module;
 use wuji_ir::types::{StructType, Structs, Type};
-use wuji_ir::{Error, Result};
+use wuji_ir::{Error, Position, Result};
 use wuji_runtime::Memory;
 use wuji_runtime::address::Address;
+use wuji_runtime::launch::released;
 
 /// A layout tree and its memory, which goes when the last field of the tree does.
 #[derive(Clone)]
@@ -87,9 +88,27 @@ pub(crate) struct TreeShape {
 pub(crate) struct PlacedField {
     pub(crate) node: entities::Node,
     pub(crate) axes: SmallVec<[(Axis, i64); 3]>,
-    pub(crate) elem: TypeOf,
+    pub(crate) elem: Elem,
     /// It stands for the cells of its node and has no elements.
     pub(crate) view: bool,
+}
+
+/// How the type of elements is known.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Elem {
+    /// To rustc.
+    Typed(TypeOf),
+    /// At run time only: a scalar, vector or matrix.
+    Plain(Type),
+}
+
+impl Elem {
+    pub(crate) fn enter(self, structs: &mut Structs) -> Type {
+        match self {
+            Elem::Typed(ty) => ty(structs),
+            Elem::Plain(ty) => ty,
+        }
+    }
 }
 
 /// The element type of a view.
@@ -129,7 +148,7 @@ impl TreeShape {
     ) -> impl Iterator<Item = FieldData> {
         self.fields.iter().enumerate().map(move |(k, f)| FieldData {
             name: names.get(k).cloned().unwrap_or_default(),
-            elem: (f.elem)(structs),
+            elem: f.elem.enter(structs),
             tree,
             node: f.node,
             axes: f.axes.clone(),
@@ -139,14 +158,43 @@ impl TreeShape {
 
 impl TreeInner {
     pub(crate) fn body(&self) -> Result<&TreeBody> {
-        self.body.get().ok_or_else(|| {
+        let body = self.body.get().ok_or_else(|| {
             Error::new(
                 "W0113",
                 "this field belongs to a layout that is not complete",
             )
             .note("`layout` returned an error, or has not returned yet")
             .help("use the fields that `layout` returns")
-        })
+        })?;
+        match body.memory.is_released() {
+            false => Ok(body),
+            true => Err(self.gone()),
+        }
+    }
+
+    #[cold]
+    fn gone(&self) -> Error {
+        match self.world.open() {
+            Err(closed) => closed,
+            Ok(()) => released(),
+        }
+    }
+
+    pub(crate) fn destroy(&self) {
+        if let Some(body) = self.body.get() {
+            body.memory.release();
+        }
+    }
+
+    /// A tree of its own, from a finished description.
+    pub(crate) fn complete(world: &World, state: State, at: &Position) -> Result<Arc<TreeInner>> {
+        let body = complete::complete(world, state, at)?;
+        let tree = Arc::new(TreeInner {
+            world: world.clone(),
+            body: OnceLock::from(body),
+        });
+        world.enter_tree(&tree);
+        Ok(tree)
     }
 }
 
@@ -162,6 +210,24 @@ impl Tree {
     pub fn clear(&self) -> Result<()> {
         self.inner.body()?.memory.lock().clear();
         Ok(())
+    }
+
+    /// Gives the memory back now, and not with the last handle to a field of the tree. Whatever uses one of them after
+    /// that is an error.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::cpu()?;
+    /// let x = world.field::<f32, 1>("x", 1000)?;
+    /// x.tree().destroy();
+    /// assert_eq!(world.memory_used(), 0);
+    /// assert_eq!(x.get(0).unwrap_err().code, "W0131");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn destroy(&self) {
+        self.inner.destroy();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Nodes of a tree under construction.
 
-use super::{PlacedField, TreeInner, nothing};
+use super::{Elem, PlacedField, TreeInner, nothing};
 use crate::args::TypeOf;
 use crate::axes::{Axes, Extents};
 use crate::cells::Cells;
@@ -39,14 +39,14 @@ pub(super) struct Build {
 }
 
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) data: TreeData,
+pub(crate) struct State {
+    pub(crate) data: TreeData,
     pub(super) fields: Vec<PlacedField>,
     pub(super) names: Vec<String>,
     /// Of every field: whether its origin was given.
     pub(super) offset: Vec<bool>,
     /// Hash nodes whose extents follow from what is below them.
-    pub(super) unbounded: Vec<entities::Node>,
+    pub(crate) unbounded: Vec<entities::Node>,
     /// The first thing that went wrong.
     pub(super) error: Option<Error>,
 }
@@ -62,8 +62,14 @@ const MAX_DEPTH: usize = 64;
 /// Bits of the number of a cell along a Z-curve.
 const MORTON_BITS: u32 = 62;
 
+/// How many cells of a list get memory at a time, unless somebody says: about 64 pointers to chunks in the cell that holds
+/// the list, as long as chunks are neither tiny nor mostly empty.
+pub(crate) fn usual_chunk(longest: i128) -> u32 {
+    (longest / 64).clamp(32, 1024).min(longest.max(1)) as u32
+}
+
 /// "the pointer node over `i`, `j`", for errors.
-pub(super) fn named(data: &TreeData, node: entities::Node) -> String {
+pub(crate) fn named(data: &TreeData, node: entities::Node) -> String {
     let node = &data.nodes[node];
     if node.kind == NodeKind::Root {
         return "the root".to_owned();
@@ -120,15 +126,12 @@ impl<'a> Node<'a> {
     pub fn dynamic(self, axis: impl Into<Axes>, most: impl Into<Extents>) -> Node<'a> {
         let at = Location::caller();
         let most = most.into();
-        let chunk = match &most {
+        let longest = match &most {
             Extents::All(n) => Some(*n),
             Extents::Each(list) => list.first().copied(),
         };
-        // About 64 pointers to chunks in the cell that holds the list, as long as chunks are neither
-        // tiny nor mostly empty.
-        let chunk = chunk.map_or(1, |n| (n / 64).clamp(32, 1024).min(n.max(1)));
         let kind = NodeKind::Dynamic {
-            chunk: chunk as u32,
+            chunk: longest.map_or(1, usual_chunk),
         };
         self.add(kind, axis.into(), most, at)
     }
@@ -157,9 +160,8 @@ impl<'a> Node<'a> {
     pub fn morton(self) -> Node<'a> {
         let at = here(Location::caller());
         let state = &mut *self.build.state.borrow_mut();
-        match morton(&state.data, self.node) {
-            Ok(()) => state.data.nodes[self.node].order = CellOrder::Morton,
-            Err(error) => state.fail(error.at(Some(at))),
+        if let Err(error) = state.order_by_morton(self.node) {
+            state.fail(error.at(Some(at)));
         }
         self
     }
@@ -173,10 +175,8 @@ impl<'a> Node<'a> {
     ) -> Node<'a> {
         let state = &mut *self.build.state.borrow_mut();
         let mut below = self;
-        let checked = checked_axes(&state.data, self.node, kind, &axes.list())
-            .and_then(|axes| checked_extents(kind, &axes, extents));
-        match checked {
-            Ok(extents) => below.node = state.data.add(self.node, kind, &extents),
+        match state.add(self.node, kind, &axes.list(), extents) {
+            Ok(node) => below.node = node,
             Err(error) => state.fail(error.at(Some(here(at)))),
         }
         below
@@ -220,61 +220,91 @@ impl<'a> Node<'a> {
         at: &'static Location<'static>,
     ) -> entities::Field {
         let state = &mut *self.build.state.borrow_mut();
-        match self.checked_rank::<D>(&state.data, name) {
-            Ok(axes) => {
-                let field = entities::Field::from_u32(state.fields.len() as u32);
-                state.data.nodes[self.node]
-                    .children
-                    .push(Child::Place(field));
-                state.fields.push(PlacedField {
-                    node: self.node,
-                    axes,
-                    elem,
-                    view,
-                });
-                state.names.push(name.to_owned());
-                state.offset.push(self.offset.is_some());
-                field
-            }
+        let offset = self.offset.as_ref().map(|(from, n)| &from[..*n]);
+        let put = state
+            .has_rank(self.node, name, D)
+            .and_then(|()| state.put(self.node, name, Elem::Typed(elem), view, offset));
+        match put {
+            Ok(field) => field,
             Err(error) => {
                 state.fail(error.at(Some(here(at))));
                 entities::Field::from_u32(0)
             }
         }
     }
+}
 
-    fn checked_rank<const D: usize>(
-        &self,
-        data: &TreeData,
-        name: &str,
-    ) -> Result<SmallVec<[(Axis, i64); 3]>> {
-        let axes = data.axes(self.node);
-        if axes.len() != D {
-            let names: Vec<String> = axes.iter().map(|a| format!("`{a}`")).collect();
-            let n = axes.len();
-            let split = match n {
-                0 => "no axis is".to_owned(),
-                1 => format!("one axis ({}) is", names[0]),
-                _ => format!("{n} axes ({}) are", names.join(", ")),
-            };
-            return Err(Error::new(
-                "W0103",
-                format!("field `{name}` has rank {D}, but {split} split above it"),
-            )
-            .help(format!("place it as a field of rank {n}")));
+impl State {
+    /// Hangs a node below another one.
+    pub(crate) fn add(
+        &mut self,
+        parent: entities::Node,
+        kind: NodeKind,
+        axes: &[Axis],
+        extents: Extents,
+    ) -> Result<entities::Node> {
+        let axes = checked_axes(&self.data, parent, kind, axes)?;
+        let extents = checked_extents(kind, &axes, extents)?;
+        Ok(self.data.add(parent, kind, &extents))
+    }
+
+    /// Puts the cells of a node along a Z-curve.
+    pub(crate) fn order_by_morton(&mut self, node: entities::Node) -> Result<()> {
+        morton(&self.data, node)?;
+        self.data.nodes[node].order = CellOrder::Morton;
+        Ok(())
+    }
+
+    fn has_rank(&self, node: entities::Node, name: &str, rank: usize) -> Result<()> {
+        let axes = self.data.axes(node);
+        if axes.len() == rank {
+            return Ok(());
         }
-        let from = match self.offset {
-            Some((_, n)) if n != D => {
-                return Err(Error::new(
-                    "W0104",
-                    format!("field `{name}` of rank {D} has an offset of {n} numbers"),
-                )
-                .help("give one number for each index"));
-            }
-            Some((from, _)) => from,
-            None => [0; Axis::COUNT],
+        let names: Vec<String> = axes.iter().map(|a| format!("`{a}`")).collect();
+        let n = axes.len();
+        let split = match n {
+            0 => "no axis is".to_owned(),
+            1 => format!("one axis ({}) is", names[0]),
+            _ => format!("{n} axes ({}) are", names.join(", ")),
         };
-        Ok(axes.into_iter().zip(from).collect())
+        Err(Error::new(
+            "W0103",
+            format!("field `{name}` has rank {rank}, but {split} split above it"),
+        )
+        .help(format!("place it as a field of rank {n}")))
+    }
+
+    /// Places a field, or a view, in the cells of a node.
+    pub(crate) fn put(
+        &mut self,
+        node: entities::Node,
+        name: &str,
+        elem: Elem,
+        view: bool,
+        offset: Option<&[i64]>,
+    ) -> Result<entities::Field> {
+        let axes = self.data.axes(node);
+        let rank = axes.len();
+        if let Some(n) = offset.map(<[i64]>::len).filter(|n| *n != rank) {
+            return Err(Error::new(
+                "W0104",
+                format!("field `{name}` of rank {rank} has an offset of {n} numbers"),
+            )
+            .help("give one number for each index"));
+        }
+        let from = |k: usize| offset.map_or(0, |offset| offset[k]);
+        let axes = axes.into_iter().enumerate().map(|(k, a)| (a, from(k)));
+        let field = entities::Field::from_u32(self.fields.len() as u32);
+        self.data.nodes[node].children.push(Child::Place(field));
+        self.fields.push(PlacedField {
+            node,
+            axes: axes.collect(),
+            elem,
+            view,
+        });
+        self.names.push(name.to_owned());
+        self.offset.push(offset.is_some());
+        Ok(field)
     }
 }
 

@@ -1,0 +1,294 @@
+//! Arrays of others: the buffer protocol, DLPack, and our own.
+
+use crate::dlpack;
+use crate::error::raised;
+use crate::ndarray::Ndarray;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+use std::ffi::CStr;
+use std::ptr::NonNull;
+use wuji::Error;
+use wuji_ir::types::Scalar;
+
+/// Axes of an array, and those of its elements.
+pub(crate) const MAX_AXES: usize = 10;
+
+/// Memory of somebody else, which stays where it is for as long as this lives.
+pub(crate) struct Lent<'py> {
+    pub(crate) base: *mut u8,
+    pub(crate) scalar: Scalar,
+    rank: usize,
+    extents: [i64; MAX_AXES],
+    /// In bytes.
+    strides: [i64; MAX_AXES],
+    pub(crate) writable: bool,
+    _keep: Keep<'py>,
+}
+
+/// What keeps the memory alive.
+enum Keep<'py> {
+    Buffer {
+        _view: View,
+    },
+    /// Its destructor gives the memory back.
+    Capsule {
+        _capsule: Bound<'py, PyCapsule>,
+    },
+    /// An array of ours, which the caller holds.
+    Own,
+}
+
+/// A view that was asked for and is given back.
+pub(crate) struct View(ffi::Py_buffer);
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: the view was filled by `PyObject_GetBuffer`. Nothing here is dropped without the interpreter.
+        unsafe { ffi::PyBuffer_Release(&mut self.0) };
+    }
+}
+
+impl<'py> Lent<'py> {
+    pub(crate) fn extents(&self) -> &[i64] {
+        &self.extents[..self.rank]
+    }
+
+    pub(crate) fn strides(&self) -> &[i64] {
+        &self.strides[..self.rank]
+    }
+
+    /// Row by row without gaps.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        let mut step = i64::from(self.scalar.bytes());
+        for (extent, stride) in self.extents().iter().zip(self.strides()).rev() {
+            if *extent != 1 && *stride != step {
+                return self.extents().contains(&0);
+            }
+            step = step.wrapping_mul(*extent);
+        }
+        true
+    }
+
+    /// What an object lends; `None` when it is no array of numbers that this processor can reach.
+    pub(crate) fn of(value: &Bound<'py, PyAny>) -> PyResult<Option<Lent<'py>>> {
+        if let Ok(own) = value.cast::<Ndarray>() {
+            let array = own.get();
+            return Ok(Lent::new(
+                array.base(),
+                array.scalar(),
+                array.all_extents(),
+                array.all_strides(),
+                true,
+                Keep::Own,
+            ));
+        }
+        // SAFETY: the object is alive.
+        if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
+            return Lent::of_buffer(value);
+        }
+        match dlpack::tensor(value)? {
+            None => Ok(None),
+            Some((tensor, capsule)) => {
+                let keep = Keep::Capsule { _capsule: capsule };
+                // SAFETY: the capsule is alive, and says that the tensor is.
+                Ok(unsafe { tensor.as_ref() }.read().and_then(|found| {
+                    Lent::new(
+                        found.base,
+                        found.scalar,
+                        &found.extents,
+                        &found.strides,
+                        true,
+                        keep,
+                    )
+                }))
+            }
+        }
+    }
+
+    fn of_buffer(value: &Bound<'py, PyAny>) -> PyResult<Option<Lent<'py>>> {
+        let mut raw = ffi::Py_buffer::new();
+        // SAFETY: the object is alive and the view is ours.
+        let got =
+            unsafe { ffi::PyObject_GetBuffer(value.as_ptr(), &mut raw, ffi::PyBUF_RECORDS_RO) };
+        if got != 0 {
+            return Err(PyErr::fetch(value.py()));
+        }
+        let rank = raw.ndim as usize;
+        // SAFETY: with these flags both lists have `ndim` numbers. They may lie in the view itself, so they are copied before it moves.
+        let (extents, strides) = unsafe {
+            let list = |p: *mut isize| match (rank, NonNull::new(p)) {
+                (0, _) | (_, None) => &[][..],
+                (_, Some(p)) => std::slice::from_raw_parts(p.as_ptr(), rank),
+            };
+            (list(raw.shape), list(raw.strides))
+        };
+        let wide = |list: &[isize]| -> smallvec::SmallVec<[i64; MAX_AXES]> {
+            list.iter().map(|n| *n as i64).collect()
+        };
+        let (extents, strides) = (wide(extents), wide(strides));
+        // SAFETY: a view's format is a text, or nothing.
+        let format = NonNull::new(raw.format).map(|p| unsafe { CStr::from_ptr(p.as_ptr()) });
+        let scalar = scalar_of(format.map(CStr::to_bytes), raw.itemsize as usize);
+        let (base, writable) = (raw.buf.cast(), raw.readonly == 0);
+        let keep = Keep::Buffer { _view: View(raw) };
+        Ok(scalar.and_then(|scalar| Lent::new(base, scalar, &extents, &strides, writable, keep)))
+    }
+
+    fn new(
+        base: *mut u8,
+        scalar: Scalar,
+        extents: &[i64],
+        strides: &[i64],
+        writable: bool,
+        keep: Keep<'py>,
+    ) -> Option<Lent<'py>> {
+        let rank = extents.len();
+        if rank > MAX_AXES || strides.len() != rank {
+            return None;
+        }
+        let mut lent = Lent {
+            base,
+            scalar,
+            rank,
+            extents: [0; MAX_AXES],
+            strides: [0; MAX_AXES],
+            writable,
+            _keep: keep,
+        };
+        lent.extents[..rank].copy_from_slice(extents);
+        lent.strides[..rank].copy_from_slice(strides);
+        Some(lent)
+    }
+}
+
+/// The scalar that a format of the `struct` module stands for, in the byte order of this processor.
+fn scalar_of(format: Option<&[u8]>, size: usize) -> Option<Scalar> {
+    let (order, code) = match format {
+        None => (b'@', b'B'),
+        Some([code]) => (b'@', *code),
+        Some([order, code]) => (*order, *code),
+        Some(_) => return None,
+    };
+    if !matches!(order, b'@' | b'=' | b'<' | b'|') && size > 1 {
+        return None;
+    }
+    match (code, size) {
+        (b'?', 1) => Some(Scalar::Bool),
+        (b'b' | b'h' | b'i' | b'l' | b'q' | b'n', _) => match size {
+            1 => Some(Scalar::I8),
+            2 => Some(Scalar::I16),
+            4 => Some(Scalar::I32),
+            8 => Some(Scalar::I64),
+            _ => None,
+        },
+        (b'B' | b'H' | b'I' | b'L' | b'Q' | b'N', _) => match size {
+            1 => Some(Scalar::U8),
+            2 => Some(Scalar::U16),
+            4 => Some(Scalar::U32),
+            8 => Some(Scalar::U64),
+            _ => None,
+        },
+        (b'e', 2) => Some(Scalar::F16),
+        (b'f', 4) => Some(Scalar::F32),
+        (b'd', 8) => Some(Scalar::F64),
+        _ => None,
+    }
+}
+
+/// The code of a scalar in the `struct` module.
+pub(crate) fn format_of(scalar: Scalar) -> &'static CStr {
+    match scalar {
+        Scalar::Bool => c"?",
+        Scalar::I8 => c"b",
+        Scalar::I16 => c"h",
+        Scalar::I32 => c"i",
+        Scalar::I64 => c"q",
+        Scalar::U8 => c"B",
+        Scalar::U16 => c"H",
+        Scalar::U32 => c"I",
+        Scalar::U64 => c"Q",
+        Scalar::F16 => c"e",
+        Scalar::F32 => c"f",
+        Scalar::F64 => c"d",
+    }
+}
+
+/// The bytes of a buffer without gaps, from its start to its end.
+pub(crate) struct Bytes {
+    at: *mut u8,
+    left: usize,
+    _view: View,
+}
+
+// SAFETY: the view pins the memory until it is dropped, which happens with the interpreter at hand: whoever goes without it
+// borrows. Others may touch the bytes meanwhile, as with any array that two threads of Python share; no references to them are made.
+unsafe impl Send for Bytes {}
+
+impl Bytes {
+    pub(crate) fn writable(buffer: &Bound<'_, PyAny>, size: u64) -> PyResult<Bytes> {
+        Bytes::new(buffer, size, ffi::PyBUF_C_CONTIGUOUS | ffi::PyBUF_WRITABLE)
+    }
+
+    pub(crate) fn readable(buffer: &Bound<'_, PyAny>, size: u64) -> PyResult<Bytes> {
+        Bytes::new(buffer, size, ffi::PyBUF_C_CONTIGUOUS)
+    }
+
+    fn new(buffer: &Bound<'_, PyAny>, size: u64, flags: i32) -> PyResult<Bytes> {
+        let mut raw = ffi::Py_buffer::new();
+        // SAFETY: the object is alive and the view is ours.
+        if unsafe { ffi::PyObject_GetBuffer(buffer.as_ptr(), &mut raw, flags) } != 0 {
+            return Err(PyErr::fetch(buffer.py()));
+        }
+        let (at, left) = (raw.buf.cast(), raw.len as usize);
+        let bytes = Bytes {
+            at,
+            left,
+            _view: View(raw),
+        };
+        if left as u64 != size {
+            let what = format!("the buffer has {left} bytes, the elements {size}");
+            let error = Error::new("W0112", what);
+            return Err(raised(
+                &error.help("give an array of the same type and shape"),
+            ));
+        }
+        Ok(bytes)
+    }
+
+    /// Copies to the next bytes.
+    pub(crate) fn put(&mut self, piece: &[u8]) {
+        let n = piece.len().min(self.left);
+        // SAFETY: so many bytes are left in the view, which can be written to; memory of the core is elsewhere.
+        unsafe {
+            std::ptr::copy_nonoverlapping(piece.as_ptr(), self.at, n);
+            self.at = self.at.add(n);
+        }
+        self.left -= n;
+    }
+
+    /// Copies from the next bytes.
+    pub(crate) fn take(&mut self, piece: &mut [u8]) {
+        let n = piece.len().min(self.left);
+        // SAFETY: so many bytes are left in the view.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.at, piece.as_mut_ptr(), n);
+            self.at = self.at.add(n);
+        }
+        self.left -= n;
+    }
+}
+
+/// Scalar type, shape, C-contiguous, writable.
+#[pyfunction]
+pub(crate) fn describe_array<'py>(
+    py: Python<'py>,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Option<(&'static str, Bound<'py, PyTuple>, bool, bool)>> {
+    let Some(lent) = Lent::of(value)? else {
+        return Ok(None);
+    };
+    let shape = PyTuple::new(py, lent.extents())?;
+    let name = lent.scalar.name();
+    Ok(Some((name, shape, lent.is_contiguous(), lent.writable)))
+}

@@ -1,0 +1,967 @@
+//! Kernels under construction, one instruction after the other.
+
+mod frame;
+
+use crate::convert::{integer, parse_type};
+use crate::error::{OrRaise, raised};
+use crate::layout::Tree;
+use crate::program::{Program, Take, array_number};
+use crate::world::World;
+use frame::{Frame, Owner};
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt};
+use smallvec::SmallVec;
+use wuji::dynamic::{self, Kernel};
+use wuji::{Error, Position};
+use wuji_ir::build;
+use wuji_ir::entities::{Array, Field, File, Func, Inst, Local, Message, Temp, Value};
+use wuji_ir::module::{
+    ArrayData, Function, LocalData, MessageData, Module, Param, Piece, Span, TempData, Term, Values,
+};
+use wuji_ir::ops::{
+    Access, Activation, AtomicOp, BinOp, CellOp, CmpOp, Domain, ForKind, Guard, LoopHints, Op,
+    Place, ReduceOp, Step, UnOp,
+};
+use wuji_ir::types::{Imm, Scalar, StructType, Type};
+use wuji_ir::verify::MAX_COMPONENTS;
+
+/// What does not fit, in words.
+struct Misfit(String);
+
+/// One kernel under construction.
+#[pyclass(module = "wuji._native")]
+pub(crate) struct Builder {
+    m: Module,
+    /// The kernel, then functions that were begun in the middle of it.
+    frames: Vec<Frame>,
+    span: Span,
+    trees: Vec<(wuji::Tree, u32)>,
+    /// Functions that have a body.
+    defined: Vec<Func>,
+    finished: bool,
+}
+
+/// A hole of a message: a type, and digits behind the point; or a text.
+#[derive(FromPyObject)]
+enum PieceLike {
+    Text(String),
+    Hole(String, Option<u8>),
+}
+
+/// A step into an element: a component, or a value that says which.
+#[derive(FromPyObject)]
+enum StepLike {
+    Const(u32),
+    Dynamic((u32,)),
+}
+
+/// What a parallel loop runs over.
+#[derive(FromPyObject)]
+enum DomainLike {
+    Field(u32),
+    Bounds(Vec<(u32, u32)>),
+}
+
+/// A place: what it is, and its number.
+type PlaceLike = (String, u32);
+
+impl Builder {
+    /// An error at the instruction that is being built.
+    fn wrong(&self, what: impl std::fmt::Display) -> PyErr {
+        let what = format!("the front end built something that does not fit: {what}");
+        let error = Error::new("W0290", what).at(Position::of(&self.m, self.span));
+        raised(&error)
+    }
+
+    fn told<T>(&self, result: Result<T, Misfit>) -> PyResult<T> {
+        result.map_err(|Misfit(what)| self.wrong(what))
+    }
+
+    fn alive(&self) -> PyResult<()> {
+        match self.finished {
+            false => Ok(()),
+            true => Err(self.wrong("the kernel is finished")),
+        }
+    }
+
+    fn frame(&self) -> PyResult<&Frame> {
+        self.alive()?;
+        self.frames
+            .last()
+            .ok_or_else(|| self.wrong("no function is open"))
+    }
+
+    /// Does something with the innermost function.
+    fn with<T>(
+        &mut self,
+        work: impl FnOnce(&mut Frame, &Module) -> Result<T, Misfit>,
+    ) -> PyResult<T> {
+        self.alive()?;
+        let result = match self.frames.last_mut() {
+            Some(frame) => work(frame, &self.m),
+            None => Err(Misfit("no function is open".into())),
+        };
+        self.told(result)
+    }
+
+    fn values(&self, numbers: &[u32]) -> PyResult<Values> {
+        let frame = self.frame()?;
+        let values = numbers.iter().map(|n| frame.value(*n));
+        self.told(values.collect::<Result<Values, Misfit>>())
+    }
+
+    fn ty(&self, text: &str) -> PyResult<Type> {
+        match parse_type(text) {
+            Some(Type::Struct(id)) if !self.m.structs.0.is_valid(id) => {
+                Err(self.wrong(format!("there is no struct `{text}`")))
+            }
+            Some(ty) => Ok(ty),
+            None => Err(self.wrong(format!("`{text}` is no type"))),
+        }
+    }
+
+    fn scalar(&self, text: &str) -> PyResult<Scalar> {
+        Scalar::from_name(text).ok_or_else(|| self.wrong(format!("`{text}` is no scalar type")))
+    }
+
+    fn push(&mut self, op: Op, args: &[u32]) -> PyResult<Inst> {
+        let args = self.values(args)?;
+        self.push_values(op, &args)
+    }
+
+    fn push_values(&mut self, op: Op, args: &[Value]) -> PyResult<Inst> {
+        let span = self.span;
+        self.with(|frame, m| frame.push(m, span, op, args))
+    }
+
+    /// Appends an instruction that has one result.
+    fn one(&mut self, op: Op, args: &[u32]) -> PyResult<u32> {
+        let inst = self.push(op, args)?;
+        self.result_of(inst)
+    }
+
+    fn result_of(&self, inst: Inst) -> PyResult<u32> {
+        match self.frame()?.func.insts[inst].results[..] {
+            [value] => Ok(value.as_u32()),
+            _ => Err(self.wrong("an instruction has no result")),
+        }
+    }
+
+    /// An operation by its name.
+    fn op<T>(&self, kind: &str, name: &str, found: Option<T>) -> PyResult<T> {
+        found.ok_or_else(|| self.wrong(format!("`{name}` is no {kind}")))
+    }
+
+    fn field(&self, number: u32) -> PyResult<Field> {
+        let field = Field::from_u32(number);
+        match self.m.fields.is_valid(field) {
+            true => Ok(field),
+            false => Err(self.wrong(format!("there is no field {number}"))),
+        }
+    }
+
+    fn array_id(&self, number: u32) -> PyResult<Array> {
+        let array = Array::from_u32(number);
+        match self.m.arrays.is_valid(array) {
+            true => Ok(array),
+            false => Err(self.wrong(format!("there is no array {number}"))),
+        }
+    }
+
+    fn function(&self, number: u32) -> PyResult<Func> {
+        let func = Func::from_u32(number);
+        match self.m.funcs.is_valid(func) {
+            true => Ok(func),
+            false => Err(self.wrong(format!("there is no function {number}"))),
+        }
+    }
+
+    fn place(&self, (kind, number): &PlaceLike) -> PyResult<Place> {
+        match kind.as_str() {
+            "f" => Ok(Place::Field(self.field(*number)?)),
+            "a" => Ok(Place::Array(self.array_id(*number)?)),
+            "l" => {
+                let local = Local::from_u32(*number);
+                match self.frame()?.func.locals.is_valid(local) {
+                    true => Ok(Place::Local(local)),
+                    false => Err(self.wrong(format!("there is no local {number}"))),
+                }
+            }
+            "t" => {
+                let temp = Temp::from_u32(*number);
+                match self.m.temps.is_valid(temp) {
+                    true => Ok(Place::Temp(temp)),
+                    false => Err(self.wrong(format!("there is no shared variable {number}"))),
+                }
+            }
+            other => Err(self.wrong(format!("`{other}` is no kind of place"))),
+        }
+    }
+
+    /// An access, and its arguments up to the operands.
+    fn access(
+        &self,
+        place: &PlaceLike,
+        indices: &[u32],
+        path: &[StepLike],
+        activation: Activation,
+    ) -> PyResult<(Access, SmallVec<[u32; 8]>)> {
+        let mut args: SmallVec<[u32; 8]> = indices.into();
+        let mut steps = SmallVec::new();
+        for step in path {
+            match step {
+                StepLike::Const(k) => steps.push(Step::Const(*k)),
+                StepLike::Dynamic((value,)) => {
+                    steps.push(Step::Dynamic);
+                    args.push(*value);
+                }
+            }
+        }
+        let place = self.place(place)?;
+        let (_, rank) = self.m.place_elem(&self.frame()?.func, place);
+        if indices.len() != rank {
+            let n = indices.len();
+            return Err(self.wrong(format!("a place takes {rank} indices, found {n}")));
+        }
+        let access = Access {
+            place,
+            path: steps,
+            activation,
+            guard: Guard::Checked,
+        };
+        Ok((access, args))
+    }
+
+    fn message(&mut self, pieces: Vec<PieceLike>) -> PyResult<Message> {
+        let mut all = Vec::new();
+        for piece in pieces {
+            all.push(match piece {
+                PieceLike::Text(text) => Piece::Text(text),
+                PieceLike::Hole(ty, precision) => Piece::Hole {
+                    ty: self.ty(&ty)?,
+                    precision,
+                },
+            });
+        }
+        Ok(self.m.messages.push(MessageData { pieces: all }))
+    }
+
+    /// Opens the region of a new instruction.
+    fn begin(
+        &mut self,
+        op: Op,
+        args: &[u32],
+        owner: fn(Inst) -> Owner,
+        params: &[Type],
+    ) -> PyResult<Values> {
+        let label = op.label();
+        let inst = self.push(op, args)?;
+        self.with(|frame, _| frame.enter(inst, owner(inst), label, params))
+    }
+
+    /// Closes the innermost region; behind what control does not come out of, nothing follows.
+    fn end_region(&mut self, what: &str, fits: impl FnOnce(Owner) -> bool) -> PyResult<()> {
+        let span = self.span;
+        self.with(|frame, _| {
+            let (_, falls) = frame.leave(fits, what, span)?;
+            match falls {
+                true => Ok(()),
+                false => frame.unreachable(span),
+            }
+        })
+    }
+
+    fn jump(&mut self, term: Term) -> PyResult<()> {
+        let span = self.span;
+        self.with(|frame, _| frame.end(term, span))
+    }
+
+    fn fresh_label(&mut self) -> PyResult<wuji_ir::entities::Label> {
+        self.with(|frame, _| Ok(frame.func.fresh_label()))
+    }
+
+    /// The module as it is now, with everything open ended somehow.
+    fn printed(&self) -> Module {
+        let mut m = self.m.clone();
+        for (k, frame) in self.frames.iter().enumerate() {
+            match (k, frame.target) {
+                (0, None) => m.kernel = Some(m.funcs.push(frame.func.clone())),
+                (_, Some(func)) => m.funcs[func] = frame.func.clone(),
+                (_, None) => {}
+            }
+        }
+        m
+    }
+}
+
+#[pymethods]
+impl Builder {
+    #[new]
+    fn new(name: &str) -> Builder {
+        let m = Module {
+            name: name.to_owned(),
+            ..Module::default()
+        };
+        Builder {
+            m,
+            frames: vec![Frame::new(Function::new(name, &[], &[]), None)],
+            span: Span::UNKNOWN,
+            trees: Vec::new(),
+            defined: Vec::new(),
+            finished: false,
+        }
+    }
+
+    fn file(&mut self, path: &str) -> u32 {
+        let known = self.m.files.iter().find(|(_, f)| *f == path);
+        match known {
+            Some((file, _)) => file.as_u32(),
+            None => self.m.files.push(path.to_owned()).as_u32(),
+        }
+    }
+
+    fn span(&mut self, file: u32, line: u32, column: u32) -> PyResult<()> {
+        let file = File::from_u32(file);
+        if !self.m.files.is_valid(file) {
+            return Err(self.wrong(format!("there is no file {file}")));
+        }
+        self.span = Span { file, line, column };
+        Ok(())
+    }
+
+    fn r#struct(&mut self, name: &str, fields: Vec<(String, String)>) -> PyResult<String> {
+        let mut typed = Vec::new();
+        let mut scalars = 0;
+        for (name, ty) in fields {
+            let ty = self.ty(&ty)?;
+            scalars += self.m.structs.flatten(ty).len() as u64;
+            typed.push((name, ty));
+        }
+        if scalars > MAX_COMPONENTS {
+            return Err(self.wrong(format!("struct `{name}` has {scalars} scalars")));
+        }
+        let id = self.m.structs.intern(StructType {
+            name: name.to_owned(),
+            fields: typed,
+        });
+        Ok(id.to_string())
+    }
+
+    fn tree(&mut self, tree: &Tree) -> PyResult<u32> {
+        self.alive()?;
+        if let Some((_, first)) = self.trees.iter().find(|(t, _)| *t == tree.tree) {
+            return Ok(*first);
+        }
+        let first = dynamic::enter(&mut self.m, &tree.tree).or_raise()?;
+        self.trees.push((tree.tree.clone(), first));
+        Ok(first)
+    }
+
+    #[pyo3(signature = (name, r#type, rank, writable=true, contiguous=true, unaliased=false))]
+    fn array(
+        &mut self,
+        name: &str,
+        r#type: &str,
+        rank: u8,
+        writable: bool,
+        contiguous: bool,
+        unaliased: bool,
+    ) -> PyResult<u32> {
+        let elem = self.ty(r#type)?;
+        if elem.elem().is_none() {
+            return Err(self.wrong("arrays are made of scalars, vectors or matrices"));
+        }
+        let array = self.m.arrays.push(ArrayData {
+            name: name.to_owned(),
+            elem,
+            rank,
+            writable,
+            contiguous,
+            unaliased,
+        });
+        Ok(array.as_u32())
+    }
+
+    fn param(&mut self, name: &str, r#type: &str) -> PyResult<u32> {
+        let ty = self.ty(r#type)?;
+        if self.frames.len() != 1 || !self.frame()?.func.insts.is_empty() {
+            return Err(self.wrong("parameters come before the first instruction"));
+        }
+        let value = self.with(|frame, _| {
+            let entry = frame.func.entry;
+            Ok(frame.func.add_region_param(entry, ty))
+        })?;
+        self.m.params.push(Param {
+            name: name.to_owned(),
+            ty,
+        });
+        Ok(value.as_u32())
+    }
+
+    fn result(&mut self, r#type: &str) -> PyResult<()> {
+        let ty = self.ty(r#type)?;
+        if self.frames.len() != 1 {
+            return Err(self.wrong("the result is that of the kernel"));
+        }
+        self.with(|frame, _| {
+            frame.func.results = vec![ty];
+            Ok(())
+        })
+    }
+
+    fn type_of(&self, value: u32) -> PyResult<String> {
+        let frame = self.frame()?;
+        let value = self.told(frame.value(value))?;
+        Ok(frame.func.ty(value).to_string())
+    }
+
+    fn r#const(&mut self, r#type: &str, value: &Bound<'_, PyAny>) -> PyResult<u32> {
+        let scalar = self.scalar(r#type)?;
+        let imm = if value.is_instance_of::<PyFloat>() {
+            Imm::float(scalar, value.extract()?)
+        } else if value.is_instance_of::<PyInt>() && !scalar.is_float() {
+            // Any number of digits: what is above 64 bits does not count.
+            let mask = u64::MAX.into_pyobject(value.py())?;
+            let low: u64 = value.bitand(mask)?.extract()?;
+            match scalar {
+                Scalar::Bool => Imm::bool(value.is_truthy()?),
+                _ => Imm::from_bits(scalar, low),
+            }
+        } else if scalar.is_float() {
+            Imm::float(scalar, value.extract()?)
+        } else {
+            Imm::int(scalar, integer(value)?)
+        };
+        self.one(Op::Const(imm), &[])
+    }
+
+    fn zero(&mut self, r#type: &str) -> PyResult<u32> {
+        let ty = self.ty(r#type)?;
+        self.alive()?;
+        let span = self.span;
+        let Some(frame) = self.frames.last_mut() else {
+            return Err(self.wrong("no function is open"));
+        };
+        let region = frame.func.add_region(&[]);
+        let mut b = build::Builder::new(&mut self.m, &mut frame.func);
+        (b.region, b.span) = (region, span);
+        let value = b.zero(ty);
+        // Made on the side: instructions of a region may move to another one.
+        let insts = std::mem::take(&mut frame.func.regions[region].insts);
+        let moved = frame.append(insts);
+        self.told(moved)?;
+        Ok(value.as_u32())
+    }
+
+    fn unary(&mut self, op: &str, a: u32) -> PyResult<u32> {
+        let op = self.op("unary operation", op, UnOp::from_name(op))?;
+        self.one(Op::Unary(op), &[a])
+    }
+
+    fn binary(&mut self, op: &str, a: u32, b: u32) -> PyResult<u32> {
+        let op = self.op("binary operation", op, BinOp::from_name(op))?;
+        self.one(Op::Binary(op), &[a, b])
+    }
+
+    fn compare(&mut self, op: &str, a: u32, b: u32) -> PyResult<u32> {
+        let op = self.op("comparison", op, CmpOp::from_name(op))?;
+        self.one(Op::Compare(op), &[a, b])
+    }
+
+    fn select(&mut self, condition: u32, a: u32, b: u32) -> PyResult<u32> {
+        self.one(Op::Select, &[condition, a, b])
+    }
+
+    fn fma(&mut self, a: u32, b: u32, c: u32) -> PyResult<u32> {
+        self.one(Op::Fma, &[a, b, c])
+    }
+
+    fn convert(&mut self, a: u32, scalar: &str) -> PyResult<u32> {
+        let scalar = self.scalar(scalar)?;
+        self.one(Op::Convert(scalar), &[a])
+    }
+
+    fn bitcast(&mut self, a: u32, scalar: &str) -> PyResult<u32> {
+        let scalar = self.scalar(scalar)?;
+        self.one(Op::Bitcast(scalar), &[a])
+    }
+
+    fn splat(&mut self, r#type: &str, a: u32) -> PyResult<u32> {
+        let ty = self.ty(r#type)?;
+        self.one(Op::Splat(ty), &[a])
+    }
+
+    fn compose(&mut self, r#type: &str, parts: Vec<u32>) -> PyResult<u32> {
+        let ty = self.ty(r#type)?;
+        self.one(Op::Compose(ty), &parts)
+    }
+
+    fn extract(&mut self, a: u32, component: u32) -> PyResult<u32> {
+        self.one(Op::Extract(component), &[a])
+    }
+
+    fn insert(&mut self, a: u32, component: u32, part: u32) -> PyResult<u32> {
+        self.one(Op::Insert(component), &[a, part])
+    }
+
+    fn extract_dyn(&mut self, a: u32, index: u32) -> PyResult<u32> {
+        self.one(Op::ExtractDyn, &[a, index])
+    }
+
+    fn insert_dyn(&mut self, a: u32, index: u32, part: u32) -> PyResult<u32> {
+        self.one(Op::InsertDyn, &[a, index, part])
+    }
+
+    fn shuffle(&mut self, a: u32, components: Vec<u8>) -> PyResult<u32> {
+        self.one(Op::Shuffle(components.into()), &[a])
+    }
+
+    fn matmul(&mut self, a: u32, b: u32) -> PyResult<u32> {
+        self.one(Op::MatMul, &[a, b])
+    }
+
+    fn transpose(&mut self, a: u32) -> PyResult<u32> {
+        self.one(Op::Transpose, &[a])
+    }
+
+    fn dot(&mut self, a: u32, b: u32) -> PyResult<u32> {
+        self.one(Op::Dot, &[a, b])
+    }
+
+    fn cross(&mut self, a: u32, b: u32) -> PyResult<u32> {
+        self.one(Op::Cross, &[a, b])
+    }
+
+    fn outer(&mut self, a: u32, b: u32) -> PyResult<u32> {
+        self.one(Op::Outer, &[a, b])
+    }
+
+    fn determinant(&mut self, a: u32) -> PyResult<u32> {
+        self.one(Op::Determinant, &[a])
+    }
+
+    fn inverse(&mut self, a: u32) -> PyResult<u32> {
+        self.one(Op::Inverse, &[a])
+    }
+
+    fn reduce(&mut self, op: &str, a: u32) -> PyResult<u32> {
+        let op = self.op("reduction", op, ReduceOp::from_name(op))?;
+        self.one(Op::Reduce(op), &[a])
+    }
+
+    fn random(&mut self) -> PyResult<u32> {
+        self.one(Op::Random, &[])
+    }
+
+    fn array_extent(&mut self, array: u32, axis: u8) -> PyResult<u32> {
+        let array = self.array_id(array)?;
+        self.one(Op::ArrayExtent(array, axis), &[])
+    }
+
+    #[pyo3(signature = (name, r#type, length=None))]
+    fn local(&mut self, name: &str, r#type: &str, length: Option<u32>) -> PyResult<u32> {
+        let ty = self.ty(r#type)?;
+        let data = LocalData {
+            name: name.to_owned(),
+            ty,
+            len: length,
+        };
+        let local = self.with(|frame, _| Ok(frame.func.locals.push(data)))?;
+        Ok(local.as_u32())
+    }
+
+    /// A variable that lives for one launch and that iterations of parallel loops share.
+    fn shared(&mut self, r#type: &str) -> PyResult<u32> {
+        let ty = self.ty(r#type)?;
+        Ok(self.m.temps.push(TempData { ty }).as_u32())
+    }
+
+    #[pyo3(signature = (place, indices=Vec::new(), path=Vec::new()))]
+    fn load(&mut self, place: PlaceLike, indices: Vec<u32>, path: Vec<StepLike>) -> PyResult<u32> {
+        let (access, args) = self.access(&place, &indices, &path, Activation::Never)?;
+        self.one(Op::Load(access), &args)
+    }
+
+    #[pyo3(signature = (place, value, indices=Vec::new(), path=Vec::new(), activate=true))]
+    fn store(
+        &mut self,
+        place: PlaceLike,
+        value: u32,
+        indices: Vec<u32>,
+        path: Vec<StepLike>,
+        activate: bool,
+    ) -> PyResult<()> {
+        let (access, mut args) = self.access(&place, &indices, &path, mode(activate))?;
+        args.push(value);
+        self.push(Op::Store(access), &args).map(|_| ())
+    }
+
+    #[pyo3(signature = (op, place, value, indices=Vec::new(), path=Vec::new(), activate=true))]
+    fn atomic(
+        &mut self,
+        op: &str,
+        place: PlaceLike,
+        value: u32,
+        indices: Vec<u32>,
+        path: Vec<StepLike>,
+        activate: bool,
+    ) -> PyResult<u32> {
+        let op = self.op("atomic operation", op, AtomicOp::from_name(op))?;
+        let (access, mut args) = self.access(&place, &indices, &path, mode(activate))?;
+        args.push(value);
+        self.one(Op::Atomic(op, access), &args)
+    }
+
+    #[pyo3(signature = (place, expected, new, indices=Vec::new(), path=Vec::new()))]
+    fn compare_exchange(
+        &mut self,
+        place: PlaceLike,
+        expected: u32,
+        new: u32,
+        indices: Vec<u32>,
+        path: Vec<StepLike>,
+    ) -> PyResult<u32> {
+        let (access, mut args) = self.access(&place, &indices, &path, Activation::IfAbsent)?;
+        args.extend([expected, new]);
+        self.one(Op::CompareExchange(access), &args)
+    }
+
+    fn cell(&mut self, op: &str, field: u32, indices: Vec<u32>) -> PyResult<Option<u32>> {
+        let op = self.op("operation on cells", op, CellOp::from_name(op))?;
+        let field = self.field(field)?;
+        let inst = self.push(Op::Cell(op, field), &indices)?;
+        match op {
+            CellOp::Activate | CellOp::Deactivate => Ok(None),
+            CellOp::IsActive | CellOp::Append | CellOp::Length => self.result_of(inst).map(Some),
+        }
+    }
+
+    fn cache(&mut self, field: u32) -> PyResult<()> {
+        let field = self.field(field)?;
+        self.push(Op::Cache(field), &[]).map(|_| ())
+    }
+
+    fn assume_range(&mut self, value: u32, base: u32, low: i64, high: i64) -> PyResult<u32> {
+        self.one(Op::AssumeRange(low, high), &[value, base])
+    }
+
+    fn print(&mut self, pieces: Vec<PieceLike>, values: Vec<u32>) -> PyResult<()> {
+        let message = self.message(pieces)?;
+        self.push(Op::Print(message), &values).map(|_| ())
+    }
+
+    fn check(&mut self, condition: u32, pieces: Vec<PieceLike>, values: Vec<u32>) -> PyResult<()> {
+        let message = self.message(pieces)?;
+        let mut args = vec![condition];
+        args.extend(values);
+        self.push(Op::Assert(message), &args).map(|_| ())
+    }
+
+    fn check_index(&mut self, index: u32, length: u32) -> PyResult<()> {
+        self.push(Op::CheckIndex(length), &[index]).map(|_| ())
+    }
+
+    fn begin_if(&mut self, condition: u32) -> PyResult<()> {
+        self.begin(Op::If, &[condition], Owner::If, &[]).map(|_| ())
+    }
+
+    fn begin_else(&mut self) -> PyResult<()> {
+        let span = self.span;
+        self.with(|frame, _| {
+            let (owner, falls) = frame.leave(|o| matches!(o, Owner::If(_)), "if", span)?;
+            match owner {
+                Owner::If(inst) => frame.enter(inst, Owner::Else(inst, !falls), None, &[]),
+                _ => Err(Misfit("`else` without `if`".into())),
+            }
+        })
+        .map(|_| ())
+    }
+
+    fn end_if(&mut self) -> PyResult<()> {
+        let span = self.span;
+        self.with(|frame, _| {
+            let fits = |o| matches!(o, Owner::If(_) | Owner::Else(..));
+            match frame.leave(fits, "if", span)? {
+                (Owner::If(inst), _) => {
+                    let owner = Owner::Else(inst, false);
+                    frame.enter(inst, owner, None, &[])?;
+                    frame.leave(|o| o == owner, "else", span)?;
+                    Ok(())
+                }
+                (Owner::Else(_, true), false) => frame.unreachable(span),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn begin_for(&mut self, low: u32, high: u32, step: u32) -> PyResult<(u32, u32)> {
+        let label = self.fresh_label()?;
+        let frame = self.frame()?;
+        let ty = frame.func.ty(self.told(frame.value(low))?);
+        let op = Op::For(label, ForKind::Serial);
+        let params = self.begin(op, &[low, high, step], |_| Owner::For, &[ty])?;
+        Ok((label.as_u32(), params[0].as_u32()))
+    }
+
+    fn end_for(&mut self) -> PyResult<()> {
+        self.end_region("for", |o| o == Owner::For)
+    }
+
+    fn begin_loop(&mut self) -> PyResult<u32> {
+        let label = self.fresh_label()?;
+        self.begin(Op::Loop(label), &[], |_| Owner::Loop, &[])?;
+        Ok(label.as_u32())
+    }
+
+    fn end_loop(&mut self) -> PyResult<()> {
+        self.end_region("loop", |o| o == Owner::Loop)
+    }
+
+    fn begin_block(&mut self) -> PyResult<u32> {
+        let label = self.fresh_label()?;
+        self.begin(Op::Block(label), &[], |_| Owner::Block, &[])?;
+        Ok(label.as_u32())
+    }
+
+    fn end_block(&mut self) -> PyResult<()> {
+        self.end_region("block", |o| o == Owner::Block)
+    }
+
+    #[pyo3(signature = (domain, *, block_size=None, serial=false, simd=None))]
+    fn begin_foreach(
+        &mut self,
+        domain: DomainLike,
+        block_size: Option<u32>,
+        serial: bool,
+        simd: Option<bool>,
+    ) -> PyResult<(u32, Vec<u32>)> {
+        if self.frames.len() != 1 || self.frame()?.open.len() != 1 {
+            return Err(self.wrong("a parallel loop stands in the outermost region of the kernel"));
+        }
+        if block_size == Some(0) {
+            return Err(self.wrong("a block has at least one iteration"));
+        }
+        let hints = LoopHints {
+            block_size,
+            serial,
+            simd,
+            least: None,
+        };
+        let label = self.fresh_label()?;
+        let mut narrowed = false;
+        let (domain, args, params) = match domain {
+            DomainLike::Field(number) => {
+                let field = self.field(number)?;
+                let data = &self.m.fields[field];
+                let domain = data.domain(&self.m.trees);
+                let fits = domain.iter().all(|(from, extent)| {
+                    let last = i128::from(*from) + i128::from(*extent) - 1;
+                    i32::try_from(*from).is_ok() && i32::try_from(last).is_ok()
+                });
+                // Below hash nodes without bounds there are cells beyond; nobody writes there but with larger integers.
+                let tree = &self.m.trees[data.tree];
+                narrowed = !fits
+                    && tree
+                        .path(data.node)
+                        .iter()
+                        .any(|n| tree.nodes[*n].kind == wuji_ir::layout::NodeKind::Hash);
+                let ty = Type::Scalar(if fits { Scalar::I32 } else { Scalar::I64 });
+                (Domain::Field(field), Vec::new(), vec![ty; data.rank()])
+            }
+            DomainLike::Bounds(bounds) => {
+                let rank = u8::try_from(bounds.len());
+                let rank = rank.map_err(|_| self.wrong("a loop has too many axes"))?;
+                let args: Vec<u32> = bounds.iter().flat_map(|(l, h)| [*l, *h]).collect();
+                let low = self.values(&bounds.iter().map(|b| b.0).collect::<Vec<_>>())?;
+                let frame = self.frame()?;
+                let params = low.iter().map(|v| frame.func.ty(*v)).collect();
+                (Domain::Range { rank }, args, params)
+            }
+        };
+        let op = Op::ForEach(label, domain, hints);
+        let params = self.begin(op, &args, |_| Owner::ForEach, &params)?;
+        let mut indices: Vec<u32> = params.iter().map(|v| v.as_u32()).collect();
+        if narrowed {
+            for index in &mut indices {
+                *index = self.one(Op::Convert(Scalar::I32), &[*index])?;
+            }
+        }
+        Ok((label.as_u32(), indices))
+    }
+
+    fn end_foreach(&mut self) -> PyResult<()> {
+        self.end_region("foreach", |o| o == Owner::ForEach)
+    }
+
+    fn jump_break(&mut self, label: u32) -> PyResult<()> {
+        let label = self.with(|frame, _| match frame.target(label)? {
+            (_, Owner::ForEach) => Err(Misfit("a parallel loop cannot be left by `break`".into())),
+            (label, _) => {
+                frame.breaks(label);
+                Ok(label)
+            }
+        })?;
+        self.jump(Term::Break(label, Values::new()))
+    }
+
+    fn jump_continue(&mut self, label: u32) -> PyResult<()> {
+        let label = self.with(|frame, _| match frame.target(label)? {
+            (_, Owner::Block) => Err(Misfit("`continue` aims at a loop, not at a block".into())),
+            (label, _) => Ok(label),
+        })?;
+        self.jump(Term::Continue(label, Values::new()))
+    }
+
+    #[pyo3(signature = (value=None))]
+    fn jump_return(&mut self, value: Option<u32>) -> PyResult<()> {
+        let values = self.values(value.as_slice())?;
+        self.with(|frame, _| {
+            if frame.open.iter().any(|o| o.owner == Owner::ForEach) {
+                return Err(Misfit("`return` cannot leave a parallel loop".into()));
+            }
+            let found: Vec<Type> = values.iter().map(|v| frame.func.ty(*v)).collect();
+            match found == frame.func.results {
+                true => Ok(()),
+                false => Err(Misfit(format!(
+                    "`{}` returns {}, not {}",
+                    frame.func.name,
+                    types(&frame.func.results),
+                    types(&found)
+                ))),
+            }
+        })?;
+        self.jump(Term::Return(values))
+    }
+
+    fn closed(&self) -> PyResult<bool> {
+        Ok(self.frame()?.closed())
+    }
+
+    fn declare(&mut self, name: &str, params: Vec<String>, result: Option<&str>) -> PyResult<u32> {
+        self.alive()?;
+        let params = params.iter().map(|p| self.ty(p));
+        let params = params.collect::<PyResult<Vec<Type>>>()?;
+        let results = result.map(|r| self.ty(r)).transpose()?;
+        let function = Function::new(name, &params, results.as_slice());
+        Ok(self.m.funcs.push(function).as_u32())
+    }
+
+    fn begin_function(&mut self, function: u32) -> PyResult<Vec<u32>> {
+        self.alive()?;
+        let func = self.function(function)?;
+        let begun = self.frames.iter().any(|f| f.target == Some(func));
+        if begun || self.defined.contains(&func) {
+            return Err(self.wrong(format!("{func} has a body already")));
+        }
+        let body = self.m.take_func(func);
+        let params = body.params().iter().map(|v| v.as_u32()).collect();
+        self.frames.push(Frame::new(body, Some(func)));
+        Ok(params)
+    }
+
+    fn end_function(&mut self) -> PyResult<()> {
+        self.alive()?;
+        match self.frames.pop() {
+            Some(frame) if frame.target.is_some() => {
+                let (body, target) = self.told(frame.finish(self.span))?;
+                if let Some(func) = target {
+                    self.m.funcs[func] = body;
+                    self.defined.push(func);
+                }
+                Ok(())
+            }
+            other => {
+                self.frames.extend(other);
+                Err(self.wrong("no function was begun"))
+            }
+        }
+    }
+
+    fn call(&mut self, function: u32, arguments: Vec<u32>) -> PyResult<Option<u32>> {
+        let func = self.function(function)?;
+        let inst = self.push(Op::Call(func), &arguments)?;
+        match self.m.funcs[func].results.len() {
+            0 => Ok(None),
+            _ => self.result_of(inst).map(Some),
+        }
+    }
+
+    fn text(&self) -> String {
+        self.printed().to_string()
+    }
+
+    fn finish(
+        &mut self,
+        py: Python<'_>,
+        world: &World,
+        arguments: Vec<(String, usize)>,
+    ) -> PyResult<Program> {
+        self.alive()?;
+        if self.frames.len() != 1 {
+            return Err(self.wrong("a function is still open"));
+        }
+        let bodyless = self.m.funcs.iter().find(|f| !self.defined.contains(&f.0));
+        if let Some((_, f)) = bodyless {
+            return Err(self.wrong(format!("function `{}` has no body", f.name)));
+        }
+        let slots = self.m.param_slots();
+        let mut takes = Vec::new();
+        for (kind, number) in &arguments {
+            let take = match kind.as_str() {
+                "p" => self.m.params.get(*number).map(|p| match p.ty {
+                    Type::Scalar(scalar) => Take::Number(scalar, slots[*number]),
+                    ty => Take::Flat(self.m.structs.flatten(ty), slots[*number]),
+                }),
+                "a" => array_number(&self.m, *number).map(Take::Array),
+                _ => None,
+            };
+            let take = take
+                .ok_or_else(|| self.wrong(format!("the kernel has no argument {kind}{number}")))?;
+            takes.push(take);
+        }
+        let mut each: Vec<_> = arguments.iter().collect();
+        each.sort();
+        each.dedup();
+        if each.len() != arguments.len() || each.len() != self.m.params.len() + self.m.arrays.len()
+        {
+            return Err(self.wrong("a call takes each parameter and each array once"));
+        }
+        let Some(frame) = self.frames.pop() else {
+            return Err(self.wrong("no function is open"));
+        };
+        self.finished = true;
+        let span = self.span;
+        let (kernel, _) = frame
+            .finish(span)
+            .map_err(|Misfit(what)| self.wrong(what))?;
+        let result = kernel.results.first().copied();
+        let mut m = std::mem::take(&mut self.m);
+        m.kernel = Some(m.funcs.push(kernel));
+        let trees: Vec<wuji::Tree> = self.trees.drain(..).map(|t| t.0).collect();
+        let count = slots.last().copied().unwrap_or(0);
+        let loaded = m.clone();
+        let kernel = py
+            .detach(|| Kernel::load(&world.world, loaded, &trees))
+            .or_raise()?;
+        Program::new(kernel, m, takes, count, result)
+            .ok_or_else(|| self.wrong("an array has elements of structs"))
+    }
+}
+
+fn mode(activate: bool) -> Activation {
+    match activate {
+        true => Activation::IfAbsent,
+        false => Activation::Never,
+    }
+}
+
+fn types(list: &[Type]) -> String {
+    match list {
+        [] => "nothing".to_owned(),
+        _ => list
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}

@@ -1,0 +1,45 @@
+//! Errors of the core as a Python exception.
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use wuji::{Error, Result};
+
+pyo3::create_exception!(
+    wuji._native,
+    NativeError,
+    PyException,
+    "Whatever the core refuses or reports."
+);
+
+/// An error of the core, ready to be raised. Its text is the usual rendering; its parts are attributes.
+pub(crate) fn raised(error: &Error) -> PyErr {
+    Python::attach(|py| {
+        let raised = NativeError::new_err(error.to_string());
+        let value = raised.value(py);
+        let at = error.at.as_ref();
+        let told = (|| {
+            value.setattr("code", error.code)?;
+            value.setattr("message", &error.message)?;
+            value.setattr("file", at.map(|at| &at.file))?;
+            value.setattr("line", at.map_or(0, |at| at.line))?;
+            value.setattr("column", at.map_or(0, |at| at.column))?;
+            value.setattr("notes", &error.notes)?;
+            value.setattr("help", error.help.as_ref())
+        })();
+        match told {
+            Ok(()) => raised,
+            Err(other) => other,
+        }
+    })
+}
+
+/// What the core refuses becomes an exception.
+pub(crate) trait OrRaise<T> {
+    fn or_raise(self) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for Result<T> {
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(|error| raised(&error))
+    }
+}

@@ -1,0 +1,182 @@
+//! Fields.
+
+use crate::buffer::Bytes;
+use crate::convert::{element, index, number, slot, slots};
+use crate::error::OrRaise;
+use crate::layout::Tree;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use wuji::dynamic;
+use wuji_ir::types::Type;
+
+/// The elements, or the cells, that a layout has placed under one name.
+#[pyclass(frozen, eq, module = "wuji._native")]
+#[derive(PartialEq)]
+pub(crate) struct Field {
+    pub(crate) field: dynamic::Field,
+}
+
+impl Field {
+    fn ty(&self) -> PyResult<Type> {
+        self.field.parts().or_raise()?;
+        Ok(self.field.ty())
+    }
+}
+
+#[pymethods]
+impl Field {
+    #[getter]
+    fn name(&self) -> PyResult<&str> {
+        self.field.name().or_raise()
+    }
+
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let domain = self.field.domain().or_raise()?;
+        PyTuple::new(py, domain.iter().map(|d| d.1))
+    }
+
+    #[getter]
+    fn offset<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let domain = self.field.domain().or_raise()?;
+        PyTuple::new(py, domain.iter().map(|d| d.0))
+    }
+
+    /// `cells` for a field without elements.
+    #[getter]
+    fn r#type(&self) -> String {
+        match self.field.is_view() {
+            true => "cells".to_owned(),
+            false => self.field.ty().to_string(),
+        }
+    }
+
+    #[getter]
+    fn tree(&self) -> Tree {
+        Tree {
+            tree: self.field.tree(),
+        }
+    }
+
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let at = self::index(index)?;
+        let slots = py.detach(|| self.field.get(&at)).or_raise()?;
+        element(py, self.field.ty(), &slots)
+    }
+
+    fn set(
+        &self,
+        py: Python<'_>,
+        index: &Bound<'_, PyTuple>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (at, value) = (self::index(index)?, slots(self.ty()?, value)?);
+        py.detach(|| self.field.set(&at, &value)).or_raise()
+    }
+
+    fn get_part<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyTuple>,
+        component: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (scalar, _) = self.field.parts().or_raise()?;
+        let at = self::index(index)?;
+        let part = py.detach(|| self.field.get_part(&at, component));
+        number(py, scalar, part.or_raise()?)
+    }
+
+    fn set_part(
+        &self,
+        py: Python<'_>,
+        index: &Bound<'_, PyTuple>,
+        component: usize,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (scalar, _) = self.field.parts().or_raise()?;
+        let (at, value) = (self::index(index)?, slot(scalar, value)?);
+        py.detach(|| self.field.set_part(&at, component, value))
+            .or_raise()
+    }
+
+    fn fill(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let value = slots(self.ty()?, value)?;
+        py.detach(|| self.field.fill(&value)).or_raise()
+    }
+
+    fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        let size = self.field.bytes().or_raise()?;
+        let mut to = Bytes::writable(buffer, size)?;
+        py.detach(|| self.field.read(|piece| to.put(piece)))
+            .or_raise()
+    }
+
+    fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        let size = self.field.bytes().or_raise()?;
+        let mut from = Bytes::readable(buffer, size)?;
+        py.detach(|| self.field.write(|piece| from.take(piece)))
+            .or_raise()
+    }
+
+    fn copy_from(&self, py: Python<'_>, other: &Field) -> PyResult<()> {
+        py.detach(|| self.field.copy_from(&other.field)).or_raise()
+    }
+
+    fn is_active(&self, py: Python<'_>, index: &Bound<'_, PyTuple>) -> PyResult<bool> {
+        let at = self::index(index)?;
+        py.detach(|| self.field.is_active(&at)).or_raise()
+    }
+
+    fn activate(&self, py: Python<'_>, index: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let at = self::index(index)?;
+        py.detach(|| self.field.activate(&at)).or_raise()
+    }
+
+    fn deactivate(&self, py: Python<'_>, index: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let at = self::index(index)?;
+        py.detach(|| self.field.deactivate(&at)).or_raise()
+    }
+
+    fn deactivate_all(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.field.deactivate_all()).or_raise()
+    }
+
+    /// Of a field without elements, the value is `None`.
+    fn append(
+        &self,
+        py: Python<'_>,
+        index: &Bound<'_, PyTuple>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<i32> {
+        let at = self::index(index)?;
+        let value = match self.field.is_view() && value.is_none() {
+            true => Default::default(),
+            false => slots(self.ty()?, value)?,
+        };
+        py.detach(|| self.field.append(&at, &value)).or_raise()
+    }
+
+    fn length(&self, py: Python<'_>, index: &Bound<'_, PyTuple>) -> PyResult<i32> {
+        let at = self::index(index)?;
+        py.detach(|| self.field.length(&at)).or_raise()
+    }
+
+    fn count_active(&self, py: Python<'_>) -> PyResult<u64> {
+        py.detach(|| self.field.count_active()).or_raise()
+    }
+
+    fn active<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let rank = self.field.domain().or_raise()?.len();
+        let (rows, all) = py.detach(|| self.field.active()).or_raise()?;
+        let row = |n: usize| PyTuple::new(py, &all[n * rank..(n + 1) * rank]);
+        (0..rows).map(row).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.field)
+    }
+}

@@ -1,0 +1,129 @@
+//! Layouts and trees.
+
+use crate::convert::parse_plain;
+use crate::error::{OrRaise, raised};
+use crate::field::Field;
+use crate::world::World;
+use pyo3::prelude::*;
+use wuji::Error;
+use wuji::dynamic::{self, Kind};
+
+/// A tree under construction. Node 0 is the root.
+#[pyclass(module = "wuji._native")]
+pub(crate) struct Layout {
+    /// `None` once it is finished.
+    layout: Option<dynamic::Layout>,
+}
+
+impl Layout {
+    fn open(&mut self) -> PyResult<&mut dynamic::Layout> {
+        self.layout.as_mut().ok_or_else(|| {
+            raised(&Error::new("W0105", "the layout is finished").help("make another one"))
+        })
+    }
+}
+
+#[pymethods]
+impl Layout {
+    #[new]
+    fn new(world: &World) -> Layout {
+        Layout {
+            layout: Some(dynamic::Layout::new(&world.world)),
+        }
+    }
+
+    #[pyo3(signature = (parent, kind, axes, extents, chunk=0, morton=false))]
+    fn node(
+        &mut self,
+        parent: u32,
+        kind: &str,
+        axes: Vec<usize>,
+        extents: Vec<i64>,
+        chunk: u32,
+        morton: bool,
+    ) -> PyResult<u32> {
+        let kind = match kind {
+            "dense" => Kind::Dense,
+            "pointer" => Kind::Pointer,
+            "bitmasked" => Kind::Bitmasked,
+            "hash" => Kind::Hash,
+            "dynamic" => Kind::Dynamic { chunk },
+            other => {
+                let error = Error::new("W0102", format!("`{other}` is no kind of node"));
+                let known = "there are `dense`, `pointer`, `bitmasked`, `hash` and `dynamic`";
+                return Err(raised(&error.help(known)));
+            }
+        };
+        let layout = self.open()?;
+        let node = layout.node(parent, kind, &axes, &extents).or_raise()?;
+        if morton {
+            layout.morton(node).or_raise()?;
+        }
+        Ok(node)
+    }
+
+    #[pyo3(signature = (node, name, r#type, offset=None))]
+    fn place(
+        &mut self,
+        node: u32,
+        name: &str,
+        r#type: &str,
+        offset: Option<Vec<i64>>,
+    ) -> PyResult<u32> {
+        let ty = parse_plain(r#type)?;
+        let layout = self.open()?;
+        layout.place(node, name, ty, offset.as_deref()).or_raise()
+    }
+
+    fn cells(&mut self, node: u32, name: &str) -> PyResult<u32> {
+        self.open()?.cells(node, name).or_raise()
+    }
+
+    fn finish(&mut self, py: Python<'_>) -> PyResult<Tree> {
+        self.open()?;
+        let layout = self.layout.take();
+        let tree = layout.map(|layout| py.detach(|| layout.finish()));
+        match tree {
+            Some(tree) => Ok(Tree {
+                tree: tree.or_raise()?,
+            }),
+            None => Err(raised(&Error::new("W0105", "the layout is finished"))),
+        }
+    }
+}
+
+/// A layout with its memory.
+#[pyclass(frozen, eq, module = "wuji._native")]
+#[derive(PartialEq)]
+pub(crate) struct Tree {
+    pub(crate) tree: wuji::Tree,
+}
+
+#[pymethods]
+impl Tree {
+    fn field(&self, number: u32) -> PyResult<Field> {
+        let field = dynamic::Field::of(&self.tree, number).or_raise()?;
+        Ok(Field { field })
+    }
+
+    fn memory_used(&self) -> u64 {
+        self.tree.memory_used()
+    }
+
+    fn report(&self, py: Python<'_>) -> PyResult<String> {
+        let report = py.detach(|| self.tree.memory_report()).or_raise()?;
+        Ok(report.to_string())
+    }
+
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.tree.clear()).or_raise()
+    }
+
+    fn destroy(&self, py: Python<'_>) {
+        py.detach(|| self.tree.destroy());
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.tree)
+    }
+}

@@ -1,0 +1,41 @@
+//! The extension module of Wuji's Python package: worlds, memory, a builder of kernels, launches.
+//!
+//! `python/wuji/_native.pyi` says what it has. The language is in Python: what is here does what it is told, quickly, and refuses what
+//! does not fit.
+//!
+//! Architecture invariant: nothing that Python code can do here panics or leaves its memory. The interpreter is released
+//! while kernels compile and run.
+
+// The protocols of Python are made of pointers.
+#![allow(unsafe_code)]
+// Signatures are Python's.
+#![allow(clippy::too_many_arguments)]
+
+mod buffer;
+mod builder;
+mod convert;
+mod dlpack;
+mod error;
+mod field;
+mod layout;
+mod ndarray;
+mod program;
+mod world;
+
+use pyo3::prelude::*;
+
+/// Worlds, memory, a builder of kernels, launches.
+#[pymodule]
+#[pyo3(name = "_native")]
+fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add("NativeError", m.py().get_type::<error::NativeError>())?;
+    m.add_class::<world::World>()?;
+    m.add_class::<layout::Layout>()?;
+    m.add_class::<layout::Tree>()?;
+    m.add_class::<field::Field>()?;
+    m.add_class::<ndarray::Ndarray>()?;
+    m.add_class::<builder::Builder>()?;
+    m.add_class::<program::Program>()?;
+    m.add_function(wrap_pyfunction!(buffer::describe_array, m)?)
+}

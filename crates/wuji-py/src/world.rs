@@ -1,0 +1,227 @@
+//! Worlds.
+
+use crate::error::{OrRaise, raised};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::time::Duration;
+use wuji::{CacheChoice, Error, Interrupter, Level, Math, Tier};
+
+/// A device, its memory and its kernels.
+#[pyclass(frozen, module = "wuji._native")]
+pub(crate) struct World {
+    pub(crate) world: wuji::World,
+    interrupter: Interrupter,
+}
+
+fn unknown(what: &str, given: &str, known: &str) -> PyErr {
+    let error = Error::new("W0115", format!("`{given}` is no {what}"));
+    raised(&error.help(format!("known are {known}")))
+}
+
+fn level(name: &str) -> PyResult<Level> {
+    match name {
+        // An error is an exception, so there is nothing to say.
+        "off" | "error" => Ok(Level::Off),
+        "warn" => Ok(Level::Warn),
+        "info" => Ok(Level::Info),
+        "debug" | "trace" => Ok(Level::Debug),
+        other => Err(unknown(
+            "level of the log",
+            other,
+            "`off`, `error`, `warn`, `info`, `debug` and `trace`",
+        )),
+    }
+}
+
+/// Prints as Python does, so that whoever has replaced `sys.stdout` sees it.
+fn print_line(py: Python<'_>, line: &str) -> PyResult<()> {
+    let stdout = py.import("sys")?.getattr("stdout")?;
+    if stdout.is_none() {
+        return Ok(());
+    }
+    stdout.call_method1("write", (format!("{line}\n"),))?;
+    Ok(())
+}
+
+#[pymethods]
+impl World {
+    #[new]
+    #[pyo3(signature = (*, interpreter=false, threads=None, math="default", seed=0, debug=false, deterministic=false,
+        memory_limit=None, cache=None, cache_limit=None, log=None, tier=None, time_limit=None, without=Vec::new(), printer=None))]
+    fn new(
+        py: Python<'_>,
+        interpreter: bool,
+        threads: Option<usize>,
+        math: &str,
+        seed: u64,
+        debug: bool,
+        deterministic: bool,
+        memory_limit: Option<u64>,
+        cache: Option<&str>,
+        cache_limit: Option<u64>,
+        log: Option<&str>,
+        tier: Option<&str>,
+        time_limit: Option<f64>,
+        without: Vec<String>,
+        printer: Option<Py<PyAny>>,
+    ) -> PyResult<World> {
+        let math = match math {
+            "strict" => Math::Strict,
+            "default" => Math::default(),
+            "fast" => Math::Fast,
+            other => {
+                return Err(unknown(
+                    "math mode",
+                    other,
+                    "`strict`, `default` and `fast`",
+                ));
+            }
+        };
+        let mut builder = wuji::World::builder()
+            .math(math)
+            .seed(seed)
+            .debug(debug)
+            .deterministic(deterministic);
+        if interpreter {
+            builder = builder.interpreter();
+        }
+        if let Some(threads) = threads {
+            builder = builder.threads(threads);
+        }
+        if let Some(bytes) = memory_limit {
+            builder = builder.memory_limit(bytes);
+        }
+        match cache {
+            None => {}
+            Some("off") => builder = builder.cache(CacheChoice::Off),
+            Some(folder) => builder = builder.cache(CacheChoice::Folder(folder.into())),
+        }
+        if let Some(bytes) = cache_limit {
+            builder = builder.cache_limit(bytes);
+        }
+        if let Some(name) = log {
+            builder = builder.log(level(name)?);
+        }
+        match tier {
+            None => {}
+            Some("fast") => builder = builder.tier(Tier::Fast),
+            Some("best") => builder = builder.tier(Tier::Best),
+            Some("both") => builder = builder.tier(Tier::Auto),
+            Some(other) => return Err(unknown("tier", other, "`fast`, `best` and `both`")),
+        }
+        if let Some(seconds) = time_limit {
+            let limit = Duration::try_from_secs_f64(seconds);
+            let limit = limit.map_err(|e| PyValueError::new_err(format!("time_limit: {e}")))?;
+            builder = builder.time_limit(limit);
+        }
+        let names: Vec<&str> = without.iter().map(String::as_str).collect();
+        builder = builder.without(&names);
+        let world = py.detach(|| builder.build()).map_err(|mut error| {
+            error.at = None;
+            raised(&error)
+        })?;
+        world.on_print(move |line| {
+            Python::attach(|py| {
+                let printed = match &printer {
+                    Some(printer) => printer.call1(py, (line,)).map(|_| ()),
+                    None => print_line(py, line),
+                };
+                if let Err(error) = printed {
+                    error.write_unraisable(py, None);
+                }
+            });
+        });
+        let interrupter = world.interrupter();
+        Ok(World { world, interrupter })
+    }
+
+    #[getter]
+    fn threads(&self) -> usize {
+        self.world.threads()
+    }
+
+    fn kernels(&self) -> usize {
+        self.world.kernels()
+    }
+
+    fn finish_compiling(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.world.finish_compiling()).or_raise()
+    }
+
+    fn explain(&self) -> Vec<String> {
+        self.world
+            .explain()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    fn memory_report(&self, py: Python<'_>) -> PyResult<String> {
+        let report = py.detach(|| self.world.memory_report()).or_raise()?;
+        Ok(report.to_string())
+    }
+
+    fn memory_used(&self) -> u64 {
+        self.world.memory_used()
+    }
+
+    fn set_log_level(&self, level: &str) -> PyResult<()> {
+        self.world.set_log_level(self::level(level)?);
+        Ok(())
+    }
+
+    fn profile(&self, on: bool) {
+        match on {
+            true => self.world.profiler().start(),
+            false => self.world.profiler().stop(),
+        }
+    }
+
+    fn profile_clear(&self) {
+        self.world.profiler().clear();
+    }
+
+    fn profile_tasks(&self) -> Vec<(String, String, u64, f64, f64, f64, f64)> {
+        let mut rows = Vec::new();
+        for kernel in self.world.kernel_history() {
+            for task in kernel.tasks.into_iter().filter(|t| t.count > 0) {
+                let total = task.total.as_secs_f64();
+                rows.push((
+                    kernel.name.clone(),
+                    task.name,
+                    task.count,
+                    total,
+                    task.least.as_secs_f64(),
+                    total / task.count as f64,
+                    task.most.as_secs_f64(),
+                ));
+            }
+        }
+        rows
+    }
+
+    fn profile_trace(&self) -> String {
+        self.world.profiler().trace()
+    }
+
+    fn profile_report(&self) -> String {
+        self.world.profiler().report().to_string()
+    }
+
+    fn cache_folder(&self) -> Option<String> {
+        let folder = self.world.cache()?.folder();
+        Some(folder.to_string_lossy().into_owned())
+    }
+
+    fn interrupt(&self) {
+        self.interrupter.interrupt();
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.world.close());
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.world)
+    }
+}

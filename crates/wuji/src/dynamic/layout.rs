@@ -1,0 +1,150 @@
+//! Layouts, node by node.
+
+use crate::axes::Extents;
+use crate::layout::node::{State, usual_chunk};
+use crate::layout::{Elem, Tree, TreeInner, nothing};
+use crate::world::{World, here};
+use smallvec::SmallVec;
+use std::fmt;
+use std::panic::Location;
+use wuji_ir::entities::{self, Node};
+use wuji_ir::layout::{Axis, NodeKind};
+use wuji_ir::types::Type;
+use wuji_ir::{Error, Result};
+
+/// What nodes there are besides the root.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Dense,
+    Pointer,
+    Bitmasked,
+    /// Without extents it has no bounds.
+    Hash,
+    /// Memory for so many cells at a time; 0 chooses.
+    Dynamic {
+        chunk: u32,
+    },
+}
+
+/// A tree under construction. Nodes are numbers; 0 is the root.
+pub struct Layout {
+    world: World,
+    state: State,
+}
+
+impl fmt::Debug for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Layout({} nodes)", self.state.data.nodes.len())
+    }
+}
+
+impl Layout {
+    /// A root with nothing below it.
+    pub fn new(world: &World) -> Layout {
+        Layout {
+            world: world.clone(),
+            state: State::default(),
+        }
+    }
+
+    /// A node of dense cells; see [`Layout::node`].
+    pub fn dense(&mut self, parent: u32, axes: &[usize], extents: &[i64]) -> Result<u32> {
+        self.node(parent, Kind::Dense, axes, extents)
+    }
+
+    /// A node over some of the axes 0 to 7, slowest in memory first, below another one.
+    pub fn node(
+        &mut self,
+        parent: u32,
+        kind: Kind,
+        axes: &[usize],
+        extents: &[i64],
+    ) -> Result<u32> {
+        let parent = self.known(parent)?;
+        let mut named: SmallVec<[Axis; 3]> = SmallVec::new();
+        for number in axes {
+            named.push(Axis::new(*number).ok_or_else(|| {
+                Error::new("W0102", format!("there is no axis {number}"))
+                    .help("axes are numbered 0 to 7")
+            })?);
+        }
+        let unbounded = kind == Kind::Hash && extents.is_empty();
+        let node_kind = match kind {
+            Kind::Dense => NodeKind::Dense,
+            Kind::Pointer => NodeKind::Pointer,
+            Kind::Bitmasked => NodeKind::Bitmasked,
+            Kind::Hash => NodeKind::Hash,
+            Kind::Dynamic { chunk: 0 } => NodeKind::Dynamic {
+                chunk: usual_chunk(extents.first().copied().unwrap_or(1).into()),
+            },
+            Kind::Dynamic { chunk } => NodeKind::Dynamic { chunk },
+        };
+        let extents = match unbounded {
+            true => Extents::All(1),
+            false => Extents::Each(extents.iter().map(|e| i128::from(*e)).collect()),
+        };
+        let node = self.state.add(parent, node_kind, &named, extents)?;
+        if unbounded {
+            self.state.unbounded.push(node);
+        }
+        Ok(node.as_u32())
+    }
+
+    /// Puts the cells of a node along a Z-curve.
+    pub fn morton(&mut self, node: u32) -> Result<()> {
+        let node = self.known(node)?;
+        self.state.order_by_morton(node)
+    }
+
+    /// Puts an element of a field into every cell of a node: a scalar, vector or matrix. Gives the number of the field in
+    /// its tree. It has an index for each axis on the way, in the order of their numbers.
+    pub fn place(
+        &mut self,
+        node: u32,
+        name: &str,
+        ty: Type,
+        offset: Option<&[i64]>,
+    ) -> Result<u32> {
+        let node = self.known(node)?;
+        if ty.lanes().is_none_or(|n| n == 0) {
+            return Err(Error::new(
+                "W0107",
+                format!("field `{name}` has elements of type `{ty}`"),
+            )
+            .help("place scalars, vectors or matrices; a struct is placed field by field"));
+        }
+        let elem = Elem::Plain(ty);
+        let field = self.state.put(node, name, elem, false, offset)?;
+        Ok(field.as_u32())
+    }
+
+    /// A field without elements that stands for the cells of a node.
+    pub fn cells(&mut self, node: u32, name: &str) -> Result<u32> {
+        let node = self.known(node)?;
+        let elem = Elem::Typed(nothing);
+        Ok(self.state.put(node, name, elem, true, None)?.as_u32())
+    }
+
+    /// Checks the whole, and reserves its memory.
+    #[track_caller]
+    pub fn finish(self) -> Result<Tree> {
+        let at = here(Location::caller());
+        let inner = TreeInner::complete(&self.world, self.state, &at).map_err(|mut error| {
+            // The position is one in the face, which tells nobody anything.
+            error.at = None;
+            error
+        })?;
+        Ok(Tree { inner })
+    }
+
+    fn known(&self, node: u32) -> Result<Node> {
+        let node = entities::Node::from_u32(node);
+        match self.state.data.nodes.is_valid(node) {
+            true => Ok(node),
+            false => Err(Error::new(
+                "W0102",
+                format!("the layout has no node {node}"),
+            )),
+        }
+    }
+}
