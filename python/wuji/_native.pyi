@@ -18,6 +18,7 @@ class NativeError(Exception):
     column: int
     notes: list[str]
     help: str | None
+    result: Any  # of a launch that ran to its end all the same
 
 @final
 class World:

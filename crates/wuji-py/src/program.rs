@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyNotImplemented, PyTuple};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use wuji::dynamic::{ArrayArg, Kernel, unaliased};
+use wuji::dynamic::{ArrayArg, Kernel, Launched, unaliased};
 use wuji::{Error, Interrupter};
 use wuji_ir::entities::Array;
 use wuji_ir::module::{ArrayData, Module};
@@ -99,7 +99,7 @@ struct Unattached<'a>(&'a [u64], &'a [ArrayArg<'a>]);
 unsafe impl Send for Unattached<'_> {}
 
 impl Unattached<'_> {
-    fn run(self, kernel: &Kernel) -> wuji::Result<SmallVec<[u64; 4]>> {
+    fn run(self, kernel: &Kernel) -> wuji::Result<Launched> {
         kernel.run(self.0, self.1)
     }
 }
@@ -223,16 +223,25 @@ impl Program {
         let _foreground = on_main_thread().then(|| self.interrupter.foreground());
         let work = Unattached(&params, &views);
         let outcome = py.detach(move || work.run(&self.kernel));
-        match (outcome, &self.result) {
-            (Ok(_), None) => Ok(py.None().into_bound(py)),
-            (Ok(slots), Some((single, scalars))) if slots.len() == scalars.len() => {
-                value(py, *single, scalars.iter().copied(), &slots)
+        let launched = outcome.map_err(|error| self.failed(py, &error))?;
+        let result = match &self.result {
+            None => py.None().into_bound(py),
+            Some((single, scalars)) if launched.result.len() == scalars.len() => {
+                value(py, *single, scalars.iter().copied(), &launched.result)?
             }
-            (Ok(_), Some(_)) => {
+            Some(_) if launched.told.is_some() => py.None().into_bound(py),
+            Some(_) => {
                 let what = format!("kernel `{}` ended without its result", self.name());
-                Err(raised(&Error::new("W0502", what)))
+                return Err(raised(&Error::new("W0502", what)));
             }
-            (Err(error), _) => Err(self.failed(py, &error)),
+        };
+        match &launched.told {
+            None => Ok(result),
+            Some(error) => {
+                let failed = self.failed(py, error);
+                failed.value(py).setattr("result", result)?;
+                Err(failed)
+            }
         }
     }
 

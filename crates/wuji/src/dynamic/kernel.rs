@@ -25,6 +25,15 @@ impl fmt::Debug for Kernel {
     }
 }
 
+/// What a launch that has run leaves.
+#[derive(Debug)]
+pub struct Launched {
+    /// The scalars of the result, one per slot; none when the kernel gives none or ended early.
+    pub result: SmallVec<[u64; 4]>,
+    /// What went wrong on the way, such as writes outside of fields, which were dropped.
+    pub told: Option<Error>,
+}
+
 impl Kernel {
     /// Compiles a module, whose trees are these: they were entered into it by [`enter`](super::enter), in this order.
     pub fn load(world: &World, module: Module, trees: &[Tree]) -> Result<Kernel> {
@@ -71,9 +80,9 @@ impl Kernel {
         })
     }
 
-    /// Runs it on parameters, one slot for each scalar, and arrays; gives the scalars of its result. Lines that it prints go where
-    /// the world's do.
-    pub fn run(&self, params: &[u64], arrays: &[ArrayArg<'_>]) -> Result<SmallVec<[u64; 4]>> {
+    /// Runs it on parameters, one slot for each scalar, and arrays; gives the scalars of its result, and what the launch reports.
+    /// Lines that it prints go where the world's do.
+    pub fn run(&self, params: &[u64], arrays: &[ArrayArg<'_>]) -> Result<Launched> {
         self.world.open()?;
         let bodies = self.trees.iter().map(|t| t.body());
         let bodies = bodies.collect::<Result<SmallVec<[&TreeBody; 4]>>>()?;
@@ -88,10 +97,10 @@ impl Kernel {
         if let Some(collected) = &outcome.collected {
             self.world.print(collected);
         }
-        match self.compiled.told(&bodies, arrays, &outcome) {
-            Some(error) => Err(error),
-            None => Ok(outcome.result),
-        }
+        Ok(Launched {
+            told: self.compiled.told(&bodies, arrays, &outcome),
+            result: outcome.result,
+        })
     }
 
     /// The world it runs in.

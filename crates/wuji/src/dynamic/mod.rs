@@ -32,7 +32,7 @@ mod kernel;
 mod layout;
 
 pub use field::{Field, Slots};
-pub use kernel::Kernel;
+pub use kernel::{Kernel, Launched};
 pub use layout::{Kind, Layout};
 pub use wuji_runtime::array::{ArrayArg, unaliased};
 
