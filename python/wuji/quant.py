@@ -12,7 +12,7 @@ _FEATURE = "quantized types are"
 class BitpackedFields:
     """Fields whose elements share a word."""
 
-    def __init__(self, max_num_bits: int) -> None:
+    def __init__(self, max_num_bits: Any) -> None:
         refuse("ti.BitpackedFields", _FEATURE)
 
     def place(self, *args: Any, shared_exponent: bool = False) -> None:

@@ -1,0 +1,6 @@
+"""Sorting, and running sums."""
+
+from .scan import PrefixSumExecutor
+from .sort import parallel_sort
+
+__all__ = ["PrefixSumExecutor", "parallel_sort"]
