@@ -9,7 +9,7 @@ from . import context, dtypes, emit
 from .compound import MatrixType
 from .context import Compilation
 from .field import ComponentField, Field, MatrixField, ScalarField, StructField
-from .snode import Leaf, SNode
+from .snode import Leaf, PlaceNode, SNode
 from .values import Expr, PlaceRef, Ref, SplitRef, StructVal
 
 
@@ -185,7 +185,9 @@ def cell_number(cx: Compilation, node: SNode) -> int:
 
 def _node_of(thing: Any, what: str) -> SNode:
     if isinstance(thing, Field):
-        return thing.snode
+        return thing.node
+    if isinstance(thing, PlaceNode):
+        return thing._parent  # type: ignore[return-value]
     if isinstance(thing, SNode):
         return thing
     raise WujiTypeError(f"`{what}` is about a node of a layout, not {emit.describe(thing)}")

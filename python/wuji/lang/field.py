@@ -13,7 +13,7 @@ from .compound import MatrixType, StructType
 from .dtypes import DataType
 from .matrix import Matrix
 from .ndarray import Element, flat_value, shape_of
-from .snode import Axis, FieldsBuilder, Leaf, SNode
+from .snode import Axis, FieldsBuilder, Leaf, PlaceNode, SNode
 from .struct import Struct
 
 
@@ -62,16 +62,43 @@ class Field:
         return self._name
 
     @property
-    def snode(self) -> SNode:
+    def node(self) -> SNode:
         """The node it is placed in."""
         node = self._first.node
         if node is None:
             raise WujiRuntimeError(f"field {self._name or '(without a name)'} has no place yet")
         return node
 
+    @property
+    def snode(self) -> SNode:
+        """Itself as the end of its path, whose parent is the node it is placed in."""
+        return PlaceNode(self.node)
+
     def parent(self, n: int = 1) -> SNode | None:
         """The node it is placed in, or one above that."""
-        return self.snode if n == 1 else self.snode.parent(n - 1)
+        return self.snode.parent(n)
+
+    # Of a field whose only node is a list, in kernels.
+    def _list(self) -> Any:
+        from .access import DynamicList
+        from .context import current
+
+        current()
+        if self.node.kind != "dynamic" or len(self.shape) != 1:
+            raise WujiTypeError(f"field {self._name or '(without a name)'} is no list by itself; which of its lists is meant is said by its other indices: `x[i].append(v)`")
+        return DynamicList(self, [])
+
+    def append(self, *values: Any) -> Any:
+        """Adds an element at the end of the list; gives its number."""
+        return self._list().append(*values)
+
+    def length(self) -> Any:
+        """How many elements the list has."""
+        return self._list().length()
+
+    def deactivate(self) -> None:
+        """Removes all elements of the list."""
+        self._list().deactivate()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -146,7 +173,7 @@ class Field:
     def __str__(self) -> str:
         if self._first.node is None:
             return f"<Field: Definition of this field is incomplete>"  # noqa: F541
-        return str(self.to_numpy()) if not self.snode.is_sparse else repr(self)
+        return str(self.to_numpy()) if not self.node.is_sparse else repr(self)
 
 
 def _check_rank(key: tuple[Any, ...], field: Field) -> None:

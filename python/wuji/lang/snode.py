@@ -74,6 +74,8 @@ class SNode:
             sizes = (int(dims),) * len(axis)
         else:
             sizes = tuple(int(d) for d in dims)
+            if len(sizes) == 1:
+                sizes *= len(axis)
         if len(sizes) != len(axis) and not (kind == "hash" and not sizes):
             raise WujiRuntimeError(f"{len(axis)} axes ({axis}) have {len(sizes)} sizes")
         for size in sizes:
@@ -241,6 +243,33 @@ class Leaf:
         self.node._owner._ensure()
         assert self.native is not None
         return self.native
+
+
+class PlaceNode(SNode):
+    """A field as the end of its path: its parent is the node that it is placed in."""
+
+    def __init__(self, node: SNode) -> None:
+        super().__init__(node._owner, node, "place", None, ())
+
+    def _cells(self) -> _native.Field:
+        assert self._parent is not None
+        return self._parent._cells()
+
+    @property
+    def cells_number(self) -> int:  # type: ignore[override]
+        assert self._parent is not None
+        return self._parent.cells_number
+
+    @cells_number.setter
+    def cells_number(self, number: int) -> None:
+        pass
+
+    def deactivate_all(self) -> None:
+        assert self._parent is not None
+        self._parent.deactivate_all()
+
+    def __repr__(self) -> str:
+        return f"{self._parent!r}.place(...)"
 
 
 class FieldsBuilder:

@@ -38,14 +38,6 @@ inf = _math.inf
 nan = _math.nan
 
 
-class _Default:
-    """A type whose scalars are the default ones of the world, whichever that is."""
-
-    def __init__(self, shape: tuple[int, ...], kind: str) -> None:
-        self.shape = shape
-        self.kind = kind
-
-
 _known: dict[Any, MatrixType] = {}
 
 
@@ -220,4 +212,5 @@ __all__ = [
     "log", "log2", "max", "min", "mix", "mod", "nan", "normalize", "pi", "popcnt", "pow", "radians", "reflect", "refract",
     "rot_by_axis", "rot_yaw_pitch_roll", "rotation2d", "rotation3d", "round", "scale", "sign", "sin", "smoothstep", "sqrt", "step",
     "tan", "tanh", "translate", "vdir",
+    "vec2", "vec3", "vec4", "ivec2", "ivec3", "ivec4", "uvec2", "uvec3", "uvec4", "mat2", "mat3", "mat4",
 ]  # fmt: skip

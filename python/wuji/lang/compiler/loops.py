@@ -82,7 +82,8 @@ class Loops:
         if isinstance(over, range):
             over = RangeVal(over.start, over.stop)
         domain = self._domain(over, node)
-        if self.shallow and not self.depth and self.cx.loop is None:
+        serial = config.serialize or config.parallelize == 1
+        if self.shallow and not self.depth and self.cx.loop is None and not serial:
             self._parallel(node, domain, grouped, config)
         else:
             self._in_order(node, domain, grouped)
@@ -103,15 +104,11 @@ class Loops:
     def _parallel(self, node: ast.For, domain: Any, grouped: bool, config: LoopConfig) -> None:
         cx, b = self.cx, self.b
         hints: dict[str, Any] = {}
-        if config.serialize or config.parallelize == 1:
-            hints["serial"] = True
-        elif config.block_dim:
+        if config.block_dim:
             hints["block_size"] = config.block_dim
         if config.simd is not None:
             hints["simd"] = config.simd
         over = self._native_domain(domain)
-        if hints.get("serial") and isinstance(over, int):
-            over = self._dense_bounds(domain)
         label, ids = b.begin_foreach(over, **hints)
         cx.loop, before = object(), cx.loop
         cached, cx.__dict__["cached"] = cx.__dict__.get("cached", []), []
@@ -150,7 +147,7 @@ class Loops:
         return [self._ends(low, high) for low, high in domain.axes]
 
     def _dense_bounds(self, domain: Any) -> list[tuple[int, int]]:
-        node = domain if isinstance(domain, SNode) else domain.snode
+        node = domain if isinstance(domain, SNode) else domain.node
         if node.is_sparse:
             raise WujiTypeError(
                 "a loop over a sparse field that is not at the top of a kernel\n"
@@ -300,7 +297,7 @@ class Loops:
             if loop.kind == "parallel":
                 raise WujiSyntaxError(
                     "`break` in a parallel loop: its iterations run at once\n"
-                    "  = help: `ti.loop_config(serialize=True)` in front of a loop does not help; put it into a loop inside, or use `while`"
+                    "  = help: `ti.loop_config(serialize=True)` in front of it makes it run in order; or put it into a loop inside"
                 )
             assert loop.leave is not None
             self.b.jump_break(loop.leave)
