@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 from typing import Any
 
 
@@ -32,7 +32,7 @@ dx11 = Arch("dx11")
 dx12 = Arch("dx12")
 amdgpu = Arch("amdgpu")
 
-cpu = arm64 if platform.machine().lower() in ("arm64", "aarch64") else x64
+cpu = arm64 if os.uname().machine.lower() in ("arm64", "aarch64") else x64
 gpu = [cuda, metal, vulkan, opengl, dx11, dx12, gles, amdgpu]
 
 _ALL = {a.name: a for a in (x64, arm64, cuda, metal, opengl, gles, vulkan, dx11, dx12, amdgpu)}

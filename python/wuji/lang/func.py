@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from types import FunctionType
 from typing import Any
 
@@ -72,7 +73,8 @@ class Func:
         except WujiError as e:
             if getattr(e, "_wuji_located", False):
                 file, line, column = caller.place(node)
-                e.args = (f"{e.args[0]}\n  = note: called at {file}:{line}:{column}",)
+                margin = re.search(r"\n( +)\|", e.args[0])
+                e.args = (f"{e.args[0]}\n{margin[1] if margin else '  '}= note: called at {file}:{line}:{column}",)
             raise
         finally:
             caller.at(node)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
 from collections.abc import Callable
 from types import FunctionType
@@ -594,10 +593,7 @@ def kernel(fn: Any) -> Any:
 def _in_class(fn: FunctionType) -> bool:
     """Whether a function is being defined in the body of a class."""
     outer = fn.__qualname__.rpartition(".")[0]
-    if not outer or outer.endswith("<locals>"):
-        return False
-    frame = inspect.currentframe()
-    return frame is not None
+    return bool(outer) and not outer.endswith("<locals>")
 
 
 def data_oriented(cls: Any) -> Any:

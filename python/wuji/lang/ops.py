@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import random as _random
 from collections.abc import Callable
 from typing import Any
 
@@ -300,9 +299,11 @@ def random(dtype: Any = float) -> Any:
     to = dtypes.need_scalar(dtype)
     if context.compiling() is not None:
         return emit.random(to)
+    import random as pythons
+
     if to.is_float:
-        return _random.random()
-    return to.wrap(_random.getrandbits(to.bits))
+        return pythons.random()
+    return to.wrap(pythons.getrandbits(to.bits))
 
 
 def randn(dt: Any = None) -> Any:
@@ -312,7 +313,9 @@ def randn(dt: Any = None) -> Any:
         # 1 - x is never zero.
         u = sub(emit.constant(1.0, to), emit.random(to))
         return mul(sqrt(mul(log(u), -2.0)), cos(mul(emit.random(to), 2 * math.pi)))
-    return _random.gauss(0.0, 1.0)
+    import random as pythons
+
+    return pythons.gauss(0.0, 1.0)
 
 
 def frexp(x: Any) -> Any:

@@ -24,7 +24,9 @@ class Runtime:
         from .snode import FieldsBuilder
 
         self.config = config
-        self.native = _native.World(**config.native())
+        from .text import write_line
+
+        self.native = _native.World(**config.native(), printer=write_line)
         if config.kernel_profiler:
             self.native.profile(True)
         self.closed = False
@@ -79,10 +81,18 @@ class World:
 class _State:
     def __init__(self) -> None:
         self.runtime: Runtime | None = None
-        self.pid = os.getpid()
+        # In a process that was forked: the world of the process it came from, whose threads it does not have.
+        self.forked: Runtime | None = None
 
 
 _state = _State()
+
+
+def _after_fork() -> None:
+    _state.forked, _state.runtime = _state.runtime or _state.forked, None
+
+
+os.register_at_fork(after_in_child=_after_fork)
 _lock = threading.RLock()
 
 
@@ -95,15 +105,15 @@ def _activate(runtime: Runtime | None) -> None:
 
 def current() -> Runtime:
     runtime = _state.runtime
-    if runtime is None:
-        raise WujiRuntimeError("there is no world yet\n  = help: call `ti.init(arch=ti.cpu)` first", "W0605")
-    if _state.pid != os.getpid():
+    if runtime is not None:
+        return runtime
+    if _state.forked is not None:
         raise WujiRuntimeError(
             "this process was forked from one that uses Wuji, whose threads it does not have\n"
             "  = help: start processes with `multiprocessing.get_context('spawn')`, or call `ti.init` in the new one",
             "W0606",
         )
-    return runtime
+    raise WujiRuntimeError("there is no world yet\n  = help: call `ti.init(arch=ti.cpu)` first", "W0605")
 
 
 def initialized() -> bool:
@@ -133,7 +143,6 @@ def init(
     config = options.read(arch, kwargs, fallback=enable_fallback)
     with _lock:
         reset()
-        _state.pid = os.getpid()
         _activate(Runtime(config))
     if config.verbose and options.says("info", config.log_level):
         version = ".".join(map(str, sys.version_info[:3]))
@@ -145,7 +154,7 @@ def reset() -> None:
     with _lock:
         runtime = _state.runtime
         _state.runtime = None
-        if runtime is not None and _state.pid == os.getpid():
+        if runtime is not None:
             runtime.close()
         dtypes.defaults.fp = dtypes.f32
         dtypes.defaults.ip = dtypes.i32

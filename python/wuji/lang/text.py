@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 from ..exceptions import WujiTypeError
 from . import context, emit
-from .compound import MatrixType, StructType
+from .compound import MatrixType
 from .matrix import Matrix
 from .struct import Struct
 from .values import Expr, StructVal
@@ -113,6 +114,9 @@ class Message:
             self.text(str(thing.to_list()))
         elif isinstance(thing, Expr):
             self._value(thing.load(), spec)
+        elif isinstance(thing, float):
+            # As a value of the kernel would be.
+            self.text(format(thing, spec or ".6f"))
         else:
             self.text(str(thing))
 
@@ -149,9 +153,18 @@ def kernel_print(args: list[Any], sep: Any = " ", end: Any = "\n") -> None:
         if k:
             message.text(sep)
         message.add(arg)
-    # Lines end by themselves; other ends stand where they are.
-    message.text(end[:-1] if end.endswith("\n") else end)
+    # Lines end by themselves, unless they are marked.
+    message.text(end[:-1] if end.endswith("\n") else end + _GOES_ON)
     context.builder().print(message.pieces, message.values)
+
+
+_GOES_ON = "\0"
+
+
+def write_line(line: str) -> None:
+    """Where lines of kernels go."""
+    out = sys.stdout
+    out.write(line[:-1] if line.endswith(_GOES_ON) else line + "\n")
 
 
 def kernel_assert(condition: Expr, said: Any, source: str) -> None:
@@ -162,5 +175,3 @@ def kernel_assert(condition: Expr, said: Any, source: str) -> None:
         message.add(said)
     context.builder().check(condition.id, message.pieces, message.values)
 
-
-_ = StructType
