@@ -116,7 +116,7 @@ class ArrayVal:
             ids = tuple(self._clamped(k, axis) for axis, k in enumerate(ids))
         ref = PlaceRef(("a", self.number), ty, ids)
         if extra:
-            return ref[tuple(indices[self.ndim :])]  # type: ignore[index]
+            return ref[tuple(indices[self.ndim :])]
         return ref
 
     def _clamped(self, index: int, axis: int) -> int:

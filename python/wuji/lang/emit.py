@@ -97,15 +97,12 @@ def convert(value: Any, dtype: DataType) -> Expr:
     """Something with another scalar type, component by component."""
     if not isinstance(value, Expr) and is_number(value):
         return constant(value, dtype)
-    value = expr(value)
-    ty = value.ty
-    if isinstance(ty, MatrixType):
-        if ty.dtype is dtype:
-            return value
-        return Expr(context.builder().convert(value.id, dtype.ir), ty.with_dtype(dtype))
-    if ty is dtype:
-        return value
-    return Expr(context.builder().convert(value.id, dtype.ir), dtype)
+    source = expr(value)
+    if source.dtype is dtype:
+        return source
+    ty = source.ty
+    to = ty.with_dtype(dtype) if isinstance(ty, MatrixType) else dtype
+    return Expr(context.builder().convert(source.id, dtype.ir), to)
 
 
 def shaped(value: Expr, like: Any) -> Expr:

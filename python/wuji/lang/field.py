@@ -116,7 +116,7 @@ class Field:
             if len(key) == 1 and key[0] is None:
                 return ()
             return key
-        if isinstance(key, (list, Matrix)) or hasattr(key, "tolist") and getattr(key, "shape", ()):
+        if isinstance(key, (list, Matrix)) or hasattr(key, "tolist") and getattr(key, "shape", ()) != ():
             return tuple(int(k) for k in key)
         return (key,)
 
@@ -571,7 +571,7 @@ class StructElement(Struct):
 
     @property
     def _entries(self) -> dict[str, Any]:
-        return {k: f[self._at] for k, f in self._field._members.items()}  # type: ignore[index]
+        return {k: f[self._at] for k, f in self._field._members.items()}
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in self._field._members:

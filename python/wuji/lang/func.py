@@ -9,8 +9,8 @@ from types import FunctionType
 from typing import Any
 
 from ..exceptions import WujiCompilationError, WujiError, WujiRuntimeError, WujiSyntaxError, WujiTypeError
-from . import annotations, context, emit
-from .annotations import MISSING
+from . import signatures, context, emit
+from .signatures import MISSING
 from .compiler.function import FunctionCompiler, Returned
 from .compiler.source import Source, is_static_call
 from .compiler.statements import storage, store_into, typed_storage
@@ -49,7 +49,7 @@ class Func:
     @property
     def parameters(self) -> list[tuple[str, Any, Any]]:
         if self._parameters is None:
-            self._parameters = annotations.parameters(self.function)
+            self._parameters = signatures.parameters(self.function)
         return self._parameters
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -170,7 +170,7 @@ def inline(cx: Compilation, func: Func, args: list[Any], named: dict[str, Any], 
 
 
 def _result_as_said(func: Func, value: Any) -> Any:
-    said = annotations.result(func.function)
+    said = signatures.result(func.function)
     if said is MISSING or said is None or value is None:
         return value
     ty = value_type(said)

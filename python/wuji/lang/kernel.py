@@ -17,9 +17,9 @@ from ..exceptions import (
     WujiSyntaxError,
     WujiTypeError,
 )
-from . import annotations, context, dtypes, emit, runtime
+from . import signatures, context, dtypes, emit, runtime
 from .access import ArrayVal
-from .annotations import MISSING
+from .signatures import MISSING
 from .compiler.function import FunctionCompiler, Returned
 from .compiler.source import Source
 from .compound import (
@@ -116,7 +116,7 @@ class Kernel:
     def parameters(self) -> list[Parameter]:
         if self._parameters is None:
             name = self.function.__name__
-            listed = annotations.parameters(self.function)
+            listed = signatures.parameters(self.function)
             self._parameters = [
                 Parameter(name, p, a, d, k == 0 and self.in_class and a is MISSING) for k, (p, a, d) in enumerate(listed)
             ]

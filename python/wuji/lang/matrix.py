@@ -9,6 +9,7 @@ from ..exceptions import WujiIndexError, WujiTypeError
 from . import context, dtypes, emit, matrix_ops
 from .compound import MatrixType
 from .dtypes import DataType, defaults
+from .operators import Operators
 from .values import Expr, Ref, SplitRef, SwizzleRef, tensor
 
 SWIZZLES = ("xyzw", "rgba", "stpq")
@@ -59,7 +60,7 @@ def _flatten(rows: Any) -> tuple[list[Any], tuple[int, ...]]:
     return [x for entries, _ in parts for x in entries], (len(rows), parts[0][1][0])
 
 
-class Matrix:
+class Matrix(Operators):
     """A matrix, or with one axis a vector: ``ti.Matrix([[1, 2], [3, 4]])``.
 
     In a kernel the same call makes a value of the kernel.
@@ -128,7 +129,7 @@ class Matrix:
     def __len__(self) -> int:
         return self.n
 
-    def _place(self, at: Any) -> int | slice | list[int]:
+    def _place(self, at: Any) -> int:
         at = at if isinstance(at, tuple) else (at,)
         if len(at) == 2 and self.ndim == 1 and at[1] == 0:
             at = at[:1]
@@ -148,10 +149,10 @@ class Matrix:
         parts = at if isinstance(at, tuple) else (at,)
         if any(isinstance(p, slice) for p in parts):
             return matrix_ops.slice_of(self, parts)
-        return self.entries[self._place(at)]  # type: ignore[index]
+        return self.entries[self._place(at)]
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        self.entries[self._place(at)] = value  # type: ignore[call-overload]
+        self.entries[self._place(at)] = value
 
     def __call__(self, *at: Any) -> Any:
         return self[at]
@@ -424,43 +425,10 @@ def store_parts(value: Ref, parts: list[int], shape: tuple[int, ...]) -> SplitRe
     return SplitRef([value.part(k) for k in parts], MatrixType(shape[0], shape[1] if len(shape) > 1 else 1, len(shape), value.dtype))
 
 
-def matmul(a: Any, b: Any) -> Any:
-    return matrix_ops.matmul(a, b)
+def _give_operators() -> None:
+    from .ops import give_operators
+
+    give_operators(Matrix, compared=False)
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "le", "gt", "ge"):
-
-    def _operator(name: str) -> None:
-        from . import ops
-
-        f = getattr(ops, name if name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow") else "cmp_" + name)
-        setattr(Matrix, f"__{name}__", lambda a, b: f(a, b))
-        if not name.startswith(("l", "g")):
-            setattr(Matrix, f"__r{name}__", lambda a, b: f(b, a))
-
-    _operator(_name)
-
-for _name, _function_name in {"and": "bit_and", "or": "bit_or", "xor": "bit_xor", "lshift": "bit_shl", "rshift": "bit_sar"}.items():
-
-    def _bit_operator(name: str, function: str) -> None:
-        from . import ops
-
-        f = getattr(ops, function)
-        setattr(Matrix, f"__{name}__", lambda a, b: f(a, b))
-        setattr(Matrix, f"__r{name}__", lambda a, b: f(b, a))
-
-    _bit_operator(_name, _function_name)
-
-
-def _unary_operators() -> None:
-    from . import ops
-
-    Matrix.__neg__ = lambda a: ops.neg(a)  # type: ignore[attr-defined]
-    Matrix.__pos__ = lambda a: a  # type: ignore[attr-defined]
-    Matrix.__abs__ = lambda a: ops.abs(a)  # type: ignore[attr-defined]
-    Matrix.__invert__ = lambda a: ops.bit_not(a)  # type: ignore[attr-defined]
-    Matrix.__matmul__ = lambda a, b: matmul(a, b)  # type: ignore[attr-defined]
-    Matrix.__rmatmul__ = lambda a, b: matmul(b, a)  # type: ignore[attr-defined]
-
-
-_unary_operators()
+_give_operators()

@@ -211,7 +211,8 @@ def matmul(a: Any, b: Any) -> Any:
     from .matrix import Matrix
 
     a, b = (Matrix(v) if isinstance(v, (list, tuple)) else v for v in (a, b))
-    sa, sb = getattr(a, "shape", ()), getattr(b, "shape", ())
+    sa: tuple[int, ...] = getattr(a, "shape", ())
+    sb: tuple[int, ...] = getattr(b, "shape", ())
     if len(sa) == 1 and len(sb) == 2 and sb[0] == 1:
         # A column by a row.
         return matmul(_make(_list(a), (sa[0], 1)), b)

@@ -10,7 +10,7 @@ from typing import Any
 from ..exceptions import WujiRuntimeError, WujiTypeError
 from . import context, dtypes, emit
 from .compound import MatrixType
-from .dtypes import DataType, defaults, u1
+from .dtypes import defaults, u1
 from .values import Expr, Ref, StructVal
 
 
@@ -391,12 +391,8 @@ atomic_or = _atomic("atomic_or", "or")
 atomic_xor = _atomic("atomic_xor", "xor")
 
 
-def _reflected(f: Any) -> Any:
-    return lambda a, b: f(b, a)
-
-
 def _matmul(a: Any, b: Any) -> Any:
-    from .matrix import matmul
+    from .matrix_ops import matmul
 
     return matmul(a, b)
 
@@ -413,39 +409,38 @@ def _attribute(a: Any, name: str) -> Any:
     return attribute(a, name)
 
 
-for _cls in (Expr,):
-    for _name, _f in {
-        "add": add,
-        "sub": sub,
-        "mul": mul,
-        "truediv": truediv,
-        "floordiv": floordiv,
-        "mod": mod,
-        "pow": pow,
-        "and": bit_and,
-        "or": bit_or,
-        "xor": bit_xor,
-        "lshift": bit_shl,
-        "rshift": bit_sar,
-        "matmul": _matmul,
-    }.items():
-        setattr(_cls, f"__{_name}__", _f)
-        setattr(_cls, f"__r{_name}__", _reflected(_f))
-    for _name, _f in {
-        "lt": cmp_lt,
-        "le": cmp_le,
-        "gt": cmp_gt,
-        "ge": cmp_ge,
-        "eq": cmp_eq,
-        "ne": cmp_ne,
-    }.items():
-        setattr(_cls, f"__{_name}__", _f)
-    _cls.__neg__ = neg  # type: ignore[attr-defined]
-    _cls.__pos__ = lambda a: a  # type: ignore[attr-defined]
-    _cls.__abs__ = abs  # type: ignore[attr-defined]
-    _cls.__invert__ = bit_not  # type: ignore[attr-defined]
-    _cls.__getitem__ = _index  # type: ignore[attr-defined]
-    _cls.__getattr__ = _attribute  # type: ignore[attr-defined]
-    _cls.__hash__ = None  # type: ignore[assignment]
+_BINARY = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "truediv": truediv,
+    "floordiv": floordiv,
+    "mod": mod,
+    "pow": pow,
+    "and": bit_and,
+    "or": bit_or,
+    "xor": bit_xor,
+    "lshift": bit_shl,
+    "rshift": bit_sar,
+    "matmul": _matmul,
+}
+_COMPARE = {"lt": cmp_lt, "le": cmp_le, "gt": cmp_gt, "ge": cmp_ge, "eq": cmp_eq, "ne": cmp_ne}
+_UNARY = {"neg": neg, "pos": lambda a: a, "abs": abs, "invert": bit_not}
 
-DataTypeLike = DataType | type
+
+def give_operators(cls: type, compared: bool) -> None:
+    """Operators of a class are these functions."""
+    for name, f in _BINARY.items():
+        setattr(cls, f"__{name}__", lambda a, b, f=f: f(a, b))
+        setattr(cls, f"__r{name}__", lambda a, b, f=f: f(b, a))
+    for name, f in _COMPARE.items():
+        if compared or name not in ("eq", "ne"):
+            setattr(cls, f"__{name}__", lambda a, b, f=f: f(a, b))
+    for name, f in _UNARY.items():
+        setattr(cls, f"__{name}__", lambda a, f=f: f(a))
+
+
+give_operators(Expr, compared=True)
+setattr(Expr, "__getitem__", _index)  # noqa: B010
+setattr(Expr, "__getattr__", _attribute)  # noqa: B010
+setattr(Expr, "__hash__", None)  # noqa: B010

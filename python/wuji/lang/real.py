@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..exceptions import WujiSyntaxError, WujiTypeError
-from . import annotations, emit
-from .annotations import MISSING
+from . import signatures, emit
+from .signatures import MISSING
 from .compiler.function import FunctionCompiler
 from .compiler.statements import typed_storage
 from .compound import MatrixType, RefType, StructType, Template, value_type
@@ -56,7 +56,7 @@ def unpack(cx: Compilation, ty: Any, value: int) -> Any:
 
 def result_type(function: Any) -> Any:
     """What a function is said to return: a type, a tuple of types, or nothing."""
-    said = annotations.result(function)
+    said = signatures.result(function)
     if said is MISSING or said is None:
         return None
     args = getattr(said, "__args__", None)
@@ -77,7 +77,7 @@ class Declared:
     """A real function as one kernel knows it."""
 
     def __init__(self, cx: Compilation, func: RealFunc) -> None:
-        self.parameters = annotations.parameters(func.function)
+        self.parameters = signatures.parameters(func.function)
         self.types: list[Any] = []
         self.references: list[int] = []
         for k, (name, annotation, _) in enumerate(self.parameters):

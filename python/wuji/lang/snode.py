@@ -256,7 +256,7 @@ class PlaceNode(SNode):
         return self._parent._cells()
 
     @property
-    def cells_number(self) -> int:  # type: ignore[override]
+    def cells_number(self) -> int:
         assert self._parent is not None
         return self._parent.cells_number
 

@@ -217,7 +217,7 @@ def dataclass(cls: type) -> StructType:
     fields: dict[str, Any] = {}
     hints = dict(getattr(cls, "__annotations__", {}))
     if any(isinstance(h, str) for h in hints.values()):
-        from .annotations import resolve_class
+        from .signatures import resolve_class
 
         hints = resolve_class(cls)
     for name, spec in hints.items():

@@ -12,12 +12,13 @@ from ..exceptions import WujiTypeError
 from . import context
 from .compound import MatrixType, StructType
 from .dtypes import DataType
+from .operators import Operators
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Expr:
+class Expr(Operators):
     """A value that the kernel computes. Operators on it are instructions of the kernel."""
 
     __slots__ = ("_id", "ty")

@@ -242,7 +242,7 @@ class Expressions:
 
     def _short_circuit(self, node: ast.expr) -> bool:
         """Whether it matters, for what it does or costs, that the expression may be left out."""
-        return self.cx.runtime.config.short_circuit_operators and not _cheap(node)  # type: ignore[attr-defined,no-any-return]
+        return self.cx.runtime.config.short_circuit_operators and not _cheap(node)  # type: ignore[attr-defined]
 
     def _lazily(self, is_and: bool, first: Expr, node: ast.expr) -> Expr:
         var = self.cx.new_var("both" if is_and else "either", dtypes.u1)

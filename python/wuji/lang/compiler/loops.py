@@ -160,7 +160,7 @@ class Loops:
     def _ends(self, low: Any, high: Any) -> tuple[int, int]:
         for end in (low, high):
             dtype = emit.element(end)
-            if dtype.is_float or getattr(end, "shape", ()):
+            if dtype.is_float or getattr(end, "shape", ()) != ():
                 raise WujiTypeError(f"the end of a range is an integer, not {emit.describe(end)}")
         known = [e for e in (low, high) if not isinstance(e, Expr)]
         dtype = dtypes.i32
@@ -330,7 +330,7 @@ def known_iterable(value: Any) -> Iterable[Any]:
         return value.items()
     if isinstance(value, Expr):
         if value.shape:
-            return [value[k] for k in range(value.shape[0])]  # type: ignore[index]
+            return [value[k] for k in range(value.shape[0])]
         raise WujiTypeError(f"{emit.describe(value)} has no items")
     if isinstance(value, (Field, ArrayVal)):
         raise WujiTypeError("a static loop over all elements of a field\n  = help: leave out `ti.static`")

@@ -59,11 +59,9 @@ def _find(function: FunctionType) -> ast.FunctionDef:
         except SyntaxError as e:
             raise WujiRuntimeError(f"the file of `{function.__name__}` has changed since it was imported, and is no Python now: {e}", "W0608") from None
         functions: dict[int, ast.FunctionDef] = {}
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.FunctionDef, ast.Lambda)):
-                start = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
-                if isinstance(node, ast.FunctionDef):
-                    functions[start] = node
+        for part in ast.walk(tree):
+            if isinstance(part, ast.FunctionDef):
+                functions[min([part.lineno, *(d.lineno for d in part.decorator_list)])] = part
         known = _files[file] = (hash(text), functions)
     node = known[1].get(first)
     if node is None or node.name != function.__name__:

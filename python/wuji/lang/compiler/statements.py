@@ -261,7 +261,7 @@ def unpacked(value: Any, count: int) -> list[Any]:
     if isinstance(value, Expr):
         if not value.shape:
             raise WujiTypeError(f"one number for {count} targets")
-        parts = [value[k] for k in range(value.shape[0])]  # type: ignore[index]
+        parts = [value[k] for k in range(value.shape[0])]
         parts = [p.load() for p in parts]
     elif isinstance(value, (tuple, list, Matrix, range)):
         parts = list(value)
