@@ -12,9 +12,12 @@ class WujiError(Exception):
     code: str = ""
 
     def __init__(self, message: str = "", code: str = "") -> None:
-        super().__init__(message)
+        self.said = message  # without the code
         if code:
             self.code = code
+            if not message.startswith("error["):
+                message = f"error[{code}]: {message}"
+        super().__init__(message)
 
 
 class WujiCompilationError(WujiError):

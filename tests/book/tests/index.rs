@@ -136,6 +136,7 @@ fn used() -> BTreeMap<String, PathBuf> {
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         folders.push(entry.unwrap().path().join("src"));
     }
+    folders.push(root().join("python/wuji"));
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(&folder) else {
             continue;
@@ -144,7 +145,7 @@ fn used() -> BTreeMap<String, PathBuf> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs") {
+            } else if path.extension().is_some_and(|e| e == "rs" || e == "py") {
                 let text = fs::read_to_string(&path).unwrap();
                 let code = text
                     .split("#[cfg(test)]\nmod tests {")
@@ -207,7 +208,7 @@ fn pages_show_their_error() {
         let blocks = page.blocks().unwrap();
         let first = format!("error[W{number}]: ");
         let shown = blocks.iter().any(|b| {
-            let caused = ["rust", "wir", "console"].contains(&b.language());
+            let caused = ["rust", "wir", "console", "python"].contains(&b.language());
             let next = b.next.and_then(|n| blocks.get(n));
             caused
                 && match b.language() {
@@ -229,7 +230,7 @@ fn pages_show_their_error() {
     }
 }
 
-const GROUPS: [(&str, &str); 8] = [
+const GROUPS: [(&str, &str); 9] = [
     ("W00", "Textual IR and the verifier"),
     ("W01", "Worlds, layouts, fields and arrays"),
     ("W02", "Kernels in Rust"),
@@ -238,6 +239,7 @@ const GROUPS: [(&str, &str); 8] = [
     ("W041", "Runs of textual IR"),
     ("W049", "The interpreter"),
     ("W05", "The system"),
+    ("W06", "Kernels in Python"),
 ];
 
 /// The index is made of the titles of the pages. `WUJI_BLESS=1` writes it, and the list in `SUMMARY.md`.

@@ -90,7 +90,7 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
                 kind = WujiCompilationError
             text = str(error) if isinstance(error, (TypeError, IndexError, AttributeError)) else f"{type(error).__name__}: {error}"
             wrapped = kind(text)
-        message = str(wrapped)
+        message = getattr(wrapped, "said", str(wrapped))
         if not message.startswith("error["):
             code = code_of(wrapped)
             wrapped.code = code
