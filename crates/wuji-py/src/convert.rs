@@ -206,8 +206,12 @@ pub(crate) fn element<'py>(
 pub(crate) fn index(at: &Bound<'_, PyTuple>) -> PyResult<SmallVec<[i64; 8]>> {
     let mut out = SmallVec::new();
     for item in at.iter_borrowed() {
-        // No field reaches beyond.
-        let number = integer(&item)?;
+        let number = match integer(&item) {
+            Ok(number) => number,
+            // No field reaches that far, to whichever side.
+            Err(e) if e.is_instance_of::<PyOverflowError>(at.py()) => i128::MAX,
+            Err(e) => return Err(e),
+        };
         out.push(number.clamp(i64::MIN.into(), i64::MAX.into()) as i64);
     }
     Ok(out)
