@@ -124,7 +124,7 @@ def test_reports_of_worlds(w: n.World) -> None:
     assert w.profile_tasks() == []
     assert w.kernels() == 1 and program.name == "k" and "foreach" in program.text()
     assert isinstance(w.explain(), list)
-    assert "dense" in w.memory_report() and "dense" in x.tree.report()
+    assert "root" in w.memory_report() and "root" in x.tree.report()
     assert w.memory_used() == x.tree.memory_used() == 4000
 
 

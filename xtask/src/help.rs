@@ -6,11 +6,13 @@ Commands of the Wuji workspace
 Usage: cargo xtask COMMAND [OPTIONS]
 
   demo      simulate three materials and write target/demo/mpm88.gif
-  test      everything that must hold: format, lints, tests, doc tests, filetests, random programs
+  test      everything that must hold: format, lints, tests, doc tests, filetests, random programs, Python
   bench     measure the workloads against hand-written loops
   peers     measure the sparse applications against the same programs in Taichi
   fuzz      random kernels over random layouts: interpreter against compiled code
   bundle    a self-contained build for another machine
+  python    build the extension module into the Python package of this checkout
+  wheel     the Python package with LLVM inside, for any machine with Python and NumPy
   setup     install or ask for LLVM 22 (every other command does this first)
   help      this text; `cargo xtask help COMMAND` for one command
 
@@ -34,9 +36,10 @@ Everything that must hold before a change lands
 
 Usage: cargo xtask test [--quick] [--fuzz-seconds N]
 
-  --quick            only `cargo test` (with the filetests), no lints, doc tests or random programs
+  --quick            only `cargo test` (with the filetests) and the tests in Python, no lints, doc tests or random programs
   --fuzz-seconds N   how long to try random programs (default 30)
 
+The tests in Python run in an environment of their own, target/python, which has NumPy and pytest.
 Steps that need rustfmt or clippy are skipped, and said to be, where those are not installed
 (`rustup component add rustfmt clippy`). All steps run even when one fails; the closing table has
 the time of each. The golden files are rewritten by WUJI_BLESS=1 cargo xtask test --quick.";
@@ -106,6 +109,25 @@ Usage: cargo xtask bundle [--out DIR]
 Links LLVM statically, and collects the demo and the benchmarks in one folder. Further build
 dependencies (a C++ standard library, zlib, zstd, libxml2, libffi) are part of `setup`.";
 
+const PYTHON: &str = "\
+Build the extension module of the Python package, and put it to python/wuji
+
+Usage: cargo xtask python [--release]
+
+  --release   optimized; what measurements need
+
+`PYTHONPATH=python python3` then finds the package.";
+
+const WHEEL: &str = "\
+The Python package in one file, with LLVM inside
+
+Usage: cargo xtask wheel [--out DIR]
+
+  --out DIR   where to put it (default target/wheel)
+
+`pip install DIR/*.whl` installs it on any machine with Python 3.11 or newer and a C library that is not older than the name of the
+file says. `pip install .` calls this command.";
+
 const SETUP: &str = "\
 Install or ask for what the build needs: LLVM 22.1 with headers, and a linker
 
@@ -116,13 +138,15 @@ Usage: cargo xtask setup [--dry-run]
 LLVM is looked for in $LLVM_SYS_221_PREFIX, in the usual places of apt, dnf and brew, and as
 llvm-config-22 or llvm-config on the path.";
 
-const TOPICS: [(&str, &str); 8] = [
+const TOPICS: [(&str, &str); 10] = [
     ("demo", DEMO),
     ("test", TEST),
     ("bench", BENCH),
     ("peers", PEERS),
     ("fuzz", FUZZ),
     ("bundle", BUNDLE),
+    ("python", PYTHON),
+    ("wheel", WHEEL),
     ("setup", SETUP),
     ("help", OVERVIEW),
 ];

@@ -14,6 +14,7 @@ mod python;
 mod setup;
 mod steps;
 mod test;
+mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::fuzz(&rest),
         "bundle" => bundle::bundle(&rest),
         "python" => python::python(&rest),
+        "wheel" => wheel::wheel(&rest),
         "setup" => setup::command(&rest),
         "help" | "--help" | "-h" => {
             let topic = rest.first().and_then(|word| help::of(word));

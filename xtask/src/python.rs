@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::Outcome;
 use crate::args::Args;
@@ -41,4 +42,38 @@ pub(crate) fn build(llvm: &Path, release: bool) -> Result<PathBuf, String> {
         .and_then(|_| fs::rename(&fresh, &placed))
         .map_err(|e| format!("cannot put the module to {}: {e}", placed.display()))?;
     Ok(placed)
+}
+
+/// The call that runs the tests of the package, in an environment that has what they need.
+pub(crate) fn tests(llvm: &Path) -> Result<Command, String> {
+    build(llvm, false)?;
+    let python = environment(&["numpy", "pytest"])?;
+    let mut command = Command::new(python);
+    command
+        .args(["-m", "pytest", "-q", "python/tests"])
+        .current_dir(root())
+        .env("PYTHONPATH", root().join("python"))
+        .env("WUJI_CACHE", "off");
+    Ok(command)
+}
+
+/// A Python in the target folder that has these packages.
+fn environment(packages: &[&str]) -> Result<PathBuf, String> {
+    let folder = target().join("python");
+    let python = folder.join("bin/python");
+    let make = || run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
+    if !python.exists() && make().is_err() {
+        // Debian has the module in a package of its own, and leaves half of an environment behind.
+        let _ = fs::remove_dir_all(&folder);
+        setup::install_missing(&["python3-venv"])?;
+        make()?;
+    }
+    let names = format!("import {}", packages.join(", "));
+    let known = Command::new(&python).args(["-c", &names]).output();
+    if !known.is_ok_and(|o| o.status.success()) {
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip", "install", "--quiet"]).args(packages);
+        run(&mut pip)?;
+    }
+    Ok(python)
 }

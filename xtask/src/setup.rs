@@ -254,6 +254,19 @@ pub(crate) fn virtual_display() -> bool {
     allowed && install(&["xvfb"], facts.rights == Rights::Sudo).is_ok() && on_path("Xvfb")
 }
 
+/// Installs packages where that is allowed; elsewhere the error says what to type.
+pub(crate) fn install_missing(packages: &[&str]) -> Outcome {
+    let facts = facts();
+    let names = packages.join(" ");
+    match (facts.packages, facts.rights) {
+        (Packages::Apt, Rights::Root) => install(packages, false),
+        (Packages::Apt, Rights::Sudo) => install(packages, true),
+        _ => Err(format!(
+            "{names} is missing; on Debian and Ubuntu: sudo apt-get install -y {names}"
+        )),
+    }
+}
+
 fn install(packages: &[&str], sudo: bool) -> Outcome {
     println!("installing what the build needs: {}", packages.join(" "));
     run(&mut privileged(sudo, &["apt-get", "update"]))?;

@@ -41,6 +41,12 @@ impl Steps {
         self.done.push((name, ending, start.elapsed()));
     }
 
+    /// Notes a step that could not be made.
+    pub(crate) fn fail(&mut self, name: &'static str, why: &str) {
+        println!("\n== {name} failed: {why}");
+        self.done.push((name, Ending::Failed, Duration::ZERO));
+    }
+
     /// Notes a step that was left out, and why.
     pub(crate) fn skip(&mut self, name: &'static str, why: &'static str) {
         println!("\n== {name}: skipped, {why}");

@@ -56,6 +56,10 @@ pub(crate) fn test(words: &[String]) -> Outcome {
             crate::fuzz::command(&llvm).args(["--seconds", &seconds, "--seed", "1"]),
         );
     }
+    match crate::python::tests(&llvm) {
+        Ok(mut tests) => steps.run("python", &mut tests),
+        Err(why) => steps.fail("python", &why),
+    }
     steps.finish()
 }
 
