@@ -304,3 +304,44 @@ class Program:
         its type raises `TypeError` or `OverflowError`; an array that the code is not made for gives
         `NotImplemented`, and nothing has run."""
     def text(self) -> str: ...
+
+@final
+class SparseMatrix:
+    """A sparse matrix of f32 or f64. Arrays have one axis and no gaps; what does not fit raises `ValueError` or `IndexError`."""
+
+    def __new__(
+        cls, dtype: str, rows: int, columns: int, at_rows: object, at_columns: object, values: object
+    ) -> SparseMatrix:
+        """From elements in any order, whose places are arrays of i32. Those at the same place are added up."""
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def stored(self) -> int:
+        """How many elements are stored."""
+    def get(self, row: int, column: int) -> float: ...
+    def set(self, row: int, column: int, value: float) -> None: ...
+    def scaled(self, factor: float) -> SparseMatrix: ...
+    def transposed(self) -> SparseMatrix: ...
+    def plus(self, other: SparseMatrix, factor: float) -> SparseMatrix:
+        """``self + factor * other``."""
+    def times(self, other: SparseMatrix) -> SparseMatrix:
+        """Element by element."""
+    def product(self, other: SparseMatrix) -> SparseMatrix: ...
+    def apply(self, x: object, y: object) -> None:
+        """``y = self x``."""
+    def triplets(self, at_rows: object, at_columns: object, values: object) -> None:
+        """All stored elements, into arrays of so many."""
+
+@final
+class SparseSolver:
+    """Factors of a square matrix: "LLT", "LDLT" or "LU"."""
+
+    def __new__(cls, method: str) -> SparseSolver: ...
+    def analyze(self, matrix: SparseMatrix) -> bool: ...
+    def factorize(self, matrix: SparseMatrix) -> bool:
+        """Gives whether there are such factors."""
+    def solve(self, b: object, x: object) -> None: ...

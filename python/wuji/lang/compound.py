@@ -261,6 +261,9 @@ class TextureType:
             raise WujiSyntaxError("a texture has 1, 2 or 3 dimensions")
         self.num_dimensions = num_dimensions
 
+    def __repr__(self) -> str:
+        return f"texture(num_dimensions={self.num_dimensions})"
+
 
 class RWTextureType:
     """The annotation of an argument that is a texture to read and write."""
@@ -274,11 +277,17 @@ class RWTextureType:
         self.lod = lod
         self.fmt = fmt
 
+    def __repr__(self) -> str:
+        return f"rw_texture(num_dimensions={self.num_dimensions})"
+
 
 class SparseMatrixBuilderType:
     """The annotation of an argument that collects the elements of a sparse matrix."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "sparse_matrix_builder()"
 
 
 def vector(n: int, dtype: Any = None) -> VectorType:

@@ -298,16 +298,19 @@ class RealFunc:
 
 def func(fn: Any, is_real_function: bool = False) -> Any:
     """Makes a function that kernels can call; it becomes part of them."""
+    signatures.settle(fn)
     return RealFunc(fn) if is_real_function else Func(fn)
 
 
 def real_func(fn: Any) -> Any:
     """Makes a function that kernels call without becoming part of them, so that it may call itself. Parameters and result have types."""
+    signatures.settle(fn)
     return RealFunc(fn)
 
 
 def pyfunc(fn: Any) -> Any:
     """Makes a function that kernels and Python can call."""
+    signatures.settle(fn)
     return Func(fn, pyfunc=True)
 
 

@@ -228,7 +228,8 @@ class Kernel:
             elif p.kind == "pack":
                 parts.append(_pack_key(self, p.type, value))
             elif p.kind == "object":
-                parts.append(value._wuji_key() if hasattr(value, "_wuji_key") else None)
+                arrays = True
+                parts.append(object_key(self, p, value))
         if arrays:
             parts.append(hopeful)
         return tuple(parts)
@@ -412,6 +413,18 @@ def array_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
     return (element.ir, len(shape), contiguous, writable)
 
 
+def object_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
+    """What code depends on of a texture or a builder of a sparse matrix."""
+    if not hasattr(value, "_wuji_key"):
+        raise WujiRuntimeTypeError(
+            f"Argument `{p.name}` of kernel `{kernel.function.__name__}` cannot be converted into required type {p.type}: it is {type(value).__name__}"
+        )
+    try:
+        return value._wuji_key(p.type)
+    except WujiRuntimeTypeError as e:
+        raise WujiRuntimeTypeError(f"Argument `{p.name}` of kernel `{kernel.function.__name__}`: {e}") from None
+
+
 def _pack_key(kernel: Kernel, ty: ArgPackType, value: Any) -> Any:
     from .argpack import ArgPack
 
@@ -423,6 +436,8 @@ def _pack_key(kernel: Kernel, ty: ArgPackType, value: Any) -> Any:
             keys.append(array_key(kernel, Parameter("argpack", name, spec, MISSING, False), value.entries[name]))
         elif isinstance(spec, ArgPackType):
             keys.append(_pack_key(kernel, spec, value.entries[name]))
+        elif isinstance(spec, (TextureType, RWTextureType)):
+            keys.append(object_key(kernel, Parameter("argpack", name, spec, MISSING, False), value.entries[name]))
     return tuple(keys)
 
 
@@ -583,6 +598,7 @@ class BoundKernel:
 
 def kernel(fn: Any) -> Any:
     """Makes a kernel of a function: it is compiled at its first call, for the types and layouts it finds."""
+    signatures.settle(fn)
     if isinstance(fn, (staticmethod, classmethod)):
         return type(fn)(kernel(fn.__func__))
     if not isinstance(fn, FunctionType):

@@ -30,10 +30,25 @@ def result(function: FunctionType) -> Any:
     return hint if hint is MISSING else resolve(function, hint)
 
 
-def resolve(function: FunctionType, hint: Any) -> Any:
+def settle(function: Any) -> None:
+    """Looks at annotations that are text while the names around the function are known: those of a function around it are gone later."""
+    function = getattr(function, "__func__", function)
+    hints = getattr(function, "__annotations__", {})
+    if not any(isinstance(h, str) for h in hints.values()):
+        return
+    around = dict(sys._getframe(2).f_locals)
+    for name, hint in hints.items():
+        if isinstance(hint, str):
+            try:
+                hints[name] = resolve(function, hint, around)
+            except NameError:
+                pass  # It may be defined later.
+
+
+def resolve(function: FunctionType, hint: Any, around: dict[str, Any] | None = None) -> Any:
     if not isinstance(hint, str):
         return hint
-    names = dict(function.__globals__)
+    names = {**function.__globals__, **(around or {})}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             names[name] = cell.cell_contents

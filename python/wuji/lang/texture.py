@@ -1,0 +1,353 @@
+"""Textures: images that kernels sample between pixels, read and write."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from ..exceptions import WujiIndexError, WujiRuntimeError, WujiRuntimeTypeError, WujiTypeError
+from . import context, dtypes, emit, ops, runtime
+from .access import ArrayVal
+from .signatures import MISSING
+from .compound import NdarrayType, RWTextureType, TextureType, VectorType
+from .dtypes import DataType
+from .field import MatrixField, ScalarField
+from .ndarray import Ndarray, ndarray
+from .values import Expr
+
+
+class Format(enum.Enum):
+    """How the pixels of a texture are kept: channels, bits, and what they stand for.
+
+    Without a letter behind, numbers from 0 to 1 in so many bits; with ``u`` and ``i`` integers, with ``f`` floats.
+    """
+
+    unknown = "unknown"
+    r8 = "r8"
+    rg8 = "rg8"
+    rgba8 = "rgba8"
+    rgba8srgb = "rgba8srgb"
+    bgra8 = "bgra8"
+    bgra8srgb = "bgra8srgb"
+    r8u = "r8u"
+    rg8u = "rg8u"
+    rgba8u = "rgba8u"
+    r8i = "r8i"
+    rg8i = "rg8i"
+    rgba8i = "rgba8i"
+    r16 = "r16"
+    rg16 = "rg16"
+    rgb16 = "rgb16"
+    rgba16 = "rgba16"
+    r16u = "r16u"
+    rg16u = "rg16u"
+    rgb16u = "rgb16u"
+    rgba16u = "rgba16u"
+    r16i = "r16i"
+    rg16i = "rg16i"
+    rgb16i = "rgb16i"
+    rgba16i = "rgba16i"
+    r16f = "r16f"
+    rg16f = "rg16f"
+    rgb16f = "rgb16f"
+    rgba16f = "rgba16f"
+    r32u = "r32u"
+    rg32u = "rg32u"
+    rgb32u = "rgb32u"
+    rgba32u = "rgba32u"
+    r32i = "r32i"
+    rg32i = "rg32i"
+    rgb32i = "rgb32i"
+    rgba32i = "rgba32i"
+    r32f = "r32f"
+    rg32f = "rg32f"
+    rgb32f = "rgb32f"
+    rgba32f = "rgba32f"
+    depth16 = "depth16"
+    depth24stencil8 = "depth24stencil8"
+    depth32f = "depth32f"
+
+
+class _Kind:
+    """What a format means: how many channels, of which type, and whether they stand for numbers from 0 to 1."""
+
+    def __init__(self, fmt: Format) -> None:
+        name = fmt.value
+        self.srgb = name.endswith("srgb")
+        if name.startswith("depth"):
+            self.channels = 1
+            self.dtype: DataType = dtypes.u16 if name == "depth16" else dtypes.f32
+        else:
+            letters = name.removesuffix("srgb").rstrip("0123456789uif")
+            digits = name[len(letters) :].removesuffix("srgb")
+            self.channels = len(letters)
+            bits, last = digits.rstrip("uif"), digits[-1]
+            self.dtype = dtypes.by_name(("u" if last.isdigit() else last) + bits)
+        self.fraction = self.dtype.kind == "u" and not name.endswith("u")
+
+    @property
+    def element(self) -> Any:
+        return self.dtype if self.channels == 1 else VectorType(self.channels, self.dtype)
+
+    @property
+    def greatest(self) -> int:
+        return self.dtype.range()[1]
+
+
+class Texture:
+    """An image with 1, 2 or 3 axes: ``ti.Texture(ti.Format.rgba8, (640, 480))``.
+
+    A kernel takes it as ``ti.types.texture(num_dimensions=2)`` to sample it (``sample_lod``, ``fetch``), or as
+    ``ti.types.rw_texture(num_dimensions=2, fmt=..., lod=0)`` to read and write it (``load``, ``store``). Pixels are vectors of 4 floats in
+    kernels, whatever the format. There is one level of detail.
+    """
+
+    def __init__(self, fmt: Format, arr_shape: Any) -> None:
+        if not isinstance(fmt, Format) or fmt is Format.unknown:
+            raise WujiTypeError(f"a texture has a `ti.Format`, not {fmt!r}")
+        shape = (int(arr_shape),) if isinstance(arr_shape, int) else tuple(int(s) for s in arr_shape)
+        if not 1 <= len(shape) <= 3 or any(s < 1 for s in shape):
+            raise WujiRuntimeError(f"a texture has 1, 2 or 3 axes with at least one pixel each, not shape {shape}")
+        runtime.current()
+        self.fmt = fmt
+        self.shape = shape
+        self.num_dims = len(shape)
+        self._kind = _Kind(fmt)
+        self.num_channels = self._kind.channels
+        self.dtype = self._kind.dtype
+        self._pixels = ndarray(self._kind.element, shape)
+
+    # Whole images.
+    def from_numpy(self, array: Any) -> None:
+        """Takes all pixels from an array of the texture's shape, with an axis for channels unless there is one. Bytes stand for numbers from
+        0 to 1."""
+        import numpy
+
+        values = numpy.asarray(array)
+        if values.ndim == self.num_dims:
+            values = values[..., None]
+        if values.shape[:-1] != self.shape or not 1 <= values.shape[-1] <= 4:
+            raise WujiRuntimeError(f"an image of shape {values.shape} for a texture of shape {self.shape}")
+        if values.dtype == numpy.uint8 and self._kind.fraction:
+            values = values / numpy.float32(255)
+        elif values.dtype == numpy.uint8 and self.dtype.is_float:
+            values = values.astype(numpy.float32) / numpy.float32(255)
+        whole = numpy.zeros((*self.shape, 4), dtype=numpy.float64)
+        whole[..., 3] = 1
+        whole[..., : values.shape[-1]] = values
+        kept = self._encode(whole[..., : self.num_channels])
+        self._pixels.from_numpy(kept[..., 0] if self.num_channels == 1 else kept)
+
+    def to_numpy(self) -> Any:
+        """All pixels as floats (integers of integer formats as they are), with an axis for channels."""
+        import numpy
+
+        raw = self._pixels.to_numpy()
+        raw = raw[..., None] if self.num_channels == 1 else raw
+        if not self._kind.fraction:
+            return raw
+        values = raw.astype(numpy.float32) / numpy.float32(self._kind.greatest)
+        if self._kind.srgb:
+            color = values[..., :3]
+            values[..., :3] = numpy.where(color <= 0.04045, color / 12.92, ((color + 0.055) / 1.055) ** 2.4)
+        return values
+
+    def _encode(self, values: Any) -> Any:
+        import numpy
+
+        kind = self._kind
+        if not kind.fraction:
+            if kind.dtype.is_int:
+                values = numpy.clip(numpy.trunc(values), *kind.dtype.range())
+            return values.astype(kind.dtype.numpy_name)
+        values = numpy.clip(values, 0, 1)
+        if kind.srgb:
+            color = values[..., :3]
+            values[..., :3] = numpy.where(color <= 0.0031308, color * 12.92, 1.055 * color ** (1 / 2.4) - 0.055)
+        return numpy.rint(values * kind.greatest).astype(kind.dtype.numpy_name)
+
+    def from_field(self, field: Any) -> None:
+        """Takes all pixels from a field of numbers, or of vectors with up to 4 components."""
+        if not isinstance(field, (ScalarField, MatrixField)):
+            raise WujiTypeError(f"`Texture.from_field` takes a field of numbers or vectors, not {type(field).__name__}")
+        self.from_numpy(field.to_numpy())
+
+    def from_ndarray(self, ndarray: Any) -> None:
+        """Takes all pixels from an array of numbers, or of vectors with up to 4 components."""
+        if not isinstance(ndarray, Ndarray):
+            raise WujiTypeError(f"`Texture.from_ndarray` takes an array, not {type(ndarray).__name__}")
+        self.from_numpy(ndarray.to_numpy())
+
+    def from_image(self, image: Any) -> None:
+        """Takes all pixels from an image of the library Pillow, of the same size. Index ``[x, y]`` is column ``x`` of line ``y``."""
+        import numpy
+
+        self._flat("from_image")
+        if tuple(image.size) != self.shape:
+            raise WujiRuntimeError(f"an image of size {tuple(image.size)} for a texture of shape {self.shape}")
+        if image.mode not in ("L", "LA", "RGB", "RGBA"):
+            image = image.convert("RGBA" if "A" in image.getbands() else "RGB")
+        self.from_numpy(numpy.swapaxes(numpy.asarray(image), 0, 1))
+
+    def to_image(self) -> Any:
+        """All pixels as an image of the library Pillow."""
+        import numpy
+        from PIL import Image  # type: ignore[import-not-found,unused-ignore]
+
+        self._flat("to_image")
+        values = self.to_numpy()
+        if not self._kind.srgb and not self.dtype.is_int or self._kind.fraction:
+            values = numpy.rint(numpy.clip(values, 0, 1) * 255)
+        pixels = numpy.swapaxes(numpy.clip(values, 0, 255).astype(numpy.uint8), 0, 1)
+        if self.num_channels == 1:
+            return Image.fromarray(numpy.ascontiguousarray(pixels[..., 0]))
+        if self.num_channels == 2:
+            pixels = numpy.concatenate([pixels, numpy.zeros_like(pixels[..., :1])], axis=-1)
+        return Image.fromarray(numpy.ascontiguousarray(pixels))
+
+    def _flat(self, what: str) -> None:
+        if self.num_dims != 2:
+            raise WujiRuntimeError(f"`Texture.{what}` is for textures with 2 axes, not {self.num_dims}")
+
+    def __repr__(self) -> str:
+        return f"<texture {self.fmt.value}, shape {self.shape}>"
+
+    # In kernels.
+    def _wuji_key(self, annotation: Any) -> Any:
+        if annotation in (TextureType, RWTextureType):
+            return (self.fmt, self.num_dims)
+        if not isinstance(annotation, (TextureType, RWTextureType)):
+            raise WujiRuntimeTypeError(f"a texture where {annotation!r} is needed")
+        if annotation.num_dimensions != self.num_dims:
+            raise WujiRuntimeTypeError(f"a texture with {self.num_dims} axes where one with {annotation.num_dimensions} is needed")
+        if isinstance(annotation, RWTextureType) and annotation.fmt not in (None, Format.unknown, self.fmt):
+            raise WujiRuntimeTypeError(f"a texture of format {self.fmt.value} where {annotation.fmt.value} is needed")
+        return (self.fmt, self.num_dims)
+
+    def _wuji_bind(self, binder: Any, name: str, get: Callable[[tuple[Any, ...]], Any]) -> TextureVal:
+        spec = NdarrayType(dtype=self._pixels.element_type, ndim=self.num_dims)
+        parameter = _parameter(name, spec)
+        array: ArrayVal = binder.array(parameter, spec, name, self._pixels, lambda args: get(args)._pixels)
+        return TextureVal(name, self._kind, array)
+
+
+def _parameter(name: str, spec: NdarrayType) -> Any:
+    """The array of pixels, as a parameter of a kernel."""
+    from .kernel import Parameter
+
+    return Parameter(name, name, spec, MISSING, False)
+
+
+class TextureVal:
+    """A texture in a kernel."""
+
+    def __init__(self, name: str, kind: _Kind, array: ArrayVal) -> None:
+        self.name = name
+        self.kind = kind
+        self.array = array
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """How many pixels along each axis."""
+        return self.array.shape
+
+    def _wuji_domain(self, cx: context.Compilation) -> ArrayVal:
+        return self.array
+
+    def fetch(self, index: Any, lod: Any = 0) -> Any:
+        """The pixel at an index: a vector of 4 floats. Outside of the texture, zeros."""
+        place, inside = self._place(index, "fetch")
+        return ops.select(inside, self._pixel(place), 0.0)
+
+    def load(self, index: Any) -> Any:
+        """The pixel at an index: a vector of 4 floats. Outside of the texture, zeros."""
+        return self.fetch(index)
+
+    def store(self, index: Any, value: Any) -> None:
+        """Writes a pixel. Outside of the texture nothing happens."""
+        place, inside = self._place(index, "store")
+        b = context.builder()
+        b.begin_if(inside.id)
+        self.array._wuji_subscript(context.current(), place).store(self._encoded(value))
+        b.end_if()
+
+    def sample_lod(self, uv: Any, lod: Any = 0.0) -> Any:
+        """The color at a place, from 0 to 1 along each axis, from the pixels around. Beyond the edges the texture begins again."""
+        at = self._parts(uv, "sample_lod")
+        near: list[tuple[list[Any], Any]] = []
+        for x, size in zip(at, self.shape, strict=True):
+            t = ops.sub(ops.mul(emit.convert(x, dtypes.f32), emit.convert(size, dtypes.f32)), 0.5)
+            whole = ops.floor(t)
+            first = emit.modulo(emit.convert(whole, dtypes.i32), size)
+            following = emit.modulo(ops.add(first, 1), size)
+            near.append(([first, following], ops.sub(t, whole)))
+        color: Any = None
+        for corner in itertools.product((0, 1), repeat=len(near)):
+            weight: Any = None
+            for k, (_, w) in zip(corner, near, strict=True):
+                part = w if k else ops.sub(1.0, w)
+                weight = part if weight is None else ops.mul(weight, part)
+            pixel = self._pixel([places[k] for k, (places, _) in zip(corner, near, strict=True)])
+            share = ops.mul(pixel, weight)
+            color = share if color is None else ops.add(color, share)
+        return color
+
+    def _parts(self, index: Any, what: str) -> list[Any]:
+        parts = emit.components(index) if isinstance(index, Expr) else list(index) if hasattr(index, "__iter__") else [index]
+        if len(parts) != self.array.ndim:
+            raise WujiIndexError(f"`{what}` of texture `{self.name}` takes {self.array.ndim} coordinates, not {len(parts)}")
+        return parts
+
+    def _place(self, index: Any, what: str) -> tuple[list[Any], Expr]:
+        """Coordinates that are inside of the texture, and whether they were before."""
+        place: list[Any] = []
+        inside: Any = None
+        for x, size in zip(self._parts(index, what), self.shape, strict=True):
+            x = emit.convert(x, dtypes.i32)
+            here = ops.logical_and(ops.cmp_ge(x, 0), ops.cmp_lt(x, size))
+            inside = here if inside is None else ops.logical_and(inside, here)
+            place.append(ops.max(ops.min(x, ops.sub(size, 1)), 0))
+        return place, inside
+
+    def _pixel(self, place: list[Any]) -> Expr:
+        """A pixel as a vector of 4 floats."""
+        raw = self.array._wuji_subscript(context.current(), place).load()
+        values: list[Any] = [emit.convert(v, dtypes.f32) for v in emit.components(raw)]
+        if self.kind.fraction:
+            values = [ops.mul(v, 1.0 / self.kind.greatest) for v in values]
+            if self.kind.srgb:
+                values[:3] = map(_from_srgb, values[:3])
+        rest = [0.0, 0.0, 0.0, 1.0]
+        return emit.compose([*values, *rest[len(values) :]], (4,), dtypes.f32)
+
+    def _encoded(self, value: Any) -> Any:
+        given = emit.expr(value)
+        values: list[Any] = emit.components(given) if given.shape else [given] * self.kind.channels
+        if len(given.shape) > 1 or len(values) < self.kind.channels:
+            raise WujiTypeError(f"`store` of {emit.describe(given)} to a texture with {self.kind.channels} channels")
+        values = values[: self.kind.channels]
+        if self.kind.fraction:
+            values = [ops.max(ops.min(emit.convert(v, dtypes.f32), 1.0), 0.0) for v in values]
+            if self.kind.srgb:
+                values[:3] = map(_to_srgb, values[:3])
+            values = [ops.round(ops.mul(v, float(self.kind.greatest))) for v in values]
+        values = [emit.convert(v, self.kind.dtype) for v in values]
+        return values[0] if len(values) == 1 else emit.compose(values, (len(values),), self.kind.dtype)
+
+    def __repr__(self) -> str:
+        return f"the texture `{self.name}`"
+
+
+def _from_srgb(v: Any) -> Any:
+    bright = ops.pow(ops.mul(ops.add(v, 0.055), 1 / 1.055), 2.4)
+    return ops.select(ops.cmp_le(v, 0.04045), ops.mul(v, 1 / 12.92), bright)
+
+
+def _to_srgb(v: Any) -> Any:
+    bright = ops.sub(ops.mul(ops.pow(v, 1 / 2.4), 1.055), 0.055)
+    return ops.select(ops.cmp_le(v, 0.0031308), ops.mul(v, 12.92), bright)
+
+
+__all__ = ["Format", "Texture"]

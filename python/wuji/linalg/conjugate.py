@@ -1,0 +1,71 @@
+"""Equations with sparse matrices, solved step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..exceptions import WujiRuntimeError, WujiTypeError
+from .sparse_matrix import SparseMatrix, as_vector, like
+
+
+class SparseCG:
+    """Solves ``A @ x = b`` for a symmetric matrix with positive eigenvalues, by conjugate gradients.
+
+    Ends after ``max_iter`` steps, or when what is left of ``b`` is at most ``atol`` of its length. ``x0`` is where it starts.
+    """
+
+    def __init__(self, A: Any, b: Any, x0: Any = None, max_iter: int = 50, atol: float = 1e-6) -> None:
+        if not isinstance(A, SparseMatrix):
+            raise WujiTypeError(f"`SparseCG` takes a `SparseMatrix`, not {type(A).__name__}")
+        if A.n != A.m:
+            raise WujiRuntimeError(f"`SparseCG` of a matrix of shape {A.shape}, which is not square")
+        self.A = A
+        self.b = b
+        self.max_iter = int(max_iter)
+        self.atol = float(atol)
+        self._right = as_vector(b, A.dtype, "SparseCG")
+        self._start = None if x0 is None else as_vector(x0, A.dtype, "SparseCG")
+        for vector in (self._right, self._start):
+            if vector is not None and len(vector) != A.n:
+                raise WujiRuntimeError(f"`SparseCG` of a matrix with {A.n} rows and a vector with {len(vector)} numbers")
+        self.iterations = 0
+
+    def solve(self) -> tuple[Any, bool]:
+        """The solution, and whether it is as exact as was asked for."""
+        import numpy
+
+        A, b = self.A, self._right
+
+        def dot(p: Any, q: Any) -> float:
+            # Exact enough in f64, whatever the numbers are.
+            return float(numpy.dot(p.astype(numpy.float64), q.astype(numpy.float64)))
+
+        x = numpy.zeros_like(b) if self._start is None else self._start.copy()
+        rows, columns, values = A.triplets()
+        diagonal = numpy.ones_like(b)
+        on = (rows == columns) & (values != 0)
+        diagonal[rows[on]] = values[on]
+        r = b - A @ x if self._start is not None else b.copy()
+        enough = (self.atol * dot(b, b) ** 0.5) ** 2
+        z = r / diagonal
+        p = z.copy()
+        rz = dot(r, z)
+        self.iterations = 0
+        left = dot(r, r)
+        while left > enough and self.iterations < self.max_iter:
+            Ap = A @ p
+            curve = dot(p, Ap)
+            if curve == 0 or curve != curve:
+                break
+            alpha = rz / curve
+            x += (alpha * p).astype(x.dtype)
+            r -= (alpha * Ap).astype(r.dtype)
+            left = dot(r, r)
+            z = r / diagonal
+            before, rz = rz, dot(r, z)
+            p = (z + (rz / before) * p).astype(p.dtype)
+            self.iterations += 1
+        return like(x, self.b, A.dtype), bool(left <= enough)
+
+
+__all__ = ["SparseCG"]
