@@ -107,7 +107,9 @@ fn anchors(text: &str) -> BTreeSet<String> {
 /// What other readers of Markdown do not know stays out, and so does code that nothing looks at.
 #[test]
 fn markdown_is_plain() {
-    let languages = ["rust", "wir", "text", "sh", "console", "toml", "json"];
+    let languages = [
+        "rust", "wir", "python", "text", "sh", "console", "toml", "json",
+    ];
     let mut wrong = Vec::new();
     for page in book() {
         for block in page.blocks().unwrap() {
