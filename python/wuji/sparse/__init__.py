@@ -1,0 +1,38 @@
+"""Grids of which only the cells that are written to exist."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ..exceptions import WujiRuntimeError, WujiTypeError
+from ..lang.compound import StructType
+from ..lang.field import Field
+from ..lang.ndarray import shape_of
+from ..lang.snode import FieldsBuilder, axes
+
+
+def grid(field_dict: dict[str, Any], shape: Any) -> Any:
+    """A sparse field of structs: ``ti.sparse.grid({"mass": ti.f32, "velocity": ti.math.vec2}, shape=(64, 64))``.
+
+    Writing to a cell makes it active; loops visit active cells.
+    """
+    extents = shape_of(shape)
+    if not field_dict or not extents:
+        raise WujiRuntimeError("`ti.sparse.grid` needs members and a shape")
+    made = StructType(**field_dict).field()
+    builder = FieldsBuilder()
+    builder.bitmasked(axes(*range(len(extents))), extents).place(made)
+    builder.finalize()
+    return made
+
+
+def usage(x: Any) -> float:
+    """The part of a grid's cells that are active, from 0 to 1."""
+    if not isinstance(x, Field):
+        raise WujiTypeError(f"`ti.sparse.usage` takes a grid, not {type(x).__name__}")
+    node = x.snode
+    return node._count_active() / prod(node.shape)
+
+
+__all__ = ["grid", "usage"]
