@@ -145,3 +145,16 @@ def test_sums_refuse() -> None:
         executor.run(np.zeros(8))
     with pytest.raises(ti.TaichiTypeError, match="truth"):
         executor.run(ti.field(ti.u1, 8))
+
+
+@pytest.mark.filterwarnings("error")
+def test_other_default_types_change_nothing() -> None:
+    ti.init(arch=ti.cpu, default_fp=ti.f64, default_ip=ti.i64, offline_cache=False, verbose=False)
+    keys, values = ti.field(ti.f32, 100), ti.field(ti.i32, 100)
+    given = numbers(ti.f32, 100)
+    keys.from_numpy(given)
+    values.fill(1)
+    ti.algorithms.PrefixSumExecutor(100).run(values)
+    ti.algorithms.parallel_sort(keys, values)
+    assert (keys.to_numpy() == np.sort(given)).all()
+    assert (values.to_numpy() == np.argsort(given) + 1).all()

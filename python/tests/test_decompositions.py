@@ -241,3 +241,27 @@ def test_eig_of_three_rows_is_refused() -> None:
 def test_not_from_python() -> None:
     with pytest.raises(ti.TaichiSyntaxError, match="kernels"):
         ti.svd(ti.Matrix([[1.0, 2.0], [3.0, 4.0]]))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n", [2, 3])
+def test_other_default_types_change_nothing(n: int) -> None:
+    ti.init(arch=ti.cpu, default_fp=ti.f64, default_ip=ti.i64, offline_cache=False, verbose=False)
+    A = ti.Matrix.field(n, n, ti.f32, 4)
+    x = ti.Vector.field(n, ti.f32, 4)
+    types = []
+
+    @ti.kernel
+    def run():
+        for i in A:
+            u, s, v = ti.svd(A[i])
+            r, p = ti.polar_decompose(A[i])
+            values, vectors = ti.sym_eig(A[i])
+            x[i] = ti.solve(A[i], x[i])
+            types.extend([u.dtype, s.dtype, v.dtype, r.dtype, p.dtype, values.dtype, vectors.dtype])
+            if ti.static(n == 2):
+                pairs, columns = ti.eig(A[i])
+                types.extend([pairs.dtype, columns.dtype])
+
+    run()
+    assert set(types) == {ti.f32}

@@ -61,10 +61,10 @@ def _pass(  # type: ignore[no-untyped-def]
             places[block * _DIGITS + d] = 0
         for i in range(block * size, ops.min((block + 1) * size, count)):
             at = block * _DIGITS + _digit(keys[i], shift, word, static(dtype.kind))
-            places[at] = places[at] + 1
+            places[at] = places[at] + ops.cast(1, dtypes.i32)
     # Where the first one goes.
     for _ in range(1):
-        total = 0
+        total = ops.cast(0, dtypes.i32)
         for d in range(_DIGITS):
             for block in range(blocks):
                 at = block * _DIGITS + d
@@ -76,7 +76,7 @@ def _pass(  # type: ignore[no-untyped-def]
             key = keys[i]
             at = block * _DIGITS + _digit(key, shift, word, static(dtype.kind))
             place = places[at]
-            places[at] = place + 1
+            places[at] = place + ops.cast(1, dtypes.i32)
             to_keys[place] = key
             if static(ordered):
                 to_order[place] = order[i]

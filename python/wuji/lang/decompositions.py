@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..exceptions import WujiCompilationError, WujiSyntaxError
@@ -33,6 +35,17 @@ def _float(dtype: DataType, dt: Any) -> DataType:
     return wanted if wanted.is_float else defaults.fp
 
 
+@contextmanager
+def _numbers_of(matrix: Any) -> Iterator[None]:
+    """Meanwhile numbers that are written in code have the type of the matrix, whatever the defaults of the world are."""
+    before = defaults.fp, defaults.ip
+    defaults.fp, defaults.ip = matrix.dtype, dtypes.i32
+    try:
+        yield
+    finally:
+        defaults.fp, defaults.ip = before
+
+
 def _only(size: int, matrix: Any, what: str) -> None:
     if matrix.shape != (size, size):
         raise WujiCompilationError(f"`{what}` is for matrices with {size} rows and columns, not for shape {list(matrix.shape)}")
@@ -45,7 +58,8 @@ def svd(A: Any, dt: Any = None) -> Any:
     ``V`` are rotations, and the last singular value has the sign of the determinant.
     """
     matrix = _square(A, "svd", dt)
-    return _svd2(matrix) if matrix.shape[0] == 2 else _svd3(matrix, _CLOSE[matrix.dtype.bits])
+    with _numbers_of(matrix):
+        return _svd2(matrix) if matrix.shape[0] == 2 else _svd3(matrix, _CLOSE[matrix.dtype.bits])
 
 
 def polar_decompose(A: Any, dt: Any = None) -> Any:
@@ -65,9 +79,8 @@ def sym_eig(A: Any, dt: Any = None) -> Any:
     With 2 rows eigenvalues descend, with 3 rows they ascend. Only the lower triangle counts.
     """
     matrix = _square(A, "sym_eig", dt)
-    if matrix.shape[0] == 2:
-        return _sym_eig2(matrix)
-    return _sym_eig3(matrix, _CLOSE[matrix.dtype.bits])
+    with _numbers_of(matrix):
+        return _sym_eig2(matrix) if matrix.shape[0] == 2 else _sym_eig3(matrix, _CLOSE[matrix.dtype.bits])
 
 
 def eig(A: Any, dt: Any = None) -> Any:
@@ -78,7 +91,8 @@ def eig(A: Any, dt: Any = None) -> Any:
     """
     matrix = _square(A, "eig", dt)
     _only(2, matrix, "eig")
-    return _eig2(matrix)
+    with _numbers_of(matrix):
+        return _eig2(matrix)
 
 
 def solve(A: Any, b: Any, dt: Any = None) -> Any:
