@@ -201,7 +201,8 @@ class ElementRank:
 
 
 class Template:
-    """The annotation of an argument that is known when a kernel is compiled: ``ti.template()``."""
+    """The annotation of an argument that is known when a kernel is compiled: ``ti.template()``. It is a field, a number, a type or a
+    function, and each one gets code of its own."""
 
     __slots__ = ("dim", "tensor")
 
@@ -213,9 +214,8 @@ class Template:
         return "template()"
 
 
-def template(tensor: Any = None, dim: Any = None) -> Any:
-    """An argument that is known when a kernel is compiled: a field, a number, a type, a function. Each one gets code of its own."""
-    return Template(tensor, dim)
+# The parentheses may be left out in an annotation.
+template = Template
 
 
 class ArgPackType(CompoundType):

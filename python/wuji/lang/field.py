@@ -12,6 +12,7 @@ from . import dtypes, runtime
 from .compound import MatrixType, StructType
 from .dtypes import DataType
 from .matrix import Matrix
+from .naming import assigned
 from .ndarray import Element, flat_value, shape_of
 from .snode import Axis, FieldsBuilder, Leaf, PlaceNode, SNode
 from .struct import Struct
@@ -656,7 +657,7 @@ def field(
         return matrix_field(dtype, shape=shape, order=order, name=name, offset=offset)
     if isinstance(dtype, StructType):
         return struct_field(dtype, shape=shape, name=name, offset=offset)
-    made = ScalarField(dtype, name)
+    made = ScalarField(dtype, name or assigned())
     _give_shape(made, shape, order, offset)
     return made
 
@@ -673,7 +674,7 @@ def matrix_field(
     ndim: int | None = None,
 ) -> MatrixField:
     _no_gradients(needs_grad, needs_dual)
-    made = MatrixField(ty, name)
+    made = MatrixField(ty, name or assigned())
     parts: list[Field] | None = None
     if layout is Layout.SOA:
         if shape is None:
@@ -696,7 +697,7 @@ def struct_field(
     order: str | None = None,
 ) -> StructField:
     _no_gradients(needs_grad, needs_dual)
-    made = StructField(ty, name)
+    made = StructField(ty, name or assigned())
     parts = list(made._members.values()) if layout is Layout.SOA else None
     _give_shape(made, shape, order, offset, parts)
     return made

@@ -1,0 +1,37 @@
+"""Messages call fields as the program does."""
+
+import pytest
+
+import wuji as ti
+
+
+def test_names():
+    x = ti.field(ti.f32, 4)
+    v: object = ti.Vector.field(2, ti.f32, shape=4)
+    s = ti.Struct.field({"a": ti.i32}, shape=4)
+    wide = ti.field(
+        ti.f32,
+        shape=4,
+    )
+    assert (x.name, v.name, s.name, wide.name) == ("x", "v", "s", "wide")
+    assert ti.field(ti.f32, 4, name="given").name == "given"
+    assert ti.field(ti.f32, 4).name == ""
+
+    class Sim:
+        def __init__(self):
+            self.mass = ti.field(ti.f32, 4)
+
+    assert Sim().mass.name == "mass"
+
+
+def test_messages():
+    ti.init(arch=ti.cpu, debug=True, verbose=False, offline_cache=False)
+    height = ti.field(ti.f32, 4)
+
+    @ti.kernel
+    def up():
+        for i in range(5):
+            height[i] = 1
+
+    with pytest.raises(ti.TaichiRuntimeError, match="`height`"):
+        up()

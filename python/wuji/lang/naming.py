@@ -1,0 +1,26 @@
+"""What the program calls the things it makes: ``x = ti.field(...)`` is called ``x`` in messages."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_EXAMPLES = os.path.join(_PACKAGE, "examples") + os.sep
+# One target, which may be an attribute, and may have a type.
+_ASSIGNED = re.compile(r"\s*(?:\w+\.)*([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
+
+
+def assigned() -> str:
+    """The variable that the program's current line assigns to; empty where that cannot be told."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _own(frame.f_code.co_filename):
+        frame = frame.f_back
+    found = _ASSIGNED.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals))
+    return found[1] if found else ""
+
+
+def _own(file: str) -> bool:
+    return file.startswith(_PACKAGE) and not file.startswith(_EXAMPLES)
