@@ -345,3 +345,29 @@ class SparseSolver:
     def factorize(self, matrix: SparseMatrix) -> bool:
         """Gives whether there are such factors."""
     def solve(self, b: object, x: object) -> None: ...
+
+@final
+class Window:
+    """A window on the display; `OSError` where there is none."""
+
+    def __new__(cls, title: str) -> Window: ...
+    def show(self, width: int, height: int, rgba: bytes) -> None:
+        """Rows from top to bottom. The window opens with the first picture, in its size."""
+    def events(self) -> list[tuple[str, str, bool, float, float]]:
+        """What has happened since the last call: ``"key"``, ``"button"``, ``"move"``, ``"wheel"`` or ``"close"``, which key or
+        button, whether it went down (or away, for the wheel), and where the pointer was, from 0 to 1, to the right and up."""
+    def close(self) -> None: ...
+    def is_open(self) -> bool: ...
+
+@final
+class Recording:
+    """Frames that become a file: ``x.gif``, or ``x.mp4`` by the program ``ffmpeg``."""
+
+    def __new__(cls, path: str, fps: float) -> Recording: ...
+    def push(self, width: int, height: int, rgb: bytes) -> None: ...
+    def finish(self) -> None: ...
+
+def read_png(path: str) -> tuple[int, int, int, bytes]:
+    """Width, height, channels (1 to 4) and rows from top to bottom, a byte a channel."""
+
+def write_png(path: str, width: int, height: int, channels: int, data: bytes) -> None: ...

@@ -19,7 +19,9 @@ mod error;
 mod field;
 mod layout;
 mod ndarray;
+mod pictures;
 mod program;
+mod window;
 mod world;
 
 use pyo3::prelude::*;
@@ -37,5 +39,9 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<ndarray::Ndarray>()?;
     m.add_class::<builder::Builder>()?;
     m.add_class::<program::Program>()?;
+    m.add_class::<window::Window>()?;
+    m.add_class::<pictures::Recording>()?;
+    m.add_function(wrap_pyfunction!(pictures::read_png, m)?)?;
+    m.add_function(wrap_pyfunction!(pictures::write_png, m)?)?;
     m.add_function(wrap_pyfunction!(buffer::describe_array, m)?)
 }

@@ -1,0 +1,137 @@
+//! Files of pictures: PNG in and out, GIF and MP4 out.
+
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use wuji_viewer::Picture;
+
+/// Rows of `channels` bytes a pixel, from top to bottom.
+pub(crate) fn picture(
+    width: usize,
+    height: usize,
+    channels: usize,
+    bytes: &[u8],
+) -> PyResult<Picture> {
+    let size = width
+        .checked_mul(height)
+        .and_then(|n| n.checked_mul(channels));
+    if size != Some(bytes.len()) || !(3..=4).contains(&channels) {
+        let n = bytes.len();
+        let what =
+            format!("{n} bytes for a picture of {width}x{height} pixels of {channels} channels");
+        return Err(PyValueError::new_err(what));
+    }
+    let pixels = bytes.chunks_exact(channels).map(|p| [p[0], p[1], p[2]]);
+    Ok(Picture {
+        width,
+        height,
+        pixels: pixels.collect(),
+    })
+}
+
+/// Frames that become a file: `x.gif`, or `x.mp4` by the program `ffmpeg`.
+#[pyclass(frozen, module = "wuji._native")]
+pub(crate) struct Recording {
+    /// None when it is finished.
+    recording: Mutex<Option<wuji_viewer::Recording>>,
+}
+
+#[pymethods]
+impl Recording {
+    #[new]
+    fn new(path: PathBuf, fps: f64) -> PyResult<Recording> {
+        Ok(Recording {
+            recording: Mutex::new(Some(wuji_viewer::Recording::new(path, fps)?)),
+        })
+    }
+
+    /// The next frame: rows of RGB from top to bottom.
+    fn push(&self, py: Python<'_>, width: usize, height: usize, rgb: &[u8]) -> PyResult<()> {
+        let picture = picture(width, height, 3, rgb)?;
+        py.detach(|| {
+            let mut recording = self
+                .recording
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            match recording.as_mut() {
+                Some(recording) => Ok(recording.push(&picture)?),
+                None => Err(PyRuntimeError::new_err("the recording is finished")),
+            }
+        })
+    }
+
+    /// Writes the file.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            let mut recording = self
+                .recording
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if let Some(recording) = recording.take() {
+                recording.finish()?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Width, height, channels (1 to 4) and the rows of a PNG file, 8 bits a channel.
+#[pyfunction]
+pub(crate) fn read_png(
+    py: Python<'_>,
+    path: PathBuf,
+) -> PyResult<(u32, u32, usize, Bound<'_, PyBytes>)> {
+    let (width, height, channels, bytes) = py.detach(|| {
+        let mut decoder = png::Decoder::new(BufReader::new(File::open(&path)?));
+        decoder.set_transformations(png::Transformations::normalize_to_color8());
+        let failed = |what: &dyn std::fmt::Display| {
+            PyOSError::new_err(format!("cannot read {}: {what}", path.display()))
+        };
+        let mut reader = decoder.read_info().map_err(|e| failed(&e))?;
+        let size = reader
+            .output_buffer_size()
+            .ok_or_else(|| failed(&"it is too large"))?;
+        let mut bytes = vec![0; size];
+        let info = reader.next_frame(&mut bytes).map_err(|e| failed(&e))?;
+        bytes.truncate(info.buffer_size());
+        PyResult::Ok((info.width, info.height, info.color_type.samples(), bytes))
+    })?;
+    Ok((width, height, channels, PyBytes::new(py, &bytes)))
+}
+
+/// Writes rows from top to bottom of 1 to 4 bytes a pixel: gray, gray and alpha, RGB, RGBA.
+#[pyfunction]
+pub(crate) fn write_png(
+    py: Python<'_>,
+    path: PathBuf,
+    width: u32,
+    height: u32,
+    channels: usize,
+    bytes: &[u8],
+) -> PyResult<()> {
+    let color = match channels {
+        1 => png::ColorType::Grayscale,
+        2 => png::ColorType::GrayscaleAlpha,
+        3 => png::ColorType::Rgb,
+        4 => png::ColorType::Rgba,
+        n => {
+            let what = format!("a picture has 1 to 4 channels, not {n}");
+            return Err(PyValueError::new_err(what));
+        }
+    };
+    py.detach(|| {
+        let failed = |e: png::EncodingError| {
+            PyOSError::new_err(format!("cannot write {}: {e}", path.display()))
+        };
+        let mut encoder = png::Encoder::new(BufWriter::new(File::create(&path)?), width, height);
+        encoder.set_color(color);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header().map_err(failed)?;
+        writer.write_image_data(bytes).map_err(failed)?;
+        writer.finish().map_err(failed)
+    })
+}
