@@ -1,0 +1,357 @@
+"""The window that the CPU draws, without a display: every pixel can be looked at."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wuji as ti
+from wuji.exceptions import NotYet
+
+
+@pytest.fixture
+def gui() -> Any:
+    return ti.GUI("test", res=(40, 20), background_color=0x112F41, show_gui=False)
+
+
+BACK = (np.array([0x11, 0x2F, 0x41]) / 255).astype(np.float32)
+
+
+def drawn(gui: ti.GUI) -> set[tuple[int, int]]:
+    """The pixels that are not background."""
+    image = gui.get_image()[:, :, :3]
+    return {(int(x), int(y)) for x, y in np.argwhere(np.abs(image - BACK).max(axis=2) > 1e-6)}
+
+
+def test_begins_empty(gui: Any) -> None:
+    image = gui.get_image()
+    assert image.shape == (40, 20, 4) and image.dtype == np.float32
+    assert np.allclose(image[3, 3], [*BACK, 1])
+    assert gui.res == (40, 20) and gui.running and gui.frame == 0
+    assert ti.GUI(show_gui=False).res == (512, 512)
+    assert ti.GUI(res=8, show_gui=False).get_image()[0, 0].tolist() == [0, 0, 0, 1]
+
+
+def test_circle(gui: Any) -> None:
+    gui.circle((0.5, 0.5), radius=5, color=0xFF0000)
+    assert drawn(gui) == {(x, y) for x in range(40) for y in range(20) if (x - 20) ** 2 + (y - 10) ** 2 < 25}
+    assert gui.get_image()[20, 10].tolist() == [1, 0, 0, 1]
+    gui.clear()
+    gui.circle((0.5, 0.5), radius=1)
+    assert drawn(gui) == {(20, 10)}
+
+
+def test_circles_of_all_kinds(gui: Any) -> None:
+    places = np.array([[0.25, 0.5], [0.75, 0.5]])
+    gui.circles(places, radius=2, color=0x00FF00)
+    assert len(drawn(gui)) == 18
+    gui.clear()
+    gui.circles(places, radius=np.array([1, 3]), color=np.array([0xFF0000, 0x0000FF]))
+    assert len(drawn(gui)) == 1 + 25
+    assert gui.get_image()[30, 10].tolist() == [0, 0, 1, 1]
+    gui.circles(places, radius=1, palette=[0x101010, 0xFFFFFF], palette_indices=[1, 0])
+    assert gui.get_image()[10, 10].tolist() == [1, 1, 1, 1]
+    x = ti.Vector.field(2, ti.f32, 2)
+    x.from_numpy(places.astype(np.float32))
+    gui.clear()
+    gui.circles(x, radius=2)
+    assert len(drawn(gui)) == 18
+    gui.circles(np.zeros((0, 2)))
+
+
+def test_later_circles_lie_on_top(gui: Any) -> None:
+    places = np.full((1000, 2), 0.5)
+    hues = np.arange(1, 1001)
+    gui.circles(places, radius=3, color=hues)
+    assert (gui.get_image()[20, 10, :3] * 255).round().tolist() == [0, 1000 >> 8, 1000 & 255]
+
+
+def test_what_lies_outside_is_left_out(gui: Any) -> None:
+    nowhere = np.array([[np.nan, 0.5], [np.inf, 0.5], [1e30, 0.5], [-3, 0.5], [0.5, 7]])
+    gui.circles(nowhere, radius=2)
+    gui.lines(nowhere, nowhere)
+    gui.triangles(nowhere, nowhere, nowhere)
+    gui.text("nowhere", (4, 4))
+    assert drawn(gui) == set()
+    gui.circle((0, 0), radius=3)
+    assert drawn(gui) == {(x, y) for x in range(3) for y in range(3) if x * x + y * y < 9}
+
+
+def test_circles_are_wrong(gui: Any) -> None:
+    with pytest.raises(ValueError, match="rows of two"):
+        gui.circles(np.zeros(4))
+    with pytest.raises(ValueError, match="3 colors for 2"):
+        gui.circles(np.zeros((2, 2)), color=[1, 2, 3])
+    with pytest.raises(AssertionError, match="palette_indices"):
+        gui.circles(np.zeros((2, 2)), palette=[1])
+    with pytest.raises(ValueError, match="from 0 to 0"):
+        gui.circles(np.zeros((2, 2)), palette=[1], palette_indices=[0, 1])
+
+
+def test_line(gui: Any) -> None:
+    gui.line((0.1, 0.5), (0.9, 0.5), radius=1)
+    pixels = drawn(gui)
+    assert {y for _, y in pixels} == {9, 10, 11}
+    assert {(x, 10) for x in range(4, 37)} <= pixels
+    gui.clear()
+    gui.lines(np.array([[0.5, 0.1]]), np.array([[0.5, 0.9]]), radius=0.5, color=0xFF0000)
+    assert {x for x, _ in drawn(gui)} == {20}
+    gui.clear()
+    gui.line((0.5, 0.5), (0.5, 0.5), radius=1)
+    assert (20, 10) in drawn(gui)
+
+
+def test_slanted_lines_have_no_gaps(gui: Any) -> None:
+    for end in ((0.9, 0.9), (0.2, 0.95), (0.95, 0.2), (0.95, 0.12)):
+        gui.clear()
+        gui.line((0.1, 0.1), end, radius=0.5)
+        seen = drawn(gui)
+        last = (round(end[0] * 40), round(end[1] * 20))
+        reached, todo = {(4, 2)}, [(4, 2)]
+        while todo:
+            x, y = todo.pop()
+            for near in ((x + i, y + j) for i in (-1, 0, 1) for j in (-1, 0, 1)):
+                if near in seen and near not in reached:
+                    reached.add(near)
+                    todo.append(near)
+        assert any(abs(x - last[0]) <= 1 and abs(y - last[1]) <= 1 for x, y in reached), end
+
+
+def test_triangle(gui: Any) -> None:
+    gui.triangle((0.1, 0.1), (0.5, 0.9), (0.9, 0.1))
+    pixels = drawn(gui)
+    for x, y in ((20, 5), (20, 17), (5, 3), (35, 3)):
+        assert (x, y) in pixels, (x, y)
+    for x, y in ((5, 10), (35, 10), (20, 1)):
+        assert (x, y) not in pixels, (x, y)
+    # Half the box, and its edge.
+    assert abs(len(pixels) - 33 * 17 / 2) < 20
+
+
+def test_triangles(gui: Any) -> None:
+    rng = np.random.default_rng(1)
+    a, b, c = rng.random((3, 50, 2))
+    gui.triangles(a, b, c, color=rng.integers(0, 1 << 24, 50))
+    assert len(drawn(gui)) > 400
+    with pytest.raises(ValueError, match="50, 49"):
+        gui.triangles(a, b[:49], c)
+
+
+def test_rect(gui: Any) -> None:
+    gui.rect((0.1, 0.9), (0.6, 0.3), radius=0.5)
+    pixels = drawn(gui)
+    assert {(4, y) for y in range(6, 19)} | {(24, y) for y in range(6, 19)} <= pixels
+    assert (10, 10) not in pixels
+
+
+def test_text() -> None:
+    gui = ti.GUI(res=200, show_gui=False)
+    gui.text("Wuji", (0.1, 0.9), font_size=30, color=0xFFFF00)
+    seen = np.argwhere(gui.get_image()[:, :, 0] > 0.5)
+    assert 18 <= seen[:, 0].min() <= 24 and 60 < seen[:, 0].max() < 100
+    assert 140 < seen[:, 1].min() and seen[:, 1].max() <= 180
+    gui.clear()
+    gui.text("two\nlines", (0.1, 0.9), font_size=15)
+    assert np.argwhere(gui.get_image()[:, :, 0] > 0.5)[:, 1].min() < 160
+    gui.text("ä€ are boxes, and\tspace is space", pos=(0, 1))
+    gui.text(42, pos=(0, 1))
+
+
+def test_every_glyph_is_different() -> None:
+    pictures = set()
+    for letter in map(chr, range(33, 127)):
+        gui = ti.GUI(res=64, show_gui=False)
+        gui.text(letter, (0.1, 0.9), font_size=40)
+        pictures.add(gui.get_image().tobytes())
+    assert len(pictures) == 94
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (np.full((40, 20), 0.5), [0.5, 0.5, 0.5]),
+        (np.full((40, 20, 1), 0.5), [0.5, 0.5, 0.5]),
+        (np.full((40, 20, 3), [0.1, 0.2, 0.3], np.float32), [0.1, 0.2, 0.3]),
+        (np.full((40, 20, 4), [0.1, 0.2, 0.3, 1.0]), [0.1, 0.2, 0.3]),
+        (np.full((40, 20, 2), 0.25), [0.25, 0.25, 0]),
+        (np.full((40, 20), 51, np.uint8), [0.2, 0.2, 0.2]),
+        (np.full((40, 20), 1 << 15, np.uint16), [0.5, 0.5, 0.5]),
+    ],
+)
+def test_images(gui: Any, image: Any, expected: list[float]) -> None:
+    gui.set_image(image)
+    assert np.allclose(gui.get_image()[7, 7, :3], expected, atol=1e-4)
+
+
+def test_images_are_fields(gui: Any) -> None:
+    pixels = ti.Vector.field(3, ti.f32, (40, 20))
+    gray = ti.field(ti.u8, (40, 20))
+    array = ti.ndarray(ti.f32, (40, 20))
+
+    @ti.kernel
+    def paint(out: ti.types.ndarray()):
+        for i, j in pixels:
+            pixels[i, j] = ti.Vector([i / 40, j / 20, 1.0])
+            gray[i, j] = 255
+            out[i, j] = 0.25
+
+    paint(array)
+    gui.set_image(pixels)
+    assert np.allclose(gui.get_image()[10, 5, :3], [0.25, 0.25, 1])
+    gui.set_image(gray)
+    assert gui.get_image()[10, 5, 0] == 1
+    gui.set_image(array)
+    assert gui.get_image()[10, 5, 0] == 0.25
+
+
+def test_images_are_wrong(gui: Any) -> None:
+    with pytest.raises(AssertionError, match="resolution"):
+        gui.set_image(np.zeros((10, 10)))
+    with pytest.raises(ValueError, match="int32 not supported"):
+        gui.set_image(np.zeros((40, 20), np.int32))
+    with pytest.raises(ValueError, match="shape"):
+        gui.set_image(np.zeros((40, 20, 5)))
+
+
+def test_contour(gui: Any) -> None:
+    field = ti.field(ti.f32, (40, 20))
+    gui.contour(field)
+    dark = gui.get_image()[5, 5]
+    field.fill(1.0)
+    gui.contour(field)
+    light = gui.get_image()[5, 5]
+    assert light[:3].sum() > dark[:3].sum() + 0.5
+    gui.contour(np.arange(800.0).reshape(40, 20), normalize=True)
+    assert np.allclose(gui.get_image()[0, 0], dark, atol=0.02) and np.allclose(gui.get_image()[39, 19], light, atol=0.02)
+    gui.contour(np.zeros((4, 4)), normalize=True)
+    with pytest.raises(ValueError, match="two axes"):
+        gui.contour(np.zeros(4))
+
+
+def test_arrows(gui: Any) -> None:
+    gui.arrow((0.1, 0.5), (0.6, 0.0), radius=0.5)
+    pixels = drawn(gui)
+    assert {(x, 10) for x in range(4, 28)} <= pixels
+    assert {y for _, y in pixels} != {10}, "a tip"
+    gui.clear()
+    gui.arrow_field(np.full((4, 4, 2), 0.1))
+    assert len(drawn(gui)) > 40
+    gui.clear()
+    gui.vector_field(np.full((40, 20, 2), 3.0))
+    assert len(drawn(gui)) > 40
+    gui.vector_field(np.zeros((40, 20, 2)))
+    gui.clear()
+    gui.point_field(np.full((4, 2), 2.0))
+    assert len(drawn(gui)) == 8 * 9
+    assert (5, 5) in drawn(gui)
+
+
+def test_show_counts_and_clears(gui: Any) -> None:
+    gui.clear(0xFF0000)
+    assert gui.get_image()[0, 0].tolist() == [1, 0, 0, 1]
+    gui.show()
+    assert gui.frame == 1
+    assert drawn(gui) == set()
+
+
+def test_running(gui: Any) -> None:
+    gui.running = False
+    assert not gui.running
+    with ti.GUI(res=8, show_gui=False) as other:
+        assert other.running
+    assert not other.running
+
+
+def test_fps_limit(gui: Any) -> None:
+    assert gui.fps_limit == pytest.approx(60)
+    gui.fps_limit = 30
+    assert gui.fps_limit == pytest.approx(30)
+    gui.fps_limit = None
+    assert gui.fps_limit is None
+
+
+def test_events(gui: Any) -> None:
+    assert not gui.get_event() and not gui.has_key_event()
+    gui._take("key", "a", True, 0, 0)
+    gui._take("button", "LMB", True, 0.25, 0.75)
+    gui._take("move", "", False, 0.3, 0.7)
+    gui._take("wheel", "", True, 0.3, 0.7)
+    gui._take("key", "Escape", True, 0, 0)
+    assert gui.is_pressed("a") and gui.is_pressed(ti.GUI.LMB, "x") and not gui.is_pressed("b")
+    assert gui.get_cursor_pos() == (0.3, 0.7)
+    assert gui.get_event(ti.GUI.PRESS) and gui.event.key == "a" and gui.event.type == ti.GUI.PRESS
+    assert gui.get_event((ti.GUI.PRESS, ti.GUI.LMB)) and gui.event.pos == (0.25, 0.75)
+    assert [e.key for e in gui.get_events(ti.GUI.MOTION)] == [ti.GUI.MOVE, ti.GUI.WHEEL]
+    gui._take("key", "Shift", True, 0, 0)
+    gui._take("key", "A", False, 0, 0)
+    events = list(gui.get_events())
+    assert events[-1].modifier == [ti.GUI.SHIFT] and events[-1].type == ti.GUI.RELEASE
+    assert not gui.is_pressed("a")
+    gui._take("close", "", True, 0, 0)
+    assert not gui.running and gui.get_key_event().key == ti.GUI.EXIT
+
+
+def test_nobody_waits_for_a_window_that_is_not_there(gui: Any) -> None:
+    with pytest.raises(ti.TaichiRuntimeError, match="no window"):
+        gui.get_key_event()
+
+
+def test_widgets() -> None:
+    gui = ti.GUI(res=400, show_gui=False)
+    slider = gui.slider("speed", 0, 10, step=0.5)
+    label = gui.label("count")
+    name = gui.button("go", event_name="went")
+    assert gui.button("stop") == "WidgetButton_stop"
+    assert slider.value == 0 and name == "went"
+    label.value = 7
+    slider.value = 4
+    empty = gui.get_image()
+    gui._widgets.draw()
+    assert not np.array_equal(gui.get_image(), empty)
+    # The middle of the slider is the middle of what it has.
+    gui._take("button", "LMB", True, (400 - 4 - 85) / 400, (400 - 15) / 400)
+    assert slider.value == 5
+    gui._take("move", "", False, 1.5, 0.1)
+    assert slider.value == 10
+    gui._take("button", "LMB", False, 1.5, 0.1)
+    gui._take("move", "", False, 0.1, 0.1)
+    assert slider.value == 10
+    list(gui.get_events())
+    gui._take("button", "LMB", True, (400 - 4 - 85) / 400, (400 - 2 * 30 - 15) / 400)
+    assert [e.key for e in gui.get_events(ti.GUI.PRESS)] == ["went"]
+
+
+def test_many_shapes_are_quick() -> None:
+    gui = ti.GUI(res=512, show_gui=False)
+    places = np.random.default_rng(2).random((20_000, 2))
+    started = time.perf_counter()
+    gui.circles(places, radius=1.5)
+    gui.lines(places[:2000], places[:2000] + 0.01)
+    assert time.perf_counter() - started < 2.0
+
+
+def test_colours() -> None:
+    assert ti.rgb_to_hex((0.2, 0.5, 1.0)) == 0x337FFF
+    assert ti.hex_to_rgb(0x3388FF) == pytest.approx((0.2, 136 / 255, 1.0))
+    assert ti.rgb_to_hex(np.array([[0.1, 0.2, 0.3], [1, 1, 1]]).T).tolist() == [1651532, 16777215]
+    assert ti.hex_to_rgb(np.array([0x3388FF, 0]))[0].tolist() == pytest.approx([0.2, 0])
+
+
+def test_windows_of_a_gpu_are_refused() -> None:
+    for make in (
+        lambda: ti.ui.Window("x", (8, 8)),
+        ti.ui.Scene,
+        ti.ui.Camera,
+        ti.ui.make_camera,
+        ti.ui.Canvas,
+        ti.ui.Gui,
+        ti.ui.check_ggui_availability,
+    ):
+        with pytest.raises(NotYet, match="GPU") as caught:
+            make()
+        assert caught.value.code == "W0607"
+    assert ti.ui.ProjectionMode.Perspective is not ti.ui.ProjectionMode.Orthogonal
+    assert ti.ui.LMB == "LMB" and ti.ui.GUI is ti.GUI

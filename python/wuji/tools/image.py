@@ -1,0 +1,171 @@
+"""Pictures as files. Arrays have ``[x, y]`` to the right and up, as fields and windows do."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _native
+from ..exceptions import WujiRuntimeError
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def to_bytes(img: Any) -> Bytes:
+    """A picture as ``uint8``: floats are from 0 to 1, and unsigned integers of any size from 0 to their largest."""
+    array: npt.NDArray[Any] = np.asarray(img.to_numpy() if hasattr(img, "to_numpy") else img)
+    kind = array.dtype.kind
+    made: Bytes
+    if kind == "b":
+        made = array.astype(np.uint8) * np.uint8(255)
+    elif kind == "f":
+        # NumPy would say so, too, but not that it is about a picture.
+        if np.isnan(array).any():
+            raise ValueError("a pixel of the picture is not a number (NaN)")
+        made = (np.clip(array, 0.0, 1.0) * 255).astype(np.uint8)
+    elif kind == "u":
+        made = (array >> (8 * array.dtype.itemsize - 8)).astype(np.uint8, copy=False)
+    elif kind == "i":
+        made = np.clip(array, 0, 255).astype(np.uint8)
+    else:
+        raise ValueError(f"a picture is of floats or integers, not of {array.dtype}")
+    return made
+
+
+def _rows(img: Any) -> Bytes:
+    """Rows from top to bottom of 1 to 4 channels."""
+    array = to_bytes(img)
+    if array.ndim == 2:
+        array = array[:, :, None]
+    if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
+        raise AssertionError(f"Image must be either RGB/RGBA or greyscale; its shape is {array.shape}")
+    if 0 in array.shape:
+        raise ValueError(f"a picture has pixels; this has the shape {array.shape}")
+    return np.ascontiguousarray(array[:, ::-1].swapaxes(0, 1))
+
+
+def _from_rows(rows: Bytes) -> Bytes:
+    return np.ascontiguousarray(rows.swapaxes(0, 1)[:, ::-1])
+
+
+def _pillow(filename: str, what: str) -> Any:
+    try:
+        from PIL import Image  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        suffix = os.path.splitext(filename)[1] or "no suffix"
+        raise WujiRuntimeError(
+            f"cannot {what} {filename}: {suffix} needs Pillow, which is not installed; .png works without\n  = help: `pip install pillow`"
+        ) from None
+    return Image
+
+
+def imwrite(img: Any, filename: str) -> None:
+    """Writes a picture: an array, field or ndarray of the shape ``(w, h)``, ``(w, h, 3)`` or ``(w, h, 4)``."""
+    filename = os.fspath(filename)
+    rows = _rows(img)
+    height, width, channels = rows.shape
+    if filename.lower().endswith(".png"):
+        try:
+            _native.write_png(filename, width, height, channels, rows.tobytes())
+        except OSError as error:
+            raise WujiRuntimeError(f"cannot write {filename}: {error}") from error
+        return
+    image = _pillow(filename, "write").fromarray(rows[:, :, 0] if channels == 1 else rows)
+    if filename.lower().endswith((".jpg", ".jpeg", ".bmp")) and channels == 4:
+        image = image.convert("RGB")
+    try:
+        image.save(filename)
+    except (ValueError, OSError) as error:
+        raise WujiRuntimeError(f"cannot write {filename}: {error}") from error
+
+
+def imread(filename: str, channels: int = 0) -> Bytes:
+    """Reads a picture as ``uint8`` of the shape ``(w, h, channels)``. ``channels`` is 1, 3 or 4, or 0 for what the file has."""
+    filename = os.fspath(filename)
+    if channels not in (0, 1, 3, 4):
+        raise ValueError(f"`channels` is 0, 1, 3 or 4, not {channels}")
+    try:
+        if filename.lower().endswith(".png"):
+            width, height, have, data = _native.read_png(filename)
+            rows = np.frombuffer(data, np.uint8).reshape(height, width, have)
+        else:
+            opened = _pillow(filename, "read").open(filename)
+            if opened.mode not in ("L", "LA", "RGB", "RGBA"):
+                opened = opened.convert("RGBA" if "transparency" in opened.info else "RGB")
+            rows = np.atleast_3d(np.asarray(opened))
+    except OSError as error:
+        raise WujiRuntimeError(f"Cannot read image file [{filename}]: {error}") from error
+    return _from_rows(_with_channels(rows, channels or {2: 4}.get(rows.shape[2], rows.shape[2])))
+
+
+def _with_channels(rows: Bytes, wanted: int) -> Bytes:
+    have = rows.shape[2]
+    if have == wanted:
+        return rows
+    opaque = np.full(rows.shape[:2], 255, np.uint8)
+    alpha = rows[:, :, -1] if have in (2, 4) else opaque
+    if wanted == 1:
+        light = rows[:, :, :3].astype(np.uint32) @ np.array([77, 150, 29], np.uint32) // 256 if have >= 3 else rows[:, :, 0]
+        return light.astype(np.uint8)[:, :, None]
+    color = rows[:, :, :3] if have >= 3 else np.repeat(rows[:, :, :1], 3, axis=2)
+    return color if wanted == 3 else np.dstack([color, alpha])
+
+
+def imresize(img: Any, w: int, h: int | None = None) -> npt.NDArray[Any]:
+    """The picture with ``w`` by ``h`` pixels (``w`` by ``w``), each that of the nearest old one."""
+    array: npt.NDArray[Any] = np.asarray(img.to_numpy() if hasattr(img, "to_numpy") else img)
+    if array.ndim < 2:
+        raise ValueError(f"a picture has two axes and more; this has the shape {array.shape}")
+    h = w if h is None else h
+    if w < 1 or h < 1:
+        raise ValueError(f"a picture has at least one pixel, not {w} by {h}")
+    x = np.arange(w) * array.shape[0] // w
+    y = np.arange(h) * array.shape[1] // h
+    made: npt.NDArray[Any] = array[x[:, None], y[None, :]]
+    return made
+
+
+def imshow(img: Any, title: str = "imshow") -> None:
+    """Shows a picture in a window until somebody closes it. In a notebook it is shown there."""
+    rows = _rows(img)
+    notebook = _notebook()
+    if notebook is not None:
+        notebook(rows)
+        return
+    from ..ui.gui import GUI
+
+    height, width = rows.shape[:2]
+    gui = GUI(title, res=(width, height))
+    if gui._window is None:
+        raise WujiRuntimeError("`imshow` needs a display, and there is none\n  = help: `imwrite` writes a file")
+    picture = _from_rows(_with_channels(rows, 3))
+    while gui.running:
+        if gui.get_event(GUI.ESCAPE):
+            gui.close()
+            break
+        gui.set_image(picture)
+        gui.show()
+
+
+def _notebook() -> Any:
+    """What shows rows of pixels in the notebook that this runs in, if it does."""
+    import sys
+
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None or "IPKernelApp" not in getattr(shell, "config", {}):
+        return None
+
+    def show(rows: Bytes) -> None:
+        import tempfile
+
+        from IPython.display import Image, display  # type: ignore[import-not-found, unused-ignore]
+
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "x.png")
+            _native.write_png(file, rows.shape[1], rows.shape[0], rows.shape[2], rows.tobytes())
+            display(Image(filename=file))
+
+    return show

@@ -1,0 +1,163 @@
+"""A picture that is drawn on with NumPy: circles, lines, triangles and text, many at once.
+
+Pixels are ``float32`` RGBA, with ``image[x, y]`` to the right and up. Places are in units of the picture, 0 to 1; radii are in pixels.
+A shape becomes *spans*: pieces of columns of pixels. All spans of all shapes are painted together, and shapes that come later lie on top.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import font
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Image = npt.NDArray[np.float32]
+
+
+def colors(hexes: Any) -> Image:
+    """RGBA rows of numbers such as ``0x3388ff``."""
+    numbers = np.asarray(hexes, dtype=np.int64).reshape(-1)
+    rows = np.ones((len(numbers), 4), np.float32)
+    for channel, shift in enumerate((16, 8, 0)):
+        rows[:, channel] = ((numbers >> shift) & 255) / 255.0
+    return rows
+
+
+def _counted(counts: Ints) -> tuple[Ints, Ints]:
+    """For each unit of each count: whose it is, and its number among those of the same."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    number = np.arange(len(owner))
+    number -= np.repeat(np.cumsum(counts) - counts, counts)
+    return owner, number
+
+
+class Canvas:
+    """A picture of ``width`` by ``height`` pixels."""
+
+    def __init__(self, width: int, height: int, background: int = 0) -> None:
+        self.width = width
+        self.height = height
+        self.image: Image = np.zeros((width, height, 4), np.float32)
+        self.clear(background)
+
+    def clear(self, color: int) -> None:
+        self.image[:] = colors(color)[0]
+
+    def _paint(self, x: Ints, low: Ints, high: Ints, color: Image, shape: Ints) -> None:
+        """Colours columns ``x`` from ``low`` to ``high``, both included. ``color`` has one row, or one for each shape."""
+        low = np.maximum(low, 0)
+        high = np.minimum(high, self.height - 1)
+        seen = (x >= 0) & (x < self.width) & (low <= high)
+        x, low, high, shape = x[seen], low[seen], high[seen], shape[seen]
+        span, step = _counted(high - low + 1)
+        at = (x * self.height + low)[span] + step
+        # A pixel is 16 bytes: as one complex number it is copied in one go.
+        pixels = self.image.reshape(-1, 4).view(np.complex128)[:, 0]
+        paint = np.ascontiguousarray(color, np.float32).view(np.complex128)[:, 0]
+        pixels[at] = paint[0] if len(paint) == 1 else paint[shape[span]]
+
+    def _pixels(self, places: Any) -> Floats:
+        return np.asarray(places, np.float64).reshape(-1, 2) * (self.width, self.height)
+
+    def circles(self, centers: Any, radius: Any, color: Image) -> None:
+        """Discs: the pixels nearer to the center than the radius."""
+        center = self._pixels(centers)
+        reach = np.broadcast_to(np.asarray(radius, np.float64).reshape(-1), (len(center),))
+        near = _finite(center) & (reach > 0)
+        near &= (center[:, 0] + reach > 0) & (center[:, 0] - reach < self.width)
+        near &= (center[:, 1] + reach > 0) & (center[:, 1] - reach < self.height)
+        number = np.flatnonzero(near)
+        center, reach = center[near], reach[near]
+        # Columns that a disc has pixels in: the pixel (i, j) stands at the place (i, j).
+        first = np.maximum(np.floor(center[:, 0] - reach).astype(np.int64) + 1, 0)
+        last = np.minimum(np.ceil(center[:, 0] + reach).astype(np.int64) - 1, self.width - 1)
+        disc, step = _counted(np.maximum(last - first + 1, 0))
+        x = first[disc] + step
+        rest = np.maximum(reach[disc] ** 2 - (x - center[disc, 0]) ** 2, 0.0)
+        half = np.sqrt(rest)
+        low = np.floor(center[disc, 1] - half).astype(np.int64) + 1
+        high = np.ceil(center[disc, 1] + half).astype(np.int64) - 1
+        self._paint(x, low, high, color, number[disc])
+
+    def polygons(self, corners: Floats, color: Image) -> None:
+        """Convex polygons of as many corners each, in pixels: an array of (polygon, corner, 2). Pixels on the edge belong to it."""
+        count = len(corners)
+        number = np.arange(count)
+        seen = _finite(corners.reshape(count, -1))
+        number, corners = number[seen], corners[seen]
+        left = np.ceil(corners[:, :, 0].min(1) - 1e-9) if len(corners) else np.zeros(0)
+        right = np.floor(corners[:, :, 0].max(1) + 1e-9) if len(corners) else np.zeros(0)
+        first = np.clip(left, 0, self.width).astype(np.int64)
+        last = np.clip(right, -1, self.width - 1).astype(np.int64)
+        shape, step = _counted(np.maximum(last - first + 1, 0))
+        x = first[shape] + step
+        low = np.full(len(x), np.inf)
+        high = np.full(len(x), -np.inf)
+        sides = corners.shape[1]
+        for side in range(sides):
+            a = corners[shape, side]
+            b = corners[shape, (side + 1) % sides]
+            run = b[:, 0] - a[:, 0]
+            upright = np.abs(run) < 1e-12
+            t = np.where(upright, 0.0, (x - a[:, 0]) / np.where(upright, 1.0, run))
+            crosses = (t >= -1e-9) & (t <= 1 + 1e-9) & ~upright
+            y = a[:, 1] + t * (b[:, 1] - a[:, 1])
+            on = upright & (np.abs(a[:, 0] - x) < 1e-9)
+            low = np.where(crosses, np.minimum(low, y), np.where(on, np.minimum(low, np.minimum(a[:, 1], b[:, 1])), low))
+            high = np.where(crosses, np.maximum(high, y), np.where(on, np.maximum(high, np.maximum(a[:, 1], b[:, 1])), high))
+        low = np.clip(low, -1, self.height + 1)
+        high = np.clip(high, -2, self.height + 1)
+        self._paint(x, np.ceil(low - 1e-9).astype(np.int64), np.floor(high + 1e-9).astype(np.int64), color, number[shape])
+
+    def triangles(self, a: Any, b: Any, c: Any, color: Image) -> None:
+        self.polygons(np.stack([self._pixels(p) for p in (a, b, c)], axis=1), color)
+
+    def lines(self, begin: Any, end: Any, radius: Any, color: Image) -> None:
+        """Lines of twice the radius, with square ends."""
+        self.strokes(self._pixels(begin), self._pixels(end), radius, color)
+
+    def strokes(self, begin: Floats, end: Floats, radius: Any, color: Image) -> None:
+        """Lines between places that are given in pixels."""
+        # At the least a pixel wide, so that nothing vanishes between the pixels.
+        half = np.maximum(np.asarray(radius, np.float64).reshape(-1, 1), 0.5)
+        with np.errstate(invalid="ignore"):  # what is nowhere is left out later
+            along = end - begin
+            length = np.hypot(along[:, 0], along[:, 1])[:, None]
+            unit = np.where(length > 0, along / np.where(length > 0, length, 1.0), (1.0, 0.0))
+        side = np.stack([-unit[:, 1], unit[:, 0]], axis=1) * half
+        # A pixel more or less at the ends would show where lines meet.
+        cap = unit * half * 0.5
+        self.polygons(np.stack([begin - cap + side, end + cap + side, end + cap - side, begin - cap - side], axis=1), color)
+
+    def rectangle(self, x: int, y: int, width: int, height: int, color: int) -> None:
+        """A filled one, in pixels."""
+        self.image[max(x, 0) : max(x + width, 0), max(y, 0) : max(y + height, 0)] = colors(color)[0]
+
+    def text(self, content: str, x: float, top: float, size: float, color: Image) -> None:
+        """Text whose first line begins at ``x`` and hangs from ``top``, in pixels."""
+        begin, end = font.strokes(content)
+        if len(begin):
+            scale = size / font.LINE
+            place = np.array([x, top - size * 0.85])
+            self.strokes(begin * scale + place, end * scale + place, max(size / 26, 0.5), color)
+
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        """RGBA rows from top to bottom."""
+        scaled = self.image * np.float32(255)
+        np.clip(scaled, 0, 255, out=scaled)
+        scaled += np.float32(0.5)
+        with np.errstate(invalid="ignore"):  # of no number
+            packed = scaled.astype(np.uint8).view(np.uint32)[:, :, 0]
+        rows = np.ascontiguousarray(packed[:, ::-1].T)
+        return rows.view(np.uint8).reshape(self.height, self.width, 4)
+
+
+def _finite(rows: Floats) -> npt.NDArray[np.bool_]:
+    # What lies far outside would not fit an integer.
+    with np.errstate(invalid="ignore"):
+        near: npt.NDArray[np.bool_] = np.all(np.abs(rows) < 1e9, axis=1)
+    return near
