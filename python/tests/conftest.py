@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 from collections.abc import Iterator
 
 import pytest
 
 import wuji as ti
+
+# Programs that tests start find the same package, from wherever they run.
+_PACKAGE = str(pathlib.Path(ti.__file__).resolve().parents[1])
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_PACKAGE, os.environ.get("PYTHONPATH")]))
 
 
 @pytest.fixture(autouse=True)

@@ -55,8 +55,9 @@ from .lang.access import (
     rescale_index,
 )
 from .lang.arch import Arch, amdgpu, arm64, cpu, cuda, dx11, dx12, gles, gpu, metal, opengl, vulkan, x64
+from .lang.arch import x64 as x86_64
 from .lang.argpack import ArgPack
-from .lang.compound import ref, template
+from .lang.compound import argpack, ref, sparse_matrix_builder, template
 from .lang.dtypes import (
     f16,
     f32,
@@ -162,6 +163,7 @@ _LAZY_NAMES = {
     "Format": ("lang.texture", "Format"),
     "BitpackedFields": ("quant", "BitpackedFields"),
     "Mesh": ("lang.mesh", "Mesh"),
+    "MeshInstance": ("lang.mesh", "MeshInstance"),
     "set_logging_level": ("_logging", "set_logging_level"),
     "is_logging_effective": ("_logging", "is_logging_effective"),
     "stop_grad": ("ad", "stop_grad"),
@@ -184,3 +186,26 @@ def __getattr__(name: str) -> _Any:
 
 def __dir__() -> list[str]:
     return sorted({*(n for n in globals() if not n.startswith("_")), *_LAZY, *_LAZY_NAMES})
+
+
+# What is loaded when it is first used is not here, but is as public.
+__all__ = [
+    "Arch", "ArgPack", "CRITICAL", "DEBUG", "ERROR", "Field", "FieldsBuilder", "INFO", "Layout", "Matrix",
+    "MatrixField", "MatrixNdarray", "Ndarray", "SNode", "ScalarField", "ScalarNdarray", "Struct", "StructField",
+    "TRACE", "TaichiAssertionError", "TaichiCompilationError", "TaichiIndexError", "TaichiNameError",
+    "TaichiRuntimeError", "TaichiRuntimeTypeError", "TaichiSyntaxError", "TaichiTypeError", "Vector", "VectorNdarray",
+    "WARN", "World", "WujiAssertionError", "WujiCompilationError", "WujiError", "WujiIndexError", "WujiNameError",
+    "WujiRuntimeError", "WujiRuntimeTypeError", "WujiSyntaxError", "WujiTypeError", "__version__", "abs", "acos",
+    "activate", "amdgpu", "append", "argpack", "arm64", "asin", "assume_in_range", "atan2", "atomic_add", "atomic_and",
+    "atomic_max", "atomic_min", "atomic_mul", "atomic_or", "atomic_sub", "atomic_xor", "axes", "bit_cast", "bit_shr",
+    "block_local", "cache_read_only", "cast", "ceil", "cfg", "cos", "cpu", "cuda", "data_oriented", "dataclass",
+    "deactivate", "deactivate_all_snodes", "dx11", "dx12", "exceptions", "exp", "f16", "f32", "f64", "field", "float16",
+    "float32", "float64", "floor", "frexp", "func", "get_addr", "gles", "global_thread_idx", "gpu", "grouped", "i",
+    "i16", "i32", "i64", "i8", "ij", "ijk", "ijkl", "ijl", "ik", "ikl", "il", "init", "int16", "int32", "int64", "int8",
+    "is_active", "j", "jk", "jkl", "jl", "k", "kernel", "kl", "l", "length", "log", "loop_config", "m", "max",
+    "mesh_local", "mesh_patch_idx", "metal", "min", "n", "ndarray", "ndrange", "no_activate", "one", "opengl", "pow",
+    "pyfunc", "randn", "random", "raw_div", "raw_mod", "real_func", "ref", "rescale_index", "reset", "root", "round",
+    "rsqrt", "select", "sin", "sparse_matrix_builder", "sqrt", "static", "static_assert", "static_print", "sync", "tan", "tanh", "template",
+    "types", "u1", "u16", "u32", "u64", "u8", "uint1", "uint16", "uint32", "uint64", "uint8", "vulkan", "x64", "x86_64",
+    "zero",
+]  # fmt: skip

@@ -1,6 +1,9 @@
 """Types: of scalars, of what is made of them, and of parameters of kernels."""
 
 from . import quant
+from .lang import compound as annotations
+from .lang import compound as compound_types
+from .lang import dtypes as primitive_types
 from .lang.compound import (
     ArgPackType,
     CompoundType,
@@ -59,7 +62,7 @@ def is_tensor(spec: object) -> bool:
 
 __all__ = [
     "ArgPackType", "CompoundType", "MatrixType", "NdarrayType", "RWTextureType", "StructType", "TextureType", "VectorType",
-    "argpack", "f16", "f32", "f64", "float16", "float32", "float64", "i16", "i32", "i64", "i8", "int16", "int32", "int64", "int8",
-    "is_integral", "is_real", "is_signed", "is_tensor", "matrix", "ndarray", "quant", "ref", "rw_texture", "sparse_matrix_builder", "struct",
+    "annotations", "argpack", "compound_types", "f16", "f32", "f64", "float16", "float32", "float64", "i16", "i32", "i64", "i8", "int16", "int32", "int64", "int8",
+    "is_integral", "is_real", "is_signed", "is_tensor", "matrix", "ndarray", "primitive_types", "quant", "ref", "rw_texture", "sparse_matrix_builder", "struct",
     "template", "texture", "u1", "u16", "u32", "u64", "u8", "uint1", "uint16", "uint32", "uint64", "uint8", "vector",
 ]  # fmt: skip

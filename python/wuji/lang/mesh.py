@@ -18,7 +18,14 @@ class Mesh:
     _create_instance = staticmethod(function("ti.Mesh", _FEATURE))
 
 
+class MeshInstance:
+    """A mesh with data on it."""
+
+    def __init__(self, *_: object) -> None:
+        refuse("ti.MeshInstance", _FEATURE)
+
+
 _TriMesh = function("ti._TriMesh", _FEATURE)
 _TetMesh = function("ti._TetMesh", _FEATURE)
 
-__all__ = ["Mesh"]
+__all__ = ["Mesh", "MeshInstance"]

@@ -1,0 +1,118 @@
+"""Programs that say ``import taichi`` run on Wuji once this is imported:
+
+```python
+import wuji.compat.taichi    # before anything imports taichi
+import taichi as ti          # Wuji
+import taichi.math as tm     # wuji.math
+```
+
+``python -m wuji run program.py`` does so for a program that nobody wants to change. The real Taichi is left alone: it may be installed, but cannot be
+used in the same process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import wuji as _wuji
+
+# The version of the language; `wuji.__version__` is that of the engine.
+__version__ = (1, 7, 4)
+# Modules of it are found by `_Finder`.
+__path__: list[str] = []
+
+# Modules that have another name here.
+_MOVED = {
+    "types.primitive_types": "lang.dtypes",
+    "types.compound_types": "lang.compound",
+    "types.annotations": "lang.compound",
+    "types.ndarray_type": "lang.compound",
+    "types.texture_type": "lang.compound",
+    "types.utils": "lang.dtypes",
+    "types.quant": "quant",
+    "ui.ui": "ui",
+    "tools.np2ply": "tools.ply",
+    "profiler.kernel_profiler": "profiler",
+    "profiler.kernel_metrics": "profiler.metrics",
+    "profiler.memory_profiler": "profiler",
+    "profiler.scoped_profiler": "profiler",
+    "math.mathimpl": "math",
+    "_lib.core.taichi_python": "_lib.core",
+    "_main": "__main__",
+}
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.spec: Any = None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self.target)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # It keeps the name it has here.
+        module.__spec__ = self.spec
+        # One that is a package there, but not here, may have moved modules in it.
+        if not hasattr(module, "__path__"):
+            module.__path__ = []
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds ``taichi.x`` as ``wuji.x``: the same module, not a second one."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith("taichi."):
+            return None
+        name = fullname.removeprefix("taichi.")
+        ours = f"wuji.{_MOVED.get(name, name)}"
+        try:
+            importlib.import_module(ours)
+        except ModuleNotFoundError as error:
+            if error.name is not None and ours.startswith(error.name):
+                return None
+            raise
+        is_package = hasattr(sys.modules[ours], "__path__")
+        return importlib.machinery.ModuleSpec(fullname, _Loader(ours), origin="wuji", is_package=is_package)
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_wuji, name)
+
+
+def __dir__() -> list[str]:
+    return [*dir(_wuji), "__version__"]
+
+
+__all__ = [name for name in dir(_wuji) if not name.startswith("_")]  # noqa: PLE0604
+
+
+def install() -> None:
+    """Makes ``import taichi`` import Wuji in this process. Importing this module has done so."""
+    ours = sys.modules[__name__]
+    there = sys.modules.get("taichi")
+    if there is not None and there is not ours:
+        raise ImportError("taichi itself is imported already; import wuji.compat.taichi before it")
+    sys.modules["taichi"] = ours
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def uninstall() -> None:
+    """Makes ``import taichi`` mean Taichi again."""
+    for name in [n for n in sys.modules if n == "taichi" or n.startswith("taichi.")]:
+        del sys.modules[name]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+
+
+install()

@@ -1,0 +1,39 @@
+"""What a device can do, by the names that programs ask for: ``ti.extension.sparse``."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+
+class Extension(enum.Enum):
+    sparse = 0
+    quant = 1
+    mesh = 2
+    quant_basic = 3
+    data64 = 4
+    adstack = 5
+    bls = 6
+    assertion = 7
+    extfunc = 8
+
+
+sparse = Extension.sparse
+quant = Extension.quant
+mesh = Extension.mesh
+quant_basic = Extension.quant_basic
+data64 = Extension.data64
+adstack = Extension.adstack
+bls = Extension.bls
+assertion = Extension.assertion
+extfunc = Extension.extfunc
+
+# Quantized types, meshes and gradients are to come; functions of other languages are not.
+_HERE = {Extension.sparse, Extension.data64, Extension.bls, Extension.assertion}
+
+
+def is_supported(arch: Any, extension: Extension) -> bool:
+    """Whether this version does it on a device."""
+    from .lang import arch as archs
+
+    return archs.is_supported(arch) and extension in _HERE

@@ -1,0 +1,5 @@
+"""Where Taichi has the arrays of kernels."""
+
+from .access import ArrayVal as AnyArray
+
+__all__ = ["AnyArray"]

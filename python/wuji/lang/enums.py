@@ -1,0 +1,5 @@
+"""Where Taichi has `Layout`."""
+
+from .field import Layout
+
+__all__ = ["Layout"]

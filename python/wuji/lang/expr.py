@@ -1,0 +1,5 @@
+"""Where Taichi has `Expr`."""
+
+from .values import Expr
+
+__all__ = ["Expr"]

@@ -1,0 +1,151 @@
+"""What programs ask Taichi's front end for: the current options, the current world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import context, runtime
+from .dtypes import need_scalar
+from .field import Field, MatrixField, ScalarField, StructField, field
+from .kernel import Kernel
+from .matrix import Matrix, Vector
+from .ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray, ndarray
+from .ndrange import grouped
+from .ops import one, zero
+from .options import DEFAULTS, Config
+from .runtime import reset
+from .snode import FieldsBuilder, SNode, axes, deactivate_all_snodes, root
+from .static import static, static_assert, static_print
+from .struct import Struct
+
+
+class _Runtime:
+    """The current world, as programs look at it."""
+
+    @property
+    def prog(self) -> Any:
+        """Something that is true where there is a world."""
+        return runtime.current() if runtime.initialized() else None
+
+    @property
+    def default_fp(self) -> Any:
+        return runtime.current().config.default_fp
+
+    @property
+    def default_ip(self) -> Any:
+        return runtime.current().config.default_ip
+
+    @property
+    def default_up(self) -> Any:
+        return runtime.current().config.default_up
+
+    @property
+    def inside_kernel(self) -> bool:
+        return context.compiling() is not None
+
+    @property
+    def print_full_traceback(self) -> bool:
+        return bool(runtime.current().config.__dict__["print_full_traceback"])
+
+    @property
+    def short_circuit_operators(self) -> bool:
+        return bool(runtime.current().config.__dict__["short_circuit_operators"])
+
+    @property
+    def unrolling_limit(self) -> int:
+        return int(runtime.current().config.__dict__["unrolling_limit"])
+
+    def set_default_fp(self, fp: Any) -> None:
+        runtime.set_default_fp(fp)
+
+    def set_default_ip(self, ip: Any) -> None:
+        runtime.set_default_ip(ip)
+
+    def materialize(self) -> None:
+        runtime.current().materialize()
+
+    def sync(self) -> None:
+        runtime.sync()
+
+    def finalize_and_destroy(self) -> None:
+        runtime.reset()
+
+
+pytaichi = _Runtime()
+
+
+def get_runtime() -> _Runtime:
+    """The current world."""
+    return pytaichi
+
+
+def current_cfg() -> Config:
+    """The options of the current world: ``current_cfg().arch``."""
+    return runtime.current().config
+
+
+def default_cfg() -> Config:
+    """Options as they are where nobody says otherwise."""
+    from . import arch
+
+    return Config(arch.cpu)
+
+
+def inside_kernel() -> bool:
+    """Whether a kernel is being compiled."""
+    return context.compiling() is not None
+
+
+def get_cuda_compute_capability() -> int:
+    return 0
+
+
+def cook_dtype(dtype: Any) -> Any:
+    """A scalar type from ``float``, ``int``, ``bool`` or itself."""
+    return need_scalar(dtype)
+
+
+def __getattr__(name: str) -> Any:
+    """Whatever else Taichi has here, where Wuji has it elsewhere."""
+    import wuji
+
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(wuji, name)
+
+
+__all__ = [
+    "DEFAULTS",
+    "Field",
+    "FieldsBuilder",
+    "Kernel",
+    "Matrix",
+    "MatrixField",
+    "MatrixNdarray",
+    "SNode",
+    "ScalarField",
+    "ScalarNdarray",
+    "Struct",
+    "StructField",
+    "Vector",
+    "VectorNdarray",
+    "axes",
+    "cook_dtype",
+    "current_cfg",
+    "deactivate_all_snodes",
+    "default_cfg",
+    "field",
+    "get_cuda_compute_capability",
+    "get_runtime",
+    "grouped",
+    "inside_kernel",
+    "ndarray",
+    "one",
+    "pytaichi",
+    "reset",
+    "root",
+    "static",
+    "static_assert",
+    "static_print",
+    "zero",
+]

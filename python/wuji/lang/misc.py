@@ -1,0 +1,98 @@
+"""Which devices there are and what they can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..extension import Extension, is_supported
+from . import arch as archs
+from .access import assume_in_range, block_local, cache_read_only, no_activate
+from .arch import Arch, amdgpu, arm64, cpu, cuda, dx11, dx12, gles, gpu, metal, opengl, vulkan, x64
+from .impl import get_runtime
+from .loop_config import global_thread_idx, loop_config, mesh_local, mesh_patch_idx
+from .runtime import init, reset
+
+extension = Extension
+x86_64 = x64
+
+
+def is_arch_supported(arch: Arch, use_gles: bool = False) -> bool:
+    """Whether this version runs kernels there."""
+    return archs.is_supported(arch)
+
+
+def is_extension_supported(arch: Arch, ext: Extension) -> bool:
+    """Whether this version can do something there: ``ti.extension.sparse``."""
+    return is_supported(arch, ext)
+
+
+def get_host_arch_list() -> list[Arch]:
+    return [cpu]
+
+
+def adaptive_arch_select(arch: Any, enable_fallback: bool = True) -> Arch:
+    """The device that `init` would choose."""
+    from . import options
+
+    return options._choose(arch, enable_fallback)
+
+
+def loop_unique(val: Any, covers: Any = None) -> Any:
+    """Says that a value differs in each iteration. The compiler finds out by itself."""
+    return val
+
+
+def timeline_clear() -> None:
+    """Forgets what was measured."""
+    from ..profiler import clear_kernel_profiler_info
+
+    clear_kernel_profiler_info()
+
+
+def timeline_save(fn: str) -> None:
+    """Writes what was measured for ``chrome://tracing``."""
+    from ..profiler import save_trace
+
+    save_trace(fn)
+
+
+def __getattr__(name: str) -> Any:
+    """Whatever else Taichi has here, where Wuji has it elsewhere."""
+    import wuji
+
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(wuji, name)
+
+
+__all__ = [
+    "amdgpu",
+    "arm64",
+    "assume_in_range",
+    "block_local",
+    "cache_read_only",
+    "cpu",
+    "cuda",
+    "dx11",
+    "dx12",
+    "extension",
+    "get_host_arch_list",
+    "get_runtime",
+    "gles",
+    "global_thread_idx",
+    "gpu",
+    "init",
+    "is_arch_supported",
+    "is_extension_supported",
+    "loop_config",
+    "loop_unique",
+    "mesh_local",
+    "mesh_patch_idx",
+    "metal",
+    "no_activate",
+    "opengl",
+    "reset",
+    "vulkan",
+    "x64",
+    "x86_64",
+]

@@ -1,0 +1,109 @@
+"""Types of ours, of NumPy and of PyTorch, and which packages are installed."""
+
+from __future__ import annotations
+
+import functools
+from importlib.util import find_spec
+from typing import Any
+
+from . import context, dtypes
+from .dtypes import DataType, need_scalar
+from .field import Field
+from .matrix import Matrix
+from .ndarray import Ndarray
+from .snode import SNode
+from .struct import Struct
+
+
+@functools.cache
+def has_pytorch() -> bool:
+    return find_spec("torch") is not None
+
+
+@functools.cache
+def has_paddle() -> bool:
+    return find_spec("paddle") is not None
+
+
+def has_clangpp() -> bool:
+    return False
+
+
+def get_clangpp() -> None:
+    return None
+
+
+def in_taichi_scope() -> bool:
+    """Whether a kernel is being compiled."""
+    return context.compiling() is not None
+
+
+def in_python_scope() -> bool:
+    return context.compiling() is None
+
+
+def cook_dtype(dtype: Any) -> DataType:
+    """A scalar type from ``float``, ``int``, ``bool`` or itself."""
+    return need_scalar(dtype)
+
+
+def is_taichi_class(rhs: Any) -> bool:
+    """Whether it is a value or data of ours."""
+    return isinstance(rhs, (Matrix, Struct, Field, Ndarray, SNode))
+
+
+def is_matrix_class(rhs: Any) -> bool:
+    return isinstance(rhs, Matrix)
+
+
+def to_numpy_type(dt: Any) -> Any:
+    """The type of NumPy for one of ours: ``to_numpy_type(ti.f32) is np.float32``."""
+    import numpy as np
+
+    name = need_scalar(dt).numpy_name
+    return np.bool_ if name == "bool" else getattr(np, name)
+
+
+def to_pytorch_type(dt: Any) -> Any:
+    """The type of PyTorch for one of ours."""
+    import torch  # type: ignore[import-not-found, unused-ignore]
+
+    return getattr(torch, need_scalar(dt).numpy_name)
+
+
+def to_paddle_type(dt: Any) -> Any:
+    """The type of Paddle for one of ours."""
+    import paddle  # type: ignore[import-not-found, unused-ignore]
+
+    return getattr(paddle, need_scalar(dt).numpy_name)
+
+
+def to_taichi_type(dt: Any) -> DataType:
+    """Our type for one of NumPy, PyTorch or Paddle: ``to_taichi_type(np.float32) is ti.f32``."""
+    if isinstance(dt, DataType):
+        return dt
+    name = str(dt).rpartition(".")[2] if type(dt).__module__.startswith(("torch", "paddle")) else None
+    if name is None:
+        import numpy as np
+
+        name = np.dtype(dt).name
+    for ours in dtypes.ALL:
+        if ours.numpy_name == name:
+            return ours
+    raise TypeError(f"there is no type for {dt}")
+
+
+def warning(msg: str, warning_type: type[Warning] = UserWarning, stacklevel: int = 1, print_stack: bool = True) -> None:
+    """Warns."""
+    import warnings
+
+    warnings.warn(msg, warning_type, stacklevel=stacklevel + 1)
+
+
+def __getattr__(name: str) -> Any:
+    """Whatever else Taichi has here, where Wuji has it elsewhere."""
+    import wuji
+
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(wuji, name)
