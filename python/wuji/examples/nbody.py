@@ -1,0 +1,42 @@
+"""Stars that attract each other, all pairs of them."""
+
+import wuji as ti
+from wuji.examples import frames
+
+ti.init(arch=ti.cpu)
+
+n = 1000
+dt = 2e-5
+place = ti.Vector.field(2, ti.f32, shape=n)
+speed = ti.Vector.field(2, ti.f32, shape=n)
+
+
+@ti.kernel
+def begin():
+    for i in range(n):
+        angle = ti.random() * 2 * ti.math.pi
+        distance = (ti.sqrt(ti.random()) * 0.7 + 0.3) * 0.3
+        around = ti.Vector([ti.cos(angle), ti.sin(angle)])
+        place[i] = 0.5 + around * distance
+        speed[i] = ti.Vector([-around.y, around.x]) * 60
+
+
+@ti.kernel
+def step():
+    for i in range(n):
+        force = ti.Vector([0.0, 0.0])
+        for j in range(n):
+            if i != j:
+                apart = place[j] - place[i]
+                force += apart / (apart.norm() + 1e-2) ** 3
+        speed[i] += dt * force
+    for i in range(n):
+        place[i] += dt * speed[i]
+
+
+begin()
+gui = ti.GUI("Stars", res=512, background_color=0x05080F)
+for _frame in frames(gui):
+    for _ in range(4):
+        step()
+    gui.circles(place.to_numpy(), radius=1.5, color=0xFFE0A0)
