@@ -1,0 +1,70 @@
+"""Every name and behaviour of Taichi 1.7 that programs use, whether it works here, and a trial of each.
+
+``python python/tests/surface_page.py`` writes ``docs/python/status.md``; `test_surface` runs each trial and compares the page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """Something that programs use. ``status`` is ``works``, ``partly``, or the code of the error it is refused with."""
+
+    section: str
+    name: str
+    status: str
+    trial: str
+    note: str = ""
+
+
+ROWS: list[Row] = []
+
+
+class Section:
+    """Rows of a chapter."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+    def _add(self, names: str, status: str, trial: str, note: str, sep: str | None) -> None:
+        for name in names.split(sep):
+            full = name.strip()
+            ROWS.append(Row(self.title, full, status, trial.replace("{}", full).replace("{.}", full.rpartition(".")[2]), note))
+
+    def works(self, names: str, trial: str, note: str = "", sep: str | None = None, partly: bool = False) -> None:
+        """``{}`` in the trial is the name, ``{.}`` its last part. Lines that begin with ``>`` are the body of a kernel."""
+        self._add(names, "partly" if partly else "works", _program(trial), note, sep)
+
+    def one(self, name: str, trial: str, note: str = "", partly: bool = False) -> None:
+        """A name with spaces in it."""
+        self.works(name, trial, note, sep="\0", partly=partly)
+
+    def partly(self, name: str, trial: str, note: str) -> None:
+        self.one(name, trial, note, partly=True)
+
+    def refused(self, names: str, trial: str = "{}()", note: str = "", code: str = "W0607", sep: str | None = None) -> None:
+        self._add(names, code, _program(trial), note, sep)
+
+
+def _program(trial: str) -> str:
+    """Lines behind ``>`` become a kernel that runs after what stands before them."""
+    from textwrap import dedent
+
+    lines, body, after = [], [], []
+    for line in dedent(trial).strip("\n").split("\n"):
+        if line.startswith(">"):
+            body.append("    " + line[1:].removeprefix(" "))
+        else:
+            (after if body else lines).append(line)
+    if body:
+        lines += ["@ti.kernel", "def run():", *body, "run()", *after]
+    return "\n".join(lines) + "\n"
+
+
+def load() -> list[Row]:
+    """All rows, section by section."""
+    if not ROWS:
+        from . import data, language, library, tools  # noqa: F401
+    return ROWS
