@@ -218,6 +218,11 @@ class Template:
 template = Template
 
 
+def is_template(annotation: Any) -> bool:
+    """Whether an annotation says that an argument is known when the kernel is compiled, with or without parentheses."""
+    return isinstance(annotation, Template) or annotation is Template or annotation is template
+
+
 class ArgPackType(CompoundType):
     """Arguments that travel together: ``ti.types.argpack(view=ti.math.mat4, speed=ti.f32)``."""
 

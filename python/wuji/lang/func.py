@@ -8,15 +8,15 @@ import re
 from types import FunctionType
 from typing import Any
 
-from ..exceptions import WujiCompilationError, WujiError, WujiRuntimeError, WujiSyntaxError, WujiTypeError
-from . import signatures, context, emit
-from .signatures import MISSING
+from ..exceptions import WujiCompilationError, WujiError, WujiSyntaxError, WujiTypeError
+from . import context, emit, signatures
 from .compiler.function import FunctionCompiler, Returned
 from .compiler.source import Source, is_static_call
 from .compiler.statements import storage, store_into, typed_storage
-from .compound import MatrixType, NdarrayType, RefType, StructType, Template, value_type
+from .compound import NdarrayType, StructType, is_template, value_type
 from .context import Compilation
 from .matrix import Matrix
+from .signatures import MISSING
 from .struct import Struct
 from .values import Expr, Ref, StructVal, is_device
 
@@ -185,14 +185,10 @@ def _argument(cx: Compilation, source: Source, name: str, annotation: Any, value
     """What a parameter means in the body: the caller's thing itself, or a copy of the value."""
     if isinstance(value, Itself):
         return value.value
-    if isinstance(annotation, Template) or annotation is Template:
+    if is_template(annotation) or isinstance(annotation, NdarrayType):
         return value
-    if isinstance(annotation, NdarrayType):
-        return value
-    ty = None if annotation is MISSING else value_type(annotation)
-    if annotation is not MISSING and ty is None and not isinstance(annotation, RefType):
-        if hasattr(annotation, "__call__") or annotation is None:
-            return value.load() if is_device(value) else value
+    ty = None if annotation is MISSING or annotation is Any else value_type(annotation)
+    if ty is None and annotation is not MISSING and annotation is not Any:
         raise WujiTypeError(f"parameter `{name}` has the annotation {annotation!r}, which is no type of values")
     if isinstance(value, (Ref, StructVal)):
         value = value.load()
@@ -312,6 +308,3 @@ def pyfunc(fn: Any) -> Any:
     """Makes a function that kernels and Python can call."""
     signatures.settle(fn)
     return Func(fn, pyfunc=True)
-
-
-_ = (WujiRuntimeError, MatrixType)

@@ -17,10 +17,9 @@ from ..exceptions import (
     WujiSyntaxError,
     WujiTypeError,
 )
-from . import signatures, context, dtypes, emit, runtime
+from . import context, dtypes, runtime, signatures
 from .access import ArrayVal
-from .signatures import MISSING
-from .compiler.function import FunctionCompiler, Returned
+from .compiler.function import FunctionCompiler
 from .compiler.source import Source
 from .compound import (
     ArgPackType,
@@ -30,8 +29,8 @@ from .compound import (
     RWTextureType,
     SparseMatrixBuilderType,
     StructType,
-    Template,
     TextureType,
+    is_template,
     value_type,
 )
 from .context import Compilation
@@ -42,6 +41,7 @@ from .matrix import Matrix
 from .ndarray import Ndarray, flat_value
 from .real import pack, result_type
 from .runtime import Runtime
+from .signatures import MISSING
 from .struct import Struct
 from .values import Expr, StructVal
 
@@ -60,7 +60,7 @@ class Parameter:
         self.annotation = annotation
         self.default = default
         self.type: Any = None
-        if is_self or isinstance(annotation, Template) or annotation is Template:
+        if is_self or is_template(annotation):
             self.kind = "template"
         elif annotation is MISSING:
             raise WujiSyntaxError(f"Taichi kernels parameters must be type annotated: parameter `{name}` of kernel `{kernel}` has no type\n  = help: such as `{name}: ti.f32`, `{name}: ti.template()`")
@@ -624,6 +624,3 @@ def data_oriented(cls: Any) -> Any:
         check(name, attribute)
     cls._data_oriented = True
     return cls
-
-
-_ = (emit, Callable)

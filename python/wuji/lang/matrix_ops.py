@@ -322,4 +322,3 @@ METHODS: dict[str, Any] = {
         outer_product, sum, to_list, trace, transpose,
     )
 }  # fmt: skip
-

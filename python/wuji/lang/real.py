@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..exceptions import WujiSyntaxError, WujiTypeError
-from . import signatures, emit
-from .signatures import MISSING
+from . import emit, signatures
 from .compiler.function import FunctionCompiler
 from .compiler.statements import typed_storage
-from .compound import MatrixType, RefType, StructType, Template, value_type
+from .compound import RefType, StructType, is_template, value_type
 from .context import Compilation
 from .func import Itself, RealFunc, bind
+from .signatures import MISSING
 from .values import Expr, Ref, StructVal
 
 
@@ -81,7 +81,7 @@ class Declared:
         self.types: list[Any] = []
         self.references: list[int] = []
         for k, (name, annotation, _) in enumerate(self.parameters):
-            if isinstance(annotation, Template) or annotation is MISSING:
+            if is_template(annotation) or annotation is MISSING:
                 raise WujiSyntaxError(f"parameter `{name}` of the real function `{func.function.__name__}` needs a type")
             if isinstance(annotation, RefType):
                 self.references.append(k)
@@ -170,6 +170,3 @@ def _define(cx: Compilation, func: RealFunc, declared: Declared) -> None:
             cx.builder.jump_return(zero)
     cx.builder.end_function()
     cx.loop, cx.shallow = loop, shallow
-
-
-_ = MatrixType

@@ -174,4 +174,3 @@ def kernel_assert(condition: Expr, said: Any, source: str) -> None:
     else:
         message.add(said)
     context.builder().check(condition.id, message.pieces, message.values)
-

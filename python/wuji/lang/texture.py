@@ -10,11 +10,11 @@ from typing import Any
 from ..exceptions import WujiIndexError, WujiRuntimeError, WujiRuntimeTypeError, WujiTypeError
 from . import context, dtypes, emit, ops, runtime
 from .access import ArrayVal
-from .signatures import MISSING
 from .compound import NdarrayType, RWTextureType, TextureType, VectorType
 from .dtypes import DataType
 from .field import MatrixField, ScalarField
 from .ndarray import Ndarray, ndarray
+from .signatures import MISSING
 from .values import Expr
 
 

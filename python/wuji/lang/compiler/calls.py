@@ -8,12 +8,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...exceptions import WujiCompilationError, WujiSyntaxError, WujiTypeError
-from .. import dtypes, emit, matrix_ops, ops
+from .. import dtypes, matrix_ops, ops
 from ..context import Compilation
 from ..matrix import Matrix
 from ..ndrange import RangeVal
-from ..static import static, static_assert, static_print
-from ..text import FormattedText, format_text, kernel_print
+from ..static import static, static_assert
+from ..text import format_text, kernel_print
 from ..values import Expr, Ref, StructVal, is_device
 
 if TYPE_CHECKING:
@@ -218,6 +218,3 @@ def _ours(f: Any) -> bool:
         return True
     module = getattr(f, "__module__", None) or getattr(type(f), "__module__", "") or ""
     return module.split(".")[0] in ("wuji", "builtins", "operator", "math", "itertools", "functools", "_operator")
-
-
-_ = (FormattedText, static_print)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ...exceptions import WujiIndexError, WujiSyntaxError, WujiTypeError
 from .. import dtypes, emit, ops
 from ..access import ArrayVal, DynamicList, element_of_field
-from ..compound import MatrixType
 from ..field import Field
 from ..matrix import Matrix, in_kernel
 from ..struct import Struct
@@ -43,7 +42,6 @@ _COMPARE: dict[type, tuple[Any, Any]] = {
     ast.Eq: (ops.cmp_eq, operator.eq),
     ast.NotEq: (ops.cmp_ne, operator.ne),
 }
-_PURE = (ast.Constant, ast.Name, ast.Attribute, ast.UnaryOp, ast.Compare)
 
 
 class Expressions:
@@ -420,6 +418,3 @@ def _cheap(node: ast.expr) -> bool:
         # A component of a variable.
         return isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int)
     return False
-
-
-_ = (MatrixType, _PURE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...exceptions import WujiSyntaxError, WujiTypeError
@@ -15,7 +15,6 @@ from ..matrix import Matrix
 from ..ndrange import Grouped, NDRange, RangeVal
 from ..snode import SNode
 from ..values import Expr, is_device
-from .scope import MISSING
 
 if TYPE_CHECKING:
     from .scope import Scope
@@ -337,6 +336,3 @@ def known_iterable(value: Any) -> Iterable[Any]:
     if not isinstance(value, Iterable):
         raise WujiTypeError(f"{emit.describe(value)} has no items to go through")
     return value
-
-
-_ = (Callable, MISSING)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...exceptions import WujiNameError, WujiSyntaxError, WujiTypeError
 from .. import dtypes, emit, ops
-from ..compound import MatrixType, StructType, value_type
+from ..compound import StructType, value_type
 from ..context import Compilation
 from ..matrix import Matrix
 from ..struct import Struct
 from ..text import kernel_assert
-from ..values import Expr, Ref, StructVal, SwizzleRef, Var, is_device
+from ..values import Expr, Ref, StructVal, SwizzleRef, is_device
 from .scope import MISSING
 
 if TYPE_CHECKING:
@@ -306,6 +306,3 @@ def store_into(place: Any, value: Any) -> None:
             raise WujiTypeError("the ways through the function return different numbers of values")
         for p, v in zip(place, value, strict=True):
             store_into(p, v)
-
-
-_ = (MatrixType, Var)
