@@ -489,6 +489,35 @@ mod tests {
     }
 
     #[test]
+    fn lent_memory_is_aligned_and_near() {
+        let mut data = [0u64; 16];
+        let base = data.as_mut_ptr().cast::<u8>();
+        let lent = |at: usize, extents: &[i64], strides: &[i64]| {
+            // SAFETY: arrays that are looked at are refused, or lie in `data`.
+            unsafe {
+                let base = base.wrapping_add(at);
+                ArrayArg::lent(base, (Scalar::F32, 1), extents, strides, true)
+            }
+        };
+        assert!(lent(0, &[4, 2], &[8, 4]).unwrap().is_contiguous());
+        assert!(!lent(28, &[8], &[-4]).unwrap().is_contiguous());
+        assert!(lent(0, &[1], &[3]).is_ok());
+        assert!(lent(1, &[0, 3], &[7, 7]).is_ok());
+        for (at, extents, strides) in [
+            (2, &[4][..], &[4][..]),
+            (0, &[4], &[6]),
+            (0, &[-1], &[4]),
+            (0, &[4, 4], &[4]),
+            (0, &[1; 9], &[4; 9]),
+            (0, &[i64::MAX, 2], &[4, 4]),
+            (0, &[2, 2], &[i64::MIN, 4]),
+        ] {
+            let error = lent(at, extents, strides).unwrap_err();
+            assert_eq!(error.code, "W0117", "{extents:?} {strides:?}");
+        }
+    }
+
+    #[test]
     fn overlap_is_by_address() {
         let data: [Cell<i32>; 10] = Default::default();
         let part = |range: std::ops::Range<usize>| {

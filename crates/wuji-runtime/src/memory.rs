@@ -359,6 +359,21 @@ mod tests {
     }
 
     #[test]
+    fn released_memory_counts_no_longer() {
+        let turn = Arc::new(Turn::default());
+        let memory = Memory::reserve(&turn, 10_000).unwrap();
+        memory.lock().bytes_mut()[17] = 7;
+        assert!(!memory.is_released());
+        memory.release();
+        memory.release();
+        assert!(memory.is_released());
+        assert_eq!((turn.used(), memory.used()), (0, 0));
+        assert_eq!(memory.lock().bytes()[17], 0);
+        drop(memory);
+        assert_eq!(turn.used(), 0);
+    }
+
+    #[test]
     fn far_too_much_is_an_error() {
         let turn = Arc::new(Turn::default());
         let error = Memory::reserve(&turn, 1 << 61).unwrap_err();

@@ -30,6 +30,8 @@
 mod field;
 mod kernel;
 mod layout;
+#[cfg(test)]
+mod tests;
 
 pub use field::{Field, Slots};
 pub use kernel::{Kernel, Launched};
