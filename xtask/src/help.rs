@@ -39,7 +39,7 @@ Usage: cargo xtask test [--quick] [--fuzz-seconds N]
   --quick            only `cargo test` (with the filetests) and the tests in Python, no lints, doc tests or random programs
   --fuzz-seconds N   how long to try random programs (default 30)
 
-The tests in Python run in an environment of their own, target/python, which has NumPy and pytest.
+The tests in Python run in an environment of their own, target/python, which has NumPy, pytest, mypy and what runs notebooks.
 Steps that need rustfmt or clippy are skipped, and said to be, where those are not installed
 (`rustup component add rustfmt clippy`). All steps run even when one fails; the closing table has
 the time of each. The golden files are rewritten by WUJI_BLESS=1 cargo xtask test --quick.";

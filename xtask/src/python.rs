@@ -47,7 +47,7 @@ pub(crate) fn build(llvm: &Path, release: bool) -> Result<PathBuf, String> {
 /// The call that runs the tests of the package, in an environment that has what they need.
 pub(crate) fn tests(llvm: &Path) -> Result<Command, String> {
     build(llvm, false)?;
-    let python = environment(&["numpy", "pytest"])?;
+    let python = environment(&["numpy", "pytest", "mypy", "nbclient", "ipykernel"])?;
     let mut command = Command::new(python);
     command
         .args(["-m", "pytest", "-q", "python/tests"])

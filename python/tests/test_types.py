@@ -1,0 +1,35 @@
+"""The package has types, and a program that uses it can be checked."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("mypy")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def mypy(*args):
+    return subprocess.run([sys.executable, "-m", "mypy", *args], capture_output=True, text=True, cwd=ROOT, timeout=600)
+
+
+def test_the_package_is_typed():
+    done = mypy("--strict", "python/wuji")
+    assert done.returncode == 0, done.stdout
+
+
+def test_programs_are_checked(tmp_path):
+    good = tmp_path / "good.py"
+    good.write_text(
+        "import wuji as ti\n\nti.init(arch=ti.cpu)\nx = ti.field(ti.f32, shape=(4, 4))\n"
+        "v = ti.Vector([1.0, 2.0]) * 2 + 1\nprint(x.to_numpy(), v.norm())\n"
+    )
+    bad = tmp_path / "bad.py"
+    bad.write_text("import wuji as ti\n\nti.init(arch=ti.cpu, enable_fallback='maybe')\n")
+    # Next to the package, so that it is found by its path.
+    done = mypy("--strict", "--cache-dir", str(tmp_path / "cache"), str(good), "python/wuji/__init__.py")
+    assert done.returncode == 0, done.stdout
+    done = mypy("--strict", "--cache-dir", str(tmp_path / "cache"), str(bad), "python/wuji/__init__.py")
+    assert 'Argument "enable_fallback"' in done.stdout
