@@ -166,6 +166,6 @@ def _notebook() -> Any:
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "x.png")
             _native.write_png(file, rows.shape[1], rows.shape[0], rows.shape[2], rows.tobytes())
-            display(Image(filename=file))
+            display(Image(filename=file))  # type: ignore[no-untyped-call,unused-ignore]
 
     return show
