@@ -320,3 +320,26 @@ def test_the_program_ends_while_a_world_lives(tmp_path):
         """,
     )
     assert done.returncode == 0 and done.stderr == ""
+
+
+def test_the_process_may_end_while_better_code_is_made(tmp_path):
+    program = """
+    import wuji as ti
+    ti.init(arch=ti.cpu, verbose=False)
+    x = ti.Vector.field(3, ti.f32, shape=4096)
+
+    @ti.kernel
+    def f():
+        for i in x:
+            v = x[i]
+            for k in ti.static(range({n})):
+                v += ti.Vector([ti.sin(v[1] + k), ti.cos(v[2]), ti.exp(-v[0] * v[0])])
+            x[i] = v
+
+    # As long as it takes until the kernel is hot and a little more.
+    for _ in range({n}):
+        f()
+    """
+    for n in (20, 25, 30):
+        done = script(tmp_path, program.format(n=n))
+        assert done.returncode == 0 and done.stderr == ""

@@ -143,6 +143,9 @@ class Ndarray:
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> object: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
+def before_exit() -> None:
+    """Ends what runs in the background; for the end of the process."""
+
 def describe_array(value: object) -> tuple[str, tuple[int, ...], bool, bool] | None:
     """Scalar type, shape, C-contiguous, writable, of an `Ndarray` (element axes last), of an object with the buffer
     protocol, or of one with ``__dlpack__`` on the CPU; ``None`` of anything else."""

@@ -26,6 +26,12 @@ mod world;
 
 use pyo3::prelude::*;
 
+/// Ends what runs in the background. Python calls it before it takes itself apart.
+#[pyfunction]
+fn before_exit(py: Python<'_>) {
+    py.detach(wuji::dynamic::before_exit);
+}
+
 /// Worlds, memory, a builder of kernels, launches.
 #[pymodule]
 #[pyo3(name = "_native")]
@@ -43,5 +49,6 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<pictures::Recording>()?;
     m.add_function(wrap_pyfunction!(pictures::read_png, m)?)?;
     m.add_function(wrap_pyfunction!(pictures::write_png, m)?)?;
+    m.add_function(wrap_pyfunction!(before_exit, m)?)?;
     m.add_function(wrap_pyfunction!(buffer::describe_array, m)?)
 }

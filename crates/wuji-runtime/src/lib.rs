@@ -36,4 +36,4 @@ pub use pool::Pool;
 pub use program::Program;
 pub use report::{Collected, Telling};
 pub use stop::{Foreground, Interrupter};
-pub use tier::Tier;
+pub use tier::{Tier, before_exit};

@@ -13,7 +13,7 @@ use crate::profile::{Kernel, Profiler};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use wuji_compile::{Lowered, Options, Remark};
 use wuji_ir::module::Module;
@@ -500,7 +500,10 @@ impl Shared {
         if let Some(remarks) = &code.remarks {
             remarks.set(&better);
         }
-        let stopped = || self.is_stopped();
+        let stopped = || {
+            wait_at_exit();
+            self.is_stopped()
+        };
         let object = self.jit.build_behind(&better, Effort::Full, &stopped)?;
         let made = self.jit.load(&object)?;
         if let Some(kernel) = &code.kernel {
@@ -518,25 +521,33 @@ impl Shared {
 static COMPILING: AtomicUsize = AtomicUsize::new(0);
 static EXITING: AtomicBool = AtomicBool::new(false);
 
-/// At exit, LLVM takes its own globals apart: no thread may be in it then. Those that are stop after the step they
-/// are at.
+/// Handlers that are registered at most: LLVM makes its globals while it compiles for the first time.
+const MOST_HANDLERS: usize = 256;
+static HANDLERS: AtomicUsize = AtomicUsize::new(0);
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Waits until no thread of this process makes better code: those that do stop after the step they are at. No better code is
+/// made from then on. For programs that know that they are about to exit.
+pub fn before_exit() {
+    EXITING.store(true, Ordering::SeqCst);
+    // Threads do not follow into a forked process.
+    while COMPILING.load(Ordering::SeqCst) > 0 && FORKS.load(Ordering::Relaxed) == forks() as usize
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// At exit, LLVM takes its own globals apart: no thread may be in it then. What was registered last goes first, and LLVM makes many of
+/// its globals when it first needs them; so this is called between its steps, too.
 fn wait_at_exit() {
-    static ONCE: Once = Once::new();
-    static FORKS: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn wait() {
-        EXITING.store(true, Ordering::SeqCst);
-        // Threads do not follow into a forked process.
-        while COMPILING.load(Ordering::SeqCst) > 0
-            && FORKS.load(Ordering::Relaxed) == forks() as usize
-        {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        before_exit();
     }
     FORKS.store(forks() as usize, Ordering::Relaxed);
-    ONCE.call_once(|| {
+    if HANDLERS.fetch_add(1, Ordering::Relaxed) < MOST_HANDLERS {
         // SAFETY: the handler touches nothing but counters, and sleeps.
         unsafe { libc::atexit(wait) };
-    });
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
@@ -93,6 +94,8 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+# Before the libraries of the process are taken apart, which compilers in the background must not see.
+atexit.register(_native.before_exit)
 _lock = threading.RLock()
 
 

@@ -37,6 +37,7 @@ pub use field::{Field, Slots};
 pub use kernel::{Kernel, Launched};
 pub use layout::{Kind, Layout};
 pub use wuji_runtime::array::{ArrayArg, unaliased};
+pub use wuji_runtime::before_exit;
 
 use crate::layout::Tree;
 use wuji_ir::Result;
