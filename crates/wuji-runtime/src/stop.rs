@@ -291,38 +291,60 @@ pub(crate) fn on_ctrl_c(stop: &Arc<Stop>) -> Result<Listening> {
     Ok(Listening(at))
 }
 
-/// Puts our handler in front of another one that has taken its place since, or was there from the start.
-fn arm() {
-    // SAFETY: asks for the handler, into a structure of ours.
-    let found = unsafe {
-        let mut found: libc::sigaction = std::mem::zeroed();
-        match libc::sigaction(libc::SIGINT, std::ptr::null(), &mut found) {
-            0 => found.sa_sigaction,
-            _ => return,
-        }
-    };
-    if found != handle as *const () as usize && found != libc::SIG_IGN {
-        install();
-    }
-}
-
 /// What Ctrl-C did before, as a function pointer; SIG_DFL and SIG_IGN are 0 and 1.
 static BEFORE: AtomicU64 = AtomicU64::new(0);
 
-fn install() {
-    // SAFETY: the handler touches atomics only; the structures are ours, and zeroed ones are valid.
+fn ours() -> usize {
+    handle as *const () as usize
+}
+
+/// What Ctrl-C does now.
+fn current() -> Option<libc::sigaction> {
+    // SAFETY: asks for the handler, into a structure of ours, of which a zeroed one is valid.
     unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handle as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
-        libc::sigemptyset(&mut action.sa_mask);
-        let mut before: libc::sigaction = std::mem::zeroed();
-        if libc::sigaction(libc::SIGINT, &action, &mut before) == 0
-            && before.sa_flags & libc::SA_SIGINFO == 0
-        {
-            BEFORE.store(before.sa_sigaction as u64, Ordering::SeqCst);
-        }
+        let mut found: libc::sigaction = std::mem::zeroed();
+        (libc::sigaction(libc::SIGINT, std::ptr::null(), &mut found) == 0).then_some(found)
     }
+}
+
+/// Puts our handler in front of another one that has taken its place since, or was there from the start.
+fn arm() {
+    if let Some(found) = current()
+        && found.sa_sigaction != ours()
+        && found.sa_sigaction != libc::SIG_IGN
+        // One that wants to know more than the signal cannot be called by ours.
+        && found.sa_flags & libc::SA_SIGINFO == 0
+    {
+        install_before(&found);
+    }
+}
+
+fn install() {
+    if let Some(found) = current()
+        && found.sa_sigaction != ours()
+    {
+        install_before(&found);
+    }
+}
+
+fn install_before(found: &libc::sigaction) {
+    let mut action = *found;
+    action.sa_sigaction = ours();
+    let plain = found.sa_flags & libc::SA_SIGINFO == 0;
+    action.sa_flags = match found.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => libc::SA_RESTART,
+        // Whether calls of the system are taken up again is for whoever answers to decide: Python's reads have to end.
+        _ => found.sa_flags & !libc::SA_SIGINFO,
+    };
+    // First, since the signal may come at once.
+    let before = if plain {
+        found.sa_sigaction
+    } else {
+        libc::SIG_DFL
+    };
+    BEFORE.store(before as u64, Ordering::SeqCst);
+    // SAFETY: the handler touches atomics only; the structure is a valid one with another handler.
+    unsafe { libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut()) };
 }
 
 extern "C" fn handle(signal: libc::c_int) {
