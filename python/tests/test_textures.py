@@ -153,6 +153,20 @@ def test_in_an_argpack() -> None:
     assert run(pack(tex=tex, gain=2.0)) == 6
 
 
+def test_in_a_function() -> None:
+    @ti.func
+    def first(tex: ti.types.texture(num_dimensions=2)):
+        return tex.fetch([0, 0], 0)
+
+    @ti.kernel
+    def run(tex: ti.types.texture(2)) -> ti.f32:
+        return first(tex).x
+
+    tex = ti.Texture(ti.Format.r32f, (2, 2))
+    tex.from_numpy(np.full((2, 2), 3.0))
+    assert run(tex) == 3
+
+
 def test_one_code_for_all_sizes() -> None:
     @ti.kernel
     def last(tex: ti.types.texture(2)) -> ti.f32:

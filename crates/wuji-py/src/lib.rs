@@ -18,6 +18,7 @@ mod dlpack;
 mod error;
 mod field;
 mod layout;
+mod linalg;
 mod ndarray;
 mod pictures;
 mod program;
@@ -45,6 +46,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<ndarray::Ndarray>()?;
     m.add_class::<builder::Builder>()?;
     m.add_class::<program::Program>()?;
+    linalg::register(m)?;
     m.add_class::<window::Window>()?;
     m.add_class::<pictures::Recording>()?;
     m.add_function(wrap_pyfunction!(pictures::read_png, m)?)?;

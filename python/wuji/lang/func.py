@@ -13,7 +13,15 @@ from . import context, emit, signatures
 from .compiler.function import FunctionCompiler, Returned
 from .compiler.source import Source, is_static_call
 from .compiler.statements import storage, store_into, typed_storage
-from .compound import NdarrayType, StructType, is_template, value_type
+from .compound import (
+    NdarrayType,
+    RWTextureType,
+    SparseMatrixBuilderType,
+    StructType,
+    TextureType,
+    is_template,
+    value_type,
+)
 from .context import Compilation
 from .matrix import Matrix
 from .signatures import MISSING
@@ -185,7 +193,7 @@ def _argument(cx: Compilation, source: Source, name: str, annotation: Any, value
     """What a parameter means in the body: the caller's thing itself, or a copy of the value."""
     if isinstance(value, Itself):
         return value.value
-    if is_template(annotation) or isinstance(annotation, NdarrayType):
+    if is_template(annotation) or isinstance(annotation, (NdarrayType, TextureType, RWTextureType, SparseMatrixBuilderType)):
         return value
     ty = None if annotation is MISSING or annotation is Any else value_type(annotation)
     if ty is None and annotation is not MISSING and annotation is not Any:

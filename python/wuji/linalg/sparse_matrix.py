@@ -100,8 +100,10 @@ class SparseMatrixBuilder:
 
     def build(self, dtype: Any = None, _format: str = "CSR") -> SparseMatrix:
         """Makes the matrix, and is empty after that."""
-        rows, columns, values = self._taken()
-        self._count[0] = 0
+        try:
+            rows, columns, values = self._taken()
+        finally:
+            self._count[0] = 0
         try:
             native = _native.SparseMatrix(self.dtype.ir, self.num_rows, self.num_cols, rows, columns, values)
         except IndexError as e:

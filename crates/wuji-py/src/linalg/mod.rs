@@ -1,0 +1,485 @@
+//! Sparse matrices and solvers for Python: numbers come and go in arrays.
+
+mod columns;
+
+use crate::buffer::Lent;
+use columns::{Analysis, Columns, Factors, Method, Number};
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use wuji_ir::types::Scalar;
+
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<SparseMatrix>()?;
+    m.add_class::<SparseSolver>()
+}
+
+/// A matrix of either type.
+enum Data {
+    F32(Columns<f32>),
+    F64(Columns<f64>),
+}
+
+/// The same for both types of numbers.
+macro_rules! each {
+    ($data:expr, $columns:ident => $result:expr) => {
+        match $data {
+            Data::F32($columns) => $result,
+            Data::F64($columns) => $result,
+        }
+    };
+}
+
+/// A sparse matrix of floats.
+#[pyclass(frozen, module = "wuji._native")]
+pub(crate) struct SparseMatrix {
+    data: Mutex<Data>,
+}
+
+/// What holds a lock never panics, and would leave a whole matrix if it did.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl From<Data> for SparseMatrix {
+    fn from(data: Data) -> SparseMatrix {
+        SparseMatrix {
+            data: Mutex::new(data),
+        }
+    }
+}
+
+#[pymethods]
+impl SparseMatrix {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        dtype: &str,
+        rows: usize,
+        columns: usize,
+        at_rows: &Bound<'_, PyAny>,
+        at_columns: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+    ) -> PyResult<SparseMatrix> {
+        let at_rows = read::<i32>(at_rows)?;
+        let at_columns = read::<i32>(at_columns)?;
+        let data = match dtype {
+            "f32" => {
+                let values = read::<f32>(values)?;
+                Data::F32(py.detach(|| made(rows, columns, &at_rows, &at_columns, &values))?)
+            }
+            "f64" => {
+                let values = read::<f64>(values)?;
+                Data::F64(py.detach(|| made(rows, columns, &at_rows, &at_columns, &values))?)
+            }
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "a sparse matrix of {dtype}; f32 and f64 are possible"
+                )));
+            }
+        };
+        Ok(data.into())
+    }
+
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        match &*locked(&self.data) {
+            Data::F32(_) => "f32",
+            Data::F64(_) => "f64",
+        }
+    }
+
+    #[getter]
+    fn rows(&self) -> usize {
+        each!(&*locked(&self.data), m => m.rows)
+    }
+
+    #[getter]
+    fn columns(&self) -> usize {
+        each!(&*locked(&self.data), m => m.columns)
+    }
+
+    /// How many elements are stored.
+    #[getter]
+    fn stored(&self) -> usize {
+        each!(&*locked(&self.data), m => m.values.len())
+    }
+
+    fn get(&self, row: usize, column: usize) -> PyResult<f64> {
+        let data = locked(&self.data);
+        each!(&*data, m => within(m.rows, m.columns, row, column))?;
+        Ok(match &*data {
+            Data::F32(m) => f64::from(m.get(row, column)),
+            Data::F64(m) => m.get(row, column),
+        })
+    }
+
+    fn set(&self, row: usize, column: usize, value: f64) -> PyResult<()> {
+        let mut data = locked(&self.data);
+        each!(&*data, m => within(m.rows, m.columns, row, column))?;
+        match &mut *data {
+            Data::F32(m) => m.set(row, column, value as f32),
+            Data::F64(m) => m.set(row, column, value),
+        }
+        Ok(())
+    }
+
+    fn scaled(&self, py: Python<'_>, factor: f64) -> SparseMatrix {
+        py.detach(|| match &*locked(&self.data) {
+            Data::F32(m) => Data::F32(m.scaled(factor as f32)),
+            Data::F64(m) => Data::F64(m.scaled(factor)),
+        })
+        .into()
+    }
+
+    fn transposed(&self, py: Python<'_>) -> SparseMatrix {
+        py.detach(|| match &*locked(&self.data) {
+            Data::F32(m) => Data::F32(m.transposed()),
+            Data::F64(m) => Data::F64(m.transposed()),
+        })
+        .into()
+    }
+
+    /// `self + factor * other`.
+    fn plus(&self, py: Python<'_>, other: &SparseMatrix, factor: f64) -> PyResult<SparseMatrix> {
+        self.with(
+            py,
+            other,
+            |a, b| a.plus(b, factor as f32),
+            |a, b| a.plus(b, factor),
+            same_shape,
+        )
+    }
+
+    /// Element by element.
+    fn times(&self, py: Python<'_>, other: &SparseMatrix) -> PyResult<SparseMatrix> {
+        self.with(py, other, Columns::times, Columns::times, same_shape)
+    }
+
+    /// The product of matrices.
+    fn product(&self, py: Python<'_>, other: &SparseMatrix) -> PyResult<SparseMatrix> {
+        self.with(
+            py,
+            other,
+            Columns::product,
+            Columns::product,
+            |(_, inner), (rows, _)| inner == rows,
+        )
+    }
+
+    /// `y = self x`.
+    fn apply(&self, py: Python<'_>, x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>) -> PyResult<()> {
+        fn run<T: Element>(
+            py: Python<'_>,
+            matrix: &Mutex<Data>,
+            pick: fn(&Data) -> Option<&Columns<T>>,
+            x: &Bound<'_, PyAny>,
+            y: &Bound<'_, PyAny>,
+        ) -> PyResult<()> {
+            let x = read::<T>(x)?;
+            // Others may run while the lock is held, but nothing here waits for them.
+            let found = py.detach(|| {
+                let data = locked(matrix);
+                let matrix = pick(&data).filter(|m| m.columns == x.len())?;
+                let mut found = vec![T::default(); matrix.rows];
+                matrix.apply(&x, &mut found);
+                Some(found)
+            });
+            let columns = each!(&*locked(matrix), m => m.columns);
+            write(y, &found.ok_or_else(|| misfit(columns, x.len()))?)
+        }
+        match self.dtype() {
+            "f32" => {
+                fn pick(data: &Data) -> Option<&Columns<f32>> {
+                    match data {
+                        Data::F32(m) => Some(m),
+                        Data::F64(_) => None,
+                    }
+                }
+                // A matrix keeps its type for good.
+                run::<f32>(py, &self.data, pick, x, y)
+            }
+            _ => {
+                fn pick(data: &Data) -> Option<&Columns<f64>> {
+                    match data {
+                        Data::F64(m) => Some(m),
+                        Data::F32(_) => None,
+                    }
+                }
+                run::<f64>(py, &self.data, pick, x, y)
+            }
+        }
+    }
+
+    /// Rows, columns and values of all stored elements, into arrays of that many.
+    fn triplets(
+        &self,
+        at_rows: &Bound<'_, PyAny>,
+        at_columns: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let data = self.copy();
+        let places: Vec<(i32, i32)> = each!(&data, m => {
+            m.triplets().map(|(r, c, _)| (r as i32, c as i32)).collect()
+        });
+        write(at_rows, &places.iter().map(|p| p.0).collect::<Vec<_>>())?;
+        write(at_columns, &places.iter().map(|p| p.1).collect::<Vec<_>>())?;
+        each!(&data, m => write(values, &m.values))
+    }
+}
+
+fn same_shape(a: (usize, usize), b: (usize, usize)) -> bool {
+    a == b
+}
+
+impl SparseMatrix {
+    fn copy(&self) -> Data {
+        match &*locked(&self.data) {
+            Data::F32(m) => Data::F32(m.clone()),
+            Data::F64(m) => Data::F64(m.clone()),
+        }
+    }
+
+    /// An operation on two matrices of one type, whose shapes go together.
+    fn with(
+        &self,
+        py: Python<'_>,
+        other: &SparseMatrix,
+        narrow: impl Fn(&Columns<f32>, &Columns<f32>) -> Columns<f32> + Sync,
+        wide: impl Fn(&Columns<f64>, &Columns<f64>) -> Columns<f64> + Sync,
+        fits: impl Fn((usize, usize), (usize, usize)) -> bool,
+    ) -> PyResult<SparseMatrix> {
+        // Copies, so that a matrix can meet itself.
+        let (a, b) = (self.copy(), other.copy());
+        let shape = |data: &Data| each!(data, m => (m.rows, m.columns));
+        if !fits(shape(&a), shape(&b)) {
+            let what = format!(
+                "matrices of shapes {:?} and {:?} do not go together",
+                shape(&a),
+                shape(&b)
+            );
+            return Err(PyValueError::new_err(what));
+        }
+        let data = match (&a, &b) {
+            (Data::F32(a), Data::F32(b)) => Data::F32(py.detach(|| narrow(a, b))),
+            (Data::F64(a), Data::F64(b)) => Data::F64(py.detach(|| wide(a, b))),
+            (Data::F32(_), Data::F64(_)) | (Data::F64(_), Data::F32(_)) => {
+                return Err(PyValueError::new_err("matrices of different types"));
+            }
+        };
+        Ok(data.into())
+    }
+}
+
+/// Factors of a matrix, to solve equations with.
+#[pyclass(frozen, module = "wuji._native")]
+pub(crate) struct SparseSolver {
+    method: Method,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    analysis: Option<Analysis>,
+    factors: Option<Solved>,
+}
+
+enum Solved {
+    F32(Factors<f32>),
+    F64(Factors<f64>),
+}
+
+#[pymethods]
+impl SparseSolver {
+    #[new]
+    fn new(method: &str) -> PyResult<SparseSolver> {
+        let method = match method {
+            "LLT" => Method::Llt,
+            "LDLT" => Method::Ldlt,
+            "LU" => Method::Lu,
+            _ => {
+                return Err(PyValueError::new_err(format!("no solver of type {method}")));
+            }
+        };
+        let state = Mutex::default();
+        Ok(SparseSolver { method, state })
+    }
+
+    /// Looks at which elements a square matrix has.
+    fn analyze(&self, py: Python<'_>, matrix: &SparseMatrix) -> PyResult<bool> {
+        let data = matrix.copy();
+        py.detach(|| each!(&data, m => self.analyzed(m)))
+    }
+
+    /// Computes the factors; gives whether there are any. What was not analyzed for such a matrix is.
+    fn factorize(&self, py: Python<'_>, matrix: &SparseMatrix) -> PyResult<bool> {
+        let data = matrix.copy();
+        py.detach(|| {
+            let known = locked(&self.state);
+            let fits = known.analysis.as_ref();
+            let fits = fits.is_some_and(|a| each!(&data, m => a.fits(m)));
+            drop(known);
+            if !fits && !each!(&data, m => self.analyzed(m))? {
+                return Ok(false);
+            }
+            let mut state = locked(&self.state);
+            let State { analysis, factors } = &mut *state;
+            *factors = match (analysis.as_ref(), &data) {
+                (Some(analysis), Data::F32(m)) if analysis.fits(m) => {
+                    Factors::new(self.method, analysis, m).map(Solved::F32)
+                }
+                (Some(analysis), Data::F64(m)) if analysis.fits(m) => {
+                    Factors::new(self.method, analysis, m).map(Solved::F64)
+                }
+                (Some(_) | None, _) => None,
+            };
+            Ok(factors.is_some())
+        })
+    }
+
+    /// What, times the matrix, is `b`.
+    fn solve(&self, b: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<()> {
+        let state = locked(&self.state);
+        match (&state.analysis, &state.factors) {
+            (Some(analysis), Some(Solved::F32(factors))) => {
+                let mut numbers = read::<f32>(b)?;
+                fits(analysis, numbers.len())?;
+                factors.solve(analysis, &mut numbers);
+                write(x, &numbers)
+            }
+            (Some(analysis), Some(Solved::F64(factors))) => {
+                let mut numbers = read::<f64>(b)?;
+                fits(analysis, numbers.len())?;
+                factors.solve(analysis, &mut numbers);
+                write(x, &numbers)
+            }
+            (_, None) | (None, Some(_)) => Err(PyValueError::new_err("there are no factors")),
+        }
+    }
+}
+
+fn fits(analysis: &Analysis, found: usize) -> PyResult<()> {
+    if analysis.rows() == found {
+        Ok(())
+    } else {
+        Err(misfit(analysis.rows(), found))
+    }
+}
+
+impl SparseSolver {
+    fn analyzed<T: Number>(&self, matrix: &Columns<T>) -> PyResult<bool> {
+        if matrix.rows != matrix.columns {
+            let (rows, columns) = (matrix.rows, matrix.columns);
+            let what = format!("a solver for a matrix of shape ({rows}, {columns})");
+            return Err(PyValueError::new_err(what));
+        }
+        let analysis = Analysis::new(self.method, matrix);
+        let mut state = locked(&self.state);
+        state.factors = None;
+        state.analysis = analysis;
+        Ok(state.analysis.is_some())
+    }
+}
+
+/// A matrix from elements in any order.
+fn made<T: Number>(
+    rows: usize,
+    columns: usize,
+    at_rows: &[i32],
+    at_columns: &[i32],
+    values: &[T],
+) -> PyResult<Columns<T>> {
+    if at_rows.len() != values.len() || at_columns.len() != values.len() {
+        return Err(misfit(values.len(), at_rows.len().min(at_columns.len())));
+    }
+    let mut triplets = Vec::with_capacity(values.len());
+    for ((row, column), value) in at_rows.iter().zip(at_columns).zip(values) {
+        match (usize::try_from(*row), usize::try_from(*column)) {
+            (Ok(row), Ok(column)) if row < rows && column < columns => {
+                triplets.push((row, column, *value));
+            }
+            _ => {
+                let what =
+                    format!("element ({row}, {column}) of a matrix of shape ({rows}, {columns})");
+                return Err(PyIndexError::new_err(what));
+            }
+        }
+    }
+    Ok(Columns::from_triplets(rows, columns, &triplets))
+}
+
+fn within(rows: usize, columns: usize, row: usize, column: usize) -> PyResult<()> {
+    if row < rows && column < columns {
+        return Ok(());
+    }
+    let what = format!("element ({row}, {column}) of a matrix of shape ({rows}, {columns})");
+    Err(PyIndexError::new_err(what))
+}
+
+fn misfit(wanted: usize, found: usize) -> PyErr {
+    PyValueError::new_err(format!("{found} numbers where {wanted} are needed"))
+}
+
+/// What arrays hold here.
+trait Plain: Copy {
+    const SCALAR: Scalar;
+}
+
+impl Plain for i32 {
+    const SCALAR: Scalar = Scalar::I32;
+}
+
+impl Plain for f32 {
+    const SCALAR: Scalar = Scalar::F32;
+}
+
+impl Plain for f64 {
+    const SCALAR: Scalar = Scalar::F64;
+}
+
+trait Element: Plain + Number {}
+
+impl Element for f32 {}
+
+impl Element for f64 {}
+
+/// An array with one axis and no gaps.
+fn lent<'py, T: Plain>(value: &Bound<'py, PyAny>) -> PyResult<(Lent<'py>, usize)> {
+    let found = Lent::of(value)?.filter(|lent| {
+        lent.scalar == T::SCALAR && lent.extents().len() == 1 && lent.is_contiguous()
+    });
+    let Some(lent) = found else {
+        let name = T::SCALAR.name();
+        let what = format!("an array of {name} with one axis and no gaps is needed");
+        return Err(PyValueError::new_err(what));
+    };
+    let count = usize::try_from(lent.extents()[0]).unwrap_or(0);
+    Ok((lent, count))
+}
+
+fn read<T: Plain>(value: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
+    let (lent, count) = lent::<T>(value)?;
+    let base = lent.base.cast_const().cast::<T>();
+    // SAFETY: the array has so many numbers of this type without gaps, and lives as long as `lent`. Any bits are a number.
+    Ok((0..count)
+        .map(|k| unsafe { base.add(k).read_unaligned() })
+        .collect())
+}
+
+fn write<T: Plain>(value: &Bound<'_, PyAny>, numbers: &[T]) -> PyResult<()> {
+    let (lent, count) = lent::<T>(value)?;
+    if count != numbers.len() {
+        return Err(misfit(numbers.len(), count));
+    }
+    if !lent.writable {
+        return Err(PyValueError::new_err(
+            "an array that can be written to is needed",
+        ));
+    }
+    let base = lent.base.cast::<T>();
+    for (k, number) in numbers.iter().enumerate() {
+        // SAFETY: as for `read`; and it may be written to.
+        unsafe { base.add(k).write_unaligned(*number) };
+    }
+    Ok(())
+}
