@@ -1,5 +1,6 @@
 """Loops, branches, functions, static evaluation."""
 
+import numpy as np
 import pytest
 
 import wuji as ti
@@ -637,3 +638,39 @@ def test_loop_variables_can_be_assigned_to():
         return s
 
     assert f() == 20
+
+
+def test_real_functions_with_arrays():
+    @ti.real_func
+    def at(a: ti.types.ndarray(ndim=1), i: ti.i32) -> ti.f32:
+        r = 0.0
+        if ti.static(a.element_shape() == []):
+            if i >= 0:
+                r = a[i]
+        return r
+
+    @ti.kernel
+    def total(a: ti.types.ndarray(ndim=1)) -> ti.f32:
+        s = 0.0
+        for i in range(-1, 4):
+            s += at(a, i)
+        return s
+
+    assert total(np.arange(4, dtype=np.float32)) == 6
+
+
+def test_results_of_functions_are_converted():
+    @ti.func
+    def number(x) -> ti.i32:
+        return x * 0.7
+
+    @ti.func
+    def vector(x) -> ti.i32:
+        return ti.Vector([x * 0.7, x])
+
+    @ti.kernel
+    def run() -> ti.f32:
+        v = vector(3)
+        return number(3) + 10 * v[0] + 100 * v[1]
+
+    assert run() == 322

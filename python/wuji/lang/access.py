@@ -100,6 +100,10 @@ class ArrayVal:
             Expr(b.convert(b.array_extent(self.number, axis), "i32"), dtypes.i32) for axis in range(self.ndim)
         )
 
+    def element_shape(self) -> list[int]:
+        """That of a vector or matrix; empty of numbers."""
+        return list(self.element_type.shape) if isinstance(self.element_type, MatrixType) else []
+
     def extents(self) -> list[tuple[int, int]]:
         """The bounds of a loop over all elements."""
         b = context.builder()

@@ -23,6 +23,7 @@ from .compound import (
     value_type,
 )
 from .context import Compilation
+from .dtypes import DataType
 from .matrix import Matrix
 from .signatures import MISSING
 from .struct import Struct
@@ -185,6 +186,9 @@ def _result_as_said(func: Func, value: Any) -> Any:
     if isinstance(ty, StructType) or ty is None:
         return value
     if is_device(value) or emit.is_number(value) or isinstance(value, Matrix):
+        if isinstance(ty, DataType):
+            # Of a vector that is said to be a number, each component becomes one.
+            return emit.convert(value, ty)
         return emit.fit(value, ty)
     return value
 
@@ -276,6 +280,7 @@ class RealFunc:
             raise WujiSyntaxError("`ti.real_func` decorates a function")
         self.function = function
         self._source: Source | None = None
+        self._inlined: Func | None = None
         functools.update_wrapper(self, function)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -294,7 +299,15 @@ class RealFunc:
     def _wuji_call(self, caller: Any, node: ast.Call, args: list[Any], named: dict[str, Any]) -> Any:
         from .real import call_real
 
+        if self._takes_arrays():
+            if self._inlined is None:
+                self._inlined = Func(self.function)
+            return inline(caller.cx, self._inlined, args, named)
         return call_real(caller.cx, self, args, named)
+
+    def _takes_arrays(self) -> bool:
+        """An array is no value that a call could pass: such a function becomes part of its kernel after all, and cannot call itself."""
+        return any(isinstance(annotation, NdarrayType) for _, annotation, _ in signatures.parameters(self.function))
 
     def __repr__(self) -> str:
         return f"<ti.real_func {self.function.__qualname__}>"

@@ -54,7 +54,8 @@ class PLYWriter:
 
     def _channel(self, of: dict[str, tuple[str, Array]], count: int, key: str, data_type: str, data: Any) -> None:
         if data_type not in _TYPES:
-            raise AssertionError(f"Unknown type {data_type}; there are {', '.join(_TYPES)}")
+            print(f"Unknown type {data_type} detected, skipping this channel; there are {', '.join(_TYPES)}", file=sys.stderr)
+            return
         if not key or any(c.isspace() for c in key):
             raise ValueError(f"a channel's name is one word, not {key!r}")
         values = np.asarray(data.to_numpy() if hasattr(data, "to_numpy") else data).reshape(-1)
