@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import subprocess
+import tarfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
+import wuji_wheel
+
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def _cargo(*words: str) -> None:
+    try:
+        subprocess.run(["cargo", *words], cwd=ROOT, check=True)
+    except FileNotFoundError:
+        raise SystemExit("error: cargo is not installed; see https://rustup.rs") from None
+
+
+def _version() -> str:
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    return str(manifest["workspace"]["package"]["version"])
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
     return []
 
 
-def get_requires_for_build_sdist(config_settings: dict[str, Any] | None = None) -> list[str]:
-    return []
+get_requires_for_build_sdist = get_requires_for_build_wheel
+get_requires_for_build_editable = get_requires_for_build_wheel
 
 
 def build_wheel(
@@ -23,25 +39,24 @@ def build_wheel(
     metadata_directory: str | None = None,
 ) -> str:
     out = Path(wheel_directory).resolve()
-    before = set(out.glob("*.whl"))
-    try:
-        subprocess.run(["cargo", "xtask", "wheel", "--out", str(out)], cwd=ROOT, check=True)
-    except FileNotFoundError:
-        raise SystemExit("error: cargo is not installed; see https://rustup.rs") from None
-    made = [path for path in out.glob("wuji-*.whl") if path not in before]
-    if len(made) != 1:
-        made = sorted(out.glob("wuji-*.whl"), key=lambda path: path.stat().st_mtime)[-1:]
-    return made[0].name
+    _cargo("xtask", "wheel", "--out", str(out))
+    made = sorted(out.glob("wuji-*.whl"), key=lambda path: path.stat().st_mtime)
+    return made[-1].name
+
+
+def build_editable(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    _cargo("xtask", "python", "--release")
+    return wuji_wheel.write_editable(Path(wheel_directory), _version()).name
 
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:
     """All files that git has."""
-    import tarfile
-    import tomllib
-
-    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
-    name = f"wuji-{version}"
+    name = f"wuji-{_version()}"
     path = Path(sdist_directory) / f"{name}.tar.gz"
     with tarfile.open(path, "w:gz") as packed:
         for file in listed.stdout.decode().split("\0"):

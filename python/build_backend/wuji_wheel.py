@@ -115,9 +115,19 @@ def sources() -> list[tuple[str, bytes]]:
 
 
 def write(module: bytes, out: Path, version: str) -> Path:
-    tag = f"cp311-abi3-{platform_tag(module)}"
-    info = f"wuji-{version}.dist-info"
+    """The wheel that travels."""
     files = [*sources(), ("wuji/_native.abi3.so", module)]
+    return pack(files, f"cp311-abi3-{platform_tag(module)}", out, version)
+
+
+def write_editable(out: Path, version: str) -> Path:
+    """A wheel that leads to the checkout."""
+    files = [("wuji.pth", f"{ROOT / 'python'}\n".encode())]
+    return pack(files, f"cp311-abi3-linux_{platform.machine()}", out, version)
+
+
+def pack(files: list[tuple[str, bytes]], tag: str, out: Path, version: str) -> Path:
+    info = f"wuji-{version}.dist-info"
     files.append((f"{info}/METADATA", metadata(version).encode()))
     wheel = f"Wheel-Version: 1.0\nGenerator: wuji ({version})\nRoot-Is-Purelib: false\nTag: {tag}\n"
     files.append((f"{info}/WHEEL", wheel.encode()))

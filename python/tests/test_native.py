@@ -692,6 +692,24 @@ def endless(w: n.World) -> n.Program:
     return kernel(w, body)
 
 
+def test_worlds_that_interpret() -> None:
+    w = world(interpreter=True)
+    x = dense(w, "i32", 4)
+    x.fill(3)
+    double(w, x)()
+    assert x.get((3,)) == 6
+    assert params(w, "f32", "i8x2")(0.5, (1, -2)) == (1, -2)
+
+    def body(b: n.Builder) -> None:
+        a = b.array("a", "f32", 1, contiguous=False)
+        b.store(("a", a), b.const("f32", 7), [b.const("i32", 1)])
+
+    y = np.zeros(6, np.float32)
+    kernel(w, body, ("a", 0))(y[::-2])
+    assert y.tolist() == [0, 0, 0, 7, 0, 0]
+    fails("W0409", endless(world(interpreter=True, time_limit=0.05)))
+
+
 def test_a_time_limit() -> None:
     fails("W0409", endless(world(time_limit=0.05)))
 
