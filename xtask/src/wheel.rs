@@ -1,6 +1,7 @@
 //! `cargo xtask wheel`: the Python package with everything it needs, LLVM too, in one file.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -12,6 +13,9 @@ use crate::workspace::{cargo, output, root, run, target};
 
 /// What the module would load from the system, though not every system has it, or has one that is new enough.
 const INSIDE: [&str; 5] = ["stdc++", "z", "zstd", "xml2", "ffi"];
+
+/// Calls the usual linker, with the folder of archives before all others: libraries come from the first one that has them.
+const LINKER: &str = "link-with-archives";
 
 pub(crate) fn wheel(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
@@ -40,7 +44,7 @@ pub(crate) fn wheel(words: &[String]) -> Outcome {
         ])
         .arg(&folder)
         .args(["--", "-C"])
-        .arg(format!("link-arg=-L{}", archives.display()))
+        .arg(format!("linker={}", archives.join(LINKER).display()))
         // What travels has no tables for debuggers.
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "none");
@@ -69,5 +73,8 @@ fn collect(folder: &Path) -> std::io::Result<()> {
             fs::copy(path, folder.join(&file))?;
         }
     }
-    Ok(())
+    let linker = folder.join(LINKER);
+    let call = format!("#!/bin/sh\nexec cc '-L{}' \"$@\"\n", folder.display());
+    fs::write(&linker, call)?;
+    fs::set_permissions(&linker, fs::Permissions::from_mode(0o755))
 }
