@@ -54,6 +54,11 @@ s.works("ti.cuda ti.vulkan ti.metal ti.opengl ti.gles ti.dx11 ti.dx12 ti.amdgpu"
 s.works("ti.extension", "assert ti.lang.misc.is_extension_supported(ti.cpu, ti.extension.sparse)")
 s.works("ti.init", "ti.init(arch=ti.cpu, default_fp=ti.f64, default_ip=ti.i64, random_seed=3, verbose=False)\nassert ti.cfg.default_fp is ti.f64", "options: see their page")
 
+s.one("environment: TI_DEBUG and so on", "import os\nos.environ['TI_UNROLLING_LIMIT'] = '7'\ntry:\n    ti.init(arch=ti.cpu, verbose=False)\n    assert ti.cfg.unrolling_limit == 7\nfinally:\n    del os.environ['TI_UNROLLING_LIMIT']")
+s.one("offline_cache, offline_cache_file_path, offline_cache_max_size_of_files", "ti.init(arch=ti.cpu, verbose=False, offline_cache_file_path=str(folder / 'kernels'))\n@ti.kernel\ndef k() -> ti.i32:\n    return 7\nassert k() == 7", "on by default")
+s.one("unknown options: KeyError", "try:\n    ti.init(arch=ti.cpu, debugg=True)\nexcept KeyError as e:\n    assert 'debug' in str(e)\nelse:\n    raise AssertionError")
+s.one("ti.World", "with ti.World(verbose=False):\n    f = ti.field(ti.i32, 4)\n    f[1] = 2", "Wuji's own: several worlds beside each other")
+
 s = Section("Errors")
 s.works("ti.TaichiCompilationError ti.TaichiSyntaxError ti.TaichiNameError ti.TaichiTypeError ti.TaichiIndexError ti.TaichiRuntimeError ti.TaichiRuntimeTypeError ti.TaichiAssertionError", "assert issubclass({}, Exception)")
 
