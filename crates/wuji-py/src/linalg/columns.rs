@@ -9,11 +9,11 @@ use faer::sparse::linalg::solvers::{Lu, SymbolicLu};
 use faer::sparse::{SparseColMatRef, SymbolicSparseColMatRef};
 use faer::traits::ComplexField;
 use faer::{Conj, MatMut, Par, Side};
-use std::ops::{Add, Mul};
+use std::ops::{AddAssign, Mul, MulAssign};
 
 /// What the elements of a matrix can be.
 pub(crate) trait Number:
-    ComplexField + Copy + Default + PartialEq + Add<Output = Self> + Mul<Output = Self>
+    ComplexField + Copy + Default + AddAssign + MulAssign + Mul<Output = Self>
 {
     fn is_finite(self) -> bool;
 }
@@ -67,7 +67,7 @@ impl<T: Number> Columns<T> {
             {
                 rest = following;
                 match (made.indices[begin..].last(), made.values.last_mut()) {
-                    (Some(last), Some(sum)) if *last == row => *sum = *sum + value,
+                    (Some(last), Some(sum)) if *last == row => *sum += value,
                     _ => {
                         made.indices.push(row);
                         made.values.push(value);
@@ -122,7 +122,7 @@ impl<T: Number> Columns<T> {
     pub(crate) fn scaled(&self, factor: T) -> Columns<T> {
         let mut made = self.clone();
         for value in &mut made.values {
-            *value = *value * factor;
+            *value *= factor;
         }
         made
     }
@@ -171,7 +171,7 @@ impl<T: Number> Columns<T> {
                         sums[row] = T::default();
                         made.indices.push(row);
                     }
-                    sums[row] = sums[row] + value * factor;
+                    sums[row] += value * factor;
                 }
             }
             made.indices[begin..].sort_unstable();
@@ -187,7 +187,7 @@ impl<T: Number> Columns<T> {
         y.fill(T::default());
         for (column, factor) in x.iter().enumerate().take(self.columns) {
             for (row, value) in self.column(column) {
-                y[row] = y[row] + value * *factor;
+                y[row] += value * *factor;
             }
         }
     }
@@ -243,7 +243,7 @@ pub(crate) struct Analysis {
 
 #[derive(Debug)]
 enum Symbolic {
-    Cholesky(SymbolicCholesky<usize>),
+    Cholesky(Box<SymbolicCholesky<usize>>),
     Lu(SymbolicLu<usize>),
 }
 
@@ -256,7 +256,7 @@ impl Analysis {
                 let order = SymmetricOrdering::Amd;
                 let made =
                     factorize_symbolic_cholesky(pattern, Side::Lower, order, Default::default());
-                Symbolic::Cholesky(made.ok()?)
+                Symbolic::Cholesky(Box::new(made.ok()?))
             }
             Method::Lu => Symbolic::Lu(SymbolicLu::try_new(pattern).ok()?),
         };
@@ -283,7 +283,7 @@ impl Analysis {
 pub(crate) enum Factors<T> {
     Llt(Vec<T>),
     Ldlt(Vec<T>),
-    Lu(Lu<usize, T>),
+    Lu(Box<Lu<usize, T>>),
 }
 
 impl<T: Number> Factors<T> {
@@ -330,9 +330,9 @@ impl<T: Number> Factors<T> {
                     Factors::Ldlt(values)
                 }
             }
-            Symbolic::Lu(symbolic) => {
-                Factors::Lu(Lu::try_new_with_symbolic(symbolic.clone(), matrix.view()).ok()?)
-            }
+            Symbolic::Lu(symbolic) => Factors::Lu(Box::new(
+                Lu::try_new_with_symbolic(symbolic.clone(), matrix.view()).ok()?,
+            )),
         };
         // A pivot that is zero shows in any solution.
         let mut probe = vec![T::default(); matrix.rows];
