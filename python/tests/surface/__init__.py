@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 
 
@@ -66,5 +67,6 @@ def _program(trial: str) -> str:
 def load() -> list[Row]:
     """All rows, section by section."""
     if not ROWS:
-        from . import data, language, library, tools  # noqa: F401
+        for chapter in ("language", "data", "library", "tools"):
+            importlib.import_module(f".{chapter}", __name__)
     return ROWS
