@@ -10,14 +10,14 @@ def _disc(pos, center, radius):
 
 @ti.func
 def taichi_logo(pos: ti.template(), scale: float = 1 / 1.11):
-    """1 where the sign is dark and 0 where it is light, for places from 0 to 1."""
+    """0 where the sign is dark and 1 where it is light, for places from 0 to 1."""
     p = (pos - 0.5) / scale + 0.5
     middle = ti.Vector([0.5, 0.5])
     upper = ti.Vector([0.5, 0.75])
     lower = ti.Vector([0.5, 0.25])
     dark = 0
     if _disc(p, middle, 0.5):
-        dark = 1 if p.x > 0.5 else 0
+        dark = 1 if p.x < 0.5 else 0
         if _disc(p, upper, 0.25):
             dark = 1
         if _disc(p, lower, 0.25):
@@ -28,7 +28,7 @@ def taichi_logo(pos: ti.template(), scale: float = 1 / 1.11):
             dark = 1
     elif _disc(p, middle, 0.52):
         dark = 1
-    return dark
+    return 1 - dark
 
 
 if __name__ == "__main__":
@@ -41,7 +41,7 @@ if __name__ == "__main__":
     @ti.kernel
     def paint():
         for i, j in pixels:
-            pixels[i, j] = 1 - taichi_logo(ti.Vector([i, j]) / n)
+            pixels[i, j] = taichi_logo(ti.Vector([i, j]) / n)
 
     gui = ti.GUI("Yin and yang", res=n)
     for _frame in frames(gui):

@@ -99,7 +99,7 @@ class GUI:
 
     def __init__(
         self,
-        name: str = "Taichi",
+        name: str = "Wuji",
         res: Any = 512,
         background_color: int = 0x0,
         show_gui: bool = True,
