@@ -240,3 +240,44 @@ fn unknown_pass(name: &str) -> Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wuji_ir::module::Term;
+
+    const KERNEL: &str = "kernel fn0 \"k\"() {\n  return\n}\n";
+
+    /// Ends a kernel as no kernel may end.
+    fn forget_the_end(module: &mut Module, _: &mut Cx) -> Result<()> {
+        for function in module.funcs.values_mut() {
+            let entry = function.entry;
+            function.regions[entry].term = Term::Unreachable;
+        }
+        Ok(())
+    }
+
+    static CARELESS: Pass = Pass {
+        name: "careless",
+        sentence: "leaves nonsense",
+        kind: PassKind::Optimization,
+        run: forget_the_end,
+    };
+
+    #[test]
+    fn a_pass_that_makes_nonsense_is_named() {
+        let mut module = wuji_ir::text::parse(KERNEL, "k.wir").unwrap();
+        let mut cx = Cx::new(&Options::default());
+        let error = step(&CARELESS, &mut module, &mut cx).unwrap_err();
+        let told = error.to_string();
+        assert_eq!(
+            told,
+            "error[W0302]: the pass `careless` left a module that makes no sense\n  \
+             = note: `unreachable` stands only behind an instruction that never falls through\n  \
+             = note: this is a mistake of the compiler, not of the kernel"
+        );
+        // The page tells the same of a pass that exists.
+        let page = wuji_ir::codes::find("W0302").unwrap().page;
+        assert!(page.contains(&told.replace("careless", "simplify")));
+    }
+}

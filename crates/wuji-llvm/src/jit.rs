@@ -526,7 +526,7 @@ extern "C" fn collect(info: LLVMDiagnosticInfoRef, problems: *mut c_void) {
         problems
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(copy);
+            .push(copy.trim_end().to_owned());
     }
 }
 
@@ -563,4 +563,55 @@ fn symbols(lowered: &Lowered) -> Vec<String> {
             name
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wuji_compile::Options;
+
+    fn lowered() -> Lowered {
+        let text = "tree T0 { place f0 }\nfield f0: i32 in T0.S0 ()\nkernel fn0 \"k\"() {\nv0: i32 = const 1\nstore f0[], v0\nreturn\n}\n";
+        let module = wuji_ir::text::parse(text, "k.wir").unwrap();
+        wuji_compile::compile(module, &Options::default()).unwrap()
+    }
+
+    /// The message is the one on the page of its code.
+    fn check(error: &Error, expected: &str) {
+        assert_eq!(error.to_string(), expected);
+        let page = wuji_ir::codes::find(error.code).unwrap().page;
+        assert!(page.contains(expected), "{page}");
+    }
+
+    /// Assembly that is no assembly stands for whatever LLVM may refuse while it makes code.
+    #[test]
+    fn what_llvm_refuses_is_an_error() {
+        let jit = Jit::new(&JitOptions::default()).unwrap();
+        let lowered = lowered();
+        let symbols = symbols(&lowered);
+        let made = jit.with_module(
+            &lowered,
+            &[0],
+            &symbols,
+            Effort::Fast,
+            |module, machine, _| {
+                module.set_inline_assembly("\tnonsense %rax\n");
+                let object = machine.write_to_memory_buffer(module, FileType::Object);
+                object.map_err(refused).map(|o| o.as_slice().len())
+            },
+        );
+        check(
+            &made.unwrap_err(),
+            "error[W0503]: LLVM could not compile the kernel\n  = note: <inline asm>:1:2: invalid instruction mnemonic 'nonsense'\n        nonsense %rax\n        ^~~~~~~~",
+        );
+    }
+
+    #[test]
+    fn a_panic_of_the_compiler_is_an_error() {
+        let error = on_large_stack::<()>(|| std::panic::panic_any("on purpose")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "error[W0507]: a compiler thread has panicked"
+        );
+    }
 }

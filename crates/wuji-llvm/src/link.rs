@@ -22,6 +22,8 @@ pub(crate) struct Linker {
     /// Name spaces that hold the imports and nothing else at the moment. ORC cannot delete one, so
     /// those of unloaded kernels are used again.
     free: Mutex<Vec<NameSpace>>,
+    /// Why loading has failed, as the session tells it beside the answer; at an address of its own, which the session knows.
+    reasons: Box<Mutex<Vec<String>>>,
 }
 
 /// A JIT "dynamic library": names are unique in one, so every kernel gets its own.
@@ -57,13 +59,14 @@ impl Linker {
         let linker = Linker {
             jit,
             free: Mutex::new(Vec::new()),
+            reasons: Box::default(),
         };
-        // SAFETY: the session lives as long as the linker; the reporter needs no context.
+        // SAFETY: the session is taken apart when the linker is dropped, before the list that it is told of.
         unsafe {
             LLVMOrcExecutionSessionSetErrorReporter(
                 linker.session(),
-                swallow,
-                std::ptr::null_mut(),
+                note,
+                (&raw const *linker.reasons).cast_mut().cast(),
             );
         }
         if debugger {
@@ -192,7 +195,12 @@ impl Linker {
         let found = receiver
             .recv()
             .map_err(|e| Error::new("W0506", "the linker gave no answer").note(e.to_string()))?
-            .map_err(|e| Error::new("W0506", "cannot load compiled code").note(e))?;
+            .map_err(|e| {
+                let reasons = std::mem::take(
+                    &mut *self.reasons.lock().unwrap_or_else(PoisonError::into_inner),
+                );
+                reasons.into_iter().fold(not_loaded(e), Error::note)
+            })?;
         symbols
             .iter()
             .map(|s| {
@@ -266,10 +274,18 @@ extern "C" fn answer(
     let _ = sender.send(found);
 }
 
-/// Errors also come back from the call that caused them.
-extern "C" fn swallow(_: *mut c_void, error: LLVMErrorRef) {
-    // SAFETY: we are handed the error to dispose of.
-    unsafe { LLVMConsumeError(error) }
+/// What the session says of an error whose call only says that there is one.
+extern "C" fn note(reasons: *mut c_void, error: LLVMErrorRef) {
+    /// Nobody has asked for what lies there that long.
+    const KEPT: usize = 8;
+    // SAFETY: the linker has handed over its list, and outlives its session.
+    let reasons = unsafe { &*reasons.cast::<Mutex<Vec<String>>>() };
+    let reason = message(error);
+    let mut reasons = reasons.lock().unwrap_or_else(PoisonError::into_inner);
+    if reasons.len() == KEPT {
+        reasons.remove(0);
+    }
+    reasons.push(reason);
 }
 
 fn message(error: LLVMErrorRef) -> String {
@@ -286,6 +302,12 @@ fn check(error: LLVMErrorRef) -> Result<()> {
     if error.is_null() {
         Ok(())
     } else {
-        Err(Error::new("W0506", "cannot load compiled code").note(message(error)))
+        Err(not_loaded(message(error)))
     }
+}
+
+fn not_loaded(why: String) -> Error {
+    Error::new("W0506", "cannot load compiled code")
+        .note(why)
+        .help("the system may forbid memory that is written to and then run; interpreted worlds do without")
 }

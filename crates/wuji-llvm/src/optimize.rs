@@ -195,3 +195,22 @@ fn run_text(module: &Module<'_>, machine: &TargetMachine, passes: &str) -> Resul
         .run_passes(passes, machine, PassBuilderOptions::create())
         .map_err(|e| Error::new("W0503", "LLVM refused its passes").note(e.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Host;
+    use inkwell::context::Context;
+
+    #[test]
+    fn passes_that_llvm_does_not_know() {
+        let context = Context::create();
+        let module = context.create_module("m");
+        let machine = Host::detect().machine(codegen_level(Effort::Fast)).unwrap();
+        let error = run_text(&module, &machine, "no-such-pass").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "error[W0503]: LLVM refused its passes\n  = note: unknown pass name 'no-such-pass'"
+        );
+    }
+}

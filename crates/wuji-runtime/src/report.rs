@@ -238,12 +238,17 @@ impl Collected {
     /// The error of the launch: the first problem in full, others in a note. `None` without any.
     pub fn error(&self, telling: &Telling<'_>) -> Option<Error> {
         let first = self.reports.first()?;
-        let mut error = telling.tell(first);
+        let mut error = telling.tell(first)?;
         let here = |r: &&Report| r.span == first.span && r.kind == first.kind;
         let others = self.reports.iter().filter(|r| !here(r));
         let mut told = Vec::new();
         for other in others {
-            let mut note = telling.tell(other).message;
+            let Some(Error {
+                message: mut note, ..
+            }) = telling.tell(other)
+            else {
+                continue;
+            };
             if let Some(at) = Position::of(telling.module, other.span) {
                 let _ = write!(note, " at {at}");
             }
@@ -267,7 +272,8 @@ impl Collected {
 }
 
 impl Telling<'_> {
-    fn tell(&self, report: &Report) -> Error {
+    /// The error that a report is; `None` for a line that was printed, which is none.
+    fn tell(&self, report: &Report) -> Option<Error> {
         let m = self.module;
         let kernel = &m.name;
         let numbers: Vec<i128> = report.values.iter().filter_map(|v| v.as_int()).collect();
@@ -328,9 +334,9 @@ impl Telling<'_> {
                 ))
                 .help("make the extent of the dynamic node larger")
             }
-            SiteKind::Print(_) => Error::new("W0400", format!("kernel `{kernel}` printed")),
+            SiteKind::Print(_) => return None,
         };
-        error.at(Position::of(m, report.span))
+        Some(error.at(Position::of(m, report.span)))
     }
 
     /// A place by its name, and where its elements are.

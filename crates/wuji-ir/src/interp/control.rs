@@ -1,6 +1,6 @@
 //! Frames, regions and exits.
 
-use super::error::{NOT_INSIDE, NOT_RUNNABLE, REACHED, STOPPED, TOO_LARGE, TOO_LONG, stop};
+use super::error::{NOT_INSIDE, NOT_RUNNABLE, STOPPED, TOO_LARGE, TOO_LONG, stop};
 use super::launch::Launch;
 use super::order::Permutation;
 use super::points::Points;
@@ -269,8 +269,9 @@ impl Launch<'_, '_> {
                 self.gather(values);
                 return Ok(self.leave_function());
             }
+            // The verifier has seen that nothing gets here.
             Term::Unreachable => {
-                return Err(self.error(REACHED, "control reached `unreachable`", span));
+                return Err(self.error(NOT_RUNNABLE, "control reached `unreachable`", span));
             }
         }
         Ok(None)

@@ -7,8 +7,6 @@ use crate::Error;
 pub const TOO_LONG: &str = "W0490";
 /// An access that the compiler had marked as proved was outside.
 pub const NOT_INSIDE: &str = "W0491";
-/// Control reached `unreachable`.
-pub const REACHED: &str = "W0492";
 /// A lowered access touched bytes that are not its own, or misaligned ones.
 pub const BAD_ADDRESS: &str = "W0493";
 /// The module does something that it cannot do in this form.

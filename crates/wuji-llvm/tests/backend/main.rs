@@ -8,6 +8,7 @@ mod fast;
 mod harness;
 mod measure;
 mod operators;
+mod refusals;
 mod services;
 mod shapes;
 mod smoke;

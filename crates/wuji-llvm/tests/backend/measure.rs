@@ -4,7 +4,7 @@
 use crate::harness::{Aligned, Launch, jit, lowered};
 use crate::shapes;
 use std::time::{Duration, Instant};
-use wuji_compile::{Math, Options};
+use wuji_compile::Math;
 use wuji_llvm::{Jit, JitOptions, Text, Timings};
 
 fn shapes() -> Vec<(&'static str, String)> {
@@ -107,66 +107,5 @@ fn run_times() {
             }
             println!();
         }
-    }
-}
-
-/// A kernel in a file, through all passes: `KERNEL=file.wir FORM=asm MATH=fast`.
-#[test]
-#[ignore = "prints what becomes of a kernel in a file"]
-fn file() {
-    let Ok(path) = std::env::var("KERNEL") else {
-        return;
-    };
-    let text = std::fs::read_to_string(&path).unwrap();
-    let module = wuji_ir::text::parse(&text, &path).unwrap();
-    let math = match std::env::var("MATH").as_deref() {
-        Ok("strict") => Math::Strict,
-        Ok("fast") => Math::Fast,
-        _ => Math::Contract,
-    };
-    let options = Options {
-        math,
-        ..Options::default()
-    };
-    let before = processor_time();
-    let lowered = wuji_compile::compile(module, &options).unwrap();
-    let passes = processor_time();
-    let first = Jit::new(&JitOptions::default()).unwrap();
-    let made = processor_time();
-    let _kernel = first.compile(&lowered).unwrap();
-    println!(
-        "first: passes {:?}, jit {:?}, kernel {:?} of processor time",
-        passes - before,
-        made - passes,
-        processor_time() - made
-    );
-    match std::env::var("FORM").as_deref() {
-        Ok("lowered") => println!("{}", lowered.module()),
-        Ok("ir") => println!("{}", jit().text(&lowered, Text::Ir).unwrap()),
-        Ok("opt") => println!("{}", jit().text(&lowered, Text::OptimizedIr).unwrap()),
-        Ok("asm") => println!("{}", jit().text(&lowered, Text::Assembly).unwrap()),
-        _ => {}
-    }
-    let runs: Vec<Timings> = (0..10)
-        .map(|_| *jit().compile(&lowered).unwrap().timings())
-        .collect();
-    println!("{:?}", runs.iter().min_by_key(|t| t.total));
-    let least = (0..10)
-        .map(|_| {
-            let before = processor_time();
-            let _kernel = jit().compile(&lowered).unwrap();
-            processor_time() - before
-        })
-        .min();
-    println!("processor time {least:?}");
-}
-
-/// Of this process, all threads.
-fn processor_time() -> Duration {
-    // SAFETY: the struct is plain data that the call fills.
-    unsafe {
-        let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time);
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
 }
