@@ -5,6 +5,7 @@ use crate::interpreted::run_interpreted;
 use crate::launch::{Bindings, Engine, Outcome, check, run_native};
 use crate::load::{Loader, Progress, distrust};
 use crate::log::{Level, Log};
+use crate::machine::Amounts;
 use crate::memory::{Bytes, Memory, Turn};
 use crate::pool::Pool;
 use crate::profile::Profiler;
@@ -36,7 +37,8 @@ pub struct DeviceOptions {
     /// All cores when `None`.
     pub threads: Option<usize>,
     pub seed: u64,
-    /// Bytes that the cells of sparse trees may take together; most of the machine's when `None`.
+    /// Bytes that trees may take together; most of the machine's when `None`, and then no dense tree may be larger than
+    /// what is available when it is made.
     pub memory_limit: Option<u64>,
     /// How good the code of kernels is, and how soon it is there.
     pub tier: Tier,
@@ -52,6 +54,9 @@ pub struct DeviceOptions {
 
 /// Remarks are kept of so many kernels.
 const MOST_REMARKS: usize = 4096;
+
+/// Nobody asks whether a tree of less than this fits.
+const ALWAYS_THERE: u64 = 64 << 20;
 
 /// More threads than this is a mistake.
 const MAX_THREADS: usize = 1024;
@@ -70,8 +75,8 @@ pub struct Device {
     /// Set when Ctrl-C ends launches of this device.
     listening: Mutex<Option<Listening>>,
     memory_limit: u64,
-    /// What dense trees may take, where that was said.
-    dense_limit: Option<u64>,
+    /// Whether the user has set that limit. It may be more than there is: trees are touched page by page.
+    limit_said: bool,
     /// What became of the parallel loops of all kernels so far.
     remarks: Mutex<Vec<Arc<Remarks>>>,
     log: Arc<Log>,
@@ -149,7 +154,7 @@ impl Device {
             watchdog,
             listening: Mutex::default(),
             memory_limit: options.memory_limit.unwrap_or_else(default_memory_limit),
-            dense_limit: options.memory_limit,
+            limit_said: options.memory_limit.is_some(),
             remarks: Mutex::default(),
             log,
             profiler,
@@ -219,21 +224,49 @@ impl Device {
 
     /// Zeroed memory for a tree of this device.
     pub fn reserve_tree(&self, tree: &TreeData, layout: &TreeMemory) -> Result<Memory> {
-        // A dense tree may be larger than memory as long as little of it is touched, unless a limit was set. Sparse
-        // trees take what their cells need, and are told the limit at every launch.
-        if let (Some(limit), false) = (self.dense_limit, tree.is_sparse())
-            && layout.size > limit.saturating_sub(self.turn.used())
-        {
-            let size = Bytes(layout.size);
-            let (limit, used) = (Bytes(limit), Bytes(self.turn.used()));
-            return Err(Error::new(
-                "W0110",
-                format!("a tree of {size} is more than this world may still take"),
-            )
-            .note(format!("its limit is {limit}, of which {used} are taken"))
-            .help("make the extents smaller, use sparse nodes, or raise `memory_limit`"));
+        // Sparse trees take what their cells need, and are told the limit at every launch.
+        if !tree.is_sparse() {
+            self.allow_dense(layout.size)?;
         }
         Memory::for_tree(&self.turn, tree, layout)
+    }
+
+    /// Whether a dense tree fits. The system gives memory when it is touched, and kills whoever touches more than there
+    /// is: so that is said here, where it can still be said.
+    fn allow_dense(&self, size: u64) -> Result<()> {
+        const HELP: &str = "make the extents smaller, use sparse nodes, or raise `memory_limit`";
+        let shown = Bytes(size);
+        if size > self.memory_limit.saturating_sub(self.turn.used()) {
+            let (limit, used) = (Bytes(self.memory_limit), Bytes(self.turn.used()));
+            let of_what = match self.limit_said {
+                true => "",
+                false => ", nine tenths of the memory there is for this process",
+            };
+            return Err(Error::new(
+                "W0110",
+                format!("a tree of {shown} is more than this world may still take"),
+            )
+            .note(format!(
+                "its limit is {limit}{of_what}, of which {used} are taken"
+            ))
+            .help(HELP));
+        }
+        if self.limit_said || size < ALWAYS_THERE {
+            return Ok(());
+        }
+        let Amounts { total, available } = Amounts::now();
+        if size > available {
+            let (total, available) = (Bytes(total), Bytes(available));
+            return Err(Error::new(
+                "W0110",
+                format!("a tree of {shown} is more than the memory that is available"),
+            )
+            .note(format!(
+                "of {total}, {available} are available at the moment"
+            ))
+            .help(HELP));
+        }
+        Ok(())
     }
 
     /// Bytes of all memory of this device that is still alive.
@@ -425,15 +458,7 @@ impl Device {
 
 /// Most of the memory of the machine, or of the group of processes this one is in.
 fn default_memory_limit() -> u64 {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
-    let total = read("/proc/meminfo").and_then(|text| {
-        let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
-        let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-        kib.checked_mul(1024)
-    });
-    let group = read("/sys/fs/cgroup/memory.max").and_then(|t| t.trim().parse::<u64>().ok());
-    let all = total.unwrap_or(u64::MAX).min(group.unwrap_or(u64::MAX));
-    all / 10 * 9
+    Amounts::now().total / 10 * 9
 }
 
 #[cfg(test)]

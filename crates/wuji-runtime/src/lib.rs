@@ -17,6 +17,7 @@ mod interpreted;
 pub mod launch;
 mod load;
 pub mod log;
+mod machine;
 pub mod memory;
 pub mod pool;
 pub mod profile;

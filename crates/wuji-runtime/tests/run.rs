@@ -577,3 +577,36 @@ fn modules_are_verified() {
         assert!(error.message.contains("read-only"), "{error}");
     }
 }
+
+/// Without a limit of their own, devices stay within the memory there is.
+#[test]
+fn dense_trees_larger_than_memory() {
+    let text = |elements: u64| {
+        format!(
+            "tree T0 {{ dense S1 [i: {elements}] {{ place f0 }} }}\nfield f0 \"x\": f64 in T0.S1 (i)\nkernel fn0 \"k\"() {{\nreturn\n}}\n"
+        )
+    };
+    let device = |memory_limit| {
+        let options = DeviceOptions {
+            backend: Backend::Interpreter,
+            memory_limit,
+            ..DeviceOptions::default()
+        };
+        Device::new(&options).unwrap()
+    };
+    let make = |device: &Device, elements| {
+        let module = parse(&text(elements), "k.wir").unwrap();
+        Instance::new(device, module, &Options::default()).map(drop)
+    };
+    let error = make(&device(None), 1 << 40).unwrap_err();
+    assert_eq!(error.code, "W0110");
+    assert_eq!(
+        error.message,
+        "a tree of 8.0 TiB is more than this world may still take"
+    );
+    assert!(error.notes[0].contains("nine tenths of the memory"));
+    assert!(make(&device(Some(1 << 44)), 1 << 40).is_ok());
+    let error = make(&device(Some(1 << 20)), 1 << 20).unwrap_err();
+    let told = "its limit is 1.0 MiB, of which 0 bytes are taken";
+    assert_eq!(error.notes, [told]);
+}

@@ -449,8 +449,23 @@ impl WorldBuilder {
         self
     }
 
-    /// How many bytes the trees of this world may take together before kernels are told that there is no
-    /// memory left; nine tenths of the machine's when not said.
+    /// How many bytes the trees of this world may take together. A dense tree beyond that is refused when it is made;
+    /// kernels that want more cells of sparse trees are told that there is no memory left.
+    ///
+    /// When not said, it is nine tenths of the memory of the machine, or of the control group that the process is in, and
+    /// a dense tree must also fit into what is available when it is made. The memory of a dense tree is given by the
+    /// system page by page, as it is touched: for one that is larger than memory, and touched here and there, say
+    /// a limit that is large enough.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::builder().memory_limit(1 << 43).build()?;
+    /// let x = world.field::<f32, 1>("x", 1 << 40)?;
+    /// x.set(1 << 39, 1.0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn memory_limit(mut self, bytes: u64) -> WorldBuilder {
         self.device.memory_limit = Some(bytes);
         self
