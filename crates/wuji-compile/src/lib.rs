@@ -11,5 +11,6 @@ pub use options::{Bounds, Math, Options};
 pub use passes::vectorize::Remark;
 pub use passes::{Cx, PASSES, Pass, PassKind};
 pub use pipeline::{
-    Lowered, compile, compile_quickly, compile_telling, compile_with, improve, run_pass,
+    FIRST_PASSES, LATE_PASSES, Lowered, compile, compile_quickly, compile_telling, compile_with,
+    improve, run_pass,
 };

@@ -78,6 +78,17 @@ fn print_after<'a>() -> Option<PrintAfter<'a>> {
     }))
 }
 
+/// Prints modules, where the environment asks for it, and tells the name of each pass that is done.
+fn printing_and<'a>(tell: &'a mut dyn FnMut(&'static str)) -> PrintAfter<'a> {
+    let mut print = print_after();
+    Box::new(move |pass, module| {
+        tell(pass);
+        if let Some(print) = &mut print {
+            print(pass, module);
+        }
+    })
+}
+
 /// Takes a kernel through all passes, or with `quickly` through those of [`compile_quickly`], and tells the name of each
 /// that is done.
 pub fn compile_telling(
@@ -87,13 +98,7 @@ pub fn compile_telling(
     tell: &mut dyn FnMut(&'static str),
 ) -> Result<Lowered> {
     let mut cx = Cx::new(options);
-    let mut print = print_after();
-    cx.print_after = Some(Box::new(move |pass, module| {
-        tell(pass);
-        if let Some(print) = &mut print {
-            print(pass, module);
-        }
-    }));
+    cx.print_after = Some(printing_and(tell));
     let lowered = run(module, &mut cx, |pass| !quickly || !LATE.contains(&pass))?;
     explain(&lowered);
     Ok(lowered)
@@ -112,6 +117,11 @@ fn explain(lowered: &Lowered) {
 /// else: tasks, temps and sites stay as they are.
 const LATE: &[&str] = &["vectorize"];
 
+/// How many passes make first code, at most.
+pub const FIRST_PASSES: usize = PASSES.len() - LATE.len();
+/// How many passes [`improve`] it, at most.
+pub const LATE_PASSES: usize = LATE.len() + 1;
+
 /// Takes a kernel through the passes that a backend cannot do without, and those that make its work less:
 /// [`improve`] does the rest.
 pub fn compile_quickly(module: Module, options: &Options) -> Result<Lowered> {
@@ -121,10 +131,10 @@ pub fn compile_quickly(module: Module, options: &Options) -> Result<Lowered> {
 }
 
 /// Does what [`compile_quickly`] has left out. What comes out can take the place of what goes in between any two
-/// chunks of a launch.
-pub fn improve(lowered: &Lowered) -> Result<Lowered> {
+/// chunks of a launch. Tells the name of each pass that is done.
+pub fn improve(lowered: &Lowered, tell: &mut dyn FnMut(&'static str)) -> Result<Lowered> {
     let mut cx = Cx::new(&lowered.options);
-    cx.print_after = print_after();
+    cx.print_after = Some(printing_and(tell));
     let module = lowered.module.clone();
     let better = run(module, &mut cx, |pass| {
         LATE.contains(&pass) || pass == "legality"

@@ -3,16 +3,17 @@
 use crate::cache::{self, Cache};
 use crate::interpreted::run_interpreted;
 use crate::launch::{Bindings, Engine, Outcome, check, run_native};
-use crate::load::{Loader, Progress, distrust};
+use crate::load::{Loader, distrust};
 use crate::log::{Level, Log};
 use crate::machine::Amounts;
 use crate::memory::{Bytes, Memory, Turn};
 use crate::pool::Pool;
 use crate::profile::Profiler;
 use crate::program::{Code, Program};
+use crate::progress::{Audience, Progress};
 use crate::stop::{Immortal, Interrupter, Listening, Stop, Watchdog, on_ctrl_c, stopped};
 use crate::tier::{Background, Remarks, Tier};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use wuji_compile::{Cx, Options, Remark, run_pass};
 use wuji_ir::interp::{Config, Order, STOPPED};
@@ -124,7 +125,9 @@ impl Device {
                     ..JitOptions::default()
                 })?);
                 let pool = Pool::new(threads)?;
-                let background = Background::new(jit.clone(), profiler.clone(), log.clone());
+                let audience = Arc::<Audience>::default();
+                let background =
+                    Background::new(jit.clone(), profiler.clone(), log.clone(), audience.clone());
                 let cache = Cache::open(&options.cache, options.cache_limit, &log)?;
                 let loader = Loader {
                     jit,
@@ -133,7 +136,7 @@ impl Device {
                     profiler: profiler.clone(),
                     tier,
                     threads: threads as u32,
-                    progress: RwLock::default(),
+                    audience,
                 };
                 let runner = Runner::Cpu {
                     loader,
@@ -182,13 +185,11 @@ impl Device {
         &self.profiler
     }
 
-    /// Has somebody told how far compilations are, step by step.
+    /// Has somebody told how far compilations are, step by step; of better code for hot kernels, by the thread that
+    /// makes it.
     pub fn on_compile(&self, listener: impl Fn(&Progress<'_>) + Send + Sync + 'static) {
         match &self.runner {
-            Runner::Cpu { loader, .. } => {
-                let progress = loader.progress.write();
-                *progress.unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(listener));
-            }
+            Runner::Cpu { loader, .. } => loader.audience.listen(listener),
             Runner::Interpreter => {}
         }
     }

@@ -5,29 +5,15 @@ use crate::log::{Level, Log};
 use crate::memory::Turn;
 use crate::profile::{Compilation, Kernel, Profiler};
 use crate::program::Program;
+use crate::progress::Audience;
 use crate::tier::{Origin, Remarks, Slot, Tier, TieredCode};
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use wuji_compile::{Lowered, Options, PASSES};
 use wuji_ir::module::{Copies, Module};
 use wuji_ir::ops::{Activation, Guard, Op};
 use wuji_ir::{Error, Result};
 use wuji_llvm::{Jit, Object};
-
-/// How far the compilation of a kernel is.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Progress<'a> {
-    pub kernel: &'a str,
-    /// What was done last: a pass of Wuji, or `machine code` at the end.
-    pub step: &'a str,
-    /// Steps that are done.
-    pub done: usize,
-    /// All steps. Machine code is one of them, and takes longest.
-    pub of: usize,
-}
-
-/// Who is told how far compilations are.
-pub(crate) type ProgressListener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
 
 /// What a device loads modules with.
 pub(crate) struct Loader {
@@ -37,7 +23,7 @@ pub(crate) struct Loader {
     pub(crate) profiler: Arc<Profiler>,
     pub(crate) tier: Tier,
     pub(crate) threads: u32,
-    pub(crate) progress: RwLock<Option<ProgressListener>>,
+    pub(crate) audience: Arc<Audience>,
 }
 
 impl fmt::Debug for Loader {
@@ -161,33 +147,16 @@ impl Loader {
     ) -> Result<(Program, Arc<Remarks>)> {
         let begin = self.profiler.now();
         let deterministic = options.deterministic;
-        let listener = self.progress.read();
-        let listener = listener.unwrap_or_else(PoisonError::into_inner).clone();
-        let name = module.name.clone();
-        let of = PASSES.len() + 1;
-        let mut done = 0;
-        let mut tell = |step: &str, steps: usize| {
-            done = steps.max(done + 1).min(of);
-            if let Some(listener) = &listener {
-                let kernel = &name;
-                listener(&Progress {
-                    kernel,
-                    step,
-                    done,
-                    of,
-                });
-            }
-        };
         let quickly = tier != Tier::Best;
-        let lowered =
-            wuji_compile::compile_telling(module, &options, quickly, &mut |pass| tell(pass, 0))?;
+        let first = if quickly { Tier::Fast } else { Tier::Best };
+        let name = module.name.clone();
+        let mut story = self.audience.story(&name, PASSES.len(), first, false);
+        let lowered = wuji_compile::compile_telling(module, &options, quickly, &mut |pass| {
+            story.pass(pass);
+        })?;
         let object = self.jit.build_with(&lowered, tier.first_effort())?;
-        tell("machine code", of);
+        story.machine_code();
         let kernel = self.jit.load(&object)?;
-        let first = match tier {
-            Tier::Auto | Tier::Fast => Tier::Fast,
-            Tier::Best => Tier::Best,
-        };
         let noted = self.profiler.enter(lowered.module());
         let time = self.profiler.now().saturating_sub(begin);
         noted.compiled(Compilation {

@@ -10,12 +10,13 @@ use crate::load::note_better;
 use crate::log::Log;
 use crate::pool::forks;
 use crate::profile::{Kernel, Profiler};
+use crate::progress::Audience;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
-use wuji_compile::{Lowered, Options, Remark};
+use wuji_compile::{FIRST_PASSES, LATE_PASSES, Lowered, Options, Remark};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::TaskFn;
@@ -115,12 +116,20 @@ impl Origin {
         }
     }
 
-    /// Does the work that the first code was made without.
-    fn improve(&self) -> Result<Lowered> {
+    /// The name of the kernel, and how many passes it takes to improve it.
+    fn work(&self) -> (&str, usize) {
         match &self.made_from {
-            MadeFrom::Lowered(lowered) => wuji_compile::improve(lowered),
+            MadeFrom::Lowered(lowered) => (&lowered.module().name, LATE_PASSES),
+            MadeFrom::Source(module, ..) => (&module.name, FIRST_PASSES + LATE_PASSES),
+        }
+    }
+
+    /// Does the work that the first code was made without, and tells each pass that is done.
+    fn improve(&self, tell: &mut dyn FnMut(&'static str)) -> Result<Lowered> {
+        match &self.made_from {
+            MadeFrom::Lowered(lowered) => wuji_compile::improve(lowered, tell),
             MadeFrom::Source(module, options, launch) => {
-                let lowered = wuji_compile::compile_quickly(module.clone(), options)?;
+                let lowered = wuji_compile::compile_telling(module.clone(), options, true, tell)?;
                 if lowered.module().without_bodies().to_string() != *launch {
                     return Err(Error::new(
                         "W0302",
@@ -129,7 +138,7 @@ impl Origin {
                     .note("this is a mistake of the compiler, not of the kernel")
                     .help("`wuji cache clear` removes what is cached"));
                 }
-                wuji_compile::improve(&lowered)
+                wuji_compile::improve(&lowered, tell)
             }
         }
     }
@@ -160,7 +169,7 @@ impl Remarks {
 
     /// The remarks; the passes that make them run for it when they have not yet.
     pub(crate) fn get(&self) -> Vec<Remark> {
-        let find = || self.origin.upgrade()?.improve().ok();
+        let find = || self.origin.upgrade()?.improve(&mut |_| {}).ok();
         if self.known.get().is_none()
             && let Some(better) = find()
         {
@@ -354,6 +363,7 @@ struct Shared {
     jit: Arc<Jit>,
     profiler: Arc<Profiler>,
     log: Arc<Log>,
+    audience: Arc<Audience>,
     queue: Mutex<Queue>,
     /// The device is gone: nobody wants the code any more.
     closed: AtomicBool,
@@ -367,12 +377,18 @@ struct Queue {
 }
 
 impl Background {
-    pub(crate) fn new(jit: Arc<Jit>, profiler: Arc<Profiler>, log: Arc<Log>) -> Background {
+    pub(crate) fn new(
+        jit: Arc<Jit>,
+        profiler: Arc<Profiler>,
+        log: Arc<Log>,
+        audience: Arc<Audience>,
+    ) -> Background {
         Background {
             shared: Arc::new(Shared {
                 jit,
                 profiler,
                 log,
+                audience,
                 queue: Mutex::default(),
                 closed: AtomicBool::new(false),
             }),
@@ -496,7 +512,9 @@ impl Shared {
 
     fn compile(&self, code: &TieredCode, origin: &Origin) -> Result<CompiledKernel> {
         let begin = self.profiler.now();
-        let better = origin.improve()?;
+        let (name, passes) = origin.work();
+        let mut story = self.audience.story(name, passes, Tier::Best, true);
+        let better = origin.improve(&mut |pass| story.pass(pass))?;
         if let Some(remarks) = &code.remarks {
             remarks.set(&better);
         }
@@ -505,6 +523,7 @@ impl Shared {
             self.is_stopped()
         };
         let object = self.jit.build_behind(&better, Effort::Full, &stopped)?;
+        story.machine_code();
         let made = self.jit.load(&object)?;
         if let Some(kernel) = &code.kernel {
             let noted_by = (&**kernel, &*self.profiler, &*self.log);
@@ -568,7 +587,8 @@ mod tests {
 
     fn background_of(jit: &Arc<Jit>) -> Background {
         let log = Log::new(None).unwrap();
-        Background::new(jit.clone(), Arc::new(Profiler::new()), Arc::new(log))
+        let profiler = Arc::new(Profiler::new());
+        Background::new(jit.clone(), profiler, Arc::new(log), Arc::default())
     }
 
     #[test]

@@ -194,14 +194,19 @@ impl World {
         self.inner.device.cache()
     }
 
-    /// Hands every step of every compilation that a launch waits for to a function: for a progress bar. What the background
-    /// compiles is not told.
+    /// Hands every step of every compilation to a function: for a progress bar. [`Progress::tier`] says what is made, and
+    /// [`Progress::background`] whether a launch waits for it; what is made in the background is told by the thread that
+    /// makes it.
     ///
     /// ```
     /// use wuji::prelude::*;
     /// # fn main() -> wuji::Result<()> {
     /// let world = World::builder().cache(wuji::CacheChoice::Off).build()?;
-    /// world.on_compile(|p| eprint!("\rcompiling {} ({}/{}) ", p.kernel, p.done, p.of));
+    /// world.on_compile(|p| {
+    ///     if !p.background {
+    ///         eprint!("\rcompiling {} ({}/{}) ", p.kernel, p.done, p.of);
+    ///     }
+    /// });
     /// # Ok(())
     /// # }
     /// ```

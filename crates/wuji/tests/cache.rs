@@ -322,6 +322,42 @@ fn compilations_tell_how_far_they_are() {
 }
 
 #[test]
+fn compilations_in_the_background_tell_too() {
+    // With first code from the cache, all passes are left for the background.
+    for (from_cache, first_pass) in [(false, "vectorize"), (true, "promote")] {
+        let folder = Folder::new(&format!("behind-{first_pass}"));
+        if from_cache {
+            run(&folder.world(Tier::Fast));
+        }
+        let world = folder.world(Tier::Auto);
+        let told: Arc<Mutex<Vec<(String, usize, usize, Tier)>>> = Arc::default();
+        let waited_for = Arc::new(Mutex::new(0));
+        let (kept, waited) = (told.clone(), waited_for.clone());
+        world.on_compile(move |p| {
+            if p.kernel != "scaled" {
+            } else if p.background {
+                let step = (p.step.to_owned(), p.done, p.of, p.tier);
+                kept.lock().unwrap().push(step);
+                // A listener that panics there does no harm.
+                assert!(p.step != "legality", "on purpose");
+            } else {
+                assert_eq!(p.tier, Tier::Fast);
+                *waited.lock().unwrap() += 1;
+            }
+        });
+        run(&world);
+        world.finish_compiling().unwrap();
+        assert_eq!(*waited_for.lock().unwrap() == 0, from_cache);
+        let told = told.lock().unwrap();
+        assert!(told.iter().all(|t| t.3 == Tier::Best), "{told:?}");
+        assert_eq!((told[0].0.as_str(), told[0].1), (first_pass, 1));
+        let last = told.last().unwrap();
+        assert_eq!((last.0.as_str(), last.1), ("machine code", last.2));
+        assert!(told.is_sorted_by(|a, b| a.1 < b.1), "{told:?}");
+    }
+}
+
+#[test]
 fn worlds_know_their_trees() {
     let world = World::cpu().unwrap();
     let a = world.field::<f32, 1>("a", 1000).unwrap();
