@@ -40,21 +40,26 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
-        let host = Host::detect();
+        // What is wrong with it is said at the end.
+        let host = Host::detect().ok();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let driver = Driver::find();
         let cache = Found::look();
         if self.json {
             let object = Object::new()
                 .text("kind", "machine")
-                .text("triple", &host.triple)
-                .text("cpu", &host.cpu)
-                .count("vector_bits", host.vector_bits().into())
-                .count("preferred_vector_bits", host.preferred_vector_bits().into())
                 .count("threads", threads as u64)
-                .text("llvm", &llvm_version())
-                .text("wuji", env!("CARGO_PKG_VERSION"))
-                .text("features", &host.features);
+                .text("wuji", env!("CARGO_PKG_VERSION"));
+            let object = match &host {
+                Some(host) => object
+                    .text("triple", &host.triple)
+                    .text("cpu", &host.cpu)
+                    .count("vector_bits", host.vector_bits().into())
+                    .count("preferred_vector_bits", host.preferred_vector_bits().into())
+                    .text("llvm", &llvm_version()?)
+                    .text("features", &host.features),
+                None => object.null("llvm"),
+            };
             let object = match driver {
                 Some(driver) => object.text("gpu_driver", &driver.to_string()),
                 None => object.null("gpu_driver"),
@@ -62,14 +67,19 @@ impl Doctor {
             writeln!(out, "{}", cache.json(object).end())?;
         } else {
             writeln!(out, "wuji      {}", env!("CARGO_PKG_VERSION"))?;
-            writeln!(out, "llvm      {}", llvm_version())?;
-            writeln!(out, "cpu       {} ({})", host.cpu, host.triple)?;
-            let (most, preferred) = (host.vector_bits(), host.preferred_vector_bits());
-            let features = present(&host);
-            writeln!(
-                out,
-                "vectors   {most} bits, {preferred} preferred: {features}"
-            )?;
+            match &host {
+                Some(host) => {
+                    writeln!(out, "llvm      {}", llvm_version()?)?;
+                    writeln!(out, "cpu       {} ({})", host.cpu, host.triple)?;
+                    let (most, preferred) = (host.vector_bits(), host.preferred_vector_bits());
+                    let features = present(host);
+                    writeln!(
+                        out,
+                        "vectors   {most} bits, {preferred} preferred: {features}"
+                    )?;
+                }
+                None => writeln!(out, "llvm      not found")?,
+            }
             writeln!(out, "threads   {threads}")?;
             match driver {
                 Some(driver) => writeln!(out, "gpu       driver for {driver}; not used yet")?,

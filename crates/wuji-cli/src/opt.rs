@@ -94,7 +94,7 @@ impl Opt {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from) as u32;
         options.threads = self.threads.unwrap_or_else(cores);
         if self.compile.vector_bits.is_none() {
-            options.vector_bits = Host::detect().preferred_vector_bits();
+            options.vector_bits = Host::detect()?.preferred_vector_bits();
         }
         // The listener cannot fail; what it could not write is told afterwards.
         let written = RefCell::new(Ok(()));

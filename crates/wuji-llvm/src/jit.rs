@@ -5,7 +5,7 @@ use crate::codegen::{self, Tuning};
 use crate::link::{Linker, Loaded};
 use crate::optimize::{self, Effort};
 use crate::perf;
-use crate::target::{Host, Machines};
+use crate::target::{Host, Machines, llvm_version};
 use inkwell::context::Context;
 use inkwell::llvm_sys::LLVMDiagnosticSeverity;
 use inkwell::llvm_sys::core::{
@@ -70,6 +70,8 @@ impl Default for JitOptions {
 pub struct Jit {
     linker: Arc<Linker>,
     host: Host,
+    /// Of LLVM.
+    version: String,
     machines: Machines,
     tuning: Tuning,
     options: JitOptions,
@@ -184,7 +186,8 @@ impl Jit {
         let mut options = options.clone();
         options.perf |= asked("WUJI_PERF");
         options.debugger |= asked("WUJI_GDB");
-        let host = options.host.clone().unwrap_or_else(Host::detect);
+        let host = options.host.clone().map_or_else(Host::detect, Ok)?;
+        let version = llvm_version()?;
         let machines = Machines::default();
         // Fail here rather than in the first kernel.
         let level = optimize::codegen_level(options.effort);
@@ -199,6 +202,7 @@ impl Jit {
         Ok(Jit {
             linker: Arc::new(Linker::new(options.debugger)?),
             host,
+            version,
             machines,
             tuning,
             options,
@@ -217,7 +221,8 @@ impl Jit {
     /// Everything about this one that decides what code a kernel becomes.
     pub fn identity(&self) -> String {
         let (host, tuning) = (&self.host, &self.tuning);
-        format!("{} {} {} {tuning:?}", host.triple, host.cpu, host.features)
+        let (triple, cpu, features) = (&host.triple, &host.cpu, &host.features);
+        format!("LLVM {} {triple} {cpu} {features} {tuning:?}", self.version)
     }
 
     /// Compiles and loads a kernel.

@@ -13,6 +13,7 @@ mod codegen;
 mod emit;
 mod imports;
 mod jit;
+mod library;
 mod link;
 mod optimize;
 mod perf;

@@ -206,7 +206,10 @@ mod tests {
     fn passes_that_llvm_does_not_know() {
         let context = Context::create();
         let module = context.create_module("m");
-        let machine = Host::detect().machine(codegen_level(Effort::Fast)).unwrap();
+        let machine = Host::detect()
+            .unwrap()
+            .machine(codegen_level(Effort::Fast))
+            .unwrap();
         let error = run_text(&module, &machine, "no-such-pass").unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -1,5 +1,6 @@
 //! The machine that code is made for.
 
+use crate::library;
 use inkwell::OptimizationLevel;
 use inkwell::targets::{
     CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple,
@@ -18,14 +19,14 @@ pub struct Host {
 }
 
 impl Host {
-    /// The processor we run on.
-    pub fn detect() -> Host {
-        initialize();
-        Host {
+    /// The processor we run on. An error where LLVM is not there to tell.
+    pub fn detect() -> Result<Host> {
+        initialize()?;
+        Ok(Host {
             triple: text(TargetMachine::get_default_triple().as_str()),
             cpu: text(&TargetMachine::get_host_cpu_name()),
             features: text(&TargetMachine::get_host_cpu_features()),
-        }
+        })
     }
 
     pub fn has(&self, feature: &str) -> bool {
@@ -56,7 +57,7 @@ impl Host {
 
     /// A machine that puts this much work into choosing instructions and registers.
     pub(crate) fn machine(&self, level: OptimizationLevel) -> Result<TargetMachine> {
-        initialize();
+        initialize()?;
         let triple = TargetTriple::create(&self.triple);
         let target = Target::from_triple(&triple).map_err(|e| {
             Error::new(
@@ -117,16 +118,19 @@ fn text(c: &std::ffi::CStr) -> String {
     c.to_string_lossy().into_owned()
 }
 
-/// Registers the code generators of this build, once per process.
-fn initialize() {
+/// Finds LLVM and registers the code generators of this build, once per process.
+fn initialize() -> Result<()> {
     static ONCE: Once = Once::new();
+    library::find()?;
     ONCE.call_once(|| Target::initialize_x86(&InitializationConfig::default()));
+    Ok(())
 }
 
 /// The version of LLVM that makes the code.
-pub fn llvm_version() -> String {
+pub fn llvm_version() -> Result<String> {
+    library::find()?;
     let (mut major, mut minor, mut patch) = (0, 0, 0);
     // SAFETY: the three numbers are ours to write to.
     unsafe { inkwell::llvm_sys::core::LLVMGetVersion(&mut major, &mut minor, &mut patch) };
-    format!("{major}.{minor}.{patch}")
+    Ok(format!("{major}.{minor}.{patch}"))
 }

@@ -39,7 +39,7 @@ pub(crate) fn jit_for(cpu: &str) -> Jit {
     let host = Host {
         cpu: cpu.into(),
         features: String::new(),
-        ..Host::detect()
+        ..Host::detect().expect("LLVM")
     };
     let options = JitOptions {
         host: Some(host),

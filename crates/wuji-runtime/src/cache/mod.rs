@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use wuji_compile::Options;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
-use wuji_llvm::{Jit, llvm_version};
+use wuji_llvm::Jit;
 
 /// What the entries may take together unless somebody says otherwise.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
@@ -64,10 +64,9 @@ pub(crate) struct Key(String);
 impl Key {
     pub(crate) fn of(module: &Module, options: &Options, jit: &Jit) -> Key {
         Key(format!(
-            "wuji {} {}, LLVM {}\n{}\n{options:?}\n{module}",
+            "wuji {} {}\n{}\n{options:?}\n{module}",
             env!("CARGO_PKG_VERSION"),
             env!("WUJI_BUILD"),
-            llvm_version(),
             jit.identity(),
         ))
     }
