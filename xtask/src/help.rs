@@ -106,8 +106,10 @@ Usage: cargo xtask bundle [--out DIR]
 
   --out DIR   where to put it (default bundle)
 
-Links LLVM statically, and collects the demo and the benchmarks in one folder. Further build
-dependencies (a C++ standard library, zlib, zstd, libxml2, libffi) are part of `setup`.";
+Links LLVM statically, and collects the command `wuji`, which has the examples, and the benchmarks
+in one folder. They are tried out in an empty folder without an environment, and packed as
+DIR.tar.xz. Further build dependencies (a C++ standard library, zlib, zstd, libxml2, libffi) are
+part of `setup`.";
 
 const PYTHON: &str = "\
 Build the extension module of the Python package, and put it to python/wuji

@@ -23,6 +23,28 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
     }
 }
 
+/// How long an example takes as it is, from start to picture, without cached kernels: seconds on two cores of a Sapphire
+/// Rapids server. None may take more than ten.
+fn seconds(example: &Example) -> f32 {
+    match example.name {
+        "julia" | "fem" => 1.1,
+        "life" | "gray_scott" => 1.0,
+        "wave" => 0.7,
+        "nbody" => 2.3,
+        "fluid" => 0.8,
+        "cloth" => 1.4,
+        "mpm88" => 7.5,
+        "path_tracer" => 1.9,
+        "isosurface" => 2.6,
+        "coral" => 4.8,
+        "mpm3d" => 9.3,
+        "volume_renderer" => 7.6,
+        "mgpcg" | "sparse_conv" => 0.4,
+        // Measure it and write it down.
+        _ => f32::INFINITY,
+    }
+}
+
 /// Makes the pictures, in a folder.
 pub fn pictures(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut files = Vec::new();
@@ -76,18 +98,20 @@ wuji example fluid --help         # what it is about, and what its size means
 
 In a clone of the repository `cargo run --release --bin gallery` does what `wuji example` does. Without a display `--view` says so and writes the file.
 
-| | | lines of code |
-|---|---|---|
+| | | lines of code | seconds |
+|---|---|---|---|
 "
     .to_string();
     for example in ALL {
         page += &format!(
-            "| [{0}](#{0}) | {1} | {2} |\n",
+            "| [{0}](#{0}) | {1} | {2} | {3:.1} |\n",
             example.name,
             example.about,
-            example.lines()
+            example.lines(),
+            seconds(example),
         );
     }
+    page += "\nSeconds: from start to picture as they are, compilation included, on two cores of a Sapphire Rapids server.\n";
     for example in ALL {
         let (.., end) = picture(example);
         page += &format!(
@@ -121,6 +145,13 @@ mod tests {
             written == page(),
             "docs/examples.md is not what the gallery says: WUJI_BLESS=1 rewrites it"
         );
+    }
+
+    #[test]
+    fn no_example_takes_long() {
+        for example in ALL {
+            assert!(seconds(example) <= 10.0, "{}", example.name);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Smoke in a square with open sides, by Stam's stable fluids: carry everything along, then take away what would make the fluid thinner or denser.
+//! Smoke in a closed box, by Stam's stable fluids: carry everything along, then take away what would make the fluid thinner or denser.
 
 use super::{Closing, Example, Media, Outcome, Stage};
 use std::cell::Cell;
@@ -67,20 +67,37 @@ fn divergence(v: &Field<Vec2, 2>, out: &Field<f32, 2>) {
     }
 }
 
+/// The pressure behind a wall is the pressure at it.
+#[func]
+fn pressure(p: &Field<f32, 2>, i: i32, j: i32) -> f32 {
+    let last = p.shape();
+    p[[i.clamp(0, last.x - 1), j.clamp(0, last.y - 1)]]
+}
+
 #[kernel]
 fn jacobi(p: &Field<f32, 2>, divergence: &Field<f32, 2>, new_p: &Field<f32, 2>) {
     for [i, j] in p {
-        let around = p[[i - 1, j]] + p[[i + 1, j]] + p[[i, j - 1]] + p[[i, j + 1]];
-        new_p[[i, j]] = 0.25 * (around - divergence[[i, j]]);
+        let beside = pressure(p, i - 1, j) + pressure(p, i + 1, j);
+        let above = pressure(p, i, j - 1) + pressure(p, i, j + 1);
+        new_p[[i, j]] = 0.25 * (beside + above - divergence[[i, j]]);
     }
 }
 
-/// Takes the gradient of the pressure away: what is left neither gathers nor parts.
+/// Takes the gradient of the pressure away: what is left neither gathers nor parts. Nothing flows through the walls.
 #[kernel]
 fn project(v: &Field<Vec2, 2>, p: &Field<f32, 2>) {
+    let last = v.shape();
     for [i, j] in v {
-        let gradient = vec2(p[[i + 1, j]] - p[[i - 1, j]], p[[i, j + 1]] - p[[i, j - 1]]) * 0.5;
-        v[[i, j]] = v[[i, j]] - gradient;
+        let x = pressure(p, i + 1, j) - pressure(p, i - 1, j);
+        let y = pressure(p, i, j + 1) - pressure(p, i, j - 1);
+        let mut flow = v[[i, j]] - vec2(x, y) * 0.5;
+        if i == 0 || i == last.x - 1 {
+            flow.x = 0.0;
+        }
+        if j == 0 || j == last.y - 1 {
+            flow.y = 0.0;
+        }
+        v[[i, j]] = flow;
     }
 }
 
