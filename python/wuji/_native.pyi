@@ -336,6 +336,9 @@ class SparseMatrix:
     def product(self, other: SparseMatrix) -> SparseMatrix: ...
     def apply(self, x: object, y: object) -> None:
         """``y = self x``."""
+    def conjugate(self, b: object, x: object, enough: float, most: int) -> tuple[int, bool]:
+        """Solves ``self x = b`` by conjugate gradients; ``x`` is where it starts. Gives how many steps it took, and whether what is left of
+        ``b`` is at most ``enough`` of its length."""
     def triplets(self, at_rows: object, at_columns: object, values: object) -> None:
         """All stored elements, into arrays of so many."""
 

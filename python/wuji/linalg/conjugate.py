@@ -34,38 +34,9 @@ class SparseCG:
         """The solution, and whether it is as exact as was asked for."""
         import numpy
 
-        A, b = self.A, self._right
-
-        def dot(p: Any, q: Any) -> float:
-            # Exact enough in f64, whatever the numbers are.
-            return float(numpy.dot(p.astype(numpy.float64), q.astype(numpy.float64)))
-
-        x = numpy.zeros_like(b) if self._start is None else self._start.copy()
-        rows, columns, values = A.triplets()
-        diagonal = numpy.ones_like(b)
-        on = (rows == columns) & (values != 0)
-        diagonal[rows[on]] = values[on]
-        r = b - A @ x if self._start is not None else b.copy()
-        enough = (self.atol * dot(b, b) ** 0.5) ** 2
-        z = r / diagonal
-        p = z.copy()
-        rz = dot(r, z)
-        self.iterations = 0
-        left = dot(r, r)
-        while left > enough and self.iterations < self.max_iter:
-            Ap = A @ p
-            curve = dot(p, Ap)
-            if curve == 0 or curve != curve:
-                break
-            alpha = rz / curve
-            x += (alpha * p).astype(x.dtype)
-            r -= (alpha * Ap).astype(r.dtype)
-            left = dot(r, r)
-            z = r / diagonal
-            before, rz = rz, dot(r, z)
-            p = (z + (rz / before) * p).astype(p.dtype)
-            self.iterations += 1
-        return like(x, self.b, A.dtype), bool(left <= enough)
+        x = numpy.zeros_like(self._right) if self._start is None else self._start.copy()
+        self.iterations, converged = self.A.matrix.conjugate(self._right, x, self.atol, self.max_iter)
+        return like(x, self.b, self.A.dtype), converged
 
 
 __all__ = ["SparseCG"]

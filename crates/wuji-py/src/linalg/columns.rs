@@ -15,18 +15,27 @@ use std::ops::{AddAssign, Mul, MulAssign};
 pub(crate) trait Number:
     ComplexField + Copy + Default + AddAssign + MulAssign + Mul<Output = Self>
 {
-    fn is_finite(self) -> bool;
+    fn wide(self) -> f64;
+    fn narrow(wide: f64) -> Self;
 }
 
 impl Number for f32 {
-    fn is_finite(self) -> bool {
-        f32::is_finite(self)
+    fn wide(self) -> f64 {
+        f64::from(self)
+    }
+
+    fn narrow(wide: f64) -> f32 {
+        wide as f32
     }
 }
 
 impl Number for f64 {
-    fn is_finite(self) -> bool {
-        f64::is_finite(self)
+    fn wide(self) -> f64 {
+        self
+    }
+
+    fn narrow(wide: f64) -> f64 {
+        wide
     }
 }
 
@@ -42,41 +51,61 @@ pub(crate) struct Columns<T> {
 }
 
 impl<T: Number> Columns<T> {
-    /// From elements in any order. Those with the same place are added up. Indices are in range.
+    /// From elements in any order, which are told by their number. Those with the same place are added up. Indices are in range.
     pub(crate) fn from_triplets(
         rows: usize,
         columns: usize,
-        triplets: &[(usize, usize, T)],
+        count: usize,
+        triplet: impl Fn(usize) -> (usize, usize, T),
     ) -> Columns<T> {
-        // Sorted by row, then, keeping that order, by column.
-        let by_row = ordered(rows, triplets, |t| t.0);
-        let sorted = ordered(columns, &by_row, |t| t.1);
-        let mut made = Columns {
-            rows,
-            columns,
-            starts: Vec::with_capacity(columns + 1),
-            indices: Vec::with_capacity(sorted.len()),
-            values: Vec::with_capacity(sorted.len()),
-        };
-        let mut rest = sorted.as_slice();
+        // To their columns first.
+        let mut starts = vec![0; columns + 1];
+        for k in 0..count {
+            starts[triplet(k).1 + 1] += 1;
+        }
         for column in 0..columns {
-            made.starts.push(made.indices.len());
-            let begin = made.indices.len();
-            while let Some((&(row, _, value), following)) =
-                rest.split_first().filter(|(t, _)| t.1 == column)
-            {
-                rest = following;
-                match (made.indices[begin..].last(), made.values.last_mut()) {
-                    (Some(last), Some(sum)) if *last == row => *sum += value,
-                    _ => {
-                        made.indices.push(row);
-                        made.values.push(value);
-                    }
+            starts[column + 1] += starts[column];
+        }
+        let (mut indices, mut values) = (vec![0; count], vec![T::default(); count]);
+        let mut places = starts.clone();
+        for k in 0..count {
+            let (row, column, value) = triplet(k);
+            let place = &mut places[column];
+            (indices[*place], values[*place]) = (row, value);
+            *place += 1;
+        }
+        // Then each column in order, closing up where places come again.
+        let mut column = Vec::new();
+        let mut end = 0;
+        let mut begin = 0;
+        for start in &mut starts[1..] {
+            let range = begin..*start;
+            begin = *start;
+            let pairs = indices[range.clone()].iter().zip(&values[range]);
+            column.clear();
+            column.extend(pairs.map(|(row, value)| (*row, *value)));
+            column.sort_by_key(|(row, _)| *row);
+            let mut last = None;
+            for (row, value) in &column {
+                if last == Some(*row) {
+                    values[end - 1] += *value;
+                } else {
+                    (indices[end], values[end]) = (*row, *value);
+                    end += 1;
+                    last = Some(*row);
                 }
             }
+            *start = end;
         }
-        made.starts.push(made.indices.len());
-        made
+        indices.truncate(end);
+        values.truncate(end);
+        Columns {
+            rows,
+            columns,
+            starts,
+            indices,
+            values,
+        }
     }
 
     pub(crate) fn triplets(&self) -> impl Iterator<Item = (usize, usize, T)> {
@@ -128,26 +157,83 @@ impl<T: Number> Columns<T> {
     }
 
     pub(crate) fn transposed(&self) -> Columns<T> {
-        let triplets: Vec<_> = self.triplets().map(|(r, c, v)| (c, r, v)).collect();
-        Columns::from_triplets(self.columns, self.rows, &triplets)
+        let mut made = Columns {
+            rows: self.columns,
+            columns: self.rows,
+            starts: vec![0; self.rows + 1],
+            indices: vec![0; self.indices.len()],
+            values: vec![T::default(); self.values.len()],
+        };
+        for row in &self.indices {
+            made.starts[row + 1] += 1;
+        }
+        for row in 0..self.rows {
+            made.starts[row + 1] += made.starts[row];
+        }
+        // Columns come in order, so that they ascend in each row.
+        let mut places = made.starts.clone();
+        for (row, column, value) in self.triplets() {
+            let place = &mut places[row];
+            made.indices[*place] = column;
+            made.values[*place] = value;
+            *place += 1;
+        }
+        made
     }
 
     /// `self + factor * other`, of the same shape.
     pub(crate) fn plus(&self, other: &Columns<T>, factor: T) -> Columns<T> {
-        let triplets: Vec<_> = self
-            .triplets()
-            .chain(other.triplets().map(|(r, c, v)| (r, c, v * factor)))
-            .collect();
-        Columns::from_triplets(self.rows, self.columns, &triplets)
+        self.merged(other, |a, b| match (a, b) {
+            (Some(a), Some(b)) => {
+                let mut sum = b * factor;
+                sum += a;
+                Some(sum)
+            }
+            (Some(a), None) => Some(a),
+            (None, b) => b.map(|b| b * factor),
+        })
     }
 
     /// The products of elements at the same place, of the same shape.
     pub(crate) fn times(&self, other: &Columns<T>) -> Columns<T> {
-        let triplets: Vec<_> = self
-            .triplets()
-            .filter_map(|(r, c, v)| Some((r, c, v * other.values[other.find(r, c).ok()?])))
-            .collect();
-        Columns::from_triplets(self.rows, self.columns, &triplets)
+        self.merged(other, |a, b| Some(a? * b?))
+    }
+
+    /// Element by element, where at least one of two matrices of the same shape has one.
+    fn merged(
+        &self,
+        other: &Columns<T>,
+        combine: impl Fn(Option<T>, Option<T>) -> Option<T>,
+    ) -> Columns<T> {
+        let most = self.indices.len() + other.indices.len();
+        let mut made = Columns {
+            rows: self.rows,
+            columns: self.columns,
+            starts: Vec::with_capacity(self.columns + 1),
+            indices: Vec::with_capacity(most),
+            values: Vec::with_capacity(most),
+        };
+        for column in 0..self.columns {
+            made.starts.push(made.indices.len());
+            let mut left = self.column(column).peekable();
+            let mut right = other.column(column).peekable();
+            loop {
+                let row = match (left.peek(), right.peek()) {
+                    (Some(a), Some(b)) => a.0.min(b.0),
+                    (Some(a), None) => a.0,
+                    (None, Some(b)) => b.0,
+                    (None, None) => break,
+                };
+                let a = left.next_if(|(r, _)| *r == row).map(|(_, v)| v);
+                let b = right.next_if(|(r, _)| *r == row).map(|(_, v)| v);
+                if let Some(value) = combine(a, b) {
+                    made.indices.push(row);
+                    made.values.push(value);
+                }
+            }
+        }
+        made.starts.push(made.indices.len());
+        made
     }
 
     /// The product; `other` has as many rows as this has columns.
@@ -192,6 +278,63 @@ impl<T: Number> Columns<T> {
         }
     }
 
+    /// Solves `self x = b` for a symmetric matrix with positive eigenvalues by conjugate gradients, from the `x` that is given: until what
+    /// is left of `b` is at most `enough` of its length, or for `most` steps. Gives how many there were, and whether that was enough.
+    pub(crate) fn conjugate(
+        &self,
+        b: &[T],
+        x: &mut [T],
+        enough: f64,
+        most: usize,
+    ) -> (usize, bool) {
+        let count = b.len();
+        // What is divided by instead of solving: the diagonal.
+        let mut scale = vec![1.0; count];
+        for (row, column, value) in self.triplets() {
+            if row == column && value.wide() != 0.0 {
+                scale[row] = 1.0 / value.wide();
+            }
+        }
+        let mut rest = vec![T::default(); count];
+        self.apply(x, &mut rest);
+        for (r, b) in rest.iter_mut().zip(b) {
+            *r = T::narrow(b.wide() - r.wide());
+        }
+        let goal = enough * enough * dot(b, b);
+        let divide = |rest: &[T], out: &mut [T]| {
+            for (o, (r, s)) in out.iter_mut().zip(rest.iter().zip(&scale)) {
+                *o = T::narrow(r.wide() * s);
+            }
+        };
+        let mut towards = vec![T::default(); count];
+        divide(&rest, &mut towards);
+        let mut next = towards.clone();
+        let mut product = dot(&rest, &towards);
+        let mut image = vec![T::default(); count];
+        let mut steps = 0;
+        let mut left = dot(&rest, &rest);
+        while left > goal && steps < most {
+            self.apply(&towards, &mut image);
+            let curve = dot(&towards, &image);
+            let length = product / curve;
+            if !length.is_finite() {
+                break;
+            }
+            for ((x, r), (t, i)) in x.iter_mut().zip(&mut rest).zip(towards.iter().zip(&image)) {
+                *x = T::narrow(x.wide() + length * t.wide());
+                *r = T::narrow(r.wide() - length * i.wide());
+            }
+            left = dot(&rest, &rest);
+            divide(&rest, &mut next);
+            let before = std::mem::replace(&mut product, dot(&rest, &next));
+            for (t, n) in towards.iter_mut().zip(&next) {
+                *t = T::narrow(n.wide() + product / before * t.wide());
+            }
+            steps += 1;
+        }
+        (steps, left <= goal)
+    }
+
     fn pattern(&self) -> SymbolicSparseColMatRef<'_, usize> {
         SymbolicSparseColMatRef::new_checked(
             self.rows,
@@ -207,22 +350,9 @@ impl<T: Number> Columns<T> {
     }
 }
 
-/// Sorted by a key below `count`, keeping the order of what has the same one.
-fn ordered<T: Copy>(count: usize, items: &[T], key: impl Fn(&T) -> usize) -> Vec<T> {
-    let mut places = vec![0; count + 1];
-    for item in items {
-        places[key(item) + 1] += 1;
-    }
-    for k in 0..count {
-        places[k + 1] += places[k];
-    }
-    let mut sorted = items.to_vec();
-    for item in items {
-        let place = &mut places[key(item)];
-        sorted[*place] = *item;
-        *place += 1;
-    }
-    sorted
+/// A sum of products: exact enough in f64, whatever the numbers are.
+fn dot<T: Number>(a: &[T], b: &[T]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a.wide() * b.wide()).sum()
 }
 
 /// How a matrix is factorised.
@@ -336,9 +466,12 @@ impl<T: Number> Factors<T> {
         };
         // A pivot that is zero shows in any solution.
         let mut probe = vec![T::default(); matrix.rows];
-        matrix.apply(&vec![one(); matrix.columns], &mut probe);
+        matrix.apply(&vec![T::narrow(1.0); matrix.columns], &mut probe);
         factors.solve(analysis, &mut probe);
-        probe.iter().all(|x| x.is_finite()).then_some(factors)
+        probe
+            .iter()
+            .all(|x| x.wide().is_finite())
+            .then_some(factors)
     }
 
     /// What, times the matrix, is `b`; in its place.
@@ -370,8 +503,4 @@ impl<T: Number> Factors<T> {
             | (Factors::Lu(_), Symbolic::Cholesky(_)) => {}
         }
     }
-}
-
-fn one<T: Number>() -> T {
-    faer::traits::math_utils::one()
 }

@@ -172,7 +172,6 @@ impl SparseMatrix {
         fn run<T: Element>(
             py: Python<'_>,
             matrix: &Mutex<Data>,
-            pick: fn(&Data) -> Option<&Columns<T>>,
             x: &Bound<'_, PyAny>,
             y: &Bound<'_, PyAny>,
         ) -> PyResult<()> {
@@ -180,34 +179,56 @@ impl SparseMatrix {
             // Others may run while the lock is held, but nothing here waits for them.
             let found = py.detach(|| {
                 let data = locked(matrix);
-                let matrix = pick(&data).filter(|m| m.columns == x.len())?;
+                let matrix = T::of(&data)?;
+                if x.len() != matrix.columns {
+                    return Err(misfit(matrix.columns, x.len()));
+                }
                 let mut found = vec![T::default(); matrix.rows];
                 matrix.apply(&x, &mut found);
-                Some(found)
+                Ok(found)
             });
-            let columns = each!(&*locked(matrix), m => m.columns);
-            write(y, &found.ok_or_else(|| misfit(columns, x.len()))?)
+            write(y, &found?)
         }
         match self.dtype() {
-            "f32" => {
-                fn pick(data: &Data) -> Option<&Columns<f32>> {
-                    match data {
-                        Data::F32(m) => Some(m),
-                        Data::F64(_) => None,
-                    }
+            "f32" => run::<f32>(py, &self.data, x, y),
+            _ => run::<f64>(py, &self.data, x, y),
+        }
+    }
+
+    /// Solves `self x = b` by conjugate gradients; `x` is where it starts. Gives the number of steps, and whether they were enough.
+    fn conjugate(
+        &self,
+        py: Python<'_>,
+        b: &Bound<'_, PyAny>,
+        x: &Bound<'_, PyAny>,
+        enough: f64,
+        most: usize,
+    ) -> PyResult<(usize, bool)> {
+        fn run<T: Element>(
+            py: Python<'_>,
+            matrix: &Mutex<Data>,
+            b: &Bound<'_, PyAny>,
+            x: &Bound<'_, PyAny>,
+            enough: f64,
+            most: usize,
+        ) -> PyResult<(usize, bool)> {
+            let b = read::<T>(b)?;
+            let mut found = read::<T>(x)?;
+            let told = py.detach(|| {
+                let data = locked(matrix);
+                let matrix = T::of(&data)?;
+                let rows = matrix.rows;
+                if matrix.columns != rows || b.len() != rows || found.len() != rows {
+                    return Err(misfit(rows, b.len().min(found.len())));
                 }
-                // A matrix keeps its type for good.
-                run::<f32>(py, &self.data, pick, x, y)
-            }
-            _ => {
-                fn pick(data: &Data) -> Option<&Columns<f64>> {
-                    match data {
-                        Data::F64(m) => Some(m),
-                        Data::F32(_) => None,
-                    }
-                }
-                run::<f64>(py, &self.data, pick, x, y)
-            }
+                Ok(matrix.conjugate(&b, &mut found, enough, most))
+            })?;
+            write(x, &found)?;
+            Ok(told)
+        }
+        match self.dtype() {
+            "f32" => run::<f32>(py, &self.data, b, x, enough, most),
+            _ => run::<f64>(py, &self.data, b, x, enough, most),
         }
     }
 
@@ -392,20 +413,17 @@ fn made<T: Number>(
     if at_rows.len() != values.len() || at_columns.len() != values.len() {
         return Err(misfit(values.len(), at_rows.len().min(at_columns.len())));
     }
-    let mut triplets = Vec::with_capacity(values.len());
-    for ((row, column), value) in at_rows.iter().zip(at_columns).zip(values) {
-        match (usize::try_from(*row), usize::try_from(*column)) {
-            (Ok(row), Ok(column)) if row < rows && column < columns => {
-                triplets.push((row, column, *value));
-            }
-            _ => {
-                let what =
-                    format!("element ({row}, {column}) of a matrix of shape ({rows}, {columns})");
-                return Err(PyIndexError::new_err(what));
-            }
+    for (row, column) in at_rows.iter().zip(at_columns) {
+        let inside = |k: i32, extent| usize::try_from(k).is_ok_and(|k| k < extent);
+        if !inside(*row, rows) || !inside(*column, columns) {
+            let what =
+                format!("element ({row}, {column}) of a matrix of shape ({rows}, {columns})");
+            return Err(PyIndexError::new_err(what));
         }
     }
-    Ok(Columns::from_triplets(rows, columns, &triplets))
+    // No sign is lost: they have been looked at.
+    let triplet = |k: usize| (at_rows[k] as usize, at_columns[k] as usize, values[k]);
+    Ok(Columns::from_triplets(rows, columns, values.len(), triplet))
 }
 
 fn within(rows: usize, columns: usize, row: usize, column: usize) -> PyResult<()> {
@@ -437,11 +455,28 @@ impl Plain for f64 {
     const SCALAR: Scalar = Scalar::F64;
 }
 
-trait Element: Plain + Number {}
+trait Element: Plain + Number {
+    /// The matrix, when it has such elements.
+    fn of(data: &Data) -> PyResult<&Columns<Self>>;
+}
 
-impl Element for f32 {}
+impl Element for f32 {
+    fn of(data: &Data) -> PyResult<&Columns<f32>> {
+        match data {
+            Data::F32(m) => Ok(m),
+            Data::F64(_) => Err(PyValueError::new_err("a matrix of f64")),
+        }
+    }
+}
 
-impl Element for f64 {}
+impl Element for f64 {
+    fn of(data: &Data) -> PyResult<&Columns<f64>> {
+        match data {
+            Data::F64(m) => Ok(m),
+            Data::F32(_) => Err(PyValueError::new_err("a matrix of f32")),
+        }
+    }
+}
 
 /// An array with one axis and no gaps.
 fn lent<'py, T: Plain>(value: &Bound<'py, PyAny>) -> PyResult<(Lent<'py>, usize)> {
@@ -459,11 +494,15 @@ fn lent<'py, T: Plain>(value: &Bound<'py, PyAny>) -> PyResult<(Lent<'py>, usize)
 
 fn read<T: Plain>(value: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
     let (lent, count) = lent::<T>(value)?;
-    let base = lent.base.cast_const().cast::<T>();
-    // SAFETY: the array has so many numbers of this type without gaps, and lives as long as `lent`. Any bits are a number.
-    Ok((0..count)
-        .map(|k| unsafe { base.add(k).read_unaligned() })
-        .collect())
+    let mut numbers = Vec::<T>::with_capacity(count);
+    let base = lent.base.cast_const();
+    // SAFETY: the array has so many numbers of this type without gaps, and lives as long as `lent`; it may not be aligned. Any bits are a
+    // number.
+    unsafe {
+        base.copy_to_nonoverlapping(numbers.as_mut_ptr().cast(), count * size_of::<T>());
+        numbers.set_len(count);
+    }
+    Ok(numbers)
 }
 
 fn write<T: Plain>(value: &Bound<'_, PyAny>, numbers: &[T]) -> PyResult<()> {
@@ -476,10 +515,8 @@ fn write<T: Plain>(value: &Bound<'_, PyAny>, numbers: &[T]) -> PyResult<()> {
             "an array that can be written to is needed",
         ));
     }
-    let base = lent.base.cast::<T>();
-    for (k, number) in numbers.iter().enumerate() {
-        // SAFETY: as for `read`; and it may be written to.
-        unsafe { base.add(k).write_unaligned(*number) };
-    }
+    let from = numbers.as_ptr().cast::<u8>();
+    // SAFETY: as for `read`; and it may be written to.
+    unsafe { from.copy_to_nonoverlapping(lent.base, size_of_val(numbers)) };
     Ok(())
 }
