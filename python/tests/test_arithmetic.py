@@ -300,3 +300,41 @@ def test_sums_of_truth_values_are_numbers():
         return (a > 0) + (b > 0)
 
     assert f(1, 1) == 2
+
+
+def test_and_and_or_give_the_value_that_decides():
+    @ti.func
+    def seen(x):
+        return x
+
+    @ti.kernel
+    def run(a: ti.i32, b: ti.i32) -> ti.types.vector(4, ti.i32):
+        return ti.Vector([a and b, a or b, a and seen(b), a or seen(b)])
+
+    for a, b in ((5, 7), (0, 7), (5, 0), (0, 0)):
+        assert run(a, b).to_list() == [a and b, a or b, a and b, a or b]
+
+
+def test_shifts_and_powers_keep_the_type_on_the_left():
+    @ti.kernel
+    def run(a: ti.i32, b: ti.u32, c: ti.u8, d: ti.i64) -> ti.types.vector(5, ti.i64):
+        return ti.Vector(
+            [ti.i64(a >> b), ti.i64(a << b), ti.i64(a**b), ti.i64(c << d), ti.i64(ti.bit_shr(a, d))]
+        )
+
+    assert run(-7, 3, 200, 1).to_list() == [-1, -56, -343, 144, 2147483644]
+
+
+def test_unsigned_numbers_can_be_negated():
+    total = ti.field(ti.u32, ())
+
+    @ti.kernel
+    def run(a: ti.u32, b: ti.u8) -> ti.types.vector(2, ti.i64):
+        total[None] = 10
+        for _ in range(4):
+            total[None] -= a
+        v = -ti.Vector([b, b])
+        return ti.Vector([ti.i64(-a), ti.i64(v[1])])
+
+    assert run(2, 7).to_list() == [4294967294, 249]
+    assert total[None] == 2

@@ -234,7 +234,9 @@ def modulo(a: Any, b: Any) -> Expr:
 
 
 def power(a: Any, b: Any) -> Expr:
-    dtype = promote(element(a), element(b))
+    base, exponent = element(a), element(b)
+    # Integers to the power of integers keep their type.
+    dtype = promote(base, exponent) if base.is_float or exponent.is_float or base is u1 else base
     n = known_int(b)
     if n is not None and abs(n) <= 64:
         return _whole_power(convert(a, dtype), n, dtype)
@@ -265,7 +267,8 @@ def _integer_power(a: Any, b: Any, dtype: DataType) -> Expr:
     if type_of(b) != element(b) or type_of(a) != element(a):
         raise WujiTypeError("`**` of vectors of integers needs an exponent that is a constant")
     cx, bld = context.current(), context.builder()
-    base, rest, result = (cx.new_var(name, dtype) for name in ("base", "rest", "result"))
+    base, result = (cx.new_var(name, dtype) for name in ("base", "result"))
+    rest = cx.new_var("rest", element(b))
     base.store(a)
     rest.store(b)
     result.store(1)

@@ -10,7 +10,7 @@ from typing import Any
 from ..exceptions import WujiRuntimeError, WujiTypeError
 from . import context, dtypes, emit
 from .compound import MatrixType
-from .dtypes import defaults, u1
+from .dtypes import DataType, defaults, u1
 from .values import Expr, Ref, StructVal
 
 
@@ -128,7 +128,10 @@ def abs(x: Any) -> Any:
 
 def neg(x: Any) -> Any:
     if _in_kernel(x):
-        return emit.unary("neg", emit.convert(x, defaults.ip) if emit.element(x) is u1 else x)
+        dtype = emit.element(x)
+        if dtype.kind == "u":
+            return emit.binary("sub", 0, x, "-", dtype)  # wraps
+        return emit.unary("neg", emit.convert(x, defaults.ip) if dtype is u1 else x)
     return _host_map(lambda v: -v, x)
 
 
@@ -157,6 +160,20 @@ def _bits(op: str, what: str) -> Callable[[Any, Any], Expr]:
     return lambda a, b: emit.binary(op, a, b, what, emit.integers(a, b, what))
 
 
+def _shift(op: str, what: str) -> Callable[[Any, Any], Expr]:
+    """What is shifted keeps its type, whatever that of the distance."""
+
+    def f(a: Any, b: Any) -> Expr:
+        emit.integers(a, b, what)
+        return emit.binary(op, a, b, what, _number(emit.element(a)))
+
+    return f
+
+
+def _number(dtype: DataType) -> DataType:
+    return defaults.ip if dtype is u1 else dtype
+
+
 add = _arith("add", lambda a, b: emit.binary("add", a, b, "+"), lambda a, b: a + b)
 sub = _arith("sub", lambda a, b: emit.binary("sub", a, b, "-"), lambda a, b: a - b)
 mul = _arith("mul", lambda a, b: emit.binary("mul", a, b, "*"), lambda a, b: a * b)
@@ -167,8 +184,8 @@ pow = _arith("pow", emit.power, lambda a, b: a**b)
 bit_and = _arith("bit_and", _bits("and", "&"), lambda a, b: a & b)
 bit_or = _arith("bit_or", _bits("or", "|"), lambda a, b: a | b)
 bit_xor = _arith("bit_xor", _bits("xor", "^"), lambda a, b: a ^ b)
-bit_shl = _arith("bit_shl", _bits("shl", "<<"), lambda a, b: a << b)
-bit_sar = _arith("bit_sar", _bits("shr", ">>"), lambda a, b: a >> b)
+bit_shl = _arith("bit_shl", _shift("shl", "<<"), lambda a, b: a << b)
+bit_sar = _arith("bit_sar", _shift("shr", ">>"), lambda a, b: a >> b)
 raw_div = _arith("raw_div", lambda a, b: emit.binary("div", a, b, "raw_div"), lambda a, b: _raw_div(a, b))
 raw_mod = _arith("raw_mod", lambda a, b: emit.binary("rem", a, b, "raw_mod"), lambda a, b: math.fmod(a, b))
 atan2 = _arith("atan2", lambda a, b: emit.float_binary("atan2", a, b, "atan2"), math.atan2)
@@ -193,7 +210,8 @@ def _raw_div(a: Any, b: Any) -> Any:
 def bit_shr(a: Any, b: Any) -> Any:
     """Shifts to the right and puts zeros in front, whatever the sign."""
     if _in_kernel(a, b):
-        dtype = emit.integers(a, b, "bit_shr")
+        emit.integers(a, b, "bit_shr")
+        dtype = _number(emit.element(a))
         unsigned = {8: dtypes.u8, 16: dtypes.u16, 32: dtypes.u32, 64: dtypes.u64}[dtype.bits]
         bld = context.builder()
         x, y = emit.same(a, b, "bit_shr", dtype)

@@ -232,8 +232,7 @@ class Expressions:
                 result = self.value(following)
                 continue
             if isinstance(result, Matrix) or result.shape or not self._short_circuit(node.values[position]):
-                other = self.value(following)
-                result = (ops.logical_and if is_and else ops.logical_or)(result, other)
+                result = _decided(is_and, result, self.value(following))
                 continue
             result = self._lazily(is_and, result, following)
         return result
@@ -243,17 +242,20 @@ class Expressions:
         return self.cx.runtime.config.short_circuit_operators and not _cheap(node)  # type: ignore[attr-defined]
 
     def _lazily(self, is_and: bool, first: Expr, node: ast.expr) -> Expr:
-        var = self.cx.new_var("both" if is_and else "either", dtypes.u1)
-        var.store(emit.truth(first))
-        self.b.begin_if((var if is_and else emit.logical_not(var)).load().id)
+        begun = emit.truth(first)
+        self.b.begin_if((begun if is_and else emit.logical_not(begun)).id)
         self.depth += 1
         try:
             other = self.value(node)
             if isinstance(other, Matrix) or (isinstance(other, Expr) and other.shape):
                 raise WujiTypeError("a vector behind `and` or `or` of a number")
-            var.store(emit.truth(other))
+            dtype = _deciding(first, other)
+            var = self.cx.new_var("both" if is_and else "either", dtype)
+            var.store(emit.convert(other, dtype))
         finally:
             self.depth -= 1
+        self.b.begin_else()
+        var.store(emit.convert(first, dtype))
         self.b.end_if()
         return var.load()
 
@@ -418,3 +420,18 @@ def _cheap(node: ast.expr) -> bool:
         # A component of a variable.
         return isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int)
     return False
+
+
+def _deciding(a: Any, b: Any) -> dtypes.DataType:
+    """The type of `and` and `or`: of integers they give the one that decides, as in Python."""
+    first, second = emit.element(a), emit.element(b)
+    if first is second is dtypes.u1 or first.is_float or second.is_float:
+        return dtypes.u1
+    return dtypes.promote(first, second)
+
+
+def _decided(is_and: bool, a: Any, b: Any) -> Any:
+    vectors = any(isinstance(x, Matrix) or (isinstance(x, Expr) and x.shape) for x in (a, b))
+    if vectors or _deciding(a, b) is dtypes.u1:
+        return (ops.logical_and if is_and else ops.logical_or)(a, b)
+    return emit.select(emit.truth(a), b, a) if is_and else emit.select(emit.truth(a), a, b)
