@@ -1,86 +1,71 @@
-"""A cloth of masses and springs falls over a ball."""
-
-import numpy as np
+"""A sheet of cloth that falls onto a ball: masses and springs."""
 
 import wuji as ti
-import wuji.math as tm
 from wuji.examples import frames
 
 ti.init(arch=ti.cpu)
 
-n, steps, dt = 64, 30, 5e-4
-stiffness, friction, gravity, radius = 8e3, 60.0, 9.8, 0.32
-# Neighbours on one side; those on the other are their negatives. Sides, diagonals, and two apart against folding.
-springs = [(1, 0), (0, 1), (1, 1), (1, -1), (2, 0), (0, 2)]
-
+n = 64
+size = 1.2 / n
+dt, steps = 4e-4, 60
+gravity = ti.Vector([0.0, -9.8, 0.0])
+stiffness, drag = 3e4, 1.0
+radius = 0.28
 x = ti.Vector.field(3, ti.f32, shape=(n, n))
 v = ti.Vector.field(3, ti.f32, shape=(n, n))
-force = ti.Vector.field(3, ti.f32, shape=(n, n))
+shown = ti.Vector.field(2, ti.f32, shape=(n, n))
+
+# To neighbours, to those across, and to the next but one, which keeps the sheet from folding.
+springs = [(a, b) for a in range(-2, 3) for b in range(-2, 3) if (a, b) != (0, 0) and abs(a) + abs(b) <= 2]
 
 
 @ti.kernel
 def begin():
     for i, j in x:
-        # Not quite above the middle, so that it slides.
-        x[i, j] = tm.vec3((i + 0.5) / n - 0.48, 0.45, (j + 0.5) / n - 0.515)
+        shake = ti.Vector([ti.random() - 0.5, 0.0, ti.random() - 0.5]) * 0.2 * size
+        x[i, j] = ti.Vector([(i + 0.5) * size - 0.6, 0.5, (j + 0.5) * size - 0.6]) + shake
+        v[i, j] = [0, 0, 0]
 
 
 @ti.kernel
-def advance():
-    for I in ti.grouped(x):
-        total = tm.vec3(0, -gravity, 0)
-        for spring in ti.static(springs):
-            for side in ti.static((1, -1)):
-                offset = side * tm.ivec2(*spring)
-                J = I + offset
-                if 0 <= J.x < n and 0 <= J.y < n:
-                    way = x[J] - x[I]
-                    length = way.norm()
-                    direction = way / length
-                    relaxed = offset.cast(float).norm() / n
-                    total += direction * stiffness * (length / relaxed - 1)
-                    total += direction * (v[J] - v[I]).dot(direction) * friction
-        # Not to `v`: the neighbours may not have read it yet.
-        force[I] = total
-    for I in ti.grouped(x):
-        u = (v[I] + force[I] * dt) * (1 - dt)
-        # What touches the ball keeps only the part of its velocity along the ball, and a little less of that.
-        if x[I].norm() < radius + 0.012:
-            normal = x[I].normalized()
-            u = (u - normal * min(u.dot(normal), 0)) * 0.98
-        v[I] = u
-        x[I] += u * dt
+def step():
+    for i, j in x:
+        force = gravity
+        for a, b in ti.static(springs):
+            if 0 <= i + a < n and 0 <= j + b < n:
+                d = x[i + a, j + b] - x[i, j]
+                rest = size * (a * a + b * b) ** 0.5
+                length = d.norm(1e-9)
+                force += stiffness * (length - rest) * d / length
+                # Friction along the spring.
+                force += 2.0 * (v[i + a, j + b] - v[i, j]).dot(d) / length * d / length
+        v[i, j] += force * dt
+    for i, j in x:
+        v[i, j] *= ti.exp(-drag * dt)
+        p = x[i, j]
+        if p.norm() < radius:
+            normal = p.normalized()
+            v[i, j] -= ti.min(v[i, j].dot(normal), 0.0) * normal
+            v[i, j] *= 0.995
+            x[i, j] = normal * radius
+        x[i, j] += v[i, j] * dt
 
 
-def seen(points):
-    """Where points of space are in the picture, and how far away."""
-    a, b = 0.6, 0.5
-    turn = np.array([[np.cos(a), 0, np.sin(a)], [0, 1, 0], [-np.sin(a), 0, np.cos(a)]])
-    tilt = np.array([[1, 0, 0], [0, np.cos(b), -np.sin(b)], [0, np.sin(b), np.cos(b)]])
-    p = points @ turn.T @ tilt.T
-    return p[..., :2] * 0.75 + 0.5, p[..., 2]
-
-
-def draw(gui):
-    """Triangles from back to front, lighter where they face the light."""
-    p = x.to_numpy()
-    a, b, c, d = p[:-1, :-1], p[1:, :-1], p[:-1, 1:], p[1:, 1:]
-    corners = np.concatenate([np.stack(t, axis=2).reshape(-1, 3, 3) for t in ((a, c, b), (b, c, d))])
-    places, depth = seen(corners)
-    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    normal /= np.linalg.norm(normal, axis=1, keepdims=True) + 1e-9
-    light = 0.35 + 0.65 * np.abs(normal @ np.array([0.4, 0.8, 0.45]))
-    color = (np.array([[0.75], [0.12], [0.16]]) * light).clip(0, 1)
-    order = np.argsort(-depth.mean(axis=1))
-    center, _ = seen(np.zeros((1, 3)))
-    gui.circles(center, radius=(radius - 0.01) * 0.75 * gui.res[0], color=0x80858C)
-    t = places[order]
-    gui.triangles(t[:, 0], t[:, 1], t[:, 2], color=ti.rgb_to_hex(color)[order])
+@ti.kernel
+def look():
+    for i, j in x:
+        p = x[i, j]
+        depth = 2.0 / (2.0 - p.z)
+        shown[i, j] = ti.Vector([0.5 + 0.55 * p.x * depth, 0.55 + 0.55 * (p.y - 0.35 * p.z) * depth])
 
 
 begin()
-gui = ti.GUI("Cloth", res=400, background_color=0x10161F)
+gui = ti.GUI("Cloth", res=480, background_color=0x10161C)
 for _frame in frames(gui):
     for _ in range(steps):
-        advance()
-    draw(gui)
+        step()
+    look()
+    points = shown.to_numpy()
+    gui.circle((0.5, 0.55), radius=480 * 0.55 * radius * 0.97, color=0x33404A)
+    gui.lines(points[:-1].reshape(-1, 2), points[1:].reshape(-1, 2), radius=1, color=0xD98C5F)
+    gui.lines(points[:, :-1].reshape(-1, 2), points[:, 1:].reshape(-1, 2), radius=1, color=0xE9B48F)

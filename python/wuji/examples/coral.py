@@ -1,61 +1,67 @@
-"""A coral grows on a plane without edges, in blocks that come into being."""
-
-import numpy as np
+"""Coral that grows: particles wander in a world without edges, of which only what is used takes memory."""
 
 import wuji as ti
-import wuji.math as tm
 from wuji.examples import frames
 
 ti.init(arch=ti.cpu)
 
-block, view, steps = 16, 160, 100
-feed, remove, trace = 0.0545, 0.062, 1e-4
-
-# `x` is the food that is missing, `y` the coral: nothing of both, far away, is zero.
-planes = []
-for name in ("a", "b"):
-    plane = ti.Vector.field(2, ti.f32, name=name)
-    ti.root.hash(ti.ij, 1 << 20).dense(ti.ij, block).place(plane, offset=(-block << 19, -block << 19))
-    planes.append(plane)
-pixels = ti.Vector.field(3, ti.f32, shape=(2 * view, 2 * view))
+size, walkers = 400, 2000
+full = size * 0.45
+coral = ti.field(ti.i32)
+ti.root.hash(ti.ij).dense(ti.ij, 16).place(coral)
+place = ti.Vector.field(2, ti.i32, shape=walkers)
+reach = ti.field(ti.f32, shape=())
+pixels = ti.Vector.field(3, ti.f32, shape=(size, size))
 
 
-@ti.kernel
-def seed(cells: ti.template(), i: ti.i32, j: ti.i32):
-    for di, dj in ti.ndrange((-block, block), (-block, block)):
-        near = -4 <= di < 4 and -4 <= dj < 4
-        cells[i + di, j + dj] = tm.vec2(0.5, 0.25) if near else tm.vec2(0)
+@ti.func
+def start():
+    """Somewhere on a ring around what has grown."""
+    angle = ti.random() * 2 * ti.math.pi
+    return int(ti.Vector([ti.cos(angle), ti.sin(angle)]) * (reach[None] + 8))
 
 
 @ti.kernel
-def react(before: ti.template(), after: ti.template()):
-    for i, j in before:
-        here = before[i, j]
-        flow = before[i - 1, j] + before[i + 1, j] + before[i, j - 1] + before[i, j + 1] - 4 * here
-        eaten = (1 - here.x) * here.y * here.y
-        later = here + tm.vec2(0.21, 0.105) * flow + eaten - tm.vec2(feed * here.x, (feed + remove) * here.y)
-        after[i, j] = later
-        if later.y > trace:
-            for di, dj in ti.static(((-1, 0), (1, 0), (0, -1), (0, 1))):
-                # At the edge of a block, the next one comes into being.
-                if (i + di) // block != i // block or (j + dj) // block != j // block:
-                    after[i + di, j + dj] += tm.vec2(0)
+def begin():
+    coral[0, 0] = 1
+    reach[None] = 4
+    for k in place:
+        place[k] = start()
 
 
 @ti.kernel
-def paint(cells: ti.template()):
+def wander(frame: ti.i32, steps: ti.i32):
+    for k in place:
+        p = place[k]
+        for _ in range(steps):
+            p += int(ti.floor(ti.Vector([ti.random(), ti.random()]) * 3)) - 1
+            touches = coral[p.x - 1, p.y] + coral[p.x + 1, p.y] + coral[p.x, p.y - 1] + coral[p.x, p.y + 1] > 0
+            if touches:
+                # Writing makes the cell exist.
+                coral[p] = frame + 1
+                ti.atomic_max(reach[None], p.cast(float).norm())
+                p = start()
+            elif p.cast(float).norm() > reach[None] + 30:
+                p = start()
+        place[k] = p
+
+
+@ti.kernel
+def paint(frame: ti.i32):
     for i, j in pixels:
-        amount = tm.clamp(cells[i - view, j - view].y * 2.6, 0.0, 1.0)
-        body = tm.mix(tm.vec3(0.85, 0.26, 0.18), tm.vec3(1.0, 0.91, 0.72), amount * amount)
-        pixels[i, j] = tm.mix(tm.vec3(0.03, 0.04, 0.08), body, min(amount * 1.8, 1.0))
+        pixels[i, j] = [0.03, 0.06, 0.1]
+    for i, j in coral:
+        # Only cells that exist are visited.
+        x, y = i + size // 2, j + size // 2
+        if coral[i, j] > 0 and 0 <= x < size and 0 <= y < size:
+            age = 1 - coral[i, j] / (frame + 2)
+            pixels[x, y] = ti.math.mix(ti.math.vec3(1.0, 0.85, 0.7), ti.math.vec3(0.9, 0.25, 0.3), age)
 
 
-for at in np.array([[0, 0], [70, 25], [-48, 61], [-20, -75]]):
-    seed(planes[0], *at)
-gui = ti.GUI("Coral", res=2 * view)
-for _frame in frames(gui):
-    for _ in range(steps // 2):
-        react(planes[0], planes[1])
-        react(planes[1], planes[0])
-    paint(planes[0])
+begin()
+gui = ti.GUI("Coral", res=size)
+for frame in frames(gui):
+    if reach[None] < full:
+        wander(frame, 150)
+    paint(frame)
     gui.set_image(pixels)

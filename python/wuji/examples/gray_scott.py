@@ -1,49 +1,48 @@
-"""Reaction and diffusion: all patterns of Gray and Scott in one map."""
+"""Spots that divide: two substances react and spread at different speeds."""
 
 import wuji as ti
-import wuji.math as tm
 from wuji.examples import frames
 
 ti.init(arch=ti.cpu)
 
-n, steps = 320, 100
-cells = [ti.Vector.field(2, ti.f32, shape=(n, n), name=name) for name in ("a", "b")]
+n = 256
+feed, kill = 0.0367, 0.0649
+spread = ti.Vector([0.16, 0.08])
+substances = [ti.Vector.field(2, ti.f32, shape=(n, n)) for _ in range(2)]
 pixels = ti.Vector.field(3, ti.f32, shape=(n, n))
 
 
 @ti.kernel
-def seed():
-    for i, j in cells[0]:
-        seeded = i % 20 < 4 and j % 20 < 4
-        cells[0][i, j] = tm.vec2(0.5, 0.25 + 0.1 * ti.random()) if seeded else tm.vec2(1, 0)
+def begin(uv: ti.template()):
+    for i, j in uv:
+        inside = (i // 16 * 7 + j // 16 * 3) % 23 == 0 and i % 16 < 8 and j % 16 < 8
+        uv[i, j] = [0.5, 0.25 + 0.05 * ti.random()] if inside else [1.0, 0.0]
 
 
 @ti.kernel
-def react(before: ti.template(), after: ti.template()):
-    for i, j in before:
-        left, right, below, above = (i - 1) % n, (i + 1) % n, (j - 1) % n, (j + 1) % n
-        here = before[i, j]
-        flow = before[left, j] + before[right, j] + before[i, below] + before[i, above] - 4 * here
-        # From bottom to top more is fed, from left to right more is removed.
-        feed = 0.012 + 0.06 * j / n
-        remove = 0.5 * ti.sqrt(feed) - feed - 0.003 + 0.006 * i / n
-        eaten = here.x * here.y * here.y
-        change = tm.vec2(feed * (1 - here.x) - eaten, eaten - (feed + remove) * here.y)
-        after[i, j] = here + flow * tm.vec2(0.21, 0.105) + change
+def step(now: ti.template(), new: ti.template()):
+    for i, j in now:
+        # The world is a torus.
+        around = ti.Vector([0.0, 0.0])
+        for a, b in ti.static([(-1, 0), (1, 0), (0, -1), (0, 1)]):
+            around += now[(i + a) % n, (j + b) % n]
+        u, v = now[i, j][0], now[i, j][1]
+        reaction = u * v * v
+        change = ti.Vector([feed * (1 - u) - reaction, reaction - (feed + kill) * v])
+        new[i, j] = now[i, j] + spread * (around - 4 * now[i, j]) + change
 
 
 @ti.kernel
-def paint():
+def paint(uv: ti.template()):
     for i, j in pixels:
-        t = tm.clamp(cells[0][i, j].y * 2.8, 0.0, 1.0)
-        low = tm.mix(tm.vec3(0.02, 0.03, 0.08), tm.vec3(0.1, 0.45, 0.5), min(t * 2, 1.0))
-        pixels[i, j] = tm.mix(low, tm.vec3(1.0, 0.93, 0.75), max(t * 2 - 1, 0.0))
+        v = ti.math.clamp(uv[i, j][1] * 3, 0, 1)
+        pixels[i, j] = ti.math.mix(ti.math.vec3(0.95, 0.93, 0.85), ti.math.vec3(0.1, 0.3, 0.5), v) * (1 - 0.3 * v * v)
 
 
-seed()
-gui = ti.GUI("Gray and Scott", res=n)
+begin(substances[0])
+gui = ti.GUI("Reaction and diffusion", res=n)
 for _frame in frames(gui):
-    for step in range(steps):
-        react(cells[step % 2], cells[(step + 1) % 2])
-    paint()
+    for k in range(60):
+        step(substances[k % 2], substances[1 - k % 2])
+    paint(substances[0])
     gui.set_image(pixels)

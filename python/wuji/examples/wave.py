@@ -1,58 +1,45 @@
-"""The wave equation: two slits, and interference behind them."""
+"""Waves on a pond: drops fall, rings run, the shore sends them back."""
 
 import wuji as ti
-import wuji.math as tm
 from wuji.examples import frames
 
 ti.init(arch=ti.cpu)
 
-n, steps = 320, 6
-u = [ti.field(ti.f32, shape=(n, n), name=name) for name in ("u", "v")]
+n = 384
+speed, damping = 0.25, 0.998
+now, last, new = (ti.field(ti.f32, shape=(n, n)) for _ in range(3))
 pixels = ti.Vector.field(3, ti.f32, shape=(n, n))
 
 
-@ti.func
-def passes(i, j):
-    """How much of a wave goes on here: nothing in the wall, a little less at each step near the edge of the tank."""
-    slit = abs(abs(j - n // 2) - n // 10) < n // 32
-    wall = abs(i - n // 3) < 2 and not slit
-    edge = min(i, j, n - 1 - i, n - 1 - j) / (n * 0.08)
-    return 0.0 if wall else 1 - 0.12 * max(1 - edge, 0) ** 2
+@ti.kernel
+def drop(h: ti.template(), x: ti.f32, y: ti.f32):
+    for i, j in h:
+        d2 = (i - x * n) ** 2 + (j - y * n) ** 2
+        h[i, j] += 3 * ti.exp(-d2 * 0.02)
 
 
 @ti.kernel
-def advance(old: ti.template(), now: ti.template(), time: ti.f32):
-    """`old` becomes what comes after `now`."""
+def step(now: ti.template(), last: ti.template(), new: ti.template()):
     for i, j in now:
-        here = now[i, j]
-        around = now[i - 1, j] + now[i + 1, j] + now[i, j - 1] + now[i, j + 1]  # outside there are zeros
-        after = 2 * here - old[i, j] + 0.25 * (around - 4 * here)
-        source = ti.sin(time * 0.22) * 0.03 if i == n // 8 else 0.0
-        old[i, j] = (after + source) * passes(i, j)
+        # Outside of a field there is nothing: the shore is where height is zero.
+        around = now[i - 1, j] + now[i + 1, j] + now[i, j - 1] + now[i, j + 1] - 4 * now[i, j]
+        new[i, j] = (2 * now[i, j] - last[i, j] + speed * around) * damping
 
 
 @ti.kernel
-def drop_stone(field: ti.template(), at: tm.vec2):
-    for i, j in field:
-        d = tm.distance(ti.Vector([i, j]) / n, at) * n
-        field[i, j] += 0.9 * ti.exp(-d * d / 20)
-
-
-@ti.kernel
-def paint():
+def paint(h: ti.template()):
     for i, j in pixels:
-        # A root makes the small waves behind the wall visible.
-        h = tm.sign(u[0][i, j]) * min(ti.sqrt(abs(u[0][i, j])), 1)
-        calm = tm.vec3(0.08, 0.3, 0.52)
-        water = tm.mix(calm, tm.vec3(0.92, 0.98, 1.0), h) if h > 0 else tm.mix(calm, tm.vec3(0.02, 0.05, 0.2), -h)
-        pixels[i, j] = tm.vec3(0.9, 0.55, 0.2) if passes(i, j) == 0 else water
+        slope = ti.Vector([h[i + 1, j] - h[i - 1, j], h[i, j + 1] - h[i, j - 1]])
+        light = ti.math.clamp(0.5 + slope.dot(ti.Vector([0.6, 0.8])), 0, 1)
+        pixels[i, j] = ti.math.mix(ti.math.vec3(0.02, 0.1, 0.25), ti.math.vec3(0.75, 0.9, 1.0), light)
 
 
 gui = ti.GUI("Waves", res=n)
 for frame in frames(gui):
-    if gui.is_pressed(ti.GUI.LMB):
-        drop_stone(u[0], ti.Vector(gui.get_cursor_pos()))
-    for step in range(steps):
-        advance(u[(step + 1) % 2], u[step % 2], frame * steps + step)
-    paint()
+    if frame % 20 == 0:
+        drop(now, 0.5 + 0.4 * ti.sin(frame * 0.37), 0.5 + 0.4 * ti.cos(frame * 0.23))
+    for _ in range(3):
+        step(now, last, new)
+        now, last, new = new, now, last
+    paint(now)
     gui.set_image(pixels)
