@@ -18,7 +18,7 @@ def test_values_of_every_kind(capsys):
     assert capsys.readouterr().out.splitlines() == [
         "a 7 1.500000 [1.500000, 2.000000] [[1, 2], [3, 4]]",
         "{a: 7, b: [1.500000, 2.000000]}",
-        "0.250000 200 true",
+        "0.250000000000 200 1",
     ]
 
 
@@ -61,3 +61,29 @@ def test_static_print(capsys):
     f()
     f()
     assert capsys.readouterr().out == "compiled 3\n"
+
+
+def test_constants_are_printed_as_values_are(capsys):
+    @ti.kernel
+    def f(x: ti.f32, m: ti.math.mat2):
+        print(ti.Vector([1.5, x]), ti.static(ti.Vector([1.5, 2.5])), True, x > 1, (m > 2).sum())
+
+    f(2.5, ti.math.mat2(1, 2, 3, 4))
+    assert capsys.readouterr().out == "[1.500000, 2.500000] [1.500000, 2.500000] 1 1 2\n"
+
+
+def test_formats_of_python(capsys):
+    @ti.kernel
+    def f(x: ti.f32, n: ti.i32):
+        print(f"{x:e} {x:.2e} {x:g} {n:x} {n:X}|{ti.Vector([x, x]):.1e}")
+
+    f(1234.5, 255)
+    assert capsys.readouterr().out == "1.234500e+03 1.23e+03 1234.5 ff FF|[1.2e+03, 1.2e+03]\n"
+
+    @ti.kernel
+    def g(x: ti.f32):
+        assert x > 0, f"{x:e}"
+
+    ti.init(arch=ti.cpu, debug=True, verbose=False)
+    with pytest.raises(ti.TaichiTypeError, match="for `print`"):
+        g(1.0)

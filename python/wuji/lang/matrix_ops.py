@@ -38,6 +38,9 @@ def _want(value: Any, ndim: int, what: str) -> None:
 def _reduce(value: Any, op: str, host: Any) -> Any:
     if _kernel(value):
         x = emit.expr(value)
+        if x.dtype is dtypes.u1:
+            # Truth values are counted.
+            x = emit.convert(x, dtypes.defaults.ip)
         return Expr(context.builder().reduce(op, x.id), x.dtype)
     result = value.entries[0]
     for x in value.entries[1:]:

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ..exceptions import WujiTypeError
-from . import context, emit
+from . import context, dtypes, emit
 from .compound import MatrixType
 from .matrix import Matrix
 from .struct import Struct
@@ -57,7 +57,9 @@ def format_text(template: str, args: tuple[Any, ...], named: dict[str, Any]) -> 
     return FormattedText(pieces)
 
 
-_SPEC = re.compile(r"^(?:\.(\d+))?([fdiugex]?)$")
+_SPEC = re.compile(r"^(?:\.(\d+))?([fdiugexX]?)$")
+# Formats that the core does not have: Python finishes them when the line is printed.
+_LATER = "egxX"
 
 
 def _digits(spec: str, dtype: Any) -> int | None:
@@ -69,6 +71,8 @@ def _digits(spec: str, dtype: Any) -> int | None:
     digits, kind = found.groups()
     if dtype.is_float and kind in "diu" and kind:
         raise WujiTypeError(f"the format {spec!r} is for integers, and this is {dtype}")
+    if dtype.is_float and kind in "xX" and kind:
+        raise WujiTypeError(f"the format {spec!r} is for integers, and this is {dtype}")
     if not dtype.is_float and kind in "fge" and kind:
         raise WujiTypeError(f"the format {spec!r} is for floats, and this is {dtype}")
     return int(digits) if digits is not None else None
@@ -77,7 +81,8 @@ def _digits(spec: str, dtype: Any) -> int | None:
 class Message:
     """Pieces and values, as the builder takes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, printed: bool) -> None:
+        self.printed = printed
         self.pieces: list[str | tuple[str, int | None]] = []
         self.values: list[int] = []
 
@@ -111,20 +116,35 @@ class Message:
                 self.add(item, spec)
             self.text("]")
         elif isinstance(thing, Matrix):
-            self.text(str(thing.to_list()))
+            self.add(thing.to_list(), spec)
         elif isinstance(thing, Expr):
             self._value(thing.load(), spec)
+        elif isinstance(thing, bool):
+            self.text(str(int(thing)))
         elif isinstance(thing, float):
             # As a value of the kernel would be.
-            self.text(format(thing, spec or ".6f"))
+            self.text(format(thing, spec or f".{_usual(dtypes.defaults.fp)}f"))
         else:
             self.text(str(thing))
 
     def _value(self, value: Expr, spec: str) -> None:
         ty = value.ty
+        if ty is dtypes.u1:
+            # Truth values are numbers here, as they are in Taichi.
+            return self._value(emit.convert(value, dtypes.i32), spec)
         if not isinstance(ty, MatrixType):
-            self.pieces.append((ty.ir, self._precision(spec, ty)))
+            digits = _digits(spec, ty)
+            later = bool(spec) and spec[-1] in _LATER
+            if later and not self.printed:
+                raise WujiTypeError(f"the format {spec!r} is one for `print`, not for `assert`; `.3f` is for both")
+            if later:
+                self.text(f"{_LATER_BEGINS}{spec}{_LATER_NUMBER}")
+            elif digits is None and ty.is_float:
+                digits = _usual(ty)
+            self.pieces.append((ty.ir, None if later else digits))
             self.values.append(value.id)
+            if later:
+                self.text(_LATER_ENDS)
             return
         parts = emit.components(value)
         width = ty.m if ty.ndim == 2 else ty.n
@@ -137,18 +157,13 @@ class Message:
                 self._value(part, spec)
         self.text("]]" if ty.ndim == 2 else "]")
 
-    def _precision(self, spec: str, dtype: Any) -> int | None:
-        digits = _digits(spec, dtype)
-        # As C prints floats, and so do programs expect it.
-        return 6 if digits is None and dtype.is_float else digits
-
 
 def kernel_print(args: list[Any], sep: Any = " ", end: Any = "\n") -> None:
     """``print(...)`` in a kernel: a line is printed as a whole."""
     for what, value in (("sep", sep), ("end", end)):
         if not isinstance(value, str):
             raise WujiTypeError(f"`{what}` of `print` is a text that is known when the kernel is compiled")
-    message = Message()
+    message = Message(printed=True)
     for k, arg in enumerate(args):
         if k:
             message.text(sep)
@@ -158,17 +173,31 @@ def kernel_print(args: list[Any], sep: Any = " ", end: Any = "\n") -> None:
     context.builder().print(message.pieces, message.values)
 
 
-_GOES_ON = "\0"
+# Characters that no program prints.
+_GOES_ON, _LATER_BEGINS, _LATER_NUMBER, _LATER_ENDS = "\0", "\1", "\2", "\3"
+_FINISH = re.compile("\1([^\2]*)\2([^\3]*)\3")
+
+
+def _usual(dtype: dtypes.DataType) -> int:
+    """Digits behind the point where nobody says how many."""
+    return 12 if dtype is dtypes.f64 else 6
+
+
+def _finished(found: re.Match[str]) -> str:
+    spec, number = found[1], found[2]
+    return format(int(number) if spec[-1] in "xX" else float(number), spec)
 
 
 def write_line(line: str) -> None:
     """Where lines of kernels go."""
     out = sys.stdout
+    if _LATER_BEGINS in line:
+        line = _FINISH.sub(_finished, line)
     out.write(line[:-1] if line.endswith(_GOES_ON) else line + "\n")
 
 
 def kernel_assert(condition: Expr, said: Any, source: str) -> None:
-    message = Message()
+    message = Message(printed=False)
     if said is None:
         message.text(source)
     else:
