@@ -52,8 +52,10 @@ _COMPILE = ("W00", "W02", "W03")
 
 def told(error: _native.NativeError) -> WujiError:
     """An error of the core as one of the classes that programs catch."""
+    from .text import written
+
     code = error.code
-    text = str(error)
+    text = written(str(error))
     made: WujiError
     if code == "W0403":
         made = exceptions.WujiAssertionError(text, code)

@@ -57,32 +57,26 @@ def format_text(template: str, args: tuple[Any, ...], named: dict[str, Any]) -> 
     return FormattedText(pieces)
 
 
-_SPEC = re.compile(r"^(?:\.(\d+))?([fdiugexX]?)$")
-# Formats that the core does not have: Python finishes them when the line is printed.
-_LATER = "egxX"
+_SPEC = re.compile(r"^(?:\.(\d+))?([fdiu]?)$")
 
 
-def _digits(spec: str, dtype: Any) -> int | None:
-    if not spec:
-        return None
+def _digits(spec: str, dtype: Any) -> int | None | bool:
+    """Digits behind the point, where the core can write the number by itself; `False` where Python has to."""
     found = _SPEC.match(spec)
+    try:
+        format(1.0 if dtype.is_float else 1, spec.replace("i", "d").replace("u", "d") if found else spec)
+    except ValueError:
+        kind = "floats" if dtype.is_float else "integers"
+        raise WujiTypeError(f"the format {spec!r} is not one for {kind}, and this is {dtype}") from None
     if found is None:
-        raise WujiTypeError(f"the format {spec!r} is not one that kernels can print; `.3f` is one")
-    digits, kind = found.groups()
-    if dtype.is_float and kind in "diu" and kind:
-        raise WujiTypeError(f"the format {spec!r} is for integers, and this is {dtype}")
-    if dtype.is_float and kind in "xX" and kind:
-        raise WujiTypeError(f"the format {spec!r} is for integers, and this is {dtype}")
-    if not dtype.is_float and kind in "fge" and kind:
-        raise WujiTypeError(f"the format {spec!r} is for floats, and this is {dtype}")
-    return int(digits) if digits is not None else None
+        return False
+    return int(found[1]) if found[1] is not None else None
 
 
 class Message:
     """Pieces and values, as the builder takes them."""
 
-    def __init__(self, printed: bool) -> None:
-        self.printed = printed
+    def __init__(self) -> None:
         self.pieces: list[str | tuple[str, int | None]] = []
         self.values: list[int] = []
 
@@ -131,20 +125,9 @@ class Message:
         ty = value.ty
         if ty is dtypes.u1:
             # Truth values are numbers here, as they are in Taichi.
-            return self._value(emit.convert(value, dtypes.i32), spec)
+            value, ty = emit.convert(value, dtypes.i32), dtypes.i32
         if not isinstance(ty, MatrixType):
-            digits = _digits(spec, ty)
-            later = bool(spec) and spec[-1] in _LATER
-            if later and not self.printed:
-                raise WujiTypeError(f"the format {spec!r} is one for `print`, not for `assert`; `.3f` is for both")
-            if later:
-                self.text(f"{_LATER_BEGINS}{spec}{_LATER_NUMBER}")
-            elif digits is None and ty.is_float:
-                digits = _usual(ty)
-            self.pieces.append((ty.ir, None if later else digits))
-            self.values.append(value.id)
-            if later:
-                self.text(_LATER_ENDS)
+            self._number(value, spec, ty)
             return
         parts = emit.components(value)
         width = ty.m if ty.ndim == 2 else ty.n
@@ -157,13 +140,26 @@ class Message:
                 self._value(part, spec)
         self.text("]]" if ty.ndim == 2 else "]")
 
+    def _number(self, value: Expr, spec: str, dtype: Any) -> None:
+        digits = _digits(spec, dtype)
+        if digits is False:
+            # All of it, and how it is to be written.
+            value = emit.convert(value, dtypes.f64 if dtype.is_float else dtypes.u64 if dtype is dtypes.u64 else dtypes.i64)
+            self.text(f"{_BEGIN}{spec}{_MIDDLE}")
+            self.pieces.append((value.dtype.ir, None))
+            self.text(_END)
+        else:
+            # As C prints floats, and so do programs expect it.
+            self.pieces.append((dtype.ir, _usual(dtype) if digits is None and dtype.is_float else digits))
+        self.values.append(value.id)
+
 
 def kernel_print(args: list[Any], sep: Any = " ", end: Any = "\n") -> None:
     """``print(...)`` in a kernel: a line is printed as a whole."""
     for what, value in (("sep", sep), ("end", end)):
         if not isinstance(value, str):
             raise WujiTypeError(f"`{what}` of `print` is a text that is known when the kernel is compiled")
-    message = Message(printed=True)
+    message = Message()
     for k, arg in enumerate(args):
         if k:
             message.text(sep)
@@ -173,31 +169,39 @@ def kernel_print(args: list[Any], sep: Any = " ", end: Any = "\n") -> None:
     context.builder().print(message.pieces, message.values)
 
 
-# Characters that no program prints.
-_GOES_ON, _LATER_BEGINS, _LATER_NUMBER, _LATER_ENDS = "\0", "\1", "\2", "\3"
-_FINISH = re.compile("\1([^\2]*)\2([^\3]*)\3")
-
-
 def _usual(dtype: dtypes.DataType) -> int:
     """Digits behind the point where nobody says how many."""
     return 12 if dtype is dtypes.f64 else 6
 
 
-def _finished(found: re.Match[str]) -> str:
-    spec, number = found[1], found[2]
-    return format(int(number) if spec[-1] in "xX" else float(number), spec)
+# Marks in lines that kernels print: a line that does not end, and numbers that Python writes.
+_GOES_ON = "\0"
+_BEGIN, _MIDDLE, _END = "\1\2\3"
+_MARKED = re.compile(f"{_BEGIN}([^{_MIDDLE}]*){_MIDDLE}([^{_END}]*){_END}")
+
+
+def _written(found: re.Match[str]) -> str:
+    spec, number = found.groups()
+    try:
+        return format(int(number), spec)
+    except ValueError:
+        return format(float(number), spec)
+
+
+def written(text: str) -> str:
+    """What a kernel says, with its numbers as they are to be written."""
+    return _MARKED.sub(_written, text) if _BEGIN in text else text
 
 
 def write_line(line: str) -> None:
     """Where lines of kernels go."""
+    line = written(line)
     out = sys.stdout
-    if _LATER_BEGINS in line:
-        line = _FINISH.sub(_finished, line)
     out.write(line[:-1] if line.endswith(_GOES_ON) else line + "\n")
 
 
 def kernel_assert(condition: Expr, said: Any, source: str) -> None:
-    message = Message(printed=False)
+    message = Message()
     if said is None:
         message.text(source)
     else:
