@@ -9,6 +9,7 @@ mod nbody;
 mod rows;
 mod saxpy;
 mod sum;
+mod writes;
 
 use crate::case::Case;
 
@@ -16,6 +17,8 @@ use crate::case::Case;
 pub fn all() -> Vec<Box<dyn Case>> {
     vec![
         Box::new(saxpy::Saxpy),
+        Box::new(writes::Fill),
+        Box::new(writes::Triad),
         Box::new(jacobi::Jacobi),
         Box::new(sum::Sum),
         Box::new(julia::Julia),

@@ -33,6 +33,8 @@ pub struct Options {
     pub deterministic: bool,
     /// Also checks what costs time: that the arithmetic behind an index does not overflow.
     pub debug: bool,
+    /// A loop that writes so many bytes of a field stores them past the caches; what is measured to pay, if nothing is said.
+    pub stream_from: Option<u64>,
     /// Optimizations to leave out, by their names in the pass table.
     pub without: Vec<String>,
     /// How many optional rewrites may be done, so that a wrong one can be found by bisection.

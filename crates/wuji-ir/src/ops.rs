@@ -166,7 +166,8 @@ pub enum Space {
     /// Any byte of a tree; overlaps with both of the above.
     Bytes(Tree),
     /// As `Bytes`, for stores of many bytes that nobody looks at soon: backends keep them out of the caches. Others
-    /// may look at them after an atomic operation of whoever stored them.
+    /// may look at them after an atomic operation of whoever stored them. A vector is stored at a multiple of its size;
+    /// others may look at it when the function has returned.
     Streamed(Tree),
     Array(Array),
     Temps,

@@ -95,12 +95,15 @@ fn passes(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
 }
 
 /// Vectors of 256 bits, whatever the machine has; `deterministic` and `debug` among the passes are options, and so is
-/// `without=` with the name of a part to leave out.
+/// `without=` with the name of a part to leave out, and `stream_from=` with a number of bytes.
 fn options(arguments: &str) -> Options {
     Options {
         vector_bits: 256,
         deterministic: words(arguments).any(|word| word == DETERMINISTIC),
         debug: words(arguments).any(|word| word == DEBUG),
+        stream_from: words(arguments)
+            .find_map(|word| word.strip_prefix(STREAM_FROM))
+            .and_then(|bytes| bytes.parse().ok()),
         without: words(arguments)
             .filter_map(|word| word.strip_prefix(WITHOUT))
             .map(str::to_owned)
@@ -112,11 +115,13 @@ fn options(arguments: &str) -> Options {
 const DETERMINISTIC: &str = "deterministic";
 const DEBUG: &str = "debug";
 const WITHOUT: &str = "without=";
+const STREAM_FROM: &str = "stream_from=";
 
 /// The passes.
 fn names(arguments: &str) -> impl Iterator<Item = &str> {
     words(arguments)
-        .filter(|name| ![DETERMINISTIC, DEBUG].contains(name) && !name.starts_with(WITHOUT))
+        .filter(|name| ![DETERMINISTIC, DEBUG].contains(name))
+        .filter(|name| !name.starts_with(WITHOUT) && !name.starts_with(STREAM_FROM))
 }
 
 fn words(arguments: &str) -> impl Iterator<Item = &str> {

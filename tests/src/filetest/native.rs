@@ -37,6 +37,7 @@ pub(super) fn launches(
     let options = Options {
         math: Math::Strict,
         without: without.to_vec(),
+        stream_from: Some(0),
         ..Options::default()
     };
     let sparse = !elements::fields(m).is_empty();

@@ -27,6 +27,8 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
     let options = Options {
         math: Math::Strict,
         vector_bits: 128,
+        // However short, so that every file tests it that can.
+        stream_from: Some(0),
         ..Options::default()
     };
     let movers = match elements::fields(&module)[..] {

@@ -239,6 +239,7 @@ fn passes(
         without: without.iter().map(|w| (*w).to_owned()).collect(),
         fuel,
         vector_bits: 128,
+        stream_from: Some(0),
         ..Options::default()
     };
     let mut cx = Cx::new(&options);

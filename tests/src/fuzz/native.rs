@@ -46,6 +46,7 @@ pub(super) fn launch(
     let options = Options {
         math: Math::Strict,
         without: without.iter().map(|w| (*w).to_owned()).collect(),
+        stream_from: Some(0),
         ..Options::default()
     };
     let mut instance = Instance::new(device(threads)?, module.clone(), &options)?;

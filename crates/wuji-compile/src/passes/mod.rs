@@ -113,6 +113,7 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "interleave",
         "what lanes access a constant distance apart is loaded and stored as a whole",
     ),
+    ("streams", "what long loops only write goes past the caches"),
     (
         "vector_cost",
         "loops run several iterations at a time only where that is thought to pay",

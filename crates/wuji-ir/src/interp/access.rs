@@ -332,8 +332,14 @@ impl Launch<'_, '_> {
 
     pub(super) fn mem_store(&mut self, data: &InstData, space: Space, span: Span) -> Result<()> {
         let run = self.run_of(data.args[1]);
+        let lanes = run.len() as i64;
         let places = self.bytes_of(data.args[0], self.func().ty(data.args[1]));
         for (k, (ty, offset)) in places.enumerate() {
+            let whole = lanes * i64::from(ty.bytes());
+            if k == 0 && matches!(space, Space::Streamed(_)) && offset % whole != 0 {
+                let why = format!("a vector of {whole} bytes is streamed to byte {offset}");
+                return Err(self.error(BAD_ADDRESS, why, span));
+            }
             if self.is_off(data.args.get(2), k) {
                 continue;
             }

@@ -88,6 +88,9 @@ impl FunctionGen<'_, '_, '_> {
                 Some(all)
             }
         };
+        if cfg!(target_arch = "x86_64") && self.streams_vectors() {
+            e.intrinsic("llvm.x86.sse.sfence", &[], &[]);
+        }
         e.ret(self.result, value);
     }
 

@@ -114,6 +114,11 @@ impl FunctionGen<'_, '_, '_> {
         let v = self.storable(self.get(args[1])?, s);
         let e = &self.unit.emit;
         let inst = match (scattered, mask) {
+            (false, None) if matches!(space, Space::Streamed(_)) => {
+                let inst = e.store(v, at, s.bytes() * lanes);
+                self.stream(inst);
+                inst
+            }
             (false, None) => e.store(v, at, s.bytes()),
             (false, Some(mask)) => {
                 let types = [e.ty_of(v), e.ptr_ty()];

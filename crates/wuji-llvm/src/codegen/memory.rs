@@ -6,7 +6,7 @@ use inkwell::llvm_sys::LLVMIntPredicate::LLVMIntNE;
 use inkwell::llvm_sys::LLVMOpcode;
 use wuji_ir::Result;
 use wuji_ir::entities::{Local, Value};
-use wuji_ir::ops::{Space, Step};
+use wuji_ir::ops::{Op, Space, Step};
 use wuji_ir::types::{Scalar, Type};
 
 impl FunctionGen<'_, '_, '_> {
@@ -88,13 +88,31 @@ impl FunctionGen<'_, '_, '_> {
         let v = self.storable(self.get(value)?, s);
         let inst = self.unit.emit.store(v, at, s.bytes());
         self.mark(inst, space);
-        if cfg!(target_arch = "x86_64") && matches!(space, Space::Streamed(_)) {
+        if matches!(space, Space::Streamed(_)) {
             // Locked instructions, which atomic operations are there, wait for such stores.
+            self.stream(inst);
+        }
+        Ok(())
+    }
+
+    /// Has a store go past the caches, on processors where what waits for such stores is known.
+    pub(super) fn stream(&self, inst: Val) {
+        if cfg!(target_arch = "x86_64") {
             let e = &self.unit.emit;
             let one = e.md_value(e.const_int(e.int_ty(32), 1));
             e.set_md(inst, e.kinds.nontemporal, e.md_node(&[one]));
         }
-        Ok(())
+    }
+
+    /// Whether vectors are stored past the caches, which others may see when the function returns.
+    pub(super) fn streams_vectors(&self) -> bool {
+        let mut found = false;
+        self.f.walk(|inst| {
+            let data = &self.f.insts[inst];
+            found |= matches!(data.op, Op::MemStore(Space::Streamed(_)))
+                && self.lane_count(data.args[1]).is_some();
+        });
+        found
     }
 
     /// The stack slot of a local, zero at the start of the function.

@@ -50,6 +50,7 @@ impl Entry {
             out.number(at.line.into());
             out.number(at.column.into());
             out.number(remark.interleaved.into());
+            out.number(remark.streamed.into());
             match &remark.lanes {
                 Ok((lanes, vectors)) => {
                     out.number(u64::from(*lanes));
@@ -91,6 +92,7 @@ impl Entry {
             let (line, column) = (number(r.number()?)?, number(r.number()?)?);
             let at = (line != 0).then_some(Position { file, line, column });
             let interleaved = r.number()? != 0;
+            let streamed = r.number()? != 0;
             let lanes = match r.number()? {
                 0 => Err(r.text()?.to_owned()),
                 lanes => Ok((
@@ -103,6 +105,7 @@ impl Entry {
                 at,
                 lanes,
                 interleaved,
+                streamed,
             })
         })?;
         if !all.0.is_empty() {

@@ -93,6 +93,8 @@ pub(super) struct Source<'a> {
     pub(super) used: &'a FxHashSet<Value>,
     /// Trees whose offsets fit 31 bits.
     pub(super) small_trees: &'a FxHashSet<Tree>,
+    /// Stores that go past the caches, where all lanes are on.
+    pub(super) streamed: &'a FxHashSet<Inst>,
 }
 
 pub(super) struct Emitter<'a> {
@@ -105,6 +107,7 @@ pub(super) struct Emitter<'a> {
     pub(super) groups: &'a Groups,
     pub(super) used: &'a FxHashSet<Value>,
     pub(super) small_trees: &'a FxHashSet<Tree>,
+    pub(super) streamed: &'a FxHashSet<Inst>,
     pub(super) lanes: u8,
     pub(super) parts: usize,
     /// Where constants and what comes from outside is spread over lanes, once.
@@ -139,6 +142,7 @@ impl<'a> Emitter<'a> {
             groups,
             used,
             small_trees,
+            streamed,
         } = source;
         Emitter {
             b,
@@ -150,6 +154,7 @@ impl<'a> Emitter<'a> {
             groups,
             used,
             small_trees,
+            streamed,
             lanes,
             parts,
             prelude,

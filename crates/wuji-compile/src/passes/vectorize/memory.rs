@@ -79,6 +79,12 @@ impl Emitter<'_> {
             }
             Shape::Strided(stride) if stride == bytes => {
                 let values = self.many(value);
+                let space = match (space, mask) {
+                    (Space::Tree(tree, _), Mask::All) if self.streamed.contains(&inst) => {
+                        Space::Streamed(tree)
+                    }
+                    _ => space,
+                };
                 for (p, v) in values.iter().enumerate() {
                     let mut args = Values::new();
                     args.extend([self.run(offset, stride, p), *v]);

@@ -15,6 +15,7 @@ mod plan;
 mod rows;
 mod serial;
 mod shapes;
+mod streams;
 
 use crate::passes::Cx;
 use crate::passes::reductions::used_values;
@@ -26,6 +27,7 @@ use plan::Plan;
 use rustc_hash::FxHashSet;
 use shapes::Shapes;
 use std::fmt;
+use streams::Streams;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::*;
 use wuji_ir::layout::TreeMemory;
@@ -46,6 +48,8 @@ pub struct Remark {
     pub lanes: std::result::Result<(u8, usize), String>,
     /// Whether rows of memory are shuffled apart or together.
     pub interleaved: bool,
+    /// Whether something is stored past the caches.
+    pub streamed: bool,
 }
 
 impl fmt::Display for Remark {
@@ -59,10 +63,13 @@ impl fmt::Display for Remark {
             Ok((lanes, parts)) => write!(f, "{lanes} lanes, {parts} vectors at a time"),
             Err(why) => write!(f, "one iteration after the other: {why}"),
         }?;
-        match self.interleaved {
-            true => write!(f, ", interleaved"),
-            false => Ok(()),
+        if self.interleaved {
+            write!(f, ", interleaved")?;
         }
+        if self.streamed {
+            write!(f, ", stored past the caches")?;
+        }
+        Ok(())
     }
 }
 
@@ -79,6 +86,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
             continue;
         };
         let simd = hints.simd;
+        let iterations = streams::iterations(&m.tasks[t]).filter(|_| cx.uses("streams"));
         let (func, name, span) = (m.tasks[t].func, m.tasks[t].name.clone(), m.tasks[t].span);
         let old = m.funcs[func].clone();
         let mut f = m.take_func(func);
@@ -91,6 +99,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                     at: Position::of(m, span),
                     lanes: Err("it says `scalar`".to_owned()),
                     interleaved: false,
+                    streamed: false,
                 });
                 continue;
             }
@@ -106,7 +115,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                     let plan = Plan::of((m, &old), inst, &shapes, &roles, &groups, bits, cost)?;
                     Ok((roles, shapes, groups, plan))
                 });
-            let mut interleaved = false;
+            let (mut interleaved, mut streamed) = (false, false);
             let lanes = match roles_and_plan {
                 Err(why) => Err(why),
                 Ok((.., plan)) if plan.bytes > 0 && !fits(m, &f, plan.bytes) => {
@@ -115,6 +124,14 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 Ok(_) if !cx.fuel() => Err("there is no fuel left".to_owned()),
                 Ok((roles, shapes, groups, plan)) => {
                     interleaved = !groups.is_empty();
+                    let streams = match iterations {
+                        Some(n) => {
+                            let long = (n, cx.options.stream_from);
+                            Streams::find((m, &old), &structure, inst, &shapes, &plan, long)
+                        }
+                        None => Streams::default(),
+                    };
+                    streamed = !streams.stores.is_empty();
                     let source = Source {
                         old: &old,
                         structure: &structure,
@@ -123,13 +140,14 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                         groups: &groups,
                         used: &used,
                         small_trees: &small,
+                        streamed: &streams.stores,
                     };
                     Rewrite {
                         m,
                         f: &mut f,
                         source,
                     }
-                    .apply(inst, &plan);
+                    .apply(inst, &plan, &streams);
                     Ok((plan.lanes, plan.parts))
                 }
             };
@@ -138,6 +156,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 at: Position::of(m, span),
                 lanes,
                 interleaved,
+                streamed,
             });
         }
         m.funcs[func] = f;
@@ -191,7 +210,7 @@ struct Rewrite<'a> {
 }
 
 impl Rewrite<'_> {
-    fn apply(&mut self, inst: Inst, plan: &Plan) {
+    fn apply(&mut self, inst: Inst, plan: &Plan, streams: &Streams) {
         let Some(parent) = self.source.structure.region_of[inst].expand() else {
             return;
         };
@@ -207,15 +226,20 @@ impl Rewrite<'_> {
         let group = i64::from(plan.lanes) * plan.parts as i64;
         let mut sums = Vec::new();
         let mut from = lo;
+        let mut trips = plan.trips;
+        if let Some(whole) = self.first_whole(parent, inst, streams) {
+            sums.extend(self.pass_over(inst, parent, (lo, whole), 1, plan.lanes, true));
+            (from, trips) = (whole, None);
+        }
         if plan.main {
-            let end = match plan.trips {
+            let end = match trips {
                 Some(n) if n % group == 0 => hi,
-                _ => self.whole_groups(parent, (lo, hi), group),
+                _ => self.whole_groups(parent, (from, hi), group),
             };
-            sums.extend(self.pass_over(inst, parent, (lo, end), plan.parts, plan.lanes, false));
+            sums.extend(self.pass_over(inst, parent, (from, end), plan.parts, plan.lanes, false));
             from = end;
         }
-        let rest = plan.trips.is_none_or(|n| n % group != 0) || !plan.main;
+        let rest = trips.is_none_or(|n| n % group != 0) || !plan.main;
         if rest {
             let parts = if plan.main { 1 } else { plan.parts };
             sums.extend(self.pass_over(inst, parent, (from, hi), parts, plan.lanes, true));

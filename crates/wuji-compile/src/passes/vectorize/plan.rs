@@ -18,6 +18,8 @@ pub(super) struct Plan {
     pub(super) trips: Option<i64>,
     /// Bytes of the arrays of all lanes.
     pub(super) bytes: u64,
+    /// Memory is all there is to it, in runs.
+    pub(super) straight: bool,
 }
 
 /// A longer body is written once, with masks.
@@ -111,6 +113,7 @@ impl Plan {
             main: count.insts * parts <= MOST_TWICE,
             trips,
             bytes,
+            straight: streams,
         })
     }
 }

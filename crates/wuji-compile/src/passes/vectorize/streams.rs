@@ -1,0 +1,264 @@
+//! Stores past the caches: for long loops that write a field and do not read it.
+//!
+//! A store to memory that is in no cache has its line fetched first, to be overwritten. Stores that go past the caches
+//! spare that, when they are whole vectors at multiples of their size: so the loop begins with a short group of lanes, up to
+//! such a place.
+
+use super::Rewrite;
+use super::plan::Plan;
+use super::shapes::{Shape, Shapes};
+use crate::analysis::linear::Sums;
+use crate::rewrite::Structure;
+use rustc_hash::{FxHashMap, FxHashSet};
+use wuji_ir::build::Builder;
+use wuji_ir::entities::*;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+
+/// Bytes that a loop has to write of a field. With fewer, the caches would have kept them for whoever reads them next;
+/// measured, the two are even between 8 and 16 MiB (`docs/performance.md`).
+const LEAST_BYTES: u64 = 32 << 20;
+
+/// Fewer iterations in a row leave too many lines half written.
+const LEAST_TRIPS: i64 = 256;
+
+/// The stores of a loop that go past the caches.
+#[derive(Default)]
+pub(super) struct Streams {
+    pub(super) stores: FxHashSet<Inst>,
+    /// The offset whose first multiple of a vector the loop has to begin at; none when it does so anyway.
+    peel: Option<Peel>,
+}
+
+struct Peel {
+    offset: Value,
+    /// Bytes of an element and of a vector.
+    element: i64,
+    vector: i64,
+}
+
+/// How many iterations a task has, where that is known.
+pub(super) fn iterations(task: &Task) -> Option<u64> {
+    let TaskKind::Chunks { dims, unit, .. } = &task.kind else {
+        return None;
+    };
+    dims.iter()
+        .try_fold(*unit, |all, dim| match (dim.lo, dim.hi) {
+            (Bound::Const(lo), Bound::Const(hi)) => {
+                Some(all.saturating_mul(u64::try_from(hi.saturating_sub(lo)).unwrap_or(0)))
+            }
+            _ => None,
+        })
+}
+
+impl Streams {
+    /// Which stores of a loop to stream, in a task of so many iterations.
+    pub(super) fn find(
+        (m, f): (&Module, &Function),
+        structure: &Structure,
+        inst: Inst,
+        shapes: &Shapes,
+        plan: &Plan,
+        (iterations, least): (u64, Option<u64>),
+    ) -> Streams {
+        let mut streams = Streams::default();
+        let short = plan.trips.is_some_and(|n| n < LEAST_TRIPS) && least.is_none();
+        if !plan.main || !plan.straight || short {
+            return streams;
+        }
+        let Some(used) = used_fields(f) else {
+            return streams;
+        };
+        let body = f.insts[inst].regions[0];
+        let twice = stored_twice(f, body);
+        let index = f.regions[body].params[0];
+        let mut sums = Sums::new(f, structure);
+        let mut first = None;
+        for i in &f.regions[body].insts {
+            let data = &f.insts[*i];
+            let Op::MemStore(Space::Tree(tree, field)) = data.op else {
+                continue;
+            };
+            let Some(s) = f.ty(data.args[1]).as_scalar() else {
+                continue;
+            };
+            let element = i64::from(s.bytes());
+            let bytes = iterations.saturating_mul(element as u64);
+            let (offset, vector) = (data.args[0], element * i64::from(plan.lanes));
+            // Stores of less than half a register are not worth it, and not all of them can be streamed.
+            if m.trees[tree].is_sparse()
+                || bytes < least.unwrap_or(LEAST_BYTES)
+                || vector < 16
+                || used.contains(&field)
+                || twice.contains(&field)
+                || shapes.shape(offset) != Shape::Strided(element)
+            {
+                continue;
+            }
+            let form = sums.form(offset);
+            match &first {
+                None => {
+                    let begins = form
+                        .without(index)
+                        .add_scaled(&sums.form(f.insts[inst].args[0]), form.coefficient(index));
+                    let known = begins.is_some_and(|at| {
+                        at.constant % vector == 0 && at.terms.iter().all(|t| t.1 % vector == 0)
+                    });
+                    if !known && !can_hoist(f, structure, body, offset) {
+                        continue;
+                    }
+                    streams.peel = (!known).then_some(Peel {
+                        offset,
+                        element,
+                        vector,
+                    });
+                    first = Some((form, vector));
+                }
+                // Others begin at such a place when the first one does.
+                Some((form_of_first, of_first)) => {
+                    let apart = form.add_scaled(form_of_first, -1);
+                    let apart = apart.and_then(|a| a.as_constant());
+                    if vector != *of_first || apart.is_none_or(|a| a % vector != 0) {
+                        continue;
+                    }
+                }
+            }
+            streams.stores.insert(*i);
+        }
+        streams
+    }
+}
+
+/// Fields that a function does more with than storing to them; `None` when there is no telling.
+fn used_fields(f: &Function) -> Option<FxHashSet<Field>> {
+    let mut used = FxHashSet::default();
+    let mut unknown = false;
+    let mut touch = |space: &Space| match space {
+        Space::Tree(_, field) | Space::Private(_, field) => {
+            used.insert(*field);
+        }
+        Space::Bytes(_) | Space::Streamed(_) => unknown = true,
+        Space::Nodes(_) | Space::Array(_) | Space::Temps => {}
+    };
+    let mut calls = false;
+    f.walk(|inst| match &f.insts[inst].op {
+        Op::MemStore(Space::Tree(..)) => {}
+        Op::MemLoad(space, _)
+        | Op::MemStore(space)
+        | Op::MemAtomic(_, space, _)
+        | Op::MemCompareExchange(space) => touch(space),
+        Op::LoadRows(rows) | Op::StoreRows(rows) => {
+            rows.columns.iter().for_each(|(space, _)| touch(space));
+        }
+        Op::AddRows(spaces) => spaces.iter().for_each(&mut touch),
+        Op::Call(_) => calls = true,
+        _ => {}
+    });
+    (!unknown && !calls).then_some(used)
+}
+
+/// Fields that a loop's body stores to in more than one place.
+fn stored_twice(f: &Function, body: Region) -> FxHashSet<Field> {
+    let (mut once, mut twice) = (FxHashSet::default(), FxHashSet::default());
+    let mut regions = vec![body];
+    while let Some(r) = regions.pop() {
+        for i in &f.regions[r].insts {
+            let data = &f.insts[*i];
+            regions.extend(data.regions.iter().copied());
+            if let Op::MemStore(Space::Tree(_, field)) = data.op
+                && !once.insert(field)
+            {
+                twice.insert(field);
+            }
+        }
+    }
+    twice
+}
+
+/// Whether a number in a loop's body can be worked out in front of it, from its index.
+fn can_hoist(f: &Function, structure: &Structure, body: Region, v: Value) -> bool {
+    match f.values[v].def {
+        ValueDef::Param(region, _) => region == body || !inside(structure, region, body),
+        ValueDef::Result(inst, _) => {
+            let Some(region) = structure.region_of[inst].expand() else {
+                return false;
+            };
+            let data = &f.insts[inst];
+            !inside(structure, region, body)
+                || (data.regions.is_empty()
+                    && data.op.effect() == Effect::Pure
+                    && data.args.iter().all(|a| can_hoist(f, structure, body, *a)))
+        }
+    }
+}
+
+fn inside(structure: &Structure, region: Region, body: Region) -> bool {
+    let mut at = Some(region);
+    while let Some(r) = at {
+        if r == body {
+            return true;
+        }
+        let owner = structure.owner[r].expand();
+        at = owner.and_then(|o| structure.region_of[o].expand());
+    }
+    false
+}
+
+impl Rewrite<'_> {
+    /// The first iteration from which on streamed stores are whole vectors, or the end of the loop.
+    pub(super) fn first_whole(
+        &mut self,
+        parent: Region,
+        inst: Inst,
+        streams: &Streams,
+    ) -> Option<Value> {
+        let peel = streams.peel.as_ref()?;
+        let data = &self.source.old.insts[inst];
+        let (lo, hi, body) = (data.args[0], data.args[1], data.regions[0]);
+        let mut known = FxHashMap::default();
+        known.insert(self.source.old.regions[body].params[0], lo);
+        let mut b = Builder::new(self.m, self.f);
+        b.region = parent;
+        let (old, structure) = (self.source.old, self.source.structure);
+        let offset = hoist(&mut b, old, structure, body, peel.offset, &mut known);
+        let zero = b.i64(0);
+        let back = b.binary(BinOp::Sub, zero, offset);
+        let mask = b.i64(peel.vector - 1);
+        let bytes = b.binary(BinOp::And, back, mask);
+        let shift = b.i64(i64::from(peel.element.trailing_zeros()));
+        let count = b.binary(BinOp::Shr, bytes, shift);
+        let first = b.binary(BinOp::Add, lo, count);
+        Some(b.binary(BinOp::Min, first, hi))
+    }
+}
+
+fn hoist(
+    b: &mut Builder,
+    old: &Function,
+    structure: &Structure,
+    body: Region,
+    v: Value,
+    known: &mut FxHashMap<Value, Value>,
+) -> Value {
+    if let Some(made) = known.get(&v) {
+        return *made;
+    }
+    let inner = old.def(v).filter(|inst| {
+        let region = structure.region_of[*inst].expand();
+        region.is_some_and(|r| inside(structure, r, body))
+    });
+    let Some(inst) = inner else { return v };
+    let data = &old.insts[inst];
+    let args: Values = data
+        .args
+        .iter()
+        .map(|a| hoist(b, old, structure, body, *a, known))
+        .collect();
+    let types: Vec<_> = data.results.iter().map(|r| old.ty(*r)).collect();
+    let made = b.push_typed(data.op.clone(), &args, &types);
+    let results = b.func.insts[made].results.clone();
+    for (old, new) in data.results.iter().zip(results) {
+        known.insert(*old, new);
+    }
+    known.get(&v).copied().unwrap_or(v)
+}
