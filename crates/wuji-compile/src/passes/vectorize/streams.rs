@@ -19,8 +19,11 @@ use wuji_ir::ops::*;
 /// measured, the two are even between 8 and 16 MiB (`docs/performance.md`).
 const LEAST_BYTES: u64 = 32 << 20;
 
-/// Fewer iterations in a row leave too many lines half written.
-const LEAST_TRIPS: i64 = 256;
+/// Iterations that a loop has to have which does not begin and end at such places: a line that is written half past the
+/// caches and half not takes longer than several whole ones. Rows of 240 ran at half the speed, rows of 4096 at the same.
+const LEAST_TRIPS: i128 = 1 << 14;
+/// The same for loops of nothing but whole vectors.
+const LEAST_WHOLE_TRIPS: i128 = 256;
 
 /// The stores of a loop that go past the caches.
 #[derive(Default)]
@@ -62,8 +65,7 @@ impl Streams {
         (iterations, least): (u64, Option<u64>),
     ) -> Streams {
         let mut streams = Streams::default();
-        let short = plan.trips.is_some_and(|n| n < LEAST_TRIPS) && least.is_none();
-        if !plan.main || !plan.straight || short {
+        if !plan.main || !plan.straight {
             return streams;
         }
         let Some(used) = used_fields(f) else {
@@ -73,6 +75,11 @@ impl Streams {
         let twice = stored_twice(f, body);
         let index = f.regions[body].params[0];
         let mut sums = Sums::new(f, structure);
+        let (lo, hi) = (f.insts[inst].args[0], f.insts[inst].args[1]);
+        // At most: chunks may be shorter, but then there are few of them.
+        let trips = sums.range(hi).1.saturating_sub(sums.range(lo).0);
+        let group = i64::from(plan.lanes) * plan.parts as i64;
+        let no_rest = plan.trips.is_some_and(|n| n % group == 0);
         let mut first = None;
         for i in &f.regions[body].insts {
             let data = &f.insts[*i];
@@ -100,11 +107,16 @@ impl Streams {
                 None => {
                     let begins = form
                         .without(index)
-                        .add_scaled(&sums.form(f.insts[inst].args[0]), form.coefficient(index));
+                        .add_scaled(&sums.form(lo), form.coefficient(index));
                     let known = begins.is_some_and(|at| {
                         at.constant % vector == 0 && at.terms.iter().all(|t| t.1 % vector == 0)
                     });
-                    if !known && !can_hoist(f, structure, body, offset) {
+                    let fewest = match known && no_rest {
+                        true => LEAST_WHOLE_TRIPS,
+                        false => LEAST_TRIPS,
+                    };
+                    let short = trips < fewest && least.is_none();
+                    if short || !known && !can_hoist(f, structure, body, offset) {
                         continue;
                     }
                     streams.peel = (!known).then_some(Peel {
