@@ -343,3 +343,23 @@ def test_the_process_may_end_while_better_code_is_made(tmp_path):
     for n in (20, 25, 30):
         done = script(tmp_path, program.format(n=n))
         assert done.returncode == 0 and done.stderr == ""
+
+
+def test_classes_of_wrong_calls():
+    import numpy as np
+
+    @ti.kernel
+    def f(a: ti.i32, b: ti.types.ndarray(dtype=ti.f32, ndim=1)):
+        b[0] = a
+
+    right = np.zeros(4, np.float32)
+    for wrong in ((), (1,), (1, right, 3)):
+        with pytest.raises(ti.TaichiSyntaxError):
+            f(*wrong)
+        with pytest.raises(TypeError):
+            f(*wrong)
+    for wrong in (np.zeros(4), np.zeros((2, 2), np.float32)):
+        with pytest.raises(ValueError):
+            f(1, wrong)
+        with pytest.raises(ti.TaichiRuntimeTypeError):
+            f(1, wrong)

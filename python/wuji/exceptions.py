@@ -60,6 +60,14 @@ class WujiRuntimeTypeError(WujiRuntimeError, TypeError):
         return cls(f"Argument `{name}` cannot be converted into required type {needed}; it is {provided}")
 
 
+class WujiArrayError(WujiRuntimeTypeError, ValueError):
+    """An array is not of the type that a kernel says. Taichi raises a `ValueError`."""
+
+
+class WujiCallError(WujiRuntimeTypeError, WujiSyntaxError):
+    """A kernel is called with too many arguments, or too few. Taichi raises a `TaichiSyntaxError`."""
+
+
 class NotYet(WujiError, NotImplementedError):
     """A name of the contract that this version does not have."""
 

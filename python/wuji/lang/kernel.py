@@ -11,6 +11,8 @@ from typing import Any
 from .. import _native
 from ..exceptions import (
     NotYet,
+    WujiArrayError,
+    WujiCallError,
     WujiError,
     WujiRuntimeError,
     WujiRuntimeTypeError,
@@ -199,20 +201,20 @@ class Kernel:
         name = self.function.__name__
         out = list(args)
         if len(out) > len(parameters):
-            raise WujiRuntimeTypeError(f"kernel `{name}` takes {len(parameters)} arguments, not {len(out)}")
+            raise WujiCallError(f"kernel `{name}` takes {len(parameters)} arguments, not {len(out)}")
         known = [p.name for p in parameters]
         for k in named:
             if k not in known:
-                raise WujiRuntimeTypeError(f"kernel `{name}` has no parameter `{k}`")
+                raise WujiCallError(f"kernel `{name}` has no parameter `{k}`")
             if known.index(k) < len(args):
-                raise WujiRuntimeTypeError(f"parameter `{k}` of kernel `{name}` is given twice")
+                raise WujiCallError(f"parameter `{k}` of kernel `{name}` is given twice")
         for p in parameters[len(args) :]:
             if p.name in named:
                 out.append(named[p.name])
             elif p.default is not MISSING:
                 out.append(p.default)
             else:
-                raise WujiRuntimeTypeError(f"kernel `{name}` needs a value for its parameter `{p.name}`")
+                raise WujiCallError(f"kernel `{name}` needs a value for its parameter `{p.name}`")
         return tuple(out)
 
     def _key(self, args: tuple[Any, ...], hopeful: bool) -> Any:
@@ -318,7 +320,7 @@ class Kernel:
     def _bad_argument(self, args: tuple[Any, ...], error: Exception) -> Exception:
         name = self.function.__name__
         if len(args) != len(self.parameters):
-            return WujiRuntimeTypeError(f"kernel `{name}` takes {len(self.parameters)} arguments, not {len(args)}")
+            return WujiCallError(f"kernel `{name}` takes {len(self.parameters)} arguments, not {len(args)}")
         for p, value in zip(self.parameters, args, strict=True):
             if p.kind == "value" and not _fits(p.type, value):
                 return WujiRuntimeTypeError(
@@ -373,8 +375,8 @@ def array_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
     spec: NdarrayType = p.type
     name = kernel.function.__name__
 
-    def wrong(needed: Any, provided: Any) -> WujiRuntimeTypeError:
-        return WujiRuntimeTypeError(f"Argument `{p.name}` of kernel `{name}`: required {needed}, but {provided} is provided")
+    def wrong(needed: Any, provided: Any) -> WujiArrayError:
+        return WujiArrayError(f"Argument `{p.name}` of kernel `{name}`: required {needed}, but {provided} is provided")
 
     element: Any = None
     if isinstance(value, Ndarray):
