@@ -473,7 +473,7 @@ def test_kernels_cannot_call_kernels():
     def f():
         g()
 
-    with pytest.raises(ti.TaichiCompilationError, match="Kernels cannot call other kernels"):
+    with pytest.raises(ti.TaichiSyntaxError, match="Kernels cannot call other kernels"):
         f()
 
 

@@ -110,3 +110,15 @@ def test_levels(capsys: Any) -> None:
         ti.set_logging_level("shout")
     ti.reset()
     assert isinstance(ti.is_logging_effective(ti.INFO), bool)
+
+
+def test_the_core_says_what_it_does(capfd: Any) -> None:
+    _, once = start(log_level=ti.DEBUG)
+    once()
+    assert "launch of kernel `once`" in capfd.readouterr().err
+    _, once = start(log_level=ti.ERROR)
+    once()
+    assert capfd.readouterr().err == ""
+    ti.set_logging_level(ti.DEBUG)
+    once()
+    assert "launch of kernel `once`" in capfd.readouterr().err

@@ -111,6 +111,8 @@ _IDLE: dict[str, Any] = {
 }
 
 DEFAULTS = {**_ACTIVE, **_IDLE}
+# What the core says of itself. At the usual level it says what the environment (WUJI_LOG) lets it say.
+_LOGS = {"trace": "trace", "debug": "debug", "warn": "warn", "error": "error", "critical": "error", "off": "off"}
 _LEVELS = ("trace", "debug", "info", "warn", "error", "critical")
 
 
@@ -156,6 +158,7 @@ class Config:
             "memory_limit": int(values["memory_limit"]) or None,
             "cache": cache,
             "cache_limit": int(values["offline_cache_max_size_of_files"]) or None,
+            "log": _LOGS.get(values["log_level"]),
             "tier": values["tier"] or None,
             "time_limit": float(values["time_limit"]) or None,
             "without": [w for w in values["without"].split(",") if w],

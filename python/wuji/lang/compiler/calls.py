@@ -121,7 +121,7 @@ class Calls:
             args, named = self._arguments(node, places=True)
             self.at(node)
             if kind == "kernel":
-                raise WujiCompilationError(
+                raise WujiSyntaxError(
                     f"Kernels cannot call other kernels: `{ast.unparse(node.func)}` is one\n  = help: make it a `ti.func`, or call both from Python"
                 )
             return f._wuji_call(self, node, args, named)
