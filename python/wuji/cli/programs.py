@@ -28,7 +28,7 @@ def add_to(commands: Any) -> None:
     diagnose = commands.add_parser("diagnose", help="facts about this machine, for reports", description=_diagnose.__doc__)
     diagnose.set_defaults(act=_diagnose)
     cache = commands.add_parser("cache", help="compiled kernels on disk", description=_cache.__doc__)
-    cache.add_argument("what", choices=("info", "clean"), help="how many there are, or remove them")
+    cache.add_argument("what", choices=("info", "clean", "clear"), help="how many there are, or remove them (two words for the same)")
     cache.add_argument("-p", "--offline-cache-file-path", dest="path", help="another folder")
     cache.set_defaults(act=_cache)
     doc = commands.add_parser("doc", help="what a name is: `wuji doc svd`", description=_doc.__doc__)

@@ -6,6 +6,7 @@ A shape becomes *spans*: pieces of columns of pixels. All spans of all shapes ar
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -139,11 +140,16 @@ class Canvas:
 
     def text(self, content: str, x: float, top: float, size: float, color: Image) -> None:
         """Text whose first line begins at ``x`` and hangs from ``top``, in pixels."""
-        begin, end = font.strokes(content)
-        if len(begin):
-            scale = size / font.LINE
-            place = np.array([x, top - size * 0.85])
-            self.strokes(begin * scale + place, end * scale + place, max(size / 26, 0.5), color)
+        cover = _written(content, max(float(size), 1.0))
+        if not np.isfinite([x, top]).all() or abs(x) + abs(top) > 1e6:
+            return
+        left, low = round(x) - _MARGIN, round(top) - cover.shape[1]
+        # Only the part that is inside.
+        a, b = max(left, 0), max(low, 0)
+        cover = cover[a - left : max(self.width - left, 0), b - low : max(self.height - low, 0), None]
+        if cover.size:
+            part = self.image[a : a + cover.shape[0], b : b + cover.shape[1], :3]
+            part += cover * (color[0, :3] - part)
 
     def bytes(self) -> npt.NDArray[np.uint8]:
         """RGBA rows from top to bottom."""
@@ -154,6 +160,28 @@ class Canvas:
             packed = scaled.astype(np.uint8).view(np.uint32)[:, :, 0]
         rows = np.ascontiguousarray(packed[:, ::-1].T)
         return rows.view(np.uint8).reshape(self.height, self.width, 4)
+
+
+# Pixels around a text that its lines may reach into, and into how many parts a pixel is divided for smooth letters.
+_MARGIN, _FINE = 2, 4
+
+
+@functools.lru_cache(maxsize=256)
+def _written(content: str, size: float) -> Image:
+    """How much of each pixel a text covers. It begins `_MARGIN` pixels from the left, and hangs from the top."""
+    begin, end = font.strokes(content)
+    scale = size / font.LINE
+    rows = content.count("\n") + 1
+    width = int(np.ceil(font.width(content, size))) + 2 * _MARGIN
+    height = int(np.ceil(rows * size)) + _MARGIN
+    if not len(begin) or width * height > 1 << 24:
+        return np.zeros((width, 1), np.float32)
+    fine = Canvas(width * _FINE, height * _FINE)
+    place = np.array([_MARGIN, height - size * 0.85])
+    radius = max(size / 26, 0.55)
+    fine.strokes((begin * scale + place) * _FINE, (end * scale + place) * _FINE, radius * _FINE, colors(0xFFFFFF))
+    covered: Image = fine.image[:, :, 0].reshape(width, _FINE, height, _FINE).mean(axis=(1, 3))
+    return covered
 
 
 def _finite(rows: Floats) -> npt.NDArray[np.bool_]:
