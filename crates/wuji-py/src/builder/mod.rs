@@ -1,26 +1,25 @@
 //! Kernels under construction, one instruction after the other.
 
 mod frame;
+mod parts;
 
-use crate::convert::{integer, parse_type};
-use crate::error::{OrRaise, raised};
+use crate::convert::integer;
+use crate::error::OrRaise;
 use crate::layout::Tree;
 use crate::program::{Program, Take, array_number};
 use crate::world::World;
 use frame::{Frame, Owner};
+use parts::{DomainLike, PieceLike, PlaceLike, StepLike};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
-use smallvec::SmallVec;
 use wuji::dynamic::{self, Kernel};
-use wuji::{Error, Position};
 use wuji_ir::build;
-use wuji_ir::entities::{Array, Field, File, Func, Inst, Local, Message, Temp, Value};
+use wuji_ir::entities::{File, Func};
 use wuji_ir::module::{
-    ArrayData, Function, LocalData, MessageData, Module, Param, Piece, Span, TempData, Term, Values,
+    ArrayData, Function, LocalData, Module, Param, Span, TempData, Term, Values,
 };
 use wuji_ir::ops::{
-    Access, Activation, AtomicOp, BinOp, CellOp, CmpOp, Domain, ForKind, Guard, LoopHints, Op,
-    Place, ReduceOp, Step, UnOp,
+    Activation, AtomicOp, BinOp, CellOp, CmpOp, Domain, ForKind, LoopHints, Op, ReduceOp, UnOp,
 };
 use wuji_ir::types::{Imm, Scalar, StructType, Type};
 use wuji_ir::verify::MAX_COMPONENTS;
@@ -39,259 +38,6 @@ pub(crate) struct Builder {
     /// Functions that have a body.
     defined: Vec<Func>,
     finished: bool,
-}
-
-/// A hole of a message: a type, and digits behind the point; or a text.
-#[derive(FromPyObject)]
-enum PieceLike {
-    Text(String),
-    Hole(String, Option<u8>),
-}
-
-/// A step into an element: a component, or a value that says which.
-#[derive(FromPyObject)]
-enum StepLike {
-    Const(u32),
-    Dynamic((u32,)),
-}
-
-/// What a parallel loop runs over.
-#[derive(FromPyObject)]
-enum DomainLike {
-    Field(u32),
-    Bounds(Vec<(u32, u32)>),
-}
-
-/// A place: what it is, and its number.
-type PlaceLike = (String, u32);
-
-impl Builder {
-    /// An error at the instruction that is being built.
-    fn wrong(&self, what: impl std::fmt::Display) -> PyErr {
-        let what = format!("the front end built something that does not fit: {what}");
-        let error = Error::new("W0290", what).at(Position::of(&self.m, self.span));
-        raised(&error)
-    }
-
-    fn told<T>(&self, result: Result<T, Misfit>) -> PyResult<T> {
-        result.map_err(|Misfit(what)| self.wrong(what))
-    }
-
-    fn alive(&self) -> PyResult<()> {
-        match self.finished {
-            false => Ok(()),
-            true => Err(self.wrong("the kernel is finished")),
-        }
-    }
-
-    fn frame(&self) -> PyResult<&Frame> {
-        self.alive()?;
-        self.frames
-            .last()
-            .ok_or_else(|| self.wrong("no function is open"))
-    }
-
-    /// Does something with the innermost function.
-    fn with<T>(
-        &mut self,
-        work: impl FnOnce(&mut Frame, &Module) -> Result<T, Misfit>,
-    ) -> PyResult<T> {
-        self.alive()?;
-        let result = match self.frames.last_mut() {
-            Some(frame) => work(frame, &self.m),
-            None => Err(Misfit("no function is open".into())),
-        };
-        self.told(result)
-    }
-
-    fn values(&self, numbers: &[u32]) -> PyResult<Values> {
-        let frame = self.frame()?;
-        let values = numbers.iter().map(|n| frame.value(*n));
-        self.told(values.collect::<Result<Values, Misfit>>())
-    }
-
-    fn ty(&self, text: &str) -> PyResult<Type> {
-        match parse_type(text) {
-            Some(Type::Struct(id)) if !self.m.structs.0.is_valid(id) => {
-                Err(self.wrong(format!("there is no struct `{text}`")))
-            }
-            Some(ty) => Ok(ty),
-            None => Err(self.wrong(format!("`{text}` is no type"))),
-        }
-    }
-
-    fn scalar(&self, text: &str) -> PyResult<Scalar> {
-        Scalar::from_name(text).ok_or_else(|| self.wrong(format!("`{text}` is no scalar type")))
-    }
-
-    fn push(&mut self, op: Op, args: &[u32]) -> PyResult<Inst> {
-        let args = self.values(args)?;
-        self.push_values(op, &args)
-    }
-
-    fn push_values(&mut self, op: Op, args: &[Value]) -> PyResult<Inst> {
-        let span = self.span;
-        self.with(|frame, m| frame.push(m, span, op, args))
-    }
-
-    /// Appends an instruction that has one result.
-    fn one(&mut self, op: Op, args: &[u32]) -> PyResult<u32> {
-        let inst = self.push(op, args)?;
-        self.result_of(inst)
-    }
-
-    fn result_of(&self, inst: Inst) -> PyResult<u32> {
-        match self.frame()?.func.insts[inst].results[..] {
-            [value] => Ok(value.as_u32()),
-            _ => Err(self.wrong("an instruction has no result")),
-        }
-    }
-
-    /// An operation by its name.
-    fn op<T>(&self, kind: &str, name: &str, found: Option<T>) -> PyResult<T> {
-        found.ok_or_else(|| self.wrong(format!("`{name}` is no {kind}")))
-    }
-
-    fn field(&self, number: u32) -> PyResult<Field> {
-        let field = Field::from_u32(number);
-        match self.m.fields.is_valid(field) {
-            true => Ok(field),
-            false => Err(self.wrong(format!("there is no field {number}"))),
-        }
-    }
-
-    fn array_id(&self, number: u32) -> PyResult<Array> {
-        let array = Array::from_u32(number);
-        match self.m.arrays.is_valid(array) {
-            true => Ok(array),
-            false => Err(self.wrong(format!("there is no array {number}"))),
-        }
-    }
-
-    fn function(&self, number: u32) -> PyResult<Func> {
-        let func = Func::from_u32(number);
-        match self.m.funcs.is_valid(func) {
-            true => Ok(func),
-            false => Err(self.wrong(format!("there is no function {number}"))),
-        }
-    }
-
-    fn place(&self, (kind, number): &PlaceLike) -> PyResult<Place> {
-        match kind.as_str() {
-            "f" => Ok(Place::Field(self.field(*number)?)),
-            "a" => Ok(Place::Array(self.array_id(*number)?)),
-            "l" => {
-                let local = Local::from_u32(*number);
-                match self.frame()?.func.locals.is_valid(local) {
-                    true => Ok(Place::Local(local)),
-                    false => Err(self.wrong(format!("there is no local {number}"))),
-                }
-            }
-            "t" => {
-                let temp = Temp::from_u32(*number);
-                match self.m.temps.is_valid(temp) {
-                    true => Ok(Place::Temp(temp)),
-                    false => Err(self.wrong(format!("there is no shared variable {number}"))),
-                }
-            }
-            other => Err(self.wrong(format!("`{other}` is no kind of place"))),
-        }
-    }
-
-    /// An access, and its arguments up to the operands.
-    fn access(
-        &self,
-        place: &PlaceLike,
-        indices: &[u32],
-        path: &[StepLike],
-        activation: Activation,
-    ) -> PyResult<(Access, SmallVec<[u32; 8]>)> {
-        let mut args: SmallVec<[u32; 8]> = indices.into();
-        let mut steps = SmallVec::new();
-        for step in path {
-            match step {
-                StepLike::Const(k) => steps.push(Step::Const(*k)),
-                StepLike::Dynamic((value,)) => {
-                    steps.push(Step::Dynamic);
-                    args.push(*value);
-                }
-            }
-        }
-        let place = self.place(place)?;
-        let (_, rank) = self.m.place_elem(&self.frame()?.func, place);
-        if indices.len() != rank {
-            let n = indices.len();
-            return Err(self.wrong(format!("a place takes {rank} indices, found {n}")));
-        }
-        let access = Access {
-            place,
-            path: steps,
-            activation,
-            guard: Guard::Checked,
-        };
-        Ok((access, args))
-    }
-
-    fn message(&mut self, pieces: Vec<PieceLike>) -> PyResult<Message> {
-        let mut all = Vec::new();
-        for piece in pieces {
-            all.push(match piece {
-                PieceLike::Text(text) => Piece::Text(text),
-                PieceLike::Hole(ty, precision) => Piece::Hole {
-                    ty: self.ty(&ty)?,
-                    precision,
-                },
-            });
-        }
-        Ok(self.m.messages.push(MessageData { pieces: all }))
-    }
-
-    /// Opens the region of a new instruction.
-    fn begin(
-        &mut self,
-        op: Op,
-        args: &[u32],
-        owner: fn(Inst) -> Owner,
-        params: &[Type],
-    ) -> PyResult<Values> {
-        let label = op.label();
-        let inst = self.push(op, args)?;
-        self.with(|frame, _| frame.enter(inst, owner(inst), label, params))
-    }
-
-    /// Closes the innermost region; behind what control does not come out of, nothing follows.
-    fn end_region(&mut self, what: &str, fits: impl FnOnce(Owner) -> bool) -> PyResult<()> {
-        let span = self.span;
-        self.with(|frame, _| {
-            let (_, falls) = frame.leave(fits, what, span)?;
-            match falls {
-                true => Ok(()),
-                false => frame.unreachable(span),
-            }
-        })
-    }
-
-    fn jump(&mut self, term: Term) -> PyResult<()> {
-        let span = self.span;
-        self.with(|frame, _| frame.end(term, span))
-    }
-
-    fn fresh_label(&mut self) -> PyResult<wuji_ir::entities::Label> {
-        self.with(|frame, _| Ok(frame.func.fresh_label()))
-    }
-
-    /// The module as it is now, with everything open ended somehow.
-    fn printed(&self) -> Module {
-        let mut m = self.m.clone();
-        for (k, frame) in self.frames.iter().enumerate() {
-            match (k, frame.target) {
-                (0, None) => m.kernel = Some(m.funcs.push(frame.func.clone())),
-                (_, Some(func)) => m.funcs[func] = frame.func.clone(),
-                (_, None) => {}
-            }
-        }
-        m
-    }
 }
 
 #[pymethods]
