@@ -32,7 +32,7 @@ const INLINE: &str = "always-inline";
 
 /// Locals to registers, equal values merged, loops in order.
 ///
-/// Passes that were tried and found nothing worth the time in twenty kernels of the benchmarks and examples: `sccp`,
+/// Passes that were tried and found nothing worth the time in 17 kernels of the benchmarks and examples: `sccp`,
 /// `bdce`, `adce`, `loop-load-elim`, and further rounds of `instcombine` and `simplifycfg` (`docs/performance.md`).
 const CLEAN: &[&str] = &[
     "sroa<modify-cfg>",
