@@ -81,8 +81,9 @@ def _element(cx: Compilation, field: Field, ids: tuple[int, ...]) -> Any:
 class ArrayVal:
     """An array argument of the kernel."""
 
-    def __init__(self, number: int, element: Any, ndim: int, name: str, clamp: bool) -> None:
+    def __init__(self, number: int, element: Any, ndim: int, name: str, clamp: bool, writable: bool = True) -> None:
         self.number = number
+        self.writable = writable
         self.element_type = element
         self.ndim = ndim
         self.name = name
@@ -118,7 +119,7 @@ class ArrayVal:
         ids = index_ids(indices[: self.ndim])
         if self.clamp:
             ids = tuple(self._clamped(k, axis) for axis, k in enumerate(ids))
-        ref = PlaceRef(("a", self.number), ty, ids)
+        ref = PlaceRef(("a", self.number), ty, ids) if self.writable else ReadOnly(("a", self.number), ty, ids)
         if extra:
             return ref[tuple(indices[self.ndim :])]
         return ref
@@ -131,6 +132,23 @@ class ArrayVal:
 
     def __repr__(self) -> str:
         return f"<array {self.name} of a kernel>"
+
+
+class ReadOnly(PlaceRef):
+    """An element of an array that Python says must not be written to."""
+
+    __slots__ = ()
+
+    def store(self, value: Any) -> None:
+        raise WujiTypeError("this array can only be read\n  = help: pass a copy, or set `flags.writeable` of the NumPy array")
+
+    def atomic(self, op: str, value: Any) -> Expr:
+        self.store(value)
+        raise AssertionError
+
+    def part(self, step: int | Expr) -> Ref:
+        path: Any = (*self.path, step if isinstance(step, int) else (step.id,))
+        return ReadOnly(self.place, self.dtype, self.indices, path)
 
 
 class DynamicList:

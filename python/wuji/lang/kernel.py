@@ -387,7 +387,7 @@ def array_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
         if found is None:
             if isinstance(value, Field):
                 raise wrong("an array", "a field (annotate it with `ti.template()`)")
-            raise WujiRuntimeTypeError(f"Argument `{p.name}` of kernel `{name}` cannot be converted into required type {spec}: it is {type(value).__name__}")
+            raise WujiRuntimeTypeError(f"Argument `{p.name}` of kernel `{name}` cannot be converted into required type {spec}: it is {_kind(value)}")
         scalar, shape, contiguous, writable = found
         said = spec.dtype
         if isinstance(said, (MatrixType, ElementRank)):
@@ -425,6 +425,12 @@ def object_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
         return value._wuji_key(p.type)
     except WujiRuntimeTypeError as e:
         raise WujiRuntimeTypeError(f"Argument `{p.name}` of kernel `{kernel.function.__name__}`: {e}") from None
+
+
+def _kind(value: Any) -> str:
+    """What was given in the place of an array."""
+    dtype = getattr(value, "dtype", None)
+    return type(value).__name__ if dtype is None else f"{type(value).__name__} of {dtype}"
 
 
 def _pack_key(kernel: Kernel, ty: ArgPackType, value: Any) -> Any:
@@ -504,7 +510,7 @@ class Binder:
         element: Any = dtype
         if shape:
             element = MatrixType(int(shape[0]), int(shape[1]) if len(shape) > 1 else 1, len(shape), dtype)
-        return ArrayVal(number, element, rank, name, spec.boundary == "clamp")
+        return ArrayVal(number, element, rank, name, spec.boundary == "clamp", writable)
 
     def taker(self) -> Any:
         steps = self.steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from .. import _native
@@ -204,11 +205,12 @@ def flat_value(ty: Any, value: Any) -> Any:
 
 def shape_of(shape: Any) -> tuple[int, ...]:
     """A shape, however it was given."""
-    if shape is None:
-        raise WujiRuntimeError("a shape is needed")
-    if isinstance(shape, (int,)) or hasattr(shape, "__index__"):
-        return (int(shape),)
-    return tuple(int(s) for s in shape)
+    try:
+        if hasattr(shape, "__index__"):
+            return (operator.index(shape),)
+        return tuple(operator.index(s) for s in shape)
+    except TypeError:
+        raise WujiTypeError(f"a shape is an integer, or several of them, not {shape!r}") from None
 
 
 def ndarray(dtype: Any, shape: Any, needs_grad: bool = False) -> Ndarray:

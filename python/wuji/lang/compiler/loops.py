@@ -180,6 +180,8 @@ class Loops:
         if grouped:
             if not isinstance(node.target, ast.Name):
                 raise WujiSyntaxError("`ti.grouped` gives one vector of indices, for one name")
+            if not indices:
+                raise WujiTypeError("`ti.grouped` of something without indices\n  = help: it has one element, which needs no loop")
             self.bind(node.target, emit.compose(list(indices), (len(indices),)))
             return
         names = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 1
