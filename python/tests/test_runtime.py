@@ -259,6 +259,23 @@ def test_spawned_processes_work(tmp_path):
     assert done.stdout == "[2, 4, 6]\n", done.stderr
 
 
+def test_code_goes_with_its_kernel():
+    import gc
+
+    from wuji.lang import runtime
+
+    def work(k):
+        @ti.kernel
+        def f(x: ti.template()) -> ti.i32:
+            return x * k
+
+        return f(3)
+
+    assert [work(k) for k in range(20)] == [3 * k for k in range(20)]
+    gc.collect()
+    assert len(runtime.current().codes) == 0
+
+
 def test_what_cannot_be_pickled_says_so():
     x = ti.field(ti.f32, shape=3)
     with pytest.raises(TypeError, match="pickled"):

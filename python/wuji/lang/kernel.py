@@ -175,7 +175,7 @@ class Kernel:
             self._runtime = world
             self._fast = None
             self._warned = False
-            self._codes = world.__dict__.setdefault("codes", {}).setdefault(self, {})
+            self._codes = world.codes.setdefault(self, {})
         full = self._bind(args, named)
         for hopeful in (True, False):
             key = self._key(full, hopeful)

@@ -34,6 +34,8 @@ class Runtime:
         self.root = FieldsBuilder(self)
         self.pending: list[FieldsBuilder] = []
         self.warned: set[Any] = set()
+        # Code goes with its kernel.
+        self.codes: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
         self.builders: weakref.WeakSet[FieldsBuilder] = weakref.WeakSet()
 
     def close(self) -> None:
