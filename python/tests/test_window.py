@@ -63,7 +63,7 @@ def display(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Display
 
 def until(what: Any) -> Any:
     """What comes true within a while."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while time.monotonic() < end:
         found = what()
         if found:
