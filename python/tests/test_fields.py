@@ -245,3 +245,9 @@ def test_many_fields():
     f()
     assert [x[1] for x in xs] == list(range(50))
     gc.collect()
+
+
+def test_fields_without_a_place_say_so():
+    for make in (lambda: ti.field(ti.f32), lambda: ti.Vector.field(3, ti.f32), lambda: ti.types.struct(a=ti.i32).field()):
+        with pytest.raises(ti.TaichiRuntimeError, match="no place yet"):
+            make()[0]

@@ -67,7 +67,9 @@ class Field:
         """The node it is placed in."""
         node = self._first.node
         if node is None:
-            raise WujiRuntimeError(f"field {self._name or '(without a name)'} has no place yet")
+            raise WujiRuntimeError(
+                f"field {self._name or '(without a name)'} has no place yet\n  = help: give it a shape, or place it: `ti.root.dense(ti.i, n).place(x)`"
+            )
         return node
 
     @property
@@ -180,6 +182,7 @@ class Field:
 def _check_rank(key: tuple[Any, ...], field: Field) -> None:
     rank = len(field.shape)
     if len(key) != rank:
+        _ = field.node  # one without a place has no indices at all, and says so
         raise IndexError(f"field {field.name or '(without a name)'} has {rank} indices, not {len(key)}")
 
 
