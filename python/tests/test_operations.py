@@ -1,0 +1,50 @@
+"""Each operation on each pair of types: what Taichi 1.7 gives. Compiled and interpreted."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wuji as ti
+
+TABLE = Path(__file__).parent / "programs" / "operations.tsv"
+# What `a` and `b` are, one after the other, by the kind of their types.
+VALUES = {
+    "i": [(7, 3), (-7, 3), (7, -3), (100, 2), (-1, 1)],
+    "u": [(7, 3), (200, 3), (1, 2)],
+    "f": [(7.5, 3.0), (-7.5, 2.0), (0.5, -1.5)],
+}
+Row = tuple[str, str, list[float]]
+
+
+def rows() -> list[Any]:
+    lines = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines()]
+    table = sorted((types, expression, [float(x) for x in values.split()]) for expression, types, values in lines)
+    return [pytest.param(types, list(same), id=types.replace(" ", "-")) for types, same in groupby(table, key=lambda row: row[0])]
+
+
+@pytest.mark.parametrize("interpreter", [False, True], ids=["compiled", "interpreted"])
+@pytest.mark.parametrize(("types", "table"), rows())
+@pytest.mark.filterwarnings("ignore")
+def test_operations(types: str, table: list[Row], interpreter: bool, tmp_path: Path) -> None:
+    ti.init(arch=ti.cpu, interpreter=interpreter, fast_math=False, offline_cache=False, verbose=False)
+    left, right = types.split()
+    file = tmp_path / "main.py"
+    lines = [f"    out[{number}] = ti.cast({expression}, ti.f64)" for number, (_, expression, _) in enumerate(table)]
+    head = f"import wuji as ti\n\n@ti.kernel\ndef run(a: ti.{left}, b: ti.{right}, out: ti.types.ndarray(dtype=ti.f64, ndim=1)):"
+    file.write_text("\n".join([head, *lines, ""]), encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "main"}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    pairs = zip((a for a, _ in VALUES[left[0]]), (b for _, b in VALUES[right[0]]), strict=False)
+    for number, (a, b) in enumerate(pairs):
+        out = np.zeros(len(table))
+        names["run"](a, b, out)
+        for (_, expression, expected), value in zip(table, out, strict=True):
+            wanted = expected[number]
+            same = math.isnan(wanted) and math.isnan(value) or math.isclose(wanted, value, rel_tol=1e-5, abs_tol=1e-12)
+            assert same, f"{expression} of {a}: {left} and {b}: {right} is {value}, not {wanted}"
