@@ -7,7 +7,10 @@ from ..lang import runtime
 
 def print_memory_profiler_info() -> None:
     """Prints what each node of each tree takes, and how much of it is in use."""
-    print(runtime.current().native.memory_report())
+    world = runtime.current()
+    world.materialize()
+    # Trees are told by the names of their fields, which may have none.
+    print("\n".join(line.removeprefix(", ") for line in world.native.memory_report().splitlines()))
 
 
 def print_scoped_profiler_info() -> None:
