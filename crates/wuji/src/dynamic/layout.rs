@@ -114,6 +114,7 @@ impl Layout {
             .help("place scalars, vectors or matrices; a struct is placed field by field"));
         }
         let elem = Elem::Plain(ty);
+        let offset = offset.map(|o| (o, o.len()));
         let field = self.state.put(node, name, elem, false, offset)?;
         Ok(field.as_u32())
     }

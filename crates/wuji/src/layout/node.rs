@@ -220,7 +220,7 @@ impl<'a> Node<'a> {
         at: &'static Location<'static>,
     ) -> entities::Field {
         let state = &mut *self.build.state.borrow_mut();
-        let offset = self.offset.as_ref().map(|(from, n)| &from[..*n]);
+        let offset = self.offset.as_ref().map(|(from, n)| (&from[..], *n));
         let put = state
             .has_rank(self.node, name, D)
             .and_then(|()| state.put(self.node, name, Elem::Typed(elem), view, offset));
@@ -274,25 +274,26 @@ impl State {
         .help(format!("place it as a field of rank {n}")))
     }
 
-    /// Places a field, or a view, in the cells of a node.
+    /// Places a field, or a view, in the cells of a node. The offset is numbers, and how many were given: more than an axis has
+    /// are counted, not kept.
     pub(crate) fn put(
         &mut self,
         node: entities::Node,
         name: &str,
         elem: Elem,
         view: bool,
-        offset: Option<&[i64]>,
+        offset: Option<(&[i64], usize)>,
     ) -> Result<entities::Field> {
         let axes = self.data.axes(node);
         let rank = axes.len();
-        if let Some(n) = offset.map(<[i64]>::len).filter(|n| *n != rank) {
+        if let Some((_, n)) = offset.filter(|o| o.1 != rank) {
             return Err(Error::new(
                 "W0104",
                 format!("field `{name}` of rank {rank} has an offset of {n} numbers"),
             )
             .help("give one number for each index"));
         }
-        let from = |k: usize| offset.map_or(0, |offset| offset[k]);
+        let from = |k: usize| offset.map_or(0, |(from, _)| from[k]);
         let axes = axes.into_iter().enumerate().map(|(k, a)| (a, from(k)));
         let field = entities::Field::from_u32(self.fields.len() as u32);
         self.data.nodes[node].children.push(Child::Place(field));
