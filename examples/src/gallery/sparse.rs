@@ -46,7 +46,7 @@ pub const MPM3D: Example = Example {
 
 pub const FEM: Example = Example {
     name: "fem",
-    about: "a hollow ball sags under its weight: finite elements in voxels, solved by conjugate gradients",
+    about: "a hollow ball sags under its weight: finite elements, conjugate gradients",
     long: "The matrix is never stored: each iteration computes its product with a vector from the elements around each node, which exist only \
            where there is material.",
     size: SIZE,
