@@ -265,6 +265,8 @@ pub fn check(m: &Module, seeds: u64) -> Result<(), String> {
                 cache: wuji_runtime::cache::Choice::Off,
                 threads: Some(threads),
                 tier,
+                // Trees are as large as they like: little of them is touched.
+                memory_limit: Some(1 << 46),
                 ..DeviceOptions::default()
             })
             .map_err(failed)?;

@@ -577,7 +577,8 @@ fn mark(x: &Field<u8, 2>, i: i64, j: i64) -> u8 {
 
 #[test]
 fn extents_beyond_32_bits() {
-    let w = cpu(1);
+    let wide = World::builder().threads(1).memory_limit(1 << 40);
+    let w = wide.build().unwrap();
     let x = w.field::<u8, 2>("x", [3u64, 1 << 33]).unwrap();
     assert_eq!(mark(&x, 2, (1 << 33) - 1).unwrap(), 7);
     assert_eq!(x.get([2, (1i64 << 33) - 1]).unwrap(), 7);

@@ -466,8 +466,8 @@ impl WorldBuilder {
     /// use wuji::prelude::*;
     /// # fn main() -> wuji::Result<()> {
     /// let world = World::builder().memory_limit(1 << 43).build()?;
-    /// let x = world.field::<f32, 1>("x", 1 << 40)?;
-    /// x.set(1 << 39, 1.0)?;
+    /// let x = world.field::<f32, 1>("x", 1u64 << 40)?;
+    /// x.set(1i64 << 39, 1.0)?;
     /// # Ok(())
     /// # }
     /// ```

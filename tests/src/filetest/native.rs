@@ -15,6 +15,8 @@ fn devices() -> Result<&'static [Device], String> {
             cache: wuji_runtime::cache::Choice::Off,
             threads: Some(threads),
             tier: Tier::Best,
+            // Trees are as large as they like: little of them is touched.
+            memory_limit: Some(1 << 46),
             ..DeviceOptions::default()
         })
     };

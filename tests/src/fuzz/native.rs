@@ -19,6 +19,8 @@ fn device(threads: usize) -> Result<&'static Device> {
                 cache: wuji_runtime::cache::Choice::Off,
                 threads: Some(threads),
                 tier,
+                // Trees are as large as they like: little of them is touched.
+                memory_limit: Some(1 << 46),
                 ..DeviceOptions::default()
             });
             (threads, made)
