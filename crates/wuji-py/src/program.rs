@@ -220,7 +220,11 @@ impl Program {
                 return Ok(PyNotImplemented::get(py).to_owned().into_any());
             }
         }
-        let _foreground = on_main_thread().then(|| self.interrupter.foreground());
+        let foreground = on_main_thread().then(|| self.interrupter.foreground());
+        if foreground.is_some() {
+            // What came before ours was the handler would be looked at when the kernel has ended, if it ever does.
+            py.check_signals()?;
+        }
         let work = Unattached(&params, &views);
         let outcome = py.detach(move || work.run(&self.kernel));
         let launched = outcome.map_err(|error| self.failed(py, &error))?;

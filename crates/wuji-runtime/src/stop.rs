@@ -22,6 +22,8 @@ pub(crate) struct Stop {
     /// Zero, or the number of a reason.
     word: AtomicU32,
     running: AtomicBool,
+    /// Ctrl-C came when a launch was about to begin.
+    early: AtomicBool,
 }
 
 impl Stop {
@@ -30,10 +32,13 @@ impl Stop {
         &self.word
     }
 
-    /// A launch begins: whatever came before was not meant for it.
+    /// A launch begins: whatever came before was not meant for it, unless it came when this was about to begin.
     pub(crate) fn begin(&self) {
         self.word.store(0, Ordering::Relaxed);
-        self.running.store(true, Ordering::Relaxed);
+        self.running.store(true, Ordering::SeqCst);
+        if self.early.swap(false, Ordering::SeqCst) {
+            self.now(Reason::CtrlC);
+        }
     }
 
     /// The launch has ended; why, when it was not by itself.
@@ -80,6 +85,10 @@ pub struct Foreground {
 
 impl Drop for Foreground {
     fn drop(&mut self) {
+        // SAFETY: what was put there is never freed.
+        if let Some(stop) = unsafe { FOREGROUND.load(Ordering::SeqCst).as_ref() } {
+            stop.early.store(false, Ordering::SeqCst);
+        }
         FOREGROUND.store(self.before, Ordering::SeqCst);
     }
 }
@@ -361,6 +370,10 @@ extern "C" fn handle(signal: libc::c_int) {
     }
     if ended {
         return;
+    }
+    // SAFETY: what was put there is never freed.
+    if let Some(stop) = unsafe { FOREGROUND.load(Ordering::SeqCst).as_ref() } {
+        stop.early.store(true, Ordering::SeqCst);
     }
     match BEFORE.load(Ordering::SeqCst) as usize {
         libc::SIG_IGN => {}
