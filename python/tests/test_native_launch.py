@@ -181,6 +181,8 @@ def run(source: str) -> subprocess.CompletedProcess[str]:
     prelude = """
         import os, signal, sys, threading, time
         from wuji import _native as n
+        # Tests that run in the background inherit that Ctrl-C is ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         w = n.World(cache="off")
         b = n.Builder("endless")
         i = b.local("i", "i32")

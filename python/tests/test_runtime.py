@@ -158,7 +158,10 @@ def test_ctrl_c_stops_a_kernel(tmp_path):
     path.write_text(
         textwrap.dedent(
             """
+            import signal
             import wuji as ti
+            # Tests that run in the background inherit that Ctrl-C is ignored.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             ti.init(arch=ti.cpu, verbose=False)
             @ti.kernel
             def forever():
