@@ -34,21 +34,6 @@ fn shared_out(x: &Field<f32, 1>) {
     }
 }
 
-/// So many iterations are one part of [`everybody`].
-const PART: i32 = 32;
-
-/// Each of the first parts waits until as many workers have come as there are: all of them take part, one part each.
-#[kernel]
-fn everybody(x: &Field<f32, 1>, come: &Field<i32, 0>, workers: i32, goal: i32) {
-    for [i] in block_size(32, x) {
-        if i % PART == 0 && i / PART < workers {
-            come.at([]).fetch_add(1);
-            while come.at([]).fetch_add(0) < goal {}
-        }
-        x[[i]] = x[[i]] * 0.5 + 1.0;
-    }
-}
-
 #[kernel]
 fn with_arrays(_world: &World, x: &[f32], y: &mut [f32]) {
     for i in 0..x.len() {
@@ -93,12 +78,6 @@ impl Study for Launch {
             .build();
         let alone = alone.map_err(text)?;
         let one = alone.field::<f32, 1>("x", ELEMENTS).map_err(text)?;
-        let come = world.scalar::<i32>("come").map_err(text)?;
-        let workers = world.threads() as i32;
-        if i64::from(workers * PART) > ELEMENTS {
-            return Err(format!("launch: {workers} workers are more than parts"));
-        }
-        let mut goal = 0;
         let input = vec![1.0f32; ELEMENTS as usize];
         let mut output = vec![0.0f32; ELEMENTS as usize];
         let results = [
@@ -112,14 +91,6 @@ impl Study for Launch {
                 "all_threads_us",
                 6.0,
                 microseconds(bench, || shared_out(&x))?,
-            ),
-            (
-                "everybody_us",
-                6.0,
-                microseconds(bench, || {
-                    goal += workers;
-                    everybody(&x, &come, workers, goal)
-                })?,
             ),
             (
                 "one_thread_us",
