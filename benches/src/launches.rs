@@ -1,6 +1,9 @@
 //! What a launch costs by itself, and loops from a hundred to a billion iterations.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use wuji::prelude::*;
+use wuji_runtime::pool::Pool;
 
 use crate::measure::{Clock, Row, median};
 use crate::study::{Bench, Study};
@@ -41,6 +44,19 @@ fn with_arrays(_world: &World, x: &[f32], y: &mut [f32]) {
     }
 }
 
+/// One part for each worker, and none ends before all have begun: everybody takes part. Kernels cannot wait for each other, so
+/// this is what launches hand their parts to.
+fn everybody(pool: &Pool) -> wuji::Result<()> {
+    let workers = pool.threads() as i64;
+    let come = AtomicI64::new(0);
+    pool.run(workers, 1, &|_, _| {
+        come.fetch_add(1, Ordering::AcqRel);
+        while come.load(Ordering::Acquire) < workers {
+            std::hint::spin_loop();
+        }
+    })
+}
+
 /// Microseconds of one call: the median of many short series.
 fn microseconds(bench: &Bench, mut call: impl FnMut() -> wuji::Result<()>) -> Result<f64, String> {
     const SERIES: usize = 200;
@@ -78,6 +94,7 @@ impl Study for Launch {
             .build();
         let alone = alone.map_err(text)?;
         let one = alone.field::<f32, 1>("x", ELEMENTS).map_err(text)?;
+        let pool = Pool::new(world.threads()).map_err(text)?;
         let input = vec![1.0f32; ELEMENTS as usize];
         let mut output = vec![0.0f32; ELEMENTS as usize];
         let results = [
@@ -91,6 +108,11 @@ impl Study for Launch {
                 "all_threads_us",
                 6.0,
                 microseconds(bench, || shared_out(&x))?,
+            ),
+            (
+                "everybody_us",
+                6.0,
+                microseconds(bench, || everybody(&pool))?,
             ),
             (
                 "one_thread_us",
