@@ -674,3 +674,31 @@ def test_results_of_functions_are_converted():
         return number(3) + 10 * v[0] + 100 * v[1]
 
     assert run() == 322
+
+
+def test_templates_that_are_equal_and_not_the_same():
+    import math
+
+    import numpy as np
+
+    @ti.kernel
+    def half(x: ti.template()) -> ti.f32:
+        return ti.atan2(0.0, x)
+
+    assert half(0.0) == 0 and half(-0.0) == np.float32(math.pi)
+
+    @ti.kernel
+    def quotient(v: ti.template()) -> ti.f32:
+        return v[0] // 2 + (v[0] / 2 - v[0] // 2) * ti.static(v.dtype.is_float)
+
+    assert quotient(ti.Vector([3, 4])) == 1
+    assert quotient(ti.Vector([3.0, 4.0])) == 1.5
+
+    @ti.kernel
+    def same(x: ti.template()) -> ti.f32:
+        return x
+
+    for _ in range(3):
+        assert same(np.float32(0.5)) == 0.5
+        assert math.isnan(same(math.nan))
+    assert len(same._codes) == 2

@@ -8,7 +8,7 @@ from ..exceptions import WujiTypeError
 from . import context, dtypes
 from .compound import MatrixType
 from .dtypes import DataType, defaults, f64, promote, u1
-from .values import Expr, Ref, StructVal, tensor
+from .values import Expr, StructVal, tensor
 
 Number = (int, float)
 
@@ -344,8 +344,6 @@ def components(value: Any) -> list[Any]:
     loaded = expr(value)
     if not isinstance(loaded.ty, MatrixType):
         return [loaded]
-    if isinstance(value, Ref):
-        return [take(loaded, k) for k in range(loaded.ty.count)]
     return [take(loaded, k) for k in range(loaded.ty.count)]
 
 

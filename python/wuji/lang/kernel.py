@@ -41,7 +41,7 @@ from .errors import told
 from .field import Field
 from .matrix import Matrix
 from .ndarray import Ndarray, flat_value
-from .real import pack, result_type
+from .real import ir_type, pack, result_type
 from .runtime import Runtime
 from .signatures import MISSING
 from .struct import Struct
@@ -270,13 +270,11 @@ class Kernel:
         binder = Binder(self, cx, hopeful)
         for p, value in zip(self.parameters, args, strict=True):
             fc.scope.define(p.name, binder.parameter(p, value))
-        self._assignable(cx, fc, binder)
+        self._assignable(cx, fc)
         ty = result_type(self.function)
         wrap = None
         if ty is not None:
-            from .real import _ir
-
-            b.result(_ir(cx, ty))
+            b.result(ir_type(cx, ty))
             wrap = wrapper(ty)
         fc.returns = KernelReturn(ty)
         fc.scope.push()
@@ -285,18 +283,16 @@ class Kernel:
             if ty is None:
                 b.jump_return()
             else:
-                from .real import _ir
-
                 if not fc.returns.seen:
                     raise fc.located(WujiSyntaxError("Kernel has a return type but does not have a return statement"), source.node)
-                b.jump_return(b.zero(_ir(cx, ty)))
+                b.jump_return(b.zero(ir_type(cx, ty)))
         config = cx.runtime.config
         if config.print_ir or config.print_preprocessed_ir:  # type: ignore[attr-defined]
             print(b.text())
         program = b.finish(cx.runtime.native, binder.arguments)
         return Specialized(program, binder.taker(), wrap, cx.kept)
 
-    def _assignable(self, cx: Compilation, fc: FunctionCompiler, binder: Binder) -> None:
+    def _assignable(self, cx: Compilation, fc: FunctionCompiler) -> None:
         """Parameters that the body assigns to are variables."""
         from .compiler.statements import storage, store_into
 
@@ -360,13 +356,18 @@ def _fits(ty: Any, value: Any) -> bool:
 
 
 def template_key(value: Any) -> Any:
+    """What code depends on of a template argument. Numbers that are equal and not the same, such as 0.0 and -0.0, differ."""
     kind = type(value)
-    if kind in (int, float, bool, str) or value is None:
+    if kind is float:
+        return (kind, value.hex())
+    if kind in (int, bool, str) or value is None:
         return (kind, value)
     if isinstance(value, (list, tuple)):
         return (kind, tuple(template_key(v) for v in value))
     if isinstance(value, Matrix):
-        return (kind, tuple(value.entries), value.shape)
+        return (kind, value.shape, value._dtype, tuple(template_key(v) for v in value.entries))
+    if dtypes.of_constant(value) is not None and hasattr(value, "item"):
+        return (kind, template_key(value.item()))
     return id(value)
 
 
@@ -623,12 +624,8 @@ def _in_class(fn: FunctionType) -> bool:
 def data_oriented(cls: Any) -> Any:
     """Marks a class whose methods may be kernels: `self` is known when they are compiled."""
 
-    def check(name: str, attribute: Any) -> Any:
-        return attribute
-
-    for name, attribute in list(vars(cls).items()):
+    for attribute in vars(cls).values():
         if isinstance(attribute, staticmethod) and isinstance(attribute.__func__, Kernel):
             attribute.__func__.in_class = False
-        check(name, attribute)
     cls._data_oriented = True
     return cls

@@ -15,12 +15,12 @@ from .signatures import MISSING
 from .values import Expr, Ref, StructVal
 
 
-def _ir(cx: Compilation, ty: Any) -> str:
+def ir_type(cx: Compilation, ty: Any) -> str:
     """The type in the IR; structs are entered into the module."""
     if isinstance(ty, StructType):
-        return cx.builder.struct(ty.name, [(k, _ir(cx, t)) for k, t in ty.members.items()])
+        return cx.builder.struct(ty.name, [(k, ir_type(cx, t)) for k, t in ty.members.items()])
     if isinstance(ty, tuple):
-        return cx.builder.struct("tuple", [(str(k), _ir(cx, t)) for k, t in enumerate(ty)])
+        return cx.builder.struct("tuple", [(str(k), ir_type(cx, t)) for k, t in enumerate(ty)])
     found: str = ty.ir
     return found
 
@@ -32,7 +32,7 @@ def pack(cx: Compilation, ty: Any, value: Any) -> int:
         parts = list(value) if isinstance(value, (list, tuple)) else [value]
         if len(parts) != len(ty):
             raise WujiTypeError(f"{len(parts)} values are returned where {len(ty)} were said")
-        return b.compose(_ir(cx, ty), [pack(cx, t, v) for t, v in zip(ty, parts, strict=True)])
+        return b.compose(ir_type(cx, ty), [pack(cx, t, v) for t, v in zip(ty, parts, strict=True)])
     if isinstance(ty, StructType):
         from .struct import Struct, construct
 
@@ -41,7 +41,7 @@ def pack(cx: Compilation, ty: Any, value: Any) -> int:
         if not isinstance(value, StructVal):
             made = construct(ty, (value,), {})
             value = made.in_kernel() if isinstance(made, Struct) else made
-        return b.compose(_ir(cx, ty), [pack(cx, t, value.members[k]) for k, t in ty.members.items()])
+        return b.compose(ir_type(cx, ty), [pack(cx, t, value.members[k]) for k, t in ty.members.items()])
     return emit.fit(value, ty).id
 
 
@@ -96,8 +96,8 @@ class Declared:
         self.returned: Any = self.result
         if outs:
             self.returned = ((self.result,) if self.result is not None else ()) + tuple(outs)
-        ir = None if self.returned is None else _ir(cx, self.returned)
-        self.number = cx.builder.declare(func.function.__name__, [_ir(cx, t) for t in self.types], ir)
+        ir = None if self.returned is None else ir_type(cx, self.returned)
+        self.number = cx.builder.declare(func.function.__name__, [ir_type(cx, t) for t in self.types], ir)
 
 
 class RealReturn:
@@ -166,7 +166,7 @@ def _define(cx: Compilation, func: RealFunc, declared: Declared) -> None:
         if declared.result is None:
             fc.returns.give(fc, None)
         else:
-            zero = cx.builder.zero(_ir(cx, declared.returned))
+            zero = cx.builder.zero(ir_type(cx, declared.returned))
             cx.builder.jump_return(zero)
     cx.builder.end_function()
     cx.loop, cx.shallow = loop, shallow
