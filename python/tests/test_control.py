@@ -299,8 +299,13 @@ def test_default_and_named_arguments():
     def f(x: ti.i32, y: ti.i32 = 5) -> ti.i32:
         return g(x, c=y) + g(b=1, a=2)
 
-    assert f(1) == 1 + 20 + 15 + 2 + 2 + 300
+    for _ in range(3):
+        assert f(1) == 1 + 20 + 15 + 2 + 2 + 300
+        assert f(1, 5) == f(1)
     assert f(y=0, x=1) == 21 + 304
+    for wrong in ((), (1, 2, 3)):
+        with pytest.raises(TypeError, match="f"):
+            f(*wrong)
 
 
 def test_functions_of_functions():

@@ -162,7 +162,10 @@ class Kernel:
             except _native.NativeError as e:
                 return self._failed(e)
             except (TypeError, OverflowError, ValueError) as e:
-                raise self._bad_argument(args, e) from None
+                if len(args) == len(self.parameters):
+                    raise self._bad_argument(args, e) from None
+                # Some have values of their own, or too many were given.
+                return self._call(args, named)
             if result is not NotImplemented:
                 return result
         return self._call(args, named)
