@@ -97,6 +97,7 @@ def test_svd(n: int, dtype: Any) -> None:
     else:
         assert (np.linalg.det(u.astype(np.float64)) > 0).all()
         assert (values[:, :2] >= 0).all() and (values[:, 0] >= values[:, 1]).all()
+        assert (values[:, 1] >= np.abs(values[:, 2])).all()
 
 
 @pytest.mark.parametrize("dtype", TYPES)

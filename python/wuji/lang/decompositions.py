@@ -11,7 +11,7 @@ from . import context, dtypes, emit, matrix_ops, ops
 from .dtypes import DataType, defaults
 from .func import func
 from .matrix import Matrix, Vector
-from .ops import abs, cmp_gt, cmp_lt, max, select, sqrt
+from .ops import abs, cmp_gt, cmp_lt, max, min, select, sqrt
 from .static import static
 
 # Columns of a rotated matrix that are this close to a right angle are at one, and so many rounds bring them there.
@@ -309,9 +309,12 @@ def _svd3(A: Any, close: Any) -> Any:
         u1 = _aside(u0)
     u2 = u0.cross(u1)
     S = ops.zero(A)
+    # Equal ones must not pass each other by a rounding, nor noise go below zero.
+    second = min(max(u1.dot(B[:, 1]), 0.0), first)
+    third = min(max(u2.dot(B[:, 2]), -second), second)
     S[0, 0] = first * size
-    S[1, 1] = u1.dot(B[:, 1]) * size
-    S[2, 2] = u2.dot(B[:, 2]) * size
+    S[1, 1] = second * size
+    S[2, 2] = third * size
     return Matrix.cols([u0, u1, u2]), S, V
 
 
