@@ -7,7 +7,7 @@ pub mod passes;
 pub mod pipeline;
 pub mod rewrite;
 
-pub use options::{Bounds, Math, Options};
+pub use options::{Bounds, Math, Options, Target};
 pub use passes::vectorize::Remark;
 pub use passes::{Cx, PASSES, Pass, PassKind};
 pub use pipeline::{

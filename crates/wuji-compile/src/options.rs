@@ -21,10 +21,23 @@ pub enum Bounds {
     Unchecked,
 }
 
+/// What kind of machine runs the tasks.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Target {
+    /// A few threads that take chunks of iterations each.
+    #[default]
+    Cpu,
+    /// An NVIDIA GPU: every thread takes one iteration at a time.
+    Cuda,
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Options {
+    pub target: Target,
     pub math: Math,
     pub bounds: Bounds,
+    /// Mathematical functions are written out, as for machines without a library of them.
+    pub own_math: bool,
     /// How wide vectors are, in bits; 0: loops are left to the backend.
     pub vector_bits: u32,
     /// How many threads will run parallel tasks; 0 when nobody knows.
