@@ -1,13 +1,13 @@
 //! `wuji doctor`: the machine as Wuji sees it.
 
 use crate::cache::Found;
-use crate::failure::Done;
+use crate::failure::{Done, Failure};
 use crate::json::Object;
 use crate::{growing, profile};
 use clap::Args;
 use std::io::Write;
 use wuji_llvm::{Host, Jit, JitOptions, llvm_version};
-use wuji_runtime::gpu::Driver;
+use wuji_runtime::cuda::{self, DeviceInfo, Driver};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -36,14 +36,25 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "N", default_value_t = 5, requires = "bench_compile",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+
+    /// Try the driver and the first GPU, a line for each thing tried; nothing else.
+    #[arg(long, hide = true, conflicts_with_all = ["bench_compile", "json"])]
+    gpu_check: bool,
 }
 
 impl Doctor {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
+        if self.gpu_check {
+            return match cuda::check(out)?? {
+                true => Ok(()),
+                false => Err(Failure::Told),
+            };
+        }
         // What is wrong with it is said at the end.
         let host = Host::detect().ok();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let driver = Driver::find();
+        let gpus = driver.map(|_| cuda::devices());
         let cache = Found::look();
         if self.json {
             let object = Object::new()
@@ -65,6 +76,9 @@ impl Doctor {
                 None => object.null("gpu_driver"),
             };
             writeln!(out, "{}", cache.json(object).end())?;
+            for gpu in gpus.iter().flatten().flatten() {
+                writeln!(out, "{}", gpu_json(gpu).end())?;
+            }
         } else {
             writeln!(out, "wuji      {}", env!("CARGO_PKG_VERSION"))?;
             match &host {
@@ -81,9 +95,19 @@ impl Doctor {
                 None => writeln!(out, "llvm      not found")?,
             }
             writeln!(out, "threads   {threads}")?;
-            match driver {
-                Some(driver) => writeln!(out, "gpu       driver for {driver}; not used yet")?,
-                None => writeln!(out, "gpu       no driver found; none is needed")?,
+            match (driver, &gpus) {
+                (Some(driver), Some(Ok(gpus))) if !gpus.is_empty() => {
+                    writeln!(out, "gpu       driver for {driver}")?;
+                    for gpu in gpus {
+                        writeln!(out, "          {}", gpu_line(gpu))?;
+                    }
+                }
+                (Some(driver), Some(Err(error))) => {
+                    let why = error.notes.first().unwrap_or(&error.message);
+                    writeln!(out, "gpu       driver for {driver}; {why}")?;
+                }
+                (Some(driver), _) => writeln!(out, "gpu       driver for {driver}; no device")?,
+                (None, _) => writeln!(out, "gpu       no driver found; none is needed")?,
             }
             writeln!(out, "cache     {}", cache.line())?;
         }
@@ -102,6 +126,50 @@ impl Doctor {
         }
         Ok(())
     }
+}
+
+/// `0: NVIDIA H200, sm_90, 132 multiprocessors at 1.98 GHz, 139.8 GiB`.
+fn gpu_line(gpu: &DeviceInfo) -> String {
+    let (major, minor) = gpu.capability;
+    format!(
+        "{}: {}, sm_{major}{minor}, {} multiprocessors at {:.2} GHz, {:.1} GiB",
+        gpu.ordinal,
+        gpu.name,
+        gpu.multiprocessors,
+        f64::from(gpu.clock_khz) / 1e6,
+        gpu.memory as f64 / f64::from(1 << 30),
+    )
+}
+
+fn gpu_json(gpu: &DeviceInfo) -> Object {
+    let (major, minor) = gpu.capability;
+    Object::new()
+        .text("kind", "gpu")
+        .count("ordinal", gpu.ordinal as u64)
+        .text("name", &gpu.name)
+        .text("sm", &format!("{major}{minor}"))
+        .count("memory_bytes", gpu.memory)
+        .count("multiprocessors", gpu.multiprocessors.into())
+        .count("clock_khz", gpu.clock_khz.into())
+        .count("warp", gpu.warp.into())
+        .count(
+            "threads_per_multiprocessor",
+            gpu.threads_per_multiprocessor.into(),
+        )
+        .count(
+            "registers_per_multiprocessor",
+            gpu.registers_per_multiprocessor.into(),
+        )
+        .count(
+            "blocks_per_multiprocessor",
+            gpu.blocks_per_multiprocessor.into(),
+        )
+        .count("shared_bytes_per_block", gpu.shared_per_block.into())
+        .count(
+            "shared_bytes_per_multiprocessor",
+            gpu.shared_per_multiprocessor.into(),
+        )
+        .count("l2_bytes", gpu.l2_bytes)
 }
 
 /// The features that matter to kernels, by name.

@@ -10,8 +10,9 @@ pub mod cache;
 pub mod callable;
 pub mod components;
 mod copies;
+pub mod cuda;
 pub mod device;
-pub mod gpu;
+
 pub mod instance;
 mod interpreted;
 pub mod launch;

@@ -1,0 +1,213 @@
+//! Devices, and what the driver keeps for a process on each of them.
+
+use super::error::Failed;
+use super::library::{Functions, RawContext, call, driver};
+use std::ffi::{CStr, c_int};
+use std::sync::{Arc, Mutex, PoisonError};
+use wuji_ir::{Error, Result};
+
+/// A device that the driver has, in numbers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceInfo {
+    /// Its number, counted from zero (`CUDA_VISIBLE_DEVICES` hides and renumbers devices).
+    pub ordinal: usize,
+    pub name: String,
+    /// The compute capability, as in `sm_90`: 9 and 0.
+    pub capability: (u32, u32),
+    pub multiprocessors: u32,
+    /// All of its memory, in bytes.
+    pub memory: u64,
+    /// The most shared memory that a block can ask for, in bytes.
+    pub shared_per_block: u32,
+    pub shared_per_multiprocessor: u32,
+    pub registers_per_multiprocessor: u32,
+    pub threads_per_multiprocessor: u32,
+    pub blocks_per_multiprocessor: u32,
+    /// Threads that go in step.
+    pub warp: u32,
+    pub l2_bytes: u64,
+    pub clock_khz: u32,
+    /// Whether addresses can be reserved and get memory later.
+    pub maps_memory: bool,
+}
+
+impl DeviceInfo {
+    fn of(driver: &'static Functions, ordinal: usize, device: c_int) -> Result<DeviceInfo> {
+        let mut name = [0u8; 256];
+        // SAFETY: it writes at most 256 bytes, the last of them a zero.
+        unsafe {
+            call!(
+                driver,
+                cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, device)
+            )
+        }?;
+        let mut memory = 0;
+        // SAFETY: it writes one number.
+        unsafe { call!(driver, cuDeviceTotalMem(&mut memory, device)) }?;
+        let get = |attribute: c_int| -> Result<u32> {
+            let mut value = 0;
+            // SAFETY: as above.
+            unsafe { call!(driver, cuDeviceGetAttribute(&mut value, attribute, device)) }?;
+            Ok(value.max(0) as u32)
+        };
+        // The numbers are those of `CUdevice_attribute`.
+        Ok(DeviceInfo {
+            ordinal,
+            name: CStr::from_bytes_until_nul(&name)
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            capability: (get(75)?, get(76)?),
+            multiprocessors: get(16)?,
+            memory: memory as u64,
+            shared_per_block: get(97)?,
+            shared_per_multiprocessor: get(81)?,
+            registers_per_multiprocessor: get(82)?,
+            threads_per_multiprocessor: get(39)?,
+            blocks_per_multiprocessor: get(106)?,
+            warp: get(10)?,
+            l2_bytes: get(38)?.into(),
+            clock_khz: get(13)?,
+            maps_memory: get(102)? != 0,
+        })
+    }
+}
+
+/// All devices, in the driver's order.
+pub fn devices() -> Result<Vec<DeviceInfo>> {
+    let driver = driver()?;
+    (0..count(driver)?)
+        .map(|ordinal| DeviceInfo::of(driver, ordinal, handle(driver, ordinal)?))
+        .collect()
+}
+
+fn count(driver: &'static Functions) -> Result<usize> {
+    let mut count = 0;
+    // SAFETY: it writes one number.
+    unsafe { call!(driver, cuDeviceGetCount(&mut count)) }?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+fn handle(driver: &'static Functions, ordinal: usize) -> Result<c_int> {
+    let mut device = 0;
+    // SAFETY: as above.
+    unsafe { call!(driver, cuDeviceGet(&mut device, ordinal as c_int)) }?;
+    Ok(device)
+}
+
+/// The *primary context* of a device: the one that libraries such as PyTorch use too, so that addresses and streams of
+/// theirs are good here.
+///
+/// There is one per device and process. It is made when first asked for (a fifth of a second) and kept until the process
+/// ends, as those libraries do: threads have it as their current one.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(super) driver: &'static Functions,
+    pub(super) device: c_int,
+    raw: RawContext,
+    info: DeviceInfo,
+}
+
+impl Context {
+    /// The context of a device by its number.
+    pub(crate) fn new(ordinal: usize) -> Result<Arc<Context>> {
+        static CONTEXTS: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
+        let driver = driver()?;
+        super::error::healthy().map_err(Failed::error)?;
+        let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = contexts.iter().find(|c| c.info.ordinal == ordinal);
+        if let Some(context) = known {
+            return Ok(context.clone());
+        }
+        let count = count(driver)?;
+        if ordinal >= count {
+            let (message, note) = match count {
+                0 => (
+                    "there is no CUDA device".to_string(),
+                    "the driver has none".to_string(),
+                ),
+                1 => (
+                    format!("there is no CUDA device {ordinal}"),
+                    "there is one, with number 0".into(),
+                ),
+                _ => (
+                    format!("there is no CUDA device {ordinal}"),
+                    format!("there are {count}, counted from 0"),
+                ),
+            };
+            return Err(Error::new("W0520", message)
+                .note(note)
+                .help("`wuji doctor` shows the devices; CUDA_VISIBLE_DEVICES may hide some"));
+        }
+        let device = handle(driver, ordinal)?;
+        let info = DeviceInfo::of(driver, ordinal, device)?;
+        let mut raw = RawContext::NULL;
+        // SAFETY: it writes a handle, which stays good, for it is never released.
+        unsafe { call!(driver, cuDevicePrimaryCtxRetain(&mut raw, device)) }?;
+        let context = Arc::new(Context {
+            driver,
+            device,
+            raw,
+            info,
+        });
+        contexts.push(context.clone());
+        Ok(context)
+    }
+
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Bytes of memory that are free, and all that there are.
+    pub(crate) fn free_memory(&self) -> Result<(u64, u64)> {
+        let _entered = self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: it writes two numbers; the context is current.
+        unsafe { call!(self.driver, cuMemGetInfo(&mut free, &mut total)) }?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// Waits until the device has nothing left to do for this process.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let _entered = self.enter()?;
+        // SAFETY: the context is current.
+        unsafe { call!(self.driver, cuCtxSynchronize()) }
+    }
+
+    /// Makes the context the calling thread's current one, until what is returned is dropped. The driver is asked what is
+    /// current, for other libraries set it too.
+    pub(super) fn enter(&self) -> Result<Entered> {
+        let mut before = RawContext::NULL;
+        // SAFETY: it writes a handle.
+        unsafe { call!(self.driver, cuCtxGetCurrent(&mut before)) }?;
+        let mut entered = Entered {
+            driver: self.driver,
+            restore: None,
+        };
+        if before != self.raw {
+            // SAFETY: the context is never released.
+            unsafe { call!(self.driver, cuCtxSetCurrent(self.raw)) }?;
+            // A thread that had none keeps that of device 0: it is what other libraries would give it.
+            if before != RawContext::NULL || self.info.ordinal != 0 {
+                entered.restore = Some(before);
+            }
+        }
+        Ok(entered)
+    }
+}
+
+/// A stretch of a thread in which a context is current.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Entered {
+    driver: &'static Functions,
+    restore: Option<RawContext>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if let Some(before) = self.restore {
+            // SAFETY: it was current before, so it is a context or none. Nothing is to be done about a failure.
+            let _ = unsafe { call!(self.driver, cuCtxSetCurrent(before)) };
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What the driver says when it refuses, in our words.
+//!
+//! Some failures end everything: after a kernel has touched memory that is not there, every call of the process fails,
+//! on this device and for good. The first such failure is remembered, and nothing is called any more.
+
+use super::library::{Code, Functions};
+use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
+use wuji_ir::Error;
+
+/// `CUDA_ERROR_OUT_OF_MEMORY`.
+pub(super) const OUT_OF_MEMORY: Code = 2;
+/// `CUDA_ERROR_NOT_INITIALIZED`: also what a process is told that was forked from one that uses CUDA.
+const NOT_INITIALIZED: Code = 3;
+/// `CUDA_ERROR_NOT_READY`: no failure, something is still under way.
+pub(super) const NOT_READY: Code = 600;
+
+/// A call that did not succeed.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Failed {
+    driver: &'static Functions,
+    call: &'static str,
+    pub(super) code: Code,
+}
+
+/// The first failure that no call survives.
+static FAULT: OnceLock<Failed> = OnceLock::new();
+
+/// Whether the driver can still be called.
+pub(super) fn healthy() -> Result<(), Failed> {
+    match FAULT.get() {
+        None => Ok(()),
+        Some(fault) => Err(*fault),
+    }
+}
+
+/// What a call has answered.
+pub(super) fn checked(
+    driver: &'static Functions,
+    call: &'static str,
+    code: Code,
+) -> Result<(), Failed> {
+    if code == 0 {
+        return Ok(());
+    }
+    let failed = Failed { driver, call, code };
+    match is_fault(code) {
+        true => Err(*FAULT.get_or_init(|| failed)),
+        false => Err(failed),
+    }
+}
+
+/// Whether the context is lost with such an error: the driver's manual says of these that "the process must be
+/// terminated and relaunched", or that the context is gone.
+fn is_fault(code: Code) -> bool {
+    matches!(
+        code,
+        // An uncorrectable error of memory, of the link to another device, and one that was contained.
+        214 | 220 | 226
+        // An illegal address; a launch that took too long; a context that was destroyed; a device-side assertion.
+        | 700 | 702 | 709 | 710
+        // The hardware's stack, an illegal instruction, a misaligned address, a wrong address space, a wrong program
+        // counter, another exception of a kernel, memory of tensors that was not given back.
+        | 714..=719 | 721
+    )
+}
+
+impl Failed {
+    /// `CUDA_ERROR_INVALID_VALUE: invalid argument`.
+    pub(super) fn describe(driver: &Functions, code: Code) -> String {
+        let ask = |get: unsafe extern "C" fn(Code, *mut *const c_char) -> Code| {
+            let mut text = std::ptr::null();
+            // SAFETY: it writes a pointer to text that is never freed, or a null one.
+            let failed = unsafe { get(code, &mut text) };
+            if failed != 0 || text.is_null() {
+                return None;
+            }
+            // SAFETY: as above.
+            let text = unsafe { CStr::from_ptr(text) };
+            Some(text.to_string_lossy().into_owned())
+        };
+        match (ask(driver.cuGetErrorName), ask(driver.cuGetErrorString)) {
+            (Some(name), Some(text)) => format!("{name}: {text}"),
+            (Some(text), None) | (None, Some(text)) => text,
+            (None, None) => format!("CUDA error {code}"),
+        }
+    }
+
+    fn why(&self) -> String {
+        format!(
+            "{}: {}",
+            self.call,
+            Failed::describe(self.driver, self.code)
+        )
+    }
+
+    /// The error of an allocation: what was asked for, and what there is.
+    pub(super) fn allocating(self, bytes: u64) -> Error {
+        if self.code != OUT_OF_MEMORY {
+            return self.error();
+        }
+        let error = Error::new(
+            "W0522",
+            format!("the CUDA device has no {} left", amount(bytes)),
+        )
+        .note(self.why());
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: it writes two numbers; whoever allocates has made a context current.
+        let known = unsafe { (self.driver.cuMemGetInfo)(&mut free, &mut total) } == 0;
+        let error = match known {
+            true => error.note(format!(
+                "{} of its {} are free",
+                amount(free as u64),
+                amount(total as u64)
+            )),
+            false => error,
+        };
+        error.help("drop fields that are not needed, use smaller types, or a sparse layout; other programs on the device take memory too (`nvidia-smi`)")
+    }
+
+    /// The error of loading code, with what the driver's assembler has said.
+    pub(super) fn loading(self, log: &str) -> Error {
+        if is_fault(self.code) || self.code == OUT_OF_MEMORY {
+            return self.error();
+        }
+        let error =
+            Error::new("W0524", "the CUDA driver refuses the kernel's code").note(self.why());
+        let error = log.lines().take(20).fold(error, Error::note);
+        error.help("a driver that is too old for the code says so above; otherwise please report it, with the kernel")
+    }
+}
+
+impl Failed {
+    /// The error of any other call.
+    pub(super) fn error(self) -> Error {
+        let failed = self;
+        if is_fault(failed.code) {
+            return Error::new("W0523", "the CUDA device has failed")
+                .note(failed.why())
+                .note("nothing on it can be used by this process any more, and what was there is lost; worlds on the CPU go on")
+                .help("start the process anew; `compute-sanitizer` names the kernel that did it");
+        }
+        if failed.code == OUT_OF_MEMORY {
+            return Error::new("W0522", "the CUDA device is out of memory")
+                .note(failed.why())
+                .help("drop fields that are not needed; other programs on the device take memory too (`nvidia-smi`)");
+        }
+        let error = Error::new(
+            "W0521",
+            format!("the CUDA driver refuses `{}`", failed.call),
+        )
+        .note(Failed::describe(failed.driver, failed.code));
+        match failed.code {
+            NOT_INITIALIZED => error.help("CUDA does not work in a process that was forked after it was used: make the world after the fork, or start the process anew"),
+            _ => error.help("if the machine is well (`wuji doctor --gpu-check`), please report it"),
+        }
+    }
+}
+
+/// `1.5 GiB`.
+pub(super) fn amount(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} bytes");
+    }
+    let mut size = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while size >= 1024.0 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    match size >= 100.0 || size.fract() == 0.0 {
+        true => format!("{size:.0} {}", UNITS[unit]),
+        false => format!("{size:.1} {}", UNITS[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_read_well() {
+        let told = [0, 1000, 1536, 2 << 20, 150_754_820_096, u64::MAX].map(amount);
+        let expected = [
+            "0 bytes",
+            "1000 bytes",
+            "1.5 KiB",
+            "2 MiB",
+            "140 GiB",
+            "16777216 TiB",
+        ];
+        assert_eq!(told, expected);
+    }
+}

@@ -1,0 +1,335 @@
+//! Memory: of the device, of the host where the device can reach it, and addresses that get memory as they are needed.
+
+use super::context::Context;
+use super::error::{Failed, OUT_OF_MEMORY};
+use super::library::{AccessDescription, Address, AllocationProperties, ask, call};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::Arc;
+use wuji_ir::Result;
+
+impl Context {
+    /// Memory of the device, with whatever is in it.
+    pub(crate) fn alloc(self: &Arc<Self>, bytes: u64) -> Result<Buffer> {
+        let _entered = self.enter()?;
+        let mut at = 0;
+        if bytes > 0 {
+            // SAFETY: it writes one address; the context is current.
+            unsafe { ask!(self.driver, cuMemAlloc(&mut at, bytes as usize)) }
+                .map_err(|failed| failed.allocating(bytes))?;
+        }
+        Ok(Buffer {
+            context: self.clone(),
+            at,
+            bytes,
+        })
+    }
+
+    /// Memory of the host that stays where it is; the device reads and writes it too, slowly.
+    pub(crate) fn pinned(self: &Arc<Self>, bytes: usize) -> Result<Pinned> {
+        /// `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`.
+        const FLAGS: u32 = 1 | 2;
+        let _entered = self.enter()?;
+        let mut host = std::ptr::null_mut();
+        // SAFETY: it writes one address; the context is current. Nobody has nothing: one byte at least.
+        unsafe { ask!(self.driver, cuMemHostAlloc(&mut host, bytes.max(1), FLAGS)) }
+            .map_err(|failed| failed.allocating(bytes as u64))?;
+        // From here on it is given back if something goes wrong.
+        let mut pinned = Pinned {
+            context: self.clone(),
+            host: host.cast(),
+            device: 0,
+            bytes,
+        };
+        // SAFETY: the memory was just allocated, mapped.
+        unsafe {
+            call!(
+                self.driver,
+                cuMemHostGetDevicePointer(&mut pinned.device, host, 0)
+            )
+        }?;
+        // SAFETY: there are that many bytes, and nobody else knows of them.
+        unsafe { pinned.host.write_bytes(0, bytes.max(1)) };
+        Ok(pinned)
+    }
+
+    /// Addresses without memory behind them; [`Reserved::ensure`] puts it there.
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reserved> {
+        let _entered = self.enter()?;
+        let properties = AllocationProperties::of(self.device);
+        let mut granule = 0;
+        // SAFETY: it reads the properties and writes one number; zero asks for the least granule.
+        unsafe {
+            call!(
+                self.driver,
+                cuMemGetAllocationGranularity(&mut granule, &properties, 0)
+            )
+        }?;
+        let granule = (granule as u64).max(1);
+        let size = bytes.max(1).next_multiple_of(granule);
+        let mut base = 0;
+        // SAFETY: it writes one address; the context is current.
+        unsafe {
+            ask!(
+                self.driver,
+                cuMemAddressReserve(&mut base, size as usize, 0, 0, 0)
+            )
+        }
+        .map_err(|failed| failed.allocating(size))?;
+        Ok(Reserved {
+            context: self.clone(),
+            base,
+            size,
+            granule,
+            pieces: BTreeMap::new(),
+            mapped: 0,
+        })
+    }
+}
+
+/// Memory of a device; given back when dropped, after the device has done what it was told before.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    context: Arc<Context>,
+    at: Address,
+    bytes: u64,
+}
+
+impl Buffer {
+    /// Its address on the device; zero where there are no bytes.
+    pub(crate) fn address(&self) -> u64 {
+        self.at
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.at == 0 {
+            return;
+        }
+        if let Ok(_entered) = self.context.enter() {
+            // SAFETY: it was allocated in this context and nobody else frees it. The driver waits for who uses it.
+            let _ = unsafe { call!(self.context.driver, cuMemFree(self.at)) };
+        }
+    }
+}
+
+/// Memory of the host that the device can reach. It begins as zeros.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    context: Arc<Context>,
+    host: *mut u8,
+    device: Address,
+    bytes: usize,
+}
+
+// SAFETY: memory that belongs to the value; who reads and writes it from where is said where pointers are used.
+unsafe impl Send for Pinned {}
+// SAFETY: as above: shared references give out addresses only.
+unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    /// Where the host finds it.
+    pub(crate) fn host(&self) -> *mut u8 {
+        self.host
+    }
+
+    /// Where the device finds it.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Ok(_entered) = self.context.enter() {
+            // SAFETY: it was allocated so, and nobody else frees it. The driver waits for who uses it.
+            let _ = unsafe {
+                call!(
+                    self.context.driver,
+                    cuMemFreeHost(self.host.cast::<c_void>())
+                )
+            };
+        }
+    }
+}
+
+/// A range of addresses on a device, with memory behind parts of it.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    context: Arc<Context>,
+    base: Address,
+    size: u64,
+    granule: u64,
+    /// What has memory, as mapped: where each piece begins and how long it is, relative to the base.
+    pieces: BTreeMap<u64, u64>,
+    mapped: u64,
+}
+
+/// Pieces are made longer than asked for, so that a range that grows has few of them: by this part of what is mapped ...
+const AHEAD: u64 = 8;
+/// ... and at most this much.
+const MOST_AHEAD: u64 = 256 << 20;
+
+impl Reserved {
+    /// The address of its first byte.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// How many addresses there are.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes that have memory.
+    pub(crate) fn mapped(&self) -> u64 {
+        self.mapped
+    }
+
+    /// Memory comes in multiples of this.
+    pub(crate) fn granule(&self) -> u64 {
+        self.granule
+    }
+
+    /// Sees to it that a range (relative to the base) has memory. Gives what is new, relative to the base and in order:
+    /// there is *anything* in it. When there is not enough memory, nothing has changed.
+    pub(crate) fn ensure(&mut self, range: Range<u64>) -> Result<Vec<Range<u64>>> {
+        let end = range.end.min(self.size).next_multiple_of(self.granule);
+        let start = range.start / self.granule * self.granule;
+        if start >= end {
+            return Ok(Vec::new());
+        }
+        let gaps = self.gaps(start..end);
+        if gaps.is_empty() {
+            return Ok(gaps);
+        }
+        let context = self.context.clone();
+        let _entered = context.enter()?;
+        let mut fresh = Vec::with_capacity(gaps.len());
+        for gap in gaps {
+            match self.map_some(gap.clone()) {
+                Ok(piece) => {
+                    self.pieces.insert(piece.start, piece.end - piece.start);
+                    self.mapped += piece.end - piece.start;
+                    fresh.push(piece);
+                }
+                Err(failed) => {
+                    for piece in fresh {
+                        self.unmap(piece.start);
+                    }
+                    return Err(failed.allocating(gap.end - gap.start));
+                }
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// What of a range has no memory.
+    fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut gaps = Vec::new();
+        let before = self.pieces.range(..range.start).next_back();
+        let mut at = before.map_or(range.start, |(start, size)| range.start.max(start + size));
+        for (start, size) in self.pieces.range(range.start..range.end) {
+            if *start > at {
+                gaps.push(at..*start);
+            }
+            at = start + size;
+        }
+        if at < range.end {
+            gaps.push(at..range.end);
+        }
+        gaps
+    }
+
+    /// Maps a gap and, if there is room and memory, some of what comes behind.
+    fn map_some(&self, gap: Range<u64>) -> std::result::Result<Range<u64>, Failed> {
+        let ahead = (self.mapped / AHEAD).min(MOST_AHEAD) / self.granule * self.granule;
+        let next = self.pieces.range(gap.end..).next();
+        let room = next.map_or(self.size, |(start, _)| *start);
+        let longer = gap.start..(gap.start + ahead).clamp(gap.end, room);
+        match self.map(longer.clone()) {
+            Err(failed) if failed.code == OUT_OF_MEMORY && longer != gap => {
+                self.map(gap.clone()).map(|()| gap)
+            }
+            mapped => mapped.map(|()| longer),
+        }
+    }
+
+    fn map(&self, range: Range<u64>) -> std::result::Result<(), Failed> {
+        let driver = self.context.driver;
+        let (at, bytes) = (self.base + range.start, (range.end - range.start) as usize);
+        let properties = AllocationProperties::of(self.context.device);
+        let access = AccessDescription::read_write(self.context.device);
+        let mut memory = 0;
+        // SAFETY: the size is a multiple of the granule, the properties are those that it was asked for.
+        unsafe { ask!(driver, cuMemCreate(&mut memory, bytes, &properties, 0)) }?;
+        // SAFETY: the addresses are ours and nothing is mapped there; the memory has that size.
+        let mapped = unsafe { ask!(driver, cuMemMap(at, bytes, 0, memory, 0)) };
+        // SAFETY: the handle is not used again. Memory that was mapped stays until it is unmapped.
+        let released = unsafe { ask!(driver, cuMemRelease(memory)) };
+        mapped?;
+        // SAFETY: the range was just mapped.
+        let allowed =
+            released.and_then(|()| unsafe { ask!(driver, cuMemSetAccess(at, bytes, &access, 1)) });
+        if allowed.is_err() {
+            // SAFETY: as above, as a whole; nobody knows of it yet.
+            let _ = unsafe { call!(driver, cuMemUnmap(at, bytes)) };
+        }
+        allowed
+    }
+
+    /// Takes the memory of a piece away.
+    fn unmap(&mut self, start: u64) {
+        if let Some(size) = self.pieces.remove(&start) {
+            self.mapped -= size;
+            // SAFETY: a piece as it was mapped, which is used by nobody: callers have waited, or it is new.
+            let _ = unsafe {
+                call!(
+                    self.context.driver,
+                    cuMemUnmap(self.base + start, size as usize)
+                )
+            };
+        }
+    }
+
+    /// Gives all memory back, after the device has done what it was told before; the addresses stay.
+    pub(crate) fn release(&mut self) -> Result<()> {
+        if self.pieces.is_empty() {
+            return Ok(());
+        }
+        let context = self.context.clone();
+        let _entered = context.enter()?;
+        context.synchronize()?;
+        while let Some((&start, _)) = self.pieces.first_key_value() {
+            self.unmap(start);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.release().is_err() {
+            return;
+        }
+        if let Ok(_entered) = self.context.enter() {
+            // SAFETY: it was reserved with this size, and nothing is mapped there any more.
+            let _ = unsafe {
+                call!(
+                    self.context.driver,
+                    cuMemAddressFree(self.base, self.size as usize)
+                )
+            };
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! NVIDIA devices, by the driver's own interface.
+//!
+//! Wuji neither needs CUDA to be built nor a device to run: the driver's library is opened when the first CUDA world is
+//! made. What is here is thin: handles that give back what they hold, calls that say in our words what went wrong.
+//!
+//! - `library`: the functions of the driver, and where its library is looked for
+//! - `error`: W0520 to W0524; after a fault of the device nothing is called any more
+//! - `context`: devices; every call makes its context the thread's current one, and puts back what was there
+//! - `memory`, `module`, `stream`, `graph`: what a device has
+//! - `check`: tries all of it on a device (`wuji doctor --gpu-check`)
+
+mod check;
+pub(crate) mod context;
+mod error;
+pub(crate) mod graph;
+mod library;
+pub(crate) mod memory;
+pub(crate) mod module;
+pub(crate) mod stream;
+
+pub use check::check;
+pub use context::{DeviceInfo, devices};
+pub use library::Driver;

@@ -1,0 +1,401 @@
+//! Streams: what is told to one is done in order, and later. Events: marks in a stream.
+
+use super::context::Context;
+use super::error::NOT_READY;
+use super::library::{Copy2d, RawEvent, RawStream, Side, ask, call};
+use super::module::Function;
+use std::ffi::c_void;
+use std::sync::Arc;
+use wuji_ir::Result;
+
+/// The longest row distance that the driver copies by itself (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of all devices).
+const MOST_PITCH: u64 = i32::MAX as u64;
+
+impl Context {
+    /// A stream of its own, that does not wait for the default one.
+    pub(crate) fn stream(self: &Arc<Self>) -> Result<Stream> {
+        /// `CU_STREAM_NON_BLOCKING`.
+        const NON_BLOCKING: u32 = 1;
+        let _entered = self.enter()?;
+        let mut raw = RawStream::NULL;
+        // SAFETY: it writes a handle; the context is current.
+        unsafe { call!(self.driver, cuStreamCreate(&mut raw, NON_BLOCKING)) }?;
+        Ok(Stream {
+            context: self.clone(),
+            raw,
+            owned: true,
+        })
+    }
+
+    /// Somebody else's stream, by its handle: 0 and 1 are the legacy default stream, 2 is the calling thread's.
+    ///
+    /// # Safety
+    /// It is a stream of this context, and is not destroyed before what is returned is dropped.
+    pub(crate) unsafe fn foreign_stream(self: &Arc<Self>, raw: usize) -> Stream {
+        Stream {
+            context: self.clone(),
+            raw: RawStream(raw as *mut c_void),
+            owned: false,
+        }
+    }
+
+    /// A mark that remembers when it was passed.
+    pub(crate) fn event(self: &Arc<Self>) -> Result<Event> {
+        self.event_of(0)
+    }
+
+    /// A mark that does not know the time, which costs less.
+    pub(crate) fn untimed_event(self: &Arc<Self>) -> Result<Event> {
+        /// `CU_EVENT_DISABLE_TIMING`.
+        const DISABLE_TIMING: u32 = 2;
+        self.event_of(DISABLE_TIMING)
+    }
+
+    fn event_of(self: &Arc<Self>, flags: u32) -> Result<Event> {
+        let _entered = self.enter()?;
+        let mut raw = RawEvent::NULL;
+        // SAFETY: it writes a handle; the context is current.
+        unsafe { call!(self.driver, cuEventCreate(&mut raw, flags)) }?;
+        Ok(Event {
+            context: self.clone(),
+            raw,
+        })
+    }
+}
+
+/// A queue of work for a device.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(super) context: Arc<Context>,
+    pub(super) raw: RawStream,
+    owned: bool,
+}
+
+/// Rows of bytes at equal distances, on both sides of a copy.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Rows {
+    /// Bytes of a row.
+    pub(crate) bytes: u64,
+    pub(crate) count: u64,
+    /// From the start of a row to the start of the next, where they come to; at least their length.
+    pub(crate) to_stride: u64,
+    /// The same where they come from.
+    pub(crate) from_stride: u64,
+}
+
+impl Stream {
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The handle, for other libraries.
+    pub(crate) fn raw(&self) -> usize {
+        self.raw.0 as usize
+    }
+
+    /// Launches a kernel on a grid of blocks, each with this many bytes of shared memory on top of the kernel's own.
+    ///
+    /// # Safety
+    /// There are as many parameters as the kernel has, each a pointer to a value of its type (they are read before this
+    /// returns). What the kernel reads and writes stays allocated, and its code loaded, until it is done.
+    pub(crate) unsafe fn launch(
+        &self,
+        function: &Function,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        parameters: &mut [*mut c_void],
+    ) -> Result<()> {
+        let _entered = self.context.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            call!(
+                self.context.driver,
+                cuLaunchKernel(
+                    function.raw,
+                    grid[0],
+                    grid[1],
+                    grid[2],
+                    block[0],
+                    block[1],
+                    block[2],
+                    shared,
+                    self.raw,
+                    parameters.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            )
+        }
+    }
+
+    /// Copies bytes to the device. Ordinary memory has been read when this returns.
+    ///
+    /// # Safety
+    /// That much memory is allocated at `to` until the copy is done; pinned memory stays unchanged until then.
+    pub(crate) unsafe fn copy_in(&self, to: u64, from: &[u8]) -> Result<()> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        let _entered = self.context.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            call!(
+                self.context.driver,
+                cuMemcpyHtoDAsync(to, from.as_ptr().cast(), from.len(), self.raw)
+            )
+        }
+    }
+
+    /// Copies bytes from the device. They are there once the stream has come so far.
+    ///
+    /// # Safety
+    /// That much memory is allocated at `from`; `to` is neither read nor written nor freed until the copy is done.
+    pub(crate) unsafe fn copy_out(&self, to: &mut [u8], from: u64) -> Result<()> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        let _entered = self.context.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            call!(
+                self.context.driver,
+                cuMemcpyDtoHAsync(to.as_mut_ptr().cast(), from, to.len(), self.raw)
+            )
+        }
+    }
+
+    /// Copies bytes on the device.
+    ///
+    /// # Safety
+    /// That much memory is allocated on both sides until the copy is done; they do not overlap.
+    pub(crate) unsafe fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _entered = self.context.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            call!(
+                self.context.driver,
+                cuMemcpyDtoDAsync(to, from, bytes as usize, self.raw)
+            )
+        }
+    }
+
+    /// Fills memory of the device with a byte.
+    ///
+    /// # Safety
+    /// That much memory is allocated until it is done.
+    pub(crate) unsafe fn fill(&self, at: u64, bytes: u64, byte: u8) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _entered = self.context.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            call!(
+                self.context.driver,
+                cuMemsetD8Async(at, byte, bytes as usize, self.raw)
+            )
+        }
+    }
+
+    /// Fills memory of the device with a 32-bit number.
+    ///
+    /// # Safety
+    /// That much memory is allocated until it is done; the address is a multiple of four.
+    pub(crate) unsafe fn fill_words(&self, at: u64, count: u64, word: u32) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let _entered = self.context.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            call!(
+                self.context.driver,
+                cuMemsetD32Async(at, word, count as usize, self.raw)
+            )
+        }
+    }
+
+    /// Copies rows to the device.
+    ///
+    /// # Safety
+    /// As for [`Stream::copy_in`], for all rows on both sides.
+    pub(crate) unsafe fn copy_rows_in(&self, to: u64, from: *const u8, rows: Rows) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.copy_rows(rows, |row, to_pitch, from_pitch| {
+                let from = from.wrapping_add((row * rows.from_stride) as usize);
+                let to = Side::device(to + row * rows.to_stride, to_pitch);
+                (to, Side::host(from, from_pitch))
+            })
+        }
+    }
+
+    /// Copies rows from the device.
+    ///
+    /// # Safety
+    /// As for [`Stream::copy_out`], for all rows on both sides.
+    pub(crate) unsafe fn copy_rows_out(&self, to: *mut u8, from: u64, rows: Rows) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.copy_rows(rows, |row, to_pitch, from_pitch| {
+                let to = to.wrapping_add((row * rows.to_stride) as usize);
+                let from = Side::device(from + row * rows.from_stride, from_pitch);
+                (Side::host(to, to_pitch), from)
+            })
+        }
+    }
+
+    /// Copies rows on the device.
+    ///
+    /// # Safety
+    /// As for [`Stream::copy`], for all rows on both sides.
+    pub(crate) unsafe fn copy_rows_on(&self, to: u64, from: u64, rows: Rows) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.copy_rows(rows, |row, to_pitch, from_pitch| {
+                let to = Side::device(to + row * rows.to_stride, to_pitch);
+                (to, Side::device(from + row * rows.from_stride, from_pitch))
+            })
+        }
+    }
+
+    /// All rows at once if the driver can, else one by one; `sides` gives where the copy goes and comes from, beginning
+    /// with a row.
+    ///
+    /// # Safety
+    /// As for the callers.
+    unsafe fn copy_rows(
+        &self,
+        rows: Rows,
+        sides: impl Fn(u64, usize, usize) -> (Side, Side),
+    ) -> Result<()> {
+        if rows.bytes == 0 || rows.count == 0 {
+            return Ok(());
+        }
+        let _entered = self.context.enter()?;
+        let together = rows.to_stride.max(rows.from_stride) <= MOST_PITCH
+            && rows.to_stride.min(rows.from_stride) >= rows.bytes;
+        let (calls, height) = match together {
+            true => (1, rows.count),
+            false => (rows.count, 1),
+        };
+        for row in 0..calls {
+            let (to, from) = match together {
+                true => sides(row, rows.to_stride as usize, rows.from_stride as usize),
+                // Of a single row the distance does not count.
+                false => sides(row, 0, 0),
+            };
+            let copy = Copy2d {
+                from,
+                to,
+                width_bytes: rows.bytes as usize,
+                height: height as usize,
+            };
+            // SAFETY: the caller's promise.
+            unsafe { call!(self.context.driver, cuMemcpy2DAsync(&copy, self.raw)) }?;
+        }
+        Ok(())
+    }
+
+    /// Waits until everything is done.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let _entered = self.context.enter()?;
+        // SAFETY: the stream lives.
+        unsafe { call!(self.context.driver, cuStreamSynchronize(self.raw)) }
+    }
+
+    /// Whether everything is done.
+    pub(crate) fn query(&self) -> Result<bool> {
+        let _entered = self.context.enter()?;
+        // SAFETY: the stream lives.
+        match unsafe { ask!(self.context.driver, cuStreamQuery(self.raw)) } {
+            Ok(()) => Ok(true),
+            Err(failed) if failed.code == NOT_READY => Ok(false),
+            Err(failed) => Err(failed.error()),
+        }
+    }
+
+    /// Puts a mark behind what was told so far.
+    pub(crate) fn record(&self, event: &Event) -> Result<()> {
+        let _entered = self.context.enter()?;
+        // SAFETY: both live.
+        unsafe { call!(self.context.driver, cuEventRecord(event.raw, self.raw)) }
+    }
+
+    /// What is told from now on waits until another stream has passed a mark.
+    pub(crate) fn wait(&self, event: &Event) -> Result<()> {
+        let _entered = self.context.enter()?;
+        // SAFETY: both live.
+        unsafe {
+            call!(
+                self.context.driver,
+                cuStreamWaitEvent(self.raw, event.raw, 0)
+            )
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
+        if let Ok(_entered) = self.context.enter() {
+            // SAFETY: nobody has it any more. What was told to it is still done.
+            let _ = unsafe { call!(self.context.driver, cuStreamDestroy(self.raw)) };
+        }
+    }
+}
+
+/// A mark in a stream.
+#[derive(Debug)]
+pub(crate) struct Event {
+    context: Arc<Context>,
+    raw: RawEvent,
+}
+
+impl Event {
+    /// Whether it was passed; one that was never put into a stream was.
+    pub(crate) fn done(&self) -> Result<bool> {
+        let _entered = self.context.enter()?;
+        // SAFETY: the event lives.
+        match unsafe { ask!(self.context.driver, cuEventQuery(self.raw)) } {
+            Ok(()) => Ok(true),
+            Err(failed) if failed.code == NOT_READY => Ok(false),
+            Err(failed) => Err(failed.error()),
+        }
+    }
+
+    /// Waits until it was passed.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let _entered = self.context.enter()?;
+        // SAFETY: the event lives.
+        unsafe { call!(self.context.driver, cuEventSynchronize(self.raw)) }
+    }
+
+    /// Milliseconds from an earlier mark to this one; both were passed, and know the time.
+    pub(crate) fn elapsed_ms(&self, since: &Event) -> Result<f32> {
+        let _entered = self.context.enter()?;
+        let mut time = 0.0;
+        // SAFETY: both live; it writes one number.
+        unsafe {
+            call!(
+                self.context.driver,
+                cuEventElapsedTime(&mut time, since.raw, self.raw)
+            )
+        }?;
+        Ok(time)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let Ok(_entered) = self.context.enter() {
+            // SAFETY: nobody has it any more; the driver keeps it for as long as a stream needs it.
+            let _ = unsafe { call!(self.context.driver, cuEventDestroy(self.raw)) };
+        }
+    }
+}
