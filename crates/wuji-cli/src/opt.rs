@@ -24,6 +24,7 @@ Examples (the files are in the folder of the sources):
   wuji opt crates/wuji-cli/kernels/squares.wir --print-after loops,vectorize
   wuji opt crates/wuji-cli/kernels/mpm2d.wir --time-passes --emit asm > mpm2d.s
   wuji opt crates/wuji-cli/kernels/julia.wir --without vectorize --emit llvm-opt
+  wuji opt crates/wuji-cli/kernels/julia.wir --emit ptx --sm 80
   wuji opt crates/wuji-cli/kernels/mpm3d.wir --passes promote | wuji opt - --passes inline
 ")]
 pub(crate) struct Opt {
@@ -55,6 +56,14 @@ pub(crate) struct Opt {
     #[arg(long, exclusive = true)]
     list: bool,
 
+    /// What the kernel is compiled for.
+    #[arg(long, value_name = "MACHINE")]
+    target: Option<Machine>,
+
+    /// The compute capability of the GPU that PTX is for: 90 is 9.0.
+    #[arg(long, value_name = "NUMBER", default_value_t = 90, value_parser = clap::value_parser!(u32).range(70..=999))]
+    sm: u32,
+
     #[command(flatten)]
     compile: CompileArgs,
 }
@@ -69,6 +78,14 @@ enum Emit {
     LlvmOpt,
     /// Assembly.
     Asm,
+    /// PTX, for an NVIDIA GPU.
+    Ptx,
+}
+
+#[derive(ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
+enum Machine {
+    Cpu,
+    Cuda,
 }
 
 impl Opt {
@@ -95,6 +112,18 @@ impl Opt {
         options.threads = self.threads.unwrap_or_else(cores);
         if self.compile.vector_bits.is_none() {
             options.vector_bits = Host::detect()?.preferred_vector_bits();
+        }
+        let by_default = match emit {
+            Emit::Ptx => Machine::Cuda,
+            Emit::Ir | Emit::Llvm | Emit::LlvmOpt | Emit::Asm => Machine::Cpu,
+        };
+        let machine = self.target.unwrap_or(by_default);
+        if machine != by_default && emit != Emit::Ir {
+            let why = "PTX is for `--target cuda`, and everything else that `--emit` prints but `ir` is for the CPU";
+            return Err(Failure::usage("opt", ErrorKind::ArgumentConflict, why));
+        }
+        if machine == Machine::Cuda {
+            options = options.for_cuda();
         }
         // The listener cannot fail; what it could not write is told afterwards.
         let written = RefCell::new(Ok(()));
@@ -159,6 +188,13 @@ impl Opt {
             }
             Made::All(lowered) => lowered,
         };
+        if emit == Emit::Ptx {
+            return Ok(write!(
+                out,
+                "{}",
+                wuji_llvm::cuda::ptx(lowered, self.sm)?.text
+            )?);
+        }
         let jit = Jit::new(&JitOptions {
             vector_bits: Some(lowered.options().vector_bits).filter(|bits| *bits != 0),
             ..JitOptions::default()
@@ -166,7 +202,7 @@ impl Opt {
         let what = match emit {
             Emit::Ir | Emit::Llvm => wuji_llvm::Text::Ir,
             Emit::LlvmOpt => wuji_llvm::Text::OptimizedIr,
-            Emit::Asm => wuji_llvm::Text::Assembly,
+            Emit::Asm | Emit::Ptx => wuji_llvm::Text::Assembly,
         };
         Ok(write!(out, "{}", jit.text(lowered, what)?)?)
     }

@@ -53,3 +53,16 @@ pub struct Options {
     /// How many optional rewrites may be done, so that a wrong one can be found by bisection.
     pub fuel: Option<u64>,
 }
+
+impl Options {
+    /// The same, for an NVIDIA GPU.
+    pub fn for_cuda(&self) -> Options {
+        Options {
+            target: Target::Cuda,
+            own_math: true,
+            vector_bits: 0,
+            threads: 0,
+            ..self.clone()
+        }
+    }
+}

@@ -53,9 +53,69 @@ pub type ReportFn =
 /// A compiled task: runs the units `begin..end`; serial tasks take no notice of them.
 pub type TaskFn = unsafe extern "C" fn(context: *const LaunchContext, begin: i64, end: i64);
 
+/// What a kernel on a GPU gets by value. Behind it come the addresses of trees, the scalars of parameters and the views of
+/// arrays, where [`DeviceLayout`] says. All addresses are those of the device.
+#[repr(C)]
+#[derive(Copy, Clone, Default, Debug)]
+pub struct DeviceHeader {
+    pub temps: u64,
+    /// Of a word that is not zero when loops are to be left.
+    pub interrupt: u64,
+    /// Of a [`DeviceReports`], with counters and words behind it.
+    pub reports: u64,
+    pub random_key: u64,
+    /// Number of the launch.
+    pub launch: u64,
+    /// Number of the task for random bits.
+    pub ordinal: u64,
+}
+
+/// The head of the memory that kernels on a GPU report to. Behind it come a counter for each site, then words.
+#[repr(C)]
+#[derive(Copy, Clone, Default, Debug)]
+pub struct DeviceReports {
+    /// Words that were written, or would have been if there were room.
+    pub used: u64,
+    /// How many words there is room for.
+    pub room: u64,
+    /// Address of a word of the host that is set when something is reported.
+    pub told: u64,
+    /// Number of the last launch that has failed in serial code, and one more: its tasks do not run any more.
+    pub failed: u64,
+}
+
+/// Words of a report before its arguments: site and number of arguments, launch, ordinal of the task.
+pub const REPORT_WORDS: u64 = 3;
+/// Details are kept of so many reports of one place.
+pub const REPORT_DETAILS: u64 = 16;
+
+/// Where things are in what a kernel on a GPU gets, in bytes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct DeviceLayout {
+    pub trees: usize,
+    pub params: usize,
+    pub arrays: usize,
+    pub size: usize,
+}
+
+impl DeviceLayout {
+    pub fn of(module: &wuji_ir::module::Module) -> DeviceLayout {
+        let trees = size_of::<DeviceHeader>();
+        let params = trees + 8 * module.trees.len();
+        let slots = module.param_slots().last().copied().unwrap_or(0);
+        let arrays = params + 8 * slots;
+        DeviceLayout {
+            trees,
+            params,
+            arrays,
+            size: arrays + size_of::<ArrayView>() * module.arrays.len(),
+        }
+    }
+}
+
 /// Byte offsets that the code generator uses.
 pub(crate) mod offset {
-    use super::{ArrayView, LaunchContext};
+    use super::{ArrayView, DeviceHeader, DeviceReports, LaunchContext};
     use std::mem::offset_of;
 
     pub(crate) const PARAMS: u64 = offset_of!(LaunchContext, params) as u64;
@@ -67,6 +127,18 @@ pub(crate) mod offset {
     pub(crate) const REPORT: u64 = offset_of!(LaunchContext, report) as u64;
     pub(crate) const COPIES: u64 = offset_of!(LaunchContext, copies) as u64;
     pub(crate) const CONTEXT_SIZE: u64 = size_of::<LaunchContext>() as u64;
+
+    pub(crate) const DEVICE_TEMPS: u64 = offset_of!(DeviceHeader, temps) as u64;
+    pub(crate) const DEVICE_INTERRUPT: u64 = offset_of!(DeviceHeader, interrupt) as u64;
+    pub(crate) const DEVICE_REPORTS: u64 = offset_of!(DeviceHeader, reports) as u64;
+    pub(crate) const DEVICE_RANDOM_KEY: u64 = offset_of!(DeviceHeader, random_key) as u64;
+    pub(crate) const DEVICE_LAUNCH: u64 = offset_of!(DeviceHeader, launch) as u64;
+    pub(crate) const DEVICE_ORDINAL: u64 = offset_of!(DeviceHeader, ordinal) as u64;
+    pub(crate) const REPORTS_USED: u64 = offset_of!(DeviceReports, used) as u64;
+    pub(crate) const REPORTS_ROOM: u64 = offset_of!(DeviceReports, room) as u64;
+    pub(crate) const REPORTS_TOLD: u64 = offset_of!(DeviceReports, told) as u64;
+    pub(crate) const REPORTS_FAILED: u64 = offset_of!(DeviceReports, failed) as u64;
+    pub(crate) const REPORTS_SIZE: u64 = size_of::<DeviceReports>() as u64;
 
     pub(crate) const ARRAY_BASE: u64 = offset_of!(ArrayView, base) as u64;
     pub(crate) const ARRAY_EXTENTS: u64 = offset_of!(ArrayView, extents) as u64;

@@ -68,6 +68,8 @@ pub(crate) struct Emit<'c> {
     context: LLVMContextRef,
     module: LLVMModuleRef,
     builder: LLVMBuilderRef,
+    /// Who sees atomic operations; everybody, unless something else is said.
+    scope: Option<u32>,
     pub(crate) kinds: MdKinds,
     _context: PhantomData<&'c Context>,
 }
@@ -108,6 +110,7 @@ impl<'c> Emit<'c> {
             module: module.as_mut_ptr(),
             // SAFETY: the context is live.
             builder: unsafe { LLVMCreateBuilderInContext(raw) },
+            scope: None,
             kinds: MdKinds {
                 alias_scope: kind("alias.scope"),
                 noalias: kind("noalias"),
@@ -124,7 +127,29 @@ impl<'c> Emit<'c> {
         }
     }
 
+    /// Atomic operations are for the threads of one device.
+    pub(crate) fn set_device_scope(&mut self) {
+        let name = "device";
+        self.scope = Some(llvm!(LLVMGetSyncScopeID(
+            self.context,
+            name.as_ptr().cast(),
+            name.len()
+        )));
+    }
+
+    fn scoped(&self, v: Val) -> Val {
+        if let Some(scope) = self.scope {
+            llvm!(LLVMSetAtomicSyncScopeID(v.0, scope));
+        }
+        v
+    }
+
     // Types
+
+    /// A pointer into one of the memories of a GPU.
+    pub(crate) fn space_ptr_ty(&self, space: u32) -> Ty {
+        Ty(llvm!(LLVMPointerTypeInContext(self.context, space)))
+    }
 
     pub(crate) fn int_ty(&self, bits: u32) -> Ty {
         Ty(llvm!(LLVMIntTypeInContext(self.context, bits)))
@@ -311,6 +336,49 @@ impl<'c> Emit<'c> {
     pub(crate) fn add_attr(&self, f: Fun, on: On, name: &str, value: u64) {
         let attr = self.enum_attr(name, value);
         llvm!(LLVMAddAttributeAtIndex(f.value.0, attr_index(on), attr));
+    }
+
+    /// Says that a pointer parameter is memory of this type, handed over by value.
+    pub(crate) fn add_by_value(&self, f: Fun, param: u32, ty: Ty) {
+        let name = "byval";
+        let kind = llvm!(LLVMGetEnumAttributeKindForName(
+            name.as_ptr().cast(),
+            name.len()
+        ));
+        let attr = llvm!(LLVMCreateTypeAttribute(self.context, kind, ty.0));
+        llvm!(LLVMAddAttributeAtIndex(
+            f.value.0,
+            attr_index(On::Param(param)),
+            attr
+        ));
+    }
+
+    pub(crate) fn add_param_string_attr(&self, f: Fun, param: u32, name: &str, value: &str) {
+        let attr = self.string_attr(name, value);
+        llvm!(LLVMAddAttributeAtIndex(
+            f.value.0,
+            attr_index(On::Param(param)),
+            attr
+        ));
+    }
+
+    /// Memory of a module, in one of the memories of a GPU, whose content nobody has set.
+    pub(crate) fn add_global(&self, ty: Ty, space: u32, align: u32) -> Val {
+        let global = llvm!(LLVMAddGlobalInAddressSpace(
+            self.module,
+            ty.0,
+            c"shared".as_ptr(),
+            space
+        ));
+        llvm!(LLVMSetLinkage(global, LLVMLinkage::LLVMInternalLinkage));
+        llvm!(LLVMSetInitializer(global, LLVMGetUndef(ty.0)));
+        llvm!(LLVMSetAlignment(global, align));
+        Val(global)
+    }
+
+    pub(crate) fn set_kernel(&self, f: Fun) {
+        // `ptx_kernel`
+        llvm!(LLVMSetFunctionCallConv(f.value.0, 71));
     }
 
     pub(crate) fn add_string_attr(&self, f: Fun, name: &str, value: &str) {
@@ -541,7 +609,7 @@ impl<'c> Emit<'c> {
             v.0,
             LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic
         ));
-        v
+        self.scoped(v)
     }
 
     pub(crate) fn memset_zero(&self, ptr: Val, bytes: u64, align: u32) -> Val {
@@ -557,19 +625,19 @@ impl<'c> Emit<'c> {
     }
 
     pub(crate) fn atomic_rmw(&self, op: LLVMAtomicRMWBinOp, ptr: Val, v: Val) -> Val {
-        Val(llvm!(LLVMBuildAtomicRMW(
+        self.scoped(Val(llvm!(LLVMBuildAtomicRMW(
             self.builder,
             op,
             ptr.0,
             v.0,
             LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
             0
-        )))
+        ))))
     }
 
     /// The pair of old value and success, before it is taken apart.
     pub(crate) fn cmpxchg(&self, ptr: Val, expected: Val, new: Val) -> Val {
-        Val(llvm!(LLVMBuildAtomicCmpXchg(
+        self.scoped(Val(llvm!(LLVMBuildAtomicCmpXchg(
             self.builder,
             ptr.0,
             expected.0,
@@ -577,7 +645,7 @@ impl<'c> Emit<'c> {
             LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
             LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
             0
-        )))
+        ))))
     }
 
     pub(crate) fn extract(&self, aggregate: Val, index: u32) -> Val {

@@ -470,41 +470,60 @@ impl Jit {
         work: impl FnOnce(&Module<'_>, &TargetMachine, Duration) -> Result<T>,
     ) -> Result<T> {
         let started = Instant::now();
-        // Declared before the context that points to it.
-        let problems: Mutex<Vec<String>> = Mutex::new(Vec::new());
-        let context = Context::create();
-        // SAFETY: the context is live; `problems` outlives it.
-        unsafe {
-            LLVMContextSetDiagnosticHandler(
-                context.raw(),
-                Some(collect),
-                (&raw const problems).cast_mut().cast(),
-            );
+        in_context(|context| {
+            let level = optimize::codegen_level(effort);
+            let machine = self.machines.take(&self.host, level)?;
+            let module = codegen::build(context, lowered, tasks, symbols, &self.host, self.tuning)?;
+            finish_module(&module, &self.host, &machine, self.options.verify)?;
+            let done = work(&module, &machine, started.elapsed());
+            self.machines.give_back(level, machine);
+            done
+        })
+    }
+}
+
+/// Says what a module is for, once it is built.
+pub(crate) fn finish_module(
+    module: &Module<'_>,
+    host: &Host,
+    machine: &TargetMachine,
+    verify: bool,
+) -> Result<()> {
+    module.set_triple(&TargetTriple::create(&host.triple));
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+    if verify {
+        module.verify().map_err(|e| {
+            Error::new("W0503", "the generated LLVM IR is not valid").note(e.to_string())
+        })?;
+    }
+    Ok(())
+}
+
+/// Does something in a context of its own, in which LLVM's complaints become errors.
+pub(crate) fn in_context<T>(work: impl FnOnce(&Context) -> Result<T>) -> Result<T> {
+    // Declared before the context that points to it.
+    let problems: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let context = Context::create();
+    // SAFETY: the context is live; `problems` outlives it.
+    unsafe {
+        LLVMContextSetDiagnosticHandler(
+            context.raw(),
+            Some(collect),
+            (&raw const problems).cast_mut().cast(),
+        );
+    }
+    let done = work(&context);
+    let problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
+    match problems.first() {
+        Some(problem) => {
+            Err(Error::new("W0503", "LLVM could not compile the kernel").note(problem.clone()))
         }
-        let level = optimize::codegen_level(effort);
-        let machine = self.machines.take(&self.host, level)?;
-        let module = codegen::build(&context, lowered, tasks, symbols, &self.host, self.tuning)?;
-        module.set_triple(&TargetTriple::create(&self.host.triple));
-        module.set_data_layout(&machine.get_target_data().get_data_layout());
-        if self.options.verify {
-            module.verify().map_err(|e| {
-                Error::new("W0503", "the generated LLVM IR is not valid").note(e.to_string())
-            })?;
-        }
-        let done = work(&module, &machine, started.elapsed());
-        self.machines.give_back(level, machine);
-        let problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
-        match problems.first() {
-            Some(problem) => {
-                Err(Error::new("W0503", "LLVM could not compile the kernel").note(problem.clone()))
-            }
-            None => done,
-        }
+        None => done,
     }
 }
 
 /// Runs something on a thread with enough stack for LLVM.
-fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(crate) fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         std::thread::Builder::new()
             .name("wuji-compile".into())
@@ -535,7 +554,7 @@ extern "C" fn collect(info: LLVMDiagnosticInfoRef, problems: *mut c_void) {
     }
 }
 
-fn refused(e: inkwell::support::LLVMString) -> Error {
+pub(crate) fn refused(e: inkwell::support::LLVMString) -> Error {
     Error::new("W0503", "LLVM could not compile the kernel").note(e.to_string())
 }
 

@@ -10,6 +10,7 @@
 
 pub mod abi;
 mod codegen;
+pub mod cuda;
 mod emit;
 mod imports;
 mod jit;

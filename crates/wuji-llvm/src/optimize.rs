@@ -69,6 +69,16 @@ const FINISH: &[&str] = &[
     "simplifycfg<no-keep-loops>",
 ];
 
+const GPU_FINISH: &[&str] = &[
+    "loop-unroll<O2>",
+    "infer-alignment",
+    "early-cse<memssa>",
+    COMBINE,
+    "loop-mssa(licm<allowspeculation>)",
+    "load-store-vectorizer",
+    "simplifycfg<no-keep-loops>",
+];
+
 /// Functions of more instructions than this are left alone by the SLP vectorizer.
 const MAX_STRAIGHT_LINE: usize = 256;
 
@@ -182,6 +192,16 @@ pub(crate) fn run_timed(
             Ok((pass, started.elapsed()))
         })
         .collect()
+}
+
+/// Runs the passes for code of a GPU: threads take the place of vectors.
+pub(crate) fn run_for_gpu(module: &Module<'_>, machine: &TargetMachine) -> Result<()> {
+    let mut steps = vec![Step::Whole(INLINE)];
+    steps.push(Step::Pass("infer-address-spaces"));
+    steps.extend(CLEAN.iter().map(|p| Step::Pass(p)));
+    steps.push(Step::Pass("infer-address-spaces"));
+    steps.extend(GPU_FINISH.iter().map(|p| Step::Pass(p)));
+    run_text(module, machine, &pipeline(&steps))
 }
 
 fn run_text(module: &Module<'_>, machine: &TargetMachine, passes: &str) -> Result<()> {

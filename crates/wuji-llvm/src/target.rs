@@ -66,15 +66,12 @@ impl Host {
             )
             .note(e.to_string())
         })?;
+        let (reloc, model) = match self.triple.starts_with("nvptx") {
+            true => (RelocMode::Default, CodeModel::Default),
+            false => (RelocMode::PIC, CodeModel::Small),
+        };
         target
-            .create_target_machine(
-                &triple,
-                &self.cpu,
-                &self.features,
-                level,
-                RelocMode::PIC,
-                CodeModel::Small,
-            )
+            .create_target_machine(&triple, &self.cpu, &self.features, level, reloc, model)
             .ok_or_else(|| {
                 Error::new(
                     "W0501",
@@ -122,7 +119,14 @@ fn text(c: &std::ffi::CStr) -> String {
 fn initialize() -> Result<()> {
     static ONCE: Once = Once::new();
     library::find()?;
-    ONCE.call_once(|| Target::initialize_x86(&InitializationConfig::default()));
+    ONCE.call_once(|| {
+        Target::initialize_x86(&InitializationConfig::default());
+        Target::initialize_nvptx(&InitializationConfig {
+            asm_parser: false,
+            disassembler: false,
+            ..InitializationConfig::default()
+        });
+    });
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use super::memory::{can_stream, run};
 use super::words::*;
 use super::{Service, Services, allocates_below};
+use crate::options::Target;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Temp, Tree, Value};
 use wuji_ir::layout::{Arena, Child, NodeKind, header, shard};
@@ -112,7 +113,15 @@ pub fn collect(s: &mut Services, m: &mut Module, tree: Tree) -> Vec<Upkeep> {
             steps.push(Upkeep::Alone(std::mem::take(&mut alone)));
             steps.push(Upkeep::Shared(below, s.temp(m)));
         }
-        alone.push(s.recycle(m, tree, node));
+        match s.target {
+            Target::Cpu => alone.push(s.recycle(m, tree, node)),
+            Target::Cuda => {
+                alone.push(s.open_queue(m, tree, node));
+                steps.push(Upkeep::Alone(std::mem::take(&mut alone)));
+                steps.push(Upkeep::Shared(s.recycle_some(m, tree, node), s.temp(m)));
+                alone.push(s.close_queue(m, tree, node));
+            }
+        }
     }
     steps.push(Upkeep::Alone(alone));
     steps
@@ -199,7 +208,10 @@ impl Services {
             let some = not_zero(b, pending);
             when(b, some, |b| {
                 let zero = b.i64(0);
-                let (start, end) = make_room(b, tree, &arena, head, pending);
+                let (start, end) = {
+                    let room = s.room(b, tree, node);
+                    make_room(b, tree, &arena, head, (pending, room))
+                };
                 let end = fold_to(b, pending, end, |b, k, end| {
                     let from = word(b, arena.pending, k);
                     let cell = load(b, tree, from);
@@ -221,6 +233,67 @@ impl Services {
                     let ahead = b.select(ahead, one, zero);
                     store_at(b, tree, head + header::AHEAD, ahead);
                 }
+                if b.module.trees[tree].nodes[node].kind == NodeKind::Hash {
+                    let rebuild = s.hash_rebuild(b.module, tree, node);
+                    let yes = b.i64(1);
+                    call(b, rebuild, &[yes]);
+                }
+            });
+            Vec::new()
+        })
+    }
+
+    /// `()`: the queue of cells to be handed out has room for the deactivated ones.
+    fn open_queue(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::OpenQueue, tree, node), (0, 0), |s, b, _| {
+            let arena = s.arena(tree, node);
+            let head = s.node(tree, node).header;
+            let pending = load_at(b, tree, head + header::PENDING);
+            let some = not_zero(b, pending);
+            when(b, some, |b| {
+                let (start, end) = {
+                    let room = s.room(b, tree, node);
+                    make_room(b, tree, &arena, head, (pending, room))
+                };
+                store_at(b, tree, head + header::TAKEN, start);
+                store_at(b, tree, head + header::FREE, end);
+            });
+            Vec::new()
+        })
+    }
+
+    /// `(begin, end)`: some of the deactivated cells are cleared and go to the queue, in no order.
+    fn recycle_some(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::RecycleSome, tree, node), (2, 0), |s, b, p| {
+            let arena = s.arena(tree, node);
+            let free = s.node(tree, node).header + header::FREE;
+            let count = b.binary(BinOp::Sub, p[1], p[0]);
+            count_to(b, count, |b, k| {
+                let from = b.binary(BinOp::Add, p[0], k);
+                let from = word(b, arena.pending, from);
+                let cell = load(b, tree, from);
+                let there = not_zero(b, cell);
+                when(b, there, |b| {
+                    clear(b, tree, cell, arena.cell);
+                    let one = b.i64(1);
+                    let at = add_at(b, tree, free, one);
+                    let to = word(b, arena.free, at);
+                    store(b, tree, to, cell);
+                });
+            });
+            Vec::new()
+        })
+    }
+
+    /// `()`: no deactivated cell waits any more.
+    fn close_queue(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::CloseQueue, tree, node), (0, 0), |s, b, _| {
+            let pending = s.node(tree, node).header + header::PENDING;
+            let count = load_at(b, tree, pending);
+            let some = not_zero(b, count);
+            when(b, some, |b| {
+                let zero = b.i64(0);
+                store_at(b, tree, pending, zero);
                 if b.module.trees[tree].nodes[node].kind == NodeKind::Hash {
                     let rebuild = s.hash_rebuild(b.module, tree, node);
                     let yes = b.i64(1);
@@ -275,13 +348,18 @@ fn end_run(
 /// Where the queue starts and ends, with room for so many cells more.
 ///
 /// It goes on where it was; when it would run out of its memory, or is empty, it moves to the front.
-fn make_room(b: &mut Builder, tree: Tree, arena: &Arena, head: u64, more: Value) -> (Value, Value) {
+fn make_room(
+    b: &mut Builder,
+    tree: Tree,
+    arena: &Arena,
+    head: u64,
+    (more, capacity): (Value, Value),
+) -> (Value, Value) {
     let zero = b.i64(0);
     let end = load_at(b, tree, head + header::FREE);
     let start = load_at(b, tree, head + header::TAKEN);
     let left = b.binary(BinOp::Sub, end, start);
     let left = b.binary(BinOp::Max, left, zero);
-    let capacity = b.i64(arena.capacity as i64);
     let needed = b.binary(BinOp::Add, end, more);
     let fits = b.compare(CmpOp::Le, needed, capacity);
     let some = not_zero(b, left);

@@ -8,6 +8,7 @@
 
 use super::words::*;
 use super::{Service, Services};
+use crate::options::Target;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Label, Node, Tree, Value};
 use wuji_ir::layout::{Arena, NodeKind, hash_table, header};
@@ -45,10 +46,17 @@ impl Services {
     /// How many cells of a node were ever handed out, and perhaps some more.
     pub(super) fn ever_taken(&self, b: &mut Builder, tree: Tree, node: Node) -> Value {
         let head = self.node(tree, node).header;
-        let capacity = self.arena(tree, node).capacity;
         let high = load_at(b, tree, head + header::HIGH);
-        let capacity = b.i64(capacity as i64);
+        let capacity = self.room(b, tree, node);
         b.binary(BinOp::Min, high, capacity)
+    }
+
+    /// How many tables there are.
+    fn levels(&self) -> i64 {
+        match self.target {
+            Target::Cpu => hash_table::LEVELS as i64,
+            Target::Cuda => hash_table::GPU_LEVELS as i64,
+        }
     }
 
     /// Follows the slots that a cell may be in, until `visit` leaves.
@@ -66,7 +74,7 @@ impl Services {
         let zero = b.i64(0);
         repeat(b, &[level, zero], |b, label, p| {
             let (level, step) = (p[0], p[1]);
-            let beyond = b.i64(hash_table::LEVELS as i64);
+            let beyond = b.i64(self.levels());
             let over = b.compare(CmpOp::Ge, level, beyond);
             break_if(b, label, over, zero);
             let (start, size) = table_start(b, level);
@@ -282,7 +290,7 @@ impl Services {
                 });
                 // The first table with room for four times as many.
                 let least = times(b, cells, 4);
-                let most = b.i64(hash_table::LEVELS as i64 - 1);
+                let most = b.i64(s.levels() - 1);
                 let new = repeat(b, &[level], |b, label, p| {
                     let (_, size) = table_start(b, p[0]);
                     let enough = b.compare(CmpOp::Ge, size, least);

@@ -15,59 +15,67 @@
 
 use super::words::*;
 use super::{Services, UPKEEP};
+use crate::options::Target;
 use smallvec::SmallVec;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Node, Tree, Value};
+use wuji_ir::entities::{Node, Temp, Tree, Value};
 use wuji_ir::layout::{CellOrder, NodeData, NodeKind, TreeData, header};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Scalar, Type};
 
-/// Pointers, or words of masks, that one unit of work looks at.
+/// Pointers, or words of masks, that one unit of work looks at, on a CPU and on a GPU.
 const BLOCK: u64 = 1024;
+const GPU_BLOCK: u64 = 8;
 /// Slots whose being filled or empty is looked at together.
 const GROUP: u64 = 64;
 
+/// How lists are made.
+#[derive(Copy, Clone, Debug)]
+pub struct How {
+    /// Only when cells have come or gone; else every time.
+    pub reuse: bool,
+    pub target: Target,
+}
+
 /// Tasks that bring the lists of all sparse nodes down to `node` up to date.
 ///
-/// Without `reuse`, they are made again every time.
-pub fn tasks(
-    m: &mut Module,
-    tree: Tree,
-    node: Node,
-    like: &Task,
-    reuse: bool,
-) -> Result<Vec<Task>> {
+/// On a CPU the host looks whether they are. On a GPU it would have to wait for what it looks at, so a task of its own
+/// does it, and leaves in a temp for each list whether there is anything to do.
+pub fn tasks(m: &mut Module, tree: Tree, node: Node, like: &Task, how: How) -> Result<Vec<Task>> {
     let path = m.trees[tree].sparse_path(node);
     let mut out = Vec::new();
-    let mut above = None;
-    for n in path {
-        if !reuse {
-            out.push(outdate(m, tree, n, like)?);
+    for n in &path {
+        if !how.reuse {
+            out.push(outdate(m, tree, *n, like)?);
         }
-        out.extend(list_task(m, tree, n, above, like)?);
+    }
+    let wanted = match how.target {
+        Target::Cpu => vec![None; path.len()],
+        Target::Cuda => {
+            let mut new = || m.temps.push(TempData { ty: I64 });
+            let temps: Vec<Temp> = path.iter().map(|_| new()).collect();
+            out.push(stamps(m, tree, &path, &temps, like)?);
+            temps.into_iter().map(Some).collect()
+        }
+    };
+    let mut above = None;
+    for (n, wanted) in path.into_iter().zip(wanted) {
+        out.extend(list_task(m, tree, n, above, wanted, like)?);
         above = Some(n);
     }
     Ok(out)
 }
 
-/// Makes a list seem out of date.
-fn outdate(m: &mut Module, tree: Tree, node: Node, like: &Task) -> Result<Task> {
-    let services = Services::new(m)?;
+/// A task of one thread that looks after trees.
+fn alone(m: &mut Module, name: String, like: &Task, fill: impl FnOnce(&mut Builder)) -> Task {
     let types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
-    let name = format!("{}.outdate.{tree}.{node}", m.name);
     let mut f = Function::new(name.clone(), &types, &[]);
     let mut b = Builder::new(m, &mut f);
-    let one = b.i64(1);
-    store_at(
-        &mut b,
-        tree,
-        services.node(tree, node).header + header::CHANGED,
-        one,
-    );
+    fill(&mut b);
     b.end(Term::Return(Values::new()));
-    Ok(Task {
+    Task {
         name,
         kind: TaskKind::Serial,
         func: m.funcs.push(f),
@@ -75,7 +83,57 @@ fn outdate(m: &mut Module, tree: Tree, node: Node, like: &Task) -> Result<Task> 
         lists: None,
         copies: Copies::None,
         span: like.span,
-    })
+    }
+}
+
+/// Counts what has changed, and leaves 1 in the temps of lists that are out of date, else 0. Such a list is empty, and
+/// has the stamp of what it will be.
+fn stamps(m: &mut Module, tree: Tree, path: &[Node], temps: &[Temp], like: &Task) -> Result<Task> {
+    let s = Services::new(m, Target::Cuda)?;
+    let name = format!("{}.stamps.{tree}", m.name);
+    let headers: Vec<u64> = s.memory[tree]
+        .nodes
+        .values()
+        .flatten()
+        .map(|n| n.header)
+        .collect();
+    Ok(alone(m, name, like, |b| {
+        let (zero, one) = (b.i64(0), b.i64(1));
+        for at in headers {
+            let changed = load_at(b, tree, at + header::CHANGED);
+            let changed = not_zero(b, changed);
+            when(b, changed, |b| {
+                store_at(b, tree, at + header::CHANGED, zero);
+                let version = load_at(b, tree, at + header::VERSION);
+                let next = plus(b, version, 1);
+                store_at(b, tree, at + header::VERSION, next);
+            });
+        }
+        let mut stamp = one;
+        for (node, temp) in path.iter().zip(temps) {
+            let own = s.node(tree, *node).header;
+            let version = load_at(b, tree, own + header::VERSION);
+            stamp = b.binary(BinOp::Add, stamp, version);
+            let last = load_at(b, tree, own + header::STAMP);
+            let old = b.compare(CmpOp::Ne, last, stamp);
+            when(b, old, |b| {
+                store_at(b, tree, own + header::LISTED, zero);
+                store_at(b, tree, own + header::STAMP, stamp);
+            });
+            let wanted = b.select(old, one, zero);
+            b.store(Place::Temp(*temp), &[], wanted);
+        }
+    }))
+}
+
+/// Makes a list seem out of date.
+fn outdate(m: &mut Module, tree: Tree, node: Node, like: &Task) -> Result<Task> {
+    let at = Services::new(m, Target::Cpu)?.node(tree, node).header + header::CHANGED;
+    let name = format!("{}.outdate.{tree}.{node}", m.name);
+    Ok(alone(m, name, like, |b| {
+        let one = b.i64(1);
+        store_at(b, tree, at, one);
+    }))
 }
 
 fn list_task(
@@ -83,9 +141,14 @@ fn list_task(
     tree: Tree,
     node: Node,
     above: Option<Node>,
+    wanted: Option<Temp>,
     like: &Task,
 ) -> Result<Vec<Task>> {
-    let services = Services::new(m)?;
+    let (target, block) = match wanted {
+        None => (Target::Cpu, BLOCK),
+        Some(_) => (Target::Cuda, GPU_BLOCK),
+    };
+    let services = Services::new(m, target)?;
     let mut types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
     let params = types.len();
     let name = format!("{}.list.{tree}.{node}", m.name);
@@ -95,33 +158,30 @@ fn list_task(
         tree,
         node,
         above,
+        block,
     };
     let mut dims = Vec::new();
+    if let Some(wanted) = wanted {
+        dims.push(RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Temp(wanted),
+        });
+    }
     if m.trees[tree].nodes[node].kind == NodeKind::Hash {
         // How many cells there have been is known only now.
         let temp = m.temps.push(TempData { ty: I64 });
-        let mut f = Function::new(format!("{name}.size"), &types, &[]);
-        let mut b = Builder::new(m, &mut f);
-        let cells = maker.s.ever_taken(&mut b, tree, node);
-        let cells = plus(&mut b, cells, BLOCK as i64 - 1);
-        let (blocks, _) = divide(&mut b, cells, BLOCK);
-        b.store(Place::Temp(temp), &[], blocks);
-        b.end(Term::Return(Values::new()));
-        out.push(Task {
-            name: f.name.clone(),
-            kind: TaskKind::Serial,
-            func: m.funcs.push(f),
-            ordinal: UPKEEP,
-            lists: None,
-            copies: Copies::None,
-            span: like.span,
-        });
+        out.push(alone(m, format!("{name}.size"), like, |b| {
+            let cells = maker.s.ever_taken(b, tree, node);
+            let cells = plus(b, cells, block as i64 - 1);
+            let (blocks, _) = divide(b, cells, block);
+            b.store(Place::Temp(temp), &[], blocks);
+        }));
         dims.push(RangeDim {
             lo: Bound::Const(0),
             hi: Bound::Temp(temp),
         });
     } else {
-        let blocks = maker.slots(&m.trees[tree]).div_ceil(BLOCK);
+        let blocks = maker.slots(&m.trees[tree]).div_ceil(block);
         if let Some(above) = above {
             dims.push(RangeDim {
                 lo: Bound::Const(0),
@@ -159,7 +219,7 @@ fn list_task(
         name,
         kind: TaskKind::Chunks {
             dims,
-            unit: BLOCK,
+            unit: block,
             hints: LoopHints::default(),
         },
         func: m.funcs.push(f),
@@ -195,6 +255,8 @@ struct Maker {
     tree: Tree,
     node: Node,
     above: Option<Node>,
+    /// Pointers or words that a unit looks at.
+    block: u64,
 }
 
 impl Maker {
@@ -232,7 +294,7 @@ impl Maker {
         if tree.nodes[self.node].kind == NodeKind::Hash {
             return self.scan_table(b, unit, start, visit);
         }
-        let blocks = self.slots(&tree).div_ceil(BLOCK);
+        let blocks = self.slots(&tree).div_ceil(self.block);
         let Some(above) = self.above else {
             let root = self.s.memory[self.tree].node_offset[tree.root()];
             let root = b.i64(root as i64);
@@ -303,10 +365,10 @@ impl Maker {
         if self.in_groups(tree) {
             return self.scan_groups(b, tree, (cell, above_coords), block, start, visit);
         }
-        let first = times(b, block, BLOCK as i64);
+        let first = times(b, block, self.block as i64);
         let total = b.i64(total as i64);
         let left = b.binary(BinOp::Sub, total, first);
-        let most = b.i64(BLOCK as i64);
+        let most = b.i64(self.block as i64);
         let count = b.binary(BinOp::Min, left, most);
         fold_to(b, count, start, |b, k, acc| {
             let slot = b.binary(BinOp::Add, first, k);
@@ -321,7 +383,8 @@ impl Maker {
         let own = self.own_slots(tree);
         match tree.nodes[self.node].kind {
             NodeKind::Pointer | NodeKind::Bitmasked => {
-                own.is_multiple_of(GROUP) || own == self.slots(tree)
+                self.block.is_multiple_of(GROUP)
+                    && (own.is_multiple_of(GROUP) || own == self.slots(tree))
             }
             NodeKind::Root | NodeKind::Dense | NodeKind::Hash | NodeKind::Dynamic { .. } => false,
         }
@@ -339,14 +402,14 @@ impl Maker {
         visit: Visit,
     ) -> Value {
         let (total, own) = (self.slots(tree), self.own_slots(tree));
-        let first = times(b, block, BLOCK as i64);
-        let groups = if total.is_multiple_of(BLOCK) {
-            b.i64((BLOCK / GROUP) as i64)
+        let first = times(b, block, self.block as i64);
+        let groups = if total.is_multiple_of(self.block) {
+            b.i64((self.block / GROUP) as i64)
         } else {
             let last = b.i64(total.div_ceil(GROUP) as i64);
-            let before = times(b, block, (BLOCK / GROUP) as i64);
+            let before = times(b, block, (self.block / GROUP) as i64);
             let left = b.binary(BinOp::Sub, last, before);
-            let most = b.i64((BLOCK / GROUP) as i64);
+            let most = b.i64((self.block / GROUP) as i64);
             b.binary(BinOp::Min, left, most)
         };
         fold_to(b, groups, start, |b, group, acc| {
@@ -540,9 +603,9 @@ impl Maker {
         let data = b.module.trees[self.tree].nodes[self.node].clone();
         let axes = b.module.trees[self.tree].axes(self.node);
         let cells = self.s.ever_taken(b, self.tree, self.node);
-        let first = times(b, unit, BLOCK as i64);
+        let first = times(b, unit, self.block as i64);
         let left = b.binary(BinOp::Sub, cells, first);
-        let most = b.i64(BLOCK as i64);
+        let most = b.i64(self.block as i64);
         let count = b.binary(BinOp::Min, left, most);
         fold_to(b, count, start, |b, k, acc| {
             let number = b.binary(BinOp::Add, first, k);

@@ -6,6 +6,7 @@
 
 use super::words::*;
 use super::{Service, Services};
+use crate::options::Target;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Tree, Value};
 use wuji_ir::layout::{Arena, header, shard};
@@ -28,6 +29,14 @@ impl Services {
         match &self.node(tree, node).arena {
             Some(arena) => arena.clone(),
             None => unreachable!("{tree}.{node} allocates nothing"),
+        }
+    }
+
+    /// How many cells of a node there can be.
+    pub(super) fn room(&self, b: &mut Builder, tree: Tree, node: Node) -> Value {
+        match self.target {
+            Target::Cpu => b.i64(self.arena(tree, node).capacity as i64),
+            Target::Cuda => load_at(b, tree, self.node(tree, node).header + header::ROOM),
         }
     }
 
@@ -133,6 +142,7 @@ impl Services {
     fn recycled(&mut self, b: &mut Builder, (tree, node): (Tree, Node), shard: Value) -> Value {
         let arena = self.arena(tree, node);
         let head = self.node(tree, node).header;
+        let target = self.target;
         let at = plus(b, shard, shard::RECYCLED as i64);
         let claim = self.claim(b.module, tree);
         let zero = b.i64(0);
@@ -143,9 +153,7 @@ impl Services {
             found,
             |b| {
                 let cell = queued(b, tree, &arena, claimed, -1);
-                let ahead = load_at(b, tree, head + header::AHEAD);
-                let dirty = is_zero(b, ahead);
-                when(b, dirty, |b| clear(b, tree, cell, arena.cell));
+                clear_unless_ahead(b, target, tree, &arena, head, cell);
                 cell
             },
             |b| {
@@ -164,7 +172,7 @@ impl Services {
                             let first = add_at(b, tree, head + header::TAKEN, count);
                             let last = b.binary(BinOp::Add, first, count);
                             let last = b.binary(BinOp::Min, last, end);
-                            if can_stream(&arena) {
+                            if target == Target::Cpu && can_stream(&arena) {
                                 let stream = b.binary(BinOp::And, mine, ahead);
                                 when(b, stream, |b| {
                                     let count = b.binary(BinOp::Sub, last, first);
@@ -183,9 +191,11 @@ impl Services {
                             got,
                             |b| {
                                 let cell = queued(b, tree, &arena, first, 0);
-                                let cleared = b.binary(BinOp::And, mine, ahead);
-                                let dirty = b.value(Op::Unary(UnOp::Not), &[cleared]);
-                                when(b, dirty, |b| clear(b, tree, cell, arena.cell));
+                                if target == Target::Cpu {
+                                    let cleared = b.binary(BinOp::And, mine, ahead);
+                                    let dirty = b.value(Op::Unary(UnOp::Not), &[cleared]);
+                                    when(b, dirty, |b| clear(b, tree, cell, arena.cell));
+                                }
                                 cell
                             },
                             |_| zero,
@@ -214,7 +224,7 @@ impl Services {
             |b| plus(b, claimed, -1),
             |b| {
                 let high = load_at(b, tree, head + header::HIGH);
-                let capacity = b.i64(arena.capacity as i64);
+                let capacity = self.room(b, tree, node);
                 let inside = b.compare(CmpOp::Lt, high, capacity);
                 // Looked at before anything is taken: a number that is taken cannot be put back.
                 let in_use = load_at(b, tree, used);
@@ -270,9 +280,7 @@ impl Services {
                 found,
                 |b| {
                     let cell = queued(b, tree, &arena, recycled, -1);
-                    let ahead = load_at(b, tree, head + header::AHEAD);
-                    let dirty = is_zero(b, ahead);
-                    when(b, dirty, |b| clear(b, tree, cell, arena.cell));
+                    clear_unless_ahead(b, s.target, tree, &arena, head, cell);
                     cell
                 },
                 |b| {
@@ -374,6 +382,23 @@ impl Services {
             store(b, tree, to, p[0]);
             Vec::new()
         })
+    }
+}
+
+/// Clears a recycled cell, unless that was done when it came to its shard; or, on a GPU, when it was collected: other
+/// threads might see a cell before they see that it was cleared.
+fn clear_unless_ahead(
+    b: &mut Builder,
+    target: Target,
+    tree: Tree,
+    arena: &Arena,
+    head: u64,
+    cell: Value,
+) {
+    if target == Target::Cpu {
+        let ahead = load_at(b, tree, head + header::AHEAD);
+        let dirty = is_zero(b, ahead);
+        when(b, dirty, |b| clear(b, tree, cell, arena.cell));
     }
 }
 

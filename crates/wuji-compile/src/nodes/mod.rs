@@ -20,12 +20,13 @@ mod collect;
 mod hash;
 pub mod lists;
 mod memory;
-mod words;
+pub(crate) mod words;
 
 pub use cells::expand;
 pub use collect::{Upkeep, collect};
 pub use hash::rebuild;
 
+use crate::options::Target;
 use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 use wuji_ir::build::Builder;
@@ -80,6 +81,10 @@ enum Service {
     Gather,
     /// The last step.
     Recycle,
+    /// On a GPU the last step has three parts: the queue gets room, cells go there in parallel, the list is empty again.
+    OpenQueue,
+    RecycleSome,
+    CloseQueue,
     /// Of a whole tree, named by its root.
     RebuildAll,
 }
@@ -87,6 +92,7 @@ enum Service {
 /// Makes the functions that a module needs, each once.
 #[derive(Debug)]
 pub struct Services {
+    target: Target,
     memory: PrimaryMap<Tree, TreeMemory>,
     made: FxHashMap<(Service, Tree, Node), Func>,
     /// How many cells a step of a collection is about, if there are any.
@@ -94,8 +100,9 @@ pub struct Services {
 }
 
 impl Services {
-    pub fn new(m: &Module) -> Result<Services> {
+    pub fn new(m: &Module, target: Target) -> Result<Services> {
         Ok(Services {
+            target,
             memory: memories(m)?,
             made: FxHashMap::default(),
             temp: None,

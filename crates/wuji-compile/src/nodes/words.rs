@@ -36,7 +36,7 @@ pub(super) fn times(b: &mut Builder, a: Value, c: i64) -> Value {
 }
 
 /// Quotient and remainder of a number that is not negative.
-pub(super) fn divide(b: &mut Builder, a: Value, by: u64) -> (Value, Value) {
+pub(crate) fn divide(b: &mut Builder, a: Value, by: u64) -> (Value, Value) {
     if by == 1 {
         let zero = b.i64(0);
         return (a, zero);

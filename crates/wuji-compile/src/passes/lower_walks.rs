@@ -13,11 +13,11 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::I64;
 
-pub fn lower_walks(m: &mut Module, _: &mut Cx) -> Result<()> {
+pub fn lower_walks(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if m.trees.values().all(|t| !t.is_sparse()) {
         return Ok(());
     }
-    let mut services = Services::new(m)?;
+    let mut services = Services::new(m, cx.options.target)?;
     add_upkeep(m, &mut services);
     let funcs: Vec<Func> = m.funcs.keys().collect();
     for func in funcs {

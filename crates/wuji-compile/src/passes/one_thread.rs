@@ -4,6 +4,7 @@
 //! updates is that of the iterations. In other worlds they are those where atomics cost more than the other threads
 //! are worth: an atomic takes the time of about [`ATOMIC`] plain instructions, however many threads there are.
 
+use crate::options::Target;
 use crate::passes::Cx;
 use rustc_hash::FxHashSet;
 use wuji_ir::Result;
@@ -24,6 +25,9 @@ const CALL: u64 = 1000;
 
 pub fn one_thread(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let (deterministic, threads) = (cx.options.deterministic, u64::from(cx.options.threads));
+    if cx.options.target == Target::Cuda {
+        return Ok(());
+    }
     for t in 0..m.tasks.len() {
         let func = m.tasks[t].func;
         let alone = match deterministic {

@@ -7,6 +7,7 @@
 //! where one does not hold the iteration works on the field itself: a wrong assumption costs time, nothing else.
 
 use crate::analysis::linear::{Linear, Range, Sums};
+use crate::options::Target;
 use crate::passes::Cx;
 use crate::passes::bounds::indices::make_scalar;
 use crate::passes::bounds::materialize;
@@ -25,6 +26,10 @@ pub const PAD: &str = "pad.";
 const MOST_BYTES: u64 = 1 << 16;
 
 pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    // Blocks of threads are for the backend to make.
+    if cx.options.target == Target::Cuda {
+        return Ok(());
+    }
     for t in 0..m.tasks.len() {
         if !matches!(m.tasks[t].kind, TaskKind::Chunks { .. }) {
             continue;

@@ -18,6 +18,7 @@ use super::{Child, FieldData, NodeKind, TreeData};
 use crate::entities::{Field, Node};
 use crate::types::Structs;
 use cranelift_entity::PrimaryMap;
+use std::ops::Range;
 
 /// Sizes and offsets in bytes of everything in one tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,6 +107,8 @@ pub mod header {
     pub const LEVEL: u64 = 464;
     /// Of a hash node: the last table that is in use.
     pub const TOP: u64 = 472;
+    /// On a GPU: cells that there is memory for, as the host says. Elsewhere memory comes when it is touched.
+    pub const ROOM: u64 = 480;
     pub const SIZE: u64 = 512;
 }
 
@@ -147,6 +150,8 @@ pub mod hash_table {
     pub const FIRST: u64 = 1 << 10;
     /// There are so many of them.
     pub const LEVELS: u64 = 24;
+    /// On a GPU, where all of them have memory from the start, so many are used.
+    pub const GPU_LEVELS: u64 = 14;
     /// Slots that are looked at in one table before the next.
     pub const PROBES: u64 = 16;
 
@@ -188,6 +193,83 @@ impl TreeMemory {
     /// for an absent cell where code may look beside it.
     pub fn absent(&self) -> u64 {
         self.zeros() / 3
+    }
+
+    /// What has to be there from the start, on a machine on which memory does not come when it is touched.
+    pub fn fixed_ranges(&self, tree: &TreeData) -> Vec<Range<u64>> {
+        if !tree.is_sparse() {
+            return vec![0..self.size];
+        }
+        let root = self.node_offset[tree.root()];
+        let mut all = vec![0..root + self.cell_size[tree.root()]];
+        for (id, node) in self.nodes.iter() {
+            let Some(node) = node else { continue };
+            if node.table != 0 {
+                let slots = hash_table::start(hash_table::GPU_LEVELS);
+                all.push(node.table..node.table + slots * WORD);
+            }
+            match &node.arena {
+                Some(arena) => {
+                    let shards = shard::COUNT * shard::SIZE;
+                    all.push(arena.shards..arena.shards + shards);
+                }
+                // Without an arena above, its list has a fixed size.
+                None if self.arena_above(tree, id).is_none() => {
+                    let words = tree.nodes[id].cells().div_ceil(64);
+                    let entries = self.containers(tree, id).unwrap_or(0).saturating_mul(words);
+                    all.push(
+                        node.list.entries..node.list.entries + entries * node.list.words * WORD,
+                    );
+                }
+                None => {}
+            }
+        }
+        all
+    }
+
+    /// What has to be there for so many cells of a node that allocates.
+    pub fn ranges_for(&self, tree: &TreeData, node: Node, cells: u64) -> Vec<Range<u64>> {
+        let Some((memory, arena)) = self.node(node).and_then(|n| Some((n, n.arena.as_ref()?)))
+        else {
+            return Vec::new();
+        };
+        let cells = cells.min(arena.capacity);
+        let keys = match tree.nodes[node].kind {
+            NodeKind::Hash => 1 + tree.nodes[node].extents.len() as u64,
+            _ => 0,
+        };
+        let from = |at: u64, bytes: u64| at..at + bytes;
+        let mut all = vec![
+            from(arena.data, cells * arena.cell),
+            from(arena.free, cells * WORD),
+            from(arena.pending, (cells + GAPS) * WORD),
+            from(arena.next, cells * WORD),
+            from(arena.keys, cells * WORD * keys),
+            from(memory.list.entries, cells * memory.list.words * WORD),
+        ];
+        // Lists of what is below, as far as no other arena is between.
+        for (id, below) in self.nodes.iter() {
+            let Some(below) = below else { continue };
+            if below.arena.is_none() && self.arena_above(tree, id) == Some(node) {
+                let per = self.containers(tree, id).unwrap_or(0) / arena.capacity.max(1);
+                let words = tree.nodes[id].cells().div_ceil(64);
+                let entries = cells.saturating_mul(per).saturating_mul(words);
+                all.push(from(below.list.entries, entries * below.list.words * WORD));
+            }
+        }
+        all
+    }
+
+    /// The nearest node above that allocates.
+    fn arena_above(&self, tree: &TreeData, node: Node) -> Option<Node> {
+        let mut at = tree.nodes[node].parent;
+        while let Some(n) = at {
+            if tree.nodes[n].kind.allocates() {
+                return Some(n);
+            }
+            at = tree.nodes[n].parent;
+        }
+        None
     }
 
     fn zeros(&self) -> u64 {

@@ -144,7 +144,7 @@ impl FunctionGen<'_, '_, '_> {
 }
 
 /// What an atomic puts in place of the old value and the operand; `None`: the operand.
-fn binary_op(op: AtomicOp) -> Option<BinOp> {
+pub(super) fn binary_op(op: AtomicOp) -> Option<BinOp> {
     match op {
         AtomicOp::Add => Some(BinOp::Add),
         AtomicOp::Mul => Some(BinOp::Mul),

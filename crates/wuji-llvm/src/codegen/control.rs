@@ -16,6 +16,8 @@ enum Steps {
     Unit { down: bool },
     /// By anything else: a count of iterations ends the loop, so the index cannot wrap.
     Counted { trips: Val, step: Val },
+    /// By as many as there are threads on a GPU, each of which started at its own number.
+    Strided { step: Val },
 }
 
 /// LLVM's loop vectorizer takes time quadratic in the length of a body, and seldom likes long ones.
@@ -109,10 +111,12 @@ impl FunctionGen<'_, '_, '_> {
         e.cond_br(condition, then, otherwise);
         let join = self.join(c"endif");
         self.yields.push(YieldTo::If(join));
+        let outside = std::mem::replace(&mut self.converged, false);
         for (block, region) in [(then, data.regions[0]), (otherwise, data.regions[1])] {
             self.unit.emit.position(block);
             self.region(region)?;
         }
+        self.converged = outside;
         if let Some(YieldTo::If(join)) = self.yields.pop() {
             self.leave(inst, &join)?;
         }
@@ -159,7 +163,9 @@ impl FunctionGen<'_, '_, '_> {
 
         let (exit, next) = (self.join(c"endloop"), Some(self.join(c"again")));
         self.targets.insert(label, Target { exit, next });
+        let outside = std::mem::replace(&mut self.converged, false);
         self.region(region)?;
+        self.converged = outside;
         let Some(target) = self.targets.remove(&label) else {
             return Ok(());
         };
@@ -183,6 +189,13 @@ impl FunctionGen<'_, '_, '_> {
 
     /// Leaves the function when the runtime has asked for it.
     fn poll_interrupt(&mut self) {
+        if self.unit.gpu.is_some() {
+            return self.poll_now_and_then();
+        }
+        self.poll_each_time();
+    }
+
+    pub(super) fn poll_each_time(&mut self) {
         let flag = self.hoisted(Hoisted::Interrupt);
         let e = &self.unit.emit;
         let value = e.load_fresh(e.int_ty(32), flag, 4);
@@ -251,7 +264,23 @@ impl FunctionGen<'_, '_, '_> {
         let (lo, hi) = (self.get(bounds[0])?, self.get(bounds[1])?);
         let exit = self.join(c"endfor");
 
-        let Some((guard, steps)) = self.steps(scalar, lo, hi, bounds[2])? else {
+        let stride = match kind {
+            ForKind::Parallel | ForKind::Boundary => self.stride.take(),
+            ForKind::Serial => None,
+        };
+        let outside = std::mem::replace(&mut self.converged, false);
+        let lo = match &stride {
+            Some(stride) => self.unit.emit.add(lo, stride.first),
+            None => lo,
+        };
+        let steps = match &stride {
+            Some(stride) => {
+                let guard = self.unit.emit.icmp(LLVMIntSLT, lo, hi);
+                Some((guard, Steps::Strided { step: stride.step }))
+            }
+            None => self.steps(scalar, lo, hi, bounds[2])?,
+        };
+        let Some((guard, steps)) = steps else {
             // A step of 0 runs nothing.
             let exit = Join {
                 block: exit.block,
@@ -272,7 +301,7 @@ impl FunctionGen<'_, '_, '_> {
         let looks = self.looks(inst, region, kind, scalar);
         let index_ty = e.scalar_ty(scalar);
         let counted = match steps {
-            Steps::Unit { .. } => None,
+            Steps::Unit { .. } | Steps::Strided { .. } => None,
             Steps::Counted { .. } => Some(e.zero(index_ty)),
         };
         // Where the index, the count of turns, and the carried values come from at first.
@@ -368,6 +397,8 @@ impl FunctionGen<'_, '_, '_> {
                 target.exit.incoming.push((last, values));
             }
         }
+        self.stride = stride;
+        self.converged = outside;
         self.leave(inst, &target.exit)
     }
 
@@ -450,6 +481,8 @@ impl FunctionGen<'_, '_, '_> {
             Steps::Unit { down: true } => e.add_no_wrap(index, e.const_int(ty, u64::MAX), true),
             // The index after the last one may wrap, and is never looked at.
             Steps::Counted { step, .. } => e.add_no_wrap(index, *step, signed),
+            // There are fewer threads than numbers beyond any number of units.
+            Steps::Strided { step } => e.add_no_wrap(index, *step, true),
         };
         let done = count.map(|count| e.add_no_wrap(count, e.const_int(ty, 1), false));
         let more = self.is_more(s, following, done, hi, steps);
@@ -460,6 +493,7 @@ impl FunctionGen<'_, '_, '_> {
     fn is_more(&self, s: Scalar, index: Val, done: Option<Val>, hi: Val, steps: &Steps) -> Val {
         let e = &self.unit.emit;
         match (steps, done) {
+            (Steps::Strided { .. }, _) => e.icmp(LLVMIntSLT, index, hi),
             (Steps::Unit { down: false }, _) => {
                 let less = if s.is_signed_int() {
                     LLVMIntSLT
@@ -508,6 +542,8 @@ impl FunctionGen<'_, '_, '_> {
                 let (trips, step) = (*trips, *step);
                 (hi, Steps::Counted { trips, step })
             }
+            // Only loops in one thread run in strips.
+            (Steps::Strided { step }, _) => (hi, Steps::Strided { step: *step }),
         }
     }
 
@@ -614,7 +650,7 @@ impl FunctionGen<'_, '_, '_> {
             self.context(),
             self.unit
                 .emit
-                .const_int(self.unit.emit.int_ty(32), u64::from(site)),
+                .const_int(self.unit.emit.int_ty(32), self.unit.site_word(site)),
         ];
         for arg in args {
             let (v, s) = (self.get(*arg)?, self.scalar(*arg)?);

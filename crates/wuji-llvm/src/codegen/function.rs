@@ -1,6 +1,7 @@
 //! One function: values, regions, and the choice of what to do for each instruction.
 
 use super::Unit;
+use super::gpu::Stride;
 use crate::abi::offset;
 use crate::emit::{Block, Fun, Md, Ty, Val};
 use std::collections::{HashMap, HashSet};
@@ -58,7 +59,7 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     context: Val,
     /// Allocas and loads from the context; falls through to the body when that is done.
     entry: Block,
-    values: Vec<Option<Val>>,
+    pub(super) values: Vec<Option<Val>>,
     hoisted: HashMap<Hoisted, Val>,
     pub(super) locals: HashMap<Local, Val>,
     pub(super) targets: HashMap<Label, Target>,
@@ -74,6 +75,10 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     /// Whether loops with an end look at the interrupt flag too. Not in code that keeps trees in order, which must not be
     /// left in between.
     pub(super) can_stop: bool,
+    /// On a GPU: which iterations of the outermost loops are this thread's.
+    pub(super) stride: Option<Stride>,
+    /// On a GPU: all threads of a block are here, unless they have left the kernel.
+    pub(super) converged: bool,
 }
 
 /// Locals of one function may take this many bytes of the stack; of one that calls itself, less.
@@ -90,7 +95,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         let f = &unit.module.funcs[func];
         let result = unit.result_ty(f)?;
         let entry = unit.emit.append_block(fun, c"entry");
-        let fuses = unit.math != Math::Strict && unit.host.has("fma");
+        let fuses = unit.math != Math::Strict && (unit.gpu.is_some() || unit.host.has("fma"));
         let this = FunctionGen {
             unit,
             f,
@@ -107,6 +112,8 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             reductions: super::reduction::operations(f),
             nowhere: None,
             can_stop: false,
+            stride: None,
+            converged: false,
             products: if fuses {
                 super::contract::products(f)
             } else {
@@ -234,6 +241,9 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     }
 
     fn load_hoisted(&mut self, what: Hoisted) -> Val {
+        if self.unit.gpu.is_some() {
+            return self.load_hoisted_on_gpu(what);
+        }
         let ptr = self.unit.emit.ptr_ty();
         let i64_ty = self.unit.emit.i64_ty();
         let array = |a: Array, at: u64| a.as_u32() as u64 * offset::ARRAY_SIZE + at;
@@ -290,7 +300,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     }
 
     /// Loads what stays the same for the whole launch.
-    fn load_invariant(&self, base: Val, at: u64, ty: Ty, align: u32) -> Val {
+    pub(super) fn load_invariant(&self, base: Val, at: u64, ty: Ty, align: u32) -> Val {
         let e = &self.unit.emit;
         let address = e.offset(base, e.const_i64(at as i64));
         let v = e.load(ty, address, align);
@@ -457,6 +467,9 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
 
             Op::MemLoad(space, _) => self.mem_load(*space, args, data.results[0])?,
             Op::MemStore(space) => return self.mem_store(*space, args),
+            Op::MemAtomic(op, space, Sharing::Shared) if self.converged => {
+                self.atomic_of_all(*op, *space, args[0], args[1])?
+            }
             Op::MemAtomic(op, space, Sharing::Shared) => {
                 self.mem_atomic(*op, *space, args[0], args[1])?
             }

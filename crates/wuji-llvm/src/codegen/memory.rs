@@ -66,14 +66,21 @@ impl FunctionGen<'_, '_, '_> {
         let e = &self.unit.emit;
         let v = match space {
             // Pointers are followed: what was compared must be what is used.
-            Space::Nodes(_) => e.load_unordered(e.memory_ty(s), at, s.bytes()),
-            Space::Tree(..)
+            Space::Nodes(_) if !self.reads_plainly() => {
+                e.load_unordered(e.memory_ty(s), at, s.bytes())
+            }
+            Space::Nodes(_)
+            | Space::Tree(..)
             | Space::Bytes(_)
             | Space::Streamed(_)
             | Space::Array(_)
             | Space::Temps
             | Space::Private(..) => e.load(e.memory_ty(s), at, s.bytes()),
         };
+        if self.unit.is_constant(space) {
+            let e = &self.unit.emit;
+            e.set_md(v, e.kinds.invariant_load, e.md_node(&[]));
+        }
         self.mark(v, space);
         Ok(self.loaded(v, s))
     }
@@ -97,7 +104,7 @@ impl FunctionGen<'_, '_, '_> {
 
     /// Has a store go past the caches, on processors where what waits for such stores is known.
     pub(super) fn stream(&self, inst: Val) {
-        if cfg!(target_arch = "x86_64") {
+        if cfg!(target_arch = "x86_64") && self.unit.gpu.is_none() {
             let e = &self.unit.emit;
             let one = e.md_value(e.const_int(e.int_ty(32), 1));
             e.set_md(inst, e.kinds.nontemporal, e.md_node(&[one]));

@@ -9,6 +9,7 @@ mod contract;
 mod control;
 mod convert;
 mod function;
+mod gpu;
 mod interleave;
 mod lanes;
 mod math;
@@ -17,16 +18,20 @@ mod reduction;
 mod rows;
 mod scalar;
 
-use crate::abi::offset;
+pub(crate) use gpu::block_size;
+
+use crate::abi::{DeviceLayout, offset};
 use crate::emit::{Emit, Fun, On, Ty, Val};
 use crate::target::Host;
 use alias::{AccessGroups, AliasScopes};
 use function::FunctionGen;
+use gpu::Written;
 use inkwell::context::Context;
 use inkwell::llvm_sys::LLVMCallConv;
 use inkwell::module::Module as LlvmModule;
 use std::collections::HashMap;
-use wuji_compile::{Lowered, Math};
+use wuji_compile::nodes::UPKEEP;
+use wuji_compile::{Lowered, Math, Target};
 use wuji_ir::diag::Position;
 use wuji_ir::entities::Func;
 use wuji_ir::module::{Copies, Function, Module, Span, TaskKind};
@@ -60,6 +65,7 @@ pub(crate) fn build<'c>(
     for (task, symbol) in tasks.iter().zip(symbols) {
         unit.task(*task, symbol)?;
     }
+    unit.written = Written::of(module, &reached);
     while let Some(func) = unit.pending.pop() {
         unit.helper(func)?;
     }
@@ -101,6 +107,10 @@ struct Unit<'c, 'm> {
     math: Math,
     host: &'m Host,
     tuning: Tuning,
+    /// Set when the code is for a GPU.
+    gpu: Option<DeviceLayout>,
+    /// On a GPU: what the code writes to that is being made.
+    written: Written,
     scopes: AliasScopes,
     groups: AccessGroups,
     /// Declared helper functions.
@@ -122,8 +132,15 @@ impl<'c, 'm> Unit<'c, 'm> {
         host: &'m Host,
         tuning: Tuning,
     ) -> Unit<'c, 'm> {
-        let emit = Emit::new(context, llvm);
+        let mut emit = Emit::new(context, llvm);
         let module = lowered.module();
+        let gpu = match lowered.options().target {
+            Target::Cpu => None,
+            Target::Cuda => {
+                emit.set_device_scope();
+                Some(DeviceLayout::of(module))
+            }
+        };
         let scopes = AliasScopes::new(&emit, module);
         let groups = AccessGroups::of(&emit);
         Unit {
@@ -132,6 +149,8 @@ impl<'c, 'm> Unit<'c, 'm> {
             math: lowered.options().math,
             host,
             tuning,
+            gpu,
+            written: Written::default(),
             scopes,
             groups,
             helpers: HashMap::new(),
@@ -161,9 +180,18 @@ impl<'c, 'm> Unit<'c, 'm> {
                 format!("the signature of the function of task `{}`", task.name),
             ));
         }
+        let fun = match self.gpu {
+            None => {
+                let e = &self.emit;
+                let ty = e.fn_ty(e.void_ty(), &[e.ptr_ty(), e.i64_ty(), e.i64_ty()]);
+                e.add_function(symbol, ty)
+            }
+            Some(_) => {
+                self.written = Written::of(module, &called(module, vec![task.func]));
+                self.kernel(index, symbol)?
+            }
+        };
         let e = &self.emit;
-        let ty = e.fn_ty(e.void_ty(), &[e.ptr_ty(), e.i64_ty(), e.i64_ty()]);
-        let fun = e.add_function(symbol, ty);
         self.function_attributes(fun);
         self.context_attributes(fun);
         let (context, begin, end) = (e.param(fun, 0), e.param(fun, 1), e.param(fun, 2));
@@ -171,11 +199,12 @@ impl<'c, 'm> Unit<'c, 'm> {
             e.add_attr(fun, On::Param(k), "noundef", 0);
         }
         let mut body = FunctionGen::new(self, task.func, fun, context)?;
-        body.can_stop = task.lists.is_none()
+        body.can_stop = task.ordinal != UPKEEP
             && match task.copies {
                 Copies::None | Copies::Uses { .. } => true,
                 Copies::Fills(_) | Copies::Merges(_) => false,
             };
+        body.share_out(task);
         for slot in 0..slots {
             let value = f.params()[slot];
             let scalar = body.scalar(value)?;
@@ -218,7 +247,9 @@ impl<'c, 'm> Unit<'c, 'm> {
         let ty = e.fn_ty(self.result_ty(f)?, &params);
         let fun = e.add_function(&format!("wuji.{}.{}", self.module.name, f.name), ty);
         e.set_internal(fun);
-        e.set_call_conv(fun, LLVMCallConv::LLVMFastCallConv);
+        if self.gpu.is_none() {
+            e.set_call_conv(fun, LLVMCallConv::LLVMFastCallConv);
+        }
         self.function_attributes(fun);
         self.context_attributes(fun);
         if f.traits.inline {
@@ -256,6 +287,12 @@ impl<'c, 'm> Unit<'c, 'm> {
     fn function_attributes(&self, fun: Fun) {
         let e = &self.emit;
         e.add_attr(fun, On::Function, "nounwind", 0);
+        if self.gpu.is_some() {
+            if self.math == Math::Fast {
+                e.add_string_attr(fun, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
+            }
+            return;
+        }
         // A large frame touches every page, so that it cannot step over the guard of the stack.
         e.add_string_attr(fun, "probe-stack", "inline-asm");
         e.add_string_attr(
@@ -285,7 +322,7 @@ impl<'c, 'm> Unit<'c, 'm> {
             ("noundef", 0),
             ("readonly", 0),
             ("align", 8),
-            ("dereferenceable", offset::CONTEXT_SIZE),
+            ("dereferenceable", self.context_size()),
         ] {
             e.add_attr(fun, On::Param(0), name, value);
         }
@@ -305,7 +342,9 @@ impl<'c, 'm> Unit<'c, 'm> {
             e.fn_ty(e.void_ty(), &params),
         );
         e.set_internal(fun);
-        e.set_call_conv(fun, LLVMCallConv::LLVMPreserveMostCallConv);
+        if self.gpu.is_none() {
+            e.set_call_conv(fun, LLVMCallConv::LLVMPreserveMostCallConv);
+        }
         self.function_attributes(fun);
         for name in ["cold", "noinline", "minsize", "optsize"] {
             e.add_attr(fun, On::Function, name, 0);
@@ -314,6 +353,12 @@ impl<'c, 'm> Unit<'c, 'm> {
         let entry = e.append_block(fun, c"entry");
         e.position(entry);
         let context = e.param(fun, 0);
+        if self.gpu.is_some() {
+            self.report_on_gpu(fun, count);
+            self.emit.position(resume);
+            self.reporters.insert(count, fun);
+            return fun;
+        }
         let slots = e.alloca(e.array_ty(e.i64_ty(), count.max(1) as u64), 8);
         for k in 0..count {
             let at = e.offset(slots, e.const_i64(8 * k as i64));

@@ -68,7 +68,7 @@ functions! {
     LLVMAddNamedMetadataOperand LLVMAlignOf LLVMAppendBasicBlockInContext LLVMAppendExistingBasicBlock
     LLVMArrayType LLVMArrayType2 LLVMBFloatTypeInContext LLVMBasicBlockAsValue LLVMBinaryCopyMemoryBuffer
     LLVMBinaryGetType LLVMBlockAddress LLVMBuildAddrSpaceCast LLVMBuildAggregateRet LLVMBuildAlloca
-    LLVMBuildAtomicCmpXchg LLVMBuildAtomicRMW LLVMBuildBinOp LLVMBuildBr LLVMBuildCall2
+    LLVMAddGlobalInAddressSpace LLVMBuildAtomicCmpXchg LLVMBuildAtomicRMW LLVMBuildBinOp LLVMBuildBr LLVMBuildCall2
     LLVMBuildCallWithOperandBundles LLVMBuildCast LLVMBuildCondBr LLVMBuildExtractElement
     LLVMBuildExtractValue LLVMBuildFCmp LLVMBuildFNeg LLVMBuildFence LLVMBuildFree LLVMBuildFreeze
     LLVMBuildGlobalString LLVMBuildICmp LLVMBuildInBoundsGEP2 LLVMBuildInsertElement LLVMBuildInsertValue
@@ -151,7 +151,8 @@ functions! {
     LLVMGetUnnamedAddress LLVMGetUsedValue LLVMGetUser LLVMGetValueKind LLVMGetValueName2 LLVMGetVectorSize
     LLVMGetVersion LLVMGetVisibility LLVMGetVolatile LLVMGlobalGetValueType LLVMGlobalSetMetadata
     LLVMHalfTypeInContext LLVMHasMetadata LLVMHasPersonalityFn LLVMInitializeFunctionPassManager
-    LLVMInitializeX86AsmParser LLVMInitializeX86AsmPrinter LLVMInitializeX86Disassembler
+    LLVMInitializeNVPTXAsmPrinter LLVMInitializeNVPTXTarget LLVMInitializeNVPTXTargetInfo
+    LLVMInitializeNVPTXTargetMC LLVMGetSyncScopeID LLVMSetAtomicSyncScopeID LLVMInitializeX86AsmParser LLVMInitializeX86AsmPrinter LLVMInitializeX86Disassembler
     LLVMInitializeX86Target LLVMInitializeX86TargetInfo LLVMInitializeX86TargetMC
     LLVMInsertBasicBlockInContext LLVMInsertIntoBuilder LLVMInsertIntoBuilderWithName
     LLVMInstallFatalErrorHandler LLVMInstructionClone LLVMInstructionEraseFromParent

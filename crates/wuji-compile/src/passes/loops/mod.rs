@@ -5,9 +5,12 @@
 //! dimensions of constant size become a full loop nest, *one unit*; the others are numbered through.
 //! Where the last dimension is large or unknown, a chunk walks along it in rows, so that no iteration
 //! pays for a division.
+//!
+//! On a GPU a unit is one iteration: threads take one after the other, and neighbouring threads neighbouring ones.
 
 mod sparse;
 
+use crate::options::Target;
 use crate::passes::Cx;
 use crate::rewrite::Substitution;
 use smallvec::smallvec;
@@ -25,6 +28,7 @@ const UNIT_LIMIT: u64 = 1 << 14;
 const MIN_UNITS: u64 = 64;
 
 pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    let target = cx.options.target;
     let mut tasks = Vec::new();
     for mut task in std::mem::take(&mut m.tasks) {
         match task.kind.clone() {
@@ -40,7 +44,7 @@ pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
                         scale: 1,
                     })
                     .collect();
-                task.kind = chunk(m, task.func, dims, None, &[], hints);
+                task.kind = chunk(m, task.func, dims, None, &[], hints, target);
             }
             TaskKind::Cells { field, hints } => {
                 let origins: Vec<i64> = m.fields[field].axes.iter().map(|a| a.1).collect();
@@ -52,10 +56,10 @@ pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
                     if hints.serial {
                         return Err(sparse::refuse_serial(m, field, &task));
                     }
-                    tasks.extend(list.list_tasks(m, &task, cx.uses("list_reuse"))?);
+                    tasks.extend(list.list_tasks(m, &task, cx)?);
                 }
                 let loops = list.map(|l| (l, field));
-                task.kind = chunk(m, task.func, dims, loops, &origins, hints);
+                task.kind = chunk(m, task.func, dims, loops, &origins, hints, target);
             }
         }
         tasks.push(task);
@@ -166,6 +170,7 @@ fn chunk(
     list: Option<(ListLoop, Field)>,
     origins: &[i64],
     hints: LoopHints,
+    target: Target,
 ) -> TaskKind {
     let mut f = m.take_func(func);
     let kernel_params = m.params.len();
@@ -185,7 +190,10 @@ fn chunk(
         subst.set(*old, *new);
     }
 
-    let at = split(&dims);
+    let at = match target {
+        Target::Cpu => split(&dims),
+        Target::Cuda => Some(dims.len()),
+    };
     let outer = at.unwrap_or(dims.len());
     let unit = dims[outer..]
         .iter()
@@ -211,7 +219,10 @@ fn chunk(
     nest.load_bounds(&mut b, &new_params);
     let (begin, end) = (new_params[kernel_params], new_params[kernel_params + 1]);
     match (&list, at) {
-        (Some((list, _)), _) => nest.entries(&mut b, list, begin, end),
+        (Some((list, _)), _) => match target {
+            Target::Cpu => nest.entries(&mut b, list, begin, end),
+            Target::Cuda => nest.elements(&mut b, list, begin, end),
+        },
         (None, Some(outer)) => nest.units(&mut b, outer, begin, end),
         (None, None) => nest.rows(&mut b, begin, end),
     }
@@ -221,10 +232,22 @@ fn chunk(
     subst.apply(&mut f);
     m.funcs[func] = f;
     if let Some((list, _)) = list {
-        return TaskKind::Chunks {
-            unit: list.unit(&dims),
-            dims: vec![list.bounds()],
-            hints,
+        let unit = list.unit(&dims);
+        let inside = RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Const(i64::try_from(unit).unwrap_or(i64::MAX)),
+        };
+        return match target {
+            Target::Cpu => TaskKind::Chunks {
+                unit,
+                dims: vec![list.bounds()],
+                hints,
+            },
+            Target::Cuda => TaskKind::Chunks {
+                unit: 1,
+                dims: vec![list.bounds(), inside],
+                hints,
+            },
         };
     }
     TaskKind::Chunks {

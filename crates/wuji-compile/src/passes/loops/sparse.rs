@@ -3,6 +3,8 @@
 
 use super::{Dim, Nest};
 use crate::nodes::lists::{self, digits};
+use crate::nodes::words::divide;
+use crate::passes::Cx;
 use smallvec::SmallVec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Node, Tree, Value};
@@ -178,8 +180,12 @@ fn boxes(data: &NodeData) -> Option<Vec<u64>> {
 
 impl ListLoop {
     /// Tasks to run before the loop.
-    pub(super) fn list_tasks(&self, m: &mut Module, task: &Task, reuse: bool) -> Result<Vec<Task>> {
-        lists::tasks(m, self.tree, self.node, task, reuse)
+    pub(super) fn list_tasks(&self, m: &mut Module, task: &Task, cx: &Cx) -> Result<Vec<Task>> {
+        let how = lists::How {
+            reuse: cx.uses("list_reuse"),
+            target: cx.options.target,
+        };
+        lists::tasks(m, self.tree, self.node, task, how)
     }
 
     pub(super) fn bounds(&self) -> RangeDim {
@@ -247,6 +253,68 @@ impl Nest<'_> {
             })
         };
         b.func.insts[inst].regions.push(region);
+    }
+
+    /// `for.parallel u in begin..end` over everything that entries may stand for: neighbouring numbers are neighbours in
+    /// one entry.
+    pub(super) fn elements(&mut self, b: &mut Builder, list: &ListLoop, begin: Value, end: Value) {
+        let one = b.i64(1);
+        let label = b.func.fresh_label();
+        let inst = b.push_typed(Op::For(label, self.kind), &[begin, end, one], &[]);
+        let inside = list.unit(self.dims);
+        let u = self.adopt_body(b, label);
+        let region = self.before_body(b, |nest, b| {
+            let (entry, rest) = divide(b, u, inside);
+            let mut numbers = nest.given(b, list, entry);
+            match list.shape {
+                Shape::Bits => {
+                    let (first, word) = (numbers.pop(), numbers.pop());
+                    let (Some(first), Some(word)) = (first, word) else {
+                        return;
+                    };
+                    let axes = list.data.extents.len();
+                    let (bit, rest) = divide(b, rest, inside / WORD);
+                    skip_bit(b, word, bit, label);
+                    let number = b.binary(BinOp::Add, first, bit);
+                    for d in digits(b, &list.data, number) {
+                        let most = nest.dims[numbers.len()].constant_extent().unwrap_or(1);
+                        numbers.push(clamp(b, d, most));
+                    }
+                    nest.below(b, list.given + axes, rest, &mut numbers);
+                }
+                Shape::Cell => nest.below(b, list.given, rest, &mut numbers),
+                Shape::Row => {
+                    nest.below(b, list.given, rest, &mut numbers);
+                    let there = numbers.get(list.given).copied();
+                    if let Some(number) = there {
+                        let hi = nest.bounds[list.given].hi;
+                        let inside = b.compare(CmpOp::Lt, number, hi);
+                        go_on_unless(b, inside, label);
+                    }
+                }
+                Shape::Box { .. } => {
+                    nest.below(b, list.given, rest, &mut numbers);
+                    if let Some(mask) = nest.mask {
+                        nest.skip_unset(b, mask, &numbers, label);
+                    }
+                }
+            }
+            nest.indices(b, &numbers);
+        });
+        b.func.insts[inst].regions.push(region);
+    }
+
+    /// The numbers of the dimensions from `from` on, all of constant size, from their joint number.
+    fn below(&self, b: &mut Builder, from: usize, joint: Value, numbers: &mut Vec<Value>) {
+        let mut rest = joint;
+        let mut own: Vec<Value> = Vec::new();
+        for dim in self.dims[from..].iter().rev() {
+            let extent = dim.constant_extent().unwrap_or(1);
+            let (above, number) = divide(b, rest, extent);
+            own.push(clamp(b, number, extent));
+            rest = above;
+        }
+        numbers.extend(own.into_iter().rev());
     }
 
     /// Reads an entry; gives the numbers of the dimensions that follow from it.
@@ -371,7 +439,12 @@ fn skip_bit(b: &mut Builder, word: Value, bit: Value, label: wuji_ir::entities::
     let set = b.binary(BinOp::And, shifted, one);
     let zero = b.i64(0);
     let set = b.compare(CmpOp::Ne, set, zero);
-    let branch = b.push_typed(Op::If, &[set], &[]);
+    go_on_unless(b, set, label);
+}
+
+/// Goes on with the next iteration of `label` unless something holds.
+fn go_on_unless(b: &mut Builder, holds: Value, label: wuji_ir::entities::Label) {
+    let branch = b.push_typed(Op::If, &[holds], &[]);
     let stay = b.region(&[], |b, _| b.end(Term::Yield(Values::new())));
     let leave = b.region(&[], |b, _| b.end(Term::Continue(label, Values::new())));
     b.func.insts[branch].regions.extend([stay, leave]);

@@ -15,6 +15,7 @@
 
 mod upkeep;
 
+use crate::options::Target;
 use crate::passes::Cx;
 use crate::passes::reductions::used_values;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -35,7 +36,9 @@ const FEW_BYTES: u64 = 4096;
 pub const BYTES_PER_UPDATE: u64 = 4;
 
 pub fn private_copies(m: &mut Module, cx: &mut Cx) -> Result<()> {
-    if cx.options.threads == 1 && !cx.options.deterministic {
+    let alone = cx.options.threads == 1 && !cx.options.deterministic;
+    // There are too many threads for a copy each, and their atomics are quick.
+    if alone || cx.options.target == Target::Cuda {
         return Ok(());
     }
     let mut out = Vec::new();

@@ -1,0 +1,609 @@
+//! What is different on a GPU.
+//!
+//! A task becomes a kernel around its function. Threads share the iterations of the outermost loops out among themselves: each
+//! starts at its own number and goes on by as many as there are threads, so neighbours work on neighbouring iterations. What
+//! stands before and behind these loops all threads do; reductions end there, in one atomic for each block.
+//!
+//! A task without such a loop, which hands its range to a function, is called for one unit at a time.
+
+use super::Unit;
+use super::function::{FunctionGen, Hoisted};
+use crate::abi::{ArrayView, REPORT_DETAILS, REPORT_WORDS, offset};
+use crate::emit::{Fun, On, Val};
+use inkwell::llvm_sys::LLVMAtomicRMWBinOp::LLVMAtomicRMWBinOpAdd;
+use inkwell::llvm_sys::LLVMIntPredicate::*;
+use inkwell::llvm_sys::LLVMOpcode;
+use std::collections::HashSet;
+use std::mem::size_of;
+use wuji_compile::nodes::{UPKEEP, memories};
+use wuji_ir::Result;
+use wuji_ir::entities::{Array, Func, Region, Value};
+use wuji_ir::layout::header;
+use wuji_ir::module::{Bound, Function, Module, RangeDim, SiteKind, Task, TaskKind};
+use wuji_ir::ops::{AtomicOp, ForKind, Op, Space};
+use wuji_ir::types::Scalar;
+
+/// Memory of the device, and memory of a block of threads.
+const GLOBAL: u32 = 1;
+const SHARED: u32 = 3;
+
+/// Threads of a block, unless the kernel asks for another number.
+const BLOCK: u32 = 256;
+/// No block has more.
+const LARGEST_BLOCK: u32 = 1024;
+/// Threads that run in step.
+const WARP: u32 = 32;
+
+/// Turns of a loop without an end between two looks whether it is to stop: looking takes as long as some 100
+/// instructions.
+const TURNS: u64 = 1 << 10;
+
+/// In the word of a site: what it reports is printed; an iteration ends with it.
+pub(super) const PRINTS: u64 = 1 << 31;
+pub(super) const FAILS: u64 = 1 << 30;
+
+/// How many threads run a task in a block; a task of one thread has one block.
+pub(crate) fn block_size(task: &Task) -> u32 {
+    match &task.kind {
+        TaskKind::Chunks { hints, .. } if !hints.serial => match hints.block_size {
+            None => BLOCK,
+            Some(size) => size.clamp(1, LARGEST_BLOCK).next_multiple_of(WARP),
+        },
+        TaskKind::Serial
+        | TaskKind::Chunks { .. }
+        | TaskKind::Range { .. }
+        | TaskKind::Cells { .. } => 1,
+    }
+}
+
+/// Where a thread starts, and how far it goes with each step.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Stride {
+    pub(super) first: Val,
+    pub(super) step: Val,
+}
+
+/// What some functions write to.
+#[derive(Debug, Default)]
+pub(super) struct Written(HashSet<Space>);
+
+impl Written {
+    pub(super) fn of(module: &Module, funcs: &[Func]) -> Written {
+        let mut all = HashSet::new();
+        for func in funcs {
+            let f = &module.funcs[*func];
+            f.walk(|inst| match f.insts[inst].op {
+                Op::MemStore(space)
+                | Op::MemAtomic(_, space, _)
+                | Op::MemCompareExchange(space) => {
+                    all.insert(space);
+                }
+                _ => {}
+            });
+        }
+        Written(all)
+    }
+
+    fn has_array(&self, array: Option<Array>) -> bool {
+        self.0.iter().any(|s| match s {
+            Space::Array(a) => array.is_none_or(|wanted| wanted == *a),
+            _ => false,
+        })
+    }
+}
+
+/// Whether a task has a loop whose iterations threads take: at its top, or in a branch there.
+fn has_outer_loop(f: &Function, region: Region) -> bool {
+    f.regions[region].insts.iter().any(|i| {
+        let data = &f.insts[*i];
+        match data.op {
+            Op::For(_, ForKind::Parallel | ForKind::Boundary) => true,
+            Op::If | Op::Block(_) => data.regions.iter().any(|r| has_outer_loop(f, *r)),
+            _ => false,
+        }
+    })
+}
+
+impl Unit<'_, '_> {
+    /// Bytes of what every function gets.
+    pub(super) fn context_size(&self) -> u64 {
+        self.gpu.map_or(offset::CONTEXT_SIZE, |l| l.size as u64)
+    }
+
+    /// Whether nothing writes to a memory while the kernel runs.
+    pub(super) fn is_constant(&self, space: Space) -> bool {
+        if self.gpu.is_none() {
+            return false;
+        }
+        let has = |s: Space| self.written.0.contains(&s);
+        let whole =
+            |tree| has(Space::Nodes(tree)) || has(Space::Bytes(tree)) || has(Space::Streamed(tree));
+        match space {
+            Space::Tree(tree, _) => !has(space) && !whole(tree),
+            Space::Nodes(tree) => !whole(tree),
+            Space::Array(a) => {
+                let alone = self.module.arrays[a].unaliased;
+                !self.written.has_array(alone.then_some(a))
+            }
+            Space::Temps => !has(Space::Temps),
+            Space::Bytes(_) | Space::Streamed(_) | Space::Private(..) => false,
+        }
+    }
+
+    /// What a site is called by in code.
+    pub(super) fn site_word(&self, site: u32) -> u64 {
+        let word = u64::from(site);
+        if self.gpu.is_none() {
+            return word;
+        }
+        match self.module.sites[wuji_ir::entities::Site::from_u32(site)].kind {
+            SiteKind::Print(_) => word | PRINTS,
+            SiteKind::Assert(_) | SiteKind::TooDeep(_) => word | FAILS,
+            SiteKind::OutOfRange(_)
+            | SiteKind::BadIndex { .. }
+            | SiteKind::OutOfMemory(..)
+            | SiteKind::ListFull(_) => word,
+        }
+    }
+
+    /// The kernel of a task. Gives the function that it calls, for somebody to write.
+    pub(super) fn kernel(&mut self, index: usize, symbol: &str) -> Result<Fun> {
+        let task = &self.module.tasks[index];
+        let e = &self.emit;
+        let ty = e.fn_ty(e.void_ty(), &[e.ptr_ty(), e.i64_ty(), e.i64_ty()]);
+        let inner = e.add_function(&format!("{symbol}_body"), ty);
+        e.set_internal(inner);
+        e.add_attr(inner, On::Function, "alwaysinline", 0);
+        e.add_attr(inner, On::Function, "convergent", 0);
+        let outer = e.add_function(symbol, e.fn_ty(e.void_ty(), &[e.ptr_ty()]));
+        e.set_kernel(outer);
+        e.add_by_value(outer, 0, e.array_ty(e.int_ty(8), self.context_size()));
+        e.add_attr(outer, On::Param(0), "align", 8);
+        e.add_param_string_attr(outer, 0, "nvvm.grid_constant", "");
+        e.add_string_attr(outer, "nvvm.maxntid", &block_size(task).to_string());
+        self.function_attributes(outer);
+
+        let e = &self.emit;
+        let entry = e.append_block(outer, c"entry");
+        e.position(entry);
+        let context = e.param(outer, 0);
+        let fails = self.module.sites.values();
+        let fails = fails
+            .map(|s| &s.kind)
+            .any(|k| matches!(k, SiteKind::Assert(_) | SiteKind::TooDeep(_)));
+        if fails && task.ordinal != UPKEEP {
+            self.leave_if_failed(outer, context);
+        }
+        let e = &self.emit;
+        let zero = e.const_i64(0);
+        match &task.kind {
+            TaskKind::Chunks { dims, hints, .. } => {
+                let units = self.units(context, dims)?;
+                let f = &self.module.funcs[task.func];
+                if hints.serial || has_outer_loop(f, f.entry) {
+                    self.emit.call(inner, &[context, zero, units]);
+                } else {
+                    self.call_for_each(outer, inner, context, units);
+                }
+            }
+            TaskKind::Serial | TaskKind::Range { .. } | TaskKind::Cells { .. } => {
+                e.call(inner, &[context, zero, zero]);
+            }
+        }
+        self.emit.ret(self.emit.void_ty(), None);
+        Ok(inner)
+    }
+
+    /// Tasks do not run when serial code before them has failed in the same launch.
+    fn leave_if_failed(&self, kernel: Fun, context: Val) {
+        let e = &self.emit;
+        let at = |base: Val, bytes: u64| e.offset(base, e.const_i64(bytes as i64));
+        let reports = e.load(e.ptr_ty(), at(context, offset::DEVICE_REPORTS), 8);
+        let launch = e.load(e.i64_ty(), at(context, offset::DEVICE_LAUNCH), 8);
+        let failed = e.load(
+            e.i64_ty(),
+            at(self.global(reports), offset::REPORTS_FAILED),
+            8,
+        );
+        let over = e.icmp(LLVMIntEQ, failed, e.add(launch, e.const_i64(1)));
+        let leave = e.append_block(kernel, c"over");
+        let go_on = e.append_block(kernel, c"go_on");
+        e.cond_br(over, leave, go_on);
+        e.position(leave);
+        e.ret(e.void_ty(), None);
+        e.position(go_on);
+    }
+
+    /// Each thread calls the function for its units, one at a time.
+    fn call_for_each(&self, kernel: Fun, inner: Fun, context: Val, units: Val) {
+        let e = &self.emit;
+        let Stride { first, step } = self.stride();
+        let before = e.current();
+        let head = e.append_block(kernel, c"unit");
+        let body = e.append_block(kernel, c"run");
+        let done = e.append_block(kernel, c"done");
+        e.br(head);
+        e.position(head);
+        let unit = e.phi(e.i64_ty());
+        e.add_incoming(unit, first, before);
+        e.cond_br(e.icmp(LLVMIntSLT, unit, units), body, done);
+        e.position(body);
+        e.call(inner, &[context, unit, e.add(unit, e.const_i64(1))]);
+        e.add_incoming(unit, e.add(unit, step), e.current());
+        e.br(head);
+        e.position(done);
+    }
+
+    /// The number of this thread, and how many there are.
+    fn stride(&self) -> Stride {
+        let e = &self.emit;
+        let wide = |name: &str| {
+            let v = e.intrinsic(name, &[], &[]);
+            e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty())
+        };
+        let threads = wide("llvm.nvvm.read.ptx.sreg.ntid.x");
+        let block = wide("llvm.nvvm.read.ptx.sreg.ctaid.x");
+        let blocks = wide("llvm.nvvm.read.ptx.sreg.nctaid.x");
+        let thread = wide("llvm.nvvm.read.ptx.sreg.tid.x");
+        let mul = |a: Val, b: Val| e.binary(LLVMOpcode::LLVMMul, a, b);
+        Stride {
+            first: e.add(mul(block, threads), thread),
+            step: mul(blocks, threads),
+        }
+    }
+
+    /// A pointer of which it is known that it is to memory of the device.
+    pub(super) fn global(&self, pointer: Val) -> Val {
+        let e = &self.emit;
+        let there = e.cast(
+            LLVMOpcode::LLVMAddrSpaceCast,
+            pointer,
+            e.space_ptr_ty(GLOBAL),
+        );
+        e.cast(LLVMOpcode::LLVMAddrSpaceCast, there, e.ptr_ty())
+    }
+
+    /// How many units a task has: at most as many as a number can say.
+    fn units(&self, context: Val, dims: &[RangeDim]) -> Result<Val> {
+        let e = &self.emit;
+        let mut units = e.const_i64(1);
+        for dim in dims {
+            let extent = match (dim.lo, dim.hi) {
+                (Bound::Const(lo), Bound::Const(hi)) => e.const_i64(hi.saturating_sub(lo).max(0)),
+                _ => {
+                    let (lo, hi) = (self.bound(context, dim.lo)?, self.bound(context, dim.hi)?);
+                    let long = e.intrinsic("llvm.ssub.sat", &[e.i64_ty()], &[hi, lo]);
+                    e.intrinsic("llvm.smax", &[e.i64_ty()], &[long, e.const_i64(0)])
+                }
+            };
+            if e.is_constant(units) && e.is_constant(extent) {
+                // Folded by LLVM; the host has seen that the product fits.
+                units = e.binary(LLVMOpcode::LLVMMul, units, extent);
+                continue;
+            }
+            let pair = e.intrinsic("llvm.smul.with.overflow", &[e.i64_ty()], &[units, extent]);
+            let (product, over) = (e.extract(pair, 0), e.extract(pair, 1));
+            units = e.select(over, e.const_i64(i64::MAX), product);
+        }
+        Ok(units)
+    }
+
+    fn bound(&self, context: Val, bound: Bound) -> Result<Val> {
+        let e = &self.emit;
+        let layout = self
+            .gpu
+            .unwrap_or(crate::abi::DeviceLayout::of(self.module));
+        let at = |base: Val, bytes: u64| e.offset(base, e.const_i64(bytes as i64));
+        let number = |base: Val, bytes: u64, s: Scalar| {
+            let v = e.load(e.memory_ty(s), at(base, bytes), s.bytes().min(8));
+            if s.bits() == 64 {
+                // Beyond what can be counted to, there is nothing to count.
+                match s.is_signed_int() {
+                    true => v,
+                    false => e.intrinsic("llvm.umin", &[e.i64_ty()], &[v, e.const_i64(i64::MAX)]),
+                }
+            } else if s.is_signed_int() {
+                e.cast(LLVMOpcode::LLVMSExt, v, e.i64_ty())
+            } else {
+                e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty())
+            }
+        };
+        Ok(match bound {
+            Bound::Const(c) => e.const_i64(c),
+            Bound::Param(p) => {
+                let ty = self.module.params[p as usize].ty;
+                let slot = self.module.param_slots()[p as usize];
+                let s = ty.as_scalar().unwrap_or(Scalar::I64);
+                number(context, (layout.params + 8 * slot) as u64, s)
+            }
+            Bound::Temp(t) => {
+                let temps = e.load(e.ptr_ty(), at(context, offset::DEVICE_TEMPS), 8);
+                let s = self.module.temps[t].ty.as_scalar().unwrap_or(Scalar::I64);
+                let offsets = self.module.temp_offsets().0;
+                number(self.global(temps), offsets[t.as_u32() as usize], s)
+            }
+            Bound::List(tree, node) => {
+                let base = at(context, layout.trees as u64 + 8 * u64::from(tree.as_u32()));
+                let base = self.global(e.load(e.ptr_ty(), base, 8));
+                let memory = memories(self.module)?;
+                let head = memory[tree].node(node).map_or(0, |n| n.header);
+                number(base, head + header::LISTED, Scalar::I64)
+            }
+        })
+    }
+
+    /// The body of the function that reports: it counts, and writes to the memory for reports as far as there is
+    /// room.
+    pub(super) fn report_on_gpu(&self, fun: Fun, count: usize) {
+        let e = &self.emit;
+        let (context, word) = (e.param(fun, 0), e.param(fun, 1));
+        let i64_ty = e.i64_ty();
+        let at = |base: Val, bytes: u64| e.offset(base, e.const_i64(bytes as i64));
+        let word = e.cast(LLVMOpcode::LLVMZExt, word, i64_ty);
+        let reports = e.load(e.ptr_ty(), at(context, offset::DEVICE_REPORTS), 8);
+        let reports = self.global(reports);
+        let launch = e.load(i64_ty, at(context, offset::DEVICE_LAUNCH), 8);
+        let ordinal = e.load(i64_ty, at(context, offset::DEVICE_ORDINAL), 8);
+        let site = e.and(word, e.const_i64((FAILS - 1) as i64));
+        let counters = at(reports, offset::REPORTS_SIZE);
+        let counter = e.element(i64_ty, counters, site);
+        let one = e.const_i64(1);
+        let before = e.atomic_rmw(LLVMAtomicRMWBinOpAdd, counter, one);
+
+        let when = |condition: Val, then: &dyn Fn()| {
+            let (yes, no) = (e.append_block(fun, c"then"), e.append_block(fun, c"else"));
+            e.cond_br(condition, yes, no);
+            e.position(yes);
+            then();
+            e.br(no);
+            e.position(no);
+        };
+        let has = |bit: u64| {
+            let bits = e.and(word, e.const_i64(bit as i64));
+            e.icmp(LLVMIntNE, bits, e.const_i64(0))
+        };
+        when(e.icmp(LLVMIntEQ, before, e.const_i64(0)), &|| {
+            let told = e.load(e.ptr_ty(), at(reports, offset::REPORTS_TOLD), 8);
+            e.store(one, told, 8);
+        });
+        // Numbers of serial tasks are even.
+        let serial = e.icmp(LLVMIntEQ, e.and(ordinal, one), e.const_i64(0));
+        when(e.and(has(FAILS), serial), &|| {
+            e.store(e.add(launch, one), at(reports, offset::REPORTS_FAILED), 8);
+        });
+        let few = e.icmp(LLVMIntULT, before, e.const_i64(REPORT_DETAILS as i64));
+        when(e.or(has(PRINTS), few), &|| {
+            let words = e.const_i64(REPORT_WORDS as i64 + count as i64);
+            let used = at(reports, offset::REPORTS_USED);
+            let from = e.atomic_rmw(LLVMAtomicRMWBinOpAdd, used, words);
+            let room = e.load(i64_ty, at(reports, offset::REPORTS_ROOM), 8);
+            let fits = e.icmp(LLVMIntULE, e.add(from, words), room);
+            when(fits, &|| {
+                let sites = 8 * self.module.sites.len() as u64;
+                let base = e.element(i64_ty, at(counters, sites), from);
+                let high = e.const_i64((count as i64) << 32);
+                for (k, v) in [e.or(site, high), launch, ordinal].into_iter().enumerate() {
+                    e.store(v, at(base, 8 * k as u64), 8);
+                }
+                for k in 0..count {
+                    let to = at(base, 8 * (REPORT_WORDS + k as u64));
+                    e.store(e.param(fun, k as u32 + 2), to, 8);
+                }
+            });
+        });
+        e.ret(e.void_ty(), None);
+    }
+}
+
+impl FunctionGen<'_, '_, '_> {
+    /// Says which iterations this thread runs.
+    pub(super) fn share_out(&mut self, task: &Task) {
+        let TaskKind::Chunks { hints, .. } = &task.kind else {
+            return;
+        };
+        if self.unit.gpu.is_none() || hints.serial || !has_outer_loop(self.f, self.f.entry) {
+            return;
+        }
+        self.stride = Some(self.at_entry(|g| g.unit.stride()));
+        self.converged = true;
+    }
+
+    /// Whether words of nodes are read by plain loads. A thread may then see that a cell is absent that has come into being;
+    /// what it does about it goes past its cache. Functions of nodes, which try again and again, must see what is there.
+    pub(super) fn reads_plainly(&self) -> bool {
+        self.unit.gpu.is_some() && !self.f.traits.uninterrupted
+    }
+
+    pub(super) fn load_hoisted_on_gpu(&mut self, what: Hoisted) -> Val {
+        let Some(layout) = self.unit.gpu else {
+            return self.context();
+        };
+        let ptr = self.unit.emit.ptr_ty();
+        let i64_ty = self.unit.emit.i64_ty();
+        let context = self.context();
+        let array = |a: Array, at: u64| {
+            (layout.arrays + size_of::<ArrayView>() * a.as_u32() as usize) as u64 + at
+        };
+        let place = |at: usize| {
+            let e = &self.unit.emit;
+            e.offset(context, e.const_i64(at as i64))
+        };
+        let (at, ty) = match what {
+            Hoisted::Params => return place(layout.params),
+            Hoisted::Trees | Hoisted::Copies => return place(layout.trees),
+            Hoisted::Arrays => return place(layout.arrays),
+            Hoisted::Temps => (offset::DEVICE_TEMPS, ptr),
+            Hoisted::Interrupt => (offset::DEVICE_INTERRUPT, ptr),
+            Hoisted::RandomKey => (offset::DEVICE_RANDOM_KEY, i64_ty),
+            Hoisted::Tree(t) | Hoisted::Copy(t) => {
+                (layout.trees as u64 + 8 * u64::from(t.as_u32()), ptr)
+            }
+            Hoisted::ArrayBase(a) => (array(a, offset::ARRAY_BASE), ptr),
+            Hoisted::ArrayExtent(a, axis) => (
+                array(a, offset::ARRAY_EXTENTS + 8 * u64::from(axis)),
+                i64_ty,
+            ),
+            Hoisted::ArrayStride(a, axis) => (
+                array(a, offset::ARRAY_STRIDES + 8 * u64::from(axis)),
+                i64_ty,
+            ),
+        };
+        let v = self.load_invariant(context, at, ty, 8);
+        let e = &self.unit.emit;
+        if let Hoisted::Tree(_) | Hoisted::Copy(_) = what {
+            e.set_md(v, e.kinds.nonnull, e.md_node(&[]));
+            let align = e.const_i64(crate::abi::TREE_ALIGN as i64);
+            e.set_md(v, e.kinds.align, e.md_node(&[e.md_value(align)]));
+        }
+        match ty == ptr {
+            true => self.unit.global(v),
+            false => v,
+        }
+    }
+
+    /// Looks every so many turns whether the loop is to stop.
+    pub(super) fn poll_now_and_then(&mut self) {
+        let i32_ty = self.unit.emit.int_ty(32);
+        let counter = self.at_entry(|g| {
+            let e = &g.unit.emit;
+            let slot = e.alloca(i32_ty, 4);
+            e.store(e.zero(i32_ty), slot, 4);
+            slot
+        });
+        let e = &self.unit.emit;
+        let turns = e.add(e.load(i32_ty, counter, 4), e.const_int(i32_ty, 1));
+        e.store(turns, counter, 4);
+        let low = e.and(turns, e.const_int(i32_ty, TURNS - 1));
+        let due = e.icmp(LLVMIntEQ, low, e.zero(i32_ty));
+        let poll = e.append_block(self.fun, c"poll");
+        let go_on = e.append_block(self.fun, c"polled");
+        e.cond_br(due, poll, go_on);
+        e.position(poll);
+        self.poll_each_time();
+        let e = &self.unit.emit;
+        e.br(go_on);
+        e.position(go_on);
+    }
+
+    /// An atomic that all threads do on one address, of which nobody uses the old value: first within each block, then one
+    /// thread does it for all of them.
+    pub(super) fn atomic_of_all(
+        &mut self,
+        op: AtomicOp,
+        space: Space,
+        offset: Value,
+        operand: Value,
+    ) -> Result<Val> {
+        let s = self.scalar(operand)?;
+        let Some(binary) = super::atomic::binary_op(op).filter(|_| s.bits() >= 32) else {
+            return self.mem_atomic(op, space, offset, operand);
+        };
+        let mut v = self.get(operand)?;
+        let mut delta = WARP / 2;
+        while delta > 0 {
+            let other = self.from_lane_above(v, s, delta);
+            v = self.combined(binary, s, v, other);
+            delta /= 2;
+        }
+        let ty = self.unit.emit.scalar_ty(s);
+        let warps = u64::from(LARGEST_BLOCK / WARP);
+        let e = &self.unit.emit;
+        let shared = e.add_global(e.array_ty(ty, warps), SHARED, 8);
+        let shared = e.cast(LLVMOpcode::LLVMAddrSpaceCast, shared, e.ptr_ty());
+        let thread = e.intrinsic("llvm.nvvm.read.ptx.sreg.tid.x", &[], &[]);
+        let threads = e.intrinsic("llvm.nvvm.read.ptx.sreg.ntid.x", &[], &[]);
+        let i32_ty = e.int_ty(32);
+        let number = |n: u32| e.const_int(i32_ty, u64::from(n));
+        let wide = |v: Val| e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty());
+        let lane = e.and(thread, number(WARP - 1));
+        let warp = e.binary(LLVMOpcode::LLVMLShr, thread, number(WARP.ilog2()));
+        let (first, after) = (
+            e.append_block(self.fun, c"first_lane"),
+            e.append_block(self.fun, c"all"),
+        );
+        e.cond_br(e.icmp(LLVMIntEQ, lane, number(0)), first, after);
+        e.position(first);
+        e.store(v, e.element(ty, shared, wide(warp)), s.bytes());
+        e.br(after);
+        e.position(after);
+        e.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[number(0)]);
+        let (one, done) = (
+            e.append_block(self.fun, c"one"),
+            e.append_block(self.fun, c"together"),
+        );
+        e.cond_br(e.icmp(LLVMIntEQ, thread, number(0)), one, done);
+        e.position(one);
+        // The first thread adds up what the others have left.
+        let head = e.append_block(self.fun, c"add_up");
+        let (add, added) = (
+            e.append_block(self.fun, c"next_warp"),
+            e.append_block(self.fun, c"added_up"),
+        );
+        let count = e.binary(LLVMOpcode::LLVMLShr, threads, number(WARP.ilog2()));
+        e.br(head);
+        e.position(head);
+        let (index, sum) = (e.phi(i32_ty), e.phi(ty));
+        e.add_incoming(index, number(1), one);
+        e.add_incoming(sum, v, one);
+        e.cond_br(e.icmp(LLVMIntULT, index, count), add, added);
+        e.position(add);
+        let part = e.load(ty, e.element(ty, shared, wide(index)), s.bytes());
+        let more = self.combined(binary, s, sum, part);
+        let e = &self.unit.emit;
+        e.add_incoming(index, e.add(index, e.const_int(i32_ty, 1)), e.current());
+        e.add_incoming(sum, more, e.current());
+        e.br(head);
+        e.position(added);
+        let saved = self.values[operand.as_u32() as usize].replace(sum);
+        self.mem_atomic(op, space, offset, operand)?;
+        self.values[operand.as_u32() as usize] = saved;
+        let e = &self.unit.emit;
+        e.br(done);
+        e.position(done);
+        Ok(e.zero(ty))
+    }
+
+    fn combined(&mut self, op: wuji_ir::ops::BinOp, s: Scalar, a: Val, b: Val) -> Val {
+        match s.is_float() {
+            true => self.float_binary(op, s, a, b, 0),
+            false => self.int_binary(op, s, a, b, None),
+        }
+    }
+
+    /// What the thread so many lanes above has.
+    fn from_lane_above(&self, v: Val, s: Scalar, delta: u32) -> Val {
+        let e = &self.unit.emit;
+        let i32_ty = e.int_ty(32);
+        let number = |n: u64| e.const_int(i32_ty, n);
+        let moved = |v: Val| {
+            let args = [
+                number(u64::from(u32::MAX)),
+                v,
+                number(u64::from(delta)),
+                number(u64::from(WARP - 1)),
+            ];
+            e.intrinsic("llvm.nvvm.shfl.sync.down.i32", &[], &args)
+        };
+        let bits_ty = e.int_ty(s.bits());
+        let bits = if s.is_float() {
+            e.bitcast(v, bits_ty)
+        } else {
+            v
+        };
+        let bits = if s.bits() == 32 {
+            moved(bits)
+        } else {
+            let half = e.const_i64(32);
+            let low = moved(e.cast(LLVMOpcode::LLVMTrunc, bits, i32_ty));
+            let high = e.binary(LLVMOpcode::LLVMLShr, bits, half);
+            let high = moved(e.cast(LLVMOpcode::LLVMTrunc, high, i32_ty));
+            let wide = |v: Val| e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty());
+            e.or(wide(low), e.binary(LLVMOpcode::LLVMShl, wide(high), half))
+        };
+        if s.is_float() {
+            e.bitcast(bits, e.scalar_ty(s))
+        } else {
+            bits
+        }
+    }
+}

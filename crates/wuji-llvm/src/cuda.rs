@@ -1,0 +1,120 @@
+//! From Wuji IR to PTX, which the driver of an NVIDIA GPU compiles when it loads it.
+
+use crate::codegen::{self, Tuning, block_size};
+use crate::jit::{self, Timings};
+use crate::optimize;
+use crate::target::Host;
+use inkwell::targets::FileType;
+use std::time::Instant;
+use wuji_compile::Lowered;
+use wuji_ir::module::{Module, Task};
+use wuji_ir::{Error, Result};
+
+pub use crate::abi::{DeviceHeader, DeviceLayout, DeviceReports, REPORT_WORDS};
+
+/// Bytes that a kernel may get by value.
+const MOST_BYTES: usize = 32_764;
+
+/// Kernels of all tasks of a module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ptx {
+    pub text: String,
+    /// The name of the kernel of each task.
+    pub kernels: Vec<String>,
+    pub timings: Timings,
+}
+
+/// How many threads run a task in a block. One: it has one block.
+pub fn threads_of_block(task: &Task) -> u32 {
+    block_size(task)
+}
+
+/// The GPU that code is made for, by its compute capability: 90 is 9.0.
+fn target(sm: u32) -> Result<Host> {
+    // What LLVM knows; code for an older one runs on all newer ones.
+    const KNOWN: [u32; 9] = [70, 75, 80, 86, 89, 90, 100, 103, 120];
+    let Some(best) = KNOWN.into_iter().rfind(|k| *k <= sm) else {
+        return Err(Error::new(
+            "W0510",
+            format!(
+                "a GPU of compute capability {}.{} is too old",
+                sm / 10,
+                sm % 10
+            ),
+        )
+        .note("code is made for 7.0 and newer"));
+    };
+    let version = match best {
+        ..=90 => "+ptx81",
+        _ => "+ptx88",
+    };
+    Ok(Host {
+        triple: "nvptx64-nvidia-cuda".into(),
+        cpu: format!("sm_{best}"),
+        features: version.into(),
+    })
+}
+
+/// Compiles all tasks for GPUs of a compute capability: 90 is 9.0.
+pub fn ptx(lowered: &Lowered, sm: u32) -> Result<Ptx> {
+    let host = target(sm)?;
+    let module = lowered.module();
+    let size = DeviceLayout::of(module).size;
+    if size > MOST_BYTES {
+        return Err(Error::new(
+            "W0332",
+            format!("kernel `{}` has too many arguments for a GPU", module.name),
+        )
+        .note(format!("they take {size} bytes, of at most {MOST_BYTES}"))
+        .help("put some of them into fields"));
+    }
+    let kernels = names(module);
+    let all: Vec<usize> = (0..kernels.len()).collect();
+    let tuning = Tuning {
+        vector_bits: 128,
+        frame_pointers: false,
+        vector_math: false,
+    };
+    let begun = Instant::now();
+    jit::on_large_stack(|| {
+        let level = inkwell::OptimizationLevel::Default;
+        let machine = host.machine(level)?;
+        jit::in_context(|context| {
+            let llvm = codegen::build(context, lowered, &all, &kernels, &host, tuning)?;
+            jit::finish_module(&llvm, &host, &machine, cfg!(debug_assertions))?;
+            let built = Instant::now();
+            optimize::run_for_gpu(&llvm, &machine)?;
+            let optimized = Instant::now();
+            let text = machine
+                .write_to_memory_buffer(&llvm, FileType::Assembly)
+                .map_err(jit::refused)?;
+            let text = String::from_utf8_lossy(text.as_slice());
+            Ok(Ptx {
+                text: text.trim_end_matches('\0').to_owned(),
+                kernels: kernels.clone(),
+                timings: Timings {
+                    build: built - begun,
+                    optimize: optimized - built,
+                    emit: optimized.elapsed(),
+                    total: begun.elapsed(),
+                    ..Timings::default()
+                },
+            })
+        })
+    })
+}
+
+/// Names that PTX allows, each once.
+fn names(module: &Module) -> Vec<String> {
+    let clean = |name: &str| -> String {
+        let letters = name.chars();
+        letters
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .take(64)
+            .collect()
+    };
+    let tasks = module.tasks.iter().enumerate();
+    tasks
+        .map(|(k, task)| format!("wuji_{k}_{}", clean(&task.name)))
+        .collect()
+}
