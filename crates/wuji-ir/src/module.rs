@@ -162,6 +162,8 @@ pub struct Traits {
     /// Its loops end by themselves, and are not left when a launch is interrupted: what they are about must not be
     /// left half done.
     pub uninterrupted: bool,
+    /// Every operation is rounded as written, whatever the math mode: the arithmetic counts on its own errors.
+    pub precise: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -94,13 +94,14 @@ fn passes(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     Ok(Some(module.to_string()))
 }
 
-/// Vectors of 256 bits, whatever the machine has; `deterministic` and `debug` among the passes are options, and so is
+/// Vectors of 256 bits, whatever the machine has; `deterministic`, `debug` and `own_math` among the passes are options, and so is
 /// `without=` with the name of a part to leave out, and `stream_from=` with a number of bytes.
 fn options(arguments: &str) -> Options {
     Options {
         vector_bits: 256,
         deterministic: words(arguments).any(|word| word == DETERMINISTIC),
         debug: words(arguments).any(|word| word == DEBUG),
+        own_math: words(arguments).any(|word| word == OWN_MATH),
         stream_from: words(arguments)
             .find_map(|word| word.strip_prefix(STREAM_FROM))
             .and_then(|bytes| bytes.parse().ok()),
@@ -114,13 +115,14 @@ fn options(arguments: &str) -> Options {
 
 const DETERMINISTIC: &str = "deterministic";
 const DEBUG: &str = "debug";
+const OWN_MATH: &str = "own_math";
 const WITHOUT: &str = "without=";
 const STREAM_FROM: &str = "stream_from=";
 
 /// The passes.
 fn names(arguments: &str) -> impl Iterator<Item = &str> {
     words(arguments)
-        .filter(|name| ![DETERMINISTIC, DEBUG].contains(name))
+        .filter(|name| ![DETERMINISTIC, DEBUG, OWN_MATH].contains(name))
         .filter(|name| !name.starts_with(WITHOUT) && !name.starts_with(STREAM_FROM))
 }
 

@@ -9,6 +9,7 @@ pub mod legality;
 pub mod loops;
 pub mod lower_access;
 pub mod lower_checks;
+pub mod lower_math;
 pub mod lower_walks;
 pub mod observed_order;
 pub mod offload;
@@ -87,6 +88,7 @@ passes! {
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
     Lowering grains = grains::grains: "how many iterations are worth handing to a thread",
+    Lowering lower_math = lower_math::lower_math: "mathematical functions are written out, where there is no library of them",
     Optimization vectorize = vectorize::vectorize: "several iterations of parallel loops run at a time",
     Lowering legality = legality::legality: "what backends rely on holds",
 }

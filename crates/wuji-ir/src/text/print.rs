@@ -221,12 +221,16 @@ fn print_function(
     let Traits {
         inline,
         uninterrupted,
+        precise,
     } = f.traits;
     if inline {
         out.push_str(" inline");
     }
     if uninterrupted {
         out.push_str(" uninterrupted");
+    }
+    if precise {
+        out.push_str(" precise");
     }
     name(&f.name, out);
     let mut body = BodyPrinter::new(f, files, out);

@@ -59,9 +59,7 @@ impl FunctionGen<'_, '_, '_> {
         let old = self.loaded(word, s);
         let new = match binary_op(op) {
             None => operand,
-            Some(op) if s.is_float() => {
-                self.float_binary(op, s, old, operand, self.unit.fast_math())
-            }
+            Some(op) if s.is_float() => self.float_binary(op, s, old, operand, self.fast_math()),
             Some(op) => self.int_binary(op, s, old, operand, None),
         };
         let new = self.storable(new, s);

@@ -95,7 +95,8 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         let f = &unit.module.funcs[func];
         let result = unit.result_ty(f)?;
         let entry = unit.emit.append_block(fun, c"entry");
-        let fuses = unit.math != Math::Strict && (unit.gpu.is_some() || unit.host.has("fma"));
+        let has_fma = unit.gpu.is_some() || unit.host.has("fma");
+        let fuses = unit.math != Math::Strict && !f.traits.precise && has_fma;
         let this = FunctionGen {
             unit,
             f,
@@ -122,6 +123,33 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         };
         this.check_frame(func)?;
         Ok(this)
+    }
+
+    /// How floats may be treated in this function.
+    pub(super) fn math(&self) -> Math {
+        match self.f.traits.precise {
+            true => Math::Strict,
+            false => self.unit.math,
+        }
+    }
+
+    /// Fast-math flags of ordinary float operations.
+    pub(super) fn fast_math(&self) -> u32 {
+        use inkwell::llvm_sys::{
+            LLVMFastMathAllowContract, LLVMFastMathAllowReassoc, LLVMFastMathAllowReciprocal,
+            LLVMFastMathApproxFunc, LLVMFastMathNoSignedZeros,
+        };
+        match self.math() {
+            Math::Strict => 0,
+            Math::Contract => LLVMFastMathAllowContract,
+            Math::Fast => {
+                LLVMFastMathAllowContract
+                    | LLVMFastMathAllowReassoc
+                    | LLVMFastMathAllowReciprocal
+                    | LLVMFastMathApproxFunc
+                    | LLVMFastMathNoSignedZeros
+            }
+        }
     }
 
     /// Refuses frames that could overflow a thread's stack.

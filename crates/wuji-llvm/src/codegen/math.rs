@@ -28,7 +28,7 @@ impl FunctionGen<'_, '_, '_> {
         let fun = self.math_function(name, s, args.len());
         let e = &self.unit.emit;
         let call = e.call(fun, args);
-        e.set_fast_math(call, self.unit.fast_math());
+        e.set_fast_math(call, self.fast_math());
         if let Some(variants) = self.vector_variants(name, s, args.len()) {
             self.unit
                 .emit
@@ -41,7 +41,7 @@ impl FunctionGen<'_, '_, '_> {
     /// by one.
     fn vector_math_call(&mut self, op: &'static str, s: Scalar, lanes: u32, args: &[Val]) -> Val {
         let name = imports::math_symbol(op, s);
-        if self.unit.math != Math::Strict && self.unit.tuning.vector_math {
+        if self.math() != Math::Strict && self.unit.tuning.vector_math {
             for (bits, isa) in self.vector_isas() {
                 let width = bits / s.bits();
                 if !lanes.is_multiple_of(width) {
@@ -53,7 +53,7 @@ impl FunctionGen<'_, '_, '_> {
             }
         }
         let fun = self.math_function(name, s, args.len());
-        let flags = self.unit.fast_math();
+        let flags = self.fast_math();
         let e = &self.unit.emit;
         let results: Vec<Val> = (0..lanes)
             .map(|k| {
@@ -142,7 +142,7 @@ impl FunctionGen<'_, '_, '_> {
 
     /// How the loop vectorizer is told of glibc's vector math, within 4 ulp: fast mode only.
     fn vector_variants(&mut self, name: &'static str, s: Scalar, arity: usize) -> Option<String> {
-        if self.unit.math != Math::Fast || !self.unit.tuning.vector_math {
+        if self.math() != Math::Fast || !self.unit.tuning.vector_math {
             return None;
         }
         let mut variants = Vec::new();

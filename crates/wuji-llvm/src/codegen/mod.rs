@@ -378,25 +378,6 @@ impl<'c, 'm> Unit<'c, 'm> {
         fun
     }
 
-    /// Fast-math flags of ordinary float operations.
-    fn fast_math(&self) -> u32 {
-        use inkwell::llvm_sys::{
-            LLVMFastMathAllowContract, LLVMFastMathAllowReassoc, LLVMFastMathAllowReciprocal,
-            LLVMFastMathApproxFunc, LLVMFastMathNoSignedZeros,
-        };
-        match self.math {
-            Math::Strict => 0,
-            Math::Contract => LLVMFastMathAllowContract,
-            Math::Fast => {
-                LLVMFastMathAllowContract
-                    | LLVMFastMathAllowReassoc
-                    | LLVMFastMathAllowReciprocal
-                    | LLVMFastMathApproxFunc
-                    | LLVMFastMathNoSignedZeros
-            }
-        }
-    }
-
     /// Something that the passes should have removed has come through.
     fn unlowered(&self, span: Span, what: String) -> Error {
         Error::new("W0502", format!("the CPU backend cannot compile {what}"))

@@ -30,7 +30,7 @@ impl FunctionGen<'_, '_, '_> {
             let ty = e.ty_of(row);
             let old = e.load(ty, to, s.bytes());
             let new = if s.is_float() {
-                self.float_binary(BinOp::Add, s, old, row, self.unit.fast_math())
+                self.float_binary(BinOp::Add, s, old, row, self.fast_math())
             } else {
                 self.int_binary(BinOp::Add, s, old, row, None)
             };

@@ -15,7 +15,7 @@ use wuji_ir::types::{Imm, Scalar};
 impl FunctionGen<'_, '_, '_> {
     /// The flags of a float operation: those of the math mode, and freedom for reductions.
     fn flags(&self, inst: Inst) -> u32 {
-        let mut flags = self.unit.fast_math();
+        let mut flags = self.fast_math();
         if self.reductions.contains(&inst) {
             flags |= inkwell::llvm_sys::LLVMFastMathAllowReassoc;
         }
@@ -68,7 +68,7 @@ impl FunctionGen<'_, '_, '_> {
                 let root = float_intrinsic("llvm.sqrt");
                 let v = e.binary(LLVMOpcode::LLVMFDiv, e.const_float(ty, 1.0), root);
                 e.set_fast_math(v, flags);
-                if self.unit.math == Math::Fast {
+                if self.math() == Math::Fast {
                     self.with_exact_ends(a, v)
                 } else {
                     v
@@ -156,7 +156,7 @@ impl FunctionGen<'_, '_, '_> {
 
     /// Whether reciprocal roots may be off by an ulp, and there is an instruction for it.
     fn has_quick_root(&self, s: Scalar) -> bool {
-        s == Scalar::F32 && self.unit.math != Math::Strict && self.unit.host.has("avx512vl")
+        s == Scalar::F32 && self.math() != Math::Strict && self.unit.host.has("avx512vl")
     }
 
     /// An estimate of 14 bits and one step towards the root: within 2 ulp.
@@ -376,7 +376,7 @@ impl FunctionGen<'_, '_, '_> {
             return Ok(e.cast(LLVMOpcode::LLVMFPTrunc, sum, ty));
         }
         let fused = e.intrinsic("llvm.fma", &[ty], &v);
-        e.set_fast_math(fused, self.unit.fast_math());
+        e.set_fast_math(fused, self.fast_math());
         Ok(fused)
     }
 }

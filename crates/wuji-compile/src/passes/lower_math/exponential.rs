@@ -1,0 +1,110 @@
+//! Exponentials and what is made of them.
+
+use super::write::{Num, Writer};
+
+/// `e^x = 2^n (high + low)`, with some bits more than a number has, for a finite `x`.
+struct Parts<'w> {
+    n: Num<'w>,
+    high: Num<'w>,
+    low: Num<'w>,
+}
+
+/// How often `ln 2` goes into `x`, and the rest.
+fn reduced<'w>(w: &'w Writer, x: Num<'w>) -> (Num<'w>, Num<'w>) {
+    let n = (x * w.format.numbers.log2_e[0]).round_even();
+    (n, n.fma(-w.format.numbers.ln2[0], x))
+}
+
+/// `e^x` without what is too large or too small: `2^n` times a number near 1.
+fn near_one<'w>(w: &'w Writer, x: Num<'w>) -> (Num<'w>, Num<'w>) {
+    let numbers = w.format.numbers;
+    let (n, rest) = reduced(w, x);
+    let r = n.fma(-numbers.ln2[1], rest);
+    let above = (r * r).fma(r.polynomial(numbers.exp), r);
+    (n.to_int(), above + 1.0)
+}
+
+fn parts<'w>(w: &'w Writer, x: Num<'w>) -> Parts<'w> {
+    let numbers = w.format.numbers;
+    let (n, rest) = reduced(w, x);
+    let r = n.fma(-numbers.ln2[1], rest);
+    let lost = n.fma(-numbers.ln2[1], rest - r);
+    let second = (r * r).fma(r.polynomial(numbers.exp), lost);
+    let above = r + second;
+    let lost = (r - above) + second;
+    let high = above + 1.0;
+    let low = (above - (high - 1.0)) + lost;
+    Parts {
+        n: n.to_int(),
+        high,
+        low,
+    }
+}
+
+pub(super) fn exp<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
+    let (n, near) = near_one(w, x);
+    limited(
+        w,
+        x,
+        near.scaled(n),
+        w.format.pick((-104.0, 89.0), (-746.0, 710.0)),
+    )
+}
+
+pub(super) fn exp2<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
+    let numbers = w.format.numbers;
+    let n = x.round_even();
+    let r = x - n;
+    let second = (r * r).fma(r.polynomial(numbers.exp2), r * numbers.ln2_pair[1]);
+    let near = r.fma(numbers.ln2_pair[0], second) + 1.0;
+    let limits = w.format.pick((-151.0, 129.0), (-1076.0, 1025.0));
+    limited(w, x, near.scaled(n.to_int()), limits)
+}
+
+/// Zero below and infinity above the arguments that a power is computed for.
+fn limited<'w>(
+    w: &'w Writer,
+    x: Num<'w>,
+    power: Num<'w>,
+    (lowest, highest): (f64, f64),
+) -> Num<'w> {
+    let power = x.gt(highest).select(w.infinity(), power);
+    x.lt(lowest).select(w.float(0.0), power)
+}
+
+/// `(e^x + sign e^-x) / 2` for `x >= 0`; with a sign of -1 for `x >= 1`.
+fn mean<'w>(w: &'w Writer, x: Num<'w>, sign: f64) -> Num<'w> {
+    let e = parts(w, x);
+    let inverse = w.float(1.0) / e.high;
+    let inverse = (e.low * inverse).fma(-inverse, inverse);
+    // Of a large power the inverse does not count.
+    let counted = e.n.min(w.format.pick(60, 500));
+    let small = inverse * w.power_of_two(-(counted + counted));
+    let sum = e.high + small.fma(sign, e.low);
+    let y = sum.scaled(e.n - 1);
+    x.gt(w.format.pick(90.0, 711.0)).select(w.infinity(), y)
+}
+
+pub(super) fn cosh<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
+    mean(w, x.abs(), 1.0)
+}
+
+pub(super) fn sinh<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
+    let a = x.abs();
+    let z = a * a;
+    let near_zero = (a * z).fma(z.polynomial(w.format.numbers.sinh), a);
+    let y = a.lt(1.0).select(near_zero, mean(w, a, -1.0));
+    y.signed_as(x)
+}
+
+pub(super) fn tanh<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
+    let a = x.abs();
+    let z = a * a;
+    let near_zero = (a * z).fma(z.polynomial(w.format.numbers.tanh), a);
+    // Beyond that it is 1.
+    let twice = a.gt(20.0).select(w.float(40.0), a + a);
+    let (n, near) = near_one(w, twice);
+    let power = near * w.power_of_two(n);
+    let far = w.float(1.0) - w.float(2.0) / (power + 1.0);
+    a.lt(0.55).select(near_zero, far).signed_as(x)
+}

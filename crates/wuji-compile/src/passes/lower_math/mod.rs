@@ -1,0 +1,248 @@
+//! Writes mathematical functions out, for machines that have no library of them.
+//!
+//! Each operation that is used becomes a function of the module, one for `f32` and one for `f64`; `f16` is computed in `f32` and rounded. The
+//! functions use nothing but what every machine has: sums, products, `fma`, quotients, roots, rounding, integers and bits. They are
+//! `precise`: their errors are known, and sums that make up for them must not be rearranged. No function for `f32` uses `f64`, which is slow
+//! on many GPUs.
+
+mod arcs;
+mod circular;
+mod division;
+mod exponential;
+mod logarithm;
+mod numbers;
+mod write;
+
+use crate::passes::Cx;
+use rustc_hash::FxHashMap;
+use write::{Format, Writer};
+use wuji_ir::Result;
+use wuji_ir::entities::{Func, Inst, Region};
+use wuji_ir::module::{Function, Module, Values};
+use wuji_ir::ops::{BinOp, Op, UnOp};
+use wuji_ir::types::{Scalar, Type};
+
+/// A function that can be written.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+enum Routine {
+    Round,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Log10,
+    Rem,
+    Pow,
+    Atan2,
+    /// Takes right angles from a large number.
+    LargeAngle,
+    /// The remainder where the quotient is large.
+    LargeRem,
+}
+
+impl Routine {
+    /// The routine of an operation that machines have no instruction for.
+    fn unary(op: UnOp) -> Option<Routine> {
+        Some(match op {
+            UnOp::Round => Routine::Round,
+            UnOp::Sin => Routine::Sin,
+            UnOp::Cos => Routine::Cos,
+            UnOp::Tan => Routine::Tan,
+            UnOp::Asin => Routine::Asin,
+            UnOp::Acos => Routine::Acos,
+            UnOp::Atan => Routine::Atan,
+            UnOp::Sinh => Routine::Sinh,
+            UnOp::Cosh => Routine::Cosh,
+            UnOp::Tanh => Routine::Tanh,
+            UnOp::Exp => Routine::Exp,
+            UnOp::Exp2 => Routine::Exp2,
+            UnOp::Log => Routine::Log,
+            UnOp::Log2 => Routine::Log2,
+            UnOp::Log10 => Routine::Log10,
+            UnOp::Neg
+            | UnOp::Not
+            | UnOp::Abs
+            | UnOp::Sign
+            | UnOp::Floor
+            | UnOp::Ceil
+            | UnOp::RoundEven
+            | UnOp::Trunc
+            | UnOp::Sqrt
+            | UnOp::Rsqrt
+            | UnOp::PopCount
+            | UnOp::LeadingZeros
+            | UnOp::TrailingZeros
+            | UnOp::Freeze => return None,
+        })
+    }
+
+    /// The same of two arguments; remainders of integers are not meant.
+    fn binary(op: BinOp) -> Option<Routine> {
+        Some(match op {
+            BinOp::Rem => Routine::Rem,
+            BinOp::Pow => Routine::Pow,
+            BinOp::Atan2 => Routine::Atan2,
+            BinOp::Add
+            | BinOp::Sub
+            | BinOp::Mul
+            | BinOp::Div
+            | BinOp::And
+            | BinOp::Or
+            | BinOp::Xor
+            | BinOp::Shl
+            | BinOp::Shr
+            | BinOp::Min
+            | BinOp::Max => return None,
+        })
+    }
+
+    /// What an instruction needs, and for which type.
+    fn of(f: &Function, inst: Inst) -> Option<(Routine, Scalar)> {
+        let data = &f.insts[inst];
+        let routine = match data.op {
+            Op::Unary(op) => Routine::unary(op)?,
+            Op::Binary(op) => Routine::binary(op)?,
+            _ => return None,
+        };
+        let scalar = f.ty(data.args[0]).as_scalar()?;
+        scalar.is_float().then_some((routine, scalar))
+    }
+
+    fn arity(self) -> usize {
+        match self {
+            Routine::Rem | Routine::Pow | Routine::Atan2 | Routine::LargeRem => 2,
+            _ => 1,
+        }
+    }
+}
+
+pub fn lower_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    if !cx.options.own_math {
+        return Ok(());
+    }
+    let mut library = Library::default();
+    for func in m.funcs.keys().collect::<Vec<_>>() {
+        let mut f = m.take_func(func);
+        for region in f.walk_regions() {
+            library.rewrite(m, &mut f, region);
+        }
+        m.funcs[func] = f;
+    }
+    Ok(())
+}
+
+/// The functions that a module has so far.
+#[derive(Default)]
+struct Library {
+    made: FxHashMap<(Routine, Scalar), Func>,
+}
+
+impl Library {
+    fn rewrite(&mut self, m: &mut Module, f: &mut Function, region: Region) {
+        let insts = std::mem::take(&mut f.regions[region].insts);
+        for inst in insts {
+            match Routine::of(f, inst) {
+                Some((routine, scalar)) => self.replace(m, f, (region, inst), routine, scalar),
+                None => f.regions[region].insts.push(inst),
+            }
+        }
+    }
+
+    /// Makes an operation a call.
+    fn replace(
+        &mut self,
+        m: &mut Module,
+        f: &mut Function,
+        (region, inst): (Region, Inst),
+        routine: Routine,
+        scalar: Scalar,
+    ) {
+        let wide = Format::of(scalar).float;
+        let call = Op::Call(self.function(m, routine, wide));
+        if wide == scalar {
+            f.insts[inst].op = call;
+            f.regions[region].insts.push(inst);
+            return;
+        }
+        let span = f.spans[inst];
+        let ty = [Type::Scalar(wide)];
+        let mut args = Values::new();
+        for arg in f.insts[inst].args.clone() {
+            let widened = f.add_inst(Op::Convert(wide), [arg].into_iter().collect(), &ty, span);
+            f.regions[region].insts.push(widened);
+            args.push(f.result(widened));
+        }
+        let called = f.add_inst(call, args, &ty, span);
+        f.regions[region].insts.push(called);
+        let result = f.result(called);
+        f.insts[inst].op = Op::Convert(scalar);
+        f.insts[inst].args = [result].into_iter().collect();
+        f.regions[region].insts.push(inst);
+    }
+
+    /// The function for `f32` or `f64`.
+    fn function(&mut self, m: &mut Module, routine: Routine, scalar: Scalar) -> Func {
+        if let Some(func) = self.made.get(&(routine, scalar)) {
+            return *func;
+        }
+        let mut f = self.write(m, routine, Format::of(scalar));
+        f.traits.precise = true;
+        // What goes round ends by itself.
+        f.traits.uninterrupted = true;
+        f.traits.inline = routine == Routine::Round;
+        let func = m.funcs.push(f);
+        self.made.insert((routine, scalar), func);
+        func
+    }
+
+    fn write(&mut self, m: &mut Module, routine: Routine, format: Format) -> Function {
+        let float = format.float;
+        let name = format!("{routine:?}.{}", float.name()).to_lowercase();
+        let results = match routine {
+            Routine::LargeAngle => circular::parts(format).to_vec(),
+            _ => vec![float],
+        };
+        let w = Writer::new(name, &vec![float; routine.arity()], &results, format);
+        let x = w.param(0);
+        let y = match routine {
+            Routine::LargeAngle => {
+                let angle = circular::reduce_large(&w, x);
+                let values: Vec<_> = angle.iter().map(|n| n.value).collect();
+                return w.finish(&values);
+            }
+            Routine::Round => division::round(&w, x),
+            Routine::Sin => circular::sin(&w, x, self.function(m, Routine::LargeAngle, float)),
+            Routine::Cos => circular::cos(&w, x, self.function(m, Routine::LargeAngle, float)),
+            Routine::Tan => circular::tan(&w, x, self.function(m, Routine::LargeAngle, float)),
+            Routine::Asin => arcs::asin(&w, x),
+            Routine::Acos => arcs::acos(&w, x),
+            Routine::Atan => arcs::atan(&w, x),
+            Routine::Sinh => exponential::sinh(&w, x),
+            Routine::Cosh => exponential::cosh(&w, x),
+            Routine::Tanh => exponential::tanh(&w, x),
+            Routine::Exp => exponential::exp(&w, x),
+            Routine::Exp2 => exponential::exp2(&w, x),
+            Routine::Log => logarithm::log(&w, x),
+            Routine::Log2 => logarithm::log2(&w, x),
+            Routine::Log10 => logarithm::log10(&w, x),
+            Routine::Rem => {
+                let of_large = self.function(m, Routine::LargeRem, float);
+                division::rem(&w, x, w.param(1), of_large)
+            }
+            Routine::LargeRem => division::rem_large(&w, x, w.param(1)),
+            Routine::Pow => logarithm::pow(&w, x, w.param(1)),
+            Routine::Atan2 => arcs::atan2(&w, x, w.param(1)),
+        };
+        let y = y.value;
+        w.finish(&[y])
+    }
+}

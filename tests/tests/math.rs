@@ -1,0 +1,468 @@
+//! Mathematical functions that are written out (`Options::own_math`): how far they are from the truth.
+//!
+//! `f32` is compared with the functions of the host in `f64`, and `f64` with those of the host, which are themselves within an ulp or
+//! two, and at hard places with values that were computed with hundreds of bits.
+
+use wuji_compile::{Math, Options};
+use wuji_ir::entities::Array;
+use wuji_ir::text::parse;
+use wuji_ir::types::Scalar;
+use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
+
+/// A function by its name in the IR, the same of the host in both formats, and how many ulps of `f64` the host's may be away.
+struct Unary {
+    name: &'static str,
+    wide: fn(f64) -> f64,
+    host_is_off: u64,
+}
+
+const UNARY: &[Unary] = &[
+    unary("sin", f64::sin, 1),
+    unary("cos", f64::cos, 1),
+    unary("tan", f64::tan, 1),
+    unary("asin", f64::asin, 1),
+    unary("acos", f64::acos, 1),
+    unary("atan", f64::atan, 1),
+    unary("sinh", f64::sinh, 2),
+    unary("cosh", f64::cosh, 2),
+    unary("tanh", f64::tanh, 2),
+    unary("exp", f64::exp, 1),
+    unary("exp2", f64::exp2, 1),
+    unary("log", f64::ln, 1),
+    unary("log2", f64::log2, 1),
+    unary("log10", f64::log10, 2),
+    unary("round", f64::round, 0),
+];
+
+const fn unary(name: &'static str, wide: fn(f64) -> f64, host_is_off: u64) -> Unary {
+    Unary {
+        name,
+        wide,
+        host_is_off,
+    }
+}
+
+/// The same of two arguments.
+struct Binary {
+    name: &'static str,
+    wide: fn(f64, f64) -> f64,
+    host_is_off: u64,
+}
+
+const BINARY: &[Binary] = &[
+    Binary {
+        name: "pow",
+        wide: f64::powf,
+        host_is_off: 1,
+    },
+    Binary {
+        name: "atan2",
+        wide: f64::atan2,
+        host_is_off: 1,
+    },
+    Binary {
+        name: "rem",
+        wide: |a, b| a % b,
+        host_is_off: 0,
+    },
+];
+
+/// A kernel that puts functions of the elements of its first arrays into the others.
+fn kernel(ty: Scalar, names: &[&str], arity: usize) -> String {
+    let ty = ty.name();
+    let mut text = String::new();
+    for k in 0..arity {
+        text += &format!("array a{k} \"x\": {ty} rank 1 contiguous unaliased\n");
+    }
+    for (k, name) in names.iter().enumerate() {
+        let k = k + arity;
+        text += &format!("array a{k} \"{name}\": {ty} rank 1 writable contiguous unaliased\n");
+    }
+    text += "kernel fn0 \"math\"() {\n  v0: i64 = extent a0.0\n  v1: i64 = const 0\n  foreach L0 (v2: i64) in v1..v0 {\n";
+    for k in 0..arity {
+        text += &format!("    v{}: {ty} = load a{k}[v2]\n", 3 + k);
+    }
+    for (k, name) in names.iter().enumerate() {
+        let (value, array) = (10 + k, k + arity);
+        let args = ["v3", "v3, v4"][arity - 1];
+        text += &format!("    v{value}: {ty} = {name} {args}\n    store a{array}[v2], v{value}\n");
+    }
+    text + "    continue L0\n  }\n  return\n}\n"
+}
+
+fn device() -> Device {
+    Device::new(&DeviceOptions {
+        cache: wuji_runtime::cache::Choice::Off,
+        threads: Some(2),
+        tier: Tier::Best,
+        ..DeviceOptions::default()
+    })
+    .unwrap()
+}
+
+/// What each function gives for all arguments, as bits in little-endian order.
+fn compute(ty: Scalar, names: &[&str], math: Math, own_math: bool, args: &[&[u8]]) -> Vec<Vec<u8>> {
+    let module = parse(&kernel(ty, names, args.len()), "math.wir").unwrap();
+    let options = Options {
+        math,
+        own_math,
+        ..Options::default()
+    };
+    let device = device();
+    let mut instance = Instance::new(&device, module, &options).unwrap();
+    let width = i64::from(ty.bytes());
+    let count = args[0].len() as i64 / width;
+    let mut buffers = Vec::new();
+    for k in 0..args.len() + names.len() {
+        let zeros = vec![0; args[0].len()];
+        let buffer = instance.add_buffer(args.get(k).copied().unwrap_or(&zeros));
+        let array = Array::from_u32(k as u32);
+        instance.bind(array, buffer, 0, &[count], &[width]).unwrap();
+        buffers.push(buffer);
+    }
+    instance.launch(&[], 0, 0).unwrap();
+    buffers[args.len()..]
+        .iter()
+        .map(|b| instance.buffer(*b))
+        .collect()
+}
+
+/// Random bits, the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From -1 to 1.
+    fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+}
+
+/// Numbers that functions are special at, or change at.
+const SPECIAL: &[f64] = &[
+    0.0,
+    f64::INFINITY,
+    f64::NAN,
+    f64::MIN_POSITIVE,
+    f64::MAX,
+    5e-324,
+    f32::MIN_POSITIVE as f64,
+    f32::MAX as f64,
+    1e-45,
+    1e-40,
+    1e-320,
+    0.25,
+    0.41421356,
+    0.5,
+    0.54999,
+    0.55,
+    0.7071067811865476,
+    1.0,
+    1.4142135623730951,
+    1.5,
+    2.0,
+    2.4142137,
+    2.5,
+    3.0,
+    10.0,
+    100.0,
+    1000.0,
+    88.72283,
+    88.7229,
+    89.41598,
+    103.97,
+    103.98,
+    126.0,
+    127.99999,
+    128.0,
+    149.0,
+    150.0,
+    151.0,
+    708.3,
+    709.782712893384,
+    709.7827128933841,
+    710.4758600739439,
+    710.475860073944,
+    745.13,
+    745.14,
+    1022.0,
+    1023.9999999999999,
+    1024.0,
+    1074.0,
+    1075.0,
+    65535.996,
+    65536.0,
+    1073741823.9999999,
+    1073741824.0,
+    6381956970095103.0 * 8.452712498170644e270,
+    8388607.5,
+    8388608.0,
+    16777215.0,
+    16777216.0,
+    4503599627370495.5,
+    9007199254740991.0,
+    9007199254740992.0,
+    0.49999997,
+    0.49999999999999994,
+];
+
+/// Arguments of all kinds, as many as `count` and some more.
+fn arguments(count: usize, from_bits: impl Fn(u64) -> f64, round: impl Fn(f64) -> f64) -> Vec<f64> {
+    let mut dice = Dice(1);
+    let mut all: Vec<f64> = SPECIAL
+        .iter()
+        .flat_map(|x| [round(*x), round(-*x)])
+        .collect();
+    // What is next to the special ones.
+    for x in SPECIAL {
+        for step in [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0] {
+            let near = x * (1.0 + step * 1.5e-16);
+            let near32 = x * (1.0 + step * 8e-8);
+            all.extend([round(near), round(near32), round(-near32)]);
+        }
+    }
+    for k in 0..count {
+        let u = dice.unit();
+        all.push(match k % 10 {
+            0 | 1 => from_bits(dice.bits()),
+            2 => round(u),
+            3 => round(u * 10.0),
+            4 => round(u * 800.0),
+            // Next to multiples of right angles, small and large ones.
+            5 => round(
+                ((dice.bits() % 100_000) as f64 * std::f64::consts::FRAC_PI_2) * (1.0 + u * 1e-13),
+            ),
+            6 => round((u * 1e9).trunc() * std::f64::consts::FRAC_PI_2),
+            // Next to 1 and -1.
+            7 => round(
+                (1.0 + u * 2f64.powi(-((dice.bits() % 50) as i32)))
+                    * if k % 20 == 7 { 1.0 } else { -1.0 },
+            ),
+            8 => round(u * 110.0),
+            _ => round(u * 2f64.powi((dice.bits() % 40) as i32 - 30)),
+        });
+    }
+    all
+}
+
+fn arguments32(count: usize) -> Vec<f32> {
+    let all = arguments(
+        count,
+        |b| f64::from(f32::from_bits(b as u32)),
+        |x| f64::from(x as f32),
+    );
+    all.into_iter().map(|x| x as f32).collect()
+}
+
+fn arguments64(count: usize) -> Vec<f64> {
+    arguments(count, f64::from_bits, |x| x)
+}
+
+fn bytes32(x: &[f32]) -> Vec<u8> {
+    x.iter().flat_map(|x| x.to_ne_bytes()).collect()
+}
+
+fn bytes64(x: &[f64]) -> Vec<u8> {
+    x.iter().flat_map(|x| x.to_ne_bytes()).collect()
+}
+
+fn floats32(bytes: &[u8]) -> Vec<f32> {
+    let words = bytes.chunks_exact(4).map(|c| [c[0], c[1], c[2], c[3]]);
+    words.map(f32::from_ne_bytes).collect()
+}
+
+fn floats64(bytes: &[u8]) -> Vec<f64> {
+    let words = bytes
+        .chunks_exact(8)
+        .map(|c| c.try_into().unwrap_or([0; 8]));
+    words.map(f64::from_ne_bytes).collect()
+}
+
+/// How far a number is from the truth, in units of its last place. Infinity where one of them is no number, or zero has the
+/// wrong sign.
+fn error32(found: f32, truth: f64) -> f64 {
+    let rounded = truth as f32;
+    if found.to_bits() == rounded.to_bits() || found.is_nan() && truth.is_nan() {
+        return if found.is_finite() {
+            (f64::from(found) - truth).abs() / ulp32(truth)
+        } else {
+            0.0
+        };
+    }
+    if found.is_nan() || truth.is_nan() || found.is_sign_negative() != truth.is_sign_negative() {
+        return f64::INFINITY;
+    }
+    let beyond = |x: f64| x.clamp(-(2f64.powi(128)), 2f64.powi(128));
+    (beyond(f64::from(found)) - beyond(truth)).abs() / ulp32(beyond(truth))
+}
+
+fn ulp32(x: f64) -> f64 {
+    let exponent = (x.abs().to_bits() >> 52) as i32 - 1023;
+    2f64.powi(exponent.clamp(-126, 127) - 23)
+}
+
+/// How many numbers of the format two numbers are apart.
+fn distance64(a: f64, b: f64) -> u64 {
+    if a.is_nan() || b.is_nan() {
+        return if a.is_nan() && b.is_nan() {
+            0
+        } else {
+            u64::MAX
+        };
+    }
+    if a.is_sign_negative() != b.is_sign_negative() {
+        return u64::MAX;
+    }
+    a.abs().to_bits().abs_diff(b.abs().to_bits())
+}
+
+const MODES: [Math; 3] = [Math::Strict, Math::Contract, Math::Fast];
+
+#[test]
+fn f32_of_one_argument() {
+    let xs = arguments32(200_000);
+    let names: Vec<&str> = UNARY.iter().map(|f| f.name).collect();
+    for math in MODES {
+        let found = compute(Scalar::F32, &names, math, true, &[&bytes32(&xs)]);
+        let mut wrong = Vec::new();
+        for (f, found) in UNARY.iter().zip(found) {
+            let found = floats32(&found);
+            let errors = xs
+                .iter()
+                .zip(found)
+                .map(|(x, y)| (error32(y, (f.wide)(f64::from(*x))), *x, y));
+            let worst = errors.fold((0.0, 0.0, 0.0), |a, b| if b.0 > a.0 { b } else { a });
+            eprintln!("f32 {math:?} {}: {worst:?}", f.name);
+            if worst.0 > 2.0 {
+                wrong.push((f.name, worst, (f.wide)(f64::from(worst.1))));
+            }
+        }
+        assert!(wrong.is_empty(), "{math:?}: {wrong:?}");
+    }
+}
+
+#[test]
+fn f64_of_one_argument() {
+    let xs = arguments64(200_000);
+    let names: Vec<&str> = UNARY.iter().map(|f| f.name).collect();
+    for math in MODES {
+        let found = compute(Scalar::F64, &names, math, true, &[&bytes64(&xs)]);
+        let mut wrong = Vec::new();
+        for (f, found) in UNARY.iter().zip(found) {
+            let found = floats64(&found);
+            let errors = xs
+                .iter()
+                .zip(found)
+                .map(|(x, y)| (distance64(y, (f.wide)(*x)), *x, y));
+            let worst = errors.fold((0, 0.0, 0.0), |a, b| if b.0 > a.0 { b } else { a });
+            eprintln!("f64 {math:?} {}: {worst:?}", f.name);
+            if worst.0 > f.host_is_off {
+                wrong.push((f.name, worst, (f.wide)(worst.1)));
+            }
+        }
+        assert!(wrong.is_empty(), "{math:?}: {wrong:?}");
+    }
+}
+
+/// Pairs of all kinds of arguments, and of those that powers are finite for.
+fn pairs<T: Copy>(xs: &[T], near: impl Fn(f64) -> T) -> (Vec<T>, Vec<T>) {
+    let mut dice = Dice(2);
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    let specials: Vec<T> = SPECIAL.iter().flat_map(|x| [near(*x), near(-*x)]).collect();
+    for x in &specials {
+        for y in &specials {
+            a.push(*x);
+            b.push(*y);
+        }
+    }
+    for (k, x) in xs.iter().enumerate() {
+        let other = xs[dice.bits() as usize % xs.len()];
+        let (x, y) = match k % 8 {
+            0 | 1 => (*x, other),
+            2 => (near(dice.unit() * 20.0), near(dice.unit() * 50.0)),
+            3 => (near(dice.unit().abs() * 4.0), near(dice.unit() * 500.0)),
+            4 => (near(1.0 + dice.unit() * 1e-3), near(dice.unit() * 1e5)),
+            5 => (*x, near((dice.unit() * 10.0).trunc())),
+            6 => (
+                near((dice.unit() * 100.0).trunc()),
+                near((dice.unit() * 30.0).trunc()),
+            ),
+            _ => (
+                near(dice.unit() * 1e9),
+                near(dice.unit() * 2f64.powi((dice.bits() % 60) as i32 - 30)),
+            ),
+        };
+        a.push(x);
+        b.push(y);
+    }
+    (a, b)
+}
+
+#[test]
+fn f32_of_two_arguments() {
+    let (xs, ys) = pairs(&arguments32(400_000), |x| x as f32);
+    let names: Vec<&str> = BINARY.iter().map(|f| f.name).collect();
+    for math in MODES {
+        let found = compute(
+            Scalar::F32,
+            &names,
+            math,
+            true,
+            &[&bytes32(&xs), &bytes32(&ys)],
+        );
+        let mut wrong = Vec::new();
+        for (f, found) in BINARY.iter().zip(found) {
+            let found = floats32(&found);
+            let mut worst = (0.0, 0.0, 0.0, 0.0);
+            for ((x, y), z) in xs.iter().zip(&ys).zip(found) {
+                let error = error32(z, (f.wide)(f64::from(*x), f64::from(*y)));
+                if error > worst.0 {
+                    worst = (error, *x, *y, z);
+                }
+            }
+            eprintln!("f32 {math:?} {}: {worst:?}", f.name);
+            if worst.0 > 2.0 {
+                wrong.push((f.name, worst, (f.wide)(worst.1.into(), worst.2.into())));
+            }
+        }
+        assert!(wrong.is_empty(), "{math:?}: {wrong:?}");
+    }
+}
+
+#[test]
+fn f64_of_two_arguments() {
+    let (xs, ys) = pairs(&arguments64(400_000), |x| x);
+    let names: Vec<&str> = BINARY.iter().map(|f| f.name).collect();
+    for math in MODES {
+        let found = compute(
+            Scalar::F64,
+            &names,
+            math,
+            true,
+            &[&bytes64(&xs), &bytes64(&ys)],
+        );
+        let mut wrong = Vec::new();
+        for (f, found) in BINARY.iter().zip(found) {
+            let found = floats64(&found);
+            let mut worst = (0, 0.0, 0.0, 0.0);
+            for ((x, y), z) in xs.iter().zip(&ys).zip(found) {
+                let error = distance64(z, (f.wide)(*x, *y));
+                if error > worst.0 {
+                    worst = (error, *x, *y, z);
+                }
+            }
+            eprintln!("f64 {math:?} {}: {worst:?}", f.name);
+            if worst.0 > f.host_is_off {
+                wrong.push((f.name, worst, (f.wide)(worst.1, worst.2)));
+            }
+        }
+        assert!(wrong.is_empty(), "{math:?}: {wrong:?}");
+    }
+}
