@@ -4,6 +4,11 @@
 //! solved with 700 bits: one coefficient after the other is rounded, the lowest first, and the rest is solved again. Each field says how far
 //! the rounded polynomial is from the function, in `f32` and in `f64`. Pairs are a number rounded, and what is left, rounded.
 
+#![allow(
+    clippy::approx_constant,
+    reason = "rounded to each format, with the rest beside it"
+)]
+
 /// The numbers of one format.
 #[derive(Debug)]
 pub(super) struct Numbers {
