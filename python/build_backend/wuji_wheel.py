@@ -72,15 +72,16 @@ class Elf:
         return found
 
 
-def platform_tag(module: bytes) -> str:
-    """The oldest glibc that has everything the module asks for; the plain name of the machine where it needs more than that."""
-    elf, machine = Elf(module), platform.machine()
-    foreign = [l for l in elf.libraries() if l not in EVERYWHERE and not l.startswith("ld-linux")]
+def platform_tag(libraries: list[bytes]) -> str:
+    """The oldest glibc that has everything these ask for; the plain name of the machine where they need more than that."""
+    elves, machine = [Elf(library) for library in libraries], platform.machine()
+    needed = {library for elf in elves for library in elf.libraries()}
+    foreign = [l for l in sorted(needed) if l not in EVERYWHERE and not l.startswith("ld-linux")]
     if foreign:
         print(f"  it needs {', '.join(foreign)}, which not every system has")
         return f"linux_{machine}"
-    needed = [re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", v) for v in elf.versions()]
-    major, minor = max(((int(m[1]), int(m[2])) for m in needed if m), default=(2, 17))
+    versions = [re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", v) for elf in elves for v in elf.versions()]
+    major, minor = max(((int(m[1]), int(m[2])) for m in versions if m), default=(2, 17))
     return f"manylinux_{major}_{minor}_{machine}"
 
 
@@ -114,10 +115,14 @@ def sources() -> list[tuple[str, bytes]]:
     return [(p.relative_to(package.parent).as_posix(), p.read_bytes()) for p in sorted(files)]
 
 
-def write(module: bytes, out: Path, version: str) -> Path:
-    """The wheel that travels."""
+def write(module: bytes, out: Path, version: str, llvm: bytes | None = None, stored: bool = False) -> Path:
+    """The wheel that travels; LLVM is in the module, or beside it."""
     files = [*sources(), ("wuji/_native.abi3.so", module)]
-    return pack(files, f"cp311-abi3-{platform_tag(module)}", out, version)
+    libraries = [module]
+    if llvm is not None:
+        files.append(("wuji/lib/libLLVM.so.22.1", llvm))
+        libraries.append(llvm)
+    return pack(files, f"cp311-abi3-{platform_tag(libraries)}", out, version, stored)
 
 
 def write_editable(out: Path, version: str) -> Path:
@@ -126,7 +131,7 @@ def write_editable(out: Path, version: str) -> Path:
     return pack(files, f"cp311-abi3-linux_{platform.machine()}", out, version)
 
 
-def pack(files: list[tuple[str, bytes]], tag: str, out: Path, version: str) -> Path:
+def pack(files: list[tuple[str, bytes]], tag: str, out: Path, version: str, stored: bool = False) -> Path:
     info = f"wuji-{version}.dist-info"
     files.append((f"{info}/METADATA", metadata(version).encode()))
     wheel = f"Wheel-Version: 1.0\nGenerator: wuji ({version})\nRoot-Is-Purelib: false\nTag: {tag}\n"
@@ -143,12 +148,13 @@ def pack(files: list[tuple[str, bytes]], tag: str, out: Path, version: str) -> P
 
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"wuji-{version}-{tag}.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as zipped:
+    method = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(path, "w", method, compresslevel=9) as zipped:
         for name, data in files:
             # The same bytes from run to run.
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o755 if name.endswith(".so") else 0o644) << 16
+            entry.compress_type = method
+            entry.external_attr = (0o755 if ".so" in name else 0o644) << 16
             zipped.writestr(entry, data)
     return path
 
@@ -158,8 +164,11 @@ def main() -> None:
     parser.add_argument("--library", type=Path, required=True, help="the extension module")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the wheel")
     parser.add_argument("--version", required=True)
+    parser.add_argument("--llvm", type=Path, help="LLVM as a library of its own, for a module that has none inside")
+    parser.add_argument("--stored", action="store_true", help="do not pack: who packs the wheel again packs better")
     options = parser.parse_args()
-    path = write(options.library.read_bytes(), options.out, options.version)
+    llvm = options.llvm.read_bytes() if options.llvm else None
+    path = write(options.library.read_bytes(), options.out, options.version, llvm, options.stored)
     print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
 
 

@@ -1,96 +1,385 @@
-//! `cargo xtask bundle`: programs for another machine, with LLVM inside.
+//! `cargo xtask bundle`: programs, tests and the Python package for another machine, with one LLVM beside them.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::Outcome;
 use crate::args::Args;
 use crate::demo::absolute;
 use crate::setup;
+use crate::shared_llvm;
 use crate::workspace::{cargo, on_path, root, run, spelled, target};
 
-/// Each has LLVM inside, so there are few: `wuji` runs the examples as well.
+/// `wuji` runs the examples as well.
 const PROGRAMS: [&str; 2] = ["wuji", "wuji-bench"];
 
-/// What people download. More than this would be a mistake in how LLVM is linked.
+/// The test programs that say whether a machine, and its GPU, does what it should.
+const TESTS: [&str; 6] = [
+    "filetests",
+    "world",
+    "kernels",
+    "language",
+    "sparse_semantics",
+    "accuracy",
+];
+
+/// What tests read, from the folder `tests`.
+const TEST_DATA: [&str; 1] = ["filetests"];
+
+/// The Python package.
+const WHEEL: &str = "wheel";
+
+/// Its extension module, before it has its place.
+const MODULE: &str = "_native.so";
+
+/// What people download. More than this would be a mistake in how things are linked.
 const MOST_BYTES: u64 = 40_000_000;
 
 const README: &str = "\
-These programs need neither LLVM nor Rust; they compile kernels for the CPU that they run on. Of the
-system they use the C and C++ libraries, zlib, zstd and libffi, which most systems have.
+These programs need neither LLVM nor Rust; they compile kernels for the CPU that they run on, or its
+GPU. Of the system they use the C library. LLVM is in the folder `lib`, where they look for it.
 
   ./wuji doctor          what Wuji found on this machine
   ./wuji example         the examples: `./wuji example mpm88` writes mpm88.gif
   ./wuji --help          the rest
   ./wuji-bench           the benchmarks (`./wuji-bench --help`)
+  sh test.sh             the tests (`sh test.sh PART_OF_A_NAME` for some of them)
+  pip install *.whl      the Python package
 ";
+
+const UNPACK: &str = include_str!("bundle/unpack.sh");
+const RUN_TESTS: &str = include_str!("bundle/test.sh");
 
 pub(crate) fn bundle(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
     let out = args
         .value("--out")?
         .map_or_else(|| root().join("bundle"), absolute);
+    let profile = match args.flag("--dev") {
+        true => Profile {
+            name: "dev",
+            folder: "debug",
+        },
+        false => Profile {
+            name: "release",
+            folder: "release",
+        },
+    };
+    let loose = args.flag("--no-pack");
+    let only = args.value("--only")?;
     args.finish("bundle")?;
+    let wanted = wanted(only.as_deref())?;
     let llvm = setup::setup()?;
 
-    // A target folder of its own: the features differ from the daily build, which would be rebuilt each time.
-    let folder = target().join("bundle");
-    let mut command = cargo(&llvm);
-    command
-        .args([
-            "build",
-            "--release",
-            "--no-default-features",
-            "--features",
-            "static",
-            "--target-dir",
-        ])
-        .arg(&folder);
-    command.args(["--package", "wuji-cli", "--package", "wuji-bench"]);
-    // The code is the same; what only debuggers read stays at home.
-    command.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
-    run(&mut command)?;
-
-    let told = |what: &str, e: std::io::Error| format!("{what}: {e}");
-    fs::create_dir_all(&out).map_err(|e| told("cannot make the bundle's folder", e))?;
-    for program in PROGRAMS {
-        let from = folder.join("release").join(program);
-        let size =
-            fs::copy(&from, out.join(program)).map_err(|e| told("cannot copy a program", e))?;
-        println!("  {program}  {:.1} MB", size as f64 / 1e6);
+    let stage = target().join("bundle").join(profile.name);
+    fs::create_dir_all(&stage).map_err(|e| told("make a folder", &stage, e))?;
+    let made = Made {
+        llvm,
+        profile,
+        stage,
+    };
+    let files = made.make(&wanted)?;
+    if loose {
+        return made.leave_loose(&files, &out);
     }
-    for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        fs::copy(root().join(licence), out.join(licence))
-            .map_err(|e| told("cannot copy a licence", e))?;
-    }
-    fs::write(out.join("README.txt"), README).map_err(|e| told("cannot write README.txt", e))?;
-    try_out(&out)?;
+    made.collect(&files, &out)?;
+    try_out(&out, &wanted)?;
     println!("the bundle is in {}", out.display());
     pack(&out)
 }
 
+fn told(what: &str, at: &Path, e: std::io::Error) -> String {
+    format!("cannot {what} {}: {e}", at.display())
+}
+
+/// What goes into the bundle, by name.
+fn wanted(only: Option<&str>) -> Result<Vec<&'static str>, String> {
+    let all = || PROGRAMS.into_iter().chain(TESTS).chain([WHEEL]);
+    let Some(only) = only else {
+        return Ok(all().collect());
+    };
+    let names = only.split(',').filter(|name| !name.is_empty());
+    let find = |name: &str| {
+        let known: Vec<&str> = all().collect();
+        let found = all().find(|n| *n == name);
+        found.ok_or_else(|| {
+            let known = known.join(", ");
+            format!("`--only {name}`: there is no such part; there are: {known}")
+        })
+    };
+    names.map(find).collect()
+}
+
+#[derive(Debug)]
+struct Profile {
+    name: &'static str,
+    /// Where cargo puts what it builds, in its target folder.
+    folder: &'static str,
+}
+
+/// Files that were built and have what they need, in a folder of their own; what has not changed is not made again.
+#[derive(Debug)]
+struct Made {
+    llvm: PathBuf,
+    profile: Profile,
+    stage: PathBuf,
+}
+
+impl Made {
+    /// Builds everything, and gives the paths, relative to the stage.
+    fn make(&self, wanted: &[&'static str]) -> Result<Vec<PathBuf>, String> {
+        let has = |name: &&&str| wanted.contains(*name);
+        let mut files = vec![PathBuf::from("lib").join(shared_llvm::FILE)];
+        shared_llvm::make(&self.llvm, &self.stage.join("lib"))?;
+
+        let built = target().join(self.profile.folder);
+        let programs: Vec<&str> = PROGRAMS.iter().filter(has).copied().collect();
+        if !programs.is_empty() {
+            let mut command = self.cargo("build");
+            command.args(programs.iter().flat_map(|name| ["--bin", name]));
+            run(&mut command)?;
+            for name in programs {
+                files.push(self.place(&built.join(name), name)?);
+            }
+        }
+        let tests: Vec<&str> = TESTS.iter().filter(has).copied().collect();
+        for (name, path) in self.tests(&tests)? {
+            files.push(self.place(&path, &name)?);
+        }
+        if wanted.contains(&WHEEL) {
+            run(self.cargo("build").args(["--package", "wuji-py"]))?;
+            files.push(self.place(&built.join("lib_native.so"), MODULE)?);
+        }
+        Ok(files)
+    }
+
+    fn cargo(&self, command: &str) -> Command {
+        let mut cargo = cargo(&self.llvm);
+        cargo.args([command, "--profile", self.profile.name]);
+        cargo
+    }
+
+    /// Builds test programs, and finds out where cargo has put them.
+    fn tests(&self, names: &[&str]) -> Result<Vec<(String, PathBuf)>, String> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut command = self.cargo("test");
+        command.args(["--no-run", "--message-format=json-render-diagnostics"]);
+        command.args(names.iter().flat_map(|name| ["--test", name]));
+        command.stderr(Stdio::inherit());
+        let called = spelled(&command);
+        let failed = |why: String| format!("`{called}` failed ({why})");
+        let done = command.output().map_err(|e| failed(e.to_string()))?;
+        if !done.status.success() {
+            return Err(failed(done.status.to_string()));
+        }
+        let found = executables(&String::from_utf8_lossy(&done.stdout));
+        let missing = names
+            .iter()
+            .find(|name| !found.iter().any(|f| f.0 == **name));
+        match missing {
+            Some(name) => Err(format!("cargo has not built the test program `{name}`")),
+            None => Ok(found),
+        }
+    }
+
+    /// Copies a file without what only debuggers read, unless that was done.
+    fn place(&self, from: &Path, name: &str) -> Result<PathBuf, String> {
+        let to = self.stage.join(name);
+        if !up_to_date(&to, from) {
+            // Strip cannot read and write one file that runs.
+            let fresh = self.stage.join(format!("{name}.fresh"));
+            fs::copy(from, &fresh).map_err(|e| told("copy", from, e))?;
+            run(Command::new("strip").arg(&fresh))?;
+            fs::rename(&fresh, &to).map_err(|e| told("write", &to, e))?;
+        }
+        Ok(name.into())
+    }
+
+    /// The Python package with LLVM, as one file; not packed, for it will be together with the rest.
+    fn wheel(&self) -> Result<PathBuf, String> {
+        let folder = self.stage.join(WHEEL);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|e| told("empty", &folder, e))?;
+        }
+        let mut command = Command::new("python3");
+        command.arg(root().join("python/build_backend/wuji_wheel.py"));
+        command.arg("--library").arg(self.stage.join(MODULE));
+        command.arg("--llvm");
+        command.arg(self.stage.join("lib").join(shared_llvm::FILE));
+        command.arg("--out").arg(&folder).arg("--stored");
+        run(command.args(["--version", env!("CARGO_PKG_VERSION")]))?;
+        let file = listed(&folder)?.into_iter().next();
+        file.ok_or_else(|| "there is no wheel".to_string())
+    }
+
+    /// The bundle as a folder that can be used as it is.
+    fn collect(&self, files: &[PathBuf], out: &Path) -> Outcome {
+        for file in files {
+            let (from, name) = match file == Path::new(MODULE) {
+                true => {
+                    let wheel = self.wheel()?;
+                    let name = wheel.file_name().unwrap_or_default().into();
+                    (wheel, name)
+                }
+                false => (self.stage.join(file), file.clone()),
+            };
+            let to = out.join(&name);
+            let folder = to.parent().unwrap_or(out);
+            fs::create_dir_all(folder).map_err(|e| told("make a folder", folder, e))?;
+            let size = fs::copy(from, &to).map_err(|e| told("write", &to, e))?;
+            println!("  {}  {:.1} MB", name.display(), size as f64 / 1e6);
+        }
+        accompany(out)
+    }
+
+    /// The bundle as a folder of packed files, of which only those are new that have changed: for a machine to which it is
+    /// copied again and again.
+    fn leave_loose(&self, files: &[PathBuf], out: &Path) -> Outcome {
+        let mut total = 0;
+        for file in files {
+            // Not in a wheel, which would have an LLVM of its own: as a folder it uses that of the programs.
+            let place = match file == Path::new(MODULE) {
+                true => {
+                    copy_folder(&root().join("python/wuji"), &out.join("python/wuji"))?;
+                    PathBuf::from("python/wuji/_native.abi3.so")
+                }
+                false => file.clone(),
+            };
+            let from = self.stage.join(file);
+            let to = out.join(format!("{}.xz", place.display()));
+            let folder = to.parent().unwrap_or(out);
+            fs::create_dir_all(folder).map_err(|e| told("make a folder", folder, e))?;
+            if !up_to_date(&to, &from) {
+                // LLVM seldom changes: it is packed well, and programs quickly.
+                let level = if file.starts_with("lib") { "-6" } else { "-1" };
+                let packed = fs::File::create(&to).map_err(|e| told("write", &to, e))?;
+                let mut xz = Command::new("xz");
+                xz.args(["-T0", level, "-c"]).arg(&from).stdout(packed);
+                run(&mut xz)?;
+            }
+            let size = fs::metadata(&to).map_err(|e| told("find", &to, e))?.len();
+            println!("  {}  {:.1} MB", place.display(), size as f64 / 1e6);
+            total += size;
+        }
+        let script = out.join("unpack.sh");
+        fs::write(&script, UNPACK).map_err(|e| told("write", &script, e))?;
+        accompany(out)?;
+        let shown = total as f64 / 1e6;
+        println!("{shown:.1} MB; `sh {}` unpacks them", script.display());
+        Ok(())
+    }
+}
+
+/// What is no program.
+fn accompany(out: &Path) -> Outcome {
+    for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        fs::copy(root().join(licence), out.join(licence))
+            .map_err(|e| told("copy", Path::new(licence), e))?;
+    }
+    for (name, text) in [("README.txt", README), ("test.sh", RUN_TESTS)] {
+        fs::write(out.join(name), text).map_err(|e| told("write", Path::new(name), e))?;
+    }
+    for folder in TEST_DATA {
+        let (from, to) = (
+            root().join("tests").join(folder),
+            out.join("tests").join(folder),
+        );
+        if to.exists() {
+            fs::remove_dir_all(&to).map_err(|e| told("empty", &to, e))?;
+        }
+        copy_folder(&from, &to)?;
+    }
+    Ok(())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Outcome {
+    fs::create_dir_all(to).map_err(|e| told("make a folder", to, e))?;
+    for path in listed(from)? {
+        let Some(name) = path.file_name() else {
+            continue;
+        };
+        // What Python has left there, or a module of a daily build.
+        if name == "__pycache__" || path.extension().is_some_and(|e| e == "so") {
+            continue;
+        }
+        match path.is_dir() {
+            true => copy_folder(&path, &to.join(name))?,
+            false => {
+                fs::copy(&path, to.join(name)).map_err(|e| told("copy", &path, e))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|e| told("read", folder, e))?;
+    let paths = entries.map(|entry| entry.map(|e| e.path()));
+    let paths: std::io::Result<Vec<PathBuf>> = paths.collect();
+    paths.map_err(|e| told("read", folder, e))
+}
+
+/// Whether a file is there that was made from another one after that was written.
+fn up_to_date(made: &Path, from: &Path) -> bool {
+    let written = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+    matches!((written(made), written(from)), (Some(made), Some(from)) if made >= from)
+}
+
+/// The programs in what cargo says of a build, with the names of their targets.
+fn executables(messages: &str) -> Vec<(String, PathBuf)> {
+    let path = |line: &str| {
+        let rest = line.split_once("\"executable\":\"")?.1;
+        Some(PathBuf::from(rest.split_once('"')?.0))
+    };
+    // `target/debug/deps/filetests-5ee34a62b3b84607`.
+    let name = |path: &Path| {
+        let file = path.file_name()?.to_string_lossy().into_owned();
+        Some(file.rsplit_once('-')?.0.to_string())
+    };
+    let found = messages.lines().filter_map(path);
+    found
+        .filter_map(|path| Some((name(&path)?, path)))
+        .collect()
+}
+
 /// The programs start where there is nothing but themselves: no environment, no folder of the workspace.
-fn try_out(out: &Path) -> Outcome {
+fn try_out(out: &Path, wanted: &[&str]) -> Outcome {
     let empty = target().join("bundle-try");
-    let told = |e: std::io::Error| format!("cannot make an empty folder: {e}");
-    fs::create_dir_all(&empty).map_err(told)?;
+    let failed = |e: std::io::Error| format!("cannot make an empty folder: {e}");
+    fs::create_dir_all(&empty).map_err(failed)?;
     for (program, words) in [
         ("wuji", &["doctor"][..]),
         ("wuji", &["example", "julia", "--frames", "2"]),
         ("wuji-bench", &["--help"]),
     ] {
+        if !wanted.contains(&program) {
+            continue;
+        }
         let mut command = Command::new(out.join(program));
         command.args(words).env_clear().current_dir(&empty);
         command.env("WUJI_CACHE", "off");
-        let done = command.output();
-        let done = done.map_err(|e| format!("`{}` does not start: {e}", spelled(&command)))?;
-        if !done.status.success() {
-            let why = String::from_utf8_lossy(&done.stderr);
-            return Err(format!("`{}` has failed:\n{why}", spelled(&command)));
-        }
+        try_one(&mut command)?;
     }
-    fs::remove_dir_all(&empty).map_err(told)
+    if TESTS.iter().any(|name| wanted.contains(name)) {
+        let mut command = Command::new("sh");
+        command.arg(out.join("test.sh")).arg("bounds");
+        try_one(command.current_dir(&empty))?;
+    }
+    fs::remove_dir_all(&empty).map_err(failed)
+}
+
+fn try_one(command: &mut Command) -> Outcome {
+    let done = command.output();
+    let done = done.map_err(|e| format!("`{}` does not start: {e}", spelled(command)))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = [&done.stdout[..], &done.stderr[..]].concat();
+    let said = String::from_utf8_lossy(&said);
+    Err(format!("`{}` has failed:\n{said}", spelled(command)))
 }
 
 /// One file of all, for those who have `tar` and `xz`.
@@ -105,8 +394,9 @@ fn pack(out: &Path) -> Outcome {
         _ => return Err(format!("{} cannot be packed", out.display())),
     };
     let mut command = Command::new("tar");
-    // LLVM is in both programs: a window that reaches from one to the other packs it once.
-    let window = "--lzma2=preset=6,dict=192MiB";
+    // LLVM is there twice, beside the programs and in the wheel, and programs have much in common: a window that reaches
+    // from one to the other packs that once.
+    let window = "--lzma2=preset=6,dict=256MiB";
     command.env("XZ_OPT", window).arg("-cJf").arg(&archive);
     run(command.arg("-C").arg(folder).arg(name))?;
     let bytes = fs::metadata(&archive)
@@ -121,4 +411,28 @@ fn pack(out: &Path) -> Outcome {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_in_what_cargo_says() {
+        let said = concat!(
+            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"wuji\"},\"executable\":null}\n",
+            "{\"reason\":\"compiler-artifact\",\"executable\":\"/t/deps/sparse_semantics-0a1b\",\"fresh\":true}\n",
+            "{\"reason\":\"build-finished\",\"success\":true}\n",
+        );
+        let found = executables(said);
+        let path = PathBuf::from("/t/deps/sparse_semantics-0a1b");
+        assert_eq!(found, [("sparse_semantics".to_string(), path)]);
+    }
+
+    #[test]
+    fn parts_are_chosen_by_name() {
+        assert_eq!(wanted(None).map(|all| all.len()), Ok(9));
+        assert_eq!(wanted(Some("wuji,world")), Ok(vec!["wuji", "world"]));
+        assert!(wanted(Some("nothing")).is_err());
+    }
 }

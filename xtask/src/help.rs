@@ -102,14 +102,18 @@ Further options go to the fuzzer as they are.";
 const BUNDLE: &str = "\
 A build that runs on another machine of the same kind, without LLVM and without Rust
 
-Usage: cargo xtask bundle [--out DIR]
+Usage: cargo xtask bundle [--out DIR] [--dev] [--no-pack] [--only NAMES]
 
-  --out DIR   where to put it (default bundle)
+  --out DIR      where to put it (default bundle)
+  --dev          what daily builds make, which is quicker to have (default: release builds)
+  --no-pack      no archive, but a folder of packed files, of which only those are written that have changed;
+                 DIR/unpack.sh [FOLDER] unpacks them there
+  --only NAMES   only these parts, with commas between them
 
-Links LLVM statically, and collects the command `wuji`, which has the examples, and the benchmarks
-in one folder. They are tried out in an empty folder without an environment, and packed as
-DIR.tar.xz. Further build dependencies (a C++ standard library, zlib, zstd, libxml2, libffi) are
-part of `setup`.";
+Collects the command `wuji`, which has the examples, the benchmarks, test programs with their files
+and the Python package in one folder, with one LLVM that needs only the C library. They are tried out in an
+empty folder without an environment, and packed as DIR.tar.xz. Further build dependencies
+(a C++ standard library, zlib, zstd, libxml2, libffi) are part of `setup`.";
 
 const PYTHON: &str = "\
 Build the extension module of the Python package, and put it to python/wuji

@@ -12,6 +12,7 @@ mod help;
 mod peers;
 mod python;
 mod setup;
+mod shared_llvm;
 mod steps;
 mod test;
 mod wheel;

@@ -9,10 +9,8 @@ use crate::Outcome;
 use crate::args::Args;
 use crate::demo::absolute;
 use crate::setup;
-use crate::workspace::{cargo, output, root, run, target};
-
-/// What the module would load from the system, though not every system has it, or has one that is new enough.
-const INSIDE: [&str; 5] = ["stdc++", "z", "zstd", "xml2", "ffi"];
+use crate::shared_llvm::collect_archives;
+use crate::workspace::{cargo, root, run, target};
 
 /// Calls the usual linker, with the folder of archives before all others: libraries come from the first one that has them.
 const LINKER: &str = "link-with-archives";
@@ -25,8 +23,8 @@ pub(crate) fn wheel(words: &[String]) -> Outcome {
     args.finish("wheel")?;
     let llvm = setup::setup()?;
 
-    // The folder of `bundle`: the same features, so most of it is built once for both.
-    let folder = target().join("bundle");
+    // A target folder of its own: the features differ from the daily build, which would be rebuilt each time.
+    let folder = target().join("static");
     let archives = folder.join("archives");
     collect(&archives).map_err(|e| format!("cannot collect static libraries: {e}"))?;
     let mut command = cargo(&llvm);
@@ -58,21 +56,9 @@ pub(crate) fn wheel(words: &[String]) -> Outcome {
         .args(["--version", env!("CARGO_PKG_VERSION")]))
 }
 
-/// A folder with the static libraries and nothing else: where a linker finds both kinds, it takes the shared one.
+/// The static libraries, and a linker that takes them.
 fn collect(folder: &Path) -> std::io::Result<()> {
-    // Anew: what is there may be a link to what would be copied.
-    if folder.exists() {
-        fs::remove_dir_all(folder)?;
-    }
-    fs::create_dir_all(folder)?;
-    for name in INSIDE {
-        let file = format!("lib{name}.a");
-        let found = output("cc", &[&format!("-print-file-name={file}")]);
-        // A compiler that knows none gives the name back.
-        if let Some(path) = found.filter(|path| Path::new(path).is_absolute()) {
-            fs::copy(path, folder.join(&file))?;
-        }
-    }
+    collect_archives(folder)?;
     let linker = folder.join(LINKER);
     let call = format!("#!/bin/sh\nexec cc '-L{}' \"$@\"\n", folder.display());
     fs::write(&linker, call)?;

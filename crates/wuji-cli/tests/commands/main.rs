@@ -1,5 +1,6 @@
 //! Every command through the real program.
 
+mod cuda;
 mod library;
 mod opt;
 mod run;

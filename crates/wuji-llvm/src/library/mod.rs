@@ -48,12 +48,36 @@ mod dynamic {
             None => {
                 let built_with =
                     BUILT_WITH.map(|prefix| PathBuf::from(prefix).join("lib").join(FILE));
-                [PathBuf::from(FILE)]
+                beside()
                     .into_iter()
+                    .chain([PathBuf::from(FILE)])
                     .chain(built_with)
                     .collect()
             }
         }
+    }
+
+    /// The library in a folder `lib` beside the program, or beside the extension module that this is part of: what travels
+    /// has it there.
+    fn beside() -> Option<PathBuf> {
+        // SAFETY: all zeros are a value of it: pointers and no references.
+        let mut of_us: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: the address is one of our own code; it writes to what is given.
+        let found = unsafe { libc::dladdr(beside as *const c_void, &mut of_us) };
+        let mut place = None;
+        if found != 0 && !of_us.dli_fname.is_null() {
+            use std::os::unix::ffi::OsStrExt;
+            // SAFETY: a C string of the loader's, which stays while we are loaded.
+            let name = unsafe { CStr::from_ptr(of_us.dli_fname) };
+            place = Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())));
+        }
+        // Of a program the loader knows only how it was called; by its name alone, that is no path.
+        let place = match place.filter(|p| p.components().count() > 1) {
+            Some(place) => place.canonicalize().ok()?,
+            None => std::env::current_exe().ok()?,
+        };
+        let library = place.parent()?.join("lib").join(FILE);
+        library.exists().then_some(library)
     }
 
     fn load() -> Result<()> {

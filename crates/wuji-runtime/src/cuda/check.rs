@@ -341,7 +341,7 @@ impl Trial {
             self.saxpy(address, x.address(), 4.0, COUNT)?;
         }
         self.all(address, 4.0)?;
-        let whole = reserved.ensure(0..256 << 20)?;
+        let whole = reserved.ensure(0..128 << 20)?;
         let total = reserved.mapped();
         reserved.release()?;
         expect(reserved.mapped() == 0, || {

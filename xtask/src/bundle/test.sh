@@ -1,0 +1,15 @@
+#!/bin/sh
+# Runs the tests of the bundle; words choose some by parts of their names: sh test.sh [WORD...]
+cd "$(dirname "$0")/tests" || exit 2
+failed=""
+for program in filetests world kernels language sparse_semantics accuracy; do
+    if [ -x "../$program" ]; then
+        echo "== $program"
+        "../$program" "$@" || failed="$failed $program"
+    fi
+done
+if [ -n "$failed" ]; then
+    echo "failed:$failed"
+    exit 1
+fi
+echo "all tests passed"
