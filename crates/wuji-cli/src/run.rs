@@ -79,6 +79,8 @@ enum Backend {
     Cpu,
     /// The interpreter that defines what kernels mean.
     Interpreter,
+    /// The first NVIDIA GPU.
+    Cuda,
 }
 
 #[derive(ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
@@ -139,6 +141,7 @@ impl Run {
             backend: match self.backend {
                 Backend::Cpu => wuji_runtime::Backend::Cpu,
                 Backend::Interpreter => wuji_runtime::Backend::Interpreter,
+                Backend::Cuda => wuji_runtime::Backend::Cuda(0),
             },
             threads: self.threads,
             tier: match self.tier {

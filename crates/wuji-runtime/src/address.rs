@@ -40,6 +40,12 @@ impl AxisAddress {
             .sum()
     }
 
+    /// The least and the greatest offset among coordinates `lo..hi`. Strides of the levels from the root down are never less
+    /// than what is below them, so offsets grow with coordinates.
+    fn ends(&self, lo: u64, hi: u64) -> (u64, u64) {
+        (self.offset(lo), self.offset(hi - 1))
+    }
+
     /// Distance of neighbours, and how many neighbours from `at` on keep it.
     fn run(&self, at: u64) -> (u64, u64) {
         match self.levels.last() {
@@ -153,6 +159,22 @@ impl Address {
         let inside = self.axes.iter().zip(at);
         let terms = inside.map(|(axis, c)| axis.offset((c - axis.from) as u64));
         (self.base + terms.sum::<u64>()) as usize
+    }
+
+    /// From the first to the last byte of the elements of a window, for elements of `size` bytes.
+    pub fn span(&self, window: &[(u64, u64)], size: usize) -> std::ops::Range<usize> {
+        if window.iter().any(|(lo, hi)| lo >= hi) {
+            return 0..0;
+        }
+        // A sum of one term per index: the least and the greatest of each.
+        let (mut least, mut most) = (self.base, self.base);
+        for (axis, (lo, hi)) in self.axes.iter().zip(window) {
+            // Blocks lie in the order of their coordinates, so the ends of the window do, unless Morton order mixes them.
+            let ends = axis.ends(*lo, *hi);
+            least += ends.0;
+            most += ends.1;
+        }
+        least as usize..most as usize + size
     }
 
     /// Visits the elements with coordinates `lo..hi` on each index, in row-major order.

@@ -1,9 +1,11 @@
 //! A device: its memory, its turn order, and how it runs modules.
 
 use crate::cache::{self, Cache};
+use crate::cuda::engine::Engine as CudaEngine;
+use crate::cuda::{self, DeviceInfo};
 use crate::interpreted::run_interpreted;
 use crate::launch::{Bindings, Engine, Outcome, check, run_native};
-use crate::load::{Loader, distrust};
+use crate::load::{CudaLoader, Loader, distrust};
 use crate::log::{Level, Log};
 use crate::machine::Amounts;
 use crate::memory::{Bytes, Memory, Turn};
@@ -30,6 +32,8 @@ pub enum Backend {
     Cpu,
     /// The interpreter that defines what kernels mean.
     Interpreter,
+    /// An NVIDIA GPU, by its number.
+    Cuda(u32),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -93,6 +97,7 @@ enum Runner {
         pool: Pool,
         background: Background,
     },
+    Cuda(CudaLoader),
     Interpreter,
 }
 
@@ -146,6 +151,15 @@ impl Device {
                 (runner, threads)
             }
             Backend::Interpreter => (Runner::Interpreter, 1),
+            Backend::Cuda(ordinal) => {
+                let loader = CudaLoader {
+                    engine: CudaEngine::new(ordinal as usize)?,
+                    log: log.clone(),
+                    profiler: profiler.clone(),
+                    audience: Arc::default(),
+                };
+                (Runner::Cuda(loader), 1)
+            }
         };
         Ok(Device {
             turn: Arc::default(),
@@ -168,6 +182,26 @@ impl Device {
         match self.runner {
             Runner::Cpu { .. } => Backend::Cpu,
             Runner::Interpreter => Backend::Interpreter,
+            Runner::Cuda(ref loader) => {
+                Backend::Cuda(loader.engine.context().info().ordinal as u32)
+            }
+        }
+    }
+
+    /// The GPU that it is, if it is one.
+    pub fn gpu(&self) -> Option<&DeviceInfo> {
+        match &self.runner {
+            Runner::Cuda(loader) => Some(loader.engine.context().info()),
+            Runner::Cpu { .. } | Runner::Interpreter => None,
+        }
+    }
+
+    /// Waits until everything is done that was asked for.
+    pub fn synchronize(&self) -> Result<()> {
+        let _turn = self.turn.take();
+        match &self.runner {
+            Runner::Cuda(loader) => loader.engine.wait(self.stop.word()),
+            Runner::Cpu { .. } | Runner::Interpreter => Ok(()),
         }
     }
 
@@ -190,6 +224,7 @@ impl Device {
     pub fn on_compile(&self, listener: impl Fn(&Progress<'_>) + Send + Sync + 'static) {
         match &self.runner {
             Runner::Cpu { loader, .. } => loader.audience.listen(listener),
+            Runner::Cuda(loader) => loader.audience.listen(listener),
             Runner::Interpreter => {}
         }
     }
@@ -198,7 +233,7 @@ impl Device {
     pub fn cache(&self) -> Option<&Cache> {
         match &self.runner {
             Runner::Cpu { loader, .. } => loader.cache.as_deref(),
-            Runner::Interpreter => None,
+            Runner::Cuda(_) | Runner::Interpreter => None,
         }
     }
 
@@ -220,11 +255,17 @@ impl Device {
 
     /// Zeroed memory of this device.
     pub fn reserve(&self, size: u64) -> Result<Memory> {
-        Memory::reserve(&self.turn, size)
+        match &self.runner {
+            Runner::Cuda(loader) => Memory::on_device_plain(&self.turn, &loader.engine, size),
+            Runner::Cpu { .. } | Runner::Interpreter => Memory::reserve(&self.turn, size),
+        }
     }
 
     /// Zeroed memory for a tree of this device.
     pub fn reserve_tree(&self, tree: &TreeData, layout: &TreeMemory) -> Result<Memory> {
+        if let Runner::Cuda(loader) = &self.runner {
+            return Memory::for_device_tree(&self.turn, &loader.engine, tree, layout);
+        }
         // Sparse trees take what their cells need, and are told the limit at every launch.
         if !tree.is_sparse() {
             self.allow_dense(layout.size)?;
@@ -291,6 +332,7 @@ impl Device {
                 self.note(remarks);
                 Ok(program)
             }
+            Runner::Cuda(loader) => loader.load(&self.turn, module, options),
             Runner::Interpreter => {
                 let mut cx = Cx::new(options);
                 run_pass("overflow", &mut module, &mut cx)?;
@@ -322,7 +364,8 @@ impl Device {
             (Code::Native(native), Runner::Cpu { background, .. }) => {
                 background.finish(&native.code)
             }
-            (Code::Native(_), Runner::Interpreter) | (Code::Interpreted, _) => Ok(()),
+            (Code::Native(_), Runner::Interpreter | Runner::Cuda(_))
+            | (Code::Cuda(_) | Code::Interpreted, _) => Ok(()),
         }
     }
 
@@ -423,7 +466,22 @@ impl Device {
                 }
                 outcome
             }
-            (Code::Native(_), Runner::Interpreter) | (Code::Interpreted, _) => {
+            (Code::Cuda(code), _) => {
+                let run = cuda::launch::Run {
+                    stop: self.stop.word(),
+                    seed,
+                    launch,
+                    profiler: self.profiler.is_on().then_some(&*self.profiler),
+                };
+                let outcome = cuda::launch::run_cuda(&run, program, code, bindings);
+                for memory in bindings.trees {
+                    if let Some(tree) = memory.on_device() {
+                        memory.count(tree.used());
+                    }
+                }
+                outcome
+            }
+            (Code::Native(_), Runner::Interpreter | Runner::Cuda(_)) | (Code::Interpreted, _) => {
                 let config = Config {
                     order: Order::Serial,
                     seed,
@@ -445,7 +503,8 @@ impl Device {
     /// Shares what is left of the memory among the sparse trees of a launch.
     fn allow_memory(&self, program: &Program, bindings: &Bindings<'_>) {
         let trees = program.sparse.iter().flatten().count() as u64;
-        if trees == 0 {
+        // On a device, the room that the host has made for cells is the limit.
+        if trees == 0 || matches!(self.runner, Runner::Cuda(_)) {
             return;
         }
         let left = self.memory_limit.saturating_sub(self.turn.used()) / trees;

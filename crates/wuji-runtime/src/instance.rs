@@ -152,20 +152,24 @@ impl<'d> Instance<'d> {
                 "field `{name}` gets values that do not fit"
             )));
         }
+        let size = self.module().structs.size_align(elem).0 as usize;
         let mut guard = self.tree(field)?.lock();
+        guard.fetch(at..at + size)?;
         let bytes = guard.bytes_mut();
         for ((scalar, offset), value) in scalars.into_iter().zip(values) {
             let (at, n) = (at + offset as usize, scalar.bytes() as usize);
             bytes[at..at + n].copy_from_slice(&value.bits().to_le_bytes()[..n]);
         }
-        Ok(())
+        guard.send(at..at + size)
     }
 
     /// The scalars of one element; an error outside of the field.
     pub fn get(&self, field: Field, coords: &[i64]) -> Result<Vec<Imm>> {
         let at = self.locate(field, coords)?;
         let elem = self.module().fields[field].elem;
-        let guard = self.tree(field)?.lock();
+        let size = self.module().structs.size_align(elem).0 as usize;
+        let mut guard = self.tree(field)?.lock();
+        guard.fetch(at..at + size)?;
         let scalars = self.module().structs.scalar_offsets(elem);
         let bytes = guard.bytes();
         Ok(scalars

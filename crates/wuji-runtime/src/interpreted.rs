@@ -139,15 +139,15 @@ fn convert(outcome: interp::Outcome) -> Outcome {
 
 /// Arrays that overlap each other, and the memory they span together.
 #[derive(Debug)]
-struct Group {
-    members: Vec<usize>,
+pub(crate) struct Group {
+    pub(crate) members: Vec<usize>,
     /// A multiple of 8, so that alignment in the copy is as in the original.
-    start: usize,
-    end: usize,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
 }
 
 impl Group {
-    fn all(arrays: &[ArrayArg<'_>]) -> Vec<Group> {
+    pub(crate) fn all(arrays: &[ArrayArg<'_>]) -> Vec<Group> {
         let mut spans: Vec<(usize, usize, usize)> = arrays
             .iter()
             .enumerate()
@@ -172,7 +172,7 @@ impl Group {
     }
 
     /// Bytes between the elements stay zero: they may be somebody else's.
-    fn copy_in(&self, arrays: &[ArrayArg<'_>]) -> Vec<u8> {
+    pub(crate) fn copy_in(&self, arrays: &[ArrayArg<'_>]) -> Vec<u8> {
         let mut bytes = vec![0; self.end - self.start];
         for k in &self.members {
             let arg = &arrays[*k];
@@ -186,7 +186,7 @@ impl Group {
         bytes
     }
 
-    fn copy_out(&self, arrays: &[ArrayArg<'_>], bytes: &[u8]) {
+    pub(crate) fn copy_out(&self, arrays: &[ArrayArg<'_>], bytes: &[u8]) {
         for k in &self.members {
             let arg = &arrays[*k];
             if !arg.is_writable() {
@@ -243,6 +243,14 @@ fn elements(address: &Address, mut visit: impl FnMut(usize)) {
     });
 }
 
+/// From the first byte of a field's elements to the last.
+fn span(module: &Module, field: Field) -> Result<std::ops::Range<usize>> {
+    let size = module.structs.size_align(module.fields[field].elem).0 as usize;
+    let address = field_address(module, field)?;
+    let window: Vec<(u64, u64)> = address.domain().map(|d| (0, d.1)).collect();
+    Ok(address.span(&window, size))
+}
+
 /// The lowest byte first, as every processor has it that kernels are compiled for.
 pub(crate) fn read_scalar(bytes: &[u8], scalar: Scalar) -> Imm {
     let mut word = [0; 8];
@@ -254,11 +262,16 @@ pub(crate) fn read_scalar(bytes: &[u8], scalar: Scalar) -> Imm {
 impl Memory {
     /// Every scalar of a field of the tree that lies here, elements in row-major order.
     pub fn read_field(&self, module: &Module, field: Field) -> Result<Vec<Imm>> {
-        read_field(module, field, self.lock().bytes())
+        let mut guard = self.lock();
+        guard.fetch(span(module, field)?)?;
+        read_field(module, field, guard.bytes())
     }
 
     /// Sets a whole field from its scalars.
     pub fn write_field(&self, module: &Module, field: Field, values: &[Imm]) -> Result<()> {
-        write_field(module, field, self.lock().bytes_mut(), values)
+        let (mut guard, span) = (self.lock(), span(module, field)?);
+        guard.fetch(span.clone())?;
+        write_field(module, field, guard.bytes_mut(), values)?;
+        guard.send(span)
     }
 }

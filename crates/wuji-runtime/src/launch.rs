@@ -345,13 +345,13 @@ pub(crate) fn write_temp(temps: &mut [u64], at: usize, value: Imm) {
 }
 
 /// A number that earlier tasks have left.
-enum Word {
+pub(crate) enum Word {
     Temp(usize, Scalar),
     Tree(usize, u64),
 }
 
 /// How many units a task has.
-fn units(plan: &ChunkPlan, params: &[u64], word: impl Fn(Word) -> u64) -> Result<u64> {
+pub(crate) fn units(plan: &ChunkPlan, params: &[u64], word: impl Fn(Word) -> u64) -> Result<u64> {
     let value = |place: Place| match place {
         Place::Const(c) => i128::from(c),
         Place::Slot(at, scalar) => integer(scalar, params[at]),

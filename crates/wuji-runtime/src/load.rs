@@ -1,6 +1,8 @@
 //! Making programs of modules: with code from the cache where there is some, else from the compiler.
 
 use crate::cache::{Cache, Entry, Key};
+use crate::cuda::engine::Engine;
+use crate::cuda::launch::unsupported;
 use crate::log::{Level, Log};
 use crate::memory::Turn;
 use crate::profile::{Compilation, Kernel, Profiler};
@@ -194,6 +196,75 @@ impl Loader {
         let mut program = Program::native(turn, module, code, noted)?;
         program.deterministic = deterministic;
         Ok((program, remarks))
+    }
+}
+
+/// What a GPU loads modules with.
+pub(crate) struct CudaLoader {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) profiler: Arc<Profiler>,
+    pub(crate) audience: Arc<Audience>,
+}
+
+impl fmt::Debug for CudaLoader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CudaLoader")
+            .field("device", self.engine.context().info())
+            .finish_non_exhaustive()
+    }
+}
+
+impl CudaLoader {
+    /// A program for a module that can be trusted.
+    pub(crate) fn load(
+        &self,
+        turn: &Arc<Turn>,
+        module: Module,
+        options: &Options,
+    ) -> Result<Program> {
+        if options.deterministic {
+            return Err(unsupported("a deterministic world")
+                .note("threads of a GPU update floats in any order")
+                .help("use a world on the CPU"));
+        }
+        let begin = self.profiler.now();
+        let options = options.for_cuda();
+        let name = module.name.clone();
+        let mut story = self.audience.story(&name, PASSES.len(), Tier::Best, false);
+        let lowered =
+            wuji_compile::compile_telling(module, &options, false, &mut |pass| story.pass(pass))?;
+        let (major, minor) = self.engine.context().info().capability;
+        let ptx = wuji_llvm::cuda::ptx(&lowered, major * 10 + minor)?;
+        story.machine_code();
+        let noted = self.profiler.enter(lowered.module());
+        let linking = self.profiler.now();
+        let program = Program::cuda(
+            turn,
+            &self.engine,
+            lowered.module().clone(),
+            &ptx,
+            noted.clone(),
+        )?;
+        let now = self.profiler.now();
+        let mut backend = ptx.timings;
+        backend.link = now.saturating_sub(linking);
+        backend.total += backend.link;
+        let time = now.saturating_sub(begin);
+        noted.compiled(Compilation {
+            tier: Tier::Best,
+            cached: false,
+            begin,
+            time,
+            passes: lowered.timings().iter().map(|t| (t.pass, t.time)).collect(),
+            backend,
+            bytes: ptx.text.len(),
+        });
+        self.log.say(Level::Info, || {
+            let ms = time.as_secs_f64() * 1e3;
+            format!("kernel `{name}`: compiled in {ms:.1} ms")
+        });
+        Ok(program)
     }
 }
 

@@ -1,6 +1,9 @@
 //! Memory of trees: reserved at once, zero, and taken from the system page by page when touched.
 
 use crate::copies::Neutral;
+use crate::cuda::engine::Engine;
+use crate::cuda::tree::DeviceTree;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +48,8 @@ pub struct Memory {
     abstracted: Mutex<Option<TreeState>>,
     /// What workers from 1 on have for themselves.
     copies: Mutex<Vec<TreeCopy>>,
+    /// Where kernels find it, if that is on a device. Then the bytes here are what the host has fetched of it.
+    device: Option<Box<DeviceTree>>,
 }
 
 /// A copy of a tree that one worker has for itself.
@@ -153,7 +158,46 @@ impl Memory {
             released: AtomicBool::new(false),
             abstracted: Mutex::default(),
             copies: Mutex::default(),
+            device: None,
         })
+    }
+
+    /// Memory for a tree on a device.
+    pub(crate) fn for_device_tree(
+        turn: &Arc<Turn>,
+        engine: &Arc<Engine>,
+        tree: &TreeData,
+        layout: &TreeMemory,
+    ) -> Result<Memory> {
+        let counted = match tree.is_sparse() {
+            true => layout.cell_size[tree.root()],
+            false => layout.size,
+        };
+        let device = DeviceTree::new(engine, tree, layout)?;
+        let mut memory = Memory::map(turn, layout.size, counted)?;
+        memory.device = Some(Box::new(device));
+        Ok(memory)
+    }
+
+    /// Memory on a device that is all there.
+    pub(crate) fn on_device_plain(
+        turn: &Arc<Turn>,
+        engine: &Arc<Engine>,
+        size: u64,
+    ) -> Result<Memory> {
+        let device = DeviceTree::plain(engine, size)?;
+        let mut memory = Memory::reserve(turn, size)?;
+        memory.device = Some(Box::new(device));
+        Ok(memory)
+    }
+
+    /// Whether kernels find it on a device, and the host has to fetch what it wants to see.
+    pub fn is_on_device(&self) -> bool {
+        self.device.is_some()
+    }
+
+    pub(crate) fn on_device(&self) -> Option<&DeviceTree> {
+        self.device.as_deref()
     }
 
     pub fn size(&self) -> usize {
@@ -171,7 +215,12 @@ impl Memory {
         if self.released.swap(true, Ordering::Relaxed) {
             return;
         }
-        guard.clear();
+        if let Some(device) = &self.device {
+            // A device that has failed gives nothing back any more.
+            let _ = device.release();
+        } else {
+            let _ = guard.clear();
+        }
         self.copies().clear();
         #[cfg(target_os = "linux")]
         // SAFETY: the range is our own private anonymous mapping, which reads as zero after this.
@@ -283,6 +332,27 @@ pub struct MemoryGuard<'a> {
 }
 
 impl MemoryGuard<'_> {
+    /// Brings some of the bytes here, if they are on a device; the others are not looked at.
+    pub fn fetch(&mut self, range: Range<usize>) -> Result<()> {
+        let memory = self.memory;
+        match memory.on_device() {
+            Some(device) if !range.is_empty() => {
+                device.fetch(&mut self.bytes_mut()[range.clone()], range.start)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes some of the bytes to the device, if they belong there.
+    pub fn send(&mut self, range: Range<usize>) -> Result<()> {
+        match self.memory.on_device() {
+            Some(device) if !range.is_empty() => {
+                device.send(&self.bytes()[range.clone()], range.start)
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the turn is ours, and `&mut` access needs `&mut self`.
         unsafe { self.memory.bytes_in_turn() }
@@ -294,9 +364,12 @@ impl MemoryGuard<'_> {
     }
 
     /// Makes all bytes zero; large memory goes back to the system instead of being written to.
-    pub fn clear(&mut self) {
+    pub fn clear(&mut self) -> Result<()> {
         self.memory.take_state();
         self.memory.count(0);
+        if let Some(device) = self.memory.on_device() {
+            return device.clear();
+        }
         #[cfg(target_os = "linux")]
         if self.memory.size >= LARGE {
             let mapped = self.memory.size.next_multiple_of(ALIGN);
@@ -309,10 +382,11 @@ impl MemoryGuard<'_> {
                 )
             };
             if done == 0 {
-                return;
+                return Ok(());
             }
         }
         self.bytes_mut().fill(0);
+        Ok(())
     }
 }
 
@@ -351,7 +425,7 @@ mod tests {
         let mut guard = memory.lock();
         assert!(guard.bytes().iter().all(|b| *b == 0));
         guard.bytes_mut()[9_999_999] = 7;
-        guard.clear();
+        guard.clear().unwrap();
         assert_eq!(guard.bytes()[9_999_999], 0);
         drop(guard);
         drop(memory);

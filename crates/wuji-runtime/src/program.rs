@@ -1,6 +1,8 @@
 //! A module that a device can run, and what has to be known of it at every launch.
 
 use crate::copies::{CopyPlan, Upkeep};
+use crate::cuda::code::CudaCode;
+use crate::cuda::engine::Engine;
 use crate::memory::Turn;
 use crate::profile::Kernel;
 use crate::report::Collector;
@@ -14,6 +16,7 @@ use wuji_ir::module::{Bound, Copies, Module, RangeDim, TaskKind};
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 use wuji_llvm::CompiledKernel;
+use wuji_llvm::cuda::Ptx;
 
 /// A module made ready for one device.
 #[derive(Debug)]
@@ -44,6 +47,7 @@ pub struct Program {
 #[derive(Debug)]
 pub(crate) enum Code {
     Native(Native),
+    Cuda(Box<CudaCode>),
     /// The interpreter runs the module as it is.
     Interpreted,
 }
@@ -126,6 +130,36 @@ impl Program {
         code: TieredCode,
         kernel: Arc<Kernel>,
     ) -> Result<Program> {
+        for k in 0..module.tasks.len() {
+            code.task(k).ok_or_else(|| broken("a task has no code"))?;
+        }
+        let (tasks, temp_size, result) = Program::plans(&module)?;
+        let native = Native {
+            code: Arc::new(code),
+            tasks,
+            temp_size,
+            result,
+        };
+        Program::new(turn, module, Code::Native(native), kernel)
+    }
+
+    /// A lowered module with its kernels on a device.
+    pub(crate) fn cuda(
+        turn: &Arc<Turn>,
+        engine: &Arc<Engine>,
+        module: Module,
+        ptx: &Ptx,
+        kernel: Arc<Kernel>,
+    ) -> Result<Program> {
+        let (tasks, temp_size, result) = Program::plans(&module)?;
+        let code = CudaCode::new(engine, &module, ptx, tasks, (temp_size, result))?;
+        Program::new(turn, module, Code::Cuda(Box::new(code)), kernel)
+    }
+
+    /// How the tasks of a lowered module are launched, how many bytes their temps take, and where the scalars of the
+    /// result are there.
+    #[allow(clippy::type_complexity)]
+    fn plans(module: &Module) -> Result<(Vec<TaskPlan>, usize, Vec<(Scalar, usize)>)> {
         let (temps, temp_size) = module.temp_offsets();
         let slots = module.param_slots();
         let place = |bound: Bound| match bound {
@@ -141,7 +175,7 @@ impl Program {
                 Ok(Place::Temp(offset(&temps, t), scalar))
             }
             Bound::List(tree, node) => {
-                let memory = tree_memory(&module, tree)?;
+                let memory = tree_memory(module, tree)?;
                 let node = memory.node(node);
                 let node = node.ok_or_else(|| broken("a list of a node that has none"))?;
                 Ok(Place::Tree(
@@ -169,7 +203,6 @@ impl Program {
                     return Err(broken("a task was left that is neither serial nor chunks"));
                 }
             };
-            code.task(k).ok_or_else(|| broken("a task has no code"))?;
             let upkeep = || match &chunks {
                 Some(plan) => Ok(Upkeep {
                     number: k,
@@ -184,7 +217,7 @@ impl Program {
                     temps: own,
                     updates,
                 } => {
-                    let mut plan = CopyPlan::of(&module, fields, *updates)?;
+                    let mut plan = CopyPlan::of(module, fields, *updates)?;
                     for (temp, op) in own {
                         let scalars = module.structs.scalar_offsets(module.temps[*temp].ty);
                         let at = offset(&temps, *temp);
@@ -213,7 +246,7 @@ impl Program {
                 list: match task.lists {
                     None => None,
                     Some((tree, node)) => {
-                        let memory = tree_memory(&module, tree)?;
+                        let memory = tree_memory(module, tree)?;
                         let number = tree.as_u32() as usize;
                         ListPlan::of(number, &module.trees[tree], &memory, node)
                     }
@@ -230,13 +263,7 @@ impl Program {
                 .collect(),
             None => Vec::new(),
         };
-        let native = Native {
-            code: Arc::new(code),
-            tasks,
-            temp_size: temp_size as usize,
-            result,
-        };
-        Program::new(turn, module, Code::Native(native), kernel)
+        Ok((tasks, temp_size as usize, result))
     }
 
     fn new(turn: &Arc<Turn>, module: Module, code: Code, kernel: Arc<Kernel>) -> Result<Program> {
@@ -287,6 +314,7 @@ impl Program {
     pub fn tier(&self) -> Option<Tier> {
         match &self.code {
             Code::Native(native) => Some(native.code.tier()),
+            Code::Cuda(_) => Some(Tier::Best),
             Code::Interpreted => None,
         }
     }
@@ -295,7 +323,7 @@ impl Program {
     pub fn compiled(&self) -> Option<&CompiledKernel> {
         match &self.code {
             Code::Native(native) => Some(native.code.now()),
-            Code::Interpreted => None,
+            Code::Cuda(_) | Code::Interpreted => None,
         }
     }
 }
@@ -304,7 +332,7 @@ fn offset(temps: &[u64], temp: Temp) -> usize {
     temps[temp.as_u32() as usize] as usize
 }
 
-fn broken(why: &str) -> Error {
+pub(crate) fn broken(why: &str) -> Error {
     Error::new(
         "W0502",
         format!("the compiler made code that cannot run: {why}"),

@@ -111,6 +111,51 @@ impl Collector {
         });
     }
 
+    /// Takes what kernels on a device have left: how often each site has reported, and records of words.
+    pub(crate) fn absorb(&self, module: &Module, counts: &[u64], words: &[u64]) {
+        for (counter, count) in self.counts.iter().zip(counts) {
+            counter.fetch_add(*count, Ordering::Relaxed);
+        }
+        self.any.store(true, Ordering::Relaxed);
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = 0;
+        let mut rest = words;
+        while let [first, _launch, task, tail @ ..] = rest {
+            let (site, count) = (*first as u32, (*first >> 32) as usize);
+            let Some((args, after)) = tail.split_at_checked(count) else {
+                break;
+            };
+            rest = after;
+            if site as usize >= self.counts.len() {
+                break;
+            }
+            let (site, task) = (Site::from_u32(site), *task as u32);
+            let serial = task.is_multiple_of(2);
+            match module.sites[site].kind {
+                SiteKind::Print(_) => lines += 1,
+                SiteKind::Assert(_) | SiteKind::TooDeep(_) if serial => {
+                    self.stopped.store(u64::from(task) + 1, Ordering::Relaxed);
+                }
+                _ => {}
+            }
+            notes.push(Note {
+                site,
+                task,
+                args: args.into(),
+            });
+        }
+        let printed = module.sites.iter().zip(counts);
+        let printed = printed.filter(|((_, s), _)| matches!(s.kind, SiteKind::Print(_)));
+        let all: u64 = printed.map(|(_, count)| *count).sum();
+        self.dropped_lines
+            .fetch_add(all.saturating_sub(lines), Ordering::Relaxed);
+    }
+
+    /// Whether serial code has ended early.
+    pub(crate) fn has_failed_serially(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether an iteration of this task, which is the last one that has run, has ended early.
     pub(crate) fn stopped(&self, task: u32) -> bool {
         self.stopped.load(Ordering::Relaxed) == u64::from(task) + 1

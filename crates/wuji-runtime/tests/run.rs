@@ -404,7 +404,7 @@ fn launches_from_many_threads_run_one_after_the_other() {
         ];
         let (threads, launches) = match device.backend() {
             Backend::Cpu => (8, 200),
-            Backend::Interpreter => (4, 3),
+            Backend::Interpreter | Backend::Cuda(_) => (4, 3),
         };
         let mut results = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads)

@@ -168,7 +168,8 @@ impl<T: Element, const D: usize> Field<T, D> {
         };
         ask.inside(&at)?;
         let offset = address.offset(at);
-        let guard = ask.body.memory.lock();
+        let mut guard = ask.body.memory.lock();
+        guard.fetch(offset..offset + T::SIZE)?;
         Ok(T::read(&guard.bytes()[offset..offset + T::SIZE]))
     }
 
@@ -183,7 +184,7 @@ impl<T: Element, const D: usize> Field<T, D> {
         let offset = address.offset(at);
         let mut guard = ask.body.memory.lock();
         value.write(&mut guard.bytes_mut()[offset..offset + T::SIZE]);
-        Ok(())
+        guard.send(offset..offset + T::SIZE)
     }
 
     /// All elements, row by row; those that do not exist are zero.
@@ -431,7 +432,8 @@ impl<T: Element, const D: usize> Window<T, D> {
             let count = self.count();
             return Err(ask.fail("W0110", format!("no memory for a copy of {count} elements")));
         }
-        let guard = body.memory.lock();
+        let mut guard = body.memory.lock();
+        guard.fetch(address.span(&self.window, T::SIZE))?;
         let bytes = guard.bytes();
         address.runs(&self.window, |run| {
             let bytes = &bytes[run.bytes(T::SIZE)];
@@ -459,6 +461,9 @@ impl<T: Element, const D: usize> Window<T, D> {
             return ask.serve(Service::FillBox, &params, &[]).map(|_| ());
         };
         let mut guard = body.memory.lock();
+        let span = address.span(&self.window, T::SIZE);
+        // What lies between the elements stays.
+        guard.fetch(span.clone())?;
         let bytes = guard.bytes_mut();
         address.runs(&self.window, |run| {
             let bytes = &mut bytes[run.bytes(T::SIZE)];
@@ -470,7 +475,7 @@ impl<T: Element, const D: usize> Window<T, D> {
                     .for_each(|b| value.write(b));
             }
         });
-        Ok(())
+        guard.send(span)
     }
 
     /// Takes the elements from a slice, row by row. In a sparse layout all of them come into being.
@@ -494,6 +499,8 @@ impl<T: Element, const D: usize> Window<T, D> {
             return Ok(());
         };
         let mut guard = body.memory.lock();
+        let span = address.span(&self.window, T::SIZE);
+        guard.fetch(span.clone())?;
         let bytes = guard.bytes_mut();
         let mut values = values;
         address.runs(&self.window, |run| {
@@ -508,6 +515,6 @@ impl<T: Element, const D: usize> Window<T, D> {
                 cells.zip(now).for_each(|(b, v)| v.write(b));
             }
         });
-        Ok(())
+        guard.send(span)
     }
 }

@@ -74,6 +74,47 @@ impl World {
         World::builder().interpreter().build()
     }
 
+    /// A world on an NVIDIA GPU, by its number; the first is 0. An error where there is no driver or no such device.
+    ///
+    /// ```no_run
+    /// use wuji::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn double(x: &Field<f32, 1>) {
+    ///     for [i] in x {
+    ///         x[[i]] *= 2.0;
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::cuda(0)?;
+    /// let x = world.field::<f32, 1>("x", [1 << 20])?;
+    /// double(&x)?; // goes to the device; the host goes on
+    /// println!("{}", x.get(0)?); // waits for it
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn cuda(device: u32) -> Result<World> {
+        World::builder().cuda(device).build()
+    }
+
+    /// A world on the best GPU there is: the one with the most multiprocessors. An error where there is none.
+    #[track_caller]
+    pub fn gpu() -> Result<World> {
+        let devices = wuji_runtime::cuda::devices()?;
+        let best = devices.iter().max_by_key(|d| d.multiprocessors);
+        World::cuda(best.map_or(0, |d| d.ordinal as u32))
+    }
+
+    /// Waits until everything is done that was launched so far. Reading a field does the same.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        let at = here(Location::caller());
+        let done = self.inner.device.synchronize();
+        done.map_err(|e| e.at(Some(at)))
+    }
+
     /// A world with settings of its own.
     pub fn builder() -> WorldBuilder {
         WorldBuilder::default()
@@ -644,6 +685,12 @@ impl WorldBuilder {
     /// Interprets kernels instead of compiling them.
     pub fn interpreter(mut self) -> WorldBuilder {
         self.device.backend = Backend::Interpreter;
+        self
+    }
+
+    /// Runs kernels on an NVIDIA GPU, by its number.
+    pub fn cuda(mut self, device: u32) -> WorldBuilder {
+        self.device.backend = Backend::Cuda(device);
         self
     }
 

@@ -5,7 +5,12 @@ use wuji_compile::{Math, Options};
 use wuji_ir::Error;
 use wuji_ir::module::Module;
 use wuji_runtime::script::{Run, Start, Subject, check, elements};
-use wuji_runtime::{Device, DeviceOptions, Tier};
+use wuji_runtime::{Backend, Device, DeviceOptions, Tier};
+
+/// Whether files run on the first GPU: the environment variable `WUJI_TEST_BACKEND` says `cuda`.
+pub(super) fn on_gpu() -> bool {
+    std::env::var_os("WUJI_TEST_BACKEND").is_some_and(|v| v == "cuda")
+}
 
 /// The devices that files run on: one thread, several, and more for those with sparse trees.
 fn devices() -> Result<&'static [Device], String> {
@@ -21,10 +26,14 @@ fn devices() -> Result<&'static [Device], String> {
         })
     };
     let made = DEVICES.get_or_init(|| {
-        let all = [1, 3, 8]
-            .map(device)
-            .into_iter()
-            .collect::<wuji_ir::Result<_>>();
+        let all = match on_gpu() {
+            true => Device::new(&DeviceOptions {
+                backend: Backend::Cuda(0),
+                ..DeviceOptions::default()
+            })
+            .map(|d| vec![d]),
+            false => [1, 3, 8].map(device).into_iter().collect(),
+        };
         all.map_err(|e| e.to_string())
     });
     made.as_deref().map_err(Clone::clone)
@@ -50,11 +59,14 @@ pub(super) fn launches(
         }
         // With something left out, the device with most threads will do.
         let most = if sparse { 8 } else { 3 };
-        if !without.is_empty() && threads != most {
+        if !without.is_empty() && threads != most && !on_gpu() {
             continue;
         }
-        let wrong =
-            |e: Error| format!("machine code, {threads} threads, without {without:?}: {e}\n{m}");
+        let what = match device.backend() {
+            Backend::Cuda(_) => "GPU".to_owned(),
+            Backend::Cpu | Backend::Interpreter => format!("machine code, {threads} threads"),
+        };
+        let wrong = |e: Error| format!("{what}, without {without:?}: {e}\n{m}");
         let mut subject = Subject::new(device, m, &options).map_err(wrong)?;
         for (run, start) in lines {
             let done = subject.run(start);

@@ -6,7 +6,7 @@
 
 use super::TestFile;
 use super::commands::{comes_back, module};
-use wuji_compile::{Cx, Math, Options, PASSES, run_pass};
+use wuji_compile::{Cx, Math, Options, PASSES, Target, run_pass};
 use wuji_ir::Error;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::{ArrayView, Config, Machine, Order, Outcome, Printed, Report};
@@ -53,6 +53,10 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
         }
         Ok(())
     };
+    if super::native::on_gpu() {
+        super::native::launches(&module, &[], &lines)?;
+        return Ok(None);
+    }
     each(
         &module,
         "as written",
@@ -69,7 +73,12 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
         // With calls instead of lowered accesses, so that what is done about calls is tested by every file too.
         Options {
             without: ["access_lowering", "vector_cost"].map(str::to_owned).into(),
-            ..options
+            ..options.clone()
+        },
+        // What GPUs run, as far as it is IR.
+        Options {
+            own_math: false,
+            ..options.for_cuda()
         },
     ];
     for options in all_options {
@@ -77,16 +86,22 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
         let mut m = module.clone();
         let mut lowered = false;
         for pass in PASSES {
-            let stage = format!("after {}, without {:?}", pass.name, options.without);
+            let stage = format!(
+                "after {}, for {:?}, without {:?}",
+                pass.name, options.target, options.without
+            );
             run_pass(pass.name, &mut m, &mut cx).map_err(|e| format!("{stage}: {e}"))?;
             verify(&m).map_err(|e| format!("{stage}: {e}\n{m}"))?;
             comes_back(&m).map_err(|e| format!("{stage}: {e}"))?;
             lowered |= pass.name == "lower_access";
-            if lowered || options.without.is_empty() {
+            let early = options.without.is_empty() && options.target == Target::Cpu;
+            if lowered || early {
                 each(&m, &stage, lowered, &[Order::Serial, Order::Shuffled(4)])?;
             }
         }
-        super::native::launches(&module, &options.without, &lines)?;
+        if options.target == Target::Cpu {
+            super::native::launches(&module, &options.without, &lines)?;
+        }
     }
     Ok(None)
 }

@@ -224,7 +224,7 @@ fn list_task(
         },
         func: m.funcs.push(f),
         ordinal: UPKEEP,
-        lists: Some((tree, node)),
+        lists: wanted.is_none().then_some((tree, node)),
         copies: Copies::None,
         span: like.span,
     });

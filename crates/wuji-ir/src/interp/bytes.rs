@@ -70,7 +70,7 @@ impl TreeBytes {
         let memory = TreeMemory::of(&m.trees[tree], &m.fields, &m.structs)
             .ok_or_else(|| stop(TOO_LARGE, format!("{tree} is too large")))?;
         let zeros = memory.tree_header(&m.trees[tree]);
-        let bytes = fresh(memory.size, zeros);
+        let bytes = fresh(&memory, zeros);
         Ok(TreeBytes {
             memory,
             zeros,
@@ -81,7 +81,7 @@ impl TreeBytes {
 
     /// Takes all bytes out; they are as new after that.
     pub(super) fn take(&mut self) -> Bytes {
-        let new = fresh(self.memory.size, self.zeros);
+        let new = fresh(&self.memory, self.zeros);
         std::mem::replace(&mut self.bytes, new)
     }
 
@@ -254,11 +254,16 @@ fn morton(extents: &[(Axis, u64)], mut number: u64) -> u64 {
 }
 
 /// The bytes of a tree in which nothing has happened yet.
-fn fresh(size: u64, header: Option<u64>) -> Bytes {
-    let mut bytes = Bytes::new(size);
+fn fresh(memory: &TreeMemory, header: Option<u64>) -> Bytes {
+    let mut bytes = Bytes::new(memory.size);
+    let word = |n: u64| Imm::int(Scalar::I64, i128::from(n));
     if let Some(header) = header {
-        let limit = Imm::int(Scalar::I64, i128::from(i64::MAX));
-        bytes.write(header + tree_header::LIMIT, limit);
+        bytes.write(header + tree_header::LIMIT, word(i64::MAX as u64));
+    }
+    for node in memory.nodes.values().flatten() {
+        if let Some(arena) = &node.arena {
+            bytes.write(node.header + header::ROOM, word(arena.capacity));
+        }
     }
     bytes
 }

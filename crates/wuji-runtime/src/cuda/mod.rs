@@ -7,16 +7,22 @@
 //! - `error`: W0520 to W0524; after a fault of the device nothing is called any more
 //! - `context`: devices; every call makes its context the thread's current one, and puts back what was there
 //! - `memory`, `module`, `stream`, `graph`: what a device has
+//! - `engine`, `tree`, `code`, `reports`, `launch`: what a world makes of them
 //! - `check`: tries all of it on a device (`wuji doctor --gpu-check`)
 
 mod check;
+pub(crate) mod code;
 pub(crate) mod context;
+pub(crate) mod engine;
 mod error;
 pub(crate) mod graph;
+pub(crate) mod launch;
 mod library;
 pub(crate) mod memory;
 pub(crate) mod module;
+pub(crate) mod reports;
 pub(crate) mod stream;
+pub(crate) mod tree;
 
 pub use check::check;
 pub use context::{DeviceInfo, devices};

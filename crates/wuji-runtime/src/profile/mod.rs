@@ -253,6 +253,17 @@ impl Profiler {
     /// A task that began then has ended now.
     pub(crate) fn task(&self, kernel: &Arc<Kernel>, task: usize, iterations: u64, begin: Duration) {
         let time = self.now().saturating_sub(begin);
+        self.timed(kernel, task, iterations, (begin, time));
+    }
+
+    /// A task that took so long, by another clock than ours.
+    pub(crate) fn timed(
+        &self,
+        kernel: &Arc<Kernel>,
+        task: usize,
+        iterations: u64,
+        (begin, time): (Duration, Duration),
+    ) {
         kernel.add(task as u32, iterations, time);
         let mut events = lock(&self.events);
         if events.all.len() == MOST_EVENTS {

@@ -145,7 +145,8 @@ impl Field {
             return anywhere(ask.slots(Service::Get, &words(at), &[]));
         };
         let (offset, size) = (address.offset(at.iter().copied()), scalar.bytes() as usize);
-        let guard = ask.body.memory.lock();
+        let mut guard = ask.body.memory.lock();
+        guard.fetch(offset..offset + size * lanes)?;
         let bytes = &guard.bytes()[offset..offset + size * lanes];
         let parts = bytes.chunks_exact(size);
         Ok(parts.map(|b| read_slot(scalar, b)).collect())
@@ -166,7 +167,7 @@ impl Field {
         let mut guard = ask.body.memory.lock();
         let bytes = &mut guard.bytes_mut()[offset..offset + size * value.len()];
         write_parts(scalar, value, bytes);
-        Ok(())
+        guard.send(offset..offset + size * value.len())
     }
 
     /// One scalar of an element.
@@ -192,7 +193,7 @@ impl Field {
         let offset = address.offset(at.iter().copied()) + part * size;
         let mut guard = ask.body.memory.lock();
         write_slot(scalar, value, &mut guard.bytes_mut()[offset..offset + size]);
-        Ok(())
+        guard.send(offset..offset + size)
     }
 
     fn has_part(&self, part: usize) -> Result<(Scalar, usize)> {
@@ -233,6 +234,9 @@ impl Field {
         let mut pattern: SmallVec<[u8; 64]> = smallvec![0; size];
         write_parts(scalar, value, &mut pattern);
         let mut guard = ask.body.memory.lock();
+        let span = address.span(&whole(&ask), size);
+        // What lies between the elements stays.
+        guard.fetch(span.clone())?;
         let bytes = guard.bytes_mut();
         address.runs(&whole(&ask), |run| {
             let bytes = &mut bytes[run.bytes(size)];
@@ -240,7 +244,7 @@ impl Field {
                 element[..size].copy_from_slice(&pattern);
             }
         });
-        Ok(())
+        guard.send(span)
     }
 
     /// How many bytes all elements take, row by row.
@@ -272,7 +276,8 @@ impl Field {
             }
             return Ok(());
         };
-        let guard = ask.body.memory.lock();
+        let mut guard = ask.body.memory.lock();
+        guard.fetch(address.span(&whole(&ask), size))?;
         let bytes = guard.bytes();
         address.runs(&whole(&ask), |run| {
             let bytes = &bytes[run.bytes(size)];
@@ -310,6 +315,8 @@ impl Field {
             );
         };
         let mut guard = ask.body.memory.lock();
+        let span = address.span(&whole(&ask), size);
+        guard.fetch(span.clone())?;
         let bytes = guard.bytes_mut();
         address.runs(&whole(&ask), |run| {
             let bytes = &mut bytes[run.bytes(size)];
@@ -320,7 +327,7 @@ impl Field {
                 piece(&mut element[..size]);
             }
         });
-        Ok(())
+        guard.send(span)
     }
 
     /// Takes the elements that exist from another field of the same type and shape, however it is laid out, and in

@@ -177,7 +177,17 @@ fn allocations(body: &TreeBody, node: Node) -> (u64, u64, u64) {
     let Some(arena) = &memory.arena else {
         return (0, 0, 0);
     };
-    let guard = body.memory.lock();
+    let mut guard = body.memory.lock();
+    // What cannot be brought here counts as nothing.
+    let mut bring = |at: u64, bytes: u64| {
+        let _ = guard.fetch(at as usize..(at + bytes) as usize);
+    };
+    bring(memory.header, header::SIZE);
+    bring(arena.shards, shard::COUNT * shard::SIZE);
+    if body.memory.is_on_device() {
+        let used = body.memory.used() / arena.cell.max(1);
+        bring(arena.next, 8 * used.min(arena.capacity));
+    }
     let word = |at: u64| {
         let bytes = guard.bytes().get(at as usize..at as usize + 8);
         bytes

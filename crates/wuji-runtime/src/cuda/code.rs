@@ -1,0 +1,93 @@
+//! A program on a device: its kernels, and what every launch has to know of them.
+
+use super::engine::Engine;
+use super::memory::Buffer;
+use super::module::{CudaModule, Function};
+use super::reports::Reports;
+use crate::program::{TaskPlan, broken};
+use std::ffi::CString;
+use std::sync::Arc;
+use wuji_ir::Result;
+use wuji_ir::module::Module;
+use wuji_ir::ops::{Op, Space};
+use wuji_ir::types::Scalar;
+use wuji_llvm::cuda::{DeviceLayout, Ptx, threads_of_block};
+
+#[derive(Debug)]
+pub(crate) struct CudaCode {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) tasks: Vec<GpuTask>,
+    pub(crate) layout: DeviceLayout,
+    pub(crate) temps: Buffer,
+    /// Where the scalars of the result are in the temps.
+    pub(crate) result: Vec<(Scalar, usize)>,
+    pub(crate) reports: Option<Reports>,
+    /// For each tree: whether a launch may bring cells about.
+    pub(crate) activates: Vec<bool>,
+    _module: CudaModule,
+}
+
+#[derive(Debug)]
+pub(crate) struct GpuTask {
+    pub(crate) plan: TaskPlan,
+    pub(crate) function: Function,
+    /// Threads of a block.
+    pub(crate) block: u32,
+    /// Blocks that run at once on the whole device.
+    pub(crate) blocks: u32,
+}
+
+impl Drop for CudaCode {
+    fn drop(&mut self) {
+        // Its kernels may still be at work.
+        let _ = self.engine.stream.synchronize();
+    }
+}
+
+impl CudaCode {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        module: &Module,
+        ptx: &Ptx,
+        plans: Vec<TaskPlan>,
+        (temp_size, result): (usize, Vec<(Scalar, usize)>),
+    ) -> Result<CudaCode> {
+        let context = engine.context();
+        let loaded = context.load(ptx.text.as_bytes())?;
+        let mut tasks = Vec::new();
+        for plan in plans {
+            let name = ptx.kernels.get(plan.number);
+            let name = name.and_then(|n| CString::new(n.as_str()).ok());
+            let name = name.ok_or_else(|| broken("a task has no code"))?;
+            let function = loaded.function(&name)?;
+            let block = threads_of_block(&module.tasks[plan.number]);
+            let each = function.max_active_blocks(block, 0)?.max(1);
+            tasks.push(GpuTask {
+                plan,
+                block,
+                blocks: each * context.info().multiprocessors,
+                function,
+            });
+        }
+        let activates = module.trees.keys().map(|tree| {
+            let mut found = false;
+            for f in module.funcs.values() {
+                f.walk(|inst| {
+                    found |= matches!(f.insts[inst].op,
+                        Op::MemCompareExchange(Space::Nodes(t)) | Op::MemAtomic(_, Space::Nodes(t), _) if t == tree);
+                });
+            }
+            found
+        });
+        Ok(CudaCode {
+            engine: engine.clone(),
+            tasks,
+            layout: DeviceLayout::of(module),
+            temps: context.alloc(temp_size.max(8) as u64)?,
+            result,
+            reports: Reports::new(engine, module)?,
+            activates: activates.collect(),
+            _module: loaded,
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! One run of a program on a device.
+
+use super::code::{CudaCode, GpuTask};
+use super::engine::Engine;
+use super::memory::Buffer;
+use crate::array::ArrayArg;
+use crate::interpreted::Group;
+use crate::launch::{Bindings, Outcome, Word, read_temp, units};
+use crate::program::{Place, Program};
+use smallvec::SmallVec;
+use std::ffi::c_void;
+use std::mem::{offset_of, size_of};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use wuji_ir::random::task_key;
+use wuji_ir::{Error, Result};
+use wuji_llvm::abi::ArrayView;
+use wuji_llvm::cuda::DeviceHeader;
+
+/// Blocks of a grid, at most.
+const MOST_BLOCKS: u64 = (1 << 31) - 1;
+/// Where every thread would get fewer iterations than this, a grid has a thread for each of them.
+const FEW_TURNS: u64 = 16;
+
+/// What a launch needs of its device.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) stop: &'a AtomicU32,
+    pub(crate) seed: u64,
+    pub(crate) launch: u64,
+    pub(crate) profiler: Option<&'a crate::profile::Profiler>,
+}
+
+/// Runs the tasks of a program. The caller holds the turn of the device and has checked the bindings.
+pub(crate) fn run_cuda(
+    run: &Run<'_>,
+    program: &Program,
+    code: &CudaCode,
+    bindings: &Bindings<'_>,
+) -> Result<Outcome> {
+    let engine = &code.engine;
+    for (memory, activates) in bindings.trees.iter().zip(&code.activates) {
+        if let (Some(tree), true) = (memory.on_device(), *activates) {
+            tree.before_launch()?;
+        }
+    }
+    let arrays = Staged::all(engine, bindings.arrays)?;
+    let mut words = arguments(code, bindings, &arrays);
+    engine.zero(code.temps.address(), code.temps.bytes())?;
+    let mut sizes = Vec::new();
+    for task in &code.tasks {
+        let header = DeviceHeader {
+            temps: code.temps.address(),
+            interrupt: engine.interrupt(),
+            reports: code.reports.as_ref().map_or(0, |r| r.address()),
+            random_key: task_key(run.seed, run.launch, u64::from(task.plan.ordinal)),
+            launch: run.launch,
+            ordinal: u64::from(task.plan.ordinal),
+        };
+        put_header(&mut words, &header);
+        let Some(grid) = grid(task, bindings)? else {
+            continue;
+        };
+        let timed = match run.profiler {
+            None => None,
+            Some(_) => {
+                let begin = engine.context().event()?;
+                engine.stream.record(&begin)?;
+                Some(begin)
+            }
+        };
+        let mut parameters = [words.as_mut_ptr().cast::<c_void>()];
+        // SAFETY: the kernel takes the words by value, as many as `layout` says; what they point to was checked to be
+        // what the code was made for, and stays until the stream has been waited for: trees and programs wait for it
+        // when they are dropped.
+        unsafe {
+            engine.stream.launch(
+                &task.function,
+                [grid, 1, 1],
+                [task.block, 1, 1],
+                0,
+                &mut parameters,
+            )?;
+        }
+        if let Some(begin) = timed {
+            let end = engine.context().event()?;
+            engine.stream.record(&end)?;
+            sizes.push((task, begin, end));
+        }
+    }
+    for (memory, activates) in bindings.trees.iter().zip(&code.activates) {
+        if let (Some(tree), true) = (memory.on_device(), *activates) {
+            tree.after_launch()?;
+        }
+    }
+    let quiet = code.reports.is_none() && code.result.is_empty() && arrays.is_empty();
+    if quiet && run.profiler.is_none() {
+        return Ok(Outcome::default());
+    }
+    engine.wait(run.stop)?;
+    if let Some(profiler) = run.profiler {
+        for (task, begin, end) in sizes {
+            let ms = end.elapsed_ms(&begin)?;
+            let time = std::time::Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3);
+            let begin = profiler.now().saturating_sub(time);
+            profiler.timed(&program.kernel, task.plan.number, 1, (begin, time));
+        }
+    }
+    for staged in &arrays {
+        staged.copy_back(engine, bindings.arrays)?;
+    }
+    let mut failed = false;
+    if let Some(reports) = &code.reports
+        && engine.take_told()
+    {
+        reports.drain(&program.module, &program.collector)?;
+        failed = program.collector.has_failed_serially();
+    }
+    let collected = program.collector.drain(&program.module);
+    let mut outcome = Outcome {
+        result: SmallVec::new(),
+        collected: collected.map(Box::new),
+    };
+    let stopped = run.stop.load(std::sync::atomic::Ordering::Relaxed) != 0;
+    if !code.result.is_empty() && !failed && !stopped {
+        let mut bytes = vec![0; code.temps.bytes() as usize];
+        engine.fetch(&mut bytes, code.temps.address())?;
+        let temps: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(|w| w.try_into().map_or(0, u64::from_le_bytes))
+            .collect();
+        let scalars = code.result.iter();
+        let scalars = scalars.map(|(scalar, at)| read_temp(&temps, *at, *scalar));
+        outcome.result.extend(scalars);
+    }
+    Ok(outcome)
+}
+
+/// How many blocks run a task; `None`: there is nothing to do.
+fn grid(task: &GpuTask, bindings: &Bindings<'_>) -> Result<Option<u32>> {
+    let Some(plan) = task.plan.chunks.as_ref().filter(|_| task.block > 1) else {
+        return Ok(Some(1));
+    };
+    let known = plan.dims.iter().all(|(lo, hi)| {
+        let known = |p: &Place| matches!(p, Place::Const(_) | Place::Slot(..));
+        known(lo) && known(hi)
+    });
+    if !known {
+        return Ok(Some(task.blocks));
+    }
+    let units = units(plan, bindings.params, |_: Word| 0)?;
+    if units == 0 {
+        return Ok(None);
+    }
+    let block = u64::from(task.block);
+    let exact = units.div_ceil(block);
+    // Few turns for each thread are not worth a loop; and blocks that come later fill the gaps that others leave.
+    let blocks = match exact <= u64::from(task.blocks) * FEW_TURNS {
+        true => exact,
+        false => u64::from(task.blocks),
+    };
+    Ok(Some(blocks.min(MOST_BLOCKS) as u32))
+}
+
+/// What kernels get by value, with room for the header.
+fn arguments(code: &CudaCode, bindings: &Bindings<'_>, arrays: &[Staged]) -> Vec<u64> {
+    let layout = code.layout;
+    let mut words = vec![0u64; layout.size.div_ceil(8)];
+    let trees = bindings.trees.iter();
+    for (to, memory) in words[layout.trees / 8..].iter_mut().zip(trees) {
+        *to = memory.on_device().map_or(0, |t| t.address());
+    }
+    let params = &mut words[layout.params / 8..];
+    params[..bindings.params.len()].copy_from_slice(bindings.params);
+    let each = size_of::<ArrayView>() / 8;
+    for (k, arg) in bindings.arrays.iter().enumerate() {
+        let mut view = arg.view();
+        let staged = arrays.iter().find(|s| s.group.members.contains(&k));
+        let base = staged.map_or(0, |s| {
+            s.buffer.address() + (view.base as usize - s.group.start) as u64
+        });
+        view.base = base as *mut u8;
+        let to = &mut words[layout.arrays / 8 + k * each..][..each];
+        let (extents, strides) = (
+            offset_of!(ArrayView, extents) / 8,
+            offset_of!(ArrayView, strides) / 8,
+        );
+        to[offset_of!(ArrayView, base) / 8] = base;
+        for (axis, (extent, stride)) in view.extents.iter().zip(view.strides).enumerate() {
+            to[extents + axis] = *extent as u64;
+            to[strides + axis] = stride as u64;
+        }
+    }
+    words
+}
+
+fn put_header(words: &mut [u64], header: &DeviceHeader) {
+    let all = [
+        (offset_of!(DeviceHeader, temps), header.temps),
+        (offset_of!(DeviceHeader, interrupt), header.interrupt),
+        (offset_of!(DeviceHeader, reports), header.reports),
+        (offset_of!(DeviceHeader, random_key), header.random_key),
+        (offset_of!(DeviceHeader, launch), header.launch),
+        (offset_of!(DeviceHeader, ordinal), header.ordinal),
+    ];
+    for (at, value) in all {
+        words[at / 8] = value;
+    }
+}
+
+/// Arrays of the host that overlap each other, on the device for one launch.
+#[derive(Debug)]
+struct Staged {
+    group: Group,
+    buffer: Buffer,
+}
+
+impl Staged {
+    fn all(engine: &Arc<Engine>, arrays: &[ArrayArg<'_>]) -> Result<Vec<Staged>> {
+        let groups = Group::all(arrays).into_iter();
+        groups
+            .map(|group| {
+                let buffer = engine.context().alloc((group.end - group.start) as u64)?;
+                engine.send(buffer.address(), &group.copy_in(arrays))?;
+                Ok(Staged { group, buffer })
+            })
+            .collect()
+    }
+
+    fn copy_back(&self, engine: &Engine, arrays: &[ArrayArg<'_>]) -> Result<()> {
+        if !self.group.members.iter().any(|k| arrays[*k].is_writable()) {
+            return Ok(());
+        }
+        let mut bytes = vec![0; self.group.end - self.group.start];
+        engine.fetch(&mut bytes, self.buffer.address())?;
+        self.group.copy_out(arrays, &bytes);
+        Ok(())
+    }
+}
+
+/// What a GPU cannot do for a program.
+pub(crate) fn unsupported(what: &str) -> Error {
+    Error::new("W0525", format!("{what} cannot be had on a GPU"))
+}

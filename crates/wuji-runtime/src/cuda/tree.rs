@@ -1,0 +1,284 @@
+//! Memory of trees on a device.
+//!
+//! A tree of dense nodes is a plain allocation. One with sparse nodes is a range of addresses: what it has from the start has
+//! memory behind it, and so have as many cells of each node as are expected to be needed (`header::ROOM`). After each launch that
+//! may have activated cells, the numbers of cells ever taken come back to the host, without anybody waiting for them; before the next
+//! one, nodes that have used half of their room get more.
+
+use super::engine::Engine;
+use super::memory::{Buffer, Pinned, Reserved};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use wuji_ir::Result;
+use wuji_ir::entities::Node;
+use wuji_ir::layout::{TreeData, TreeMemory, header, tree_header};
+
+#[derive(Debug)]
+pub(crate) struct DeviceTree {
+    engine: Arc<Engine>,
+    store: Mutex<Store>,
+}
+
+#[derive(Debug)]
+enum Store {
+    Dense(Buffer),
+    Sparse(Box<Sparse>),
+    Gone,
+}
+
+#[derive(Debug)]
+struct Sparse {
+    reserved: Reserved,
+    tree: TreeData,
+    layout: TreeMemory,
+    rooms: Vec<Room>,
+    /// How many cells of each node were taken when a launch ended, and bytes of all of them.
+    seen: Pinned,
+}
+
+/// How many cells of a node there is memory for.
+#[derive(Copy, Clone, Debug)]
+struct Room {
+    node: Node,
+    header: u64,
+    cells: u64,
+    capacity: u64,
+    /// Bytes that one cell takes, with its places in lists.
+    each: u64,
+}
+
+/// Room for this part of the memory that is free is made at first, by all nodes of a tree together.
+const FIRST_PART: u64 = 16;
+/// At first there is room for so many cells, whatever they take.
+const FIRST_CELLS: u64 = 1 << 10;
+
+impl DeviceTree {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        tree: &TreeData,
+        layout: &TreeMemory,
+    ) -> Result<DeviceTree> {
+        let store = match tree.is_sparse() {
+            false => return DeviceTree::plain(engine, layout.size),
+            true => Store::Sparse(Box::new(Sparse::new(engine, tree, layout)?)),
+        };
+        Ok(DeviceTree {
+            engine: engine.clone(),
+            store: Mutex::new(store),
+        })
+    }
+
+    /// Memory that is all there, and zero.
+    pub(crate) fn plain(engine: &Arc<Engine>, size: u64) -> Result<DeviceTree> {
+        let buffer = engine.context().alloc(size.max(1))?;
+        engine.zero(buffer.address(), buffer.bytes())?;
+        Ok(DeviceTree {
+            engine: engine.clone(),
+            store: Mutex::new(Store::Dense(buffer)),
+        })
+    }
+
+    fn store(&self) -> std::sync::MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its address on the device.
+    pub(crate) fn address(&self) -> u64 {
+        match &*self.store() {
+            Store::Dense(buffer) => buffer.address(),
+            Store::Sparse(sparse) => sparse.reserved.base(),
+            Store::Gone => 0,
+        }
+    }
+
+    pub(crate) fn fetch(&self, bytes: &mut [u8], at: usize) -> Result<()> {
+        self.engine.fetch(bytes, self.address() + at as u64)
+    }
+
+    pub(crate) fn send(&self, bytes: &[u8], at: usize) -> Result<()> {
+        self.engine.send(self.address() + at as u64, bytes)
+    }
+
+    /// Everything is zero again.
+    pub(crate) fn clear(&self) -> Result<()> {
+        match &mut *self.store() {
+            Store::Dense(buffer) => self.engine.zero(buffer.address(), buffer.bytes()),
+            Store::Sparse(sparse) => sparse.clear(&self.engine),
+            Store::Gone => Ok(()),
+        }
+    }
+
+    pub(crate) fn release(&self) -> Result<()> {
+        self.engine.stream.synchronize()?;
+        *self.store() = Store::Gone;
+        Ok(())
+    }
+
+    /// Makes room for what a launch may activate.
+    pub(crate) fn before_launch(&self) -> Result<()> {
+        match &mut *self.store() {
+            Store::Sparse(sparse) => sparse.grow(&self.engine),
+            Store::Dense(_) | Store::Gone => Ok(()),
+        }
+    }
+
+    /// Has the numbers of taken cells come back.
+    pub(crate) fn after_launch(&self) -> Result<()> {
+        match &*self.store() {
+            Store::Sparse(sparse) => sparse.ask(&self.engine),
+            Store::Dense(_) | Store::Gone => Ok(()),
+        }
+    }
+
+    /// Bytes of cells that were ever handed out, as far as the host knows.
+    pub(crate) fn used(&self) -> u64 {
+        match &*self.store() {
+            Store::Sparse(sparse) => sparse.seen(sparse.rooms.len()),
+            Store::Dense(_) | Store::Gone => 0,
+        }
+    }
+}
+
+impl Drop for DeviceTree {
+    fn drop(&mut self) {
+        // Kernels may still be at work here.
+        let _ = self.engine.stream.synchronize();
+    }
+}
+
+impl Sparse {
+    fn new(engine: &Arc<Engine>, tree: &TreeData, layout: &TreeMemory) -> Result<Sparse> {
+        let context = engine.context();
+        let mut rooms = Vec::new();
+        for (node, memory) in layout.nodes.iter() {
+            let Some(memory) = memory else { continue };
+            let Some(arena) = &memory.arena else { continue };
+            let each: u64 = layout
+                .ranges_for(tree, node, 1 << 20)
+                .iter()
+                .map(|r| (r.end - r.start) >> 20)
+                .sum();
+            rooms.push(Room {
+                node,
+                header: memory.header,
+                cells: 0,
+                capacity: arena.capacity,
+                each: each.max(arena.cell).max(1),
+            });
+        }
+        let mut sparse = Sparse {
+            reserved: context.reserve(layout.size)?,
+            tree: tree.clone(),
+            layout: layout.clone(),
+            seen: context.pinned(8 * (rooms.len() + 1))?,
+            rooms,
+        };
+        for range in layout.fixed_ranges(tree) {
+            sparse.map(engine, range)?;
+        }
+        let (free, _) = context.free_memory()?;
+        let part = free / FIRST_PART / (sparse.rooms.len() as u64).max(1);
+        for k in 0..sparse.rooms.len() {
+            let room = sparse.rooms[k];
+            let cells = (part / room.each).max(FIRST_CELLS).min(room.capacity);
+            sparse.make_room(engine, k, cells)?;
+        }
+        sparse.set_limit(engine)?;
+        Ok(sparse)
+    }
+
+    /// Puts memory full of zeros behind a range of addresses.
+    fn map(&mut self, engine: &Engine, range: Range<u64>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let end = range.end.min(self.reserved.size());
+        for new in self.reserved.ensure(range.start..end)? {
+            engine.zero(self.reserved.base() + new.start, new.end - new.start)?;
+        }
+        Ok(())
+    }
+
+    fn make_room(&mut self, engine: &Engine, k: usize, cells: u64) -> Result<()> {
+        let room = self.rooms[k];
+        if cells <= room.cells {
+            return Ok(());
+        }
+        for range in self.layout.ranges_for(&self.tree, room.node, cells) {
+            self.map(engine, range)?;
+        }
+        self.rooms[k].cells = cells;
+        self.set_word(engine, room.header + header::ROOM, cells)
+    }
+
+    fn set_word(&self, engine: &Engine, at: u64, word: u64) -> Result<()> {
+        engine.send(self.reserved.base() + at, &word.to_le_bytes())
+    }
+
+    /// Room is what limits a tree.
+    fn set_limit(&self, engine: &Engine) -> Result<()> {
+        match self.layout.tree_header(&self.tree) {
+            Some(at) => self.set_word(engine, at + tree_header::LIMIT, i64::MAX as u64),
+            None => Ok(()),
+        }
+    }
+
+    /// A number that has come back.
+    fn seen(&self, k: usize) -> u64 {
+        // SAFETY: there are as many words, aligned; the device writes whole words.
+        unsafe { self.seen.host().cast::<u64>().add(k).read_volatile() }
+    }
+
+    fn grow(&mut self, engine: &Engine) -> Result<()> {
+        for k in 0..self.rooms.len() {
+            let room = self.rooms[k];
+            let high = self.seen(k);
+            if high.saturating_mul(2) > room.cells && room.cells < room.capacity {
+                let wanted = high.saturating_mul(4).min(room.capacity);
+                // Less than was hoped for is better than nothing.
+                let least = room.cells + room.cells / 4;
+                if self.make_room(engine, k, wanted).is_err() {
+                    let _ = self.make_room(engine, k, least.min(room.capacity));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&self, engine: &Engine) -> Result<()> {
+        let base = self.reserved.base();
+        let mut from: Vec<u64> = Vec::new();
+        from.extend(self.rooms.iter().map(|r| base + r.header + header::HIGH));
+        from.extend(
+            self.layout
+                .tree_header(&self.tree)
+                .map(|at| base + at + tree_header::USED),
+        );
+        for (k, from) in from.into_iter().enumerate() {
+            // SAFETY: both are mapped for as long as the tree lives; the words of the host are only read as words.
+            unsafe {
+                engine
+                    .stream
+                    .copy(self.seen.device() + 8 * k as u64, from, 8)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, engine: &Engine) -> Result<()> {
+        engine.stream.synchronize()?;
+        let mut ranges = self.layout.fixed_ranges(&self.tree);
+        for room in &self.rooms {
+            ranges.extend(self.layout.ranges_for(&self.tree, room.node, room.cells));
+        }
+        for range in ranges {
+            let end = range.end.min(self.reserved.size());
+            engine.zero(self.reserved.base() + range.start, end - range.start)?;
+        }
+        for room in self.rooms.clone() {
+            self.set_word(engine, room.header + header::ROOM, room.cells)?;
+        }
+        self.set_limit(engine)?;
+        self.ask(engine)
+    }
+}
