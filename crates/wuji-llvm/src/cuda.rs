@@ -35,14 +35,14 @@ fn target(sm: u32) -> Result<Host> {
     const KNOWN: [u32; 9] = [70, 75, 80, 86, 89, 90, 100, 103, 120];
     let Some(best) = KNOWN.into_iter().rfind(|k| *k <= sm) else {
         return Err(Error::new(
-            "W0510",
+            "W0525",
             format!(
-                "a GPU of compute capability {}.{} is too old",
+                "code for a GPU of compute capability {}.{} cannot be made",
                 sm / 10,
                 sm % 10
             ),
         )
-        .note("code is made for 7.0 and newer"));
+        .note("it is made for 7.0 and newer"));
     };
     let version = match best {
         ..=90 => "+ptx81",
@@ -62,7 +62,7 @@ pub fn ptx(lowered: &Lowered, sm: u32) -> Result<Ptx> {
     let size = DeviceLayout::of(module).size;
     if size > MOST_BYTES {
         return Err(Error::new(
-            "W0332",
+            "W0525",
             format!("kernel `{}` has too many arguments for a GPU", module.name),
         )
         .note(format!("they take {size} bytes, of at most {MOST_BYTES}"))
@@ -104,6 +104,25 @@ pub fn ptx(lowered: &Lowered, sm: u32) -> Result<Ptx> {
     })
 }
 
+/// Bytes of stack that a thread needs for functions that call themselves, if there are any; others need none.
+pub fn stack_for(module: &Module) -> Option<usize> {
+    // Saved registers and return addresses, for what the compiler does not know beforehand.
+    const FRAME: u64 = 160;
+    let recursive = codegen::recursive(module);
+    let frame = |f: &wuji_ir::entities::Func| {
+        let locals = module.funcs[*f].locals.values();
+        let bytes = locals.map(|l| {
+            let (size, _) = module.structs.size_align(l.ty);
+            size.saturating_mul(u64::from(l.len.unwrap_or(1)))
+        });
+        FRAME + bytes.fold(0, u64::saturating_add)
+    };
+    let all: u64 = recursive.iter().map(frame).fold(0, u64::saturating_add);
+    let depth = u64::from(wuji_ir::module::MAX_CALL_DEPTH) + 2;
+    (!recursive.is_empty())
+        .then(|| usize::try_from(all.saturating_mul(depth)).unwrap_or(usize::MAX))
+}
+
 /// Names that PTX allows, each once.
 fn names(module: &Module) -> Vec<String> {
     let clean = |name: &str| -> String {
@@ -117,4 +136,30 @@ fn names(module: &Module) -> Vec<String> {
     tasks
         .map(|(k, task)| format!("wuji_{k}_{}", clean(&task.name)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wuji_compile::Options;
+
+    fn lowered() -> Lowered {
+        let text = "tree T0 { place f0 }\nfield f0: i32 in T0.S0 ()\nkernel fn0 \"k\"() {\nv0: i32 = const 1\nstore f0[], v0\nreturn\n}\n";
+        let module = wuji_ir::text::parse(text, "k.wir").unwrap();
+        wuji_compile::compile(module, &Options::default().for_cuda()).unwrap()
+    }
+
+    #[test]
+    fn code_for_old_gpus_is_refused() {
+        let error = ptx(&lowered(), 61).unwrap_err();
+        let page = wuji_ir::codes::find(error.code).unwrap().page;
+        assert!(page.contains(&error.to_string()), "{error}");
+    }
+
+    #[test]
+    fn code_for_gpus_that_are_not_known_yet_is_for_older_ones() {
+        let made = ptx(&lowered(), 999).unwrap();
+        assert!(made.text.contains(".target sm_120"), "{}", made.text);
+        assert_eq!(made.kernels, ["wuji_0_k_0"]);
+    }
 }

@@ -167,6 +167,12 @@ CUresult cuCtxSetCurrent(Handle context) {
     return SUCCESS;
 }
 
+CUresult cuCtxSetLimit(int limit, size_t value) {
+    (void)limit;
+    (void)value;
+    return 0;
+}
+
 CUresult cuCtxSynchronize(void) {
     BEGIN;
     return SUCCESS;

@@ -269,16 +269,19 @@ impl FunctionGen<'_, '_, '_> {
             ForKind::Serial => None,
         };
         let outside = std::mem::replace(&mut self.converged, false);
+        let steps = match &stride {
+            Some(stride) => {
+                let e = &self.unit.emit;
+                let some = e.icmp(LLVMIntSLT, lo, hi);
+                // Distances are exact as unsigned numbers.
+                let own = e.icmp(LLVMIntULT, stride.first, e.sub(hi, lo));
+                Some((e.and(some, own), Steps::Strided { step: stride.step }))
+            }
+            None => self.steps(scalar, lo, hi, bounds[2])?,
+        };
         let lo = match &stride {
             Some(stride) => self.unit.emit.add(lo, stride.first),
             None => lo,
-        };
-        let steps = match &stride {
-            Some(stride) => {
-                let guard = self.unit.emit.icmp(LLVMIntSLT, lo, hi);
-                Some((guard, Steps::Strided { step: stride.step }))
-            }
-            None => self.steps(scalar, lo, hi, bounds[2])?,
         };
         let Some((guard, steps)) = steps else {
             // A step of 0 runs nothing.
@@ -481,8 +484,11 @@ impl FunctionGen<'_, '_, '_> {
             Steps::Unit { down: true } => e.add_no_wrap(index, e.const_int(ty, u64::MAX), true),
             // The index after the last one may wrap, and is never looked at.
             Steps::Counted { step, .. } => e.add_no_wrap(index, *step, signed),
-            // There are fewer threads than numbers beyond any number of units.
-            Steps::Strided { step } => e.add_no_wrap(index, *step, true),
+            // It may wrap, and is not looked at then.
+            Steps::Strided { step } => {
+                let more = e.icmp(LLVMIntULT, *step, e.sub(hi, index));
+                return (e.add(index, *step), None, more);
+            }
         };
         let done = count.map(|count| e.add_no_wrap(count, e.const_int(ty, 1), false));
         let more = self.is_more(s, following, done, hi, steps);

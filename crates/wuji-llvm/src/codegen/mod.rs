@@ -100,6 +100,25 @@ fn called(module: &Module, mut stack: Vec<Func>) -> Vec<Func> {
     found
 }
 
+/// The functions that call themselves, over others or at once.
+pub(crate) fn recursive(module: &Module) -> Vec<Func> {
+    let tasks: Vec<usize> = (0..module.tasks.len()).collect();
+    let calls = |func: Func| {
+        let f = &module.funcs[func];
+        let mut callees = Vec::new();
+        f.walk(|inst| {
+            if let wuji_ir::ops::Op::Call(callee) = f.insts[inst].op {
+                callees.push(callee);
+            }
+        });
+        callees
+    };
+    let reached = reachable(module, &tasks).into_iter();
+    reached
+        .filter(|f| called(module, calls(*f)).contains(f))
+        .collect()
+}
+
 /// One LLVM module under construction.
 struct Unit<'c, 'm> {
     emit: Emit<'c>,

@@ -11,7 +11,7 @@ use wuji_ir::Result;
 use wuji_ir::module::Module;
 use wuji_ir::ops::{Op, Space};
 use wuji_ir::types::Scalar;
-use wuji_llvm::cuda::{DeviceLayout, Ptx, threads_of_block};
+use wuji_llvm::cuda::{DeviceLayout, Ptx, stack_for, threads_of_block};
 
 #[derive(Debug)]
 pub(crate) struct CudaCode {
@@ -53,6 +53,9 @@ impl CudaCode {
         (temp_size, result): (usize, Vec<(Scalar, usize)>),
     ) -> Result<CudaCode> {
         let context = engine.context();
+        if let Some(bytes) = stack_for(module) {
+            context.need_stack(bytes)?;
+        }
         let loaded = context.load(ptx.text.as_bytes())?;
         let mut tasks = Vec::new();
         for plan in plans {

@@ -3,6 +3,7 @@
 use super::error::Failed;
 use super::library::{Functions, RawContext, call, driver};
 use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wuji_ir::{Error, Result};
 
@@ -105,7 +106,12 @@ pub(crate) struct Context {
     pub(super) device: c_int,
     raw: RawContext,
     info: DeviceInfo,
+    /// Bytes of stack of a thread; the driver begins with these.
+    stack: AtomicUsize,
 }
+
+/// Bytes of stack that the driver gives every thread, unless it is told otherwise.
+const STACK: usize = 1024;
 
 impl Context {
     /// The context of a device by its number.
@@ -148,6 +154,7 @@ impl Context {
             device,
             raw,
             info,
+            stack: AtomicUsize::new(STACK),
         });
         contexts.push(context.clone());
         Ok(context)
@@ -164,6 +171,18 @@ impl Context {
         // SAFETY: it writes two numbers; the context is current.
         unsafe { call!(self.driver, cuMemGetInfo(&mut free, &mut total)) }?;
         Ok((free as u64, total as u64))
+    }
+
+    /// Gives every thread so many bytes of stack, for functions that call themselves; never fewer than before.
+    pub(crate) fn need_stack(&self, bytes: usize) -> Result<()> {
+        let before = self.stack.fetch_max(bytes, Ordering::Relaxed);
+        if before >= bytes {
+            return Ok(());
+        }
+        const STACK_SIZE: c_int = 0;
+        let _entered = self.enter()?;
+        // SAFETY: it takes two numbers; the context is current.
+        unsafe { call!(self.driver, cuCtxSetLimit(STACK_SIZE, bytes)) }
     }
 
     /// Waits until the device has nothing left to do for this process.

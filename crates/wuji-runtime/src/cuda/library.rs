@@ -195,6 +195,7 @@ functions! {
     fn cuCtxGetCurrent(*mut RawContext) = c"cuCtxGetCurrent";
     fn cuCtxSetCurrent(RawContext) = c"cuCtxSetCurrent";
     fn cuCtxSynchronize() = c"cuCtxSynchronize";
+    fn cuCtxSetLimit(c_int, usize) = c"cuCtxSetLimit";
 
     fn cuMemGetInfo(*mut usize, *mut usize) = c"cuMemGetInfo_v2";
     fn cuMemAlloc(*mut Address, usize) = c"cuMemAlloc_v2";
