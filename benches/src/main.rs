@@ -2,6 +2,7 @@
 
 mod case;
 mod cpp;
+mod gpu;
 mod host;
 mod launches;
 mod measure;
@@ -26,7 +27,7 @@ use pool::Pool;
 use study::{Bench, Study};
 
 const HELP: &str = "\
-wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--without NAMES] [--list]
+wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--without NAMES] [--list] [--gpu]
 
 `cargo xtask help bench` explains the options.";
 
@@ -44,6 +45,8 @@ struct Options {
     /// Optimizations that worlds go without.
     without: Vec<String>,
     list: bool,
+    /// On a GPU instead.
+    gpu: bool,
 }
 
 impl Options {
@@ -59,6 +62,7 @@ impl Options {
             threads: cores,
             without: Vec::new(),
             list: false,
+            gpu: false,
         };
         while let Some(word) = words.next() {
             let (name, mut attached) = match word.split_once('=') {
@@ -88,6 +92,7 @@ impl Options {
                     options.without = names.split(',').map(str::to_owned).collect();
                 }
                 "--list" => options.list = true,
+                "--gpu" => options.gpu = true,
                 "--help" | "-h" => return Ok(None),
                 other => return Err(format!("there is no option `{other}`\n\n{HELP}")),
             }
@@ -124,6 +129,9 @@ fn run(parsed: Result<Option<Options>, String>) -> Result<(), String> {
 fn bench(options: &Options) -> Result<(), String> {
     let filter = options.filter.as_ref();
     let wanted = |name: &str| filter.is_none_or(|filter| filter.matches(name));
+    if options.gpu {
+        return gpu::run(wanted, options.json.as_deref());
+    }
     let mut cases: Vec<Box<dyn Case>> = workloads::all();
     cases.retain(|case| wanted(case.name()));
     let mut studies: Vec<Box<dyn Study>> = launches::all();

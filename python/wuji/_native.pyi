@@ -21,11 +21,15 @@ class NativeError(Exception):
     result: Any  # of a launch that ran to its end all the same
 
 @final
+def cuda_devices() -> list[tuple[str, tuple[int, int]]]:
+    """Name and compute capability of each NVIDIA GPU."""
+
 class World:
     def __new__(
         cls,
         *,
         interpreter: bool = False,
+        cuda: int | None = None,  # number of the device
         threads: int | None = None,
         math: str = "default",  # "strict", "default", "fast"
         seed: int = 0,
@@ -42,6 +46,7 @@ class World:
     ) -> World: ...
     @property
     def threads(self) -> int: ...
+    def synchronize(self) -> None: ...
     def kernels(self) -> int: ...
     def finish_compiling(self) -> None: ...
     def explain(self) -> list[str]: ...

@@ -52,5 +52,6 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(pictures::read_png, m)?)?;
     m.add_function(wrap_pyfunction!(pictures::write_png, m)?)?;
     m.add_function(wrap_pyfunction!(before_exit, m)?)?;
+    m.add_function(wrap_pyfunction!(world::cuda_devices, m)?)?;
     m.add_function(wrap_pyfunction!(buffer::describe_array, m)?)
 }

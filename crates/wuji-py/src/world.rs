@@ -43,14 +43,23 @@ fn print_line(py: Python<'_>, line: &str) -> PyResult<()> {
     Ok(())
 }
 
+/// The NVIDIA GPUs of this machine: name and compute capability of each. An error where there is no driver.
+#[pyfunction]
+pub(crate) fn cuda_devices(py: Python<'_>) -> PyResult<Vec<(String, (u32, u32))>> {
+    let devices = py.detach(wuji::cuda_devices).or_raise()?;
+    let devices = devices.into_iter();
+    Ok(devices.map(|d| (d.name, d.capability)).collect())
+}
+
 #[pymethods]
 impl World {
     #[new]
-    #[pyo3(signature = (*, interpreter=false, threads=None, math="default", seed=0, debug=false, deterministic=false,
+    #[pyo3(signature = (*, interpreter=false, cuda=None, threads=None, math="default", seed=0, debug=false, deterministic=false,
         memory_limit=None, cache=None, cache_limit=None, log=None, tier=None, time_limit=None, without=Vec::new(), printer=None))]
     fn new(
         py: Python<'_>,
         interpreter: bool,
+        cuda: Option<u32>,
         threads: Option<usize>,
         math: &str,
         seed: u64,
@@ -84,6 +93,9 @@ impl World {
             .deterministic(deterministic);
         if interpreter {
             builder = builder.interpreter();
+        }
+        if let Some(device) = cuda {
+            builder = builder.cuda(device);
         }
         if let Some(threads) = threads {
             builder = builder.threads(threads);
@@ -138,6 +150,10 @@ impl World {
     #[getter]
     fn threads(&self) -> usize {
         self.world.threads()
+    }
+
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.world.synchronize()).or_raise()
     }
 
     fn kernels(&self) -> usize {

@@ -18,7 +18,7 @@ GGUI_AVAILABLE = False
 
 
 def with_cuda() -> bool:
-    return False
+    return bool(_arch.cuda_devices())
 
 
 def with_metal() -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from .. import _native
+
 
 class Arch:
     """A kind of device."""
@@ -43,5 +45,13 @@ def by_name(name: str) -> Arch:
 
 
 def is_supported(arch: Arch, use_gles: bool = False) -> bool:
-    """Whether this version runs kernels there."""
-    return arch is cpu
+    """Whether kernels can run there, on this machine."""
+    return arch is cpu or (arch is cuda and bool(cuda_devices()))
+
+
+def cuda_devices() -> list[tuple[str, tuple[int, int]]]:
+    """Name and compute capability of each NVIDIA GPU that can be used."""
+    try:
+        return _native.cuda_devices()
+    except _native.NativeError:
+        return []

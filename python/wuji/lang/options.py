@@ -150,6 +150,7 @@ class Config:
             cache = os.path.expanduser(values["offline_cache_file_path"])
         return {
             "interpreter": bool(values["interpreter"]),
+            "cuda": 0 if self.arch is archs.cuda and not values["interpreter"] else None,
             "threads": threads,
             "math": "fast" if values["fast_math"] else "strict",
             "seed": int(values["random_seed"]),
@@ -232,9 +233,9 @@ def _choose(arch: Any, fallback: bool) -> Arch:
             return choice
     names = ", ".join(a.name for a in wanted)
     if not fallback:
-        raise NotYet(f"this version runs kernels on {archs.cpu.name} only, not on {names}", "W0607")
+        raise NotYet(f"this version runs kernels on {archs.cpu.name} and, where there is an NVIDIA GPU, on cuda; not on {names}", "W0607")
     # Asked for with leave to fall back: said, and never silently.
-    print(f"[Wuji] warning: this version has no {names}; kernels run on {archs.cpu.name}", file=sys.stderr)
+    print(f"[Wuji] warning: there is no {names} here; kernels run on {archs.cpu.name}", file=sys.stderr)
     return archs.cpu
 
 

@@ -167,7 +167,7 @@ def reset() -> None:
 
 def sync() -> None:
     """Waits until all launches have ended. On the CPU they have."""
-    current()
+    current().native.synchronize()
 
 
 def set_default_fp(fp: Any) -> None:

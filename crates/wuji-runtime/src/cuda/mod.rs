@@ -18,6 +18,7 @@ mod error;
 pub(crate) mod graph;
 pub(crate) mod launch;
 mod library;
+pub mod measure;
 pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod reports;

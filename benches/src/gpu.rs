@@ -1,0 +1,389 @@
+//! `wuji-bench --gpu`: workloads on an NVIDIA GPU, timed by events of the device, against what its memory can do and against kernels
+//! written by hand (`benches/gpu/reference.cu`).
+
+use std::io::Write;
+use std::time::Instant;
+
+use wuji::prelude::*;
+use wuji::{CacheChoice, Math, Result};
+use wuji_examples::apps::{self, App, Scale};
+use wuji_examples::apps::mpm3d::{Mpm3d, Variant};
+use wuji_runtime::cuda::measure::Reference;
+
+const REFERENCE: &str = include_str!("../gpu/reference.ptx");
+/// Runs of each workload; the median counts.
+const RUNS: usize = 15;
+
+const EPS: f32 = 1e-4;
+
+#[kernel]
+fn saxpy(a: f32, x: &Field<f32, 1>, y: &Field<f32, 1>) {
+    for [i] in y {
+        y[[i]] = a * x[[i]] + y[[i]];
+    }
+}
+
+#[kernel]
+fn copy(x: &Field<f32, 1>, y: &Field<f32, 1>) {
+    for [i] in y {
+        y[[i]] = x[[i]];
+    }
+}
+
+#[kernel]
+fn jacobi(u: &Field<f32, 2>, v: &Field<f32, 2>) {
+    for [i, j] in v {
+        v[[i, j]] = 0.25 * (u[[i - 1, j]] + u[[i + 1, j]] + u[[i, j - 1]] + u[[i, j + 1]]);
+    }
+}
+
+#[kernel]
+fn sum(x: &Field<f32, 1>) -> f32 {
+    let mut total = 0.0;
+    for [i] in x {
+        total += x[[i]];
+    }
+    total
+}
+
+#[kernel]
+fn gravity(
+    x: &Field<f32, 1>,
+    y: &Field<f32, 1>,
+    z: &Field<f32, 1>,
+    u: &Field<f32, 1>,
+    v: &Field<f32, 1>,
+    w: &Field<f32, 1>,
+    n: i32,
+) {
+    for [i] in x {
+        let me = vec3(x[[i]], y[[i]], z[[i]]);
+        let mut a = vec3(0.0, 0.0, 0.0);
+        for j in 0..n {
+            let d = vec3(x[[j]], y[[j]], z[[j]]) - me;
+            let inv = (d.norm_sqr() + EPS).rsqrt();
+            a += d * (inv * inv * inv);
+        }
+        u[[i]] += 1e-5 * a.x;
+        v[[i]] += 1e-5 * a.y;
+        w[[i]] += 1e-5 * a.z;
+    }
+}
+
+#[kernel]
+fn one(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] += 1.0;
+    }
+}
+
+/// One line of the table.
+struct Line {
+    name: &'static str,
+    size: String,
+    metric: &'static str,
+    value: f64,
+    against: &'static str,
+    reference: Option<f64>,
+}
+
+/// Measures everything, or what the filter lets through.
+pub fn run(wanted: impl Fn(&str) -> bool, json: Option<&str>) -> std::result::Result<(), String> {
+    let lines = measure(&wanted).map_err(|e| e.to_string())?;
+    let mut file = match json {
+        Some(path) => {
+            Some(std::fs::File::create(path).map_err(|e| format!("cannot write {path}: {e}"))?)
+        }
+        None => None,
+    };
+    println!(
+        "{:<16} {:<24} {:>10} {:<14} {:>10} {:>6}  against",
+        "workload", "size", "value", "metric", "reference", "ratio"
+    );
+    for line in lines {
+        let ratio = line.reference.map(|r| line.value / r);
+        let shown = |v: Option<f64>| v.map_or(String::new(), |v| format!("{v:.2}"));
+        println!(
+            "{:<16} {:<24} {:>10.2} {:<14} {:>10} {:>6}  {}",
+            line.name,
+            line.size,
+            line.value,
+            line.metric,
+            shown(line.reference),
+            shown(ratio),
+            line.against
+        );
+        if let Some(file) = &mut file {
+            let reference = line.reference.map_or("null".into(), |r| format!("{r}"));
+            let written = writeln!(
+                file,
+                "{{\"name\":\"{}\",\"size\":\"{}\",\"metric\":\"{}\",\"value\":{},\"against\":\"{}\",\"reference\":{reference}}}",
+                line.name, line.size, line.metric, line.value, line.against
+            );
+            written.map_err(|e| e.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+fn world(math: Math) -> Result<World> {
+    World::builder()
+        .cuda(0)
+        .math(math)
+        .cache(CacheChoice::Off)
+        .build()
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Seconds that the tasks of a kernel take on the device, in the median.
+fn timed(world: &World, mut launch: impl FnMut() -> Result<()>) -> Result<f64> {
+    for _ in 0..3 {
+        launch()?;
+    }
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        world.profiler().clear();
+        world.profiler().start();
+        launch()?;
+        world.profiler().stop();
+        let tasks = world.kernel_history();
+        let tasks = tasks.iter().flat_map(|k| &k.tasks);
+        times.push(tasks.map(|t| t.total.as_secs_f64()).sum());
+    }
+    Ok(median(times))
+}
+
+/// The applications of the examples, small, come to the same on both.
+fn check_apps() -> Result<()> {
+    for entry in &apps::ALL {
+        let (cpu, gpu) = (World::cpu()?, world(Math::default())?);
+        let mut sums = Vec::new();
+        for world in [&cpu, &gpu] {
+            let mut app = (entry.make)(world, Scale::Small)?;
+            for _ in 0..3 {
+                app.step()?;
+            }
+            sums.push(app.sums()?);
+        }
+        let pairs = sums[0].iter().zip(&sums[1]);
+        let far = pairs.map(|(a, b)| (a.1 - b.1).abs() / a.1.abs().max(1e-6));
+        let far = far.fold(0.0, f64::max);
+        let told = if far < 1e-3 { "ok" } else { "WRONG" };
+        eprintln!("{:<16} {told:<6} {far:.1e}  {:?}", entry.name, sums[1]);
+    }
+    Ok(())
+}
+
+fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    if wanted("apps") {
+        check_apps()?;
+    }
+    let n: i64 = 1 << 28;
+    let bytes = 4 * n as u64;
+    let (mut copied, mut read) = (0.0, 0.0);
+    {
+        let mut by_hand = Reference::new(0, REFERENCE)?;
+        let (a, b) = (by_hand.alloc(bytes)?, by_hand.alloc(bytes)?);
+        let mut times = Vec::new();
+        for _ in 0..RUNS {
+            times.push(by_hand.copy(b, a, bytes)?);
+        }
+        copied = f64::max(copied, 2.0 * bytes as f64 / median(times) / 1e9);
+        let mut times = Vec::new();
+        for _ in 0..RUNS {
+            // SAFETY: the kernel reads as many bytes of `a`, and adds to the first word of `b`.
+            times.push(unsafe { by_hand.launch("read_all", 132 * 8, 256, &[a, b, n as u64 / 4]) }?);
+        }
+        read = f64::max(read, bytes as f64 / median(times) / 1e9);
+    }
+    let mut line = |name, size: String, metric, value, against, reference| {
+        lines.push(Line {
+            name,
+            size,
+            metric,
+            value,
+            against,
+            reference,
+        });
+    };
+    line(
+        "copy",
+        "2^28 f32".into(),
+        "GB/s",
+        copied,
+        "by the driver",
+        None,
+    );
+    line("read", "2^28 f32".into(), "GB/s", read, "by hand", None);
+    if wanted("saxpy") || wanted("sum") {
+        let world = world(Math::default())?;
+        let x = world.field::<f32, 1>("x", [n])?;
+        let y = world.field::<f32, 1>("y", [n])?;
+        let time = timed(&world, || saxpy(0.5, &x, &y))?;
+        let speed = 3.0 * bytes as f64 / time / 1e9;
+        line(
+            "saxpy",
+            "2^28 f32".into(),
+            "GB/s",
+            speed,
+            "copy",
+            Some(copied),
+        );
+        let time = timed(&world, || copy(&x, &y))?;
+        let speed = 2.0 * bytes as f64 / time / 1e9;
+        line(
+            "copy kernel",
+            "2^28 f32".into(),
+            "GB/s",
+            speed,
+            "copy",
+            Some(copied),
+        );
+        let time = timed(&world, || sum(&x).map(|_| ()))?;
+        line(
+            "sum",
+            "2^28 f32".into(),
+            "GB/s",
+            bytes as f64 / time / 1e9,
+            "read",
+            Some(read),
+        );
+    }
+    if wanted("jacobi") {
+        let world = world(Math::default())?;
+        for side in [4096i64, 16384] {
+            let u = world.field::<f32, 2>("u", [side, side])?;
+            let v = world.field::<f32, 2>("v", [side, side])?;
+            let time = timed(&world, || jacobi(&u, &v))?;
+            let speed = 8.0 * (side * side) as f64 / time / 1e9;
+            line(
+                "jacobi",
+                format!("{side}^2 f32"),
+                "GB/s",
+                speed,
+                "copy",
+                Some(copied),
+            );
+        }
+    }
+    if wanted("nbody") {
+        let count: i64 = 65_536;
+        let time_by_hand = {
+            let mut by_hand = Reference::new(0, REFERENCE)?;
+            let mut words = Vec::new();
+            for _ in 0..6 {
+                words.push(by_hand.alloc(4 * count as u64)?);
+            }
+            words.push(count as u64);
+            let mut times = Vec::new();
+            for _ in 0..RUNS {
+                let blocks = (count / 256) as u32;
+                // SAFETY: the kernel reads and writes six arrays of that length.
+                times.push(unsafe { by_hand.launch("gravity", blocks, 256, &words) }?);
+            }
+            median(times)
+        };
+        let pairs = (count * count) as f64 / 1e9;
+        for (name, math) in [("nbody", Math::Contract), ("nbody fast", Math::Fast)] {
+            let world = world(math)?;
+            let fields: Vec<Field<f32, 1>> = ["x", "y", "z", "u", "v", "w"]
+                .into_iter()
+                .map(|f| world.field::<f32, 1>(f, [count]))
+                .collect::<Result<_>>()?;
+            let [x, y, z, u, v, w] = &fields[..] else {
+                continue;
+            };
+            let time = timed(&world, || gravity(x, y, z, u, v, w, count as i32))?;
+            line(
+                name,
+                "65536".into(),
+                "G pairs/s",
+                pairs / time,
+                "by hand",
+                Some(pairs / time_by_hand),
+            );
+        }
+    }
+    if wanted("launch") {
+        let world = world(Math::default())?;
+        let x = world.field::<f32, 1>("x", [1024])?;
+        let launches = 20_000;
+        for _ in 0..100 {
+            one(&x)?;
+        }
+        world.synchronize()?;
+        let begun = Instant::now();
+        for _ in 0..launches {
+            one(&x)?;
+        }
+        let queued = begun.elapsed().as_secs_f64();
+        world.synchronize()?;
+        let done = begun.elapsed().as_secs_f64();
+        let each = |s: f64| s / f64::from(launches) * 1e6;
+        line(
+            "launch",
+            "1024, on the host".into(),
+            "us",
+            each(queued),
+            "",
+            None,
+        );
+        line(
+            "launch",
+            "1024, to the end".into(),
+            "us",
+            each(done),
+            "",
+            None,
+        );
+    }
+    for (name, n, variant) in [
+        ("mpm3d", 128, Variant::Buckets),
+        ("mpm3d", 404, Variant::Buckets),
+        ("mpm3d plain", 404, Variant::Plain),
+    ] {
+        if !wanted("mpm3d") {
+            break;
+        }
+        let world = world(Math::Fast)?;
+        let mut mpm = Mpm3d::new(&world, n, variant)?;
+        let begun = Instant::now();
+        mpm.step()?;
+        world.synchronize()?;
+        let first = begun.elapsed().as_secs_f64();
+        for _ in 0..4 {
+            mpm.step()?;
+        }
+        world.synchronize()?;
+        let steps = 20;
+        let begun = Instant::now();
+        for _ in 0..steps {
+            mpm.step()?;
+        }
+        world.synchronize()?;
+        let each = begun.elapsed().as_secs_f64() / f64::from(steps);
+        let particles = 16.0 * (f64::from(n) / 4.0).powi(3);
+        let size = format!("{:.1} M in {n}^3", particles / 1e6);
+        line(name, size.clone(), "ms a substep", each * 1e3, "", None);
+        line(
+            name,
+            size.clone(),
+            "M particles/s",
+            particles / each / 1e6,
+            "",
+            None,
+        );
+        line(name, size, "ms first step", first * 1e3, "", None);
+        world.profiler().clear();
+        world.profiler().start();
+        mpm.step()?;
+        world.profiler().stop();
+        eprintln!("{}", world.profiler().report());
+    }
+    Ok(lines)
+}

@@ -1,0 +1,98 @@
+//! What benchmarks compare kernels with: copies, and kernels written by hand.
+
+use super::context::Context;
+use super::memory::Buffer;
+use super::module::CudaModule;
+use super::stream::Stream;
+use std::ffi::{CString, c_void};
+use std::sync::Arc;
+use wuji_ir::{Error, Result};
+
+/// Kernels in PTX, and memory for them.
+#[derive(Debug)]
+pub struct Reference {
+    context: Arc<Context>,
+    stream: Stream,
+    module: CudaModule,
+    buffers: Vec<Buffer>,
+}
+
+impl Reference {
+    pub fn new(ordinal: usize, ptx: &str) -> Result<Reference> {
+        let context = Context::new(ordinal)?;
+        Ok(Reference {
+            stream: context.stream()?,
+            module: context.load(ptx.as_bytes())?,
+            buffers: Vec::new(),
+            context,
+        })
+    }
+
+    /// Zeroed memory, which lives as long as this does. Gives its address.
+    pub fn alloc(&mut self, bytes: u64) -> Result<u64> {
+        let buffer = self.context.alloc(bytes)?;
+        let at = buffer.address();
+        // SAFETY: the memory is as long, and our own.
+        unsafe { self.stream.fill(at, bytes, 0) }?;
+        self.stream.synchronize()?;
+        self.buffers.push(buffer);
+        Ok(at)
+    }
+
+    /// Whether a range is inside of what was allocated.
+    fn owns(&self, at: u64, bytes: u64) -> bool {
+        self.buffers
+            .iter()
+            .any(|b| at >= b.address() && at + bytes <= b.address() + b.bytes())
+    }
+
+    /// Seconds that a copy from one place to another takes.
+    pub fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<f64> {
+        if !self.owns(to, bytes) || !self.owns(from, bytes) {
+            return Err(Error::new("W0118", "a copy leaves its memory"));
+        }
+        // SAFETY: both are our own memory.
+        self.time(|| unsafe { self.stream.copy(to, from, bytes) })
+    }
+
+    /// Seconds that a kernel takes.
+    ///
+    /// # Safety
+    /// The kernel takes these words, and what it touches is memory of this reference.
+    pub unsafe fn launch(
+        &self,
+        kernel: &str,
+        blocks: u32,
+        threads: u32,
+        words: &[u64],
+    ) -> Result<f64> {
+        let name = CString::new(kernel).map_err(|_| Error::new("W0118", "a name with a zero"))?;
+        let function = self.module.function(&name)?;
+        let mut words = words.to_vec();
+        let mut parameters: Vec<*mut c_void> = words
+            .iter_mut()
+            .map(|w| std::ptr::from_mut(w).cast())
+            .collect();
+        self.time(|| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.stream.launch(
+                    &function,
+                    [blocks, 1, 1],
+                    [threads, 1, 1],
+                    0,
+                    &mut parameters,
+                )
+            }
+        })
+    }
+
+    fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+        let (begin, end) = (self.context.event()?, self.context.event()?);
+        self.stream.record(&begin)?;
+        work()?;
+        self.stream.record(&end)?;
+        end.synchronize()?;
+        Ok(f64::from(end.elapsed_ms(&begin)?) / 1e3)
+    }
+}
