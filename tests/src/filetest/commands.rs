@@ -115,7 +115,7 @@ fn options(arguments: &str) -> Options {
 
 const DETERMINISTIC: &str = "deterministic";
 const DEBUG: &str = "debug";
-const OWN_MATH: &str = "own_math";
+pub(super) const OWN_MATH: &str = "own_math";
 const WITHOUT: &str = "without=";
 const STREAM_FROM: &str = "stream_from=";
 

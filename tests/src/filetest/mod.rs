@@ -7,6 +7,7 @@
 //! ; test: error promote, offload     ... by these passes at the latest
 //! ; test: pass promote, inline       these passes give the module below `; output:`
 //! ; test: run                        every `; run:` line holds, on everything that runs IR
+//! ; test: run own_math               ... with mathematical functions that are written out
 //! ```
 //!
 //! A file may have several `; test:` lines, of which one at most looks at the output. With `WUJI_BLESS=1`

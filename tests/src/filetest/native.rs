@@ -40,14 +40,12 @@ fn devices() -> Result<&'static [Device], String> {
 }
 
 /// Compiles the module, launches it from each start and compares.
-pub(super) fn launches(
-    m: &Module,
-    without: &[String],
-    lines: &[(Run, Start)],
-) -> Result<(), String> {
+pub(super) fn launches(m: &Module, chosen: &Options, lines: &[(Run, Start)]) -> Result<(), String> {
+    let without = &chosen.without;
     let options = Options {
         math: Math::Strict,
-        without: without.to_vec(),
+        own_math: chosen.own_math,
+        without: without.clone(),
         stream_from: Some(0),
         ..Options::default()
     };

@@ -5,7 +5,7 @@
 //! for bit.
 
 use super::TestFile;
-use super::commands::{comes_back, module};
+use super::commands::{OWN_MATH, comes_back, module};
 use wuji_compile::{Cx, Math, Options, PASSES, Target, run_pass};
 use wuji_ir::Error;
 use wuji_ir::entities::{Array, Field};
@@ -16,7 +16,7 @@ use wuji_ir::verify::verify;
 use wuji_runtime::script::elements::{self, Cells, LoweredMovers};
 use wuji_runtime::script::{Left, Run, Start, check, runs as runs_of};
 
-pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
+pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     let module = module(file)?;
     let mut lines = Vec::new();
     for source in runs_of(file.source(), &file.name()) {
@@ -26,6 +26,7 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
     }
     let options = Options {
         math: Math::Strict,
+        own_math: arguments == OWN_MATH,
         vector_bits: 128,
         // However short, so that every file tests it that can.
         stream_from: Some(0),
@@ -100,7 +101,7 @@ pub(super) fn runs(file: &TestFile, _: &str) -> Result<Option<String>, String> {
             }
         }
         if options.target == Target::Cpu {
-            super::native::launches(&module, &options.without, &lines)?;
+            super::native::launches(&module, &options, &lines)?;
         }
     }
     Ok(None)

@@ -9,7 +9,7 @@ use super::write::{Format, Num, Writer};
 use wuji_ir::entities::Func;
 use wuji_ir::types::Scalar;
 
-/// An angle: how many right angles, as an integer, and a rest, perhaps with what is below that.
+/// An angle: how many right angles, in the last bits of an integer, and a rest, perhaps with what is below that.
 struct Angle<'w> {
     turns: Num<'w>,
     rest: Num<'w>,
@@ -33,12 +33,12 @@ fn reduced<'w>(w: &'w Writer, x: Num<'w>, of_large: Func, below: bool) -> Angle<
         || w.call(of_large, &[x], &types)[..wanted].to_vec(),
         || {
             let [first, second, third] = format.numbers.half_pi;
-            let n = (x * std::f64::consts::FRAC_2_PI).round_even();
+            let (n, turns) = x.nearest(std::f64::consts::FRAC_2_PI);
             // Both are multiples of the last bit of `first`, and their difference is below 1: it is exact.
             let a = n.fma(-first, x);
             if !below {
                 // No number here comes so near to a multiple of pi/2 that the third part takes much away.
-                return vec![n.to_int(), n.fma(-third, n.fma(-second, a))];
+                return vec![turns, n.fma(-third, n.fma(-second, a))];
             }
             let p = n * second;
             let b = a - p;
@@ -47,7 +47,7 @@ fn reduced<'w>(w: &'w Writer, x: Num<'w>, of_large: Func, below: bool) -> Angle<
             let lost = (a - (b - back)) - (p + back);
             let low = n.fma(-third, lost - n.fma(second, -p));
             let rest = b + low;
-            vec![n.to_int(), rest, (b - rest) + low]
+            vec![turns, rest, (b - rest) + low]
         },
     );
     Angle {
@@ -184,14 +184,15 @@ fn near_sine<'w>(w: &'w Writer, angle: &Angle<'w>) -> Num<'w> {
 fn near_cosine<'w>(w: &'w Writer, angle: &Angle<'w>) -> Num<'w> {
     let r = angle.rest;
     let z = r * r;
+    let polynomial = z.polynomial(w.format.numbers.cos);
+    let Some(below) = angle.below else {
+        return (z * z).fma(polynomial, z.fma(-0.5, 1.0));
+    };
     let half = z * 0.5;
     let first = w.float(1.0) - half;
     let lost = (w.float(1.0) - first) - half;
-    let fourth = (z * z).fma(z.polynomial(w.format.numbers.cos), lost);
-    match angle.below {
-        Some(below) => first + r.fma(-below, fourth),
-        None => first + fourth,
-    }
+    let fourth = (z * z).fma(polynomial, lost);
+    first + r.fma(-below, fourth)
 }
 
 /// The sine, or the cosine, of an angle with so many right angles more.

@@ -9,24 +9,24 @@ struct Parts<'w> {
     low: Num<'w>,
 }
 
-/// How often `ln 2` goes into `x`, and the rest.
-fn reduced<'w>(w: &'w Writer, x: Num<'w>) -> (Num<'w>, Num<'w>) {
-    let n = (x * w.format.numbers.log2_e[0]).round_even();
-    (n, n.fma(-w.format.numbers.ln2[0], x))
+/// `x` less `n ln 2`, with the first part of `ln 2` taken away already: `n`, also as an integer, and the rest.
+fn reduced<'w>(w: &'w Writer, x: Num<'w>) -> (Num<'w>, Num<'w>, Num<'w>) {
+    let (n, whole) = x.nearest_whole(w.format.numbers.log2_e[0]);
+    (n, whole, n.fma(-w.format.numbers.ln2[0], x))
 }
 
 /// `e^x` without what is too large or too small: `2^n` times a number near 1.
 fn near_one<'w>(w: &'w Writer, x: Num<'w>) -> (Num<'w>, Num<'w>) {
     let numbers = w.format.numbers;
-    let (n, rest) = reduced(w, x);
+    let (n, whole, rest) = reduced(w, x);
     let r = n.fma(-numbers.ln2[1], rest);
     let above = (r * r).fma(r.polynomial(numbers.exp), r);
-    (n.to_int(), above + 1.0)
+    (whole, above + 1.0)
 }
 
 fn parts<'w>(w: &'w Writer, x: Num<'w>) -> Parts<'w> {
     let numbers = w.format.numbers;
-    let (n, rest) = reduced(w, x);
+    let (n, whole, rest) = reduced(w, x);
     let r = n.fma(-numbers.ln2[1], rest);
     let lost = n.fma(-numbers.ln2[1], rest - r);
     let second = (r * r).fma(r.polynomial(numbers.exp), lost);
@@ -35,7 +35,7 @@ fn parts<'w>(w: &'w Writer, x: Num<'w>) -> Parts<'w> {
     let high = above + 1.0;
     let low = (above - (high - 1.0)) + lost;
     Parts {
-        n: n.to_int(),
+        n: whole,
         high,
         low,
     }
@@ -53,12 +53,12 @@ pub(super) fn exp<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
 
 pub(super) fn exp2<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
     let numbers = w.format.numbers;
-    let n = x.round_even();
+    let (n, whole) = x.nearest_whole(1.0);
     let r = x - n;
     let second = (r * r).fma(r.polynomial(numbers.exp2), r * numbers.ln2_pair[1]);
     let near = r.fma(numbers.ln2_pair[0], second) + 1.0;
     let limits = w.format.pick((-151.0, 129.0), (-1076.0, 1025.0));
-    limited(w, x, near.scaled(n.to_int()), limits)
+    limited(w, x, near.scaled(whole), limits)
 }
 
 /// Zero below and infinity above the arguments that a power is computed for.

@@ -109,13 +109,13 @@ fn log2_pair<'w>(w: &'w Writer, x: Num<'w>) -> Pair<'w> {
 fn exp2_pair<'w>(w: &'w Writer, (high, low): Pair<'w>) -> Num<'w> {
     let numbers = w.format.numbers;
     let ln2 = numbers.ln2_pair;
-    let n = high.round_even();
+    let (n, whole) = high.nearest_whole(1.0);
     // What is below has to be small for `1 + low ln 2` to stand for its power.
     let (r, low) = sum(high - n, low);
     let below = r.fma(ln2[1], low * ln2[0]);
     let second = (r * r).fma(r.polynomial(numbers.exp2), below);
     let near = r.fma(ln2[0], second) + 1.0;
-    let y = near.scaled(n.to_int());
+    let y = near.scaled(whole);
     // What is below a number that is too large for this is not a number.
     let (lowest, highest) = w.format.pick((-151.0, 129.0), (-1076.0, 1025.0));
     let y = high.gt(highest).select(w.infinity(), y);

@@ -117,6 +117,11 @@ impl Routine {
         scalar.is_float().then_some((routine, scalar))
     }
 
+    /// Whether it is for arguments that hardly anybody has.
+    fn is_seldom(self) -> bool {
+        matches!(self, Routine::LargeAngle | Routine::LargeRem)
+    }
+
     fn arity(self) -> usize {
         match self {
             Routine::Rem | Routine::Pow | Routine::Atan2 | Routine::LargeRem => 2,
@@ -138,6 +143,16 @@ pub fn lower_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
         m.funcs[func] = f;
     }
     Ok(())
+}
+
+/// A function with so many instructions takes the place of its calls: on GPUs a call costs as much as a few dozen of them.
+const SHORT: usize = 72;
+
+/// Instructions that are not constants.
+fn length(f: &Function) -> usize {
+    let mut count = 0;
+    f.walk(|inst| count += usize::from(!matches!(f.insts[inst].op, Op::Const(_))));
+    count
 }
 
 /// The functions that a module has so far.
@@ -198,7 +213,7 @@ impl Library {
         f.traits.precise = true;
         // What goes round ends by itself.
         f.traits.uninterrupted = true;
-        f.traits.inline = routine == Routine::Round;
+        f.traits.inline = !routine.is_seldom() && length(&f) <= SHORT;
         let func = m.funcs.push(f);
         self.made.insert((routine, scalar), func);
         func

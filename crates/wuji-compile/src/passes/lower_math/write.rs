@@ -55,6 +55,11 @@ impl Format {
         }
     }
 
+    /// A number with a last bit of 1, and room above and below it.
+    fn large(self) -> f64 {
+        1.5 * 2f64.powi(self.fraction as i32)
+    }
+
     fn sign_bit(self) -> i128 {
         -(1 << (self.float.bits() - 1))
     }
@@ -326,10 +331,6 @@ impl<'w> Num<'w> {
         self.unary(UnOp::Trunc)
     }
 
-    pub(super) fn round_even(self) -> Num<'w> {
-        self.unary(UnOp::RoundEven)
-    }
-
     pub(super) fn leading_zeros(self) -> Num<'w> {
         self.unary(UnOp::LeadingZeros)
     }
@@ -344,10 +345,6 @@ impl<'w> Num<'w> {
             return self;
         }
         self.w.emit(Op::Convert(ty), &[self.value], ty)
-    }
-
-    pub(super) fn to_int(self) -> Num<'w> {
-        self.to(self.w.format.int)
     }
 
     pub(super) fn to_float(self) -> Num<'w> {
@@ -389,6 +386,21 @@ impl<'w> Num<'w> {
         };
         let last = self.w.float(*last);
         rest.iter().rev().fold(last, |sum, c| sum.fma(self, *c))
+    }
+
+    /// The whole number nearest to `self * factor`, which is below `2^(p - 3)`: as a float, and as an integer that has something in its upper bits as well.
+    /// Next to a number with a last bit of 1 a sum is rounded to whole numbers: that is quicker than to round and to convert.
+    pub(super) fn nearest(self, factor: f64) -> (Num<'w>, Num<'w>) {
+        let large = self.w.format.large();
+        let sum = self.fma(factor, large);
+        (sum - large, sum.bits())
+    }
+
+    /// The same, with nothing but the number in the integer.
+    pub(super) fn nearest_whole(self, factor: f64) -> (Num<'w>, Num<'w>) {
+        let (n, bits) = self.nearest(factor);
+        let large = self.w.float(self.w.format.large()).bits();
+        (n, bits - large)
     }
 
     /// `self * 2^n`, rounded once, for a number near 1 and any `n` of which a half is in the range of exponents.

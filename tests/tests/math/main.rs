@@ -5,8 +5,9 @@
 
 use wuji_compile::{Math, Options};
 use wuji_ir::entities::Array;
+use wuji_ir::eval::round_to_f16;
 use wuji_ir::text::parse;
-use wuji_ir::types::Scalar;
+use wuji_ir::types::{Imm, Scalar};
 use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
 
 /// A function by its name in the IR, the same of the host in both formats, and how many ulps of `f64` the host's may be away.
@@ -464,5 +465,157 @@ fn f64_of_two_arguments() {
             }
         }
         assert!(wrong.is_empty(), "{math:?}: {wrong:?}");
+    }
+}
+
+/// Whether `f16` is the function in `f32`, rounded.
+#[test]
+fn f16_of_one_argument() {
+    let value = |bits: u64| Imm::from_bits(Scalar::F16, bits).as_float().unwrap_or(0.0);
+    let args: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_ne_bytes).collect();
+    let names: Vec<&str> = UNARY.iter().map(|f| f.name).collect();
+    let found = compute(Scalar::F16, &names, Math::Contract, true, &[&args]);
+    for (f, found) in UNARY.iter().zip(found) {
+        for (x, y) in found.chunks_exact(2).enumerate() {
+            let (x, y) = (
+                value(x as u64),
+                value(u64::from(u16::from_ne_bytes([y[0], y[1]]))),
+            );
+            let truth = (f.wide)(x);
+            let rounded = f64::from(round_to_f16(truth));
+            if y.to_bits() == rounded.to_bits() || y.is_nan() && truth.is_nan() {
+                continue;
+            }
+            // Next to the middle of two numbers either will do.
+            let next = (y - truth).abs() / (rounded - truth).abs();
+            let known = y.is_sign_negative() == truth.is_sign_negative() && next < 1.01;
+            assert!(known, "{} {x}: {y}, not {truth}", f.name);
+        }
+    }
+}
+
+/// Values at hard places, computed with hundreds of bits: a function, its arguments, the value and what is left of it, as bits of `f64`.
+const HARD: &str = include_str!("hard.txt");
+
+#[test]
+fn f64_at_hard_places() {
+    let number = |word: &str| f64::from_bits(u64::from_str_radix(word, 16).unwrap());
+    let lines: Vec<(&str, Vec<f64>)> = HARD
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, rest)| (name, rest.split(' ').map(number).collect()))
+        .collect();
+    let functions = UNARY.iter().map(|f| (f.name, 1));
+    for (name, arity) in functions.chain(BINARY.iter().map(|f| (f.name, 2))) {
+        let lines = lines.iter().filter(|l| l.0 == name);
+        let numbers: Vec<&Vec<f64>> = lines.map(|l| &l.1).collect();
+        let exact = ["round", "rem"].contains(&name);
+        assert!(exact || numbers.len() > 30, "{name}: {}", numbers.len());
+        if exact {
+            continue;
+        }
+        let column = |k: usize| bytes64(&numbers.iter().map(|n| n[k]).collect::<Vec<_>>());
+        let columns: Vec<Vec<u8>> = (0..arity).map(column).collect();
+        let args: Vec<&[u8]> = columns.iter().map(Vec::as_slice).collect();
+        let found = compute(Scalar::F64, &[name], Math::Fast, true, &args);
+        for (y, line) in floats64(&found[0]).into_iter().zip(&numbers) {
+            let (high, low) = (line[arity], line[arity + 1]);
+            let exponent = (high.abs().to_bits() >> 52) as i32 - 1023;
+            // In units of the last place, so that those of the smallest numbers are not too small to be computed with.
+            let unit = exponent.max(-1022) - 52;
+            let places = |x: f64| x * 2f64.powi(-unit / 2) * 2f64.powi(-unit - -unit / 2);
+            let error = (places(y) - places(high)) - places(low);
+            assert!(error.abs() < 1.5, "{name} {line:?}: {y}, {error} ulp");
+        }
+    }
+}
+
+/// What is known exactly is exact: functions by name, with an argument and a value.
+const EXACT: &[(&str, f64, f64)] = &[
+    ("sin", 0.0, 0.0),
+    ("sin", -0.0, -0.0),
+    ("cos", 0.0, 1.0),
+    ("tan", 0.0, 0.0),
+    ("tan", -0.0, -0.0),
+    ("asin", 0.0, 0.0),
+    ("asin", -0.0, -0.0),
+    ("acos", 1.0, 0.0),
+    ("atan", 0.0, 0.0),
+    ("atan", -0.0, -0.0),
+    ("sinh", -0.0, -0.0),
+    ("cosh", 0.0, 1.0),
+    ("tanh", -0.0, -0.0),
+    ("tanh", 100.0, 1.0),
+    ("exp", 0.0, 1.0),
+    ("exp", -0.0, 1.0),
+    ("exp", f64::NEG_INFINITY, 0.0),
+    ("exp2", 10.0, 1024.0),
+    (
+        "exp2",
+        -140.0,
+        1.0 / 4.0 * 1.0 / (1u128 << 127) as f64 / 2048.0,
+    ),
+    ("log", 1.0, 0.0),
+    ("log", 0.0, f64::NEG_INFINITY),
+    ("log2", 1.0, 0.0),
+    ("log2", 8.0, 3.0),
+    ("log2", 1.0 / 1024.0, -10.0),
+    ("log10", 1.0, 0.0),
+    ("log10", 10.0, 1.0),
+    ("log10", 1000.0, 3.0),
+    ("log10", 1e10, 10.0),
+    ("round", 0.5, 1.0),
+    ("round", -0.5, -1.0),
+    ("round", -0.25, -0.0),
+    ("round", 2.5, 3.0),
+];
+
+#[test]
+fn exact_values() {
+    for (name, x, truth) in EXACT {
+        let wide = compute(Scalar::F64, &[name], Math::Fast, true, &[&bytes64(&[*x])]);
+        let found = floats64(&wide[0])[0];
+        assert_eq!(found.to_bits(), truth.to_bits(), "{name} {x}: {found}");
+        let narrow = compute(
+            Scalar::F32,
+            &[name],
+            Math::Fast,
+            true,
+            &[&bytes32(&[*x as f32])],
+        );
+        let found = floats32(&narrow[0])[0];
+        let truth = *truth as f32;
+        assert_eq!(found.to_bits(), truth.to_bits(), "{name} {x}: {found}");
+    }
+}
+
+#[test]
+fn whole_powers() {
+    let xs = arguments64(20_000);
+    let power = |xs: &[f64], y: f64| {
+        let ys = vec![y; xs.len()];
+        let args = [bytes64(xs), bytes64(&ys)];
+        let found = compute(
+            Scalar::F64,
+            &["pow"],
+            Math::Fast,
+            true,
+            &[&args[0], &args[1]],
+        );
+        floats64(&found[0])
+    };
+    for (x, y) in xs.iter().zip(power(&xs, 1.0)) {
+        assert!(
+            x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan(),
+            "{x}: {y}"
+        );
+    }
+    assert!(power(&xs, 0.0).iter().all(|y| *y == 1.0));
+    // Powers that a number holds are what they are.
+    let small: Vec<f64> = (-200..=200).map(f64::from).collect();
+    for y in 2..7 {
+        for (x, found) in small.iter().zip(power(&small, f64::from(y))) {
+            assert_eq!(found, x.powi(y), "{x} to the {y}");
+        }
     }
 }
