@@ -55,7 +55,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
         Ok(())
     };
     if super::native::on_gpu() {
-        super::native::launches(&module, &[], &lines)?;
+        super::native::launches(&module, &options, &lines)?;
         return Ok(None);
     }
     each(
@@ -78,7 +78,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
         },
         // What GPUs run, as far as it is IR.
         Options {
-            own_math: false,
+            own_math: options.own_math,
             ..options.for_cuda()
         },
     ];

@@ -8,7 +8,7 @@ use wuji_ir::entities::Array;
 use wuji_ir::eval::round_to_f16;
 use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
+use wuji_runtime::{Backend, Device, DeviceOptions, Instance, Tier};
 
 /// A function by its name in the IR, the same of the host in both formats, and how many ulps of `f64` the host's may be away.
 struct Unary {
@@ -91,8 +91,15 @@ fn kernel(ty: Scalar, names: &[&str], arity: usize) -> String {
     text + "    continue L0\n  }\n  return\n}\n"
 }
 
+/// The first GPU where the environment variable `WUJI_TEST_BACKEND` says `cuda`.
 fn device() -> Device {
+    let on_gpu = std::env::var_os("WUJI_TEST_BACKEND").is_some_and(|v| v == "cuda");
     Device::new(&DeviceOptions {
+        backend: if on_gpu {
+            Backend::Cuda(0)
+        } else {
+            Backend::Cpu
+        },
         cache: wuji_runtime::cache::Choice::Off,
         threads: Some(2),
         tier: Tier::Best,
