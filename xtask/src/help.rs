@@ -40,6 +40,7 @@ Usage: cargo xtask test [--quick] [--fuzz-seconds N]
   --fuzz-seconds N   how long to try random programs (default 30)
 
 The tests in Python run in an environment of their own, target/python, which has NumPy, pytest, mypy and what runs notebooks.
+It also has NVIDIA's ptxas, which assembles what kernels become for GPUs (unless WUJI_PTXAS or the path has one).
 Steps that need rustfmt or clippy are skipped, and said to be, where those are not installed
 (`rustup component add rustfmt clippy`). All steps run even when one fails; the closing table has
 the time of each. The golden files are rewritten by WUJI_BLESS=1 cargo xtask test --quick.";

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::Outcome;
 use crate::args::Args;
 use crate::setup;
-use crate::workspace::{cargo, root, run, target};
+use crate::workspace::{cargo, on_path, output, root, run, target};
 
 /// What Python looks for beside `__init__.py`.
 const MODULE: &str = "_native.abi3.so";
@@ -76,4 +76,29 @@ fn environment(packages: &[&str]) -> Result<PathBuf, String> {
         run(&mut pip)?;
     }
     Ok(python)
+}
+
+/// NVIDIA's assembler: what the environment says, the one on the path, or that of a package in the target folder. The last
+/// version of it that still knows the oldest GPUs.
+pub(crate) fn ptxas() -> Result<PathBuf, String> {
+    const PACKAGE: &str = "nvidia-cuda-nvcc-cu12==12.9.*";
+    if let Some(path) = std::env::var_os("WUJI_PTXAS").filter(|v| !v.is_empty()) {
+        return Ok(path.into());
+    }
+    if on_path("ptxas") {
+        return Ok("ptxas".into());
+    }
+    let python = environment(&["sys"])?;
+    let installed = || {
+        let find = "import sysconfig; print(sysconfig.get_path('purelib'))";
+        let packages = output(&python, &["-c", find])?;
+        let path = Path::new(&packages).join("nvidia/cuda_nvcc/bin/ptxas");
+        path.exists().then_some(path)
+    };
+    if let Some(path) = installed() {
+        return Ok(path);
+    }
+    let mut pip = Command::new(&python);
+    run(pip.args(["-m", "pip", "install", "--quiet", "--no-deps", PACKAGE]))?;
+    installed().ok_or_else(|| format!("{PACKAGE} has no ptxas"))
 }

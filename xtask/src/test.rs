@@ -44,6 +44,14 @@ pub(crate) fn test(words: &[String]) -> Outcome {
     } else {
         steps.skip("window", "Xvfb is not installed");
     }
+    match crate::python::ptxas() {
+        Ok(path) => {
+            tests.env("WUJI_PTXAS", path).env("WUJI_REQUIRE_PTXAS", "1");
+        }
+        // Whoever calls this from a machine that decides for others has to notice.
+        Err(why) if std::env::var_os("CI").is_some() => steps.fail("ptx", &why),
+        Err(_) => steps.skip("ptx", "NVIDIA's ptxas is not here and cannot be fetched"),
+    }
     steps.run("tests", &mut tests);
     if !quick {
         steps.run(

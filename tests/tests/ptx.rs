@@ -1,0 +1,248 @@
+//! What kernels become for GPUs of NVIDIA, assembled by their `ptxas` where it is at hand: no GPU is needed for that.
+//!
+//! The assembler is looked for at `WUJI_PTXAS` and on the path. Without it nothing is tested; that is a failure when
+//! `WUJI_REQUIRE_PTXAS=1`, as `cargo xtask test` has it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wuji::World;
+use wuji_compile::{Math, Options, compile};
+use wuji_examples::{apps, gallery};
+use wuji_ir::module::Module;
+use wuji_ir::text::parse;
+use wuji_tests::filetest::{self, TestFile};
+
+/// The oldest GPUs that code is made for, and those that it is tuned for.
+const MACHINES: [u32; 2] = [70, 90];
+
+/// Of so many modules one is assembled with all optimizations, as drivers do it; that takes time.
+const THOROUGHLY: usize = 16;
+
+/// The assembler; `None` when there is none and that is fine.
+fn assembler() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+    let path = match set("WUJI_PTXAS") {
+        Some(path) => path.into(),
+        None => PathBuf::from("ptxas"),
+    };
+    let works = Command::new(&path).arg("--version").output();
+    if works.is_ok_and(|o| o.status.success()) {
+        return Some(path);
+    }
+    let path = path.display();
+    assert!(
+        set("WUJI_REQUIRE_PTXAS").is_none(),
+        "{path} does not work, and WUJI_REQUIRE_PTXAS is set"
+    );
+    println!("skipped: there is no {path}; WUJI_PTXAS says where it is");
+    None
+}
+
+/// What became of modules.
+#[derive(Default, Debug)]
+struct Tally {
+    assembled: usize,
+    /// How often the compiler has refused one, by its code.
+    refused: BTreeMap<&'static str, usize>,
+    wrong: Vec<String>,
+}
+
+/// Compiles modules, each under a name, and assembles what comes out; on all processors.
+fn assemble_all(ptxas: &Path, modules: &[(String, Module)]) -> Tally {
+    let next = AtomicUsize::new(0);
+    let tally = Mutex::new(Tally::default());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((name, module)) = modules.get(at) else {
+                        return;
+                    };
+                    let thorough = at % THOROUGHLY == 0;
+                    let outcome = assemble(ptxas, module, thorough);
+                    let mut tally = tally.lock().expect("nobody panics with it");
+                    match outcome {
+                        Outcome::Assembled => tally.assembled += 1,
+                        Outcome::Refused(code) => *tally.refused.entry(code).or_default() += 1,
+                        Outcome::Wrong(why) => tally.wrong.push(format!("{name}: {why}")),
+                    }
+                }
+            });
+        }
+    });
+    tally.into_inner().expect("nobody panicked")
+}
+
+enum Outcome {
+    Assembled,
+    /// The compiler says that a GPU cannot do it.
+    Refused(&'static str),
+    Wrong(String),
+}
+
+/// What may be refused: what no GPU can do, in our words.
+const REFUSALS: [&str; 3] = ["W0330", "W0331", "W0332"];
+
+fn assemble(ptxas: &Path, module: &Module, thorough: bool) -> Outcome {
+    let options = Options {
+        math: Math::Strict,
+        ..Options::default()
+    };
+    let refused = |e: wuji_ir::Error| match REFUSALS.contains(&e.code) {
+        true => Outcome::Refused(e.code),
+        false => Outcome::Wrong(e.to_string()),
+    };
+    let lowered = match compile(module.clone(), &options.for_cuda()) {
+        Ok(lowered) => lowered,
+        Err(e) => return refused(e),
+    };
+    for sm in MACHINES {
+        let ptx = match wuji_llvm::cuda::ptx(&lowered, sm) {
+            Ok(ptx) => ptx,
+            Err(e) => return refused(e),
+        };
+        let level = if thorough { "-O3" } else { "-O1" };
+        if let Err(why) = run(ptxas, &ptx.text, sm, level) {
+            return Outcome::Wrong(format!("sm_{sm}: {why}\n{}", ptx.text));
+        }
+        let entries = ptx.text.matches(".entry").count();
+        if entries != ptx.kernels.len() {
+            let tasks = ptx.kernels.len();
+            return Outcome::Wrong(format!("{tasks} tasks, {entries} kernels\n{}", ptx.text));
+        }
+    }
+    Outcome::Assembled
+}
+
+/// Has text assembled; an error is what the assembler says.
+fn run(ptxas: &Path, text: &str, sm: u32, level: &str) -> Result<(), String> {
+    let mut command = Command::new(ptxas);
+    command.arg(format!("-arch=sm_{sm}")).arg(level);
+    command.args(["-o", "/dev/null", "-"]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|e| e.to_string())?;
+    if let Some(mut input) = child.stdin.take() {
+        // Who stops reading says why.
+        let _ = input.write_all(text.as_bytes());
+    }
+    let done = child.wait_with_output().map_err(|e| e.to_string())?;
+    match done.status.success() {
+        true => Ok(()),
+        false => {
+            let said = [&done.stdout[..], &done.stderr[..]].concat();
+            Err(String::from_utf8_lossy(&said).into_owned())
+        }
+    }
+}
+
+#[track_caller]
+fn expect_assembled(tally: Tally, at_least: usize) {
+    println!(
+        "{} assembled, refused: {:?}",
+        tally.assembled, tally.refused
+    );
+    let wrong = tally.wrong.len();
+    let shown: Vec<String> = tally.wrong.into_iter().take(5).collect();
+    assert!(wrong == 0, "{wrong} are wrong:\n{}", shown.join("\n\n"));
+    assert!(tally.assembled >= at_least, "too few");
+}
+
+/// Text that is no PTX is noticed.
+#[test]
+fn the_assembler_assembles() {
+    let Some(ptxas) = assembler() else {
+        return;
+    };
+    let text = ".version 6.0\n.target sm_70\n.address_size 64\n.visible .entry k() { ret; }\n";
+    assert_eq!(run(&ptxas, text, 70, "-O1"), Ok(()));
+    let wrong = text.replace("ret;", "nonsense;");
+    assert!(run(&ptxas, &wrong, 70, "-O1").is_err_and(|why| why.contains("nonsense")));
+}
+
+/// Every filetest that runs, and the kernels that compile times are measured with.
+#[test]
+fn filetests_assemble() {
+    let Some(ptxas) = assembler() else {
+        return;
+    };
+    let mut modules = Vec::new();
+    for path in filetest::find(Path::new("filetests")).expect("the folder is there") {
+        let file = TestFile::read(&path).expect("a filetest");
+        if file.commands.iter().any(|(name, _)| name == "run") {
+            let module = parse(file.source(), &file.name()).expect("a module");
+            modules.push((file.name(), module));
+        }
+    }
+    for path in filetest::find(Path::new("../crates/wuji-cli/kernels")).expect("they are there") {
+        let (name, text) = (path.display().to_string(), std::fs::read_to_string(&path));
+        let module = parse(&text.expect("readable"), &name).expect("a module");
+        modules.push((name, module));
+    }
+    let tally = assemble_all(&ptxas, &modules);
+    expect_assembled(tally, modules.len() / 2);
+}
+
+/// Set for the process that runs the examples.
+const CHILD: &str = "WUJI_PTX_EXAMPLES";
+const HEADER: &str = "; after promote\n";
+
+/// Every kernel of every example. They are run in another process, which prints them when it compiles them.
+#[test]
+fn examples_assemble() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        return perform(Path::new(&folder));
+    }
+    let Some(ptxas) = assembler() else {
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("wuji-ptx-{}", std::process::id()));
+    let mut child = Command::new(std::env::current_exe().expect("a program"));
+    child.args(["--exact", "examples_assemble", "--nocapture"]);
+    child.env(CHILD, &folder).env("WUJI_PRINT_AFTER", "promote");
+    let done = child.output().expect("it starts");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    let mut modules = Vec::new();
+    for text in said.split(HEADER).skip(1) {
+        // Behind it may be what the program said next.
+        let end = text.rfind("\n}").map_or(text.len(), |at| at + 3);
+        let text = text.get(..end).unwrap_or(text);
+        let module = parse(text, "example").unwrap_or_else(|e| panic!("{e}\n{text}"));
+        // Kernels are compiled once for each size of fields, and twice when they are hot.
+        if !modules.iter().any(|(_, known)| *known == module) {
+            modules.push((module.name.clone(), module));
+        }
+    }
+    let tally = assemble_all(&ptxas, &modules);
+    expect_assembled(tally, gallery::ALL.len() + apps::ALL.len());
+}
+
+/// Runs all examples, a little.
+fn perform(folder: &Path) {
+    for example in gallery::ALL {
+        let options = gallery::Options {
+            out: Some(folder.to_owned()),
+            frames: Some(1),
+            ..gallery::Options::default()
+        };
+        if let Err(e) = gallery::perform(example, &options) {
+            panic!("{}: {e}", example.name);
+        }
+    }
+    std::fs::remove_dir_all(folder).expect("cleaned up");
+    let world = World::cpu().expect("a world");
+    for entry in apps::ALL {
+        let app = (entry.make)(&world, apps::Scale::Small);
+        let stepped = app.and_then(|mut app| app.step());
+        stepped.unwrap_or_else(|e| panic!("{}: {e}", entry.name));
+    }
+}
