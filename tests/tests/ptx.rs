@@ -64,7 +64,7 @@ fn assemble_all(ptxas: &Path, modules: &[(String, Module)]) -> Tally {
                     let Some((name, module)) = modules.get(at) else {
                         return;
                     };
-                    let thorough = at % THOROUGHLY == 0;
+                    let thorough = at.is_multiple_of(THOROUGHLY);
                     let outcome = assemble(ptxas, module, thorough);
                     let mut tally = tally.lock().expect("nobody panics with it");
                     match outcome {

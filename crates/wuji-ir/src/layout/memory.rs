@@ -198,10 +198,10 @@ impl TreeMemory {
     /// What has to be there from the start, on a machine on which memory does not come when it is touched.
     pub fn fixed_ranges(&self, tree: &TreeData) -> Vec<Range<u64>> {
         if !tree.is_sparse() {
-            return vec![0..self.size];
+            return std::iter::once(0..self.size).collect();
         }
         let root = self.node_offset[tree.root()];
-        let mut all = vec![0..root + self.cell_size[tree.root()]];
+        let mut all: Vec<_> = std::iter::once(0..root + self.cell_size[tree.root()]).collect();
         for (id, node) in self.nodes.iter() {
             let Some(node) = node else { continue };
             if node.table != 0 {

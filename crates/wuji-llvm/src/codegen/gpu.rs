@@ -501,7 +501,7 @@ impl FunctionGen<'_, '_, '_> {
         let mut v = self.get(operand)?;
         let mut delta = WARP / 2;
         while delta > 0 {
-            let other = self.from_lane_above(v, s, delta);
+            let other = self.of_lane_above(v, s, delta);
             v = self.combined(binary, s, v, other);
             delta /= 2;
         }
@@ -571,7 +571,7 @@ impl FunctionGen<'_, '_, '_> {
     }
 
     /// What the thread so many lanes above has.
-    fn from_lane_above(&self, v: Val, s: Scalar, delta: u32) -> Val {
+    fn of_lane_above(&self, v: Val, s: Scalar, delta: u32) -> Val {
         let e = &self.unit.emit;
         let i32_ty = e.int_ty(32);
         let number = |n: u64| e.const_int(i32_ty, n);
