@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use wuji::prelude::*;
 use wuji::{CacheChoice, Math, Result};
-use wuji_examples::apps::{self, App, Scale};
 use wuji_examples::apps::mpm3d::{Mpm3d, Variant};
+use wuji_examples::apps::{self, App, Scale};
 use wuji_runtime::cuda::measure::Reference;
 
 const REFERENCE: &str = include_str!("../gpu/reference.ptx");

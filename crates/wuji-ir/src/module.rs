@@ -164,6 +164,8 @@ pub struct Traits {
     pub uninterrupted: bool,
     /// Every operation is rounded as written, whatever the math mode: the arithmetic counts on its own errors.
     pub precise: bool,
+    /// Calls with the same arguments at the same time give the same: one thread may do it for several.
+    pub once: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -128,6 +128,8 @@ impl Services {
         let mut f = Function::new(name, &types, &gives);
         // A table that is half rebuilt, or a cell that is in nobody's hands, would be lost.
         f.traits.uninterrupted = true;
+        // Threads of a GPU would make as many cells as they are, and keep one.
+        f.traits.once = service == Service::Ensure && self.target == Target::Cuda;
         let args: Vec<Value> = f.params().to_vec();
         let mut b = Builder::new(m, &mut f);
         let values = fill(self, &mut b, &args);

@@ -11,6 +11,7 @@ pub mod lower_access;
 pub mod lower_checks;
 pub mod lower_math;
 pub mod lower_walks;
+pub mod narrow;
 pub mod observed_order;
 pub mod offload;
 pub mod one_thread;
@@ -87,6 +88,7 @@ passes! {
     Lowering one_thread = one_thread::one_thread: "tasks that are better off on one thread need no atomics",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
+    Optimization narrow = narrow::narrow: "on a GPU, offsets into small trees have 32 bits",
     Lowering grains = grains::grains: "how many iterations are worth handing to a thread",
     Lowering lower_math = lower_math::lower_math: "mathematical functions are written out, where there is no library of them",
     Optimization vectorize = vectorize::vectorize: "several iterations of parallel loops run at a time",

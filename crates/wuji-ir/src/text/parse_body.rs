@@ -13,13 +13,14 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 impl Parser<'_> {
-    /// `fn0 "name"(v0: f32) -> f32 { ... }`, with `inline`, `uninterrupted` or `precise` in front of the name
+    /// `fn0 "name"(v0: f32) -> f32 { ... }`, with `inline`, `uninterrupted`, `precise` or `once` in front of the name
     pub(super) fn function(&mut self) -> Result<()> {
         let _: Func = self.next_id("fn", self.m.funcs.len())?;
         let traits = Traits {
             inline: self.c.eat_word("inline"),
             uninterrupted: self.c.eat_word("uninterrupted"),
             precise: self.c.eat_word("precise"),
+            once: self.c.eat_word("once"),
         };
         let name = self.name()?;
         let mut body = Body {

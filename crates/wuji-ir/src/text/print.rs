@@ -222,6 +222,7 @@ fn print_function(
         inline,
         uninterrupted,
         precise,
+        once,
     } = f.traits;
     if inline {
         out.push_str(" inline");
@@ -231,6 +232,9 @@ fn print_function(
     }
     if precise {
         out.push_str(" precise");
+    }
+    if once {
+        out.push_str(" once");
     }
     name(&f.name, out);
     let mut body = BodyPrinter::new(f, files, out);

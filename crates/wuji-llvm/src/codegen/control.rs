@@ -369,11 +369,13 @@ impl FunctionGen<'_, '_, '_> {
                 };
                 let branch = e.cond_br(more, head, end);
                 let whole = group.is_some() && self.is_short_row(inst, region);
-                e.set_md(
-                    branch,
-                    e.kinds.loop_,
-                    self.loop_metadata(rare, whole, group),
-                );
+                if self.unit.gpu.is_none() {
+                    e.set_md(
+                        branch,
+                        e.kinds.loop_,
+                        self.loop_metadata(rare, whole, group),
+                    );
+                }
                 e.add_incoming(index, following, latch);
                 if let (Some(count), Some(done)) = (count, done) {
                     e.add_incoming(count, done, latch);
@@ -633,8 +635,12 @@ impl FunctionGen<'_, '_, '_> {
         let mut args = vec![self.context()];
         args.extend(self.all(&data.args)?);
         let fun = self.unit.callee(callee)?;
-        let value = self.unit.emit.call(fun, &args);
-        if self.unit.module.funcs[callee].traits.inline {
+        let traits = self.unit.module.funcs[callee].traits;
+        let value = match self.unit.gpu.is_some() && traits.once {
+            true => self.call_once(fun, &args),
+            false => self.unit.emit.call(fun, &args),
+        };
+        if traits.inline {
             // What takes the place of the call is in the same loops.
             self.mark_loops(value);
         }

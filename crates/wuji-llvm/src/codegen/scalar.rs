@@ -63,6 +63,14 @@ impl FunctionGen<'_, '_, '_> {
             UnOp::RoundEven => float_intrinsic("llvm.roundeven"),
             UnOp::Trunc => float_intrinsic("llvm.trunc"),
             UnOp::Sqrt => float_intrinsic("llvm.sqrt"),
+            // Within 2 ulp, zeros and infinities included.
+            UnOp::Rsqrt
+                if self.unit.gpu.is_some()
+                    && s == Scalar::F32
+                    && self.unit.math != Math::Strict =>
+            {
+                e.intrinsic("llvm.nvvm.rsqrt.approx.f", &[], &[a])
+            }
             UnOp::Rsqrt if self.has_quick_root(s) => self.quick_root(a),
             UnOp::Rsqrt => {
                 let root = float_intrinsic("llvm.sqrt");

@@ -86,7 +86,7 @@ impl CudaCode {
             engine: engine.clone(),
             tasks,
             layout: DeviceLayout::of(module),
-            temps: context.alloc(temp_size.max(8) as u64)?,
+            temps: context.alloc(temp_size as u64)?,
             result,
             reports: Reports::new(engine, module)?,
             activates: activates.collect(),

@@ -46,7 +46,9 @@ pub(crate) fn run_cuda(
     }
     let arrays = Staged::all(engine, bindings.arrays)?;
     let mut words = arguments(code, bindings, &arrays);
-    engine.zero(code.temps.address(), code.temps.bytes())?;
+    if code.temps.bytes() > 0 {
+        engine.zero(code.temps.address(), code.temps.bytes())?;
+    }
     let mut sizes = Vec::new();
     for task in &code.tasks {
         let header = DeviceHeader {

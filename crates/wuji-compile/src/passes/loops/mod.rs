@@ -137,6 +137,66 @@ fn cell_dims(m: &Module, field: wuji_ir::entities::Field, index_order: bool) -> 
     dims
 }
 
+/// Neighbours that one thread of a GPU takes: as many as a load of 16 bytes brings.
+const ROW: u64 = 4;
+/// Only where there are so many iterations that all threads have something to do.
+const MANY: u64 = 1 << 20;
+/// Iterations of at most so many instructions do little else than wait for memory.
+const SHORT: usize = 64;
+
+/// Makes rows of neighbours along memory the innermost dimension, if there are enough of them.
+fn rows(dims: &mut Vec<Dim>) -> bool {
+    let total = dims.iter().map(Dim::constant_extent);
+    let total = total.fold(Some(1u64), |n, e| n?.checked_mul(e?));
+    let Some(last) = dims.last() else {
+        return false;
+    };
+    let (Some(extent), Bound::Const(0)) = (last.constant_extent(), last.bounds.lo) else {
+        return false;
+    };
+    if total.is_none_or(|t| t < MANY) || !extent.is_multiple_of(ROW) {
+        return false;
+    }
+    let (index, scale) = (last.index, last.scale);
+    let dim = |extent: u64, scale: i64| Dim {
+        bounds: RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Const(extent as i64),
+        },
+        index,
+        scale,
+    };
+    dims.pop();
+    dims.push(dim(extent / ROW, scale * ROW as i64));
+    dims.push(dim(ROW, scale));
+    true
+}
+
+/// Whether an iteration is over soon: a few instructions, and no loops.
+fn is_short(f: &Function, body: Region) -> bool {
+    let mut count = 0;
+    let mut regions = vec![body];
+    while let Some(region) = regions.pop() {
+        for inst in &f.regions[region].insts {
+            let data = &f.insts[*inst];
+            match data.op {
+                Op::For(..) | Op::Loop(_) | Op::Call(_) | Op::Cell(..) => return false,
+                Op::Atomic(..) | Op::CompareExchange(_) | Op::Print(_) | Op::Random => count += 8,
+                _ => count += 1,
+            }
+            regions.extend(&data.regions);
+        }
+    }
+    count <= SHORT
+}
+
+/// Whether there are so few units that 32 bits are enough for their numbers.
+fn few(dims: &[Dim]) -> bool {
+    let extents = dims.iter().map(Dim::constant_extent);
+    let total = extents.fold(Some(1u64), |n, e| n?.checked_mul(e?));
+    total.is_some_and(|t| t < 1 << 31)
+}
+
 /// How many leading dimensions are numbered through; the rest is one unit. `None`: walk in rows.
 fn split(dims: &[Dim]) -> Option<usize> {
     let extents: Vec<Option<u64>> = dims.iter().map(Dim::constant_extent).collect();
@@ -190,9 +250,15 @@ fn chunk(
         subst.set(*old, *new);
     }
 
+    let mut dims = dims;
     let at = match target {
         Target::Cpu => split(&dims),
-        Target::Cuda => Some(dims.len()),
+        Target::Cuda => {
+            match list.is_none() && !hints.serial && is_short(&f, body) && rows(&mut dims) {
+                true => Some(dims.len() - 1),
+                false => Some(dims.len()),
+            }
+        }
     };
     let outer = at.unwrap_or(dims.len());
     let unit = dims[outer..]
@@ -206,6 +272,7 @@ fn chunk(
             true => ForKind::Serial,
             false => ForKind::Parallel,
         },
+        short: target == Target::Cuda && few(&dims),
         bounds: Vec::new(),
         dims: &dims,
         mask: None,
@@ -286,6 +353,8 @@ struct Bounds {
 struct Nest<'a> {
     /// Of the loops: iterations with the hint `serial` stay in order.
     kind: ForKind,
+    /// Numbers of units are taken apart in 32 bits.
+    short: bool,
     dims: &'a [Dim],
     /// Cells of a box that are left out.
     mask: Option<Mask>,
@@ -442,14 +511,25 @@ impl Nest<'_> {
     fn unravel(&self, b: &mut Builder, joint: Value, count: usize) -> Vec<Value> {
         let mut numbers = vec![joint; count];
         let mut rest = joint;
+        if self.short {
+            rest = b.convert(rest, Scalar::U32);
+        }
         for k in (0..count).rev() {
             let Bounds { lo, hi, extent } = self.bounds[k];
             let own = if k == 0 {
                 rest
             } else {
-                let own = b.binary(BinOp::Rem, rest, extent);
-                rest = b.binary(BinOp::Div, rest, extent);
+                let by = match self.short {
+                    true => b.convert(extent, Scalar::U32),
+                    false => extent,
+                };
+                let own = b.binary(BinOp::Rem, rest, by);
+                rest = b.binary(BinOp::Div, rest, by);
                 own
+            };
+            let own = match self.short {
+                true => b.convert(own, Scalar::I64),
+                false => own,
             };
             let number = b.binary(BinOp::Add, own, lo);
             let one = b.i64(1);
