@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import tarfile
 import tomllib
@@ -54,12 +55,19 @@ def build_editable(
 
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:
-    """All files that git has."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    """All files that git has, and what the package says of itself."""
+    try:
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise SystemExit("error: a source package is made from a checkout of the repository, with git") from None
     name = f"wuji-{_version()}"
     path = Path(sdist_directory) / f"{name}.tar.gz"
     with tarfile.open(path, "w:gz") as packed:
         for file in listed.stdout.decode().split("\0"):
             if file:
                 packed.add(ROOT / file, f"{name}/{file}")
+        said = wuji_wheel.metadata(_version()).encode()
+        about = tarfile.TarInfo(f"{name}/PKG-INFO")
+        about.size = len(said)
+        packed.addfile(about, io.BytesIO(said))
     return path.name

@@ -12,6 +12,20 @@ use crate::setup;
 use crate::shared_llvm::collect_archives;
 use crate::workspace::{cargo, root, run, target};
 
+/// What those libraries want of a new C library, in terms of what older ones have: without it the wheel would ask for glibc 2.36 instead of 2.34.
+/// LLVM names temporary files with it, and tries again where there is one of that name.
+const FOR_OLDER: &str = "\
+#include <stdint.h>
+#include <sys/random.h>
+#include <time.h>
+
+__attribute__((visibility(\"hidden\"))) uint32_t arc4random(void) {
+    uint32_t number;
+    if (getrandom(&number, sizeof number, 0) == sizeof number) return number;
+    return (uint32_t)clock();
+}
+";
+
 /// Calls the usual linker, with the folder of archives before all others: libraries come from the first one that has them.
 const LINKER: &str = "link-with-archives";
 
@@ -59,8 +73,14 @@ pub(crate) fn wheel(words: &[String]) -> Outcome {
 /// The static libraries, and a linker that takes them.
 fn collect(folder: &Path) -> std::io::Result<()> {
     collect_archives(folder)?;
+    let (source, object) = (folder.join("for_older.c"), folder.join("for_older.o"));
+    fs::write(&source, FOR_OLDER)?;
+    let mut compile = Command::new("cc");
+    compile.args(["-O2", "-fPIC", "-c"]).arg(&source).arg("-o");
+    run(compile.arg(&object)).map_err(std::io::Error::other)?;
     let linker = folder.join(LINKER);
-    let call = format!("#!/bin/sh\nexec cc '-L{}' \"$@\"\n", folder.display());
+    let (there, object) = (folder.display(), object.display());
+    let call = format!("#!/bin/sh\nexec cc '-L{there}' '{object}' \"$@\"\n");
     fs::write(&linker, call)?;
     fs::set_permissions(&linker, fs::Permissions::from_mode(0o755))
 }
