@@ -8,6 +8,7 @@ mod launches;
 mod measure;
 mod pattern;
 mod pool;
+mod serve;
 mod sparse;
 mod starts;
 mod study;
@@ -17,7 +18,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use wuji::{Tier, World};
+use wuji::{Math, Tier, World};
 
 use case::{Case, Contender};
 use cpp::Cpp;
@@ -27,7 +28,7 @@ use pool::Pool;
 use study::{Bench, Study};
 
 const HELP: &str = "\
-wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--without NAMES] [--list] [--gpu]
+wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--without NAMES] [--list] [--gpu] [--serve NAME] [--fast-math]
 
 `cargo xtask help bench` explains the options.";
 
@@ -47,6 +48,9 @@ struct Options {
     list: bool,
     /// On a GPU instead.
     gpu: bool,
+    /// A workload that runs when somebody else says so.
+    serve: Option<String>,
+    math: Math,
 }
 
 impl Options {
@@ -63,6 +67,8 @@ impl Options {
             without: Vec::new(),
             list: false,
             gpu: false,
+            serve: None,
+            math: Math::default(),
         };
         while let Some(word) = words.next() {
             let (name, mut attached) = match word.split_once('=') {
@@ -93,6 +99,8 @@ impl Options {
                 }
                 "--list" => options.list = true,
                 "--gpu" => options.gpu = true,
+                "--serve" => options.serve = Some(value()?),
+                "--fast-math" => options.math = Math::Fast,
                 "--help" | "-h" => return Ok(None),
                 other => return Err(format!("there is no option `{other}`\n\n{HELP}")),
             }
@@ -133,6 +141,13 @@ fn bench(options: &Options) -> Result<(), String> {
         return gpu::run(wanted, options.json.as_deref());
     }
     let mut cases: Vec<Box<dyn Case>> = workloads::all();
+    if let Some(name) = &options.serve {
+        let case = cases.iter().find(|case| case.name() == name);
+        let case = case.ok_or(format!(
+            "there is no workload `{name}`; `--list` shows them"
+        ))?;
+        return serve::serve(&**case, &world(options, Tier::Auto, true)?, options.clock);
+    }
     cases.retain(|case| wanted(case.name()));
     let mut studies: Vec<Box<dyn Study>> = launches::all();
     studies.extend(starts::all());
@@ -224,6 +239,7 @@ fn world(options: &Options, tier: Tier, checked: bool) -> Result<World, String> 
         .cache(wuji::CacheChoice::Off)
         .threads(options.threads)
         .tier(tier)
+        .math(options.math)
         .without(&without);
     let builder = match checked {
         true => builder,

@@ -7,7 +7,7 @@ use crate::Outcome;
 use crate::args::Args;
 use crate::demo::absolute;
 use crate::setup;
-use crate::workspace::{on_path, program, root, run, target};
+use crate::workspace::{cargo, on_path, program, root, run, target};
 
 pub(crate) fn bench(words: &[String]) -> Outcome {
     if words.first().is_some_and(|word| word == "compile") {
@@ -18,6 +18,9 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
     let cpp = args.flag("--cpp");
     if args.flag("--peers") {
         return peers(&args.rest());
+    }
+    if args.flag("--python") {
+        return faces(&args.rest());
     }
     let rest = args.rest();
     let llvm = setup::setup()?;
@@ -61,6 +64,20 @@ fn peers(words: &[String]) -> Outcome {
         .arg(target().join("release/wuji-bench"))
         .args(words)
         .env("LLVM_SYS_221_PREFIX", llvm))
+}
+
+/// `cargo xtask bench --python`: the same kernels from Python and from Rust, in turn.
+fn faces(words: &[String]) -> Outcome {
+    let llvm = setup::setup()?;
+    crate::python::build(&llvm, true)?;
+    let python = crate::python::environment(&["numpy"])?;
+    run(cargo(&llvm).args(["build", "--release", "--bin", "wuji-bench"]))?;
+    run(Command::new(python)
+        .arg(root().join("benches/python/faces.py"))
+        .arg("--program")
+        .arg(target().join("release/wuji-bench"))
+        .args(words)
+        .env("PYTHONPATH", root().join("python")))
 }
 
 /// `cargo xtask bench compile`: where the time goes when kernels are compiled.

@@ -58,7 +58,7 @@ pub(crate) fn tests(llvm: &Path) -> Result<Command, String> {
 }
 
 /// A Python in the target folder that has these packages.
-fn environment(packages: &[&str]) -> Result<PathBuf, String> {
+pub(crate) fn environment(packages: &[&str]) -> Result<PathBuf, String> {
     let folder = target().join("python");
     let python = folder.join("bin/python");
     let make = || run(Command::new("python3").args(["-m", "venv"]).arg(&folder));

@@ -170,6 +170,11 @@ def sync() -> None:
     current().native.synchronize()
 
 
+def finish_compiling() -> None:
+    """Waits until every kernel that was launched so far has its best code, which is otherwise made in the background: for benchmarks."""
+    current().native.finish_compiling()
+
+
 def set_default_fp(fp: Any) -> None:
     dtypes.defaults.fp = current().config.default_fp = dtypes.need_scalar(fp)
 
@@ -197,4 +202,4 @@ def warn(text: str, category: type[Warning] = UserWarning, level: int = 3) -> No
     warnings.warn(text, category, stacklevel=level)
 
 
-__all__ = ["Arch", "Runtime", "World", "cfg", "current", "init", "initialized", "reset", "sync"]
+__all__ = ["Arch", "Runtime", "World", "cfg", "current", "finish_compiling", "init", "initialized", "reset", "sync"]
