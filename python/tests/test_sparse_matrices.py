@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +264,7 @@ def symmetric(n: int, dtype: Any, shift: float) -> tuple[Any, np.ndarray]:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("ordering", ["AMD", "COLAMD"])
 @pytest.mark.parametrize("solver_type", ["LLT", "LDLT", "LU"])
+@pytest.mark.filterwarnings("ignore:.*COLAMD")
 def test_solvers(solver_type: str, ordering: str, dtype: Any) -> None:
     n = 200
     A, a = symmetric(n, dtype, 20.0)
@@ -286,6 +288,30 @@ def test_solvers(solver_type: str, ordering: str, dtype: Any) -> None:
     other, o = symmetric(50, dtype, 30.0)
     solver.compute(other)
     near(o.astype(dtype.numpy_name) @ solver.solve(np.ones(50, dtype.numpy_name)), np.ones(50), dtype)
+
+
+@pytest.mark.parametrize("solver_type", ["LLT", "LDLT"])
+def test_the_ordering_is_a_choice(solver_type: str) -> None:
+    A, a = symmetric(300, ti.f32, 30.0)
+    b = np.ones(300, np.float32)
+    found = {}
+    for ordering in ("AMD", "COLAMD", None):
+        solver = ti.linalg.SparseSolver(solver_type=solver_type, ordering=ordering)
+        solver.compute(A)
+        found[ordering] = solver.solve(b)
+        near(a.astype(np.float32) @ found[ordering], b, ti.f32)
+    # Sums in another order round otherwise.
+    assert (found["AMD"] != found["COLAMD"]).any()
+    assert (found["AMD"] == found[None]).all()
+
+
+def test_lu_has_an_ordering_of_its_own() -> None:
+    with pytest.warns(UserWarning, match="COLAMD"):
+        ti.linalg.SparseSolver(solver_type="LU", ordering="AMD")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ti.linalg.SparseSolver(solver_type="LU")
+        ti.linalg.SparseSolver(solver_type="LU", ordering="COLAMD")
 
 
 def test_lu_of_a_matrix_that_is_not_symmetric() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from .. import _native
 from ..exceptions import WujiRuntimeError, WujiTypeError
 from ..lang import dtypes
+from ..lang.runtime import warn
 from .sparse_matrix import SparseMatrix, _float_type, as_vector, like
 
 _TYPES = ("LLT", "LDLT", "LU")
@@ -17,10 +18,12 @@ class SparseSolver:
     """Solves ``A @ x = b``, again and again for one matrix.
 
     ``solver_type``: ``"LLT"`` for symmetric matrices with positive eigenvalues, ``"LDLT"`` for other symmetric ones, ``"LU"`` for all
-    square ones. Of symmetric ones the lower triangle counts. ``ordering`` is accepted; ``LLT`` and ``LDLT`` use AMD and ``LU`` COLAMD.
+    square ones. Of symmetric ones the lower triangle counts. ``ordering``, in which rows and columns are taken to keep factors sparse, is ``"AMD"``
+    unless it is given; ``"LU"`` always takes ``"COLAMD"``.
     """
 
-    def __init__(self, dtype: Any = dtypes.f32, solver_type: str = "LLT", ordering: str = "AMD") -> None:
+    def __init__(self, dtype: Any = dtypes.f32, solver_type: str = "LLT", ordering: str | None = None) -> None:
+        asked, ordering = ordering, ordering or ("COLAMD" if solver_type == "LU" else "AMD")
         if solver_type not in _TYPES or ordering not in _ORDERINGS:
             raise WujiRuntimeError(
                 f"The solver type {solver_type} with {ordering} is not supported: "
@@ -28,7 +31,9 @@ class SparseSolver:
             )
         self.dtype = _float_type(dtype, "SparseSolver")
         self.solver_type = solver_type
-        self._native = _native.SparseSolver(solver_type)
+        if solver_type == "LU" and asked == "AMD":
+            warn('`SparseSolver(solver_type="LU")` takes columns in the order of COLAMD; `ordering="AMD"` changes nothing, and results are the same')
+        self._native = _native.SparseSolver(solver_type, ordering)
         self._analyzed = False
         self._rows: int | None = None
         self._solved = False

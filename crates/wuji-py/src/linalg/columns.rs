@@ -2,9 +2,11 @@
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::solvers::SolveCore;
+use faer::perm::Perm;
 use faer::sparse::linalg::cholesky::{
     LdltRef, LltRef, SymbolicCholesky, SymmetricOrdering, factorize_symbolic_cholesky,
 };
+use faer::sparse::linalg::colamd;
 use faer::sparse::linalg::solvers::{Lu, SymbolicLu};
 use faer::sparse::{SparseColMatRef, SymbolicSparseColMatRef};
 use faer::traits::ComplexField;
@@ -106,6 +108,32 @@ impl<T: Number> Columns<T> {
             indices,
             values,
         }
+    }
+
+    /// The symmetric matrix that has this lower triangle.
+    fn mirrored(&self) -> Columns<T> {
+        let mut lower: Vec<_> = self.triplets().filter(|(r, c, _)| r >= c).collect();
+        let upper = lower.iter().filter(|(r, c, _)| r > c);
+        let upper: Vec<_> = upper.map(|&(r, c, value)| (c, r, value)).collect();
+        lower.extend(upper);
+        Columns::from_triplets(self.rows, self.columns, lower.len(), |k| lower[k])
+    }
+
+    /// The order of columns that keeps factors sparse; `None` when there is too little memory.
+    fn by_columns(&self) -> Option<Perm<usize>> {
+        let count = self.columns;
+        let (mut order, mut inverse) = (vec![0; count], vec![0; count]);
+        let scratch = colamd::order_scratch::<usize>(self.rows, count, self.indices.len());
+        let mut memory = MemBuffer::try_new(scratch).ok()?;
+        colamd::order(
+            &mut order,
+            &mut inverse,
+            self.pattern(),
+            Default::default(),
+            MemStack::new(&mut memory),
+        )
+        .ok()?;
+        Some(Perm::new_checked(order.into(), inverse.into(), count))
     }
 
     pub(crate) fn triplets(&self) -> impl Iterator<Item = (usize, usize, T)> {
@@ -363,6 +391,15 @@ pub(crate) enum Method {
     Lu,
 }
 
+/// What keeps the factors of a symmetric matrix sparse: the order in which rows and columns are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ordering {
+    /// By the graph of the matrix.
+    Amd,
+    /// By that of its square.
+    Colamd,
+}
+
 /// What of a factorisation depends only on which elements there are.
 #[derive(Debug)]
 pub(crate) struct Analysis {
@@ -379,11 +416,22 @@ enum Symbolic {
 
 impl Analysis {
     /// Of a square matrix; `None` when there is too little memory.
-    pub(crate) fn new<T: Number>(method: Method, matrix: &Columns<T>) -> Option<Analysis> {
+    pub(crate) fn new<T: Number>(
+        method: Method,
+        ordering: Ordering,
+        matrix: &Columns<T>,
+    ) -> Option<Analysis> {
         let pattern = matrix.pattern();
         let symbolic = match method {
             Method::Llt | Method::Ldlt => {
-                let order = SymmetricOrdering::Amd;
+                let by_columns;
+                let order = match ordering {
+                    Ordering::Amd => SymmetricOrdering::Amd,
+                    Ordering::Colamd => {
+                        by_columns = matrix.mirrored().by_columns()?;
+                        SymmetricOrdering::Custom(by_columns.as_ref())
+                    }
+                };
                 let made =
                     factorize_symbolic_cholesky(pattern, Side::Lower, order, Default::default());
                 Symbolic::Cholesky(Box::new(made.ok()?))

@@ -3,7 +3,7 @@
 mod columns;
 
 use crate::buffer::Lent;
-use columns::{Analysis, Columns, Factors, Method, Number};
+use columns::{Analysis, Columns, Factors, Method, Number, Ordering};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -296,6 +296,7 @@ impl SparseMatrix {
 #[pyclass(frozen, module = "wuji._native")]
 pub(crate) struct SparseSolver {
     method: Method,
+    ordering: Ordering,
     state: Mutex<State>,
 }
 
@@ -313,7 +314,7 @@ enum Solved {
 #[pymethods]
 impl SparseSolver {
     #[new]
-    fn new(method: &str) -> PyResult<SparseSolver> {
+    fn new(method: &str, ordering: &str) -> PyResult<SparseSolver> {
         let method = match method {
             "LLT" => Method::Llt,
             "LDLT" => Method::Ldlt,
@@ -322,8 +323,20 @@ impl SparseSolver {
                 return Err(PyValueError::new_err(format!("no solver of type {method}")));
             }
         };
-        let state = Mutex::default();
-        Ok(SparseSolver { method, state })
+        let ordering = match ordering {
+            "AMD" => Ordering::Amd,
+            "COLAMD" => Ordering::Colamd,
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "no ordering named {ordering}"
+                )));
+            }
+        };
+        Ok(SparseSolver {
+            method,
+            ordering,
+            state: Mutex::default(),
+        })
     }
 
     /// Looks at which elements a square matrix has.
@@ -394,7 +407,7 @@ impl SparseSolver {
             let what = format!("a solver for a matrix of shape ({rows}, {columns})");
             return Err(PyValueError::new_err(what));
         }
-        let analysis = Analysis::new(self.method, matrix);
+        let analysis = Analysis::new(self.method, self.ordering, matrix);
         let mut state = locked(&self.state);
         state.factors = None;
         state.analysis = analysis;
