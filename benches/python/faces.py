@@ -24,7 +24,7 @@ PAUSE = 0.004
 # Samples shorter than this are repeated within one measurement.
 SHORT = 0.02
 
-Workload = tuple[Callable[[], None], Callable[[], np.ndarray], float, float, str]
+Workload = tuple[Callable[[], None], Callable[[], np.ndarray], float]
 
 
 def noise(i: np.ndarray) -> np.ndarray:
@@ -49,7 +49,7 @@ def julia() -> Workload:
                 n += 1
             pixels[i, j] = 1.0 - n * 0.02
 
-    return paint, pixels.to_numpy, 640 * 320 / 1e6, 1e-1, "Mpix/s"
+    return paint, pixels.to_numpy, 1e-1
 
 
 def jacobi() -> Workload:
@@ -67,7 +67,7 @@ def jacobi() -> Workload:
         for i, j in v:
             v[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
 
-    return sweep, v.to_numpy, 2 * 4 * side * side / 1e9, 1e-5, "GB/s"
+    return sweep, v.to_numpy, 1e-5
 
 
 def nbody() -> Workload:
@@ -100,7 +100,7 @@ def nbody() -> Workload:
     def result() -> np.ndarray:
         return np.concatenate([x.to_numpy(), y.to_numpy(), z.to_numpy()])
 
-    return gravity, result, bodies * bodies / 1e9, 1e-4, "Ginter/s"
+    return gravity, result, 1e-4
 
 
 def mpm2d() -> Workload:
@@ -175,10 +175,17 @@ def mpm2d() -> Workload:
         for _ in range(substeps):
             substep()
 
-    return run, x.to_numpy, substeps, 1e-4, "substeps/s"
+    return run, x.to_numpy, 1e-4
 
 
 WORKLOADS = {"julia": julia, "jacobi": jacobi, "nbody": nbody, "mpm2d": mpm2d}
+# What a run gets through, in which unit.
+WORK = {
+    "julia": (640 * 320 / 1e6, "Mpix/s"),
+    "jacobi": (2 * 4 * 4096**2 / 1e9, "GB/s"),
+    "nbody": (8192**2 / 1e9, "Ginter/s"),
+    "mpm2d": (20, "substeps/s"),
+}
 
 
 class Rust:
@@ -210,10 +217,10 @@ class Rust:
         self.process.wait()
 
 
-def compare(name: str, options: argparse.Namespace) -> float:
-    """Prints a row, and gives how many times as long Python takes."""
+def pairs_of(name: str, options: argparse.Namespace) -> list[tuple[float, float]]:
+    """Seconds in Python and in Rust, in turn, in a new world and a new process."""
     ti.init(arch=ti.cpu, cpu_max_num_threads=options.threads, offline_cache=False, log_level=ti.ERROR)
-    run, result, work, tolerance, unit = WORKLOADS[name]()
+    run, result, tolerance = WORKLOADS[name]()
     clock = time.process_time if options.cpu_time else time.perf_counter
 
     def sample(times: int) -> float:
@@ -233,18 +240,29 @@ def compare(name: str, options: argparse.Namespace) -> float:
     rust.ask("finish")
     times = min(200, max(1, math.ceil(SHORT / max(sample(1), rust.sample(1)))))
     sample(times), rust.sample(times)
-    in_python, in_rust = [], []
+    pairs = []
     for k in range(options.pairs):
+        # Who starts alternates.
         if k % 2 == 0:
-            in_python.append(sample(times))
-            in_rust.append(rust.sample(times))
+            first = sample(times)
+            pairs.append((first, rust.sample(times)))
         else:
-            in_rust.append(rust.sample(times))
-            in_python.append(sample(times))
+            second = rust.sample(times)
+            pairs.append((sample(times), second))
     rust.close()
-    ratio = statistics.median(a / b for a, b in zip(in_python, in_rust, strict=True))
-    rates = [work / statistics.median(seconds) for seconds in (in_python, in_rust)]
-    print(f"{name:<10}{unit:<12}{rates[0]:>10.4g}{rates[1]:>10.4g}{ratio:>10.3f}", flush=True)
+    return pairs
+
+
+def compare(name: str, options: argparse.Namespace) -> float:
+    """Prints a row, and gives how many times as long Python takes."""
+    work, unit = WORK[name]
+    # Where fields lie in memory is another matter in each round.
+    rounds = [pairs_of(name, options) for _ in range(options.rounds)]
+    pairs = [pair for pairs in rounds for pair in pairs]
+    rates = [work / statistics.median(seconds) for seconds in zip(*pairs, strict=True)]
+    of_round = [statistics.median(a / b for a, b in pairs) for pairs in rounds]
+    ratio = statistics.median(a / b for a, b in pairs)
+    print(f"{name:<10}{unit:<12}{rates[0]:>10.4g}{rates[1]:>10.4g}{ratio:>10.3f}  ({min(of_round):.3f} to {max(of_round):.3f})", flush=True)
     return ratio
 
 
@@ -254,14 +272,15 @@ def main() -> None:
     parser.add_argument("--program", required=True, help="the program `wuji-bench`, built already")
     parser.add_argument("--cpu-time", action="store_true", help="for a busy machine: one thread, and only the time that it was running")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="worker threads of both")
-    parser.add_argument("--pairs", type=int, default=15, help="interleaved pairs; the row has medians")
+    parser.add_argument("--rounds", type=int, default=3, help="worlds and processes")
+    parser.add_argument("--pairs", type=int, default=9, help="interleaved pairs of each; the row has medians")
     args = parser.parse_args()
     if args.cpu_time:
         args.threads = 1
     for name in args.names:
         if name not in WORKLOADS:
             parser.error(f"there is no workload `{name}`; there are {', '.join(WORKLOADS)}")
-    print(f"{args.threads} threads, median of {args.pairs} pairs; time in Python over time in Rust\n")
+    print(f"{args.threads} threads, median of {args.rounds} x {args.pairs} pairs; time in Python over time in Rust, and that of each round\n")
     print(f"{'workload':<10}{'metric':<12}{'Python':>10}{'Rust':>10}{'time':>10}")
     ratios = [compare(name, args) for name in args.names or WORKLOADS]
     if len(ratios) > 1:
