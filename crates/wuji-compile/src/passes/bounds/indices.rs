@@ -65,6 +65,7 @@ fn is_element_wise(op: &Op) -> bool {
     matches!(
         op,
         Op::Compose(_)
+            | Op::Insert(_)
             | Op::Splat(_)
             | Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Min | BinOp::Max)
     )
@@ -99,6 +100,14 @@ impl Parts {
             }
             Some((Op::Splat(_), args)) => {
                 let value = args[0];
+                self.known.insert((vector, k), value);
+                return value;
+            }
+            Some((Op::Insert(other), args)) => {
+                let value = match *other == k {
+                    true => args[1],
+                    false => self.component(m, f, args[0], k, depth - 1),
+                };
                 self.known.insert((vector, k), value);
                 return value;
             }
