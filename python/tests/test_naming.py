@@ -16,6 +16,8 @@ def test_names():
     assert (x.name, v.name, s.name, wide.name) == ("x", "v", "s", "wide")
     assert ti.field(ti.f32, 4, name="given").name == "given"
     assert ti.field(ti.f32, 4).name == ""
+    first = ti.field(ti.f32, 4); second = ti.field(ti.f32, 4); third = [ti.field(ti.f32, 4)]  # fmt: skip
+    assert (first.name, second.name, third[0].name) == ("first", "second", "third")
 
     class Sim:
         def __init__(self):

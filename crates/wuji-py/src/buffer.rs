@@ -3,6 +3,7 @@
 use crate::dlpack;
 use crate::error::raised;
 use crate::ndarray::Ndarray;
+use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -85,7 +86,11 @@ impl<'py> Lent<'py> {
         }
         // SAFETY: the object is alive.
         if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
-            return Lent::of_buffer(value);
+            match Lent::of_buffer(value) {
+                // Such objects may lend, and this one does not, as when the protocol has no name for its numbers.
+                Err(error) if error.is_instance_of::<PyBufferError>(value.py()) => {}
+                found => return found,
+            }
         }
         match dlpack::tensor(value)? {
             None => Ok(None),

@@ -5,10 +5,10 @@ from wuji.examples import frames
 
 ti.init(arch=ti.cpu)
 
-n, block = 48, 4
+n, block = 40, 4
 side = n // 4
 particles = 16 * side**3
-dt = 2e-4
+dt = 2.5e-4
 young, poisson = 1e3, 0.3
 mu = young / (2 * (1 + poisson))
 lam = young * poisson / ((1 + poisson) * (1 - 2 * poisson))
@@ -121,7 +121,7 @@ def to_particles():
 begin()
 gui = ti.GUI("Jelly", res=480, background_color=0x10161C)
 for _frame in frames(gui):
-    for _ in range(20):
+    for _ in range(16):
         # All blocks are gone; those that are needed come again.
         blocks.deactivate_all()
         sort()
@@ -131,5 +131,5 @@ for _frame in frames(gui):
     p = x.to_numpy()
     shown = p[:, :2] * 0.85 + 0.05 + 0.2 * (p[:, 2:] - 0.3)
     half = particles // 2
-    gui.circles(shown[:half], radius=1.6, color=0x4FA3E0)
-    gui.circles(shown[half:], radius=1.6, color=0xF2855E)
+    gui.circles(shown[:half], radius=2, color=0x4FA3E0)
+    gui.circles(shown[half:], radius=2, color=0xF2855E)

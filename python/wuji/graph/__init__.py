@@ -10,6 +10,7 @@ from ..exceptions import WujiCompilationError, WujiRuntimeError
 from ..lang import emit
 from ..lang.compound import ElementRank, MatrixType, NdarrayType, RWTextureType, TextureType
 from ..lang.dtypes import DataType, scalar_type
+from ..lang.field import Field
 from ..lang.kernel import BoundKernel, Kernel, Parameter
 from ..lang.matrix import Matrix
 from ..lang.ndarray import Ndarray
@@ -124,7 +125,7 @@ class Arg:
                 if len(value.shape) != self.ndim:
                     raise WujiRuntimeError(f"argument `{self.name}` of a graph is an array with {self.ndim} axes, not {len(value.shape)}")
                 return
-            ok = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+            ok = not isinstance(value, Field) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
         else:
             ok = isinstance(value, Texture) and value.num_dims == self.ndim
         if not ok:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..exceptions import WujiSyntaxError, WujiTypeError
 from . import dtypes
+from .context import python_only
 from .dtypes import DataType
 
 if TYPE_CHECKING:
@@ -64,11 +65,13 @@ class MatrixType(CompoundType):
 
         return matrix.construct(self, args)
 
+    @python_only
     def field(self, **options: Any) -> Any:
         from . import field
 
         return field.matrix_field(self, **options)
 
+    @python_only
     def ndarray(self, shape: Any, **options: Any) -> Ndarray:
         from . import ndarray
 
@@ -117,6 +120,7 @@ class StructType(CompoundType):
 
         return struct.construct(self, args, named)
 
+    @python_only
     def field(self, shape: Any = None, offset: Any = None, **options: Any) -> Any:
         from . import field
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from .. import _native
@@ -11,6 +12,13 @@ if TYPE_CHECKING:
     from .values import Var
 
 lock = threading.RLock()
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def python_only(function: Function) -> Function:
+    """Marks what is called from Python and has no meaning in a kernel: there it would be done once, while the kernel is compiled."""
+    function._wuji_python_only = True  # type: ignore[attr-defined]
+    return function
 
 
 class Compilation:

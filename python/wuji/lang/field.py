@@ -10,6 +10,7 @@ from .. import _native
 from ..exceptions import NotYet, WujiRuntimeError, WujiTypeError
 from . import dtypes, runtime
 from .compound import MatrixType, StructType
+from .context import python_only
 from .dtypes import DataType
 from .matrix import Matrix
 from .naming import assigned
@@ -123,6 +124,7 @@ class Field:
             return tuple(int(k) for k in key)
         return (key,)
 
+    @python_only
     def copy_from(self, other: Any) -> None:
         """Takes all elements from another field of the same shape."""
         if not isinstance(other, Field):
@@ -134,29 +136,42 @@ class Field:
     def _copy(self, other: Any) -> None:
         raise NotImplementedError
 
+    @python_only
     def to_numpy(self) -> Any:
         raise NotImplementedError
 
+    @python_only
     def from_numpy(self, arr: Any) -> None:
         raise NotImplementedError
 
+    @python_only
     def to_torch(self, device: Any = None) -> Any:
         """A copy as a torch tensor."""
         import torch
 
         return torch.from_numpy(self.to_numpy()).to(device)
 
+    @python_only
     def from_torch(self, arr: Any) -> None:
         """Takes all elements from a torch tensor."""
         self.from_numpy(arr.detach().cpu().numpy())
 
+    @python_only
     def to_paddle(self, place: Any = None) -> Any:
         import paddle
 
         return paddle.to_tensor(self.to_numpy(), place=place)
 
+    @python_only
     def from_paddle(self, arr: Any) -> None:
         self.from_numpy(arr.numpy())
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """A copy, for `numpy.asarray(x)` and whatever calls it, such as plots."""
+        found = self.to_numpy()
+        if isinstance(found, dict):
+            raise TypeError("a field of structs is several arrays; `to_numpy` gives them by name")
+        return found if dtype is None else found.astype(dtype)
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(
@@ -230,6 +245,7 @@ class ScalarField(Field):
         else:
             self.from_numpy(other.to_numpy())
 
+    @python_only
     def to_numpy(self, dtype: Any = None) -> Any:
         """A copy as a NumPy array."""
         import numpy
@@ -238,6 +254,7 @@ class ScalarField(Field):
         self._leaf.ready().read_into(out)
         return out if dtype is None else out.astype(_numpy_type(dtype))
 
+    @python_only
     def from_numpy(self, arr: Any) -> None:
         """Takes all elements from a NumPy array of the same shape."""
         self._leaf.ready().write_from(_fitting(arr, self.shape, self.dtype))
@@ -295,10 +312,12 @@ class ComponentField(ScalarField):
     def _component(self, whole: Any) -> Any:
         return whole.reshape((*self.shape, -1))[..., self._number]
 
+    @python_only
     def to_numpy(self, dtype: Any = None) -> Any:
         out = self._component(self._whole.to_numpy()).copy()
         return out if dtype is None else out.astype(_numpy_type(dtype))
 
+    @python_only
     def from_numpy(self, arr: Any) -> None:
         whole = self._whole.to_numpy()
         self._component(whole)[...] = _fitting(arr, self.shape, self.dtype)
@@ -410,6 +429,7 @@ class MatrixField(Field):
             assert self._leaf is not None
             self._leaf.ready().fill(flat)
 
+    @python_only
     def to_numpy(self, keep_dims: bool = False, dtype: Any = None) -> Any:
         """A copy as a NumPy array; axes of elements come last."""
         import numpy
@@ -425,6 +445,7 @@ class MatrixField(Field):
             out = out[..., None]
         return out if dtype is None else out.astype(_numpy_type(dtype))
 
+    @python_only
     def from_numpy(self, arr: Any) -> None:
         """Takes all elements from a NumPy array; axes of elements come last."""
         if self.ndim == 1 and tuple(getattr(arr, "shape", ())) == (*self.shape, self.n, 1):
@@ -538,17 +559,21 @@ class StructField(Field):
             entry = val.entries[k] if isinstance(val, Struct) else val[k] if isinstance(val, dict) else val
             member.fill(entry)  # type: ignore[attr-defined]
 
+    @python_only
     def to_numpy(self) -> dict[str, Any]:
         """Copies of the members as NumPy arrays, by their names."""
         return {k: f.to_numpy() for k, f in self._members.items()}
 
+    @python_only
     def from_numpy(self, arr: dict[str, Any]) -> None:
         for k, v in arr.items():
             self._members[k].from_numpy(v)
 
+    @python_only
     def to_torch(self, device: Any = None) -> dict[str, Any]:
         return {k: f.to_torch(device) for k, f in self._members.items()}
 
+    @python_only
     def from_torch(self, arr: dict[str, Any]) -> None:
         for k, v in arr.items():
             self._members[k].from_torch(v)
@@ -645,6 +670,7 @@ def _give_shape(field: Field, shape: Any, order: str | None, offset: Any, parts:
     field._builder = builder
 
 
+@python_only
 def field(
     dtype: Any,
     shape: Any = None,

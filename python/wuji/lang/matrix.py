@@ -280,6 +280,7 @@ class Matrix(Operators):
         return matrix_ops.transpose(Matrix.rows(cols))
 
     @classmethod
+    @context.python_only
     def field(cls, n: int, m: Any = None, dtype: Any = None, shape: Any = None, **options: Any) -> Any:
         """A field of matrices."""
         from . import field
@@ -287,6 +288,7 @@ class Matrix(Operators):
         return field.matrix_field(MatrixType(n, m, 2, dtype), shape=shape, **options)
 
     @classmethod
+    @context.python_only
     def ndarray(cls, n: int, m: int, dtype: Any, shape: Any, **options: Any) -> Any:
         """An array of matrices."""
         from . import ndarray
@@ -300,6 +302,7 @@ class Vector(Matrix):
     __slots__ = ()
 
     @classmethod
+    @context.python_only
     def field(cls, n: int, dtype: Any = None, shape: Any = None, **options: Any) -> Any:  # type: ignore[override]
         """A field of vectors."""
         from . import field
@@ -307,6 +310,7 @@ class Vector(Matrix):
         return field.matrix_field(MatrixType(n, 1, 1, dtype), shape=shape, **options)
 
     @classmethod
+    @context.python_only
     def ndarray(cls, n: int, dtype: Any, shape: Any, **options: Any) -> Any:  # type: ignore[override]
         """An array of vectors."""
         from . import ndarray

@@ -6,6 +6,8 @@ import linecache
 import os
 import re
 import sys
+from itertools import islice
+from types import FrameType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _EXAMPLES = os.path.join(_PACKAGE, "examples") + os.sep
@@ -18,8 +20,18 @@ def assigned() -> str:
     frame = sys._getframe(1)
     while frame.f_back is not None and _own(frame.f_code.co_filename):
         frame = frame.f_back
-    found = _ASSIGNED.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals))
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    if ";" in line:
+        # Several statements: the one that is being run.
+        line = line[line.rfind(";", 0, _column(frame)) + 1 :]
+    found = _ASSIGNED.match(line)
     return found[1] if found else ""
+
+
+def _column(frame: FrameType) -> int:
+    """Where in its line a frame is."""
+    positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    return (positions and positions[2]) or 0
 
 
 def _own(file: str) -> bool:

@@ -9,6 +9,7 @@ from .. import _native
 from ..exceptions import NotYet, WujiRuntimeError, WujiTypeError
 from . import dtypes, runtime
 from .compound import MatrixType
+from .context import python_only
 from .dtypes import DataType
 from .matrix import Matrix, Vector
 
@@ -76,10 +77,12 @@ class Ndarray:
     def __setitem__(self, key: Any, value: Any) -> None:
         self._native.set(self._key(key), flat_value(self.element_type, value))
 
+    @python_only
     def fill(self, val: Any) -> None:
         """Puts one value into every element."""
         self._native.fill(flat_value(self.element_type, val))
 
+    @python_only
     def to_numpy(self) -> Any:
         """A copy as a NumPy array; axes of elements come last."""
         import numpy
@@ -88,6 +91,7 @@ class Ndarray:
         self._native.read_into(out)
         return out
 
+    @python_only
     def from_numpy(self, arr: Any) -> None:
         """Takes all elements from a NumPy array of the same shape."""
         import numpy
@@ -99,14 +103,17 @@ class Ndarray:
             raise ValueError(f"an array of shape {tuple(arr.shape)} for one of shape {wanted}")
         self._native.write_from(numpy.ascontiguousarray(arr, dtype=self.dtype.numpy_name))
 
+    @python_only
     def to_torch(self, device: Any = None) -> Any:
         import torch
 
         return torch.from_numpy(self.to_numpy()).to(device)
 
+    @python_only
     def from_torch(self, arr: Any) -> None:
         self.from_numpy(arr.detach().cpu().numpy())
 
+    @python_only
     def copy_from(self, other: Ndarray) -> None:
         """Takes all elements from another array of the same type and shape."""
         if not isinstance(other, Ndarray) or other.shape != self.shape or other.element_type != self.element_type:
@@ -176,6 +183,7 @@ class Element(Vector):
         Matrix.__setattr__(self, name, value)
         self._from.set(self._at, tuple(self.entries))
 
+    @python_only
     def fill(self, value: Any) -> None:
         Matrix.fill(self, value)
         self._from.set(self._at, tuple(self.entries))
@@ -213,6 +221,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
         raise WujiTypeError(f"a shape is an integer, or several of them, not {shape!r}") from None
 
 
+@python_only
 def ndarray(dtype: Any, shape: Any, needs_grad: bool = False) -> Ndarray:
     """An array of zeros: ``ti.ndarray(ti.f32, shape=(16, 8))``. Elements are scalars, vectors or matrices."""
     runtime.current()

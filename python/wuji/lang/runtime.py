@@ -15,6 +15,7 @@ from .. import _native
 from ..exceptions import WujiRuntimeError
 from . import dtypes, options
 from .arch import Arch
+from .context import python_only
 from .options import Config
 
 
@@ -125,6 +126,7 @@ def initialized() -> bool:
     return _state.runtime is not None
 
 
+@python_only
 def init(
     arch: Any = None,
     default_fp: Any = None,
@@ -154,6 +156,7 @@ def init(
         print(f"[Wuji] version {_native.__version__}, arch={config.arch.name}, threads={current().native.threads}, python {version}", file=sys.stderr)
 
 
+@python_only
 def reset() -> None:
     """Forgets the world: its fields are freed, and defaults are as they were."""
     with _lock:
@@ -165,11 +168,13 @@ def reset() -> None:
         dtypes.defaults.ip = dtypes.i32
 
 
+@python_only
 def sync() -> None:
     """Waits until all launches have ended. On the CPU they have."""
     current().native.synchronize()
 
 
+@python_only
 def finish_compiling() -> None:
     """Waits until every kernel that was launched so far has its best code, which is otherwise made in the background: for benchmarks."""
     current().native.finish_compiling()

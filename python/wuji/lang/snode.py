@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _native
 from ..exceptions import NotYet, WujiRuntimeError
 from . import runtime
+from .context import python_only
 
 if TYPE_CHECKING:
     from .field import Field
@@ -181,6 +182,7 @@ class SNode:
             raise WujiRuntimeError(f"{self!r} has no cells of its own to ask about")
         return self.cells
 
+    @python_only
     def deactivate_all(self) -> None:
         """Deactivates all cells, with everything below them."""
         self._owner._ensure()
@@ -264,6 +266,7 @@ class PlaceNode(SNode):
     def cells_number(self, number: int) -> None:
         pass
 
+    @python_only
     def deactivate_all(self) -> None:
         assert self._parent is not None
         self._parent.deactivate_all()
@@ -331,11 +334,13 @@ class FieldsBuilder:
     def lazy_dual(self) -> None:
         self._root.lazy_dual()
 
+    @python_only
     def deactivate_all(self) -> None:
         """Deactivates all cells of all sparse nodes."""
         self._ensure()
         self._root.deactivate_all()
 
+    @python_only
     def finalize(self, raise_warning: bool = True) -> SNodeTree:
         """Makes the tree and its memory."""
         if self.finalized:
@@ -417,6 +422,7 @@ class _Root:
 root: Any = _Root()
 
 
+@python_only
 def deactivate_all_snodes() -> None:
     """Deactivates all cells of all sparse nodes of the current world."""
     current = runtime.current()

@@ -105,6 +105,7 @@ class Struct:
         return StructVal(self._type, {k: _kernel_member(t, self._entries[k]) for k, t in self._type.members.items()})
 
     @classmethod
+    @context.python_only
     def field(cls, members: dict[str, Any], methods: dict[str, Any] | None = None, shape: Any = None, name: str = "", offset: Any = None, needs_grad: bool = False, needs_dual: bool = False, layout: Any = None) -> Any:
         """A field of structs."""
         from . import field

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...exceptions import WujiCompilationError, WujiSyntaxError, WujiTypeError
 from .. import dtypes, matrix_ops, ops
 from ..context import Compilation
+from ..field import Field
 from ..matrix import Matrix
 from ..ndrange import RangeVal
 from ..static import static, static_assert
@@ -135,6 +136,12 @@ class Calls:
         owner = getattr(f, "__self__", None)
         if isinstance(owner, str) and f.__name__ == "format":
             return format_text(owner, tuple(args), named)
+        if isinstance(owner, Field) and f.__name__ == "fill":
+            from ..fills import fill
+
+            return fill(self, node, owner, args, named)
+        if getattr(f, "_wuji_python_only", False):
+            raise WujiSyntaxError(f"`{ast.unparse(node.func)}` is called from Python, not from kernels")
         mapped = _BUILTINS.get(f) if _hashable(f) else None
         if mapped is not None:
             return mapped(*args, **named)
