@@ -15,8 +15,9 @@ use crate::workspace::{cargo, on_path, root, run, spelled, target};
 const PROGRAMS: [&str; 2] = ["wuji", "wuji-bench"];
 
 /// The test programs that say whether a machine, and its GPU, does what it should.
-const TESTS: [&str; 6] = [
+const TESTS: [&str; 7] = [
     "filetests",
+    "math",
     "world",
     "kernels",
     "language",
@@ -45,6 +46,7 @@ GPU. Of the system they use the C library. LLVM is in the folder `lib`, where th
   ./wuji --help          the rest
   ./wuji-bench           the benchmarks (`./wuji-bench --help`)
   sh test.sh             the tests (`sh test.sh PART_OF_A_NAME` for some of them)
+                         WUJI_TEST_BACKEND=cuda runs those that can on the first GPU
   pip install *.whl      the Python package
 ";
 
@@ -431,7 +433,7 @@ mod tests {
 
     #[test]
     fn parts_are_chosen_by_name() {
-        assert_eq!(wanted(None).map(|all| all.len()), Ok(9));
+        assert_eq!(wanted(None).map(|all| all.len()), Ok(10));
         assert_eq!(wanted(Some("wuji,world")), Ok(vec!["wuji", "world"]));
         assert!(wanted(Some("nothing")).is_err());
     }

@@ -4,13 +4,22 @@ use crate::Outcome;
 use crate::args::Args;
 use crate::setup;
 use crate::steps::Steps;
-use crate::workspace::{cargo, output};
+use crate::workspace::{cargo, output, program};
+
+/// Test programs that run kernels on the GPU when `WUJI_TEST_BACKEND` says `cuda`.
+const ON_GPU: [&str; 2] = ["filetests", "math"];
 
 pub(crate) fn test(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
     let quick = args.flag("--quick");
     let seconds = args.number("--fuzz-seconds")?.unwrap_or(30);
+    let backend = args.value("--backend")?;
     args.finish("test")?;
+    match backend.as_deref() {
+        None | Some("cpu") => {}
+        Some("cuda") => return on_gpu(),
+        Some(other) => return Err(format!("`--backend {other}`: there are `cpu` and `cuda`")),
+    }
     let llvm = setup::setup()?;
 
     let mut steps = Steps::new();
@@ -68,6 +77,20 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         Ok(mut tests) => steps.run("python", &mut tests),
         Err(why) => steps.fail("python", &why),
     }
+    steps.finish()
+}
+
+/// What the tests of the language say of the first GPU: the driver's own check, and every test program that can be told where
+/// to run kernels.
+fn on_gpu() -> Outcome {
+    let llvm = setup::setup()?;
+    let mut steps = Steps::new();
+    let mut check = program(&llvm, "wuji", "dev");
+    steps.run("driver", check.args(["doctor", "--gpu-check"]));
+    let mut tests = cargo(&llvm);
+    tests.args(["test", "--no-fail-fast"]);
+    tests.args(ON_GPU.iter().flat_map(|name| ["--test", name]));
+    steps.run("tests", tests.env("WUJI_TEST_BACKEND", "cuda"));
     steps.finish()
 }
 

@@ -2,7 +2,7 @@
 
 use super::TestFile;
 use super::run;
-use wuji_compile::{Cx, Options, run_pass};
+use wuji_compile::{Cx, Options, compile, run_pass};
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;
 use wuji_ir::verify::verify;
@@ -30,6 +30,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "pass",
         run: passes,
+    },
+    Command {
+        name: "ptx",
+        run: ptx,
     },
     Command {
         name: "run",
@@ -92,6 +96,22 @@ fn passes(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
         verify(&module).map_err(|e| format!("{pass} left this: {e}\n{module}"))?;
     }
     Ok(Some(module.to_string()))
+}
+
+/// What the whole pipeline and LLVM make of it for a GPU, by its compute capability; options may follow.
+fn ptx(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
+    let (sm, arguments) = arguments.split_once([',', ' ']).unwrap_or((arguments, ""));
+    let sm = sm.trim_start_matches("sm_").parse();
+    let sm = sm.map_err(|_| "which GPU? `; test: ptx sm_90`".to_owned())?;
+    let options = options(arguments).for_cuda();
+    let lowered = compile(module(file)?, &options).map_err(|e| e.to_string())?;
+    let ptx = wuji_llvm::cuda::ptx(&lowered, sm).map_err(|e| e.to_string())?;
+    // Without what LLVM says of itself, and lines that only separate.
+    let lines = ptx.text.lines().map(str::trim_end);
+    let lines = lines.filter(|l| !l.is_empty() && !l.trim_start().starts_with("//"));
+    Ok(Some(
+        lines.map(|l| l.replace('\t', "    ") + "\n").collect(),
+    ))
 }
 
 /// Vectors of 256 bits, whatever the machine has; `deterministic`, `debug` and `own_math` among the passes are options, and so is

@@ -45,7 +45,7 @@ impl TestFile {
                 file.commands.push((name.to_owned(), arguments.to_owned()));
             }
         }
-        let golden = |c: &&(String, String)| matches!(c.0.as_str(), "error" | "pass");
+        let golden = |c: &&(String, String)| matches!(c.0.as_str(), "error" | "pass" | "ptx");
         if file.commands.iter().filter(golden).count() > 1 {
             return Err("one command at most may look at the output".to_owned());
         }

@@ -6,6 +6,7 @@
 //! ; test: error                      the module is refused, with the text below `; output:`
 //! ; test: error promote, offload     ... by these passes at the latest
 //! ; test: pass promote, inline       these passes give the module below `; output:`
+//! ; test: ptx sm_90                  all passes and LLVM give the code below `; output:` for such a GPU
 //! ; test: run                        every `; run:` line holds, on everything that runs IR
 //! ; test: run own_math               ... with mathematical functions that are written out
 //! ```

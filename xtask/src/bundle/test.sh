@@ -1,8 +1,9 @@
 #!/bin/sh
 # Runs the tests of the bundle; words choose some by parts of their names: sh test.sh [WORD...]
+# WUJI_TEST_BACKEND=cuda runs those that can on the first GPU.
 cd "$(dirname "$0")/tests" || exit 2
 failed=""
-for program in filetests world kernels language sparse_semantics accuracy; do
+for program in filetests math world kernels language sparse_semantics accuracy; do
     if [ -x "../$program" ]; then
         echo "== $program"
         "../$program" "$@" || failed="$failed $program"
