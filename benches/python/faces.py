@@ -268,7 +268,7 @@ def compare(name: str, options: argparse.Namespace) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which workloads: {', '.join(WORKLOADS)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which workloads: {', '.join(WORKLOADS)}; or `starts`, how long it takes to start and to launch")
     parser.add_argument("--program", required=True, help="the program `wuji-bench`, built already")
     parser.add_argument("--cpu-time", action="store_true", help="for a busy machine: one thread, and only the time that it was running")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="worker threads of both")
@@ -277,6 +277,10 @@ def main() -> None:
     args = parser.parse_args()
     if args.cpu_time:
         args.threads = 1
+    if args.names == ["starts"]:
+        import starts
+
+        return starts.main()
     for name in args.names:
         if name not in WORKLOADS:
             parser.error(f"there is no workload `{name}`; there are {', '.join(WORKLOADS)}")

@@ -34,7 +34,7 @@ def test_values_outside_of_kernels():
     assert ti.Vector.unit(3, 1).to_list() == [0, 1, 0]
     assert ti.Matrix.cols([ti.Vector([1, 2]), ti.Vector([3, 4])]).to_list() == [[1, 3], [2, 4]]
     assert a.n == 3 and m.n == 2 and m.m == 2
-    assert repr(m) == "[[1, 2], [3, 4]]"
+    assert repr(m) == "[[1 2]\n [3 4]]"
 
 
 @pytest.mark.parametrize("dt", [ti.f32, ti.f64])
@@ -299,3 +299,13 @@ def test_bit_counts():
         return ti.Vector([ti.math.popcnt(x), ti.math.clz(x)])
 
     assert f(255).to_list() == [8, 24]
+
+
+def test_python_prints_them_as_numpy_does() -> None:
+    assert str(ti.Vector([1, 2, 3])) == "[1 2 3]"
+    assert f"{ti.Vector([0.5, 2])}" == "[0.5 2. ]"
+    assert str(ti.Matrix([[1, 2], [3, 4.5]])) == "[[1.  2. ]\n [3.  4.5]]"
+    f = ti.Vector.field(2, ti.f32, shape=1)
+    f[0] = [0.1, 1]
+    assert str(f[0]) == "[0.1 1. ]"
+    assert str(ti.x64) == "Arch.x64"

@@ -18,6 +18,10 @@ def test_names():
     assert ti.field(ti.f32, 4).name == ""
     first = ti.field(ti.f32, 4); second = ti.field(ti.f32, 4); third = [ti.field(ti.f32, 4)]  # fmt: skip
     assert (first.name, second.name, third[0].name) == ("first", "second", "third")
+    p, q = ti.field(ti.f32, 4), ti.Vector.field(2, ti.f32, 4)
+    assert (p.name, q.name) == ("p", "q")
+    u, w = (ti.field(ti.f32, 4) for _ in range(2))
+    assert (u.name, w.name) == ("", "")
 
     class Sim:
         def __init__(self):

@@ -382,7 +382,7 @@ def test_conjugate_gradients(dtype: Any, atol: float) -> None:
     right.from_numpy(b)
     again = ti.linalg.SparseCG(A, right, x0=start, max_iter=200, atol=10 * atol)
     y, converged = again.solve()
-    assert isinstance(y, ti.Ndarray) and converged and again.iterations == 0
+    assert isinstance(y, np.ndarray) and converged and again.iterations == 0
     _, converged = ti.linalg.SparseCG(A, b, max_iter=1, atol=atol).solve()
     assert converged is False
 

@@ -20,10 +20,10 @@ class NativeError(Exception):
     help: str | None
     result: Any  # of a launch that ran to its end all the same
 
-@final
 def cuda_devices() -> list[tuple[str, tuple[int, int]]]:
     """Name and compute capability of each NVIDIA GPU."""
 
+@final
 class World:
     def __new__(
         cls,

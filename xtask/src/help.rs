@@ -67,7 +67,8 @@ Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
   --peers          instead: the dense workloads in Taichi 1.7.4 and numba, too, in the same order (needs
                    python3 with venv, and the network at the first run; with --threads and --pairs)
   --python         instead: Julia, Jacobi, n-body and MPM from Python and from Rust, in turn (with names of workloads,
-                   --threads, --rounds, --pairs and --cpu-time)
+                   --threads, --rounds, --pairs and --cpu-time); `--python starts`: how long programs take to
+                   start, and launches
 
 `bench compile` compiles a fixed set of kernels instead, and prints where the time goes.
 

@@ -19,6 +19,9 @@ class Arch:
     def __repr__(self) -> str:
         return f"<Arch.{self.name}>"
 
+    def __str__(self) -> str:
+        return f"Arch.{self.name}"
+
     def __reduce__(self) -> Any:
         return (by_name, (self.name,))
 

@@ -161,7 +161,11 @@ class Matrix(Operators):
         return (self[k] for k in range(self.n))
 
     def __repr__(self) -> str:
-        return repr(self.to_list()) if context.compiling() is None else f"<{self.type}>"
+        if context.compiling() is not None:
+            return f"<{self.type}>"
+        import numpy
+
+        return str(numpy.array(self.to_list()))
 
     __str__ = __repr__
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
 import re
@@ -25,7 +26,26 @@ def assigned() -> str:
         # Several statements: the one that is being run.
         line = line[line.rfind(";", 0, _column(frame)) + 1 :]
     found = _ASSIGNED.match(line)
-    return found[1] if found else ""
+    return found[1] if found else _among_several(line, frame)
+
+
+def _among_several(line: str, frame: FrameType) -> str:
+    """Of ``x, y = ti.field(...), ti.field(...)``: the one whose turn it is."""
+    try:
+        body = ast.parse(line.strip()).body
+    except (SyntaxError, ValueError):
+        return ""
+    if len(body) != 1 or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
+        return ""
+    targets, values = body[0].targets[0], body[0].value
+    if not isinstance(targets, ast.Tuple) or not isinstance(values, ast.Tuple) or len(targets.elts) != len(values.elts):
+        return ""
+    # Where it is, without what stands in front of the line.
+    column = _column(frame) - (len(line) - len(line.lstrip()))
+    for target, value in zip(targets.elts, values.elts, strict=True):
+        if value.col_offset <= column < (value.end_col_offset or 0):
+            return target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
+    return ""
 
 
 def _column(frame: FrameType) -> int:

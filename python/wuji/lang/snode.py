@@ -353,7 +353,7 @@ class FieldsBuilder:
 
         def describe(node: SNode, number: int) -> None:
             for leaf in node.leaves:
-                made.append((leaf, layout.place(number, leaf.name, leaf.type, leaf.offset)))
+                made.append((leaf, layout.place(number, leaf.name or "(without a name)", leaf.type, leaf.offset)))
             if node._parent is not None:
                 made.append((node, layout.cells(number, repr(node))))
             for child in node.children:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..exceptions import WujiRuntimeError, WujiTypeError
-from .sparse_matrix import SparseMatrix, as_vector, like
+from .sparse_matrix import SparseMatrix, as_vector
 
 
 class SparseCG:
@@ -31,12 +31,12 @@ class SparseCG:
         self.iterations = 0
 
     def solve(self) -> tuple[Any, bool]:
-        """The solution, and whether it is as exact as was asked for."""
+        """The solution as a NumPy array, and whether it is as exact as was asked for."""
         import numpy
 
         x = numpy.zeros_like(self._right) if self._start is None else self._start.copy()
         self.iterations, converged = self.A.matrix.conjugate(self._right, x, self.atol, self.max_iter)
-        return like(x, self.b, self.A.dtype), converged
+        return x, converged
 
 
 __all__ = ["SparseCG"]
