@@ -157,6 +157,29 @@ fn timed(world: &World, mut launch: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(median(times))
 }
 
+/// Many particles come to the same on both, in all math modes.
+fn check_mpm() -> Result<()> {
+    for (n, math) in [
+        (32, Math::Fast),
+        (64, Math::Contract),
+        (64, Math::Fast),
+        (128, Math::Contract),
+    ] {
+        let (cpu, gpu) = (World::builder().math(math).build()?, world(math)?);
+        for (name, world) in [("cpu", &cpu), ("gpu", &gpu)] {
+            let mut mpm = Mpm3d::new(world, n, Variant::Buckets)?;
+            for step in 0..4 {
+                if let Err(error) = mpm.step() {
+                    eprintln!("mpm {n} {math:?} {name} step {step}: {error}");
+                    break;
+                }
+                eprintln!("mpm {n} {math:?} {name} step {step}: {:?}", mpm.sums()?);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The applications of the examples, small, come to the same on both.
 fn check_apps() -> Result<()> {
     for entry in &apps::ALL {
@@ -182,6 +205,9 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     if wanted("apps") {
         check_apps()?;
+    }
+    if wanted("check_mpm") {
+        check_mpm()?;
     }
     let n: i64 = 1 << 28;
     let bytes = 4 * n as u64;

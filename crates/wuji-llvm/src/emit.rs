@@ -13,6 +13,7 @@ use inkwell::llvm_sys::{
     LLVMOpcode, LLVMRealPredicate, LLVMTypeKind, LLVMUnnamedAddr,
 };
 use inkwell::module::Module;
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 use wuji_ir::types::Scalar;
@@ -70,6 +71,8 @@ pub(crate) struct Emit<'c> {
     builder: LLVMBuilderRef,
     /// Who sees atomic operations; everybody, unless something else is said.
     scope: Option<u32>,
+    /// Atomic operations order everything before and behind them.
+    ordered: Cell<bool>,
     pub(crate) kinds: MdKinds,
     _context: PhantomData<&'c Context>,
 }
@@ -111,6 +114,7 @@ impl<'c> Emit<'c> {
             // SAFETY: the context is live.
             builder: unsafe { LLVMCreateBuilderInContext(raw) },
             scope: None,
+            ordered: Cell::new(false),
             kinds: MdKinds {
                 alias_scope: kind("alias.scope"),
                 noalias: kind("noalias"),
@@ -135,6 +139,19 @@ impl<'c> Emit<'c> {
             name.as_ptr().cast(),
             name.len()
         )));
+    }
+
+    /// Whether atomic operations from now on order what is before and behind them: who sees what one of them has left sees all
+    /// that its thread has done before. Processors that keep stores in order need not be told.
+    pub(crate) fn set_ordered(&self, ordered: bool) {
+        self.ordered.set(ordered);
+    }
+
+    fn ordering(&self) -> LLVMAtomicOrdering {
+        match self.ordered.get() {
+            true => LLVMAtomicOrdering::LLVMAtomicOrderingAcquireRelease,
+            false => LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
+        }
     }
 
     fn scoped(&self, v: Val) -> Val {
@@ -596,6 +613,11 @@ impl<'c> Emit<'c> {
     /// A load that other threads may race with: it gives one value that was there, once.
     pub(crate) fn load_unordered(&self, ty: Ty, ptr: Val, align: u32) -> Val {
         let v = self.load(ty, ptr, align);
+        if self.ordered.get() {
+            let acquire = LLVMAtomicOrdering::LLVMAtomicOrderingAcquire;
+            llvm!(LLVMSetOrdering(v.0, acquire));
+            return self.scoped(v);
+        }
         llvm!(LLVMSetOrdering(
             v.0,
             LLVMAtomicOrdering::LLVMAtomicOrderingUnordered
@@ -630,7 +652,7 @@ impl<'c> Emit<'c> {
             op,
             ptr.0,
             v.0,
-            LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
+            self.ordering(),
             0
         ))))
     }
@@ -642,8 +664,11 @@ impl<'c> Emit<'c> {
             ptr.0,
             expected.0,
             new.0,
-            LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
-            LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
+            self.ordering(),
+            match self.ordered.get() {
+                true => LLVMAtomicOrdering::LLVMAtomicOrderingAcquire,
+                false => LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
+            },
             0
         ))))
     }

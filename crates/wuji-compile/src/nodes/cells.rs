@@ -2,11 +2,12 @@
 
 use super::words::*;
 use super::{Service, Services, allocates_below};
+use crate::options::Target;
 use smallvec::smallvec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Tree, Value};
 use wuji_ir::layout::NodeKind;
-use wuji_ir::module::{Module, Values};
+use wuji_ir::module::{Module, Term, Values};
 use wuji_ir::ops::*;
 use wuji_ir::types::Scalar;
 
@@ -118,7 +119,13 @@ impl Services {
     /// What a pointer leads to, made if there is nothing yet.
     fn ensure_slot(&mut self, b: &mut Builder, tree: Tree, node: Node, slot: Value) -> Value {
         let found = load(b, tree, slot);
-        let absent = is_zero(b, found);
+        let absent = match self.target {
+            Target::Cpu => is_zero(b, found),
+            Target::Cuda => {
+                let real = self.is_real(b, tree, found);
+                b.value(Op::Unary(UnOp::Not), &[real])
+            }
+        };
         let ensure = self.ensure(b.module, tree, node);
         choose(
             b,
@@ -133,6 +140,9 @@ impl Services {
 
     /// `(slot) -> offset`. Below an absent cell, which reads as zeros, nothing can be made.
     fn ensure(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        if self.target == Target::Cuda {
+            return self.ensure_by_one(m, tree, node);
+        }
         self.function(m, (Service::Ensure, tree, node), (1, 1), |s, b, p| {
             let slot = p[0];
             let real = s.is_real(b, tree, slot);
@@ -169,6 +179,61 @@ impl Services {
                         },
                         |_| zero,
                     )
+                },
+                |_| zero,
+            )]
+        })
+    }
+
+    /// As `ensure`, for thousands of threads that want the same cell at once: the first of them makes it, the others wait. A
+    /// pointer to the zeros, which reads as an absent cell, says that somebody is at it. He waits for nobody, and threads of
+    /// a GPU get on independently of each other, so there is an end to it.
+    fn ensure_by_one(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::Ensure, tree, node), (1, 1), |s, b, p| {
+            let slot = p[0];
+            let real = s.is_real(b, tree, slot);
+            let allocate = s.allocate(b.module, tree, node);
+            let busy = s.memory[tree].absent() as i64;
+            let zero = b.i64(0);
+            vec![choose(
+                b,
+                real,
+                |b| {
+                    repeat(b, &[], |b, label, _| {
+                        let seen = load(b, tree, slot);
+                        let there = s.is_real(b, tree, seen);
+                        break_if(b, label, there, seen);
+                        let free = is_zero(b, seen);
+                        let made = choose(
+                            b,
+                            free,
+                            |b| {
+                                let busy = b.i64(busy);
+                                let old = exchange(b, tree, slot, zero, busy);
+                                let mine = is_zero(b, old);
+                                choose(
+                                    b,
+                                    mine,
+                                    |b| {
+                                        let shard = s.shard(b, (tree, node), slot);
+                                        let cell = call(b, allocate, &[shard]).unwrap_or(zero);
+                                        atomic(b, AtomicOp::Exchange, tree, slot, cell);
+                                        s.changed(b, tree, node);
+                                        let none = is_zero(b, cell);
+                                        let failed = b.i64(-1);
+                                        b.select(none, failed, cell)
+                                    },
+                                    |_| zero,
+                                )
+                            },
+                            |_| zero,
+                        );
+                        let got = s.is_real(b, tree, made);
+                        break_if(b, label, got, made);
+                        let failed = b.compare(CmpOp::Lt, made, zero);
+                        break_if(b, label, failed, zero);
+                        b.end(Term::Continue(label, Values::new()));
+                    })
                 },
                 |_| zero,
             )]
@@ -252,7 +317,11 @@ impl Services {
         let there = not_zero(b, seen);
         when(b, there, |b| {
             let old = atomic(b, AtomicOp::Exchange, tree, slot, zero);
-            let mine = not_zero(b, old);
+            let mine = match self.target {
+                Target::Cpu => not_zero(b, old),
+                // Perhaps somebody is about to put a cell there.
+                Target::Cuda => self.is_real(b, tree, old),
+            };
             when(b, mine, |b| {
                 self.changed(b, tree, node);
                 let shard = self.shard(b, (tree, node), slot);

@@ -23,6 +23,10 @@ enum Steps {
 /// LLVM's loop vectorizer takes time quadratic in the length of a body, and seldom likes long ones.
 const MAX_VECTOR_BODY: usize = 600;
 
+/// Turns of a short loop that a thread of a GPU has under way, and how long "short" is.
+const UNROLLED: u64 = 8;
+const MAX_UNROLLED: usize = 48;
+
 /// How often a loop with an end looks whether it is to stop.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Looks {
@@ -369,12 +373,18 @@ impl FunctionGen<'_, '_, '_> {
                 };
                 let branch = e.cond_br(more, head, end);
                 let whole = group.is_some() && self.is_short_row(inst, region);
-                if self.unit.gpu.is_none() {
-                    e.set_md(
+                match self.unit.gpu {
+                    None => e.set_md(
                         branch,
                         e.kinds.loop_,
                         self.loop_metadata(rare, whole, group),
-                    );
+                    ),
+                    Some(_) if stride.is_none() && self.is_worth_unrolling(inst, region, kind) => {
+                        let count = e.md_value(e.const_int(e.int_ty(32), UNROLLED));
+                        let fact = e.md_node(&[e.md_string("llvm.loop.unroll.count"), count]);
+                        e.set_md(branch, e.kinds.loop_, e.md_self_node(&[fact]));
+                    }
+                    Some(_) => {}
                 }
                 e.add_incoming(index, following, latch);
                 if let (Some(count), Some(done)) = (count, done) {
@@ -611,6 +621,20 @@ impl FunctionGen<'_, '_, '_> {
             }
         }
         (4..=64).contains(&(hi - lo))
+    }
+
+    /// Whether a loop of a thread is short inside and long outside, so that several turns at once hide how long memory takes.
+    fn is_worth_unrolling(&self, inst: Inst, region: Region, kind: ForKind) -> bool {
+        let has_loops = |r: &Region| {
+            let insts = self.f.regions[*r].insts.iter();
+            insts
+                .map(|i| &self.f.insts[*i])
+                .any(|d| matches!(d.op, Op::For(..) | Op::Loop(_) | Op::Call(_)))
+        };
+        kind != ForKind::Boundary
+            && self.turns(inst).is_none_or(|turns| turns > MANY)
+            && !self.longer_than(region, MAX_UNROLLED)
+            && !has_loops(&region)
     }
 
     fn loop_metadata(&self, rare: bool, whole: bool, group: Option<Md>) -> Md {

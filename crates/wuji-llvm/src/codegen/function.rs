@@ -95,6 +95,9 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         let f = &unit.module.funcs[func];
         let result = unit.result_ty(f)?;
         let entry = unit.emit.append_block(fun, c"entry");
+        // Functions of nodes publish what they have written. On a GPU nothing is in order by itself.
+        unit.emit
+            .set_ordered(unit.gpu.is_some() && f.traits.uninterrupted);
         let has_fma = unit.gpu.is_some() || unit.host.has("fma");
         let fuses = unit.math != Math::Strict && !f.traits.precise && has_fma;
         let this = FunctionGen {

@@ -408,12 +408,6 @@ impl FunctionGen<'_, '_, '_> {
         self.converged = true;
     }
 
-    /// Whether words of nodes are read by plain loads. A thread may then see that a cell is absent that has come into being;
-    /// what it does about it goes past its cache. Functions of nodes, which try again and again, must see what is there.
-    pub(super) fn reads_plainly(&self) -> bool {
-        self.unit.gpu.is_some() && !self.f.traits.uninterrupted
-    }
-
     pub(super) fn load_hoisted_on_gpu(&mut self, what: Hoisted) -> Val {
         let Some(layout) = self.unit.gpu else {
             return self.context();

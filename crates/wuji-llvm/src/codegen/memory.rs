@@ -66,7 +66,7 @@ impl FunctionGen<'_, '_, '_> {
         let e = &self.unit.emit;
         let v = match space {
             // Pointers are followed: what was compared must be what is used.
-            Space::Nodes(_) if !self.reads_plainly() => {
+            Space::Nodes(_) if !self.unit.is_constant(space) => {
                 e.load_unordered(e.memory_ty(s), at, s.bytes())
             }
             Space::Nodes(_)

@@ -172,6 +172,62 @@ fn rows(dims: &mut Vec<Dim>) -> bool {
     true
 }
 
+/// Threads of a block along both sides of a tile; together they are a block.
+const TILE: (u64, u64) = (8, 32);
+/// So many loads of one field look like those of a stencil.
+const STENCIL: usize = 3;
+
+/// Where a field is loaded all around, threads of a block share a tile of the last two dimensions, rather than a line: what one
+/// has loaded is near when the next one wants it.
+fn tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
+    let mut loads: Vec<(Place, usize)> = Vec::new();
+    let mut regions = vec![body];
+    while let Some(region) = regions.pop() {
+        for inst in &f.regions[region].insts {
+            let data = &f.insts[*inst];
+            if let Op::Load(access) = &data.op {
+                match loads.iter_mut().find(|l| l.0 == access.place) {
+                    Some(found) => found.1 += 1,
+                    None => loads.push((access.place, 1)),
+                }
+            }
+            regions.extend(&data.regions);
+        }
+    }
+    if loads.iter().all(|l| l.1 < STENCIL) {
+        return;
+    }
+    // The last one is the row of neighbours.
+    let [.., above, along, _row] = &dims[..] else {
+        return;
+    };
+    let whole = |dim: &Dim, side: u64| {
+        let extent = dim.constant_extent().filter(|e| e.is_multiple_of(side));
+        extent.filter(|_| dim.bounds.lo == Bound::Const(0))
+    };
+    let (Some(high), Some(wide)) = (whole(above, TILE.0), whole(along, TILE.1)) else {
+        return;
+    };
+    let dim = |like: &Dim, extent: u64, times: u64| Dim {
+        bounds: RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Const(extent as i64),
+        },
+        index: like.index,
+        scale: like.scale * times as i64,
+    };
+    let new = [
+        dim(above, high / TILE.0, TILE.0),
+        dim(along, wide / TILE.1, TILE.1),
+        dim(above, TILE.0, 1),
+        dim(along, TILE.1, 1),
+    ];
+    let row = dims.pop();
+    dims.truncate(dims.len() - 2);
+    dims.extend(new);
+    dims.extend(row);
+}
+
 /// Whether an iteration is over soon: a few instructions, and no loops.
 fn is_short(f: &Function, body: Region) -> bool {
     let mut count = 0;
@@ -255,7 +311,10 @@ fn chunk(
         Target::Cpu => split(&dims),
         Target::Cuda => {
             match list.is_none() && !hints.serial && is_short(&f, body) && rows(&mut dims) {
-                true => Some(dims.len() - 1),
+                true => {
+                    tiles(&f, body, &mut dims);
+                    Some(dims.len() - 1)
+                }
                 false => Some(dims.len()),
             }
         }
