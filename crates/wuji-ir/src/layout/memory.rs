@@ -403,7 +403,7 @@ impl TreeMemory {
                     let capacity = possible
                         .div_ceil(chunk)
                         .saturating_mul(4)
-                        .saturating_add(1 << 15)
+                        .saturating_add(1 << 12)
                         .min(reserve / cell)
                         .clamp(1, MOST_CELLS);
                     let keys = if data.kind == NodeKind::Hash {
