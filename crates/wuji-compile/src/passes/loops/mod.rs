@@ -146,8 +146,8 @@ const SHORT: usize = 64;
 
 /// Makes rows of neighbours along memory the innermost dimension, if there are enough of them.
 fn rows(dims: &mut Vec<Dim>) -> bool {
-    let total = dims.iter().map(Dim::constant_extent);
-    let total = total.fold(Some(1u64), |n, e| n?.checked_mul(e?));
+    let mut total = dims.iter().map(Dim::constant_extent);
+    let total = total.try_fold(1u64, |n, e| n.checked_mul(e?));
     let Some(last) = dims.last() else {
         return false;
     };
@@ -248,8 +248,8 @@ fn is_short(f: &Function, body: Region) -> bool {
 
 /// Whether there are so few units that 32 bits are enough for their numbers.
 fn few(dims: &[Dim]) -> bool {
-    let extents = dims.iter().map(Dim::constant_extent);
-    let total = extents.fold(Some(1u64), |n, e| n?.checked_mul(e?));
+    let mut extents = dims.iter().map(Dim::constant_extent);
+    let total = extents.try_fold(1u64, |n, e| n.checked_mul(e?));
     total.is_some_and(|t| t < 1 << 31)
 }
 
