@@ -220,7 +220,7 @@ def test_math_functions():
         expected = abs(0.37) if name == "abs" else getattr(math, name)(0.37)
         assert f(0.37, getattr(ti, name)) == pytest.approx(expected, rel=1e-14)
         assert getattr(ti, name)(0.37) == pytest.approx(expected)
-    assert f(2.5, ti.round) == 2.0
+    assert f(2.5, ti.round) == 3.0 and f(-0.5, ti.round) == -1.0
     assert f(4.0, ti.rsqrt) == 0.5
 
 

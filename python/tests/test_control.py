@@ -707,3 +707,54 @@ def test_templates_that_are_equal_and_not_the_same():
         assert same(np.float32(0.5)) == 0.5
         assert math.isnan(same(math.nan))
     assert len(same._codes) == 2
+
+
+def test_a_loop_has_names_of_its_own():
+    @ti.kernel
+    def outside() -> ti.i32:
+        i = 100
+        for i in range(3):
+            pass
+        return i
+
+    @ti.kernel
+    def inside():
+        for i in range(3):
+            for j, i in ti.ndrange(2, 2):
+                pass
+
+    @ti.kernel
+    def argument(n: ti.i32):
+        for n in range(3):
+            pass
+
+    for kernel, args in ((outside, ()), (inside, ()), (argument, (1,))):
+        with pytest.raises(ti.TaichiSyntaxError, match="already declared in the outer scope"):
+            kernel(*args)
+
+    @ti.kernel
+    def fine() -> ti.i32:
+        s = 0
+        for i in range(3):
+            s += i
+        for i in range(3):
+            for _ in range(2):
+                for _ in range(2):
+                    s += 1
+        i = 5
+        return s + i
+
+    assert fine() == 3 + 12 + 5
+
+
+def test_numbers_that_are_known_have_any_size():
+    wide = 1 << 40
+
+    @ti.kernel
+    def f() -> ti.i64:
+        a: ti.i64 = 1 << 40
+        b = ti.cast(1 << 33, ti.i64)
+        c = (1 << 31) >> 31
+        return a + b + c + (wide >> 38) + 2**40 // 2**38
+
+    assert f() == 2**40 + 2**33 + 1 + 4 + 4

@@ -309,3 +309,24 @@ def test_python_prints_them_as_numpy_does() -> None:
     f[0] = [0.1, 1]
     assert str(f[0]) == "[0.1 1. ]"
     assert str(ti.x64) == "Arch.x64"
+
+
+def test_floats_stay_floats() -> None:
+    v = ti.Vector([1.0, 2])
+    v[0] = 5
+    v.y = 7
+    assert str(v) == "[5. 7.]" and v.dtype is ti.f32 and str(v + 1) == "[6. 8.]"
+    v.fill(3)
+    assert str(v) == "[3. 3.]"
+    m = ti.Matrix([[1, 2], [3, 4.5]])
+    assert isinstance(m[0, 0], float)
+    whole = ti.Vector([1, 2])
+    assert isinstance(whole[0], int) and str(whole * 2) == "[2 4]"
+
+    @ti.kernel
+    def half() -> ti.f32:
+        x = v
+        x += 0.5
+        return x.sum()
+
+    assert half() == 7

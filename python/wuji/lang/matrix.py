@@ -89,6 +89,9 @@ class Matrix(Operators):
         made: Matrix = object.__new__(cls)
         if dtype is not None:
             entries = [emit.convert_constant(x, dtype) for x in entries]
+        elif any(isinstance(x, float) for x in entries):
+            # One that is not whole makes all of them numbers of that kind, now and when others are put in their places.
+            entries = [float(x) if isinstance(x, int) else x for x in entries]
         made.entries = entries
         made.shape = shape
         made._dtype = dtype
@@ -152,7 +155,11 @@ class Matrix(Operators):
         return self.entries[self._place(at)]
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        self.entries[self._place(at)] = value
+        self._put(self._place(at), value)
+
+    def _put(self, number: int, value: Any) -> None:
+        whole = isinstance(value, int) and isinstance(self.entries[number], float)
+        self.entries[number] = float(value) if whole else value
 
     def __call__(self, *at: Any) -> Any:
         return self[at]
@@ -216,7 +223,7 @@ class Matrix(Operators):
         if len(values) != len(parts):
             raise WujiTypeError(f"`.{name}` takes {len(parts)} numbers, not {len(values)}")
         for k, x in zip(parts, values, strict=True):
-            self.entries[k] = x
+            self._put(k, x)
 
     def __eq__(self, other: object) -> Any:
         from . import ops
@@ -246,7 +253,8 @@ class Matrix(Operators):
 
     def fill(self, value: Any) -> None:
         """Puts one number into every component."""
-        self.entries[:] = [value] * len(self.entries)
+        for k in range(len(self.entries)):
+            self._put(k, value)
 
     # Other ways to make one.
     @staticmethod

@@ -116,7 +116,8 @@ def _half_to_even(x: float) -> float:
 
 floor = _rounding("floor", "floor", math.floor, "The greatest whole number that is not greater.")
 ceil = _rounding("ceil", "ceil", math.ceil, "The least whole number that is not less.")
-round = _rounding("round", "round_even", _half_to_even, "The nearest whole number; of two, the even one.")
+# As in Taichi: what a kernel computes goes away from zero at a half, what Python computes to the even one.
+round = _rounding("round", "round", _half_to_even, "The nearest whole number; of two, in a kernel that farther from zero, elsewhere the even one.")
 
 
 def abs(x: Any) -> Any:

@@ -192,21 +192,16 @@ class Expressions:
         return plain(left, right)
 
     def _fold(self, plain: Any, a: int, b: int, what: str) -> Any:
-        """Integers that are known now are computed as the kernel would."""
+        """Integers that are known now are Python's, of any size; what Python refuses is computed as the kernel would."""
         if what in ("//", "%") and b == 0:
             return 0
         if what == "/":
             return a / b if b else ops._by_zero(a)
-        if what in ("<<", ">>"):
+        if what in ("<<", ">>") and not 0 <= b <= 4096:
             b %= dtypes.defaults.ip.bits
         if what == "**" and (b < 0 or b > 4096):
             return float(a) ** b
-        result = plain(a, b)
-        dtype = dtypes.defaults.ip
-        low, high = dtype.range()
-        if not low <= result <= high and low <= a <= high and low <= b <= high and what == "<<":
-            return dtype.wrap(result)
-        return result
+        return plain(a, b)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         value = self.value(node.operand)

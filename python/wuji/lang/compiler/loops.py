@@ -67,6 +67,12 @@ class Loops:
         else:
             raise WujiSyntaxError("the target of a loop is a name, or several")
 
+    def _check_fresh(self, target: ast.expr) -> None:
+        """In Python a loop would change a variable of that name; here it would be another one."""
+        for name in ast.walk(target):
+            if isinstance(name, ast.Name) and name.id != "_" and self.scope.knows(name.id):
+                raise WujiSyntaxError(f"Variable '{name.id}' is already declared in the outer scope and cannot be used as loop variable\n  = help: give the loop a name of its own")
+
     def visit_For(self, node: ast.For) -> None:
         if node.orelse:
             raise WujiSyntaxError("`else` of a loop is not part of the language of kernels")
@@ -74,6 +80,7 @@ class Loops:
             self._static_for(node)
             return
         config, self.cx.config = self.cx.config, LoopConfig()
+        self._check_fresh(node.target)
         over = self.eval(node.iter)
         grouped = isinstance(over, Grouped)
         if isinstance(over, Grouped):

@@ -32,6 +32,10 @@ class Scope:
                 return block[name]
         return _MISSING
 
+    def knows(self, name: str) -> bool:
+        """Whether it is a name of this function here."""
+        return any(name in block for block in self.blocks)
+
     def define(self, name: str, value: Any) -> None:
         self.blocks[-1][name] = value
 
