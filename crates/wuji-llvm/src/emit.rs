@@ -9,8 +9,8 @@ use inkwell::context::Context;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{
-    LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMCallConv, LLVMIntPredicate, LLVMLinkage,
-    LLVMOpcode, LLVMRealPredicate, LLVMTypeKind, LLVMUnnamedAddr,
+    LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMCallConv, LLVMInlineAsmDialect, LLVMIntPredicate,
+    LLVMLinkage, LLVMOpcode, LLVMRealPredicate, LLVMTypeKind, LLVMUnnamedAddr,
 };
 use inkwell::module::Module;
 use std::cell::Cell;
@@ -806,6 +806,24 @@ impl<'c> Emit<'c> {
         )));
         let ty = Ty(llvm!(LLVMGlobalGetValueType(value.0)));
         self.call_indirect(ty, value, args)
+    }
+
+    /// An instruction of the machine that LLVM has no other word for. It gives nothing, and touches memory.
+    pub(crate) fn assembly(&self, text: &str, constraints: &str, args: &[Val]) {
+        let types: Vec<Ty> = args.iter().map(|a| self.ty_of(*a)).collect();
+        let ty = self.fn_ty(self.void_ty(), &types);
+        let value = Val(llvm!(LLVMGetInlineAsm(
+            ty.0,
+            text.as_ptr().cast(),
+            text.len(),
+            constraints.as_ptr().cast(),
+            constraints.len(),
+            1,
+            0,
+            LLVMInlineAsmDialect::LLVMInlineAsmDialectATT,
+            0
+        )));
+        self.call_indirect(ty, value, args);
     }
 
     pub(crate) fn br(&self, to: Block) -> Val {

@@ -11,6 +11,7 @@ pub mod lower_access;
 pub mod lower_checks;
 pub mod lower_math;
 pub mod lower_walks;
+pub mod merge_guards;
 pub mod narrow;
 pub mod observed_order;
 pub mod offload;
@@ -83,6 +84,7 @@ passes! {
     Optimization bounds = bounds::bounds: "accesses are proved inside, or loops are split so that they are",
     Lowering lower_access = lower_access::lower_access: "accesses become loads and stores at byte offsets",
     Optimization simplify_lowered = simplify::simplify: "the same again, on addresses",
+    Optimization merge_guards = merge_guards::merge_guards: "on a GPU, accesses under one guard stand under one `if`",
     Lowering lower_walks = lower_walks::lower_walks: "steps down a tree become loads, stores and calls",
     Optimization private_copies = private_copies::private_copies: "atomics that scatter go to copies that workers have for themselves",
     Lowering one_thread = one_thread::one_thread: "tasks that are better off on one thread need no atomics",

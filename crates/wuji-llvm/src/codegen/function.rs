@@ -79,6 +79,8 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     pub(super) stride: Option<Stride>,
     /// On a GPU: all threads of a block are here, unless they have left the kernel.
     pub(super) converged: bool,
+    /// On a GPU: values that somebody uses.
+    pub(super) used: HashSet<Value>,
 }
 
 /// Locals of one function may take this many bytes of the stack; of one that calls itself, less.
@@ -100,6 +102,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             .set_ordered(unit.gpu.is_some() && f.traits.uninterrupted);
         let has_fma = unit.gpu.is_some() || unit.host.has("fma");
         let fuses = unit.math != Math::Strict && !f.traits.precise && has_fma;
+        let unit_gpu = unit.gpu.is_some();
         let this = FunctionGen {
             unit,
             f,
@@ -118,6 +121,10 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             can_stop: false,
             stride: None,
             converged: false,
+            used: match unit_gpu {
+                true => used_values(f),
+                false => HashSet::new(),
+            },
             products: if fuses {
                 super::contract::products(f)
             } else {
@@ -359,8 +366,15 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     // Regions
 
     pub(super) fn region(&mut self, region: Region) -> Result<()> {
+        let together = self.neighbouring_updates(region);
         for k in 0..self.f.regions[region].insts.len() {
-            self.inst(self.f.regions[region].insts[k])?;
+            let inst = self.f.regions[region].insts[k];
+            match together.iter().find(|t| t.contains(&inst)) {
+                None => self.inst(inst)?,
+                Some(all) if all.last() == Some(&inst) => self.update_together(all)?,
+                // It waits for its neighbours.
+                Some(_) => {}
+            }
         }
         self.term(region)
     }
@@ -424,7 +438,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         )
     }
 
-    fn inst(&mut self, inst: Inst) -> Result<()> {
+    pub(super) fn inst(&mut self, inst: Inst) -> Result<()> {
         let data = &self.f.insts[inst];
         let args = &data.args[..];
         let value = match &data.op {
@@ -526,4 +540,16 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         self.set(data.results[0], value);
         Ok(())
     }
+}
+
+/// Values that instructions or ends of regions use.
+fn used_values(f: &Function) -> HashSet<Value> {
+    let mut used = HashSet::new();
+    for region in f.walk_regions() {
+        for inst in &f.regions[region].insts {
+            used.extend(f.insts[*inst].args.iter().copied());
+        }
+        used.extend(f.regions[region].term.args().iter().copied());
+    }
+    used
 }

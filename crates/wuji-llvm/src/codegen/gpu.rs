@@ -17,11 +17,11 @@ use std::collections::HashSet;
 use std::mem::size_of;
 use wuji_compile::nodes::{UPKEEP, memories};
 use wuji_ir::Result;
-use wuji_ir::entities::{Array, Func, Region, Value};
+use wuji_ir::entities::{Array, Func, Inst, Region, Value};
 use wuji_ir::layout::header;
 use wuji_ir::module::{Bound, Function, Module, RangeDim, SiteKind, Task, TaskKind};
-use wuji_ir::ops::{AtomicOp, ForKind, Op, Space};
-use wuji_ir::types::Scalar;
+use wuji_ir::ops::{AtomicOp, BinOp, ForKind, Op, Sharing, Space};
+use wuji_ir::types::{Imm, Scalar, Type};
 
 /// Memory of the device, and memory of a block of threads.
 const GLOBAL: u32 = 1;
@@ -105,6 +105,12 @@ fn has_outer_loop(f: &Function, region: Region) -> bool {
 }
 
 impl Unit<'_, '_> {
+    /// The compute capability that code is made for: 90 is 9.0.
+    fn sm(&self) -> u32 {
+        let number = self.host.cpu.strip_prefix("sm_");
+        number.and_then(|n| n.parse().ok()).unwrap_or(0)
+    }
+
     /// Bytes of what every function gets.
     pub(super) fn context_size(&self) -> u64 {
         self.gpu.map_or(offset::CONTEXT_SIZE, |l| l.size as u64)
@@ -592,6 +598,124 @@ impl FunctionGen<'_, '_, '_> {
         let high = from_leader(e.cast(LLVMOpcode::LLVMTrunc, high, i32_ty));
         let wide = |v: Val| e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty());
         e.or(wide(low), e.binary(LLVMOpcode::LLVMShl, wide(high), half))
+    }
+
+    /// Updates of neighbouring floats of a region, each with what it is added to, four at a time: instructions of newer GPUs do
+    /// them at once. Between those of a group nothing happens but arithmetic.
+    pub(super) fn neighbouring_updates(&self, region: Region) -> Vec<Vec<Inst>> {
+        let mut groups = Vec::new();
+        if self.unit.gpu.is_none() || self.unit.sm() < 90 || self.converged {
+            return groups;
+        }
+        let mut open: Vec<(Inst, Value, i128)> = Vec::new();
+        let mut close = |open: &mut Vec<(Inst, Value, i128)>| {
+            while !open.is_empty() {
+                let root = open[0].1;
+                let (mut own, rest): (Vec<_>, Vec<_>) =
+                    open.drain(..).partition(|(_, r, _)| *r == root);
+                *open = rest;
+                own.sort_by_key(|o| o.2);
+                for four in own
+                    .chunk_by(|a, b| b.2 == a.2 + 4)
+                    .flat_map(|row| row.chunks(4))
+                {
+                    if four.len() == 4 {
+                        let mut all: Vec<Inst> = four.iter().map(|o| o.0).collect();
+                        // In the order of the code, so that the last one comes last.
+                        let place =
+                            |i: &Inst| self.f.regions[region].insts.iter().position(|x| x == i);
+                        all.sort_by_key(place);
+                        groups.push(all);
+                    }
+                }
+            }
+        };
+        for inst in &self.f.regions[region].insts {
+            let data = &self.f.insts[*inst];
+            match data.op {
+                Op::MemAtomic(AtomicOp::Add, Space::Tree(..), Sharing::Shared)
+                    if self.f.ty(data.args[1]) == Type::Scalar(Scalar::F32)
+                        && !self.used.contains(&data.results[0]) =>
+                {
+                    let (root, distance) = self.root(data.args[0]);
+                    open.push((*inst, root, distance));
+                }
+                Op::Const(_)
+                | Op::Unary(_)
+                | Op::Binary(_)
+                | Op::Compare(_)
+                | Op::Select
+                | Op::Fma
+                | Op::Convert(_)
+                | Op::Bitcast(_) => {}
+                _ => close(&mut open),
+            }
+        }
+        close(&mut open);
+        groups
+    }
+
+    /// An offset as a value and a constant on top.
+    fn root(&self, offset: Value) -> (Value, i128) {
+        let number = |v: Value| self.f.constant(v).and_then(Imm::as_int);
+        let mut at = (offset, 0);
+        while let Some(def) = self.f.def(at.0) {
+            let data = &self.f.insts[def];
+            let Op::Binary(BinOp::Add) = data.op else {
+                break;
+            };
+            at = match (number(data.args[0]), number(data.args[1])) {
+                (_, Some(c)) => (data.args[0], at.1 + c),
+                (Some(c), None) => (data.args[1], at.1 + c),
+                (None, None) => break,
+            };
+        }
+        at
+    }
+
+    /// Four updates at once where their address is a multiple of 16, else one by one.
+    pub(super) fn update_together(&mut self, all: &[Inst]) -> Result<()> {
+        let mut parts: Vec<(i128, Inst)> = all
+            .iter()
+            .map(|i| (self.root(self.f.insts[*i].args[0]).1, *i))
+            .collect();
+        parts.sort_by_key(|p| p.0);
+        let first = &self.f.insts[parts[0].1];
+        let Op::MemAtomic(_, space, _) = first.op else {
+            return Ok(());
+        };
+        let at = self.address(space, first.args[0])?;
+        let mut args = Vec::new();
+        for (_, inst) in &parts {
+            args.push(self.get(self.f.insts[*inst].args[1])?);
+        }
+        let e = &self.unit.emit;
+        let address = e.cast(LLVMOpcode::LLVMAddrSpaceCast, at, e.space_ptr_ty(GLOBAL));
+        let address = e.cast(LLVMOpcode::LLVMPtrToInt, address, e.i64_ty());
+        let low = e.and(address, e.const_i64(15));
+        let aligned = e.icmp(LLVMIntEQ, low, e.const_i64(0));
+        let (one, many) = (
+            e.append_block(self.fun, c"together"),
+            e.append_block(self.fun, c"one_by_one"),
+        );
+        let done = e.append_block(self.fun, c"updated");
+        e.cond_br(aligned, one, many);
+        e.position(one);
+        args.insert(0, address);
+        e.assembly(
+            "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};",
+            "l,f,f,f,f,~{memory}",
+            &args,
+        );
+        e.br(done);
+        e.position(many);
+        for inst in all {
+            self.inst(*inst)?;
+        }
+        let e = &self.unit.emit;
+        e.br(done);
+        e.position(done);
+        Ok(())
     }
 
     fn combined(&mut self, op: wuji_ir::ops::BinOp, s: Scalar, a: Val, b: Val) -> Val {

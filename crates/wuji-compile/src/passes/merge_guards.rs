@@ -1,0 +1,118 @@
+//! On a GPU: accesses under the same guard stand under one `if`, so that their walks down a tree are one, and neighbouring updates can
+//! be one instruction.
+//!
+//! Two branches of a region that have no results and the same condition become one, at the place of the second; what stands
+//! between them, if it does not touch memory, comes in front. That is done twice: walks that are one have one question whether there is a
+//! cell.
+
+use crate::options::Target;
+use crate::passes::Cx;
+use crate::passes::simplify::simplify;
+use wuji_ir::Result;
+use wuji_ir::entities::{Func, Inst, Region};
+use wuji_ir::module::{Function, Module, Term};
+use wuji_ir::ops::Op;
+
+pub fn merge_guards(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    if cx.options.target == Target::Cpu {
+        return Ok(());
+    }
+    if merge_all(m, cx) {
+        // What is under one condition now is merged like everything else.
+        simplify(m, cx)?;
+        merge_all(m, cx);
+    }
+    Ok(())
+}
+
+/// Whether there was anything to merge.
+fn merge_all(m: &mut Module, cx: &mut Cx) -> bool {
+    let mut any = false;
+    let funcs: Vec<Func> = m.funcs.keys().collect();
+    for func in funcs {
+        let mut f = m.take_func(func);
+        for region in f.walk_regions() {
+            while let Some((first, second)) = pair(&f, region) {
+                if !cx.fuel() {
+                    break;
+                }
+                merge(&mut f, region, first, second);
+                any = true;
+            }
+        }
+        m.funcs[func] = f;
+    }
+    any
+}
+
+/// An `if` that gives nothing, and both sides of which end there.
+fn is_guard(f: &Function, inst: Inst) -> bool {
+    let data = &f.insts[inst];
+    let yields = |r: &Region| matches!(&f.regions[*r].term, Term::Yield(v) if v.is_empty());
+    data.op == Op::If && data.results.is_empty() && data.regions.iter().all(yields)
+}
+
+/// Whether an instruction may be done earlier, or although nobody wants it.
+fn is_movable(f: &Function, inst: Inst) -> bool {
+    let data = &f.insts[inst];
+    data.regions.is_empty()
+        && matches!(
+            data.op,
+            Op::Const(_)
+                | Op::Unary(_)
+                | Op::Binary(_)
+                | Op::Compare(_)
+                | Op::Select
+                | Op::Fma
+                | Op::Convert(_)
+                | Op::Bitcast(_)
+                | Op::Splat(_)
+                | Op::Compose(_)
+                | Op::Extract(_)
+                | Op::Insert(_)
+                | Op::MatMul
+                | Op::Transpose
+                | Op::Dot
+                | Op::Cross
+                | Op::Outer
+                | Op::Determinant
+                | Op::Inverse
+                | Op::ArrayExtent(..)
+                | Op::ArrayStride(..)
+        )
+}
+
+/// Two guards, by their places in a region, with nothing between them that is in the way.
+fn pair(f: &Function, region: Region) -> Option<(usize, usize)> {
+    let insts = &f.regions[region].insts;
+    let mut first: Option<usize> = None;
+    for (k, inst) in insts.iter().enumerate() {
+        if is_guard(f, *inst) {
+            let condition = f.insts[*inst].args[0];
+            if let Some(before) = first
+                && f.insts[insts[before]].args[0] == condition
+            {
+                return Some((before, k));
+            }
+            first = Some(k);
+        } else if !is_movable(f, *inst) {
+            first = None;
+        }
+    }
+    None
+}
+
+fn merge(f: &mut Function, region: Region, first: usize, second: usize) {
+    let mut insts = std::mem::take(&mut f.regions[region].insts);
+    let later = insts.remove(second);
+    let guard = insts.remove(first);
+    // What stood between them is in front now.
+    insts.insert(second - 1, guard);
+    f.regions[region].insts = insts;
+    for side in 0..2 {
+        let from = f.insts[later].regions[side];
+        let to = f.insts[guard].regions[side];
+        let more = std::mem::take(&mut f.regions[from].insts);
+        f.regions[to].insts.extend(more);
+    }
+}
