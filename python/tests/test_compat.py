@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -93,10 +94,13 @@ def test_semi_private_names() -> None:
     assert ti.lang.impl.get_runtime().default_fp is ti.f32
     assert ti.lang.impl.default_cfg().default_ip is ti.i32
     assert ti.lang.impl.pytaichi.inside_kernel is False
-    assert ti.lang.misc.is_arch_supported(ti.cpu) and not ti.lang.misc.is_arch_supported(ti.cuda)
+    assert ti.lang.misc.is_arch_supported(ti.cpu) and not ti.lang.misc.is_arch_supported(ti.vulkan)
     assert ti.lang.misc.is_extension_supported(ti.cpu, ti.extension.sparse)
     assert not ti.lang.misc.is_extension_supported(ti.cpu, ti.extension.mesh)
-    assert not ti.lang.misc.is_extension_supported(ti.cuda, ti.extension.sparse)
+    there = ti.lang.misc.is_arch_supported(ti.cuda)
+    assert ti.lang.misc.is_extension_supported(ti.cuda, ti.extension.sparse) is there
+    assert not ti.lang.misc.is_extension_supported(ti.cuda, ti.extension.bls)
+    assert (ti.lang.impl.get_cuda_compute_capability() >= 70) is there
     assert ti.lang.matrix.Matrix is ti.Matrix
     assert ti.lang.Matrix is ti.Matrix and ti.lang.kernel_impl.kernel is ti.kernel
     assert ti.lang.snode.SNode is ti.SNode
@@ -108,7 +112,8 @@ def test_semi_private_names() -> None:
 
 def test_the_core() -> None:
     core = ti._lib.core
-    assert not (core.with_cuda() or core.with_vulkan() or core.with_metal() or core.with_opengl() or core.with_amdgpu())
+    assert core.with_cuda() is ti.lang.misc.is_arch_supported(ti.cuda)
+    assert not (core.with_vulkan() or core.with_metal() or core.with_opengl() or core.with_amdgpu())
     assert core.host_arch() is ti.cpu and core.arch_from_name(core.arch_name(ti.cpu)) is ti.cpu
     assert core.Arch is ti.Arch and core.is_extension_supported(ti.cpu, ti.extension.data64)
     assert core.get_version_string() == ti.__version__
@@ -166,5 +171,7 @@ def test_a_program_as_it_is(tmp_path: Path) -> None:
             print(gui.frame, ti.lang.impl.current_cfg().arch == ti.cpu)
         """)
     )
-    done = subprocess.run([sys.executable, "-m", "wuji", "run", str(program)], capture_output=True, text=True, timeout=120)
+    without = {**os.environ, "WUJI_CUDA_DRIVER": "/nowhere/libcuda.so"}
+    done = subprocess.run([sys.executable, "-m", "wuji", "run", str(program)], capture_output=True, text=True, timeout=120, env=without)
     assert done.stdout == "3 True\n", done.stderr
+    assert "kernels run on" in done.stderr

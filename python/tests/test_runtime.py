@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import wuji as ti
@@ -61,12 +62,52 @@ def test_options_from_the_environment(monkeypatch):
         ti.init(arch=ti.cpu)
 
 
-def test_devices_that_are_not_there(capsys):
+def test_devices_that_are_not_there(capsys, monkeypatch):
+    monkeypatch.setattr(ti.lang.arch, "cuda_devices", list)
     ti.init(arch=ti.gpu, offline_cache=False, verbose=False)
     assert "kernels run on" in capsys.readouterr().err
     assert ti.cfg.arch is ti.cpu
     with pytest.raises(NotImplementedError):
         ti.init(arch=ti.cuda, enable_fallback=False)
+
+
+@pytest.mark.skipif(not ti.lang.misc.is_arch_supported(ti.cuda), reason="there is no GPU")
+@pytest.mark.parametrize("arch", [ti.cuda, ti.gpu], ids=["cuda", "gpu"])
+def test_a_gpu(arch, capsys):
+    ti.init(arch=arch, offline_cache=False, verbose=False, enable_fallback=False)
+    assert ti.cfg.arch is ti.cuda
+    x = ti.field(ti.f32)
+    ti.root.pointer(ti.i, 64).dense(ti.i, 16).place(x)
+    a = np.arange(1024, dtype=np.float32)
+
+    @ti.kernel
+    def gather(a: ti.types.ndarray(dtype=ti.f32, ndim=1)) -> ti.f32:
+        total = 0.0
+        for i in range(256):
+            x[4 * i] = a[4 * i]
+        for i in x:
+            total += x[i]
+            a[i] = -1.0
+        return total
+
+    assert gather(a) == sum(range(0, 1024, 4))
+    assert (a == -1).all()
+    assert x[8] == 8.0 and x.to_numpy().sum() == sum(range(0, 1024, 4))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.skipif(not ti.lang.misc.is_arch_supported(ti.cuda), reason="there is no GPU")
+def test_results_on_a_gpu_have_no_order():
+    ti.init(arch=ti.cuda, deterministic=True, offline_cache=False, verbose=False)
+    x = ti.field(ti.f32, shape=8)
+
+    @ti.kernel
+    def f():
+        for i in x:
+            x[i] = i
+
+    with pytest.raises(ti.WujiError, match="W0525"):
+        f()
 
 
 def test_required_versions():

@@ -36,4 +36,6 @@ def is_supported(arch: Any, extension: Extension) -> bool:
     """Whether this version does it on a device."""
     from .lang import arch as archs
 
-    return archs.is_supported(arch) and extension in _HERE
+    # Blocks of threads have no memory of their own yet: what asks for it is accepted, and changes nothing.
+    without = {Extension.bls} if arch is archs.cuda else set()
+    return archs.is_supported(arch) and extension in _HERE - without

@@ -8,7 +8,7 @@ from ..exceptions import NotYet
 
 
 def _refuse(what: str) -> NoReturn:
-    raise NotYet(f"`{what}` reads counters of NVIDIA's GPUs by CUPTI, and this version has no CUDA yet", "W0607")
+    raise NotYet(f"`{what}` reads counters of NVIDIA's GPUs by CUPTI, which this version does not do yet", "W0607")
 
 
 class CuptiMetric:

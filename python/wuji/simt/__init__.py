@@ -1,4 +1,4 @@
-"""What groups of threads of a GPU do together: its names. GPUs are not yet in this version."""
+"""What groups of threads of a GPU do together: its names. Not yet in this version, which shares loops out among threads by itself."""
 
 from . import block, grid, subgroup, warp
 

@@ -74,6 +74,14 @@ fn no_driver() {
 }
 
 #[test]
+fn a_run_without_a_driver() {
+    let mut command = wuji(&["run", super::SQUARES, "--backend", "cuda"]);
+    command.env("WUJI_CUDA_DRIVER", "/nowhere/libcuda.so");
+    let told = shown(&command.output().unwrap());
+    assert_eq!(told, format!("{}\n[1]\n", on_page("W0520")));
+}
+
+#[test]
 fn no_device() {
     for told in ["devices=0", "cuInit=999"] {
         let told = doctor(&["--gpu-check"], told);

@@ -140,6 +140,55 @@ fn the_whole_pipeline() {
     );
 }
 
+/// No GPU is needed for it.
+#[test]
+fn code_for_gpus() {
+    let text = |arguments: &[&str]| {
+        let output = { wuji(&[&["opt", SQUARES], arguments].concat()) }
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", shown(&output));
+        shown(&output)
+    };
+    let ptx = text(&["--emit", "ptx"]);
+    assert!(ptx.contains(".target sm_90"), "{ptx}");
+    assert!(ptx.contains(".entry wuji_0_squares_1("), "{ptx}");
+    let old = text(&["--emit", "ptx", "--target", "cuda", "--sm", "75"]);
+    assert!(old.contains(".target sm_75"), "{old}");
+    // Offsets of 32 bits, no vectors.
+    let ir = text(&["--target", "cuda"]);
+    assert!(ir.contains("task \"squares.1\" chunks"), "{ir}");
+    assert!(!ir.contains("f32x"), "{ir}");
+    let after = text(&["--target", "cuda", "--print-after", "narrow,lower_math"]);
+    assert!(after.contains("; after narrow\n"), "{after}");
+    assert!(after.contains("; after lower_math\n"), "{after}");
+    for wrong in [
+        ["--emit", "ptx", "--target", "cpu"],
+        ["--emit", "asm", "--target", "cuda"],
+    ] {
+        check(
+            &[&["opt", SQUARES][..], &wrong].concat(),
+            expect![[r#"
+                error: PTX is for `--target cuda`, and everything else that `--emit` prints but `ir` is for the CPU
+
+                Usage: wuji opt [OPTIONS] [FILE]
+
+                For more information, try '--help'.
+                [2]
+            "#]],
+        );
+    }
+    check(
+        &["opt", SQUARES, "--emit", "ptx", "--sm", "61"],
+        expect![[r#"
+            error: invalid value '61' for '--sm <NUMBER>': 61 is not in 70..=999
+
+            For more information, try '--help'.
+            [2]
+        "#]],
+    );
+}
+
 #[test]
 fn wrong_ways_to_use_opt() {
     let folder = Folder::new();

@@ -327,7 +327,7 @@ fn wrong_values() {
         &["run", SQUARES, "--backend", "abacus"],
         expect![[r#"
             error: invalid value 'abacus' for '--backend <BACKEND>'
-              [possible values: cpu, interpreter]
+              [possible values: cpu, interpreter, cuda]
 
             For more information, try '--help'.
             [2]
