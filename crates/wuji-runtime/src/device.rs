@@ -154,6 +154,7 @@ impl Device {
             Backend::Cuda(ordinal) => {
                 let loader = CudaLoader {
                     engine: CudaEngine::new(ordinal as usize)?,
+                    cache: Cache::open(&options.cache, options.cache_limit, &log)?.map(Arc::new),
                     log: log.clone(),
                     profiler: profiler.clone(),
                     audience: Arc::default(),
@@ -233,7 +234,8 @@ impl Device {
     pub fn cache(&self) -> Option<&Cache> {
         match &self.runner {
             Runner::Cpu { loader, .. } => loader.cache.as_deref(),
-            Runner::Cuda(_) | Runner::Interpreter => None,
+            Runner::Cuda(loader) => loader.cache.as_deref(),
+            Runner::Interpreter => None,
         }
     }
 

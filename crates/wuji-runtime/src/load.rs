@@ -1,6 +1,8 @@
 //! Making programs of modules: with code from the cache where there is some, else from the compiler.
 
 use crate::cache::{Cache, Entry, Key};
+use crate::cuda::Driver;
+use crate::cuda::code::Image;
 use crate::cuda::engine::Engine;
 use crate::cuda::launch::unsupported;
 use crate::log::{Level, Log};
@@ -202,6 +204,7 @@ impl Loader {
 /// What a GPU loads modules with.
 pub(crate) struct CudaLoader {
     pub(crate) engine: Arc<Engine>,
+    pub(crate) cache: Option<Arc<Cache>>,
     pub(crate) log: Arc<Log>,
     pub(crate) profiler: Arc<Profiler>,
     pub(crate) audience: Arc<Audience>,
@@ -228,26 +231,87 @@ impl CudaLoader {
                 .note("threads of a GPU update floats in any order")
                 .help("use a world on the CPU"));
         }
-        let begin = self.profiler.now();
         let options = options.for_cuda();
+        let (major, minor) = self.engine.context().info().capability;
+        let sm = major * 10 + minor;
+        let slot = match self.cache.as_ref().filter(|_| !listens()) {
+            None => None,
+            Some(cache) => {
+                let driver = Driver::find().and_then(|d| d.cuda).unwrap_or(0);
+                let llvm = wuji_llvm::llvm_version()?;
+                let gpu = format!("cuda sm_{sm}, driver {driver}, LLVM {llvm}");
+                Some(Slot {
+                    cache: cache.clone(),
+                    key: Key::for_gpu(&module, &options, &gpu),
+                })
+            }
+        };
+        if let Some(slot) = &slot
+            && let Some(entry) = slot.cache.get(&slot.key, Tier::Best, &self.log)
+            && let Some(program) = self.revive(turn, entry)
+        {
+            return Ok(program);
+        }
+        self.compile(turn, module, &options, sm, slot)
+    }
+
+    /// A program from the cache; `None` when its code cannot be used after all.
+    fn revive(&self, turn: &Arc<Turn>, entry: Entry) -> Option<Program> {
+        let begin = self.profiler.now();
+        let name = entry.launch.name.clone();
+        let image = Image::of_object(entry.object)?;
+        let bytes = image.bytes();
+        let noted = self.profiler.enter(&entry.launch);
+        let program = Program::cuda(turn, &self.engine, entry.launch, image, noted.clone());
+        let program = program.inspect_err(|why| {
+            self.log.say(Level::Info, || {
+                let why = &why.message;
+                format!("code of `{name}` from the cache does not load: {why}")
+            });
+        });
+        let program = program.ok()?;
+        noted.compiled(Compilation {
+            tier: Tier::Best,
+            cached: true,
+            begin,
+            time: self.profiler.now().saturating_sub(begin),
+            passes: Vec::new(),
+            backend: wuji_llvm::Timings::default(),
+            bytes,
+        });
+        self.log.say(Level::Info, || {
+            format!("kernel `{name}`: code found in the cache")
+        });
+        Some(program)
+    }
+
+    fn compile(
+        &self,
+        turn: &Arc<Turn>,
+        module: Module,
+        options: &Options,
+        sm: u32,
+        slot: Option<Slot>,
+    ) -> Result<Program> {
+        let begin = self.profiler.now();
         let name = module.name.clone();
         let mut story = self.audience.story(&name, PASSES.len(), Tier::Best, false);
         let lowered =
-            wuji_compile::compile_telling(module, &options, false, &mut |pass| story.pass(pass))?;
-        let (major, minor) = self.engine.context().info().capability;
-        let ptx = wuji_llvm::cuda::ptx(&lowered, major * 10 + minor)?;
-        story.machine_code();
-        let noted = self.profiler.enter(lowered.module());
+            wuji_compile::compile_telling(module, options, false, &mut |pass| story.pass(pass))?;
+        let ptx = wuji_llvm::cuda::ptx(&lowered, sm)?;
         let linking = self.profiler.now();
-        let program = Program::cuda(
-            turn,
-            &self.engine,
-            lowered.module().clone(),
-            &ptx,
-            noted.clone(),
-        )?;
-        let now = self.profiler.now();
+        let code = self.engine.context().assemble(ptx.text.as_bytes())?;
+        let image = Image::new(lowered.module(), &ptx, code);
+        story.machine_code();
         let mut backend = ptx.timings;
+        let noted = self.profiler.enter(lowered.module());
+        if let Some(slot) = &slot {
+            slot.keep(&lowered, &image.object(backend), Tier::Best, &self.log);
+        }
+        let bytes = image.bytes();
+        let launch = lowered.module().clone();
+        let program = Program::cuda(turn, &self.engine, launch, image, noted.clone())?;
+        let now = self.profiler.now();
         backend.link = now.saturating_sub(linking);
         backend.total += backend.link;
         let time = now.saturating_sub(begin);
@@ -258,7 +322,7 @@ impl CudaLoader {
             time,
             passes: lowered.timings().iter().map(|t| (t.pass, t.time)).collect(),
             backend,
-            bytes: ptx.text.len(),
+            bytes,
         });
         self.log.say(Level::Info, || {
             let ms = time.as_secs_f64() * 1e3;

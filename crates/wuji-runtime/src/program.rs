@@ -1,7 +1,7 @@
 //! A module that a device can run, and what has to be known of it at every launch.
 
 use crate::copies::{CopyPlan, Upkeep};
-use crate::cuda::code::CudaCode;
+use crate::cuda::code::{CudaCode, Image};
 use crate::cuda::engine::Engine;
 use crate::memory::Turn;
 use crate::profile::Kernel;
@@ -16,7 +16,6 @@ use wuji_ir::module::{Bound, Copies, Module, RangeDim, TaskKind};
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 use wuji_llvm::CompiledKernel;
-use wuji_llvm::cuda::Ptx;
 
 /// A module made ready for one device.
 #[derive(Debug)]
@@ -148,11 +147,11 @@ impl Program {
         turn: &Arc<Turn>,
         engine: &Arc<Engine>,
         module: Module,
-        ptx: &Ptx,
+        image: Image,
         kernel: Arc<Kernel>,
     ) -> Result<Program> {
         let (tasks, temp_size, result) = Program::plans(&module)?;
-        let code = CudaCode::new(engine, &module, ptx, tasks, (temp_size, result))?;
+        let code = CudaCode::new(engine, &module, image, tasks, (temp_size, result))?;
         Program::new(turn, module, Code::Cuda(Box::new(code)), kernel)
     }
 

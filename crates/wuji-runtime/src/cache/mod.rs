@@ -71,6 +71,15 @@ impl Key {
         ))
     }
 
+    /// The key of code for a GPU, which is described by a text.
+    pub(crate) fn for_gpu(module: &Module, options: &Options, gpu: &str) -> Key {
+        Key(format!(
+            "wuji {} {}\n{gpu}\n{options:?}\n{module}",
+            env!("CARGO_PKG_VERSION"),
+            env!("WUJI_BUILD"),
+        ))
+    }
+
     fn file(&self, tier: Tier) -> String {
         let tier = match tier {
             Tier::Auto | Tier::Fast => "fast",

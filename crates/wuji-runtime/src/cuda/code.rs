@@ -12,6 +12,7 @@ use wuji_ir::module::Module;
 use wuji_ir::ops::{Op, Space};
 use wuji_ir::types::Scalar;
 use wuji_llvm::cuda::{DeviceLayout, Ptx, stack_for, threads_of_block};
+use wuji_llvm::{Object, Timings};
 
 #[derive(Debug)]
 pub(crate) struct CudaCode {
@@ -44,22 +45,85 @@ impl Drop for CudaCode {
     }
 }
 
+/// Machine code of a program, and what is known of it from its functions: all that a cache has to keep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Image {
+    code: Vec<u8>,
+    /// Names of the kernels of all tasks.
+    kernels: Vec<String>,
+    /// Bytes of stack that a thread needs, where functions call themselves; else 0.
+    stack: usize,
+    /// For each tree: whether a launch may bring cells about.
+    activates: Vec<bool>,
+}
+
+impl Image {
+    /// `code` is what `ptx` was assembled to.
+    pub(crate) fn new(module: &Module, ptx: &Ptx, code: Vec<u8>) -> Image {
+        let activates = module.trees.keys().map(|tree| {
+            let mut found = false;
+            for f in module.funcs.values() {
+                f.walk(|inst| {
+                    found |= matches!(f.insts[inst].op,
+                        Op::MemCompareExchange(Space::Nodes(t)) | Op::MemAtomic(_, Space::Nodes(t), _) if t == tree);
+                });
+            }
+            found
+        });
+        Image {
+            code,
+            kernels: ptx.kernels.clone(),
+            stack: stack_for(module).unwrap_or(0),
+            activates: activates.collect(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.code.len()
+    }
+
+    /// As caches keep it: behind the names come the stack and the trees.
+    pub(crate) fn object(&self, timings: Timings) -> Object {
+        let mut symbols = self.kernels.clone();
+        symbols.push(self.stack.to_string());
+        let trees = self.activates.iter();
+        symbols.push(trees.map(|a| if *a { '1' } else { '0' }).collect());
+        Object {
+            code: vec![self.code.clone()],
+            symbols,
+            timings,
+        }
+    }
+
+    pub(crate) fn of_object(object: Object) -> Option<Image> {
+        let mut kernels = object.symbols;
+        let trees = kernels.pop()?;
+        let stack = kernels.pop()?.parse().ok()?;
+        Some(Image {
+            code: object.code.into_iter().next()?,
+            kernels,
+            stack,
+            activates: trees.chars().map(|c| c == '1').collect(),
+        })
+    }
+}
+
 impl CudaCode {
     pub(crate) fn new(
         engine: &Arc<Engine>,
         module: &Module,
-        ptx: &Ptx,
+        image: Image,
         plans: Vec<TaskPlan>,
         (temp_size, result): (usize, Vec<(Scalar, usize)>),
     ) -> Result<CudaCode> {
         let context = engine.context();
-        if let Some(bytes) = stack_for(module) {
-            context.need_stack(bytes)?;
+        if image.stack > 0 {
+            context.need_stack(image.stack)?;
         }
-        let loaded = context.load(ptx.text.as_bytes())?;
+        let loaded = context.load(&image.code)?;
         let mut tasks = Vec::new();
         for plan in plans {
-            let name = ptx.kernels.get(plan.number);
+            let name = image.kernels.get(plan.number);
             let name = name.and_then(|n| CString::new(n.as_str()).ok());
             let name = name.ok_or_else(|| broken("a task has no code"))?;
             let function = loaded.function(&name)?;
@@ -72,16 +136,6 @@ impl CudaCode {
                 function,
             });
         }
-        let activates = module.trees.keys().map(|tree| {
-            let mut found = false;
-            for f in module.funcs.values() {
-                f.walk(|inst| {
-                    found |= matches!(f.insts[inst].op,
-                        Op::MemCompareExchange(Space::Nodes(t)) | Op::MemAtomic(_, Space::Nodes(t), _) if t == tree);
-                });
-            }
-            found
-        });
         Ok(CudaCode {
             engine: engine.clone(),
             tasks,
@@ -89,7 +143,7 @@ impl CudaCode {
             temps: context.alloc(temp_size as u64)?,
             result,
             reports: Reports::new(engine, module)?,
-            activates: activates.collect(),
+            activates: image.activates,
             _module: loaded,
         })
     }
