@@ -307,6 +307,10 @@ impl<'c, 'm> Unit<'c, 'm> {
         let e = &self.emit;
         e.add_attr(fun, On::Function, "nounwind", 0);
         if self.gpu.is_some() {
+            if self.math == Math::Fast {
+                // Instructions that keep subnormal numbers take longer.
+                e.add_string_attr(fun, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
+            }
             return;
         }
         // A large frame touches every page, so that it cannot step over the guard of the stack.
