@@ -114,10 +114,10 @@ fn ptx(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     ))
 }
 
-/// Vectors of 256 bits, whatever the machine has; `deterministic`, `debug` and `own_math` among the passes are options, and so is
+/// Vectors of 256 bits, whatever the machine has; `deterministic`, `debug`, `own_math` and `cuda` among the passes are options, and so is
 /// `without=` with the name of a part to leave out, and `stream_from=` with a number of bytes.
 fn options(arguments: &str) -> Options {
-    Options {
+    let options = Options {
         vector_bits: 256,
         deterministic: words(arguments).any(|word| word == DETERMINISTIC),
         debug: words(arguments).any(|word| word == DEBUG),
@@ -130,9 +130,14 @@ fn options(arguments: &str) -> Options {
             .map(str::to_owned)
             .collect(),
         ..Options::default()
+    };
+    match words(arguments).any(|word| word == CUDA) {
+        true => options.for_cuda(),
+        false => options,
     }
 }
 
+const CUDA: &str = "cuda";
 const DETERMINISTIC: &str = "deterministic";
 const DEBUG: &str = "debug";
 pub(super) const OWN_MATH: &str = "own_math";
@@ -142,7 +147,7 @@ const STREAM_FROM: &str = "stream_from=";
 /// The passes.
 fn names(arguments: &str) -> impl Iterator<Item = &str> {
     words(arguments)
-        .filter(|name| ![DETERMINISTIC, DEBUG, OWN_MATH].contains(name))
+        .filter(|name| ![DETERMINISTIC, DEBUG, OWN_MATH, CUDA].contains(name))
         .filter(|name| !name.starts_with(WITHOUT) && !name.starts_with(STREAM_FROM))
 }
 
