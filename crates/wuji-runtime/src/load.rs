@@ -1,7 +1,6 @@
 //! Making programs of modules: with code from the cache where there is some, else from the compiler.
 
 use crate::cache::{Cache, Entry, Key};
-use crate::cuda::Driver;
 use crate::cuda::code::Image;
 use crate::cuda::engine::Engine;
 use crate::cuda::launch::unsupported;
@@ -237,9 +236,8 @@ impl CudaLoader {
         let slot = match self.cache.as_ref().filter(|_| !listens()) {
             None => None,
             Some(cache) => {
-                let driver = Driver::find().and_then(|d| d.cuda).unwrap_or(0);
                 let llvm = wuji_llvm::llvm_version()?;
-                let gpu = format!("cuda sm_{sm}, driver {driver}, LLVM {llvm}");
+                let gpu = format!("cuda sm_{sm}, LLVM {llvm}");
                 Some(Slot {
                     cache: cache.clone(),
                     key: Key::for_gpu(&module, &options, &gpu),
@@ -300,8 +298,7 @@ impl CudaLoader {
             wuji_compile::compile_telling(module, options, false, &mut |pass| story.pass(pass))?;
         let ptx = wuji_llvm::cuda::ptx(&lowered, sm)?;
         let linking = self.profiler.now();
-        let code = self.engine.context().assemble(ptx.text.as_bytes())?;
-        let image = Image::new(lowered.module(), &ptx, code);
+        let image = Image::new(lowered.module(), &ptx);
         story.machine_code();
         let mut backend = ptx.timings;
         let noted = self.profiler.enter(lowered.module());
