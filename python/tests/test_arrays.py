@@ -189,6 +189,9 @@ def test_torch_tensors():
     x.from_torch(t)
     assert x[2, 3] == 23 and (x.to_torch() == t).all()
     n = ti.ndarray(ti.f32, (2, 2))
+    tracked = torch.zeros((3, 4), requires_grad=True)
+    f(tracked)
+    assert tracked[2, 3] == 23 and tracked.requires_grad
     shared = torch.from_dlpack(n)
     shared[0, 1] = 5
     assert n[0, 1] == 5

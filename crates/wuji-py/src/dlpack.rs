@@ -119,6 +119,13 @@ pub(crate) fn tensor<'py>(
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Option<(NonNull<Managed>, Bound<'py, PyCapsule>)>> {
     let py = value.py();
+    // A tensor that torch takes gradients of is handed out only when it is detached, which shares its memory.
+    let tracked = value.getattr(pyo3::intern!(py, "requires_grad"));
+    let detached = match tracked.and_then(|t| t.extract::<bool>()) {
+        Ok(true) => value.call_method0(pyo3::intern!(py, "detach"))?,
+        Ok(false) | Err(_) => value.clone(),
+    };
+    let value = &detached;
     let Ok(export) = value.getattr(pyo3::intern!(py, "__dlpack__")) else {
         return Ok(None);
     };
