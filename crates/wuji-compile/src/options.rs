@@ -48,6 +48,8 @@ pub struct Options {
     pub debug: bool,
     /// A loop that writes so many bytes of a field stores them past the caches; what is measured to pay, if nothing is said.
     pub stream_from: Option<u64>,
+    /// A loop of so many iterations has rows of neighbours for each thread of a GPU; what keeps all threads busy, if nothing is said.
+    pub rows_from: Option<u64>,
     /// Optimizations to leave out, by their names in the pass table.
     pub without: Vec<String>,
     /// How many optional rewrites may be done, so that a wrong one can be found by bisection.

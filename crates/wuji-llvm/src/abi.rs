@@ -84,6 +84,8 @@ pub struct DeviceReports {
     pub failed: u64,
 }
 
+/// In the first word of a report: what follows was written.
+pub const REPORT_WRITTEN: u64 = 1 << 63;
 /// Words of a report before its arguments: site and number of arguments, launch, ordinal of the task.
 pub const REPORT_WORDS: u64 = 3;
 /// Details are kept of so many reports of one place.

@@ -266,7 +266,15 @@ impl Device {
     /// Zeroed memory for a tree of this device.
     pub fn reserve_tree(&self, tree: &TreeData, layout: &TreeMemory) -> Result<Memory> {
         if let Runner::Cuda(loader) = &self.runner {
-            return Memory::for_device_tree(&self.turn, &loader.engine, tree, layout);
+            // Where nobody has set a limit, the device knows what it has.
+            if self.limit_said && !tree.is_sparse() {
+                self.allow_dense(layout.size)?;
+            }
+            let limit = match self.limit_said {
+                true => self.memory_limit.saturating_sub(self.turn.used()),
+                false => u64::MAX,
+            };
+            return Memory::for_device_tree(&self.turn, &loader.engine, tree, layout, limit);
         }
         // Sparse trees take what their cells need, and are told the limit at every launch.
         if !tree.is_sparse() {

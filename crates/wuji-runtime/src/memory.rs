@@ -168,12 +168,13 @@ impl Memory {
         engine: &Arc<Engine>,
         tree: &TreeData,
         layout: &TreeMemory,
+        limit: u64,
     ) -> Result<Memory> {
         let counted = match tree.is_sparse() {
             true => layout.cell_size[tree.root()],
             false => layout.size,
         };
-        let device = DeviceTree::new(engine, tree, layout)?;
+        let device = DeviceTree::new(engine, tree, layout, limit)?;
         let mut memory = Memory::map(turn, layout.size, counted)?;
         memory.device = Some(Box::new(device));
         Ok(memory)

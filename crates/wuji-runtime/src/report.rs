@@ -13,6 +13,7 @@ use wuji_ir::ops::Place;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Position};
 use wuji_llvm::abi::LaunchContext;
+use wuji_llvm::cuda::REPORT_WRITTEN;
 
 /// Details are kept of so many reports of one place; the others are counted.
 const DETAILS: u64 = 16;
@@ -121,7 +122,11 @@ impl Collector {
         let mut lines = 0;
         let mut rest = words;
         while let [first, _launch, task, tail @ ..] = rest {
-            let (site, count) = (*first as u32, (*first >> 32) as usize);
+            // There was no room for it, nor for what came after it.
+            if first & REPORT_WRITTEN == 0 {
+                break;
+            }
+            let (site, count) = (*first as u32, ((*first & !REPORT_WRITTEN) >> 32) as usize);
             let Some((args, after)) = tail.split_at_checked(count) else {
                 break;
             };
@@ -406,5 +411,27 @@ impl Telling<'_> {
             Place::Local(_) => ("a local array".into(), "beyond its end".into()),
             Place::Temp(_) => ("a temporary".into(), "which has one element".into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_had_no_room_on_a_device_is_counted_and_not_made_up() {
+        let text = "message m0 \"{i32}\"\nsite w0 print m0\n";
+        let module = wuji_ir::text::parse(text, "m.wir").unwrap();
+        let collector = Collector::new(&module);
+        let record = |n: u64| [REPORT_WRITTEN | 2 << 32, 7, 1, n, 40 + n];
+        // Three were to be printed, and there was room for two and a piece, which nobody has written to.
+        let mut words = [record(0), record(1)].concat();
+        words.extend([0, 0, 0, 0]);
+        collector.absorb(&module, &[3], &words);
+        let told = collector.drain(&module).unwrap();
+        let lines: Vec<&str> = told.printed.iter().map(|p| p.text.as_str()).collect();
+        assert_eq!(lines, ["40", "41"]);
+        assert_eq!(told.dropped_lines, 1);
+        assert_eq!(collector.drain(&module), None);
     }
 }

@@ -47,6 +47,7 @@ pub(super) fn launches(m: &Module, chosen: &Options, lines: &[(Run, Start)]) -> 
         own_math: chosen.own_math,
         without: without.clone(),
         stream_from: Some(0),
+        rows_from: Some(0),
         ..Options::default()
     };
     let sparse = !elements::fields(m).is_empty();

@@ -79,6 +79,8 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
         // What GPUs run, as far as it is IR.
         Options {
             own_math: options.own_math,
+            // However short, so that every file tests them that can.
+            rows_from: Some(0),
             ..options.for_cuda()
         },
     ];

@@ -11,7 +11,7 @@ use crate::passes::simplify::simplify;
 use wuji_ir::Result;
 use wuji_ir::entities::{Func, Inst, Region};
 use wuji_ir::module::{Function, Module, Term};
-use wuji_ir::ops::Op;
+use wuji_ir::ops::{Effect, Op};
 
 pub fn merge_guards(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if cx.options.target == Target::Cpu {
@@ -55,31 +55,7 @@ fn is_guard(f: &Function, inst: Inst) -> bool {
 /// Whether an instruction may be done earlier, or although nobody wants it.
 fn is_movable(f: &Function, inst: Inst) -> bool {
     let data = &f.insts[inst];
-    data.regions.is_empty()
-        && matches!(
-            data.op,
-            Op::Const(_)
-                | Op::Unary(_)
-                | Op::Binary(_)
-                | Op::Compare(_)
-                | Op::Select
-                | Op::Fma
-                | Op::Convert(_)
-                | Op::Bitcast(_)
-                | Op::Splat(_)
-                | Op::Compose(_)
-                | Op::Extract(_)
-                | Op::Insert(_)
-                | Op::MatMul
-                | Op::Transpose
-                | Op::Dot
-                | Op::Cross
-                | Op::Outer
-                | Op::Determinant
-                | Op::Inverse
-                | Op::ArrayExtent(..)
-                | Op::ArrayStride(..)
-        )
+    data.regions.is_empty() && data.op.effect() == Effect::Pure
 }
 
 /// Two guards, by their places in a region, with nothing between them that is in the way.

@@ -119,7 +119,8 @@ fn targets(m: &Module, f: &Function, structure: &Structure) -> Vec<Target> {
     targets
 }
 
-pub(super) fn used_values(f: &Function) -> FxHashSet<Value> {
+/// Values that instructions or ends of regions use.
+pub fn used_values(f: &Function) -> FxHashSet<Value> {
     let mut used = FxHashSet::default();
     for r in f.walk_regions() {
         for i in &f.regions[r].insts {

@@ -6,6 +6,7 @@ use crate::abi::offset;
 use crate::emit::{Block, Fun, Md, Ty, Val};
 use std::collections::{HashMap, HashSet};
 use wuji_compile::Math;
+use wuji_compile::passes::reductions::used_values;
 use wuji_ir::entities::{Array, Func, Inst, Label, Local, Region, Tree, Value};
 use wuji_ir::module::{Function, Span, Term};
 use wuji_ir::ops::{Op, Place, Sharing};
@@ -122,7 +123,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             stride: None,
             converged: false,
             used: match unit_gpu {
-                true => used_values(f),
+                true => used_values(f).into_iter().collect(),
                 false => HashSet::new(),
             },
             products: if fuses {
@@ -540,16 +541,4 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         self.set(data.results[0], value);
         Ok(())
     }
-}
-
-/// Values that instructions or ends of regions use.
-fn used_values(f: &Function) -> HashSet<Value> {
-    let mut used = HashSet::new();
-    for region in f.walk_regions() {
-        for inst in &f.regions[region].insts {
-            used.extend(f.insts[*inst].args.iter().copied());
-        }
-        used.extend(f.regions[region].term.args().iter().copied());
-    }
-    used
 }

@@ -8,7 +8,7 @@
 
 use super::Unit;
 use super::function::{FunctionGen, Hoisted};
-use crate::abi::{ArrayView, REPORT_DETAILS, REPORT_WORDS, offset};
+use crate::abi::{ArrayView, REPORT_DETAILS, REPORT_WORDS, REPORT_WRITTEN, offset};
 use crate::emit::{Fun, On, Val};
 use inkwell::llvm_sys::LLVMAtomicRMWBinOp::LLVMAtomicRMWBinOpAdd;
 use inkwell::llvm_sys::LLVMIntPredicate::*;
@@ -20,7 +20,7 @@ use wuji_ir::Result;
 use wuji_ir::entities::{Array, Func, Inst, Region, Value};
 use wuji_ir::layout::header;
 use wuji_ir::module::{Bound, Function, Module, RangeDim, SiteKind, Task, TaskKind};
-use wuji_ir::ops::{AtomicOp, BinOp, ForKind, Op, Sharing, Space};
+use wuji_ir::ops::{AtomicOp, BinOp, Effect, ForKind, Op, Sharing, Space};
 use wuji_ir::types::{Imm, Scalar, Type};
 
 /// Memory of the device, and memory of a block of threads.
@@ -387,7 +387,7 @@ impl Unit<'_, '_> {
             when(fits, &|| {
                 let sites = 8 * self.module.sites.len() as u64;
                 let base = e.element(i64_ty, at(counters, sites), from);
-                let high = e.const_i64((count as i64) << 32);
+                let high = e.const_i64(((count as u64) << 32 | REPORT_WRITTEN) as i64);
                 for (k, v) in [e.or(site, high), launch, ordinal].into_iter().enumerate() {
                     e.store(v, at(base, 8 * k as u64), 8);
                 }
@@ -640,14 +640,7 @@ impl FunctionGen<'_, '_, '_> {
                     let (root, distance) = self.root(data.args[0]);
                     open.push((*inst, root, distance));
                 }
-                Op::Const(_)
-                | Op::Unary(_)
-                | Op::Binary(_)
-                | Op::Compare(_)
-                | Op::Select
-                | Op::Fma
-                | Op::Convert(_)
-                | Op::Bitcast(_) => {}
+                ref op if op.effect() == Effect::Pure => {}
                 _ => close(&mut open),
             }
         }

@@ -45,6 +45,7 @@ impl Reports {
             sites,
             room,
         };
+        engine.zero(reports.address(), bytes)?;
         reports.reset()?;
         Ok(Some(reports))
     }
@@ -79,6 +80,11 @@ impl Reports {
         let written = head[0].min(self.room) as usize;
         let words = self.words(HEAD + 8 * self.sites, written)?;
         collector.absorb(module, counts, &words);
+        // Where something was, nothing may seem to be.
+        let first = self.address() + (HEAD + 8 * self.sites) as u64;
+        if written > 0 {
+            self.engine.zero(first, 8 * written as u64)?;
+        }
         self.reset()
     }
 

@@ -32,6 +32,8 @@ struct Sparse {
     tree: TreeData,
     layout: TreeMemory,
     rooms: Vec<Room>,
+    /// Bytes that its cells may take.
+    limit: u64,
     /// How many cells of each node were taken when a launch ended, and bytes of all of them.
     seen: Pinned,
 }
@@ -57,10 +59,11 @@ impl DeviceTree {
         engine: &Arc<Engine>,
         tree: &TreeData,
         layout: &TreeMemory,
+        limit: u64,
     ) -> Result<DeviceTree> {
         let store = match tree.is_sparse() {
             false => return DeviceTree::plain(engine, layout.size),
-            true => Store::Sparse(Box::new(Sparse::new(engine, tree, layout)?)),
+            true => Store::Sparse(Box::new(Sparse::new(engine, tree, layout, limit)?)),
         };
         Ok(DeviceTree {
             engine: engine.clone(),
@@ -147,7 +150,12 @@ impl Drop for DeviceTree {
 }
 
 impl Sparse {
-    fn new(engine: &Arc<Engine>, tree: &TreeData, layout: &TreeMemory) -> Result<Sparse> {
+    fn new(
+        engine: &Arc<Engine>,
+        tree: &TreeData,
+        layout: &TreeMemory,
+        limit: u64,
+    ) -> Result<Sparse> {
         let context = engine.context();
         let mut rooms = Vec::new();
         for (node, memory) in layout.nodes.iter() {
@@ -170,6 +178,7 @@ impl Sparse {
             reserved: context.reserve(layout.size)?,
             tree: tree.clone(),
             layout: layout.clone(),
+            limit: limit.min(i64::MAX as u64),
             seen: context.pinned(8 * (rooms.len() + 1))?,
             rooms,
         };
@@ -215,10 +224,10 @@ impl Sparse {
         engine.send(self.reserved.base() + at, &word.to_le_bytes())
     }
 
-    /// Room is what limits a tree.
+    /// Besides what the user has said, room is what limits a tree.
     fn set_limit(&self, engine: &Engine) -> Result<()> {
         match self.layout.tree_header(&self.tree) {
-            Some(at) => self.set_word(engine, at + tree_header::LIMIT, i64::MAX as u64),
+            Some(at) => self.set_word(engine, at + tree_header::LIMIT, self.limit),
             None => Ok(()),
         }
     }

@@ -10,7 +10,7 @@
 
 mod sparse;
 
-use crate::options::Target;
+use crate::options::{Options, Target};
 use crate::passes::Cx;
 use crate::rewrite::Substitution;
 use smallvec::smallvec;
@@ -28,7 +28,7 @@ const UNIT_LIMIT: u64 = 1 << 14;
 const MIN_UNITS: u64 = 64;
 
 pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
-    let target = cx.options.target;
+    let options = cx.options.clone();
     let mut tasks = Vec::new();
     for mut task in std::mem::take(&mut m.tasks) {
         match task.kind.clone() {
@@ -44,7 +44,7 @@ pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
                         scale: 1,
                     })
                     .collect();
-                task.kind = chunk(m, task.func, dims, None, &[], hints, target);
+                task.kind = chunk(m, task.func, dims, None, &[], hints, &options);
             }
             TaskKind::Cells { field, hints } => {
                 let origins: Vec<i64> = m.fields[field].axes.iter().map(|a| a.1).collect();
@@ -59,7 +59,7 @@ pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
                     tasks.extend(list.list_tasks(m, &task, cx)?);
                 }
                 let loops = list.map(|l| (l, field));
-                task.kind = chunk(m, task.func, dims, loops, &origins, hints, target);
+                task.kind = chunk(m, task.func, dims, loops, &origins, hints, &options);
             }
         }
         tasks.push(task);
@@ -145,7 +145,7 @@ const MANY: u64 = 1 << 20;
 const SHORT: usize = 64;
 
 /// Makes rows of neighbours along memory the innermost dimension, if there are enough of them.
-fn rows(dims: &mut Vec<Dim>) -> bool {
+fn rows(dims: &mut Vec<Dim>, from: u64) -> bool {
     let mut total = dims.iter().map(Dim::constant_extent);
     let total = total.try_fold(1u64, |n, e| n.checked_mul(e?));
     let Some(last) = dims.last() else {
@@ -154,7 +154,7 @@ fn rows(dims: &mut Vec<Dim>) -> bool {
     let (Some(extent), Bound::Const(0)) = (last.constant_extent(), last.bounds.lo) else {
         return false;
     };
-    if total.is_none_or(|t| t < MANY) || !extent.is_multiple_of(ROW) {
+    if total.is_none_or(|t| t < from) || !extent.is_multiple_of(ROW) {
         return false;
     }
     let (index, scale) = (last.index, last.scale);
@@ -286,8 +286,9 @@ fn chunk(
     list: Option<(ListLoop, Field)>,
     origins: &[i64],
     hints: LoopHints,
-    target: Target,
+    options: &Options,
 ) -> TaskKind {
+    let target = options.target;
     let mut f = m.take_func(func);
     let kernel_params = m.params.len();
     let old_params: Vec<Value> = f.params().to_vec();
@@ -310,7 +311,11 @@ fn chunk(
     let at = match target {
         Target::Cpu => split(&dims),
         Target::Cuda => {
-            match list.is_none() && !hints.serial && is_short(&f, body) && rows(&mut dims) {
+            match list.is_none()
+                && !hints.serial
+                && is_short(&f, body)
+                && rows(&mut dims, options.rows_from.unwrap_or(MANY))
+            {
                 true => {
                     tiles(&f, body, &mut dims);
                     Some(dims.len() - 1)
