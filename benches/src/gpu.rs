@@ -10,6 +10,10 @@ use wuji_examples::apps::mpm3d::{Mpm3d, Variant};
 use wuji_examples::apps::{self, App, Scale};
 use wuji_runtime::cuda::measure::Reference;
 
+use crate::case::Case;
+use crate::pool::Pool;
+use crate::workloads;
+
 const REFERENCE: &str = include_str!("../gpu/reference.ptx");
 /// Runs of each workload; the median counts.
 const RUNS: usize = 15;
@@ -201,8 +205,84 @@ fn check_apps() -> Result<()> {
     Ok(())
 }
 
+/// The workloads of the CPU come to what loops written by hand do.
+fn check_cases() -> Result<()> {
+    let pool = std::sync::Arc::new(Pool::new(2));
+    for case in workloads::all() {
+        let world = world(Math::default())?;
+        let mut ours = case.wuji(&world)?;
+        let mut by_hand = case.reference(&pool);
+        let mut both = || {
+            for _ in 0..3 {
+                ours.run()?;
+                by_hand.run()?;
+            }
+            Ok::<_, String>(case.difference(&ours.result()?, &by_hand.result()?))
+        };
+        let (told, far) = match both() {
+            Ok(far) if far <= case.tolerance() => ("ok", format!("{far:.1e}")),
+            Ok(far) => ("WRONG", format!("{far:.1e}")),
+            Err(error) => ("FAILED", error),
+        };
+        eprintln!("{:<16} {told:<6} {far}", case.name());
+    }
+    Ok(())
+}
+
+/// Says to a process that it is started to be measured.
+const CHILD: &str = "WUJI_BENCH_GPU_START";
+
+/// In a process that is started to be measured: MLS-MPM in three dimensions, once. Says how long it took to make the world, and how long the
+/// first launch took, compiling included. `None` in any other process.
+pub fn child() -> Option<std::result::Result<(), String>> {
+    std::env::var_os(CHILD)?;
+    let start = || {
+        let begun = Instant::now();
+        let world = world(Math::Fast).map_err(|e| e.to_string())?;
+        let made = begun.elapsed();
+        let mut mpm = workloads::mpm3d::small::Mpm3d
+            .wuji(&world)
+            .map_err(|e| e.to_string())?;
+        let ms = |t: std::time::Duration| t.as_secs_f64() * 1e3;
+        let mut times = Vec::new();
+        for _ in 0..2 {
+            let begun = Instant::now();
+            mpm.run()?;
+            world.synchronize().map_err(|e| e.to_string())?;
+            times.push(begun.elapsed());
+        }
+        println!("{} {} {}", ms(made), ms(times[0]), ms(times[1]));
+        Ok(())
+    };
+    Some(start())
+}
+
+/// What [`child`] says, in a process that has nothing in any cache: milliseconds for the world, the first launch and the second.
+fn cold_start() -> std::result::Result<Vec<f64>, String> {
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut command = std::process::Command::new(own);
+    command.env(CHILD, "1").env("CUDA_CACHE_DISABLE", "1");
+    let output = command.output().map_err(|e| e.to_string())?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let numbers = said.split_whitespace().map(str::parse);
+    let numbers: Vec<f64> = numbers
+        .collect::<std::result::Result<_, _>>()
+        .unwrap_or_default();
+    if numbers.len() == 3 {
+        Ok(numbers)
+    } else {
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(format!(
+            "a process that was to be measured ended early: {said}{why}"
+        ))
+    }
+}
+
 fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
+    if wanted("check_cases") {
+        check_cases()?;
+    }
     if wanted("apps") {
         check_apps()?;
     }
@@ -367,6 +447,24 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
             "",
             None,
         );
+    }
+    if wanted("start") {
+        let mut all = Vec::new();
+        for _ in 0..5 {
+            all.push(cold_start().map_err(|e| wuji::Error::new("W0520", e))?);
+        }
+        let metrics = ["ms to make a world", "ms first", "ms second"];
+        for (k, metric) in metrics.into_iter().enumerate() {
+            let times = all.iter().map(|times| times[k]).collect();
+            line(
+                "start",
+                "mpm3d, 200000 in 64^3".into(),
+                metric,
+                median(times),
+                "",
+                None,
+            );
+        }
     }
     for (name, n, variant) in [
         ("mpm3d", 128, Variant::Buckets),

@@ -110,7 +110,8 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    let outcome = match (starts::child(), Options::parse(std::env::args().skip(1))) {
+    let child = starts::child().or_else(gpu::child);
+    let outcome = match (child, Options::parse(std::env::args().skip(1))) {
         (Some(done), _) => done,
         (None, parsed) => run(parsed),
     };

@@ -4,7 +4,7 @@ mod fluids;
 mod jacobi;
 mod julia;
 pub mod mpm2d;
-mod mpm3d;
+pub mod mpm3d;
 mod nbody;
 mod rows;
 mod saxpy;

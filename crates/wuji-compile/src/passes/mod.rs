@@ -19,6 +19,7 @@ pub mod one_thread;
 pub mod overflow;
 pub mod private_copies;
 pub mod promote;
+pub mod quads;
 pub mod reductions;
 pub mod scalarize;
 pub mod scratchpads;
@@ -90,6 +91,7 @@ passes! {
     Lowering one_thread = one_thread::one_thread: "tasks that are better off on one thread need no atomics",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
+    Optimization quads = quads::quads: "on a GPU, inner loops read four neighbours at a time",
     Optimization narrow = narrow::narrow: "on a GPU, offsets into small trees have 32 bits",
     Lowering grains = grains::grains: "how many iterations are worth handing to a thread",
     Lowering lower_math = lower_math::lower_math: "mathematical functions are written out, where there is no library of them",

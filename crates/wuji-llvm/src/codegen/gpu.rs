@@ -42,6 +42,28 @@ const TURNS: u64 = 1 << 10;
 pub(super) const PRINTS: u64 = 1 << 31;
 pub(super) const FAILS: u64 = 1 << 30;
 
+/// Loops with so many loads and so much arithmetic on floats in a row have enough to do while they wait.
+const LONG_LOOP: usize = 128;
+/// Threads that a multiprocessor has to have room for where there is such a loop: few, and many registers for each.
+const FEW_THREADS: u32 = 512;
+
+/// Whether a function has a loop that is better off with registers than with threads beside it.
+fn has_long_loop(f: &Function) -> bool {
+    let mut any = false;
+    f.walk(|inst| {
+        let data = &f.insts[inst];
+        if let Op::For(_, ForKind::Serial) = data.op {
+            let work = f.regions[data.regions[0]].insts.iter().filter(|i| {
+                let results = &f.insts[**i].results;
+                let float = |v: &Value| f.ty(*v).as_scalar().is_some_and(Scalar::is_float);
+                results.iter().any(float)
+            });
+            any |= work.count() >= LONG_LOOP;
+        }
+    });
+    any
+}
+
 /// How many threads run a task in a block; a task of one thread has one block.
 pub(crate) fn block_size(task: &Task) -> u32 {
     match &task.kind {
@@ -167,6 +189,10 @@ impl Unit<'_, '_> {
         e.add_attr(outer, On::Param(0), "align", 8);
         e.add_param_string_attr(outer, 0, "nvvm.grid_constant", "");
         e.add_string_attr(outer, "nvvm.maxntid", &block_size(task).to_string());
+        if has_long_loop(&self.module.funcs[task.func]) {
+            let blocks = (FEW_THREADS / block_size(task)).max(1);
+            e.add_string_attr(outer, "nvvm.minctasm", &blocks.to_string());
+        }
         self.function_attributes(outer);
 
         let e = &self.emit;

@@ -69,7 +69,12 @@ impl FunctionGen<'_, '_, '_> {
                     && s == Scalar::F32
                     && self.unit.math != Math::Strict =>
             {
-                e.intrinsic("llvm.nvvm.rsqrt.approx.f", &[], &[a])
+                // Fast kernels take subnormal numbers for zeros anyway.
+                let name = match self.unit.math {
+                    Math::Fast => "llvm.nvvm.rsqrt.approx.ftz.f",
+                    Math::Contract | Math::Strict => "llvm.nvvm.rsqrt.approx.f",
+                };
+                e.intrinsic(name, &[], &[a])
             }
             UnOp::Rsqrt if self.has_quick_root(s) => self.quick_root(a),
             UnOp::Rsqrt => {
