@@ -14,9 +14,9 @@ vec3, mat3 = ti.types.vector(3, ti.f32), ti.types.matrix(3, 3, ti.f32)
 
 @ti.data_oriented
 class Mpm3d:
-    def __init__(self, n, buckets):
-        self.n, self.buckets = n, buckets
-        side = n // 4
+    def __init__(self, n, buckets, side=None, cache=True):
+        self.n, self.buckets, self.cache = n, buckets, cache
+        side = side or n // 4
         self.count = 16 * side**3
         self.x, self.v = ti.Vector.field(3, ti.f32), ti.Vector.field(3, ti.f32)
         self.c, self.f = ti.Matrix.field(3, 3, ti.f32), ti.Matrix.field(3, 3, ti.f32)
@@ -84,22 +84,24 @@ class Mpm3d:
             ti.append(self.list, [at.x >> 2, at.y >> 2, at.z >> 2], p)
 
     @ti.func
-    def base_in(self, p, i, j, k):
+    def base_in(self, p, I):
         at = self.base(self.x[p])
-        at.x = ti.assume_in_range(at.x, i * BLOCK, 0, BLOCK)
-        at.y = ti.assume_in_range(at.y, j * BLOCK, 0, BLOCK)
-        at.z = ti.assume_in_range(at.z, k * BLOCK, 0, BLOCK)
+        # The form in which Taichi's compiler finds out how far accesses reach.
+        corner = ti.rescale_index(self.bucket, self.mass, I)
+        for d in ti.static(range(3)):
+            at[d] = ti.assume_in_range(at[d], corner[d], 0, BLOCK)
         return at
 
     @ti.kernel
     def to_grid_by_bucket(self):
         ti.loop_config(block_dim=256)
-        for c in ti.static(range(3)):
-            ti.block_local(self.momentum.get_scalar_field(c))
-        ti.block_local(self.mass)
-        for i, j, k, l in self.bucket:
-            p = self.bucket[i, j, k, l]
-            self.scatter(p, self.base_in(p, i, j, k))
+        if ti.static(self.cache):
+            for c in ti.static(range(3)):
+                ti.block_local(self.momentum.get_scalar_field(c))
+            ti.block_local(self.mass)
+        for I in ti.grouped(self.bucket):
+            p = self.bucket[I]
+            self.scatter(p, self.base_in(p, I))
 
     @ti.kernel
     def to_grid(self):
@@ -125,9 +127,9 @@ class Mpm3d:
 
     @ti.kernel
     def to_particles_by_bucket(self):
-        for i, j, k, l in self.bucket:
-            p = self.bucket[i, j, k, l]
-            self.gather(p, self.base_in(p, i, j, k))
+        for I in ti.grouped(self.bucket):
+            p = self.bucket[I]
+            self.gather(p, self.base_in(p, I))
 
     @ti.kernel
     def to_particles(self):

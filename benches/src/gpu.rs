@@ -466,16 +466,16 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
             );
         }
     }
-    for (name, n, variant) in [
-        ("mpm3d", 128, Variant::Buckets),
-        ("mpm3d", 404, Variant::Buckets),
-        ("mpm3d plain", 404, Variant::Plain),
+    for (name, n, side, variant) in [
+        ("mpm3d", 128, 32, Variant::Buckets),
+        ("mpm3d", 512, 102, Variant::Buckets),
+        ("mpm3d plain", 512, 102, Variant::Plain),
     ] {
         if !wanted("mpm3d") {
             break;
         }
         let world = world(Math::Fast)?;
-        let mut mpm = Mpm3d::new(&world, n, variant)?;
+        let mut mpm = Mpm3d::with_cubes(&world, n, side, variant)?;
         let begun = Instant::now();
         mpm.step()?;
         world.synchronize()?;
@@ -491,7 +491,7 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
         }
         world.synchronize()?;
         let each = begun.elapsed().as_secs_f64() / f64::from(steps);
-        let particles = 16.0 * (f64::from(n) / 4.0).powi(3);
+        let particles = 16.0 * (side as f64).powi(3);
         let size = format!("{:.1} M in {n}^3", particles / 1e6);
         line(name, size.clone(), "ms a substep", each * 1e3, "", None);
         line(

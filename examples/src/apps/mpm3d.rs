@@ -225,9 +225,8 @@ pub fn app(world: &World, scale: Scale, variant: Variant) -> Result<Box<dyn App>
     Ok(Box::new(Mpm3d::new(world, n, variant)?))
 }
 
-/// Where a particle is at first, and how fast; eight of them to a cell, in two cubes of a quarter of the width.
-fn start(p: usize, n: i32) -> (Vec3, Vec3) {
-    let side = n as usize / 4;
+/// Where a particle is at first, and how fast; eight of them to a cell, in two cubes of `side` cells.
+fn start(p: usize, n: i32, side: usize) -> (Vec3, Vec3) {
     let (cube, cell) = (p / (8 * side.pow(3)), p / 8 % side.pow(3));
     let (corner, v) = if cube == 0 {
         ([0.2, 0.1, 0.3], [2.0, 0.0, 0.0])
@@ -241,7 +240,12 @@ fn start(p: usize, n: i32) -> (Vec3, Vec3) {
 
 impl Mpm3d {
     pub fn new(world: &World, n: i32, variant: Variant) -> Result<Mpm3d> {
-        let count = 16 * (n as usize / 4).pow(3);
+        Self::with_cubes(world, n, n as usize / 4, variant)
+    }
+
+    /// On `n`^3 nodes, with cubes of `side` cells.
+    pub fn with_cubes(world: &World, n: i32, side: usize, variant: Variant) -> Result<Mpm3d> {
+        let count = 16 * side.pow(3);
         let particles = world.layout(|root| root.dense(I, count as i64).place("particles"))?;
         let (blocks, momentum, mass, bucket) = world.layout(|root| {
             let block = match variant {
@@ -264,7 +268,7 @@ impl Mpm3d {
         };
         let all: Vec<Particle> = (0..count)
             .map(|p| {
-                let (x, v) = start(p, n);
+                let (x, v) = start(p, n, side);
                 Particle { x, v, ..still }
             })
             .collect();
