@@ -365,6 +365,15 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             count(0)?;
             one(I64)
         }
+        Op::Thread(op) => {
+            count(op.arguments())?;
+            match op {
+                ThreadOp::Index | ThreadOp::BlockSize | ThreadOp::Block | ThreadOp::Blocks => {
+                    one(I32)
+                }
+                ThreadOp::Barrier => none(),
+            }
+        }
         Op::Print(msg) => {
             message(m, *msg, args)?;
             none()
@@ -413,6 +422,11 @@ fn access<'a>(
     let (elem, rank) = m.place_elem(f, a.place);
     if args.len() < rank + a.dynamic_steps() {
         return Err(format!("takes {rank} indices, found {}", args.len()));
+    }
+    // Threads write components side by side: none may write the ones beside it.
+    let shared = matches!(a.place, Place::Local(l) if f.locals[l].shared);
+    if shared && a.dynamic_steps() > 0 {
+        return Err("components of a shared array's elements are constant".into());
     }
     let (indices, mut rest) = args.split_at(rank);
     for i in indices {

@@ -233,6 +233,8 @@ pub struct LocalData {
     pub name: String,
     pub ty: Type,
     pub len: Option<u32>,
+    /// An array that all threads of a block have in common.
+    pub shared: bool,
 }
 
 /// A piece of a kernel that a device runs in one go.
@@ -430,6 +432,15 @@ impl Function {
         }
     }
 
+    /// Whether an operation is about threads of a block: their arrays, their numbers, their barriers.
+    pub fn is_among_threads(&self, op: &Op) -> bool {
+        match op.access().map(|a| a.place) {
+            Some(Place::Local(l)) => self.locals[l].shared,
+            Some(Place::Field(_) | Place::Array(_) | Place::Temp(_)) => false,
+            None => matches!(op, Op::Thread(_)),
+        }
+    }
+
     /// All regions that are in the body, each before the ones inside it.
     pub fn walk_regions(&self) -> Vec<Region> {
         let mut regions = vec![self.entry];
@@ -441,6 +452,29 @@ impl Function {
 impl Module {
     pub fn kernel_func(&self) -> Option<&Function> {
         self.kernel.map(|k| &self.funcs[k])
+    }
+
+    /// An instruction of a region, or of what it calls, that is about threads of a block.
+    pub fn among_threads(&self, func: Func, region: Region) -> Option<(Func, Inst)> {
+        let mut seen = vec![func];
+        let mut work = vec![(func, region)];
+        while let Some((func, region)) = work.pop() {
+            let f = &self.funcs[func];
+            for inst in &f.regions[region].insts {
+                let data = &f.insts[*inst];
+                if f.is_among_threads(&data.op) {
+                    return Some((func, *inst));
+                }
+                work.extend(data.regions.iter().map(|r| (func, *r)));
+                if let Op::Call(callee) = data.op
+                    && !seen.contains(&callee)
+                {
+                    seen.push(callee);
+                    work.push((callee, self.funcs[callee].entry));
+                }
+            }
+        }
+        None
     }
 
     /// All that is not in the bodies of functions, of which only the names are left. It is no module that could be run.

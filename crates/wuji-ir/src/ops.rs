@@ -237,6 +237,43 @@ pub enum WalkOp {
     Entry,
 }
 
+/// What a thread of a block knows of its place among the others, and what threads of a block do together. Only GPUs have
+/// such threads; elsewhere, and in tasks that say nothing of it, a thread is alone in its block.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ThreadOp {
+    /// Number of the thread in its block, `i32`.
+    Index,
+    /// Threads of a block, `i32`.
+    BlockSize,
+    /// Number of the block, `i32`.
+    Block,
+    /// How many blocks there are, `i32`.
+    Blocks,
+    /// Goes on when all threads of the block that have not ended are here; they then see what each of them has written before.
+    Barrier,
+}
+
+impl ThreadOp {
+    /// How many values it takes.
+    pub fn arguments(self) -> usize {
+        match self {
+            ThreadOp::Index
+            | ThreadOp::BlockSize
+            | ThreadOp::Block
+            | ThreadOp::Blocks
+            | ThreadOp::Barrier => 0,
+        }
+    }
+
+    /// Whether all threads of a block have to come to it together: it is not moved, removed, copied or put under a condition.
+    pub fn is_convergent(self) -> bool {
+        match self {
+            ThreadOp::Index | ThreadOp::BlockSize | ThreadOp::Block | ThreadOp::Blocks => false,
+            ThreadOp::Barrier => true,
+        }
+    }
+}
+
 /// A loop over all elements of something, in no order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Domain {
@@ -256,6 +293,26 @@ pub struct LoopHints {
     pub simd: Option<bool>,
     /// Iterations that are worth handing to a thread, as the compiler sees it.
     pub least: Option<u32>,
+    /// Iterations run in blocks, one for each thread of a block, which meet at barriers and share arrays.
+    pub together: bool,
+}
+
+/// Threads of a block on a GPU, unless a loop asks for another number.
+const THREADS: u32 = 256;
+/// No block has more.
+pub const MOST_THREADS: u32 = 1024;
+/// Threads that run in step.
+pub const WARP: u32 = 32;
+
+impl LoopHints {
+    /// How many threads of a GPU are a block that runs this loop. Where they work together it is what the loop asks for.
+    pub fn threads(&self) -> u32 {
+        match self.block_size {
+            None => THREADS,
+            Some(size) if self.together => size.clamp(1, MOST_THREADS),
+            Some(size) => size.clamp(1, MOST_THREADS).next_multiple_of(WARP),
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -360,6 +417,8 @@ pub enum Op {
     RandomKey,
     /// The row-major number of the iteration a task's function runs, `i64`. Only in tasks.
     Iteration,
+    /// Among threads of a block.
+    Thread(ThreadOp),
     /// Arguments fill the holes of the message.
     Print(Message),
     /// `(condition, holes...)`; a false condition fails the launch and ends the iteration.
@@ -424,6 +483,10 @@ impl Op {
             | Op::AssumeRange(..)
             | Op::RandomKey
             | Op::Iteration => Effect::Pure,
+            Op::Thread(op) => match op.is_convergent() {
+                false => Effect::Pure,
+                true => Effect::Writes,
+            },
             // A checked field load reports nothing: reading outside is defined to give zero.
             Op::Load(_)
             | Op::MemLoad(..)
@@ -525,5 +588,9 @@ names!(CellOp {
 names!(WalkOp {
     Find = "find", Ensure = "ensure", Test = "test", Touch = "touch", Drop = "drop", Push = "push",
     Length = "count", Entry = "entry",
+});
+names!(ThreadOp {
+    Index = "thread_index", BlockSize = "block_size", Block = "block_index", Blocks = "block_count",
+    Barrier = "barrier",
 });
 names!(Activation { Never = "never", IfAbsent = "if_absent", KnownActive = "known_active" });

@@ -404,6 +404,7 @@ mod tests {
             block,
             serial: false,
             least: 128,
+            together: false,
         }
     }
 
@@ -439,6 +440,7 @@ mod tests {
             block: None,
             serial: false,
             least: 128,
+            together: false,
         };
         let count = |d: &[(Place, Place)]| units(&dims(d), &[u64::MAX], |_| 7);
         let c = Place::Const;

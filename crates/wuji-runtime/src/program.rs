@@ -86,6 +86,8 @@ pub(crate) struct ChunkPlan {
     pub(crate) serial: bool,
     /// Iterations that are worth handing out.
     pub(crate) least: u64,
+    /// On a GPU, each iteration has a thread of its own.
+    pub(crate) together: bool,
 }
 
 /// Where a bound of a loop is found at launch.
@@ -196,6 +198,7 @@ impl Program {
                         block: hints.block_size,
                         serial: hints.serial,
                         least: hints.least.map_or(1, u64::from),
+                        together: hints.together,
                     })
                 }
                 TaskKind::Range { .. } | TaskKind::Cells { .. } => {

@@ -85,6 +85,9 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
         },
     ];
     for options in all_options {
+        if arguments == GPU && options.target == Target::Cpu {
+            continue;
+        }
         let mut cx = Cx::new(&options);
         let mut m = module.clone();
         let mut lowered = false;
@@ -97,7 +100,8 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
             verify(&m).map_err(|e| format!("{stage}: {e}\n{m}"))?;
             comes_back(&m).map_err(|e| format!("{stage}: {e}"))?;
             lowered |= pass.name == "lower_access";
-            let early = options.without.is_empty() && options.target == Target::Cpu;
+            let early =
+                options.without.is_empty() && (options.target == Target::Cpu || arguments == GPU);
             if lowered || early {
                 each(&m, &stage, lowered, &[Order::Serial, Order::Shuffled(4)])?;
             }
@@ -108,6 +112,9 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
     }
     Ok(None)
 }
+
+/// What only a GPU, and the interpreter, can run.
+const GPU: &str = "gpu";
 
 /// How the interpreter runs a module.
 struct Interpret<'a> {

@@ -34,14 +34,14 @@ pub fn demote_atomics(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Local arrays belong to one activation: no backend needs to know atomics on them.
+/// Local arrays that are not shared belong to one activation: no backend needs to know atomics on them.
 pub fn demote_local_atomics(m: &mut Module) {
     for func in m.funcs.keys() {
         let f = &m.funcs[func];
         let mut found = all_atomics(f);
         found.retain(|i| {
             let place = f.insts[*i].op.access().map(|a| a.place);
-            matches!(place, Some(Place::Local(_)))
+            matches!(place, Some(Place::Local(l)) if !f.locals[l].shared)
         });
         demote(m, func, &found, || true);
     }
@@ -99,10 +99,10 @@ fn owned_atomics(m: &Module, f: &Function, first_index: usize) -> Vec<Inst> {
     let by_others = written_by_calls(m, f);
     atomics.retain(|i| {
         f.insts[*i].op.access().is_some_and(|a| {
-            matches!(a.place, Place::Local(_))
-                || (!arrays_overlap(a.place)
-                    && !by_others.contains(&a.place)
-                    && owners.get(&a.place).is_some_and(Option::is_some))
+            let own = matches!(a.place, Place::Local(l) if !f.locals[l].shared);
+            own || (!arrays_overlap(a.place)
+                && !by_others.contains(&a.place)
+                && owners.get(&a.place).is_some_and(Option::is_some))
         })
     });
     atomics

@@ -17,6 +17,9 @@ const MAX_LOCAL_BYTES: u64 = 256 << 10;
 /// The same for functions that call themselves, of which there may be many activations.
 const MAX_RECURSIVE_LOCAL_BYTES: u64 = 4 << 10;
 
+/// Bytes of shared arrays that a task may have: what every GPU has for a block without being asked.
+const MAX_SHARED_BYTES: u64 = 48 << 10;
+
 pub fn legality(module: &mut Module, _: &mut Cx) -> Result<()> {
     let m = &*module;
     if m.kernel.is_some() {
@@ -89,9 +92,24 @@ fn check_params(m: &Module, task: &Task) -> Result<()> {
 
 fn check_locals(m: &Module, f: &Function, limit: u64) -> Result<()> {
     let mut bytes = 0u64;
+    let mut shared = 0u64;
     for local in f.locals.values() {
         lanes(local.ty).map_err(|why| internal(format!("`{}` is {why}", local.name)))?;
         let (size, _) = m.structs.size_align(local.ty);
+        if local.shared {
+            shared += (size * u64::from(local.len.unwrap_or(1))).next_multiple_of(16);
+            if shared > MAX_SHARED_BYTES {
+                return Err(Error::new(
+                    "W0351",
+                    format!("the shared arrays of `{}` are too large", f.name),
+                )
+                .note(format!(
+                    "together they may have {MAX_SHARED_BYTES} bytes, which all threads of a block have in common"
+                ))
+                .help("share fewer elements at a time, or keep them in a field"));
+            }
+            continue;
+        }
         bytes += size * u64::from(local.len.unwrap_or(1));
         if bytes > limit {
             return Err(Error::new(
@@ -148,6 +166,7 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
         | Op::Block(_)
         | Op::Call(_)
         | Op::RandomKey
+        | Op::Thread(_)
         | Op::Report(_) => Ok(()),
         Op::MemLoad(space, ty) => {
             lanes(*ty).map_err(|why| format!("loads {why}"))?;
@@ -160,6 +179,9 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
             .iter()
             .try_for_each(|(space, _)| writable(m, *space, true)),
         Op::Load(access) | Op::Store(access) => local_access(f, access),
+        Op::Atomic(_, access) | Op::CompareExchange(access) if matches!(access.place, Place::Local(l) if f.locals[l].shared) => {
+            local_access(f, access)
+        }
         Op::Atomic(..) | Op::CompareExchange(_) => Err("an atomic has not been lowered".into()),
         Op::Cache(_) | Op::AssumeRange(..) => Err("a hint has been left".into()),
         Op::Cell(..) | Op::Walk(..) => Err("a walk down a tree has not been lowered".into()),

@@ -65,6 +65,7 @@ fn lower_function(m: &mut Module, func: Func, called: bool, graph: &CallGraph, b
             name: "draw".into(),
             ty: U64,
             len: None,
+            shared: false,
         })
     });
     let given = called.then(|| {

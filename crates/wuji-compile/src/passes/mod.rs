@@ -24,6 +24,7 @@ pub mod reductions;
 pub mod scalarize;
 pub mod scratchpads;
 pub mod simplify;
+pub mod together;
 mod unsigned;
 pub mod vectorize;
 
@@ -75,6 +76,7 @@ passes! {
     Lowering overflow = overflow::overflow: "in debug mode, arithmetic behind an index is checked",
     Optimization simplify = simplify::simplify: "constants, algebra, common parts and dead code",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
+    Lowering together = together::together: "iterations that work together can be threads of a block",
     Optimization demote_atomics = demote_atomics::demote_atomics: "plain updates where an address belongs to one iteration",
     Lowering observed_order = observed_order::observed_order: "nothing tells the order of iterations, where that is asked for",
     Optimization activations = activations::activations: "writes to a loop's own active cell need not activate it",

@@ -64,6 +64,14 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
         skip_when_done(m, done);
     }
     keep_called_functions(m);
+    for t in 0..m.tasks.len() {
+        let func = m.tasks[t].func;
+        let together = m.among_threads(func, m.funcs[func].entry).is_some();
+        if let TaskKind::Range { hints, .. } | TaskKind::Cells { hints, .. } = &mut m.tasks[t].kind
+        {
+            hints.together |= together;
+        }
+    }
     cx.sources = m.tasks.iter().map(|t| Source::of(m, t)).collect();
     Ok(())
 }

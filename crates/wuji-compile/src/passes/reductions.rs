@@ -21,7 +21,10 @@ pub const ACCUMULATOR: &str = "acc.";
 
 pub fn reductions(m: &mut Module, cx: &mut Cx) -> Result<()> {
     for t in 0..m.tasks.len() {
-        if let TaskKind::Chunks { .. } = m.tasks[t].kind {
+        // Threads that work together may end one by one: none waits for another at the end of a task.
+        if let TaskKind::Chunks { hints, .. } = m.tasks[t].kind
+            && !hints.together
+        {
             let func = m.tasks[t].func;
             reduce(m, func, cx);
         }
@@ -139,6 +142,7 @@ fn accumulate(m: &mut Module, f: &mut Function, structure: &Structure, target: &
         name: format!("{ACCUMULATOR}{number}"),
         ty,
         len: None,
+        shared: false,
     });
     // Whether any iteration contributed matters when the address might be outside.
     let sure = in_domain(m, f, target);
@@ -147,6 +151,7 @@ fn accumulate(m: &mut Module, f: &mut Function, structure: &Structure, target: &
             name: format!("touched.{number}"),
             ty: BOOL,
             len: None,
+            shared: false,
         })
     });
     start(m, f, target.op, acc, ty);

@@ -202,12 +202,14 @@ impl Pad {
             name: format!("{PAD}{name}"),
             ty: m.fields[self.field].elem,
             len: Some(len),
+            shared: false,
         });
         let touched = (self.kind == Use::Scatter).then(|| {
             f.locals.push(LocalData {
                 name: format!("touched.{name}"),
                 ty: BOOL,
                 len: Some(len),
+                shared: false,
             })
         });
         let mut subst = Substitution::new();

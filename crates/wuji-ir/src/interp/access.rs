@@ -28,6 +28,8 @@ enum Element {
     Array(Array, i64),
     /// First scalar on the stack of locals.
     Local(usize),
+    /// First scalar among those that threads of a block have in common.
+    Shared(usize),
     Temp(Temp),
 }
 
@@ -216,6 +218,11 @@ impl Launch<'_, '_> {
                 let local = &self.machine.prepared.funcs[frame.func].locals[l];
                 let base = frame.locals + local.start;
                 match local.len {
+                    Some(len) if local.shared && self.block.is_some() => {
+                        let index = indices.first().copied().unwrap_or(-1);
+                        (0 <= index && index < i128::from(len))
+                            .then(|| Element::Shared(local.start + index as usize * local.elem))
+                    }
                     None => Some(Element::Local(base)),
                     Some(len) => {
                         let index = indices.first().copied().unwrap_or(-1);
@@ -236,6 +243,7 @@ impl Launch<'_, '_> {
                 self.machine.arrays.read(*a, offset + within as i64, ty)
             }
             (Element::Local(start), _) => self.stacks.locals[start + scalar],
+            (Element::Shared(start), _) => self.read_shared(start + scalar),
             // `element` makes these in abstract memory only.
             (Element::Field(..) | Element::Temp(_), Memory::Lowered { .. }) => {
                 Imm::zero(Scalar::Bool)
@@ -256,6 +264,7 @@ impl Launch<'_, '_> {
                 self.machine.arrays.write(*a, offset + within as i64, value);
             }
             (Element::Local(start), _) => self.stacks.locals[start + scalar] = value,
+            (Element::Shared(start), _) => self.write_shared(start + scalar, value),
             (Element::Field(..) | Element::Temp(_), Memory::Lowered { .. }) => {}
         }
     }
@@ -276,7 +285,7 @@ impl Launch<'_, '_> {
                 let within = launch.machine.arrays.get(*a).scalars[scalar].1 as i64;
                 Some(launch.host_cell(*a, offset + within))
             }
-            Element::Local(_) | Element::Temp(_) => None,
+            Element::Local(_) | Element::Shared(_) | Element::Temp(_) => None,
         };
         self.watch_write(cell, plain, span)
     }

@@ -65,6 +65,7 @@ impl Launch<'_, '_> {
                 };
                 self.set_int(data.results[0], i128::from(iteration));
             }
+            Op::Thread(op) => return self.thread_op(inst, *op),
             Op::Print(message) => {
                 let values = self.scalars(&data.args);
                 self.print(*message, self.scope.iteration.unwrap_or(0), &values);
@@ -286,6 +287,7 @@ impl Launch<'_, '_> {
             | Op::Random
             | Op::RandomKey
             | Op::Iteration
+            | Op::Thread(_)
             | Op::Print(_)
             | Op::Assert(_)
             | Op::CheckIndex(_)

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 const MAX_STACK: usize = 1 << 26;
 
 /// One activation of a function.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) func: Func,
     /// Where its values and locals start on their stacks.
@@ -42,6 +42,8 @@ enum Owner {
     Body,
     /// `if`, `block` or `loop`.
     Plain(Inst),
+    /// The body of a `foreach` whose iterations are threads, run by one of them.
+    Thread(Inst),
     For(Inst, Counter),
     ForEach(Inst, Visit),
 }
@@ -79,6 +81,8 @@ pub(super) enum End {
     Returned(Vec<Imm>),
     /// An assertion or the recursion limit ended the iteration.
     Ended,
+    /// It has not: it is at an instruction that threads of a block do together.
+    Waits(Inst),
 }
 
 /// The stacks of one thread of control.
@@ -99,11 +103,21 @@ pub(super) enum Next {
     On,
     /// The iteration is over.
     EndIteration,
+    /// The thread goes on when others have come to this instruction.
+    Wait(Inst),
 }
 
 impl Launch<'_, '_> {
     /// Runs a function from its arguments, as scalars, to its end.
     pub(super) fn call(&mut self, func: Func, args: &[Imm]) -> Result<End> {
+        match self.start_call(func, args)? {
+            Next::EndIteration => Ok(End::Ended),
+            Next::On | Next::Wait(_) => self.go_on(),
+        }
+    }
+
+    /// Makes a function ready to run.
+    pub(super) fn start_call(&mut self, func: Func, args: &[Imm]) -> Result<Next> {
         self.stacks.frames.clear();
         self.stacks.running.clear();
         self.stacks.values.clear();
@@ -111,10 +125,11 @@ impl Launch<'_, '_> {
         self.stacks.depth = 0;
         self.stacks.moving.clear();
         self.stacks.moving.extend_from_slice(args);
-        let span = Span::UNKNOWN;
-        if let Next::EndIteration = self.enter(func, None, span)? {
-            return Ok(End::Ended);
-        }
+        self.enter(func, None, Span::UNKNOWN)
+    }
+
+    /// Runs what is on the stacks to its end, or until it waits for other threads.
+    pub(super) fn go_on(&mut self) -> Result<End> {
         loop {
             let Some(running) = self.stacks.running.last_mut() else {
                 return Ok(End::Ended);
@@ -133,6 +148,7 @@ impl Launch<'_, '_> {
             };
             match next {
                 Next::On => {}
+                Next::Wait(inst) => return Ok(End::Waits(inst)),
                 Next::EndIteration => {
                     if !self.end_iteration()? {
                         return Ok(End::Ended);
@@ -254,7 +270,7 @@ impl Launch<'_, '_> {
                 self.leave_to(*label, span)?;
                 match self.stacks.running.pop().map(|r| r.owner) {
                     Some(Owner::Plain(inst) | Owner::For(inst, ..)) => self.give_results(inst),
-                    Some(Owner::Body | Owner::ForEach(..)) | None => {
+                    Some(Owner::Body | Owner::Thread(_) | Owner::ForEach(..)) | None => {
                         return Err(self.error(NOT_RUNNABLE, "nothing takes this `break`", span));
                     }
                 }
@@ -283,7 +299,10 @@ impl Launch<'_, '_> {
         while let Some(running) = self.stacks.running.last() {
             let inst = match running.owner {
                 Owner::Body => break,
-                Owner::Plain(inst) | Owner::For(inst, ..) | Owner::ForEach(inst, _) => inst,
+                Owner::Plain(inst)
+                | Owner::Thread(inst)
+                | Owner::For(inst, ..)
+                | Owner::ForEach(inst, _) => inst,
             };
             if f.insts[inst].op.label() == Some(label) {
                 return Ok(());
@@ -303,6 +322,9 @@ impl Launch<'_, '_> {
         let region = running.region;
         match &mut running.owner {
             Owner::Body => {}
+            Owner::Thread(_) => {
+                self.stacks.running.pop();
+            }
             Owner::Plain(_) => self.scatter(&f.regions[region].params),
             Owner::For(inst, counter) => {
                 counter.turn += 1;
@@ -380,6 +402,13 @@ impl Launch<'_, '_> {
             Domain::Field(field) => self.cells_of(*field, f.spans[inst])?,
         };
         let turns = self.turns(&points, f.spans[inst])?;
+        let m = self.machine.module;
+        if hints.together || m.among_threads(self.func_id(), data.regions[0]).is_some() {
+            self.start_parallel_scope();
+            self.foreach_together(inst, &points, hints, turns)?;
+            self.start_serial_scope();
+            return Ok(());
+        }
         let order = self.order(turns, hints.serial);
         let base = self.stacks.frames[self.stacks.frames.len() - 1].locals;
         let locals = self
@@ -405,6 +434,23 @@ impl Launch<'_, '_> {
         self.run_region(data.regions[0], Owner::ForEach(inst, visit));
         self.visit_point();
         Ok(())
+    }
+
+    /// The stacks of a thread that runs the body of a `foreach`.
+    pub(super) fn thread_of(&self, inst: Inst) -> Stacks {
+        let region = self.func().insts[inst].regions[0];
+        Stacks {
+            frames: self.stacks.frames.clone(),
+            running: vec![Running {
+                region,
+                at: 0,
+                owner: Owner::Thread(inst),
+            }],
+            values: self.stacks.values.clone(),
+            locals: self.stacks.locals.clone(),
+            depth: self.stacks.depth,
+            moving: Vec::new(),
+        }
     }
 
     /// Locals that a region or one inside it stores to.

@@ -39,7 +39,9 @@ pub(super) struct Launch<'r, 'm> {
     pub(super) races: Option<Races>,
     /// Who runs: worker 0, or worker 1, which has copies of its own.
     pub(super) worker: u8,
-    params: Vec<Imm>,
+    /// The block of threads that runs, if any.
+    pub(super) block: Option<super::threads::Block>,
+    pub(super) params: Vec<Imm>,
 }
 
 pub(super) fn run(machine: &mut Machine<'_>, params: &[Imm]) -> Result<Outcome> {
@@ -74,6 +76,7 @@ pub(super) fn run(machine: &mut Machine<'_>, params: &[Imm]) -> Result<Outcome> 
         dice,
         races: None,
         worker: 0,
+        block: None,
         params: params.to_vec(),
     };
     launch.kernel()?;
@@ -176,19 +179,18 @@ impl<'m> Launch<'_, 'm> {
         span: Span,
     ) -> Result<bool> {
         let turns = self.turns(points, span)?;
-        let order = self.order(turns, hints.serial);
         let types = self.param_types(func);
+        if hints.together {
+            return self.points_together(func, points, hints, turns, &types);
+        }
+        let order = self.order(turns, hints.serial);
         self.watch(hints.serial);
         for turn in 0..turns {
             self.watch_next_iteration();
             let (number, coords) = points.at(order.at(turn));
             self.scope.iteration = Some(number);
             self.scope.draws = 0;
-            let mut args = self.params.clone();
-            for (k, c) in coords.into_iter().enumerate() {
-                let ty = types.get(self.params.len() + k).copied();
-                args.push(Imm::int(ty.unwrap_or(Scalar::I64), c));
-            }
+            let args = self.arguments_at(&coords, &types);
             self.call(func, &args)?;
             self.tick()?;
         }
@@ -204,6 +206,9 @@ impl<'m> Launch<'_, 'm> {
         span: Span,
     ) -> Result<bool> {
         let units = self.turns(points, span)?;
+        if hints.together {
+            return self.units_together(func, units, hints);
+        }
         let two = copies && !hints.serial;
         let chunks = match &mut self.dice {
             _ if units == 0 => Vec::new(),
@@ -228,6 +233,16 @@ impl<'m> Launch<'_, 'm> {
             ended?;
         }
         Ok(true)
+    }
+
+    /// Arguments of an iteration of a task: the kernel's parameters, and its indices.
+    pub(super) fn arguments_at(&self, coords: &[i128], types: &[Scalar]) -> Vec<Imm> {
+        let mut args = self.params.clone();
+        for (k, c) in coords.iter().enumerate() {
+            let ty = types.get(self.params.len() + k).copied();
+            args.push(Imm::int(ty.unwrap_or(Scalar::I64), *c));
+        }
+        args
     }
 
     fn param_types(&self, func: Func) -> Vec<Scalar> {

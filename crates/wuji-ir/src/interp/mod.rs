@@ -25,6 +25,7 @@ mod races;
 mod sparse;
 mod state;
 mod store;
+mod threads;
 
 #[cfg(test)]
 mod tests;

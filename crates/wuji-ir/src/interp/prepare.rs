@@ -47,6 +47,7 @@ pub(super) struct LocalRun {
     pub(super) start: usize,
     pub(super) elem: usize,
     pub(super) len: Option<u32>,
+    pub(super) shared: bool,
 }
 
 impl LocalRun {
@@ -135,6 +136,7 @@ impl FrameLayout {
                 start: zeros.len(),
                 elem,
                 len: local.len,
+                shared: local.shared,
             });
             let element: Vec<Imm> = zero(m, local.ty);
             for _ in 0..count {

@@ -222,6 +222,8 @@ impl Parser<'_> {
                 hints.simd = Some(true);
             } else if self.c.eat_word("scalar") {
                 hints.simd = Some(false);
+            } else if self.c.eat_word("together") {
+                hints.together = true;
             } else {
                 return Ok(hints);
             }

@@ -43,8 +43,14 @@ impl Parser<'_> {
             }
         }
         body.p.c.expect("{")?;
-        while body.p.c.eat_word("local") {
-            body.local()?;
+        loop {
+            if body.p.c.eat_word("local") {
+                body.local(false)?;
+            } else if body.p.c.eat_word("shared") {
+                body.local(true)?;
+            } else {
+                break;
+            }
         }
         body.region(entry, 0)?;
         let f = body.f;
@@ -66,7 +72,7 @@ struct Body<'p, 'a> {
 type Named = (Value, usize, Type);
 
 impl Body<'_, '_> {
-    fn local(&mut self) -> Result<()> {
+    fn local(&mut self, shared: bool) -> Result<()> {
         let _: Local = self.p.next_id("l", self.f.locals.len())?;
         let name = self.p.name()?;
         self.p.c.expect(":")?;
@@ -78,7 +84,12 @@ impl Body<'_, '_> {
         } else {
             None
         };
-        self.f.locals.push(LocalData { name, ty, len });
+        self.f.locals.push(LocalData {
+            name,
+            ty,
+            len,
+            shared,
+        });
         Ok(())
     }
 
@@ -514,6 +525,13 @@ impl Body<'_, '_> {
                 let sites = self.p.m.sites.len();
                 let site = self.p.known("w", "a site like `w0`", sites)?;
                 Ok((Op::Report(site), self.parenthesised()?))
+            }
+            other if let Some(op) = ThreadOp::from_name(other) => {
+                let args = match op.arguments() {
+                    0 => Values::new(),
+                    _ => self.values()?,
+                };
+                Ok((Op::Thread(op), args))
             }
             other => Err(self.p.c.error(
                 "W0002",

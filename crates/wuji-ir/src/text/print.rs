@@ -240,7 +240,8 @@ fn print_function(
     let mut body = BodyPrinter::new(f, files, out);
     body.signature()?;
     for (id, local) in &f.locals {
-        write!(body.out, "  local {id}")?;
+        let word = if local.shared { "shared" } else { "local" };
+        write!(body.out, "  {word} {id}")?;
         name(&local.name, body.out);
         write!(body.out, ": {}", local.ty)?;
         if let Some(len) = local.len {
@@ -342,6 +343,9 @@ pub(super) fn print_hints(hints: LoopHints, out: &mut String) -> fmt::Result {
         Some(true) => out.push_str(" simd"),
         Some(false) => out.push_str(" scalar"),
         None => {}
+    }
+    if hints.together {
+        out.push_str(" together");
     }
     Ok(())
 }

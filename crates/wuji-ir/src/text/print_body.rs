@@ -265,6 +265,7 @@ impl<'a> BodyPrinter<'a> {
             Op::Random => self.out.write_str("random"),
             Op::RandomKey => self.out.write_str("random_key"),
             Op::Iteration => self.out.write_str("iteration"),
+            Op::Thread(op) => self.keyword_list(op.name(), args),
             Op::Print(m) => {
                 write!(self.out, "print {m}")?;
                 self.parenthesised(args)

@@ -204,6 +204,9 @@ impl Checker<'_> {
             Op::Call(func) if self.m.kernel == Some(*func) => {
                 wrong("W0035", "the kernel cannot be called")
             }
+            Op::Call(func) if self.m.funcs[*func].locals.values().any(|l| l.shared) => {
+                wrong("W0035", "a function with shared arrays cannot be called")
+            }
             Op::Report(site) => self.report(*site, args),
             Op::MemCompareExchange(_) if results.iter().any(|t| t.as_scalar().is_none()) => {
                 wrong("W0026", "only a scalar can be exchanged at once")

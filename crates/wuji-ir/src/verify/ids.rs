@@ -46,6 +46,7 @@ pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String>
         | Op::Random
         | Op::RandomKey
         | Op::Iteration
+        | Op::Thread(_)
         | Op::AssumeRange(..)
         | Op::CheckIndex(_) => Ok(()),
         Op::Splat(ty) | Op::Compose(ty) => value_type(m, *ty),

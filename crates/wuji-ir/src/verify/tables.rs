@@ -158,6 +158,10 @@ pub(super) fn signatures(m: &Module) -> Result<()> {
                 let why = format!("local array {l} of {} has no elements", named());
                 return Err(Error::new("W0024", why));
             }
+            if local.shared && local.len.is_none() {
+                let why = format!("shared local {l} of {} is not an array", named());
+                return Err(Error::new("W0024", why));
+            }
         }
     }
     let Some(kernel) = m.kernel else {

@@ -16,8 +16,19 @@ impl FunctionGen<'_, '_, '_> {
         offset: Value,
         operand: Value,
     ) -> Result<Val> {
-        let s = self.scalar(operand)?;
         let at = self.address(space, offset)?;
+        self.atomic_at(op, Some(space), at, operand)
+    }
+
+    /// An update of what is at an address; without a space, that is memory of a block of threads.
+    pub(super) fn atomic_at(
+        &mut self,
+        op: AtomicOp,
+        space: Option<Space>,
+        at: Val,
+        operand: Value,
+    ) -> Result<Val> {
+        let s = self.scalar(operand)?;
         let operand = self.get(operand)?;
         let Some(machine) = machine_op(op, s) else {
             // `machine_op` has exchanges.
@@ -33,12 +44,18 @@ impl FunctionGen<'_, '_, '_> {
             self.storable(operand, s)
         };
         let old = e.atomic_rmw(machine, at, value);
-        self.mark(old, space);
+        self.mark_update(old, space);
         if as_bits {
             let e = &self.unit.emit;
             return Ok(e.bitcast(old, e.scalar_ty(s)));
         }
         Ok(self.loaded(old, s))
+    }
+
+    fn mark_update(&self, inst: Val, space: Option<Space>) {
+        if let Some(space) = space {
+            self.mark(inst, space);
+        }
     }
 
     /// Nobody else touches the memory meanwhile. Iterations of a parallel loop may come to the same place, so
@@ -70,11 +87,18 @@ impl FunctionGen<'_, '_, '_> {
     }
 
     /// Tries until no other thread has come between the load and the exchange.
-    fn update_loop(&mut self, op: BinOp, space: Space, s: Scalar, at: Val, operand: Val) -> Val {
+    fn update_loop(
+        &mut self,
+        op: BinOp,
+        space: Option<Space>,
+        s: Scalar,
+        at: Val,
+        operand: Val,
+    ) -> Val {
         let e = &self.unit.emit;
         let bits = e.int_ty(s.bits());
         let first = e.load_relaxed(bits, at, s.bytes());
-        self.mark(first, space);
+        self.mark_update(first, space);
         let e = &self.unit.emit;
         let before = e.current();
         let head = e.append_block(self.fun, c"update");
@@ -100,7 +124,7 @@ impl FunctionGen<'_, '_, '_> {
             new
         };
         let pair = e.cmpxchg(at, seen, new_bits);
-        self.mark(pair, space);
+        self.mark_update(pair, space);
         let e = &self.unit.emit;
         let found = e.extract(pair, 0);
         let success = e.extract(pair, 1);
@@ -118,8 +142,18 @@ impl FunctionGen<'_, '_, '_> {
         expected: Value,
         new: Value,
     ) -> Result<Val> {
-        let s = self.scalar(expected)?;
         let at = self.address(space, offset)?;
+        self.compare_exchange_at(Some(space), at, expected, new)
+    }
+
+    pub(super) fn compare_exchange_at(
+        &mut self,
+        space: Option<Space>,
+        at: Val,
+        expected: Value,
+        new: Value,
+    ) -> Result<Val> {
+        let s = self.scalar(expected)?;
         let to_bits = |g: &Self, v: Val| {
             if s.is_float() {
                 g.unit.emit.bitcast(v, g.unit.emit.int_ty(s.bits()))
@@ -130,7 +164,7 @@ impl FunctionGen<'_, '_, '_> {
         let expected = to_bits(self, self.get(expected)?);
         let new = to_bits(self, self.get(new)?);
         let pair = self.unit.emit.cmpxchg(at, expected, new);
-        self.mark(pair, space);
+        self.mark_update(pair, space);
         let e = &self.unit.emit;
         let old = e.extract(pair, 0);
         Ok(if s.is_float() {

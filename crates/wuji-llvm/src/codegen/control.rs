@@ -359,6 +359,11 @@ impl FunctionGen<'_, '_, '_> {
             let values = self.enter(next, &tys);
             if next.incoming.is_empty() {
                 self.return_zero();
+            } else if stride.is_some() && self.together {
+                self.end_thread();
+                let last = self.unit.emit.current();
+                self.unit.emit.br(target.exit.block);
+                target.exit.incoming.push((last, values));
             } else {
                 if looks == Looks::EveryTurn {
                     self.poll_interrupt();
@@ -412,7 +417,9 @@ impl FunctionGen<'_, '_, '_> {
                 target.exit.incoming.push((last, values));
             }
         }
-        self.stride = stride;
+        if stride.is_some() {
+            self.stride = stride;
+        }
         self.converged = outside;
         self.leave(inst, &target.exit)
     }

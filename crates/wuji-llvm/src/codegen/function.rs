@@ -80,6 +80,10 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     pub(super) stride: Option<Stride>,
     /// On a GPU: all threads of a block are here, unless they have left the kernel.
     pub(super) converged: bool,
+    /// Threads have one iteration each, and end behind it.
+    pub(super) together: bool,
+    /// Threads of a block of the task that this is the function of.
+    pub(super) threads: Option<u32>,
     /// On a GPU: values that somebody uses.
     pub(super) used: HashSet<Value>,
 }
@@ -122,6 +126,8 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             can_stop: false,
             stride: None,
             converged: false,
+            together: false,
+            threads: None,
             used: match unit_gpu {
                 true => used_values(f).into_iter().collect(),
                 false => HashSet::new(),
@@ -487,8 +493,6 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             | Op::Outer
             | Op::Determinant
             | Op::Inverse
-            | Op::Atomic(..)
-            | Op::CompareExchange(_)
             | Op::ForEach(..)
             | Op::Cell(..)
             | Op::Walk(..)
@@ -507,6 +511,19 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             Op::Store(access) => match access.place {
                 Place::Local(l) => return self.store_local(l, &access.path, args),
                 _ => return Err(self.unlowered(inst)),
+            },
+            Op::Atomic(op, access) => match access.place {
+                Place::Local(l) => self.atomic_local(*op, l, args)?,
+                _ => return Err(self.unlowered(inst)),
+            },
+            Op::CompareExchange(access) => match access.place {
+                Place::Local(l) => self.exchange_local(l, args)?,
+                _ => return Err(self.unlowered(inst)),
+            },
+            Op::Thread(_) if self.unit.gpu.is_none() => return Err(self.unlowered(inst)),
+            Op::Thread(op) => match self.thread_op(*op) {
+                Some(value) => value,
+                None => return Ok(()),
             },
             Op::ArrayExtent(a, axis) => self.hoisted(Hoisted::ArrayExtent(*a, *axis)),
             Op::ArrayStride(a, axis) => self.hoisted(Hoisted::ArrayStride(*a, *axis)),

@@ -9,7 +9,7 @@
 use super::Unit;
 use super::function::{FunctionGen, Hoisted};
 use crate::abi::{ArrayView, REPORT_DETAILS, REPORT_WORDS, REPORT_WRITTEN, offset};
-use crate::emit::{Fun, On, Val};
+use crate::emit::{Fun, On, Ty, Val};
 use inkwell::llvm_sys::LLVMAtomicRMWBinOp::LLVMAtomicRMWBinOpAdd;
 use inkwell::llvm_sys::LLVMIntPredicate::*;
 use inkwell::llvm_sys::LLVMOpcode;
@@ -20,19 +20,14 @@ use wuji_ir::Result;
 use wuji_ir::entities::{Array, Func, Inst, Region, Value};
 use wuji_ir::layout::header;
 use wuji_ir::module::{Bound, Function, Module, RangeDim, SiteKind, Task, TaskKind};
-use wuji_ir::ops::{AtomicOp, BinOp, Effect, ForKind, Op, Sharing, Space};
+use wuji_ir::ops::{
+    AtomicOp, BinOp, Effect, ForKind, MOST_THREADS, Op, Sharing, Space, ThreadOp, WARP,
+};
 use wuji_ir::types::{Imm, Scalar, Type};
 
 /// Memory of the device, and memory of a block of threads.
 const GLOBAL: u32 = 1;
 const SHARED: u32 = 3;
-
-/// Threads of a block, unless the kernel asks for another number.
-const BLOCK: u32 = 256;
-/// No block has more.
-const LARGEST_BLOCK: u32 = 1024;
-/// Threads that run in step.
-const WARP: u32 = 32;
 
 /// Turns of a loop without an end between two looks whether it is to stop: looking takes as long as some 100
 /// instructions.
@@ -67,10 +62,7 @@ fn has_long_loop(f: &Function) -> bool {
 /// How many threads run a task in a block; a task of one thread has one block.
 pub(crate) fn block_size(task: &Task) -> u32 {
     match &task.kind {
-        TaskKind::Chunks { hints, .. } if !hints.serial => match hints.block_size {
-            None => BLOCK,
-            Some(size) => size.clamp(1, LARGEST_BLOCK).next_multiple_of(WARP),
-        },
+        TaskKind::Chunks { hints, .. } if !hints.serial => hints.threads(),
         TaskKind::Serial
         | TaskKind::Chunks { .. }
         | TaskKind::Range { .. }
@@ -433,11 +425,61 @@ impl FunctionGen<'_, '_, '_> {
         let TaskKind::Chunks { hints, .. } = &task.kind else {
             return;
         };
+        if self.unit.gpu.is_some() {
+            self.threads = Some(block_size(task));
+        }
         if self.unit.gpu.is_none() || hints.serial || !has_outer_loop(self.f, self.f.entry) {
             return;
         }
         self.stride = Some(self.at_entry(|g| g.unit.stride()));
-        self.converged = true;
+        self.together = hints.together;
+        // Threads that work together end when they have run their iteration: none of them is there to add up what others have.
+        self.converged = !hints.together;
+    }
+
+    /// An array that threads of a block have in common.
+    pub(super) fn shared_array(&mut self, elem: Ty, len: u32, bytes: u32) -> Val {
+        let e = &self.unit.emit;
+        let align = if len >= 4 { 16 } else { bytes };
+        let shared = e.add_global(e.array_ty(elem, u64::from(len)), SHARED, align);
+        e.cast(LLVMOpcode::LLVMAddrSpaceCast, shared, e.ptr_ty())
+    }
+
+    /// What threads of a block know of each other, and do together; `None` for what gives nothing.
+    pub(super) fn thread_op(&mut self, op: ThreadOp) -> Option<Val> {
+        let e = &self.unit.emit;
+        let register = |name: &str| {
+            let name = format!("llvm.nvvm.read.ptx.sreg.{name}.x");
+            Some(e.intrinsic(&name, &[], &[]))
+        };
+        match op {
+            ThreadOp::Index => {
+                let own = register("tid");
+                if let (Some(v), Some(threads)) = (own, self.threads) {
+                    let bound = |n: u32| e.md_value(e.const_int(e.int_ty(32), u64::from(n)));
+                    e.set_md(v, e.kinds.range, e.md_node(&[bound(0), bound(threads)]));
+                }
+                own
+            }
+            ThreadOp::BlockSize => register("ntid"),
+            ThreadOp::Block => register("ctaid"),
+            ThreadOp::Blocks => register("nctaid"),
+            ThreadOp::Barrier => {
+                self.barrier();
+                None
+            }
+        }
+    }
+
+    fn barrier(&self) {
+        let e = &self.unit.emit;
+        let first = e.const_int(e.int_ty(32), 0);
+        e.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[first]);
+    }
+
+    /// The thread is over: others do not wait for it.
+    pub(super) fn end_thread(&self) {
+        self.unit.emit.intrinsic("llvm.nvvm.exit", &[], &[]);
     }
 
     pub(super) fn load_hoisted_on_gpu(&mut self, what: Hoisted) -> Val {
@@ -532,7 +574,7 @@ impl FunctionGen<'_, '_, '_> {
             delta /= 2;
         }
         let ty = self.unit.emit.scalar_ty(s);
-        let warps = u64::from(LARGEST_BLOCK / WARP);
+        let warps = u64::from(MOST_THREADS / WARP);
         let e = &self.unit.emit;
         let shared = e.add_global(e.array_ty(ty, warps), SHARED, 8);
         let shared = e.cast(LLVMOpcode::LLVMAddrSpaceCast, shared, e.ptr_ty());
@@ -552,7 +594,7 @@ impl FunctionGen<'_, '_, '_> {
         e.store(v, e.element(ty, shared, wide(warp)), s.bytes());
         e.br(after);
         e.position(after);
-        e.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[number(0)]);
+        self.barrier();
         let (one, done) = (
             e.append_block(self.fun, c"one"),
             e.append_block(self.fun, c"together"),

@@ -6,7 +6,7 @@ use inkwell::llvm_sys::LLVMIntPredicate::LLVMIntNE;
 use inkwell::llvm_sys::LLVMOpcode;
 use wuji_ir::Result;
 use wuji_ir::entities::{Local, Value};
-use wuji_ir::ops::{Op, Space, Step};
+use wuji_ir::ops::{AtomicOp, Op, Space, Step};
 use wuji_ir::types::{Scalar, Type};
 
 impl FunctionGen<'_, '_, '_> {
@@ -129,6 +129,13 @@ impl FunctionGen<'_, '_, '_> {
             Type::Vector(s, n) => (s, Some(u32::from(n))),
             ty => (self.unit.only_scalar(self.f, ty)?, None),
         };
+        let shared = data.shared;
+        if shared && self.unit.gpu.is_none() {
+            let span = wuji_ir::module::Span::UNKNOWN;
+            return Err(self
+                .unit
+                .unlowered(span, "an array that threads share".into()));
+        }
         let e = &self.unit.emit;
         // Masks that are no arrays are only ever seen as a whole.
         let packed = s == Scalar::Bool && lanes.is_some() && data.len.is_none();
@@ -150,6 +157,7 @@ impl FunctionGen<'_, '_, '_> {
                 let slot = self.at_entry(|g| {
                     let e = &g.unit.emit;
                     match len {
+                        Some(len) if shared => g.shared_array(ty, len, bytes),
                         None => {
                             let slot = e.alloca(ty, align);
                             e.store(e.zero(ty), slot, align);
@@ -205,6 +213,22 @@ impl FunctionGen<'_, '_, '_> {
             };
         }
         Ok(slot)
+    }
+
+    /// An update of an element of an array that threads share.
+    pub(super) fn atomic_local(
+        &mut self,
+        op: AtomicOp,
+        local: Local,
+        args: &[Value],
+    ) -> Result<Val> {
+        let slot = self.local_address(local, &[], &args[..1])?;
+        self.atomic_at(op, None, slot.at, args[1])
+    }
+
+    pub(super) fn exchange_local(&mut self, local: Local, args: &[Value]) -> Result<Val> {
+        let slot = self.local_address(local, &[], &args[..1])?;
+        self.compare_exchange_at(None, slot.at, args[1], args[2])
     }
 
     pub(super) fn load_local(

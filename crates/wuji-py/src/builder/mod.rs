@@ -311,6 +311,7 @@ impl Builder {
             name: name.to_owned(),
             ty,
             len: length,
+            shared: false,
         };
         let local = self.with(|frame, _| Ok(frame.func.locals.push(data)))?;
         Ok(local.as_u32())
@@ -492,6 +493,7 @@ impl Builder {
             serial,
             simd,
             least: None,
+            together: false,
         };
         let label = self.fresh_label()?;
         let mut narrowed = false;

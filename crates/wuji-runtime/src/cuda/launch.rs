@@ -6,7 +6,7 @@ use super::memory::Buffer;
 use crate::array::ArrayArg;
 use crate::interpreted::Group;
 use crate::launch::{Bindings, Outcome, Word, read_temp, units};
-use crate::program::{Place, Program};
+use crate::program::{ChunkPlan, Place, Program};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
@@ -60,7 +60,7 @@ pub(crate) fn run_cuda(
             ordinal: u64::from(task.plan.ordinal),
         };
         put_header(&mut words, &header);
-        let Some(grid) = grid(task, bindings)? else {
+        let Some(grid) = grid(code, task, bindings)? else {
             continue;
         };
         let timed = match run.profiler {
@@ -125,12 +125,7 @@ pub(crate) fn run_cuda(
     };
     let stopped = run.stop.load(std::sync::atomic::Ordering::Relaxed) != 0;
     if !code.result.is_empty() && !failed && !stopped {
-        let mut bytes = vec![0; code.temps.bytes() as usize];
-        engine.fetch(&mut bytes, code.temps.address())?;
-        let temps: Vec<u64> = bytes
-            .chunks_exact(8)
-            .map(|w| w.try_into().map_or(0, u64::from_le_bytes))
-            .collect();
+        let temps = fetch_temps(code)?;
         let scalars = code.result.iter();
         let scalars = scalars.map(|(scalar, at)| read_temp(&temps, *at, *scalar));
         outcome.result.extend(scalars);
@@ -139,10 +134,14 @@ pub(crate) fn run_cuda(
 }
 
 /// How many blocks run a task; `None`: there is nothing to do.
-fn grid(task: &GpuTask, bindings: &Bindings<'_>) -> Result<Option<u32>> {
-    let Some(plan) = task.plan.chunks.as_ref().filter(|_| task.block > 1) else {
+fn grid(code: &CudaCode, task: &GpuTask, bindings: &Bindings<'_>) -> Result<Option<u32>> {
+    let many = |plan: &&ChunkPlan| task.block > 1 || plan.together;
+    let Some(plan) = task.plan.chunks.as_ref().filter(many) else {
         return Ok(Some(1));
     };
+    if plan.together {
+        return exact_grid(code, task, plan, bindings);
+    }
     let known = plan.dims.iter().all(|(lo, hi)| {
         let known = |p: &Place| matches!(p, Place::Const(_) | Place::Slot(..));
         known(lo) && known(hi)
@@ -162,6 +161,45 @@ fn grid(task: &GpuTask, bindings: &Bindings<'_>) -> Result<Option<u32>> {
         false => u64::from(task.blocks),
     };
     Ok(Some(blocks.min(MOST_BLOCKS) as u32))
+}
+
+/// As many blocks as it takes for each iteration to have a thread: how many there are has to be known, so what tasks before have
+/// left is waited for if need be.
+fn exact_grid(
+    code: &CudaCode,
+    task: &GpuTask,
+    plan: &ChunkPlan,
+    bindings: &Bindings<'_>,
+) -> Result<Option<u32>> {
+    let in_temp = |p: &Place| matches!(p, Place::Temp(..));
+    let temps = match plan.dims.iter().any(|(lo, hi)| in_temp(lo) || in_temp(hi)) {
+        true => fetch_temps(code)?,
+        false => Vec::new(),
+    };
+    let units = units(plan, bindings.params, |word| match word {
+        Word::Temp(at, scalar) => read_temp(&temps, at, scalar),
+        // Lists have no such loops.
+        Word::Tree(..) => 0,
+    })?;
+    match units.div_ceil(u64::from(task.block)) {
+        0 => Ok(None),
+        n if n <= MOST_BLOCKS => Ok(Some(n as u32)),
+        n => Err(Error::new(
+            "W0406",
+            format!("a parallel loop takes {n} blocks of threads, which no GPU has"),
+        )
+        .help("make its ranges smaller, or its blocks larger")),
+    }
+}
+
+/// What tasks have left for each other.
+fn fetch_temps(code: &CudaCode) -> Result<Vec<u64>> {
+    let mut bytes = vec![0; code.temps.bytes() as usize];
+    code.engine.fetch(&mut bytes, code.temps.address())?;
+    let words = bytes.chunks_exact(8);
+    Ok(words
+        .map(|w| w.try_into().map_or(0, u64::from_le_bytes))
+        .collect())
 }
 
 /// What kernels get by value, with room for the header.

@@ -308,6 +308,7 @@ impl Generator<'_> {
             name: format!("n{number}"),
             ty,
             len,
+            shared: false,
         })
     }
 

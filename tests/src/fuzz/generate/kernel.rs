@@ -72,6 +72,7 @@ impl Generator<'_> {
                 .then(|| self.dice.between(1, 70) as u32),
             serial,
             least: None,
+            together: false,
         };
         let label = self.body.f.fresh_label();
         let types: Vec<Type> = indices.iter().map(|i| Type::Scalar(i.0)).collect();

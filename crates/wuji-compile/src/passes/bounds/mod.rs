@@ -35,6 +35,12 @@ const SAFE: i128 = 1 << 60;
 
 pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let funcs: Vec<Func> = m.funcs.keys().collect();
+    let together: FxHashSet<Func> = m
+        .tasks
+        .iter()
+        .filter(|t| matches!(&t.kind, TaskKind::Chunks { hints, .. } if hints.together))
+        .map(|t| t.func)
+        .collect();
     for func in funcs {
         let mut f = m.take_func(func);
         if cx.options.bounds == options::Bounds::Unchecked {
@@ -42,7 +48,7 @@ pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
         } else {
             prove(m, &mut f, cx);
             indices::make_scalar(m, &mut f);
-            arrange(m, &mut f, cx);
+            arrange(m, &mut f, together.contains(&func), cx);
         }
         m.funcs[func] = f;
     }
@@ -178,12 +184,12 @@ struct Plan {
 }
 
 /// All loops in a few walks over the function: what is planned for one changes nothing for the others.
-fn arrange(m: &mut Module, f: &mut Function, cx: &mut Cx) {
+fn arrange(m: &mut Module, f: &mut Function, together: bool, cx: &mut Cx) {
     let near = match cx.uses("neighbours") {
         true => near_loads(m, f),
         false => FxHashSet::default(),
     };
-    let found = plans(m, f, &near, cx);
+    let found = plans(m, f, &near, together, cx);
     if found.is_empty() {
         return;
     }
@@ -214,7 +220,13 @@ fn arrange(m: &mut Module, f: &mut Function, cx: &mut Cx) {
 
 /// What has to be arranged, innermost loops first. Loops that are arranged, those inside of them and those
 /// around them are left alone by the others: two versions are enough.
-fn plans(m: &Module, f: &Function, near: &FxHashSet<Inst>, cx: &mut Cx) -> Vec<Plan> {
+fn plans(
+    m: &Module,
+    f: &Function,
+    near: &FxHashSet<Inst>,
+    together: bool,
+    cx: &mut Cx,
+) -> Vec<Plan> {
     let structure = Structure::of(f);
     let mut sums = Sums::new(f, &structure);
     let mut candidates: Vec<Inst> = Vec::new();
@@ -223,6 +235,7 @@ fn plans(m: &Module, f: &Function, near: &FxHashSet<Inst>, cx: &mut Cx) -> Vec<P
         if checked(f, inst).is_some()
             && !near.contains(&inst)
             && let Some(l) = nearest_for(f, &structure, inst)
+            && !is_joint(f, l, together)
             && known.insert(l)
         {
             candidates.push(l);
@@ -258,6 +271,20 @@ fn plans(m: &Module, f: &Function, near: &FxHashSet<Inst>, cx: &mut Cx) -> Vec<P
         plans.push(plan);
     }
     plans
+}
+
+/// Whether threads of a block run a loop together, so that all of them have to run the same one.
+fn is_joint(f: &Function, inst: Inst, together: bool) -> bool {
+    if together && matches!(f.insts[inst].op, Op::For(_, ForKind::Parallel)) {
+        return true;
+    }
+    let mut found = false;
+    for r in &f.insts[inst].regions {
+        walk_region(f, *r, &mut |i| {
+            found |= matches!(f.insts[i].op, Op::Thread(op) if op.is_convergent());
+        });
+    }
+    found
 }
 
 /// Changes of regions and values, to be made in one go.
@@ -398,6 +425,7 @@ fn short_nest(sums: &mut Sums, inst: Inst) -> Option<Inst> {
     let mut top = inst;
     while let Some(up) = structure.parent(top)
         && let Op::For(..) = f.insts[up].op
+        && !is_joint(f, up, false)
         && let Some(n) = trip_count(sums, up)
         && n <= SHORT
         && total * n <= SHORT_NEST

@@ -38,18 +38,25 @@ impl Lower<'_> {
             self.subst.set(data.results[0], value);
             return;
         }
-        let branch = self.b.push_typed(Op::If, &[masked.inside], &[]);
+        let types: Vec<_> = data.results.iter().map(|r| self.b.func.ty(*r)).collect();
+        let branch = self.b.push_typed(Op::If, &[masked.inside], &types);
         let outer = self.b.region;
         let (yes, no) = (self.b.func.add_region(&[]), self.b.func.add_region(&[]));
         self.b.region = yes;
         let mut args = data.args.clone();
         args[0] = index;
-        self.b.push(op, &args);
-        self.b.end(Term::Yield(Values::new()));
+        let touched = self.b.push(op, &args);
+        let old: Values = self.b.func.insts[touched].results.iter().copied().collect();
+        self.b.end(Term::Yield(old));
         self.b.region = no;
         self.report(access.place, &masked.found);
-        self.b.end(Term::Yield(Values::new()));
+        let zeros: Values = types.iter().map(|t| self.b.zero(*t)).collect();
+        self.b.end(Term::Yield(zeros));
         self.b.region = outer;
+        for (k, r) in data.results.iter().enumerate() {
+            let new = self.b.func.insts[branch].results[k];
+            self.subst.set(*r, new);
+        }
         self.b.func.insts[branch].regions.extend([yes, no]);
     }
 

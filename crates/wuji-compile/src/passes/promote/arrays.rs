@@ -21,7 +21,7 @@ pub(super) fn split_arrays(f: &mut Function) {
         let Some(Place::Local(local)) = data.op.access().map(|a| a.place) else {
             return;
         };
-        let Some(len) = f.locals[local].len else {
+        let Some(len) = f.locals[local].len.filter(|_| !f.locals[local].shared) else {
             return;
         };
         let index = constant(f, data.args[0], MAX_DEPTH).and_then(Imm::as_int);
@@ -32,8 +32,13 @@ pub(super) fn split_arrays(f: &mut Function) {
     });
     let mut variables: SecondaryMap<Local, Vec<Local>> = SecondaryMap::new();
     for local in f.locals.keys().collect::<Vec<_>>() {
-        let LocalData { name, ty, len } = f.locals[local].clone();
-        let Some(len) = len.filter(|_| !whole[local]) else {
+        let LocalData {
+            name,
+            ty,
+            len,
+            shared,
+        } = f.locals[local].clone();
+        let Some(len) = len.filter(|_| !whole[local] && !shared) else {
             continue;
         };
         // The array itself is a variable without uses from now on.
@@ -43,6 +48,7 @@ pub(super) fn split_arrays(f: &mut Function) {
                 name: format!("{name}.{k}"),
                 ty,
                 len: None,
+                shared: false,
             });
             variables[local].push(variable);
         }

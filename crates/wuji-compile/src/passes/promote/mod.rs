@@ -304,6 +304,7 @@ impl Promoter<'_> {
             | Op::Random
             | Op::RandomKey
             | Op::Iteration
+            | Op::Thread(_)
             | Op::Print(_)
             | Op::Assert(_)
             | Op::CheckIndex(_)

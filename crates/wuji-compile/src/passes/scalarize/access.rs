@@ -167,6 +167,9 @@ impl Scalarizer<'_> {
             activation: access.activation,
             guard: access.guard,
         };
+        if self.b.func.locals[local].shared && only_if.is_none() {
+            return self.touch_shared(op, scalar, index, operands, k);
+        }
         let plain_store = matches!(op, Op::Store(_)) && only_if.is_none();
         let old = (!plain_store).then(|| {
             let read = Access {
@@ -199,6 +202,27 @@ impl Scalarizer<'_> {
         } else {
             old
         }
+    }
+
+    /// Touches one scalar of a shared array, as it is: other threads do so, too.
+    fn touch_shared(
+        &mut self,
+        op: &Op,
+        scalar: Access,
+        index: &[Value],
+        operands: &[Parts],
+        k: usize,
+    ) -> Option<Value> {
+        let op = match op {
+            Op::Store(_) => Op::Store(scalar),
+            Op::Atomic(atomic, _) => Op::Atomic(*atomic, scalar),
+            Op::CompareExchange(_) => Op::CompareExchange(scalar),
+            _ => Op::Load(scalar),
+        };
+        let mut args: Values = index.iter().copied().collect();
+        args.extend(operands.iter().map(|o| o[k]));
+        let inst = self.b.push(op, &args);
+        self.b.func.insts[inst].results.first().copied()
     }
 
     fn same_bits(&mut self, a: Value, b: Value) -> Value {

@@ -88,6 +88,7 @@ fn rebuild(module: &mut Module, old: &Function, new: &mut Function) -> Result<()
                 name,
                 ty: Type::Scalar(*s),
                 len: data.len,
+                shared: data.shared,
             }));
         }
     }
@@ -391,6 +392,7 @@ impl Scalarizer<'_> {
             | Op::Random
             | Op::RandomKey
             | Op::Iteration
+            | Op::Thread(_)
             | Op::CheckIndex(_)
             | Op::Report(_) => return self.control(inst),
             Op::Print(_) | Op::Assert(_) => {

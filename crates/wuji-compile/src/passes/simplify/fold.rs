@@ -77,7 +77,8 @@ impl Folder<'_> {
             | Op::ArrayStride(..)
             | Op::AssumeRange(..)
             | Op::RandomKey
-            | Op::Iteration => None,
+            | Op::Iteration
+            | Op::Thread(_) => None,
             // Not pure: not asked.
             Op::Load(_)
             | Op::Store(_)

@@ -355,6 +355,10 @@ impl<'a, 'c> Simplifier<'a, 'c> {
     /// The outermost loop that a pure instruction does not depend on decides where it goes.
     fn frame_for(&mut self, inst: Inst) -> usize {
         let here = self.level_here();
+        if let Op::Thread(_) = self.f.insts[inst].op {
+            // Which threads there are is the loop's business.
+            return here;
+        }
         let needs = self.f.insts[inst]
             .args
             .iter()
@@ -508,7 +512,8 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 let (op, tree, node) = (*op, *tree, *node);
                 self.bring_about(inst, op, tree, node);
             }
-            Op::Cell(CellOp::Deactivate, _) => {
+            // Others have written meanwhile, and see what was written before.
+            Op::Thread(_) | Op::Cell(CellOp::Deactivate, _) => {
                 let mut writes = Writes::default();
                 writes.everything();
                 self.memory.forget(self.m, &writes);

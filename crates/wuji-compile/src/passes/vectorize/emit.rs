@@ -367,6 +367,7 @@ impl<'a> Emitter<'a> {
                     name: name.to_owned(),
                     ty,
                     len,
+                    shared: false,
                 })
             })
             .collect()

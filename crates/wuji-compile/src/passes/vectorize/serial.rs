@@ -136,6 +136,7 @@ impl Emitter<'_> {
             name: "lanes".to_owned(),
             ty,
             len: None,
+            shared: false,
         });
         let v = match ty {
             Type::Vector(Scalar::Bool, n) => {

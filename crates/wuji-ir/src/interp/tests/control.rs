@@ -145,6 +145,7 @@ fn countdown(m: &mut Module) -> Func {
         name: "own".into(),
         ty: I32,
         len: None,
+        shared: false,
     });
     let mut b = Builder::new(m, &mut f);
     let zero = b.int(Scalar::I32, 0);

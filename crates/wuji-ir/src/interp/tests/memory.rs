@@ -144,6 +144,7 @@ fn bad_components_of_locals_are_like_insert() {
             name: "v".into(),
             ty: Type::Vector(Scalar::I32, 2),
             len: None,
+            shared: false,
         });
         let at = access(Place::Local(v), &[Step::Dynamic]);
         let five = b.int(Scalar::I32, 5);
@@ -182,6 +183,7 @@ fn local_arrays_and_check_index() {
             name: "stack".into(),
             ty: I32,
             len: Some(3),
+            shared: false,
         });
         b.push(Op::CheckIndex(3), &[p[0]]);
         let five = b.int(Scalar::I32, 5);

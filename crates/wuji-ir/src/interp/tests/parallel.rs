@@ -102,11 +102,13 @@ fn locals_start_afresh_in_each_iteration() {
             name: "outer".into(),
             ty: I32,
             len: None,
+            shared: false,
         });
         let inner = b.func.locals.push(LocalData {
             name: "inner".into(),
             ty: I32,
             len: Some(2),
+            shared: false,
         });
         let ten = b.int(Scalar::I32, 10);
         b.store(Place::Local(outer), &[], ten);

@@ -40,6 +40,7 @@ impl Body<'_, '_> {
             name: name.to_string(),
             ty: elem,
             len: Some(len as u32),
+            shared: false,
         });
         let place = ArrayPlace {
             local,

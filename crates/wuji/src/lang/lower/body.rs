@@ -511,6 +511,7 @@ impl<'a, 'r> Body<'a, 'r> {
             name: self.name(var).to_string(),
             ty,
             len: None,
+            shared: false,
         });
         self.build().store(Place::Local(local), &[], v);
         Binding::Local(local, ty)

@@ -1,0 +1,250 @@
+//! Blocks of threads: each runs until it ends or waits for others, and goes on when they have come, too.
+
+use super::Memory;
+use super::control::{End, Next, Stacks};
+use super::error::{NOT_RUNNABLE, TOO_LARGE};
+use super::launch::Launch;
+use super::points::Points;
+use crate::Result;
+use crate::entities::{Func, Inst};
+use crate::module::Span;
+use crate::ops::{LoopHints, ThreadOp};
+use crate::types::{Imm, Scalar};
+
+/// More blocks than a GPU counts.
+const MOST_BLOCKS: u64 = i32::MAX as u64;
+
+/// A block of threads while it runs.
+#[derive(Debug)]
+pub(super) struct Block {
+    /// The thread that runs.
+    thread: u32,
+    threads: u32,
+    number: u64,
+    blocks: u64,
+    /// What its threads have in common, where locals of the task's function would be.
+    shared: Vec<Imm>,
+}
+
+/// A thread while others run.
+struct Thread {
+    number: u32,
+    stacks: Stacks,
+    iteration: Option<u64>,
+    draws: u64,
+    state: State,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum State {
+    Runs,
+    Waits(Func, Inst),
+    Ended,
+}
+
+impl Launch<'_, '_> {
+    pub(super) fn read_shared(&self, at: usize) -> Imm {
+        let shared = self.block.as_ref().and_then(|b| b.shared.get(at));
+        shared.copied().unwrap_or(Imm::zero(Scalar::Bool))
+    }
+
+    pub(super) fn write_shared(&mut self, at: usize, value: Imm) {
+        if let Some(slot) = self.block.as_mut().and_then(|b| b.shared.get_mut(at)) {
+            *slot = value;
+        }
+    }
+
+    /// Without a block, a thread is alone.
+    pub(super) fn thread_op(&mut self, inst: Inst, op: ThreadOp) -> Result<Next> {
+        let (thread, threads, number, blocks) = match &self.block {
+            Some(b) => (b.thread, b.threads, b.number, b.blocks),
+            None => (0, 1, 0, 1),
+        };
+        let known = match op {
+            ThreadOp::Index => i128::from(thread),
+            ThreadOp::BlockSize => i128::from(threads),
+            ThreadOp::Block => i128::from(number),
+            ThreadOp::Blocks => i128::from(blocks),
+            ThreadOp::Barrier => {
+                return Ok(match self.block {
+                    Some(_) => Next::Wait(inst),
+                    None => Next::On,
+                });
+            }
+        };
+        let result = self.func().insts[inst].results[0];
+        self.set_int(result, known);
+        Ok(Next::On)
+    }
+
+    /// Runs the iterations of a `foreach` in blocks.
+    pub(super) fn foreach_together(
+        &mut self,
+        inst: Inst,
+        points: &Points,
+        hints: LoopHints,
+        turns: u64,
+    ) -> Result<()> {
+        let f = self.func();
+        let region = f.insts[inst].regions[0];
+        let func = self.func_id();
+        let hints = LoopHints {
+            together: true,
+            ..hints
+        };
+        self.blocks(func, hints, turns, |launch, turn| {
+            if turn >= turns {
+                return Ok(None);
+            }
+            let (number, coords) = points.at(turn);
+            let before = launch.thread_of(inst);
+            let own = std::mem::replace(&mut launch.stacks, before);
+            for (param, c) in f.regions[region].params.iter().zip(coords) {
+                launch.set_int(*param, c);
+            }
+            let thread = std::mem::replace(&mut launch.stacks, own);
+            Ok(Some((thread, Some(number))))
+        })
+    }
+
+    /// The same for a task, whose function is one iteration.
+    pub(super) fn points_together(
+        &mut self,
+        func: Func,
+        points: &Points,
+        hints: LoopHints,
+        turns: u64,
+        types: &[Scalar],
+    ) -> Result<bool> {
+        self.blocks(func, hints, turns, |launch, turn| {
+            if turn >= turns {
+                return Ok(None);
+            }
+            let (number, coords) = points.at(turn);
+            let args = launch.arguments_at(&coords, types);
+            Ok(Some((launch.called(func, &args)?, Some(number))))
+        })?;
+        Ok(true)
+    }
+
+    /// The same for a task of chunks. Threads behind the last unit take part in what stands before the loop.
+    pub(super) fn units_together(
+        &mut self,
+        func: Func,
+        units: u64,
+        hints: LoopHints,
+    ) -> Result<bool> {
+        self.blocks(func, hints, units, |launch, unit| {
+            let mut args = launch.params.clone();
+            let last = (unit + 1).min(units);
+            args.push(Imm::int(Scalar::I64, i128::from(unit.min(last))));
+            args.push(Imm::int(Scalar::I64, i128::from(last)));
+            Ok(Some((launch.called(func, &args)?, None)))
+        })?;
+        Ok(true)
+    }
+
+    fn called(&mut self, func: Func, args: &[Imm]) -> Result<Stacks> {
+        let own = std::mem::take(&mut self.stacks);
+        let started = self.start_call(func, args);
+        let thread = std::mem::replace(&mut self.stacks, own);
+        started.map(|_| thread)
+    }
+
+    /// Runs as many blocks as there are turns for. `start` gives the stacks and the iteration of a thread.
+    fn blocks(
+        &mut self,
+        func: Func,
+        hints: LoopHints,
+        turns: u64,
+        mut start: impl FnMut(&mut Self, u64) -> Result<Option<(Stacks, Option<u64>)>>,
+    ) -> Result<()> {
+        let threads = hints.threads();
+        let blocks = turns.div_ceil(u64::from(threads));
+        if blocks > MOST_BLOCKS {
+            let why = "there are too many blocks of threads";
+            return Err(self.error(TOO_LARGE, why, Span::UNKNOWN));
+        }
+        self.races = None;
+        let order = self.order(blocks, false);
+        for k in 0..blocks {
+            let number = order.at(k);
+            let mut all = Vec::new();
+            for thread in 0..threads {
+                let turn = number * u64::from(threads) + u64::from(thread);
+                let Some((stacks, iteration)) = start(self, turn)? else {
+                    continue;
+                };
+                all.push(Thread {
+                    number: thread,
+                    stacks,
+                    iteration,
+                    draws: 0,
+                    state: State::Runs,
+                });
+            }
+            let mut shared = self.machine.prepared.funcs[func].zeros.clone();
+            if let Memory::Lowered { .. } = self.machine.memory {
+                // Lowered code clears what has to be zero: nothing else may be taken for granted.
+                for scalar in &mut shared {
+                    *scalar = Imm::from_bits(scalar.ty, 0x5a5a_5a5a_5a5a_5a5a);
+                }
+            }
+            let outer = self.block.replace(Block {
+                thread: 0,
+                threads,
+                number,
+                blocks,
+                shared,
+            });
+            let ran = self.run_block(&mut all);
+            self.block = outer;
+            ran?;
+        }
+        Ok(())
+    }
+
+    fn run_block(&mut self, threads: &mut [Thread]) -> Result<()> {
+        loop {
+            let order = self.order(threads.len() as u64, false);
+            for k in 0..threads.len() as u64 {
+                let thread = &mut threads[order.at(k) as usize];
+                if thread.state != State::Ended {
+                    self.run_thread(thread)?;
+                }
+            }
+            let mut at = None;
+            for thread in threads.iter() {
+                match (thread.state, at) {
+                    (State::Ended, _) => {}
+                    (state, None) => at = Some(state),
+                    (state, Some(other)) if state == other => {}
+                    (_, Some(_)) => {
+                        let why = "threads of a block wait at different places";
+                        return Err(self.error(NOT_RUNNABLE, why, Span::UNKNOWN));
+                    }
+                }
+            }
+            if at.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn run_thread(&mut self, thread: &mut Thread) -> Result<()> {
+        if let Some(block) = &mut self.block {
+            block.thread = thread.number;
+        }
+        std::mem::swap(&mut self.stacks, &mut thread.stacks);
+        self.scope.iteration = thread.iteration;
+        self.scope.draws = thread.draws;
+        let end = self.go_on();
+        thread.state = match end {
+            Ok(End::Waits(inst)) => State::Waits(self.func_id(), inst),
+            _ => State::Ended,
+        };
+        thread.draws = self.scope.draws;
+        std::mem::swap(&mut self.stacks, &mut thread.stacks);
+        end.map(|_| ())
+    }
+}
