@@ -4,7 +4,7 @@ use crate::entities::Field;
 use crate::layout::NodeKind;
 use crate::module::{Function, Module};
 use crate::ops::*;
-use crate::types::{BOOL, I32, I64, Scalar, Type, U64};
+use crate::types::{BOOL, I32, I64, Scalar, Type, U32, U64};
 use smallvec::{SmallVec, smallvec};
 
 pub type Types = SmallVec<[Type; 1]>;
@@ -368,10 +368,37 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
         Op::Thread(op) => {
             count(op.arguments())?;
             match op {
-                ThreadOp::Index | ThreadOp::BlockSize | ThreadOp::Block | ThreadOp::Blocks => {
+                ThreadOp::Index
+                | ThreadOp::BlockSize
+                | ThreadOp::Block
+                | ThreadOp::Blocks
+                | ThreadOp::Lane => one(I32),
+                ThreadOp::ActiveMask => one(U32),
+                ThreadOp::BarrierAll | ThreadOp::BarrierAny => {
+                    same(args[0], BOOL)?;
+                    one(BOOL)
+                }
+                ThreadOp::BarrierCount => {
+                    same(args[0], BOOL)?;
                     one(I32)
                 }
-                ThreadOp::Barrier => none(),
+                ThreadOp::Ballot => {
+                    same(args[0], BOOL)?;
+                    one(U32)
+                }
+                ThreadOp::MatchAny => {
+                    scalar(args[0])?;
+                    one(U32)
+                }
+                ThreadOp::Shuffle(_) => {
+                    scalar(args[0])?;
+                    same(args[1], I32)?;
+                    one(args[0])
+                }
+                ThreadOp::Barrier
+                | ThreadOp::WarpBarrier
+                | ThreadOp::BlockFence
+                | ThreadOp::GridFence => none(),
             }
         }
         Op::Print(msg) => {
@@ -600,6 +627,13 @@ fn int_scalar(ty: Type) -> Result<(), String> {
     match ty.as_scalar() {
         Some(s) if s.is_int() => Ok(()),
         _ => Err(format!("`{ty}` is not an integer")),
+    }
+}
+
+fn scalar(ty: Type) -> Result<(), String> {
+    match ty.as_scalar() {
+        Some(_) => Ok(()),
+        None => Err(format!("`{ty}` is not a scalar")),
     }
 }
 

@@ -251,6 +251,50 @@ pub enum ThreadOp {
     Blocks,
     /// Goes on when all threads of the block that have not ended are here; they then see what each of them has written before.
     Barrier,
+    /// `(condition)`: a barrier, and whether it holds for all of these threads.
+    BarrierAll,
+    /// `(condition)`: a barrier, and whether it holds for any of them.
+    BarrierAny,
+    /// `(condition)`: a barrier, and for how many of them it holds, `i32`.
+    BarrierCount,
+    /// Number of the thread among the 32 that run in step, `i32`.
+    Lane,
+    /// Lanes that are here at the same time, as it happens, `u32`.
+    ActiveMask,
+    /// `(condition)`: the lanes for which it holds, of those that have not ended, `u32`.
+    Ballot,
+    /// `(scalar)`: the lanes that have the same bits, `u32`.
+    MatchAny,
+    /// `(scalar, i32)`: what another lane has.
+    Shuffle(Shuffle),
+    /// As `Barrier`, for the threads of a warp.
+    WarpBarrier,
+    /// Threads of the block see what was written before it before they see what is written after it.
+    BlockFence,
+    /// So do all threads of the device.
+    GridFence,
+}
+
+/// Which lane a value comes from.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Shuffle {
+    /// The lane with this number, modulo 32.
+    From,
+    /// So many lanes below; the own value where there is none.
+    Up,
+    /// So many lanes above; the own value where there is none.
+    Down,
+    /// The lane whose number differs in these bits, modulo 32.
+    Xor,
+}
+
+/// Who takes part in what threads do together.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Party {
+    /// Nobody but the thread itself.
+    Thread,
+    Warp,
+    Block,
 }
 
 impl ThreadOp {
@@ -261,15 +305,67 @@ impl ThreadOp {
             | ThreadOp::BlockSize
             | ThreadOp::Block
             | ThreadOp::Blocks
-            | ThreadOp::Barrier => 0,
+            | ThreadOp::Lane
+            | ThreadOp::ActiveMask
+            | ThreadOp::Barrier
+            | ThreadOp::WarpBarrier
+            | ThreadOp::BlockFence
+            | ThreadOp::GridFence => 0,
+            ThreadOp::BarrierAll
+            | ThreadOp::BarrierAny
+            | ThreadOp::BarrierCount
+            | ThreadOp::Ballot
+            | ThreadOp::MatchAny => 1,
+            ThreadOp::Shuffle(_) => 2,
         }
     }
 
-    /// Whether all threads of a block have to come to it together: it is not moved, removed, copied or put under a condition.
-    pub fn is_convergent(self) -> bool {
+    /// The threads that have to come to it, all of them, those that have ended left aside.
+    pub fn party(self) -> Party {
         match self {
-            ThreadOp::Index | ThreadOp::BlockSize | ThreadOp::Block | ThreadOp::Blocks => false,
-            ThreadOp::Barrier => true,
+            ThreadOp::Index
+            | ThreadOp::BlockSize
+            | ThreadOp::Block
+            | ThreadOp::Blocks
+            | ThreadOp::Lane
+            | ThreadOp::ActiveMask
+            | ThreadOp::BlockFence
+            | ThreadOp::GridFence => Party::Thread,
+            ThreadOp::Barrier
+            | ThreadOp::BarrierAll
+            | ThreadOp::BarrierAny
+            | ThreadOp::BarrierCount => Party::Block,
+            ThreadOp::Ballot
+            | ThreadOp::MatchAny
+            | ThreadOp::Shuffle(_)
+            | ThreadOp::WarpBarrier => Party::Warp,
+        }
+    }
+
+    /// Whether threads have to come to it together: it is not moved, removed, copied or put under a condition.
+    pub fn is_convergent(self) -> bool {
+        self.party() != Party::Thread
+    }
+
+    /// Whether it gives the same wherever it stands.
+    pub fn is_pure(self) -> bool {
+        match self {
+            ThreadOp::Index
+            | ThreadOp::BlockSize
+            | ThreadOp::Block
+            | ThreadOp::Blocks
+            | ThreadOp::Lane => true,
+            ThreadOp::ActiveMask
+            | ThreadOp::Barrier
+            | ThreadOp::BarrierAll
+            | ThreadOp::BarrierAny
+            | ThreadOp::BarrierCount
+            | ThreadOp::Ballot
+            | ThreadOp::MatchAny
+            | ThreadOp::Shuffle(_)
+            | ThreadOp::WarpBarrier
+            | ThreadOp::BlockFence
+            | ThreadOp::GridFence => false,
         }
     }
 }
@@ -483,9 +579,9 @@ impl Op {
             | Op::AssumeRange(..)
             | Op::RandomKey
             | Op::Iteration => Effect::Pure,
-            Op::Thread(op) => match op.is_convergent() {
-                false => Effect::Pure,
-                true => Effect::Writes,
+            Op::Thread(op) => match op.is_pure() {
+                true => Effect::Pure,
+                false => Effect::Writes,
             },
             // A checked field load reports nothing: reading outside is defined to give zero.
             Op::Load(_)
@@ -589,8 +685,56 @@ names!(WalkOp {
     Find = "find", Ensure = "ensure", Test = "test", Touch = "touch", Drop = "drop", Push = "push",
     Length = "count", Entry = "entry",
 });
-names!(ThreadOp {
-    Index = "thread_index", BlockSize = "block_size", Block = "block_index", Blocks = "block_count",
-    Barrier = "barrier",
-});
+impl ThreadOp {
+    pub const ALL: &[ThreadOp] = &[
+        ThreadOp::Index,
+        ThreadOp::BlockSize,
+        ThreadOp::Block,
+        ThreadOp::Blocks,
+        ThreadOp::Barrier,
+        ThreadOp::BarrierAll,
+        ThreadOp::BarrierAny,
+        ThreadOp::BarrierCount,
+        ThreadOp::Lane,
+        ThreadOp::ActiveMask,
+        ThreadOp::Ballot,
+        ThreadOp::MatchAny,
+        ThreadOp::Shuffle(Shuffle::From),
+        ThreadOp::Shuffle(Shuffle::Up),
+        ThreadOp::Shuffle(Shuffle::Down),
+        ThreadOp::Shuffle(Shuffle::Xor),
+        ThreadOp::WarpBarrier,
+        ThreadOp::BlockFence,
+        ThreadOp::GridFence,
+    ];
+
+    /// The spelling in the text format.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ThreadOp::Index => "thread_index",
+            ThreadOp::BlockSize => "block_size",
+            ThreadOp::Block => "block_index",
+            ThreadOp::Blocks => "block_count",
+            ThreadOp::Barrier => "barrier",
+            ThreadOp::BarrierAll => "barrier_all",
+            ThreadOp::BarrierAny => "barrier_any",
+            ThreadOp::BarrierCount => "barrier_count",
+            ThreadOp::Lane => "lane_index",
+            ThreadOp::ActiveMask => "active_mask",
+            ThreadOp::Ballot => "ballot",
+            ThreadOp::MatchAny => "match_any",
+            ThreadOp::Shuffle(Shuffle::From) => "shuffle_from",
+            ThreadOp::Shuffle(Shuffle::Up) => "shuffle_up",
+            ThreadOp::Shuffle(Shuffle::Down) => "shuffle_down",
+            ThreadOp::Shuffle(Shuffle::Xor) => "shuffle_xor",
+            ThreadOp::WarpBarrier => "warp_barrier",
+            ThreadOp::BlockFence => "block_fence",
+            ThreadOp::GridFence => "grid_fence",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<ThreadOp> {
+        ThreadOp::ALL.iter().copied().find(|op| op.name() == name)
+    }
+}
 names!(Activation { Never = "never", IfAbsent = "if_absent", KnownActive = "known_active" });

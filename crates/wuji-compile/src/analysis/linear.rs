@@ -9,7 +9,7 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use wuji_ir::entities::{Region, Value};
 use wuji_ir::module::{Function, ValueDef};
-use wuji_ir::ops::{BinOp, MOST_THREADS, Op, ThreadOp, UnOp};
+use wuji_ir::ops::{BinOp, MOST_THREADS, Op, ThreadOp, UnOp, WARP};
 use wuji_ir::types::Scalar;
 
 use crate::rewrite::Structure;
@@ -275,6 +275,8 @@ impl<'f> Sums<'f> {
             Op::Thread(ThreadOp::Index) => Some((0, i128::from(MOST_THREADS) - 1)),
             Op::Thread(ThreadOp::BlockSize) => Some((1, i128::from(MOST_THREADS))),
             Op::Thread(ThreadOp::Block) => Some((0, i128::from(i32::MAX) - 1)),
+            Op::Thread(ThreadOp::Lane) => Some((0, i128::from(WARP) - 1)),
+            Op::Thread(ThreadOp::BarrierCount) => Some((0, i128::from(MOST_THREADS))),
             Op::Thread(ThreadOp::Blocks) => Some((1, i128::from(i32::MAX))),
             Op::Binary(op) => {
                 let (a, b) = (self.range(data.args[0]), self.range(data.args[1]));

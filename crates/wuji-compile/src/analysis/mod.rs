@@ -3,3 +3,4 @@
 pub mod effects;
 pub mod entries;
 pub mod linear;
+pub mod uniform;

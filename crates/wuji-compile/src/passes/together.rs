@@ -1,6 +1,7 @@
 //! Looks whether iterations that work together, as threads of a block, can do so: there must be such threads, and a loop of
 //! a kind that gives each of them one iteration.
 
+use crate::analysis::uniform::{Parted, parted};
 use crate::options::Target;
 use crate::passes::Cx;
 use wuji_ir::entities::{Func, Inst};
@@ -63,6 +64,9 @@ pub fn together(m: &mut Module, cx: &mut Cx) -> Result<()> {
             let why = format!("a block has at most {MOST_THREADS} threads");
             return Err(at(m, func, inst, "W0353", why).help("ask for a smaller block size"));
         }
+        if let Some(Parted { inst, by }) = parted(m, &m.funcs[func], m.params.len()) {
+            return Err(apart(m, func, inst, by));
+        }
         if cx.options.target == Target::Cpu {
             return Err(at(
                 m,
@@ -78,6 +82,39 @@ pub fn together(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
+/// Not all threads may come to an instruction that they do together.
+fn apart(m: &Module, func: Func, inst: Inst, by: Inst) -> Error {
+    let f = &m.funcs[func];
+    let Op::Thread(op) = f.insts[inst].op else {
+        return at(m, func, inst, "W0352", "threads have parted".into());
+    };
+    let (whose, help) = match op.party() {
+        Party::Block => (
+            "the block",
+            "let all threads come to it, and put only what differs under a condition; `barrier_any` and its like make a \
+             condition that is the same for all",
+        ),
+        Party::Warp | Party::Thread => (
+            "a warp",
+            "let all threads come to it, and choose among the results afterwards",
+        ),
+    };
+    let why = format!("not all threads of {whose} may come to {}", what(f, inst));
+    let where_ = Position::of(m, f.spans[by]);
+    let parted = match f.insts[by].op {
+        Op::If => "a condition that differs from thread to thread",
+        _ => "a loop that threads leave in different turns",
+    };
+    let note = match where_ {
+        Some(p) => format!("they part at {p}, by {parted}"),
+        None => format!("they part by {parted}"),
+    };
+    at(m, func, inst, "W0352", why)
+        .note(note)
+        .note("threads that wait for others which never come would wait for ever")
+        .help(help)
+}
+
 fn at(m: &Module, func: Func, inst: Inst, code: &'static str, why: String) -> Error {
     Error::new(code, why).at(Position::of(m, m.funcs[func].spans[inst]))
 }
@@ -85,8 +122,23 @@ fn at(m: &Module, func: Func, inst: Inst, code: &'static str, why: String) -> Er
 /// What an instruction is to its user.
 fn what(f: &Function, inst: Inst) -> String {
     match &f.insts[inst].op {
-        Op::Thread(ThreadOp::Barrier) => "a barrier".into(),
-        Op::Thread(_) => "the number of a thread".into(),
+        Op::Thread(op) => match op {
+            ThreadOp::Index
+            | ThreadOp::BlockSize
+            | ThreadOp::Block
+            | ThreadOp::Blocks
+            | ThreadOp::Lane => "the number of a thread".into(),
+            ThreadOp::Barrier
+            | ThreadOp::BarrierAll
+            | ThreadOp::BarrierAny
+            | ThreadOp::BarrierCount => "a barrier".into(),
+            ThreadOp::ActiveMask | ThreadOp::Ballot | ThreadOp::MatchAny => {
+                "a question to a warp".into()
+            }
+            ThreadOp::Shuffle(_) => "a shuffle".into(),
+            ThreadOp::WarpBarrier => "a barrier of a warp".into(),
+            ThreadOp::BlockFence | ThreadOp::GridFence => "a fence".into(),
+        },
         op => match op.access().map(|a| a.place) {
             Some(Place::Local(l)) => format!("the shared array `{}`", f.locals[l].name),
             _ => "what threads do together".into(),

@@ -8,7 +8,7 @@ use super::points::Points;
 use crate::Result;
 use crate::entities::{Func, Inst};
 use crate::module::Span;
-use crate::ops::{LoopHints, ThreadOp};
+use crate::ops::{LoopHints, Op, Party, Shuffle, ThreadOp, WARP};
 use crate::types::{Imm, Scalar};
 
 /// More blocks than a GPU counts.
@@ -54,7 +54,7 @@ impl Launch<'_, '_> {
         }
     }
 
-    /// Without a block, a thread is alone.
+    /// What a thread knows by itself; for the rest it waits. Without a block, a thread is alone.
     pub(super) fn thread_op(&mut self, inst: Inst, op: ThreadOp) -> Result<Next> {
         let (thread, threads, number, blocks) = match &self.block {
             Some(b) => (b.thread, b.threads, b.number, b.blocks),
@@ -65,16 +65,38 @@ impl Launch<'_, '_> {
             ThreadOp::BlockSize => i128::from(threads),
             ThreadOp::Block => i128::from(number),
             ThreadOp::Blocks => i128::from(blocks),
-            ThreadOp::Barrier => {
-                return Ok(match self.block {
-                    Some(_) => Next::Wait(inst),
-                    None => Next::On,
-                });
+            ThreadOp::Lane => i128::from(thread % WARP),
+            // Here threads run one after the other.
+            ThreadOp::ActiveMask => i128::from(1u32 << (thread % WARP)),
+            ThreadOp::BlockFence | ThreadOp::GridFence => return Ok(Next::On),
+            ThreadOp::Barrier
+            | ThreadOp::BarrierAll
+            | ThreadOp::BarrierAny
+            | ThreadOp::BarrierCount
+            | ThreadOp::Ballot
+            | ThreadOp::MatchAny
+            | ThreadOp::Shuffle(_)
+            | ThreadOp::WarpBarrier => {
+                if self.block.is_some() {
+                    return Ok(Next::Wait(inst));
+                }
+                let args = self.arguments(inst);
+                if let Some(result) = self.func().insts[inst].results.first().copied() {
+                    let scalar = meet(op, &[(0, args)], 0);
+                    self.set_scalar(result, scalar);
+                }
+                return Ok(Next::On);
             }
         };
         let result = self.func().insts[inst].results[0];
         self.set_int(result, known);
         Ok(Next::On)
+    }
+
+    /// The scalars that an instruction is given.
+    fn arguments(&self, inst: Inst) -> Vec<Imm> {
+        let args = &self.func().insts[inst].args;
+        args.iter().map(|a| self.scalar(*a)).collect()
     }
 
     /// Runs the iterations of a `foreach` in blocks.
@@ -209,26 +231,64 @@ impl Launch<'_, '_> {
             let order = self.order(threads.len() as u64, false);
             for k in 0..threads.len() as u64 {
                 let thread = &mut threads[order.at(k) as usize];
-                if thread.state != State::Ended {
+                if thread.state == State::Runs {
                     self.run_thread(thread)?;
                 }
             }
-            let mut at = None;
-            for thread in threads.iter() {
-                match (thread.state, at) {
-                    (State::Ended, _) => {}
-                    (state, None) => at = Some(state),
-                    (state, Some(other)) if state == other => {}
-                    (_, Some(_)) => {
-                        let why = "threads of a block wait at different places";
-                        return Err(self.error(NOT_RUNNABLE, why, Span::UNKNOWN));
-                    }
-                }
+            let mut met = false;
+            for lanes in threads.chunk_by_mut(|a, b| a.number / WARP == b.number / WARP) {
+                met |= self.meet(lanes, Party::Warp);
             }
-            if at.is_none() {
+            met = met || self.meet(threads, Party::Block);
+            if met {
+                continue;
+            }
+            if threads.iter().all(|t| t.state == State::Ended) {
                 return Ok(());
             }
+            let why = "threads of a block wait at different places";
+            return Err(self.error(NOT_RUNNABLE, why, Span::UNKNOWN));
         }
+    }
+
+    /// If all of some threads are at one instruction of theirs, it is done. `false`: somebody is missing.
+    fn meet(&mut self, threads: &mut [Thread], party: Party) -> bool {
+        let mut at = None;
+        for thread in threads.iter() {
+            match (thread.state, at) {
+                (State::Ended, _) => {}
+                (State::Runs, _) => return false,
+                (state, None) => at = Some(state),
+                (state, Some(other)) if state == other => {}
+                (State::Waits(..), Some(_)) => return false,
+            }
+        }
+        let Some(State::Waits(func, inst)) = at else {
+            return false;
+        };
+        let data = &self.machine.module.funcs[func].insts[inst];
+        let Op::Thread(op) = data.op else {
+            return false;
+        };
+        if op.party() != party {
+            return false;
+        }
+        let mut given = Vec::new();
+        for thread in threads.iter_mut().filter(|t| t.state != State::Ended) {
+            std::mem::swap(&mut self.stacks, &mut thread.stacks);
+            given.push((thread.number, self.arguments(inst)));
+            std::mem::swap(&mut self.stacks, &mut thread.stacks);
+        }
+        let waiting = threads.iter_mut().filter(|t| t.state != State::Ended);
+        for (k, thread) in waiting.enumerate() {
+            if let Some(result) = data.results.first() {
+                std::mem::swap(&mut self.stacks, &mut thread.stacks);
+                self.set_scalar(*result, meet(op, &given, k));
+                std::mem::swap(&mut self.stacks, &mut thread.stacks);
+            }
+            thread.state = State::Runs;
+        }
+        true
     }
 
     fn run_thread(&mut self, thread: &mut Thread) -> Result<()> {
@@ -246,5 +306,56 @@ impl Launch<'_, '_> {
         thread.draws = self.scope.draws;
         std::mem::swap(&mut self.stacks, &mut thread.stacks);
         end.map(|_| ())
+    }
+}
+
+/// What one of the threads that met gets; each has its number and what it was given.
+fn meet(op: ThreadOp, all: &[(u32, Vec<Imm>)], own: usize) -> Imm {
+    let holds = |(_, args): &&(u32, Vec<Imm>)| args.first().is_some_and(|a| a.bits() != 0);
+    let lanes = |those: &mut dyn Iterator<Item = u32>| {
+        let mask = those.fold(0u32, |mask, number| mask | 1 << (number % WARP));
+        Imm::from_bits(Scalar::U32, u64::from(mask))
+    };
+    let (number, args) = &all[own];
+    match op {
+        ThreadOp::BarrierAll => Imm::bool(all.iter().all(|t| holds(&t))),
+        ThreadOp::BarrierAny => Imm::bool(all.iter().any(|t| holds(&t))),
+        ThreadOp::BarrierCount => {
+            let count = all.iter().filter(holds).count();
+            Imm::int(Scalar::I32, count as i128)
+        }
+        ThreadOp::Ballot => lanes(&mut all.iter().filter(holds).map(|t| t.0)),
+        ThreadOp::MatchAny => {
+            let same = |t: &&(u32, Vec<Imm>)| t.1[0].bits() == args[0].bits();
+            lanes(&mut all.iter().filter(same).map(|t| t.0))
+        }
+        ThreadOp::Shuffle(kind) => {
+            let lane = i128::from(number % WARP);
+            let by = args[1].as_int().unwrap_or(0);
+            let warp = i128::from(WARP);
+            let from = match kind {
+                Shuffle::From => by.rem_euclid(warp),
+                Shuffle::Xor => (lane ^ by).rem_euclid(warp),
+                // Distances are taken modulo 32, as the machine does.
+                Shuffle::Up => lane - by.rem_euclid(warp),
+                Shuffle::Down => lane + by.rem_euclid(warp),
+            };
+            if !(0..warp).contains(&from) {
+                return args[0];
+            }
+            let found = all.iter().find(|t| i128::from(t.0 % WARP) == from);
+            // A lane that has ended gives anything.
+            found.map_or(Imm::zero(args[0].ty), |t| t.1[0])
+        }
+        ThreadOp::Index
+        | ThreadOp::BlockSize
+        | ThreadOp::Block
+        | ThreadOp::Blocks
+        | ThreadOp::Lane
+        | ThreadOp::ActiveMask
+        | ThreadOp::Barrier
+        | ThreadOp::WarpBarrier
+        | ThreadOp::BlockFence
+        | ThreadOp::GridFence => Imm::zero(Scalar::Bool),
     }
 }

@@ -521,7 +521,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
                 _ => return Err(self.unlowered(inst)),
             },
             Op::Thread(_) if self.unit.gpu.is_none() => return Err(self.unlowered(inst)),
-            Op::Thread(op) => match self.thread_op(*op) {
+            Op::Thread(op) => match self.thread_op(*op, args)? {
                 Some(value) => value,
                 None => return Ok(()),
             },

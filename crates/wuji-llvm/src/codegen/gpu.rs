@@ -9,7 +9,7 @@
 use super::Unit;
 use super::function::{FunctionGen, Hoisted};
 use crate::abi::{ArrayView, REPORT_DETAILS, REPORT_WORDS, REPORT_WRITTEN, offset};
-use crate::emit::{Fun, On, Ty, Val};
+use crate::emit::{Fun, On, Val};
 use inkwell::llvm_sys::LLVMAtomicRMWBinOp::LLVMAtomicRMWBinOpAdd;
 use inkwell::llvm_sys::LLVMIntPredicate::*;
 use inkwell::llvm_sys::LLVMOpcode;
@@ -21,13 +21,13 @@ use wuji_ir::entities::{Array, Func, Inst, Region, Value};
 use wuji_ir::layout::header;
 use wuji_ir::module::{Bound, Function, Module, RangeDim, SiteKind, Task, TaskKind};
 use wuji_ir::ops::{
-    AtomicOp, BinOp, Effect, ForKind, MOST_THREADS, Op, Sharing, Space, ThreadOp, WARP,
+    AtomicOp, BinOp, Effect, ForKind, MOST_THREADS, Op, Sharing, Shuffle, Space, WARP,
 };
 use wuji_ir::types::{Imm, Scalar, Type};
 
 /// Memory of the device, and memory of a block of threads.
 const GLOBAL: u32 = 1;
-const SHARED: u32 = 3;
+pub(super) const SHARED: u32 = 3;
 
 /// Turns of a loop without an end between two looks whether it is to stop: looking takes as long as some 100
 /// instructions.
@@ -437,51 +437,6 @@ impl FunctionGen<'_, '_, '_> {
         self.converged = !hints.together;
     }
 
-    /// An array that threads of a block have in common.
-    pub(super) fn shared_array(&mut self, elem: Ty, len: u32, bytes: u32) -> Val {
-        let e = &self.unit.emit;
-        let align = if len >= 4 { 16 } else { bytes };
-        let shared = e.add_global(e.array_ty(elem, u64::from(len)), SHARED, align);
-        e.cast(LLVMOpcode::LLVMAddrSpaceCast, shared, e.ptr_ty())
-    }
-
-    /// What threads of a block know of each other, and do together; `None` for what gives nothing.
-    pub(super) fn thread_op(&mut self, op: ThreadOp) -> Option<Val> {
-        let e = &self.unit.emit;
-        let register = |name: &str| {
-            let name = format!("llvm.nvvm.read.ptx.sreg.{name}.x");
-            Some(e.intrinsic(&name, &[], &[]))
-        };
-        match op {
-            ThreadOp::Index => {
-                let own = register("tid");
-                if let (Some(v), Some(threads)) = (own, self.threads) {
-                    let bound = |n: u32| e.md_value(e.const_int(e.int_ty(32), u64::from(n)));
-                    e.set_md(v, e.kinds.range, e.md_node(&[bound(0), bound(threads)]));
-                }
-                own
-            }
-            ThreadOp::BlockSize => register("ntid"),
-            ThreadOp::Block => register("ctaid"),
-            ThreadOp::Blocks => register("nctaid"),
-            ThreadOp::Barrier => {
-                self.barrier();
-                None
-            }
-        }
-    }
-
-    fn barrier(&self) {
-        let e = &self.unit.emit;
-        let first = e.const_int(e.int_ty(32), 0);
-        e.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[first]);
-    }
-
-    /// The thread is over: others do not wait for it.
-    pub(super) fn end_thread(&self) {
-        self.unit.emit.intrinsic("llvm.nvvm.exit", &[], &[]);
-    }
-
     pub(super) fn load_hoisted_on_gpu(&mut self, what: Hoisted) -> Val {
         let Some(layout) = self.unit.gpu else {
             return self.context();
@@ -569,7 +524,9 @@ impl FunctionGen<'_, '_, '_> {
         let mut v = self.get(operand)?;
         let mut delta = WARP / 2;
         while delta > 0 {
-            let other = self.of_lane_above(v, s, delta);
+            let e = &self.unit.emit;
+            let by = e.const_int(e.int_ty(32), u64::from(delta));
+            let other = self.shuffled(Shuffle::Down, v, s, by);
             v = self.combined(binary, s, v, other);
             delta /= 2;
         }
@@ -783,43 +740,6 @@ impl FunctionGen<'_, '_, '_> {
         match s.is_float() {
             true => self.float_binary(op, s, a, b, 0),
             false => self.int_binary(op, s, a, b, None),
-        }
-    }
-
-    /// What the thread so many lanes above has.
-    fn of_lane_above(&self, v: Val, s: Scalar, delta: u32) -> Val {
-        let e = &self.unit.emit;
-        let i32_ty = e.int_ty(32);
-        let number = |n: u64| e.const_int(i32_ty, n);
-        let moved = |v: Val| {
-            let args = [
-                number(u64::from(u32::MAX)),
-                v,
-                number(u64::from(delta)),
-                number(u64::from(WARP - 1)),
-            ];
-            e.intrinsic("llvm.nvvm.shfl.sync.down.i32", &[], &args)
-        };
-        let bits_ty = e.int_ty(s.bits());
-        let bits = if s.is_float() {
-            e.bitcast(v, bits_ty)
-        } else {
-            v
-        };
-        let bits = if s.bits() == 32 {
-            moved(bits)
-        } else {
-            let half = e.const_i64(32);
-            let low = moved(e.cast(LLVMOpcode::LLVMTrunc, bits, i32_ty));
-            let high = e.binary(LLVMOpcode::LLVMLShr, bits, half);
-            let high = moved(e.cast(LLVMOpcode::LLVMTrunc, high, i32_ty));
-            let wide = |v: Val| e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty());
-            e.or(wide(low), e.binary(LLVMOpcode::LLVMShl, wide(high), half))
-        };
-        if s.is_float() {
-            e.bitcast(bits, e.scalar_ty(s))
-        } else {
-            bits
         }
     }
 }

@@ -17,6 +17,7 @@ mod memory;
 mod reduction;
 mod rows;
 mod scalar;
+mod threads;
 
 pub(crate) use gpu::block_size;
 

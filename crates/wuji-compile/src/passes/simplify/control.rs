@@ -397,7 +397,7 @@ fn is_cheap(op: &Op) -> bool {
         | Op::ArrayExtent(..)
         | Op::AssumeRange(..)
         | Op::ArrayStride(..) => true,
-        Op::Thread(op) => !op.is_convergent(),
+        Op::Thread(op) => op.is_pure(),
         Op::Unary(u) => matches!(u, UnOp::Neg | UnOp::Not | UnOp::Abs | UnOp::Freeze),
         Op::Binary(b) => match b {
             BinOp::Add

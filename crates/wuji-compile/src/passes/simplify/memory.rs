@@ -154,7 +154,7 @@ impl Writes {
                 self.add(Region::of_space(*s));
             }
             Op::Call(_) | Op::Cell(CellOp::Deactivate, _) => self.everything(),
-            Op::Thread(op) if op.is_convergent() => self.everything(),
+            Op::Thread(op) if !op.is_pure() => self.everything(),
             Op::Walk(WalkOp::Ensure | WalkOp::Touch | WalkOp::Push, tree, _) => {
                 self.add(Region::Nodes(*tree));
             }

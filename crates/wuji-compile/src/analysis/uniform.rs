@@ -1,0 +1,442 @@
+//! Which values, and which code, are the same for all threads of a block, or of a warp.
+//!
+//! Every value has a [`Spread`]. Control has one, too: where threads may have parted. A thread that leaves the function has ended,
+//! and is waited for by nobody, so that `return` parts nobody.
+
+use cranelift_entity::SecondaryMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use wuji_ir::entities::{Inst, Label, Local, Region, Value};
+use wuji_ir::module::{Function, Module, Term};
+use wuji_ir::ops::*;
+use wuji_ir::types::Imm;
+
+/// Among whom something may differ.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Spread {
+    /// It is the same for all threads of a block.
+    #[default]
+    Block,
+    /// It is the same for all threads of a warp.
+    Warp,
+    /// Each thread may have its own.
+    Thread,
+}
+
+/// Something that threads do together where they may have parted.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Parted {
+    pub inst: Inst,
+    /// Where they parted: a branch or a loop.
+    pub by: Inst,
+}
+
+/// Looks for an instruction that threads do together and may not come to together. The function is that of a task with one
+/// iteration, whose indices follow `params` parameters.
+pub fn parted(m: &Module, f: &Function, params: usize) -> Option<Parted> {
+    let mut walk = Walk {
+        f,
+        written: written(m, f),
+        spread: SecondaryMap::new(),
+        locals: FxHashMap::default(),
+        left: FxHashMap::default(),
+        open: Vec::new(),
+        yielded: Vec::new(),
+        changed: true,
+        found: None,
+    };
+    for (k, p) in f.params().iter().enumerate() {
+        if k >= params {
+            walk.spread[*p] = Spread::Thread;
+        }
+    }
+    // Spreads only grow, so this ends.
+    while std::mem::replace(&mut walk.changed, false) {
+        walk.found = None;
+        walk.region(f.entry, Control::default());
+    }
+    walk.found
+}
+
+/// What a function, or one that it calls, writes to.
+fn written(m: &Module, f: &Function) -> FxHashSet<Place> {
+    let mut places = FxHashSet::default();
+    let mut seen = FxHashSet::default();
+    let mut work = vec![f];
+    let mut array = false;
+    while let Some(f) = work.pop() {
+        f.walk(|inst| match &f.insts[inst].op {
+            Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
+                array |= matches!(a.place, Place::Array(_));
+                places.insert(a.place);
+            }
+            Op::Call(g) if seen.insert(*g) => work.push(&m.funcs[*g]),
+            _ => {}
+        });
+    }
+    if array {
+        // Those that overlap are told apart by nobody.
+        let overlapping = m.arrays.iter().filter(|(_, d)| !d.unaliased);
+        places.extend(overlapping.map(|(a, _)| Place::Array(a)));
+    }
+    places
+}
+
+/// How far threads may have parted at some place, and where.
+#[derive(Copy, Clone, Debug, Default)]
+struct Control {
+    spread: Spread,
+    by: Option<Inst>,
+}
+
+impl Control {
+    fn and(self, spread: Spread, by: Inst) -> Control {
+        match spread > self.spread {
+            true => Control {
+                spread,
+                by: Some(by),
+            },
+            false => self,
+        }
+    }
+
+    fn join(self, other: Control) -> Control {
+        match other.spread > self.spread {
+            true => other,
+            false => self,
+        }
+    }
+}
+
+/// A loop or block that is being walked.
+struct Open {
+    label: Label,
+    inst: Inst,
+    /// Threads that are still inside may be fewer than those that came.
+    control: Control,
+    /// Where it began.
+    outside: Spread,
+}
+
+struct Walk<'a> {
+    f: &'a Function,
+    written: FxHashSet<Place>,
+    spread: SecondaryMap<Value, Spread>,
+    /// What is stored in arrays that a thread has for itself.
+    locals: FxHashMap<Local, Spread>,
+    /// Threads that leave a loop do so in different turns.
+    left: FxHashMap<Label, Control>,
+    open: Vec<Open>,
+    /// What the regions of the branches around give.
+    yielded: Vec<Inst>,
+    changed: bool,
+    found: Option<Parted>,
+}
+
+impl Walk<'_> {
+    fn of(&self, values: &[Value]) -> Spread {
+        values
+            .iter()
+            .map(|v| self.spread[*v])
+            .max()
+            .unwrap_or_default()
+    }
+
+    fn raise(&mut self, value: Value, spread: Spread) {
+        if spread > self.spread[value] {
+            self.spread[value] = spread;
+            self.changed = true;
+        }
+    }
+
+    fn region(&mut self, region: Region, outer: Control) {
+        let data = &self.f.regions[region];
+        for inst in &data.insts {
+            // Others may have left a loop or block around this by now.
+            let here = self.open.iter().fold(outer, |c, o| c.join(o.control));
+            self.inst(*inst, here);
+        }
+        let here = self.open.iter().fold(outer, |c, o| c.join(o.control));
+        match &data.term {
+            Term::Yield(values) => {
+                if let Some(inst) = self.yielded.last().copied() {
+                    for (k, v) in values.iter().enumerate() {
+                        let result = self.f.insts[inst].results[k];
+                        self.raise(result, self.spread[*v]);
+                    }
+                }
+            }
+            Term::Break(label, values) => self.leave(*label, values, here, true),
+            Term::Continue(label, values) => self.leave(*label, values, here, false),
+            Term::Return(_) | Term::Unreachable => {}
+        }
+    }
+
+    fn leave(&mut self, label: Label, values: &[Value], here: Control, breaks: bool) {
+        let Some(at) = self.open.iter().position(|o| o.label == label) else {
+            // The iteration is over, and so is the thread.
+            return;
+        };
+        let (inst, outside) = (self.open[at].inst, self.open[at].outside);
+        let data = &self.f.insts[inst];
+        let parted = here.spread > outside;
+        let targets: Vec<Value> = match (breaks, &data.op) {
+            (true, _) => data.results.to_vec(),
+            (false, Op::For(..)) => self.f.regions[data.regions[0]].params[1..].to_vec(),
+            (false, _) => self.f.regions[data.regions[0]].params.to_vec(),
+        };
+        for (target, v) in targets.iter().zip(values) {
+            let own = self.spread[*v];
+            self.raise(*target, if parted { own.max(here.spread) } else { own });
+        }
+        if !parted {
+            return;
+        }
+        self.open[at].control = self.open[at].control.join(here);
+        if breaks {
+            let left = self.left.entry(label).or_default();
+            if here.spread > left.spread {
+                *left = here;
+                self.changed = true;
+            }
+        }
+    }
+
+    fn inst(&mut self, inst: Inst, here: Control) {
+        let f = self.f;
+        let data = &f.insts[inst];
+        let args = self.of(&data.args);
+        match &data.op {
+            Op::If => {
+                let condition = self.spread[data.args[0]];
+                let sides = &data.regions;
+                self.yielded.push(inst);
+                for side in sides {
+                    self.region(*side, here.and(condition, inst));
+                }
+                self.yielded.pop();
+                for (k, r) in data.results.iter().enumerate() {
+                    if self.differs(sides, k) {
+                        self.raise(*r, condition);
+                    }
+                }
+            }
+            Op::Block(label) => {
+                self.yielded.push(inst);
+                self.within(*label, inst, here, Control::default());
+                self.yielded.pop();
+            }
+            Op::Loop(label) => {
+                for (p, a) in f.regions[data.regions[0]].params.iter().zip(&data.args) {
+                    self.raise(*p, self.spread[*a]);
+                }
+                let left = self.left.get(label).copied().unwrap_or_default();
+                self.within(*label, inst, here, left);
+                for r in &data.results {
+                    self.raise(*r, left.spread);
+                }
+            }
+            Op::For(label, _) => {
+                let bounds = self.of(&data.args[..3]);
+                let params = &f.regions[data.regions[0]].params;
+                self.raise(params[0], self.of(&[data.args[0], data.args[2]]));
+                for (p, a) in params[1..].iter().zip(&data.args[3..]) {
+                    self.raise(*p, self.spread[*a]);
+                }
+                let left = self.left.get(label).copied().unwrap_or_default();
+                let left = left.and(bounds, inst);
+                self.within(*label, inst, here, left);
+                let carried = data.args[3..].iter().zip(&params[1..]);
+                for (r, (a, p)) in data.results.iter().zip(carried) {
+                    let last = self.spread[*a].max(self.spread[*p]);
+                    self.raise(*r, last.max(left.spread));
+                }
+            }
+            op => {
+                if let Op::Thread(together) = op {
+                    self.look(inst, *together, here);
+                }
+                if let Op::Store(a) = op
+                    && let Place::Local(l) = a.place
+                {
+                    let stored = args.max(here.spread);
+                    let now = self.locals.entry(l).or_default();
+                    if stored > *now {
+                        *now = stored;
+                        self.changed = true;
+                    }
+                }
+                let own = self.result(op, &data.args, args);
+                for r in &data.results {
+                    self.raise(*r, own);
+                }
+            }
+        }
+    }
+
+    /// Whether the sides of a branch do not give the same value from outside.
+    fn differs(&self, sides: &[Region], k: usize) -> bool {
+        let mut given = sides.iter().filter_map(|s| match &self.f.regions[*s].term {
+            Term::Yield(values) => Some(values[k]),
+            _ => None,
+        });
+        match (given.next(), given.next()) {
+            (Some(a), Some(b)) => a != b,
+            _ => false,
+        }
+    }
+
+    fn within(&mut self, label: Label, inst: Inst, here: Control, left: Control) {
+        self.open.push(Open {
+            label,
+            inst,
+            control: left,
+            outside: here.spread,
+        });
+        self.region(self.f.insts[inst].regions[0], here);
+        self.open.pop();
+    }
+
+    fn look(&mut self, inst: Inst, op: ThreadOp, here: Control) {
+        let allowed = match op.party() {
+            Party::Thread => Spread::Thread,
+            Party::Warp => Spread::Warp,
+            Party::Block => Spread::Block,
+        };
+        if here.spread > allowed
+            && let Some(by) = here.by
+            && self.found.is_none()
+        {
+            self.found = Some(Parted { inst, by });
+        }
+    }
+
+    /// Among whom the results of an operation differ.
+    fn result(&self, op: &Op, args: &[Value], given: Spread) -> Spread {
+        match op {
+            Op::Thread(op) => match op {
+                ThreadOp::BlockSize
+                | ThreadOp::Block
+                | ThreadOp::Blocks
+                | ThreadOp::Barrier
+                | ThreadOp::BarrierAll
+                | ThreadOp::BarrierAny
+                | ThreadOp::BarrierCount
+                | ThreadOp::WarpBarrier
+                | ThreadOp::BlockFence
+                | ThreadOp::GridFence => Spread::Block,
+                ThreadOp::Ballot => Spread::Warp,
+                // All get what one lane has.
+                ThreadOp::Shuffle(Shuffle::From) if self.spread[args[1]] <= Spread::Warp => {
+                    Spread::Warp
+                }
+                ThreadOp::Index
+                | ThreadOp::Lane
+                | ThreadOp::ActiveMask
+                | ThreadOp::MatchAny
+                | ThreadOp::Shuffle(_) => Spread::Thread,
+            },
+            Op::Load(a) => match a.place {
+                Place::Local(l) if self.f.locals[l].shared => Spread::Thread,
+                Place::Local(l) => given.max(self.locals.get(&l).copied().unwrap_or_default()),
+                place if self.written.contains(&place) => Spread::Thread,
+                Place::Field(_) | Place::Array(_) | Place::Temp(_) => given,
+            },
+            Op::Atomic(..)
+            | Op::CompareExchange(_)
+            | Op::Random
+            | Op::Iteration
+            | Op::Call(_)
+            | Op::Cell(..)
+            | Op::Walk(..)
+            | Op::MemLoad(..)
+            | Op::LoadRows(_)
+            | Op::MemAtomic(..)
+            | Op::MemCompareExchange(_) => Spread::Thread,
+            // The number of a warp, and questions that it answers.
+            Op::Binary(BinOp::Div) if self.is_thread(args[0]) && self.whole_warps(args[1], 0) => {
+                Spread::Warp
+            }
+            Op::Binary(BinOp::Shr)
+                if self.is_thread(args[0])
+                    && self.number(args[1]).is_some_and(|n| (5..31).contains(&n)) =>
+            {
+                Spread::Warp
+            }
+            Op::Compare(CmpOp::Lt | CmpOp::Ge)
+                if self.is_thread(args[0]) && self.whole_warps(args[1], 0) =>
+            {
+                Spread::Warp
+            }
+            Op::Compare(CmpOp::Le | CmpOp::Gt)
+                if self.is_thread(args[0]) && self.whole_warps(args[1], 1) =>
+            {
+                Spread::Warp
+            }
+            Op::Const(_)
+            | Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Fma
+            | Op::Convert(_)
+            | Op::Bitcast(_)
+            | Op::Splat(_)
+            | Op::Compose(_)
+            | Op::Extract(_)
+            | Op::Insert(_)
+            | Op::ExtractDyn
+            | Op::InsertDyn
+            | Op::Shuffle(_)
+            | Op::MatMul
+            | Op::Transpose
+            | Op::Dot
+            | Op::Cross
+            | Op::Outer
+            | Op::Determinant
+            | Op::Inverse
+            | Op::Reduce(_)
+            | Op::Store(_)
+            | Op::AssumeRange(..)
+            | Op::Cache(_)
+            | Op::ArrayExtent(..)
+            | Op::ArrayStride(..)
+            | Op::MemStore(_)
+            | Op::StoreRows(_)
+            | Op::AddRows(_)
+            | Op::If
+            | Op::Loop(_)
+            | Op::For(..)
+            | Op::Block(_)
+            | Op::ForEach(..)
+            | Op::RandomKey
+            | Op::Print(_)
+            | Op::Assert(_)
+            | Op::CheckIndex(_)
+            | Op::Report(_) => given,
+        }
+    }
+
+    /// Whether a value is the number of the thread, in any integer type that can hold it.
+    fn is_thread(&self, v: Value) -> bool {
+        let Some(inst) = self.f.def(v) else {
+            return false;
+        };
+        let data = &self.f.insts[inst];
+        match data.op {
+            Op::Thread(ThreadOp::Index) => true,
+            Op::Convert(to) => to.is_int() && to.bits() >= 16 && self.is_thread(data.args[0]),
+            _ => false,
+        }
+    }
+
+    fn number(&self, v: Value) -> Option<i128> {
+        self.f.constant(v).and_then(Imm::as_int)
+    }
+
+    /// Whether a constant, and so much more, is that many threads in whole warps.
+    fn whole_warps(&self, v: Value, more: i128) -> bool {
+        let warp = i128::from(WARP);
+        self.number(v)
+            .is_some_and(|n| n + more > 0 && (n + more) % warp == 0)
+    }
+}
