@@ -391,6 +391,9 @@ pub struct LoopHints {
     pub least: Option<u32>,
     /// Iterations run in blocks, one for each thread of a block, which meet at barriers and share arrays.
     pub together: bool,
+    /// On a GPU, each unit of a task is for a block of threads: they share out among themselves the iterations of the parallel
+    /// loops inside, and meet at barriers between these. Made by passes.
+    pub blocks: bool,
 }
 
 /// Threads of a block on a GPU, unless a loop asks for another number.

@@ -224,6 +224,8 @@ impl Parser<'_> {
                 hints.simd = Some(false);
             } else if self.c.eat_word("together") {
                 hints.together = true;
+            } else if self.c.eat_word("blocks") {
+                hints.blocks = true;
             } else {
                 return Ok(hints);
             }

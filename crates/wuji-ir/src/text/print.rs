@@ -344,6 +344,9 @@ pub(super) fn print_hints(hints: LoopHints, out: &mut String) -> fmt::Result {
         Some(false) => out.push_str(" scalar"),
         None => {}
     }
+    if hints.blocks {
+        out.push_str(" blocks");
+    }
     if hints.together {
         out.push_str(" together");
     }

@@ -272,6 +272,9 @@ impl FunctionGen<'_, '_, '_> {
             ForKind::Parallel | ForKind::Boundary => self.stride.take(),
             ForKind::Serial => None,
         };
+        // Where a block takes an iteration, its threads take those of the loops inside.
+        let within = stride.and_then(|_| self.inner_stride.take());
+        self.stride = within.or(self.stride);
         let outside = std::mem::replace(&mut self.converged, false);
         let steps = match &stride {
             Some(stride) => {
@@ -419,6 +422,7 @@ impl FunctionGen<'_, '_, '_> {
         }
         if stride.is_some() {
             self.stride = stride;
+            self.inner_stride = within;
         }
         self.converged = outside;
         self.leave(inst, &target.exit)

@@ -78,6 +78,8 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     pub(super) can_stop: bool,
     /// On a GPU: which iterations of the outermost loops are this thread's.
     pub(super) stride: Option<Stride>,
+    /// On a GPU, where blocks of threads take the iterations of the outermost loop: which ones of the loops inside.
+    pub(super) inner_stride: Option<Stride>,
     /// On a GPU: all threads of a block are here, unless they have left the kernel.
     pub(super) converged: bool,
     /// Threads have one iteration each, and end behind it.
@@ -125,6 +127,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             nowhere: None,
             can_stop: false,
             stride: None,
+            inner_stride: None,
             converged: false,
             together: false,
             threads: None,

@@ -258,21 +258,37 @@ impl Unit<'_, '_> {
         e.position(done);
     }
 
+    /// A register of the thread that says where it is.
+    fn place(&self, name: &str) -> Val {
+        let e = &self.emit;
+        let v = e.intrinsic(&format!("llvm.nvvm.read.ptx.sreg.{name}.x"), &[], &[]);
+        e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty())
+    }
+
     /// The number of this thread, and how many there are.
     fn stride(&self) -> Stride {
         let e = &self.emit;
-        let wide = |name: &str| {
-            let v = e.intrinsic(name, &[], &[]);
-            e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty())
-        };
-        let threads = wide("llvm.nvvm.read.ptx.sreg.ntid.x");
-        let block = wide("llvm.nvvm.read.ptx.sreg.ctaid.x");
-        let blocks = wide("llvm.nvvm.read.ptx.sreg.nctaid.x");
-        let thread = wide("llvm.nvvm.read.ptx.sreg.tid.x");
+        let (block, thread) = (self.block_stride(), self.thread_stride());
         let mul = |a: Val, b: Val| e.binary(LLVMOpcode::LLVMMul, a, b);
         Stride {
-            first: e.add(mul(block, threads), thread),
-            step: mul(blocks, threads),
+            first: e.add(mul(block.first, thread.step), thread.first),
+            step: mul(block.step, thread.step),
+        }
+    }
+
+    /// The number of this block, and how many there are.
+    fn block_stride(&self) -> Stride {
+        Stride {
+            first: self.place("ctaid"),
+            step: self.place("nctaid"),
+        }
+    }
+
+    /// The number of this thread in its block, and how many there are.
+    fn thread_stride(&self) -> Stride {
+        Stride {
+            first: self.place("tid"),
+            step: self.place("ntid"),
         }
     }
 
@@ -431,7 +447,12 @@ impl FunctionGen<'_, '_, '_> {
         if self.unit.gpu.is_none() || hints.serial || !has_outer_loop(self.f, self.f.entry) {
             return;
         }
-        self.stride = Some(self.at_entry(|g| g.unit.stride()));
+        if hints.blocks {
+            self.stride = Some(self.at_entry(|g| g.unit.block_stride()));
+            self.inner_stride = Some(self.at_entry(|g| g.unit.thread_stride()));
+        } else {
+            self.stride = Some(self.at_entry(|g| g.unit.stride()));
+        }
         self.together = hints.together;
         // Threads that work together end when they have run their iteration: none of them is there to add up what others have.
         self.converged = !hints.together;

@@ -494,6 +494,7 @@ impl Builder {
             simd,
             least: None,
             together: false,
+            blocks: false,
         };
         let label = self.fresh_label()?;
         let mut narrowed = false;

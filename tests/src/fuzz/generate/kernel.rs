@@ -73,6 +73,7 @@ impl Generator<'_> {
             serial,
             least: None,
             together: false,
+            blocks: false,
         };
         let label = self.body.f.fresh_label();
         let types: Vec<Type> = indices.iter().map(|i| Type::Scalar(i.0)).collect();

@@ -331,6 +331,10 @@ fn chunk(
         .filter_map(Dim::constant_extent)
         .product::<u64>();
     lift_skip(&mut f, body);
+    let blocks = target == Target::Cuda
+        && list.is_some()
+        && !options.without.iter().any(|w| w == "scratchpads")
+        && has_cache(&f, body);
     if hints.together {
         // The entry has what this adds before anything else; the body is not part of the function yet.
         let threads = hints.threads();
@@ -358,6 +362,7 @@ fn chunk(
     match (&list, at) {
         (Some((list, _)), _) => match target {
             Target::Cpu => nest.entries(&mut b, list, begin, end),
+            Target::Cuda if blocks => nest.blocks(&mut b, list, begin, end),
             Target::Cuda => nest.elements(&mut b, list, begin, end),
         },
         (None, Some(outer)) => nest.units(&mut b, outer, begin, end),
@@ -380,6 +385,15 @@ fn chunk(
                 dims: vec![list.bounds()],
                 hints,
             },
+            Target::Cuda if blocks => TaskKind::Chunks {
+                unit,
+                dims: vec![list.bounds()],
+                hints: LoopHints {
+                    blocks: true,
+                    block_size: hints.block_size.or(Some(threads_for(unit))),
+                    ..hints
+                },
+            },
             Target::Cuda => TaskKind::Chunks {
                 unit: 1,
                 dims: vec![list.bounds(), inside],
@@ -392,6 +406,26 @@ fn chunk(
         unit,
         hints,
     }
+}
+
+/// Whether a field is to be kept near while a block is worked on.
+fn has_cache(f: &Function, body: Region) -> bool {
+    let mut regions = vec![body];
+    while let Some(region) = regions.pop() {
+        for inst in &f.regions[region].insts {
+            let data = &f.insts[*inst];
+            if let Op::Cache(_) = data.op {
+                return true;
+            }
+            regions.extend(&data.regions);
+        }
+    }
+    false
+}
+
+/// Threads for a block of so many elements: no more than there are, and enough to fill and empty what is kept near.
+fn threads_for(elements: u64) -> u32 {
+    elements.clamp(64, 256).next_multiple_of(WARP.into()) as u32
 }
 
 /// A body that starts by returning when a temp says so returns for the whole chunk.

@@ -265,43 +265,74 @@ impl Nest<'_> {
         let u = self.adopt_body(b, label);
         let region = self.before_body(b, |nest, b| {
             let (entry, rest) = divide(b, u, inside);
-            let mut numbers = nest.given(b, list, entry);
-            match list.shape {
-                Shape::Bits => {
-                    let (first, word) = (numbers.pop(), numbers.pop());
-                    let (Some(first), Some(word)) = (first, word) else {
-                        return;
-                    };
-                    let axes = list.data.extents.len();
-                    let (bit, rest) = divide(b, rest, inside / WORD);
-                    skip_bit(b, word, bit, label);
-                    let number = b.binary(BinOp::Add, first, bit);
-                    for d in digits(b, &list.data, number) {
-                        let most = nest.dims[numbers.len()].constant_extent().unwrap_or(1);
-                        numbers.push(clamp(b, d, most));
-                    }
-                    nest.below(b, list.given + axes, rest, &mut numbers);
-                }
-                Shape::Cell => nest.below(b, list.given, rest, &mut numbers),
-                Shape::Row => {
-                    nest.below(b, list.given, rest, &mut numbers);
-                    let there = numbers.get(list.given).copied();
-                    if let Some(number) = there {
-                        let hi = nest.bounds[list.given].hi;
-                        let inside = b.compare(CmpOp::Lt, number, hi);
-                        go_on_unless(b, inside, label);
-                    }
-                }
-                Shape::Box { .. } => {
-                    nest.below(b, list.given, rest, &mut numbers);
-                    if let Some(mask) = nest.mask {
-                        nest.skip_unset(b, mask, &numbers, label);
-                    }
-                }
-            }
-            nest.indices(b, &numbers);
+            let numbers = nest.given(b, list, entry);
+            nest.element(b, list, numbers, rest, label);
         });
         b.func.insts[inst].regions.push(region);
+    }
+
+    /// `for.parallel e in begin..end` over entries, and `for.parallel u in 0..n` over what an entry may stand for.
+    pub(super) fn blocks(&mut self, b: &mut Builder, list: &ListLoop, begin: Value, end: Value) {
+        let one = b.i64(1);
+        let label = b.func.fresh_label();
+        let inst = b.push_typed(Op::For(label, self.kind), &[begin, end, one], &[]);
+        let inside = list.unit(self.dims);
+        let region = b.region(&[I64], |b, p| {
+            let numbers = self.given(b, list, p[0]);
+            let (lo, hi, one) = (b.i64(0), b.i64(inside as i64), b.i64(1));
+            let inner = b.func.fresh_label();
+            let threads = b.push_typed(Op::For(inner, self.kind), &[lo, hi, one], &[]);
+            let u = self.adopt_body(b, inner);
+            let body = self.before_body(b, |nest, b| nest.element(b, list, numbers, u, inner));
+            b.func.insts[threads].regions.push(body);
+            b.end(Term::Continue(label, Values::new()));
+        });
+        b.func.insts[inst].regions.push(region);
+    }
+
+    /// Element `rest` of an entry, of which `numbers` are known: goes on with the next one if there is no such element.
+    fn element(
+        &mut self,
+        b: &mut Builder,
+        list: &ListLoop,
+        mut numbers: Vec<Value>,
+        rest: Value,
+        label: wuji_ir::entities::Label,
+    ) {
+        match list.shape {
+            Shape::Bits => {
+                let (first, word) = (numbers.pop(), numbers.pop());
+                let (Some(first), Some(word)) = (first, word) else {
+                    return;
+                };
+                let axes = list.data.extents.len();
+                let (bit, rest) = divide(b, rest, list.unit(self.dims) / WORD);
+                skip_bit(b, word, bit, label);
+                let number = b.binary(BinOp::Add, first, bit);
+                for d in digits(b, &list.data, number) {
+                    let most = self.dims[numbers.len()].constant_extent().unwrap_or(1);
+                    numbers.push(clamp(b, d, most));
+                }
+                self.below(b, list.given + axes, rest, &mut numbers);
+            }
+            Shape::Cell => self.below(b, list.given, rest, &mut numbers),
+            Shape::Row => {
+                self.below(b, list.given, rest, &mut numbers);
+                let there = numbers.get(list.given).copied();
+                if let Some(number) = there {
+                    let hi = self.bounds[list.given].hi;
+                    let inside = b.compare(CmpOp::Lt, number, hi);
+                    go_on_unless(b, inside, label);
+                }
+            }
+            Shape::Box { .. } => {
+                self.below(b, list.given, rest, &mut numbers);
+                if let Some(mask) = self.mask {
+                    self.skip_unset(b, mask, &numbers, label);
+                }
+            }
+        }
+        self.indices(b, &numbers);
     }
 
     /// The numbers of the dimensions from `from` on, all of constant size, from their joint number.
