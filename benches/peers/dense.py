@@ -1,122 +1,138 @@
 #!/usr/bin/env python3
-"""The dense workloads of `wuji-bench` in Taichi 1.7.4 and numba, on the CPU: the same sizes, arithmetic and memory layout.
+"""The dense workloads of `wuji-bench` in Taichi 1.7.4 and numba, on the CPU: the same sizes, arithmetic and memory layout, fast
+math everywhere.
 
-Runs Wuji first (`--program`, with `--json`), then the others in the same order, and prints how many times as much Wuji does in a
-second. Run by `cargo xtask bench --peers`, which makes an environment with both packages, or as it is.
+Wuji, Taichi and numba run in a process each and take turns, workload by workload: in every round each runs for about a tenth of a
+second, and who begins changes from round to round, so that a machine that is faster at one time than at another is so for all. A row
+shows the medians of the rounds: work per second, and how many times as much Wuji does. Run by `cargo xtask bench --peers`, which makes
+an environment with both packages, or as it is.
 """
 
 import argparse
 import json
 import math
-import pathlib
+import os
+import re
 import subprocess
 import sys
-import tempfile
 import time
 
 N = 1 << 24
 SIDE = 4096
 BODIES = 8192
 
+# How much one run gets through in a peer, and the unit of that in a second.
+WORK = {
+    "saxpy": (3 * 4 * N / 1e9, "GB/s"),
+    "jacobi": (2 * 4 * SIDE * SIDE / 1e9, "GB/s"),
+    "sum": (4 * N / 1e9, "GB/s"),
+    "julia": (640 * 320 / 1e6, "Mpix/s"),
+    "nbody": (BODIES * BODIES / 1e9, "Ginter/s"),
+    "mpm2d": (1.0, "substeps/s"),
+    "mpm3d": (1.0, "substeps/s"),
+    "mpm3d_large": (1.0, "substeps/s"),
+}
+# Who has which of them.
+HAVE = {"taichi": list(WORK), "numba": ["saxpy", "jacobi", "sum", "julia", "nbody"]}
 
-def rate(work, run, sync):
-    """Work per second: the median of runs that last about a tenth of a second each."""
-    run()
-    sync()
-    start = time.perf_counter()
-    run()
-    sync()
-    once = max(time.perf_counter() - start, 1e-6)
-    turns = max(1, int(0.1 / once))
-    times = []
-    for _ in range(9):
-        start = time.perf_counter()
-        for _ in range(turns):
-            run()
-        sync()
-        times.append((time.perf_counter() - start) / turns)
-    return work / sorted(times)[len(times) // 2]
+# Seconds of one turn, and between turns: threads that still look for work are asleep after that.
+SAMPLE = 0.1
+PAUSE = 0.004
 
 
 def taichi(threads):
+    """Makers of workloads: each gives what to run, and what waits for it."""
     import numpy as np
     import taichi as ti
 
     ti.init(arch=ti.cpu, cpu_max_num_threads=threads, log_level=ti.ERROR, offline_cache=False)
-    done = {}
 
-    x, y = ti.field(ti.f32, N), ti.field(ti.f32, N)
+    def make_saxpy():
+        x, y = ti.field(ti.f32, N), ti.field(ti.f32, N)
 
-    @ti.kernel
-    def saxpy():
-        for i in x:
-            y[i] = x[i] * 0.0009765625 + y[i]
+        @ti.kernel
+        def saxpy():
+            for i in x:
+                y[i] = x[i] * 0.0009765625 + y[i]
 
-    done["saxpy"] = rate(3 * 4 * N / 1e9, saxpy, ti.sync)
+        return saxpy
 
-    u, v = ti.field(ti.f32, (SIDE, SIDE)), ti.field(ti.f32, (SIDE, SIDE))
+    def make_jacobi():
+        u, v = ti.field(ti.f32, (SIDE, SIDE)), ti.field(ti.f32, (SIDE, SIDE))
 
-    @ti.kernel
-    def jacobi():
-        # Taichi does not check indices: the border is left out, which is less work.
-        for i, j in ti.ndrange((1, SIDE - 1), (1, SIDE - 1)):
-            v[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
+        @ti.kernel
+        def jacobi():
+            # Taichi does not check indices: the border is left out, which is less work.
+            for i, j in ti.ndrange((1, SIDE - 1), (1, SIDE - 1)):
+                v[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
 
-    done["jacobi"] = rate(2 * 4 * SIDE * SIDE / 1e9, jacobi, ti.sync)
+        return jacobi
 
-    @ti.kernel
-    def total() -> ti.f32:
-        s = 0.0
-        for i in x:
-            s += x[i]
-        return s
+    def make_sum():
+        x = ti.field(ti.f32, N)
 
-    done["sum"] = rate(4 * N / 1e9, total, ti.sync)
+        @ti.kernel
+        def total() -> ti.f32:
+            s = 0.0
+            for i in x:
+                s += x[i]
+            return s
 
-    pixels = ti.field(ti.f32, (640, 320))
+        return total
 
-    @ti.kernel
-    def julia():
-        for i, j in pixels:
-            c = ti.Vector([-0.8, 0.156])
-            z = ti.Vector([i / 320 - 1.0, j / 320 - 0.5]) * 2.0
-            n = 0
-            while z.norm_sqr() < 400.0 and n < 50:
-                z = ti.Vector([z[0] * z[0] - z[1] * z[1], z[0] * z[1] * 2.0]) + c
-                n += 1
-            pixels[i, j] = 1.0 - n * 0.02
+    def make_julia():
+        pixels = ti.field(ti.f32, (640, 320))
 
-    done["julia"] = rate(640 * 320 / 1e6, julia, ti.sync)
+        @ti.kernel
+        def julia():
+            for i, j in pixels:
+                c = ti.Vector([-0.8, 0.156])
+                z = ti.Vector([i / 320 - 1.0, j / 320 - 0.5]) * 2.0
+                n = 0
+                while z.norm_sqr() < 400.0 and n < 50:
+                    z = ti.Vector([z[0] * z[0] - z[1] * z[1], z[0] * z[1] * 2.0]) + c
+                    n += 1
+                pixels[i, j] = 1.0 - n * 0.02
 
-    px, py, pz = (ti.field(ti.f32, BODIES) for _ in range(3))
-    vx, vy, vz = (ti.field(ti.f32, BODIES) for _ in range(3))
-    for k, f in enumerate((px, py, pz)):
-        f.from_numpy(np.random.default_rng(k).random(BODIES, dtype=np.float32) - 0.5)
+        return julia
 
-    @ti.kernel
-    def nbody():
-        for i in px:
-            ax, ay, az = 0.0, 0.0, 0.0
-            for j in range(BODIES):
-                dx, dy, dz = px[j] - px[i], py[j] - py[i], pz[j] - pz[i]
-                inv = ti.rsqrt(dx * dx + dy * dy + dz * dz + 1e-3)
-                s = inv * inv * inv
-                ax += dx * s
-                ay += dy * s
-                az += dz * s
-            vx[i] += ax * 1.2207032e-7
-            vy[i] += ay * 1.2207032e-7
-            vz[i] += az * 1.2207032e-7
-        for i in px:
-            px[i] += vx[i] * 1e-3
-            py[i] += vy[i] * 1e-3
-            pz[i] += vz[i] * 1e-3
+    def make_nbody():
+        px, py, pz = (ti.field(ti.f32, BODIES) for _ in range(3))
+        vx, vy, vz = (ti.field(ti.f32, BODIES) for _ in range(3))
+        for k, f in enumerate((px, py, pz)):
+            f.from_numpy(np.random.default_rng(k).random(BODIES, dtype=np.float32) - 0.5)
 
-    done["nbody"] = rate(BODIES * BODIES / 1e9, nbody, ti.sync)
-    done["mpm2d"] = taichi_mpm(ti, 2, 8192, 128, 400.0, 0.25)
-    done["mpm3d"] = taichi_mpm(ti, 3, 200000, 64, 1000.0, 0.125)
-    done["mpm3d_large"] = taichi_mpm(ti, 3, 200000, 128, 1000.0, 0.125)
-    return done
+        @ti.kernel
+        def nbody():
+            for i in px:
+                ax, ay, az = 0.0, 0.0, 0.0
+                for j in range(BODIES):
+                    dx, dy, dz = px[j] - px[i], py[j] - py[i], pz[j] - pz[i]
+                    inv = ti.rsqrt(dx * dx + dy * dy + dz * dz + 1e-3)
+                    s = inv * inv * inv
+                    ax += dx * s
+                    ay += dy * s
+                    az += dz * s
+                vx[i] += ax * 1.2207032e-7
+                vy[i] += ay * 1.2207032e-7
+                vz[i] += az * 1.2207032e-7
+            for i in px:
+                px[i] += vx[i] * 1e-3
+                py[i] += vy[i] * 1e-3
+                pz[i] += vz[i] * 1e-3
+
+        return nbody
+
+    return {
+        "saxpy": make_saxpy,
+        "jacobi": make_jacobi,
+        "sum": make_sum,
+        "julia": make_julia,
+        "nbody": make_nbody,
+        "mpm2d": lambda: taichi_mpm(ti, 2, 8192, 128, 400.0, 0.25),
+        "mpm3d": lambda: taichi_mpm(ti, 3, 200000, 64, 1000.0, 0.125),
+        "mpm3d_large": lambda: taichi_mpm(ti, 3, 200000, 128, 1000.0, 0.125),
+    }, ti.sync
 
 
 def taichi_mpm(ti, dim, particles, grid, stiffness, filled):
@@ -184,115 +200,227 @@ def taichi_mpm(ti, dim, particles, grid, stiffness, filled):
             x[p] += velocity * dt
             volume[p] *= 1.0 + dt * affine.trace()
 
-    return rate(1, substep, ti.sync)
+    return substep
 
 
 def numba(threads):
+    """The same; calls return when they are done."""
     import numba as nb
     import numpy as np
 
     nb.set_num_threads(min(threads, nb.config.NUMBA_NUM_THREADS))
-    done = {}
-    nothing = lambda: None
-    x, y = np.ones(N, np.float32), np.ones(N, np.float32)
+    kernel = nb.njit(parallel=True, fastmath=True)
 
-    @nb.njit(parallel=True, fastmath=True)
-    def saxpy(x, y):
-        for i in nb.prange(x.size):
-            y[i] = x[i] * np.float32(0.0009765625) + y[i]
+    def make_saxpy():
+        x, y = np.ones(N, np.float32), np.ones(N, np.float32)
 
-    done["saxpy"] = rate(3 * 4 * N / 1e9, lambda: saxpy(x, y), nothing)
-    u, v = np.ones((SIDE, SIDE), np.float32), np.ones((SIDE, SIDE), np.float32)
+        @kernel
+        def saxpy(x, y):
+            for i in nb.prange(x.size):
+                y[i] = x[i] * np.float32(0.0009765625) + y[i]
 
-    @nb.njit(parallel=True, fastmath=True)
-    def jacobi(u, v):
-        for i in nb.prange(1, SIDE - 1):
-            for j in range(1, SIDE - 1):
-                v[i, j] = np.float32(0.25) * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
+        return lambda: saxpy(x, y)
 
-    done["jacobi"] = rate(2 * 4 * SIDE * SIDE / 1e9, lambda: jacobi(u, v), nothing)
+    def make_jacobi():
+        u, v = np.ones((SIDE, SIDE), np.float32), np.ones((SIDE, SIDE), np.float32)
 
-    @nb.njit(parallel=True, fastmath=True)
-    def total(x):
-        s = np.float32(0.0)
-        for i in nb.prange(x.size):
-            s += x[i]
-        return s
+        @kernel
+        def jacobi(u, v):
+            for i in nb.prange(1, SIDE - 1):
+                for j in range(1, SIDE - 1):
+                    v[i, j] = np.float32(0.25) * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
 
-    done["sum"] = rate(4 * N / 1e9, lambda: total(x), nothing)
-    pixels = np.zeros((640, 320), np.float32)
+        return lambda: jacobi(u, v)
 
-    @nb.njit(parallel=True, fastmath=True)
-    def julia(pixels):
-        for i in nb.prange(640):
-            for j in range(320):
-                a = (np.float32(i) / np.float32(320) - np.float32(1)) * np.float32(2)
-                b = (np.float32(j) / np.float32(320) - np.float32(0.5)) * np.float32(2)
-                n = 0
-                while a * a + b * b < np.float32(400) and n < 50:
-                    a, b = a * a - b * b + np.float32(-0.8), a * b * np.float32(2) + np.float32(0.156)
-                    n += 1
-                pixels[i, j] = np.float32(1) - np.float32(n) * np.float32(0.02)
+    def make_sum():
+        x = np.ones(N, np.float32)
 
-    done["julia"] = rate(640 * 320 / 1e6, lambda: julia(pixels), nothing)
-    p = np.random.default_rng(1).random((3, BODIES), dtype=np.float32) - np.float32(0.5)
-    w = np.zeros((3, BODIES), np.float32)
+        @kernel
+        def total(x):
+            s = np.float32(0.0)
+            for i in nb.prange(x.size):
+                s += x[i]
+            return s
 
-    @nb.njit(parallel=True, fastmath=True)
-    def nbody(p, w):
-        for i in nb.prange(BODIES):
-            ax = ay = az = np.float32(0)
-            for j in range(BODIES):
-                dx, dy, dz = p[0, j] - p[0, i], p[1, j] - p[1, i], p[2, j] - p[2, i]
-                inv = np.float32(1) / np.sqrt(dx * dx + dy * dy + dz * dz + np.float32(1e-3))
-                s = inv * inv * inv
-                ax += dx * s
-                ay += dy * s
-                az += dz * s
-            w[0, i] += ax * np.float32(1.2207032e-7)
-            w[1, i] += ay * np.float32(1.2207032e-7)
-            w[2, i] += az * np.float32(1.2207032e-7)
+        return lambda: total(x)
 
-    done["nbody"] = rate(BODIES * BODIES / 1e9, lambda: nbody(p, w), nothing)
-    return done
+    def make_julia():
+        pixels = np.zeros((640, 320), np.float32)
+
+        @kernel
+        def julia(pixels):
+            for i in nb.prange(640):
+                for j in range(320):
+                    a = (np.float32(i) / np.float32(320) - np.float32(1)) * np.float32(2)
+                    b = (np.float32(j) / np.float32(320) - np.float32(0.5)) * np.float32(2)
+                    n = 0
+                    while a * a + b * b < np.float32(400) and n < 50:
+                        a, b = a * a - b * b + np.float32(-0.8), a * b * np.float32(2) + np.float32(0.156)
+                        n += 1
+                    pixels[i, j] = np.float32(1) - np.float32(n) * np.float32(0.02)
+
+        return lambda: julia(pixels)
+
+    def make_nbody():
+        p = np.random.default_rng(1).random((3, BODIES), dtype=np.float32) - np.float32(0.5)
+        w = np.zeros((3, BODIES), np.float32)
+
+        @kernel
+        def nbody(p, w):
+            for i in nb.prange(BODIES):
+                ax = ay = az = np.float32(0)
+                for j in range(BODIES):
+                    dx, dy, dz = p[0, j] - p[0, i], p[1, j] - p[1, i], p[2, j] - p[2, i]
+                    inv = np.float32(1) / np.sqrt(dx * dx + dy * dy + dz * dz + np.float32(1e-3))
+                    s = inv * inv * inv
+                    ax += dx * s
+                    ay += dy * s
+                    az += dz * s
+                w[0, i] += ax * np.float32(1.2207032e-7)
+                w[1, i] += ay * np.float32(1.2207032e-7)
+                w[2, i] += az * np.float32(1.2207032e-7)
+
+        return lambda: nbody(p, w)
+
+    makers = {
+        "saxpy": make_saxpy,
+        "jacobi": make_jacobi,
+        "sum": make_sum,
+        "julia": make_julia,
+        "nbody": make_nbody,
+    }
+    return makers, lambda: None
 
 
-def wuji(program, threads, pairs):
-    with tempfile.TemporaryDirectory() as folder:
-        out = pathlib.Path(folder) / "wuji.json"
-        names = "^(saxpy|jacobi|sum|julia|nbody|mpm2d|mpm3d|mpm3d_large)$"
-        command = [program, "--filter", names, "--threads", str(threads), "--pairs", str(pairs), "--json", str(out)]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-        rows = [json.loads(line) for line in out.read_text().splitlines() if line.strip()]
-    return {row["workload"]: row["value"] for row in rows}
+PEERS = {"taichi": taichi, "numba": numba}
+
+
+def serve(peer, name, threads):
+    """Answers requests as `wuji-bench --serve` does: `run N` with the seconds that took, `work` with what a run gets through,
+    `finish` with a word."""
+    # Packages print their names and versions: that is not for who asks.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    makers, sync = PEERS[peer](threads)
+    run = makers[name]()
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] == "finish":
+            print("done", file=answers, flush=True)
+            continue
+        if words[0] == "work":
+            print(WORK[name][0], file=answers, flush=True)
+            continue
+        start = time.perf_counter()
+        for _ in range(int(words[1])):
+            run()
+        sync()
+        print(f"{time.perf_counter() - start:.9f}", file=answers, flush=True)
+
+
+class Contender:
+    """A process that runs one workload when it is told to."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.work = self.ask("work")
+        self.ask("run 1")
+        self.ask("finish")
+        once = max(min(self.ask("run 1") for _ in range(2)), 1e-6)
+        self.turns = max(1, round(SAMPLE / once))
+
+    def ask(self, request):
+        try:
+            print(request, file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            pass
+        answer = self.process.stdout.readline().strip()
+        if not answer:
+            raise SystemExit(f"error: {' '.join(self.process.args)} ended with {self.process.wait()}")
+        return None if answer == "done" else float(answer)
+
+    def sample(self):
+        """Work per second."""
+        return self.work * self.turns / self.ask(f"run {self.turns}")
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def median(numbers):
+    numbers = sorted(numbers)
+    half = len(numbers) // 2
+    return numbers[half] if len(numbers) % 2 else 0.5 * (numbers[half - 1] + numbers[half])
 
 
 def geometric_mean(numbers):
     return math.exp(sum(map(math.log, numbers)) / len(numbers))
 
 
+def compare(name, args):
+    """Work per second in each round, by who."""
+    threads = ["--threads", str(args.threads)]
+    commands = {"wuji": [args.program, "--serve", name, "--fast-math", *threads]}
+    for peer in PEERS:
+        if name in HAVE[peer]:
+            commands[peer] = [sys.executable, __file__, "--serve", peer, name, *threads]
+    contenders = {who: Contender(command) for who, command in commands.items()}
+    rates = {who: [] for who in contenders}
+    order = list(contenders)
+    for _ in range(args.rounds):
+        for who in order:
+            time.sleep(PAUSE)
+            rates[who].append(contenders[who].sample())
+        order = order[1:] + order[:1]
+    for contender in contenders.values():
+        contender.end()
+    return rates
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", required=True, help="the program `wuji-bench`, built already")
+    parser.add_argument("--program", help="the program `wuji-bench`, built already")
+    parser.add_argument("--filter", default="", help="only workloads whose name matches this regular expression")
     parser.add_argument("--threads", type=int, default=2, help="worker threads of all")
-    parser.add_argument("--pairs", type=int, default=9, help="how often `wuji-bench` repeats")
+    parser.add_argument("--rounds", type=int, default=9, help="how often each takes its turn")
+    parser.add_argument("--json", help="also write a JSON object for each row to this file")
+    parser.add_argument("--serve", nargs=2, metavar=("PEER", "WORKLOAD"), help=argparse.SUPPRESS)
     args = parser.parse_args()
-    ours = wuji(args.program, args.threads, args.pairs)
-    theirs = {"taichi": taichi(args.threads), "numba": numba(args.threads)}
-    print(f"{'workload':<14}{'wuji':>12}{'taichi':>12}{'ratio':>9}{'numba':>12}{'ratio':>9}")
-    ratios = {"taichi": [], "numba": []}
-    for name, value in ours.items():
-        line = f"{name:<14}{value:>12.4g}"
-        for peer in ("taichi", "numba"):
-            other = theirs[peer].get(name)
-            if other is None:
-                line += f"{'':>21}"
+    if args.serve:
+        return serve(*args.serve, args.threads)
+    if not args.program:
+        parser.error("the following arguments are required: --program")
+    names = [name for name in WORK if re.search(args.filter, name)]
+    if not names:
+        parser.error(f"no workload has such a name; there are {', '.join(WORK)}")
+    rows = []
+    ratios = {peer: [] for peer in PEERS}
+    print(f"{'workload':<14}{'':>12}{'wuji':>10}" + "".join(f"{peer:>10}{'ratio':>9}" for peer in PEERS))
+    for name in names:
+        unit = WORK[name][1]
+        rounds = compare(name, args)
+        rates = {who: median(all_of_it) for who, all_of_it in rounds.items()}
+        line = f"{name:<14}{unit:>12}{rates['wuji']:>10.4g}"
+        for peer in PEERS:
+            if peer not in rounds:
+                line += f"{'':>19}"
                 continue
-            ratios[peer].append(value / other)
-            line += f"{other:>12.4g}{value / other:>8.2f}x"
-        print(line)
-    means = {peer: geometric_mean(r) for peer, r in ratios.items() if r}
-    print(f"{'geometric mean':<26}" + "".join(f"{'':>12}{m:>8.2f}x" for m in means.values()))
+            ratio = median(ours / theirs for ours, theirs in zip(rounds["wuji"], rounds[peer]))
+            ratios[peer].append(ratio)
+            rows.append({"workload": name, "metric": unit, "peer": peer, "value": rates["wuji"], "reference": rates[peer], "ratio": ratio})
+            line += f"{rates[peer]:>10.4g}{ratio:>8.2f}x"
+        print(line, flush=True)
+    line = f"{'geometric mean':<36}"
+    for peer, all_of_it in ratios.items():
+        if all_of_it:
+            mean = geometric_mean(all_of_it)
+            line += f"{'':>10}{mean:>8.2f}x"
+            rows.append({"workload": "geomean", "metric": "ratio", "peer": peer, "value": mean, "reference": 1.0, "ratio": mean})
+    print(line)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as out:
+            out.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 if __name__ == "__main__":

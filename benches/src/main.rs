@@ -211,6 +211,7 @@ fn bench(options: &Options) -> Result<(), String> {
         threads: options.threads,
         pairs: options.pairs,
         clock: options.clock,
+        without: options.without.clone(),
     };
     for study in &studies {
         for row in study.rows(&bench)? {

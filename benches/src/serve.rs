@@ -2,7 +2,7 @@
 //! with it in one run.
 //!
 //! Each line of the input is a request, and each is answered by a line: `run N` runs the workload N times and gives the seconds that took,
-//! `finish` waits until the best code is there, `result` gives how many numbers there are, which follow as bytes.
+//! `finish` waits until the best code is there, `work` gives the units that a run gets through, `result` gives how many numbers there are, which follow as bytes.
 
 use std::io::{BufRead, Write};
 
@@ -25,6 +25,7 @@ pub fn serve(case: &dyn Case, world: &World, clock: Clock) -> Result<(), String>
                 }
                 format!("{:.9}\n", clock.now() - start).into_bytes()
             }
+            (Some("work"), None) => format!("{}\n", case.work()).into_bytes(),
             (Some("finish"), None) => {
                 world.finish_compiling().map_err(|e| e.to_string())?;
                 b"done\n".to_vec()

@@ -25,6 +25,8 @@ pub struct Bench {
     pub threads: usize,
     pub pairs: usize,
     pub clock: Clock,
+    /// Optimizations that no world has.
+    pub without: Vec<String>,
 }
 
 /// One side of a comparison: who runs, and how much a sample gets through.
@@ -40,7 +42,9 @@ impl Bench {
             .cache(wuji::CacheChoice::Off)
             .threads(self.threads)
             .tier(Tier::Best);
-        let builder = builder.without(without);
+        let never = self.without.iter().map(String::as_str);
+        let without: Vec<&str> = without.iter().copied().chain(never).collect();
+        let builder = builder.without(&without);
         builder.build().map_err(|e| e.to_string())
     }
 

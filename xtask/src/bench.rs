@@ -17,7 +17,7 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
     let json = args.value("--json")?.map(absolute);
     let cpp = args.flag("--cpp");
     if args.flag("--peers") {
-        return peers(&args.rest());
+        return peers(&args.rest(), json.as_deref());
     }
     if args.flag("--python") {
         return faces(&args.rest());
@@ -38,32 +38,62 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
     run(&mut command)
 }
 
-/// `cargo xtask bench --peers`: the dense workloads here and in Taichi and numba, in an environment that is
+/// `cargo xtask bench --peers`: the dense workloads here and in Taichi and numba, in turn, in an environment that is
 /// made for it below `target`.
-fn peers(words: &[String]) -> Outcome {
-    if !on_path("python3") {
-        return Err("`--peers` needs python3 with venv".to_string());
-    }
+fn peers(words: &[String], json: Option<&Path>) -> Outcome {
     let llvm = setup::setup()?;
-    let place = target().join("peers");
-    let python = place.join("bin/python");
-    if !python.exists() {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
-        let packages = ["taichi==1.7.4", "numba", "numpy"];
-        run(Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet"])
-            .args(packages))?;
-    }
+    let python = peers_environment()?;
     run(Command::new("cargo")
         .current_dir(root())
         .args(["build", "--release", "-p", "wuji-bench"])
         .env("LLVM_SYS_221_PREFIX", &llvm))?;
-    run(Command::new(&python)
+    let mut command = Command::new(&python);
+    command
         .arg(root().join("benches/peers/dense.py"))
         .arg("--program")
         .arg(target().join("release/wuji-bench"))
         .args(words)
-        .env("LLVM_SYS_221_PREFIX", llvm))
+        .env("LLVM_SYS_221_PREFIX", llvm);
+    if let Some(json) = json {
+        command.arg("--json").arg(json);
+    }
+    run(&mut command)
+}
+
+/// An interpreter that has the others. One that was made halfway is made again.
+fn peers_environment() -> Result<PathBuf, String> {
+    const PACKAGES: [&str; 3] = ["taichi==1.7.4", "numba", "numpy"];
+    let place = target().join("peers");
+    let python = place.join("bin/python");
+    let complete = Command::new(&python)
+        .args(["-c", "import importlib.util as u, sys; sys.exit(not (u.find_spec('taichi') and u.find_spec('numba')))"])
+        .status()
+        .is_ok_and(|status| status.success());
+    if complete {
+        return Ok(python);
+    }
+    if !on_path("python3") {
+        return Err(
+            "`--peers` needs python3 with venv; on Debian or Ubuntu: apt-get install python3-venv"
+                .to_string(),
+        );
+    }
+    run(Command::new("python3")
+        .args(["-m", "venv", "--clear"])
+        .arg(&place))
+    .map_err(|why| {
+        format!("cannot make an environment of Python in {}: {why}\n  on Debian or Ubuntu: apt-get install python3-venv", place.display())
+    })?;
+    run(Command::new(&python)
+        .args(["-m", "pip", "install", "--quiet"])
+        .args(PACKAGES))
+    .map_err(|why| {
+        format!(
+            "cannot install {}: {why}\n  it takes the network, and a Python that Taichi 1.7.4 has packages for (3.7 to 3.13)",
+            PACKAGES.join(", ")
+        )
+    })?;
+    Ok(python)
 }
 
 /// `cargo xtask bench --python`: the same kernels from Python and from Rust, in turn.

@@ -64,8 +64,8 @@ Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
   --cpu-time       for a busy machine: one thread, and only the time that it was running
   --without NAMES  leave out optimizations, by the names of passes and their parts: what are they worth?
   --list           the workloads, without running them
-  --peers          instead: the dense workloads in Taichi 1.7.4 and numba, too, in the same order (needs
-                   python3 with venv, and the network at the first run; with --threads and --pairs)
+  --peers          instead: the dense workloads in Taichi 1.7.4 and numba, too, in turn (needs python3 with venv,
+                   and the network at the first run; with --filter, --json, --threads and --rounds)
   --python         instead: Julia, Jacobi, n-body and MPM from Python and from Rust, in turn (with names of workloads,
                    --threads, --rounds, --pairs and --cpu-time); `--python starts`: how long programs take to
                    start, and launches

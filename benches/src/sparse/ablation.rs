@@ -86,7 +86,7 @@ const ACCESS: &[&str] = &[
     "bounds",
 ];
 
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 11] = [
     Part::of(
         "no_simplification",
         &["simplify", "simplify_lowered", "cleanup"],
@@ -108,6 +108,17 @@ const PARTS: [Part; 9] = [
     Part {
         only: &["mpm3d"],
         ..Part::of("no_scratchpad", &["scratchpads"])
+    },
+    // Pads where costs say so, not where the program does.
+    Part {
+        only: &["mpm3d"],
+        ..Part::of("no_cache_hints", &["cache_hints"])
+    },
+    // The same, against none.
+    Part {
+        only: &["mpm3d"],
+        neither: &["cache_hints"],
+        ..Part::of("no_tiles", &["tiles"])
     },
     Part::of(
         "none_of_these",

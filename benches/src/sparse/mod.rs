@@ -7,6 +7,7 @@ mod contention;
 mod jacobi;
 mod loops;
 mod mpm;
+mod tiles;
 
 use crate::study::Study;
 
@@ -16,6 +17,7 @@ pub fn all() -> Vec<Box<dyn Study>> {
         Box::new(jacobi::SparseJacobi::SHELL),
         Box::new(jacobi::SparseJacobi::RANDOM),
         Box::new(mpm::SparseMpm),
+        Box::new(tiles::Tiles),
         Box::new(loops::Loop::POINTER),
         Box::new(loops::Loop::BITMASKED),
         Box::new(loops::Loop::DYNAMIC),

@@ -5,12 +5,13 @@ pub mod nodes;
 pub mod options;
 pub mod passes;
 pub mod pipeline;
+pub mod remark;
 pub mod rewrite;
 
 pub use options::{Bounds, Math, Options, Target};
-pub use passes::vectorize::Remark;
 pub use passes::{Cx, PASSES, Pass, PassKind};
 pub use pipeline::{
     FIRST_PASSES, LATE_PASSES, Lowered, compile, compile_quickly, compile_telling, compile_with,
     improve, run_pass,
 };
+pub use remark::{Fate, Remark};

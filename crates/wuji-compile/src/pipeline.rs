@@ -2,8 +2,8 @@
 
 use crate::analysis::effects::Source;
 use crate::options::Options;
-use crate::passes::vectorize::Remark;
 use crate::passes::{self, Cx, PASSES, Pass, PassKind, PrintAfter, Timing};
+use crate::remark::Remark;
 use std::time::Instant;
 use wuji_ir::diag::edits;
 use wuji_ir::module::Module;
@@ -46,7 +46,7 @@ impl Lowered {
         &self.timings
     }
 
-    /// What became of parallel loops: how wide they are, or why they are not.
+    /// What became of parallel loops: how wide they are, what is kept close by, or why not.
     pub fn remarks(&self) -> &[Remark] {
         &self.remarks
     }
@@ -100,7 +100,10 @@ pub fn compile_telling(
     let mut cx = Cx::new(options);
     cx.print_after = Some(printing_and(tell));
     let lowered = run(module, &mut cx, |pass| !quickly || !LATE.contains(&pass))?;
-    explain(&lowered);
+    // Of first code nothing is said: better code says it again.
+    if !quickly {
+        explain(&lowered);
+    }
     Ok(lowered)
 }
 
@@ -136,9 +139,10 @@ pub fn improve(lowered: &Lowered, tell: &mut dyn FnMut(&'static str)) -> Result<
     let mut cx = Cx::new(&lowered.options);
     cx.print_after = Some(printing_and(tell));
     let module = lowered.module.clone();
-    let better = run(module, &mut cx, |pass| {
+    let mut better = run(module, &mut cx, |pass| {
         LATE.contains(&pass) || pass == "legality"
     })?;
+    better.remarks.splice(0..0, lowered.remarks.iter().cloned());
     explain(&better);
     let (old, new) = (&lowered.module, &better.module);
     let same = old.tasks == new.tasks

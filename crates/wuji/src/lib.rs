@@ -61,7 +61,7 @@ pub use element::Element;
 pub use field::{Field, Window};
 pub use layout::{MemoryReport, Node, NodeReport, Tree, WorldReport};
 pub use world::{World, WorldBuilder};
-pub use wuji_compile::{Math, Remark};
+pub use wuji_compile::{Fate, Math, Remark};
 pub use wuji_ir::{Error, Position, Result};
 pub use wuji_macros::{Element, func, kernel};
 pub use wuji_runtime::cache::{Cache, Choice as CacheChoice};

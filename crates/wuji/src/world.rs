@@ -172,7 +172,7 @@ impl World {
     /// for line in world.explain() {
     ///     println!("{line}"); // src/main.rs:5:5: double.1: 16 lanes, 4 vectors at a time
     /// }
-    /// # assert!(world.explain()[0].lanes.is_ok());
+    /// # assert!(world.explain()[0].is_vector());
     /// # Ok(())
     /// # }
     /// ```

@@ -217,13 +217,90 @@ fn others_say_why_not() -> Result<()> {
     Ok(())
 }
 
+#[kernel]
+fn near(list: &Field<Vec2, 3>, sum: &Field<f32, 2>, other: &Field<f32, 2>, out: &Field<f32, 3>) {
+    for [i, j, l] in list {
+        let at = list[[i, j, l]].floor().cast::<i32>();
+        let x = assume_in_range(at.x, i * 4, 0, 4);
+        let y = assume_in_range(at.y, j * 4, 0, 4);
+        sum[[x, y]] += 1.0;
+        sum[[x + 1, y + 1]] += 2.0;
+        out[[i, j, l]] = other[[x, y]];
+    }
+}
+
+#[kernel]
+fn anywhere(list: &Field<Vec2, 3>, sum: &Field<f32, 2>) {
+    for [i, j, l] in list {
+        sum[list[[i, j, l]].floor().cast::<i32>()] += 1.0;
+    }
+}
+
+#[kernel]
+fn too_few(list: &Field<Vec2, 3>, sum: &Field<f32, 2>) {
+    for [i, j, l] in list {
+        let at = list[[i, j, l]].floor().cast::<i32>();
+        let x = assume_in_range(at.x, i * 4, -20, 20);
+        let y = assume_in_range(at.y, j * 4, -20, 20);
+        sum[[x, y]] += 1.0;
+    }
+}
+
+#[kernel]
+fn asked_for(list: &Field<Vec2, 3>, sum: &Field<f32, 2>) {
+    for [i, j, l] in cache(sum, list) {
+        let at = list[[i, j, l]].floor().cast::<i32>();
+        let x = assume_in_range(at.x, i * 4, -20, 20);
+        let y = assume_in_range(at.y, j * 4, -20, 20);
+        sum[[x, y]] += 1.0;
+    }
+}
+
+#[test]
+fn pads_are_chosen_by_cost() -> Result<()> {
+    let w = World::builder()
+        .vector_bits(256)
+        .threads(2)
+        .tier(Tier::Best)
+        .build()?;
+    let (list, out, sum, other) = w.layout(|root| {
+        let block = root.pointer(IJ, 8);
+        let list = block.dynamic_chunked(K, 1024, 256);
+        let node = block.dense(IJ, 4);
+        (
+            list.place::<Vec2, 3>("list"),
+            list.place::<f32, 3>("out"),
+            node.place::<f32, 2>("sum"),
+            node.place::<f32, 2>("other"),
+        )
+    })?;
+    near(&list, &sum, &other, &out)?;
+    anywhere(&list, &sum)?;
+    too_few(&list, &sum)?;
+    asked_for(&list, &sum)?;
+    check(
+        &w,
+        &expect![[r#"
+        222:5: near.1: no pad for `other`: to read it is as quick without
+        222:5: near.1: `sum` in a pad of 25 elements, for blocks of 13 iterations or more
+        222:5: near.1: one iteration after the other: its iterations are blocks, and those inside share a pad
+        234:5: anywhere.1: no pad for `sum`: how far it is from the block is not known; `assume_in_range` says so
+        234:5: anywhere.1: 4 lanes, interleaved
+        241:5: too_few.1: no pad for `sum`: a block adds to 256 elements of `sum` at most, and there are 1600 around it
+        241:5: too_few.1: 4 lanes, interleaved
+        251:5: asked_for.1: `sum` in a pad of 1600 elements
+        251:5: asked_for.1: one iteration after the other: its iterations are blocks, and those inside share a pad"#]],
+    );
+    Ok(())
+}
+
 #[test]
 fn there_are_not_vectors_of_any_width() -> Result<()> {
     let w = World::builder().vector_bits(100).build()?;
     let x = w.field::<f32, 1>("x", [100])?;
     expect![[r#"
         error[W0303]: there are no vectors of 100 bits
-          --> crates/wuji/tests/explain.rs:228:17
+          --> crates/wuji/tests/explain.rs:293:17
           = help: say 128, 256 or 512"#]]
     .assert_eq(&asked_not_to(&x).unwrap_err().to_string());
     Ok(())

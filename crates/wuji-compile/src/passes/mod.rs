@@ -29,6 +29,7 @@ mod unsigned;
 pub mod vectorize;
 
 use crate::options::Options;
+use crate::remark::Remark;
 use std::fmt;
 use std::time::Duration;
 use wuji_ir::Result;
@@ -123,6 +124,14 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "interleave",
         "what lanes access a constant distance apart is loaded and stored as a whole",
     ),
+    (
+        "cache_hints",
+        "what the user says of caching is done; without it, costs decide",
+    ),
+    (
+        "tiles",
+        "pads for what loops over blocks scatter and gather, where nobody has asked for them",
+    ),
     ("streams", "what long loops only write goes past the caches"),
     (
         "vector_cost",
@@ -153,7 +162,7 @@ pub struct Cx<'a> {
     /// What the tasks were right after offloading.
     pub sources: Vec<crate::analysis::effects::Source>,
     /// What became of parallel loops.
-    pub remarks: Vec<vectorize::Remark>,
+    pub remarks: Vec<Remark>,
     pub print_after: Option<PrintAfter<'a>>,
     spent: u64,
 }

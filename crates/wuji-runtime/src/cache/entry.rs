@@ -5,13 +5,13 @@
 
 use super::checksum::checksum;
 use std::time::Duration;
-use wuji_compile::Remark;
+use wuji_compile::{Fate, Remark};
 use wuji_ir::diag::Position;
 use wuji_ir::module::Module;
 use wuji_llvm::{Object, Timings};
 
 /// The last byte is the version of the format.
-const MAGIC: [u8; 8] = *b"wujicod\x02";
+const MAGIC: [u8; 8] = *b"wujicod\x03";
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Entry {
@@ -49,15 +49,36 @@ impl Entry {
             out.text(&at.file);
             out.number(at.line.into());
             out.number(at.column.into());
-            out.number(remark.interleaved.into());
-            out.number(remark.streamed.into());
-            match &remark.lanes {
-                Ok((lanes, vectors)) => {
+            match &remark.fate {
+                Fate::Vectors {
+                    lanes,
+                    vectors,
+                    interleaved,
+                    streamed,
+                } => {
+                    out.number(0);
                     out.number(u64::from(*lanes));
                     out.number(*vectors as u64);
+                    out.number((*interleaved).into());
+                    out.number((*streamed).into());
                 }
-                Err(why) => {
-                    out.number(0);
+                Fate::Scalar(why) => {
+                    out.number(1);
+                    out.text(why);
+                }
+                Fate::Pad {
+                    field,
+                    elements,
+                    from,
+                } => {
+                    out.number(2);
+                    out.text(field);
+                    out.number(*elements);
+                    out.number(*from);
+                }
+                Fate::NoPad { field, why } => {
+                    out.number(3);
+                    out.text(field);
                     out.text(why);
                 }
             }
@@ -91,22 +112,26 @@ impl Entry {
             let number = |n: u64| u32::try_from(n).map_err(|_| "it makes no sense");
             let (line, column) = (number(r.number()?)?, number(r.number()?)?);
             let at = (line != 0).then_some(Position { file, line, column });
-            let interleaved = r.number()? != 0;
-            let streamed = r.number()? != 0;
-            let lanes = match r.number()? {
-                0 => Err(r.text()?.to_owned()),
-                lanes => Ok((
-                    u8::try_from(lanes).map_err(|_| "it makes no sense")?,
-                    r.number()? as usize,
-                )),
+            let fate = match r.number()? {
+                0 => Fate::Vectors {
+                    lanes: u8::try_from(r.number()?).map_err(|_| "it makes no sense")?,
+                    vectors: r.number()? as usize,
+                    interleaved: r.number()? != 0,
+                    streamed: r.number()? != 0,
+                },
+                1 => Fate::Scalar(r.text()?.to_owned()),
+                2 => Fate::Pad {
+                    field: r.text()?.to_owned(),
+                    elements: r.number()?,
+                    from: r.number()?,
+                },
+                3 => Fate::NoPad {
+                    field: r.text()?.to_owned(),
+                    why: r.text()?.to_owned(),
+                },
+                _ => return Err("it makes no sense"),
             };
-            Ok(Remark {
-                task,
-                at,
-                lanes,
-                interleaved,
-                streamed,
-            })
+            Ok(Remark { task, at, fate })
         })?;
         if !all.0.is_empty() {
             return Err("it is too long");

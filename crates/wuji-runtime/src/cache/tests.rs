@@ -1,7 +1,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
-use wuji_compile::compile;
+use wuji_compile::{Fate, Remark, compile};
 use wuji_llvm::JitOptions;
 
 /// A folder that goes when the test ends.
@@ -43,10 +43,35 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
     let options = Options::default();
     let key = Key::of(&module, &options, jit);
     let lowered = compile(module, &options).unwrap();
+    let mut remarks = lowered.remarks().to_vec();
+    let told = remarks.first().cloned();
+    let others = [
+        Fate::Vectors {
+            lanes: 8,
+            vectors: 2,
+            interleaved: true,
+            streamed: false,
+        },
+        Fate::Scalar("why".into()),
+        Fate::Pad {
+            field: "x".into(),
+            elements: 216,
+            from: 8,
+        },
+        Fate::NoPad {
+            field: "x".into(),
+            why: "why".into(),
+        },
+    ];
+    remarks.extend(others.map(|fate| Remark {
+        task: "m.1".into(),
+        at: told.as_ref().and_then(|r| r.at.clone()),
+        fate,
+    }));
     let entry = Entry {
         launch: lowered.module().without_bodies(),
         object: jit.build(&lowered).unwrap(),
-        remarks: lowered.remarks().to_vec(),
+        remarks,
     };
     (key, entry)
 }

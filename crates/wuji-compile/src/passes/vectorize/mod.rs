@@ -19,6 +19,7 @@ mod streams;
 
 use crate::passes::Cx;
 use crate::passes::reductions::used_values;
+use crate::remark::{Fate, Remark};
 use crate::rewrite::Structure;
 use emit::{Emitter, Lanes, Mask, Source, Target};
 use interleave::Groups;
@@ -26,7 +27,6 @@ use locals::Roles;
 use plan::Plan;
 use rustc_hash::FxHashSet;
 use shapes::Shapes;
-use std::fmt;
 use streams::Streams;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::*;
@@ -35,43 +35,6 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Imm, Scalar};
 use wuji_ir::{Position, Result};
-
-/// What became of a parallel loop.
-///
-/// As text it is one line: `src/main.rs:12:5: julia.1: 16 lanes, 4 vectors at a time`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
-    /// The kernel's name and the number of the task.
-    pub task: String,
-    pub at: Option<Position>,
-    /// Lanes of a vector and how many vectors at a time, or why the loop stays as it is.
-    pub lanes: std::result::Result<(u8, usize), String>,
-    /// Whether rows of memory are shuffled apart or together.
-    pub interleaved: bool,
-    /// Whether something is stored past the caches.
-    pub streamed: bool,
-}
-
-impl fmt::Display for Remark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(at) = &self.at {
-            write!(f, "{at}: ")?;
-        }
-        write!(f, "{}: ", self.task)?;
-        match &self.lanes {
-            Ok((lanes, 1)) => write!(f, "{lanes} lanes"),
-            Ok((lanes, parts)) => write!(f, "{lanes} lanes, {parts} vectors at a time"),
-            Err(why) => write!(f, "one iteration after the other: {why}"),
-        }?;
-        if self.interleaved {
-            write!(f, ", interleaved")?;
-        }
-        if self.streamed {
-            write!(f, ", stored past the caches")?;
-        }
-        Ok(())
-    }
-}
 
 pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if cx.options.vector_bits == 0 {
@@ -97,9 +60,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 cx.remarks.push(Remark {
                     task: name.clone(),
                     at: Position::of(m, span),
-                    lanes: Err("it says `scalar`".to_owned()),
-                    interleaved: false,
-                    streamed: false,
+                    fate: Fate::Scalar("it says `scalar`".to_owned()),
                 });
                 continue;
             }
@@ -115,15 +76,13 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                     let plan = Plan::of((m, &old), inst, &shapes, &roles, &groups, bits, cost)?;
                     Ok((roles, shapes, groups, plan))
                 });
-            let (mut interleaved, mut streamed) = (false, false);
-            let lanes = match roles_and_plan {
-                Err(why) => Err(why),
+            let fate = match roles_and_plan {
+                Err(why) => Fate::Scalar(why),
                 Ok((.., plan)) if plan.bytes > 0 && !fits(m, &f, plan.bytes) => {
-                    Err("there is no room on the stack for its arrays".to_owned())
+                    Fate::Scalar("there is no room on the stack for its arrays".to_owned())
                 }
-                Ok(_) if !cx.fuel() => Err("there is no fuel left".to_owned()),
+                Ok(_) if !cx.fuel() => Fate::Scalar("there is no fuel left".to_owned()),
                 Ok((roles, shapes, groups, plan)) => {
-                    interleaved = !groups.is_empty();
                     let streams = match iterations {
                         Some(n) => {
                             let long = (n, cx.options.stream_from);
@@ -131,7 +90,6 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                         }
                         None => Streams::default(),
                     };
-                    streamed = !streams.stores.is_empty();
                     let source = Source {
                         old: &old,
                         structure: &structure,
@@ -148,15 +106,18 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                         source,
                     }
                     .apply(inst, &plan, &streams);
-                    Ok((plan.lanes, plan.parts))
+                    Fate::Vectors {
+                        lanes: plan.lanes,
+                        vectors: plan.parts,
+                        interleaved: !groups.is_empty(),
+                        streamed: !streams.stores.is_empty(),
+                    }
                 }
             };
             cx.remarks.push(Remark {
                 task: name.clone(),
                 at: Position::of(m, span),
-                lanes,
-                interleaved,
-                streamed,
+                fate,
             });
         }
         m.funcs[func] = f;

@@ -1,8 +1,8 @@
 //! Stores past the caches: for long loops that write a field and do not read it.
 //!
 //! A store to memory that is in no cache has its line fetched first, to be overwritten. Stores that go past the caches
-//! spare that, when they are whole vectors at multiples of their size: so the loop begins with a short group of lanes, up to
-//! such a place.
+//! spare that, when they are whole vectors at multiples of their size, and better, whole lines: so the loop begins with a few
+//! iterations up to such a place.
 
 use super::Rewrite;
 use super::plan::Plan;
@@ -19,10 +19,15 @@ use wuji_ir::ops::*;
 /// measured, the two are even between 8 and 16 MiB (`docs/performance.md`).
 const LEAST_BYTES: u64 = 32 << 20;
 
-/// Iterations that a loop has to have which does not begin and end at such places: a line that is written half past the
-/// caches and half not takes longer than several whole ones. Rows of 240 ran at half the speed, rows of 4096 at the same.
+/// Bytes of a cache line.
+const LINE: i64 = 64;
+
+/// Iterations that a loop has to have which does not begin and end with whole lines: one that is written half past the
+/// caches and half not takes longer than many whole ones. Measured: rows of 1024 ran at half the speed, rows of 4096 at the same.
 const LEAST_TRIPS: i128 = 1 << 14;
-/// The same for loops of nothing but whole vectors.
+/// The same for loops that stream nothing but whole lines, and store the rest as ever.
+const LEAST_LINE_TRIPS: i128 = 512;
+/// The same for loops that have nothing but whole vectors.
 const LEAST_WHOLE_TRIPS: i128 = 256;
 
 /// The stores of a loop that go past the caches.
@@ -35,9 +40,9 @@ pub(super) struct Streams {
 
 struct Peel {
     offset: Value,
-    /// Bytes of an element and of a vector.
+    /// Bytes of an element, and of what is stored at multiples of its size.
     element: i64,
-    vector: i64,
+    whole: i64,
 }
 
 /// How many iterations a task has, where that is known.
@@ -102,6 +107,9 @@ impl Streams {
             {
                 continue;
             }
+            // Groups of vectors that are whole lines leave no line half done, once they begin with one.
+            let lines = group * element % LINE == 0;
+            let whole = if lines { vector.max(LINE) } else { vector };
             let form = sums.form(offset);
             match &first {
                 None => {
@@ -109,11 +117,12 @@ impl Streams {
                         .without(index)
                         .add_scaled(&sums.form(lo), form.coefficient(index));
                     let known = begins.is_some_and(|at| {
-                        at.constant % vector == 0 && at.terms.iter().all(|t| t.1 % vector == 0)
+                        at.constant % whole == 0 && at.terms.iter().all(|t| t.1 % whole == 0)
                     });
-                    let fewest = match known && no_rest {
-                        true => LEAST_WHOLE_TRIPS,
-                        false => LEAST_TRIPS,
+                    let fewest = match (known && no_rest, lines) {
+                        (true, _) => LEAST_WHOLE_TRIPS,
+                        (false, true) => LEAST_LINE_TRIPS,
+                        (false, false) => LEAST_TRIPS,
                     };
                     let short = trips < fewest && least.is_none();
                     if short || !known && !can_hoist(f, structure, body, offset) {
@@ -122,15 +131,15 @@ impl Streams {
                     streams.peel = (!known).then_some(Peel {
                         offset,
                         element,
-                        vector,
+                        whole,
                     });
-                    first = Some((form, vector));
+                    first = Some((form, whole));
                 }
                 // Others begin at such a place when the first one does.
                 Some((form_of_first, of_first)) => {
                     let apart = form.add_scaled(form_of_first, -1);
                     let apart = apart.and_then(|a| a.as_constant());
-                    if vector != *of_first || apart.is_none_or(|a| a % vector != 0) {
+                    if whole != *of_first || apart.is_none_or(|a| a % whole != 0) {
                         continue;
                     }
                 }
@@ -217,7 +226,7 @@ fn inside(structure: &Structure, region: Region, body: Region) -> bool {
 }
 
 impl Rewrite<'_> {
-    /// The first iteration from which on streamed stores are whole vectors, or the end of the loop.
+    /// The first iteration from which on streamed stores are whole vectors or lines, or the end of the loop.
     pub(super) fn first_whole(
         &mut self,
         parent: Region,
@@ -235,7 +244,7 @@ impl Rewrite<'_> {
         let offset = hoist(&mut b, old, structure, body, peel.offset, &mut known);
         let zero = b.i64(0);
         let back = b.binary(BinOp::Sub, zero, offset);
-        let mask = b.i64(peel.vector - 1);
+        let mask = b.i64(peel.whole - 1);
         let bytes = b.binary(BinOp::And, back, mask);
         let shift = b.i64(i64::from(peel.element.trailing_zeros()));
         let count = b.binary(BinOp::Shr, bytes, shift);

@@ -1,23 +1,29 @@
 //! What a block of a loop touches of a cached field is kept in a local array: read once before, or added up
 //! and written back once after.
 //!
-//! The user says `cache(x)`. Each index of `x` inside of the loop is a sum: one part that is the same for the
+//! The user says `cache(x)`, or the loop is over a list of blocks and enough accesses share an element of the pad
+//! (`choice`). Each index of `x` inside of the loop is a sum: one part that is the same for the
 //! whole block, and a part whose range is known, because it is made of loop indices or because the user
 //! assumes it. The union of those ranges is the pad. Assumptions are compared, once for all accesses that follow, and
 //! where one does not hold the iteration works on the field itself: a wrong assumption costs time, nothing else.
 
-use crate::analysis::linear::{Linear, Range, Sums};
+mod choice;
+mod parts;
+
+use crate::analysis::linear::{Linear, Sums};
 use crate::options::Target;
 use crate::passes::Cx;
 use crate::passes::bounds::indices::make_scalar;
 use crate::passes::bounds::materialize;
+use crate::remark::{Fate, Remark};
 use crate::rewrite::{Map, Structure, Substitution, clone_region};
-use wuji_ir::Result;
+use parts::Parts;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Inst, Label, Local, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Scalar};
+use wuji_ir::{Position, Result};
 
 /// The names of pads start with this.
 pub const PAD: &str = "pad.";
@@ -35,36 +41,85 @@ pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
             continue;
         }
         let func = m.tasks[t].func;
-        let hinted = hints(&m.funcs[func]);
-        if hinted.is_empty() {
+        let (name, span) = (m.tasks[t].name.clone(), m.tasks[t].span);
+        let hinted = match cx.uses("cache_hints") {
+            true => hints(&m.funcs[func]),
+            false => Vec::new(),
+        };
+        let fates = if !hinted.is_empty() {
+            let mut f = m.take_func(func);
+            make_scalar(m, &mut f);
+            let fates = as_told(m, &mut f, cx, hinted);
+            m.funcs[func] = f;
+            fates
+        } else if cx.uses("tiles") && choice::may_have_any(m, t, cx) {
+            let mut f = m.take_func(func);
+            make_scalar(m, &mut f);
+            let fates = choice::by_cost(m, &mut f, cx);
+            m.funcs[func] = f;
+            fates
+        } else {
             continue;
-        }
-        let mut f = m.take_func(func);
-        make_scalar(m, &mut f);
-        let mut pads = Vec::new();
-        for field in hinted {
-            pads.extend(Pad::plan(m, &f, field).filter(|_| cx.fuel()));
-        }
-        if compare_assumptions(m, &mut f, &pads) {
-            for pad in pads {
-                pad.apply(m, &mut f);
-            }
-        }
-        m.funcs[func] = f;
+        };
+        let at = Position::of(m, span);
+        cx.remarks.extend(fates.into_iter().map(|fate| Remark {
+            task: name.clone(),
+            at: at.clone(),
+            fate,
+        }));
     }
     Ok(())
 }
 
-fn hints(f: &Function) -> Vec<Field> {
-    let mut found = Vec::new();
+/// The fields that the user wants cached, with the loop around each hint.
+fn hints(f: &Function) -> Vec<(Field, Option<Block>)> {
+    let structure = Structure::of(f);
+    let mut found: Vec<(Field, Option<Block>)> = Vec::new();
     f.walk(|inst| {
         if let Op::Cache(field) = f.insts[inst].op
-            && !found.contains(&field)
+            && !found.iter().any(|(known, _)| *known == field)
         {
-            found.push(field);
+            found.push((field, outermost_loop(f, &structure, inst)));
         }
     });
     found
+}
+
+/// Pads for fields that the user wants cached, whatever they cost.
+fn as_told(
+    m: &mut Module,
+    f: &mut Function,
+    cx: &mut Cx,
+    fields: Vec<(Field, Option<Block>)>,
+) -> Vec<Fate> {
+    let (mut pads, mut fates) = (Vec::new(), Vec::new());
+    let structure = Structure::of(f);
+    for (field, block) in fields {
+        let pad = match block {
+            Some(block) => Pad::plan(m, f, &structure, field, block),
+            None => Err("there is no loop around it".to_owned()),
+        };
+        match pad {
+            Ok(pad) if cx.fuel() => pads.push(pad),
+            Ok(_) => {}
+            Err(why) => fates.push(no_pad(m, field, why)),
+        }
+    }
+    if compare_assumptions(m, f, &pads, None) {
+        for pad in pads {
+            fates.push(pad.fate(m, 0));
+            pad.apply(m, f, None);
+        }
+    } else {
+        let why = "what is assumed is not assumed in one place".to_owned();
+        fates.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));
+    }
+    fates
+}
+
+fn no_pad(m: &Module, field: Field, why: String) -> Fate {
+    let field = m.fields[field].name.clone();
+    Fate::NoPad { field, why }
 }
 
 /// How a field is used in a loop.
@@ -72,6 +127,13 @@ fn hints(f: &Function) -> Vec<Field> {
 enum Use {
     Gather,
     Scatter,
+}
+
+/// A loop over blocks.
+#[derive(Copy, Clone)]
+struct Block {
+    body: Region,
+    label: Label,
 }
 
 /// One access of the field.
@@ -86,9 +148,7 @@ struct Touch {
 struct Pad {
     field: Field,
     kind: Use,
-    /// The body of the loop over blocks, and its label.
-    body: Region,
-    label: Label,
+    block: Block,
     /// The part of each index that is the same for a block.
     shared: Vec<Linear>,
     /// Smallest and largest rest of each index.
@@ -97,26 +157,23 @@ struct Pad {
 }
 
 impl Pad {
-    /// `None` when something about the loop does not fit.
-    fn plan(m: &Module, f: &Function, field: Field) -> Option<Pad> {
-        let structure = Structure::of(f);
-        let mut cache = None;
-        f.walk(|inst| {
-            if f.insts[inst].op == Op::Cache(field) {
-                cache = Some(inst);
-            }
-        });
-        let (block, label) = outermost_loop(f, &structure, cache?)?;
-        let body = f.insts[block].regions[0];
-        if leaves_early(f, body, label) {
-            return None;
+    /// Or why something about the loop does not fit.
+    fn plan(
+        m: &Module,
+        f: &Function,
+        structure: &Structure,
+        field: Field,
+        block: Block,
+    ) -> std::result::Result<Pad, String> {
+        let body = block.body;
+        if leaves_early(f, block) {
+            return Err("iterations of the loop end early".into());
         }
-        let mut sums = Sums::new(f, &structure);
+        let mut sums = Sums::new(f, structure);
         let mut pad = Pad {
             field,
             kind: Use::Gather,
-            body,
-            label,
+            block,
             shared: Vec::new(),
             ranges: Vec::new(),
             touches: Vec::new(),
@@ -126,13 +183,13 @@ impl Pad {
         let used = used_results(f);
         for inst in accesses(f, field) {
             let data = &f.insts[inst];
-            let region = structure.region_of[inst].expand()?;
-            if !structure.is_inside(region, body) {
-                return None;
+            let region = structure.region_of[inst].expand();
+            if !region.is_some_and(|r| structure.is_inside(r, body)) {
+                return Err("it is used outside of the loop, too".into());
             }
             // A component that is known only at run time may be outside: nobody compares it any more.
-            if data.op.access()?.dynamic_steps() > 0 {
-                return None;
+            if data.op.access().is_none_or(|a| a.dynamic_steps() > 0) {
+                return Err("which component is used is known at run time only".into());
             }
             kinds.push(match &data.op {
                 Op::Load(_) => Use::Gather,
@@ -141,7 +198,8 @@ impl Pad {
                 {
                     Use::Scatter
                 }
-                _ => return None,
+                Op::Atomic(AtomicOp::Add, _) => return Err("old values of sums are used".into()),
+                _ => return Err("it is neither only read nor only added to".into()),
             });
             let mut touch = Touch {
                 inst,
@@ -149,13 +207,15 @@ impl Pad {
                 assumed: Vec::new(),
             };
             for (k, index) in data.args[..rank].iter().enumerate() {
-                let parts = Parts::of(f, &mut sums, &structure, body, *index)?;
+                let parts = Parts::of(f, &mut sums, structure, body, *index).ok_or(
+                    "how far it is from the block is not known; `assume_in_range` says so",
+                )?;
                 if pad.touches.is_empty() && pad.shared.len() == k {
                     pad.shared.push(parts.shared.clone());
                     pad.ranges.push(parts.range);
                 }
                 if pad.shared[k] != parts.shared {
-                    return None;
+                    return Err("its indices have nothing in common".into());
                 }
                 let (lo, hi) = pad.ranges[k];
                 pad.ranges[k] = (lo.min(parts.range.0), hi.max(parts.range.1));
@@ -164,22 +224,40 @@ impl Pad {
             }
             pad.touches.push(touch);
         }
-        pad.kind = *kinds.first()?;
+        pad.kind = *kinds.first().ok_or("it is not used")?;
+        if kinds.iter().any(|k| *k != pad.kind) {
+            return Err("it is both read and added to".into());
+        }
         // What is added up is written back as a whole.
         let addable = |s: &Scalar| *s != Scalar::Bool;
         let scalars = m.structs.flatten(m.fields[field].elem);
         if pad.kind == Use::Scatter && !scalars.iter().all(addable) {
-            return None;
+            return Err("its elements cannot be added".into());
         }
-        let bytes = m.structs.size_align(m.fields[field].elem).0;
-        let fits = kinds.iter().all(|k| *k == pad.kind)
-            && pad.len()?.checked_mul(bytes.max(1))? <= MOST_BYTES;
+        let size = m.structs.size_align(m.fields[field].elem).0.max(1);
+        match pad.len().and_then(|len| len.checked_mul(size)) {
+            Some(bytes) if bytes <= MOST_BYTES => {}
+            Some(bytes) => {
+                return Err(format!(
+                    "it would have {bytes} bytes, more than {MOST_BYTES}"
+                ));
+            }
+            None => return Err("it would be too large".into()),
+        }
         // Nothing is gained where every iteration is a block of its own.
-        let inner = pad
-            .touches
-            .iter()
-            .all(|t| structure.region_of[t.inst].expand() != Some(body));
-        (fits && inner).then_some(pad)
+        let inner = |t: &Touch| structure.region_of[t.inst].expand() != Some(body);
+        if !pad.touches.iter().all(inner) {
+            return Err("every iteration is a block of its own".into());
+        }
+        Ok(pad)
+    }
+
+    fn fate(&self, m: &Module, from: u64) -> Fate {
+        Fate::Pad {
+            field: m.fields[self.field].name.clone(),
+            elements: self.len().unwrap_or(1),
+            from,
+        }
     }
 
     fn extents(&self) -> Vec<u64> {
@@ -195,7 +273,8 @@ impl Pad {
         (len <= u64::from(u32::MAX)).then_some(len)
     }
 
-    fn apply(&self, m: &mut Module, f: &mut Function) {
+    /// The accesses go to the pad, where it is worth it.
+    fn apply(&self, m: &mut Module, f: &mut Function, worth: Option<Value>) {
         let len = self.len().unwrap_or(1) as u32;
         let name = m.fields[self.field].name.clone();
         let pad = f.locals.push(LocalData {
@@ -220,12 +299,12 @@ impl Pad {
         if self.kind == Use::Scatter {
             self.make_serial(f);
         }
-        self.surround(m, f, pad, touched);
+        self.surround(m, f, pad, touched, worth);
     }
 
     /// Iterations of a block add to the same pad: they run in order.
     fn make_serial(&self, f: &mut Function) {
-        let mut regions = vec![self.body];
+        let mut regions = vec![self.block.body];
         while let Some(r) = regions.pop() {
             for i in f.regions[r].insts.clone() {
                 regions.extend(f.insts[i].regions.iter().copied());
@@ -300,36 +379,48 @@ impl Pad {
         index
     }
 
-    /// Fills the pad at the start of a block, writes it back at the end.
-    fn surround(&self, m: &mut Module, f: &mut Function, pad: Local, touched: Option<Local>) {
-        let structure = Structure::of(f);
+    /// Fills the pad at the start of a block, writes it back at the end; where it is worth it.
+    fn surround(
+        &self,
+        m: &mut Module,
+        f: &mut Function,
+        pad: Local,
+        touched: Option<Local>,
+        worth: Option<Value>,
+    ) {
+        let body = self.block.body;
         let needed = self.shared.iter().flat_map(|s| s.terms.iter().map(|t| t.0));
-        let at = needed
-            .filter_map(|v| f.def(v))
-            .filter(|d| structure.region_of[*d].expand() == Some(self.body))
-            .filter_map(|d| f.regions[self.body].insts.iter().position(|i| *i == d))
-            .max()
-            .map_or(0, |k| k + 1);
-        let after = f.regions[self.body].insts.split_off(at);
-        let elem = m.fields[self.field].elem;
+        let at = behind(f, body, needed.chain(worth));
+        let after = f.regions[body].insts.split_off(at);
         let span = self.touches.first().map(|t| f.spans[t.inst]);
-        let term = f.regions[self.body].term.clone();
+        let term = f.regions[body].term.clone();
         let mut b = Builder::new(m, f);
-        b.region = self.body;
+        b.region = body;
         b.span = span.unwrap_or(Span::UNKNOWN);
         let bases: Vec<Value> = self.shared.iter().map(|s| materialize(&mut b, s)).collect();
+        provided(&mut b, worth, |b| self.fill(b, &bases, pad, touched));
+        b.func.regions[body].insts.extend(after);
+        if let Some(touched) = touched {
+            provided(&mut b, worth, |b| self.flush(b, &bases, pad, touched));
+        }
+        debug_assert!(matches!(&term, Term::Continue(l, _) if *l == self.block.label));
+        b.end(term);
+    }
+
+    fn fill(&self, b: &mut Builder, bases: &[Value], pad: Local, touched: Option<Local>) {
+        let elem = b.module.fields[self.field].elem;
         let inside = |local: Local| {
             let mut access = Access::write(Place::Local(local));
             access.guard = Guard::InBounds;
             access
         };
         match self.kind {
-            Use::Gather => self.each(&mut b, true, |b, pad_index, offsets| {
-                let indices = added(b, &bases, offsets);
+            Use::Gather => self.each(b, true, |b, pad_index, offsets| {
+                let indices = added(b, bases, offsets);
                 let value = b.value(Op::Load(Access::read(Place::Field(self.field))), &indices);
                 b.push(Op::Store(inside(pad)), &[pad_index, value]);
             }),
-            Use::Scatter => self.each(&mut b, false, |b, pad_index, _| {
+            Use::Scatter => self.each(b, false, |b, pad_index, _| {
                 let zero = b.zero(elem);
                 b.push(Op::Store(inside(pad)), &[pad_index, zero]);
                 if let Some(touched) = touched {
@@ -338,20 +429,23 @@ impl Pad {
                 }
             }),
         }
-        b.func.regions[self.body].insts.extend(after);
-        let Some(touched) = touched else { return };
-        self.each(&mut b, false, |b, pad_index, offsets| {
-            let mut access = inside(touched);
-            access.activation = Activation::Never;
-            let set = b.value(Op::Load(access), &[pad_index]);
-            let indices = added(b, &bases, offsets);
+    }
+
+    /// What was added up goes to the field.
+    fn flush(&self, b: &mut Builder, bases: &[Value], pad: Local, touched: Local) {
+        let inside = |local: Local| {
+            let mut access = Access::read(Place::Local(local));
+            access.guard = Guard::InBounds;
+            access
+        };
+        self.each(b, false, |b, pad_index, offsets| {
+            let set = b.value(Op::Load(inside(touched)), &[pad_index]);
+            let indices = added(b, bases, offsets);
             b.if_else(
                 set,
                 &[],
                 |b| {
-                    let mut access = inside(pad);
-                    access.activation = Activation::Never;
-                    let value = b.value(Op::Load(access), &[pad_index]);
+                    let value = b.value(Op::Load(inside(pad)), &[pad_index]);
                     let mut args = indices.clone();
                     args.push(value);
                     let add = Op::Atomic(AtomicOp::Add, Access::write(Place::Field(self.field)));
@@ -361,8 +455,6 @@ impl Pad {
                 |_| Values::new(),
             );
         });
-        debug_assert!(matches!(&term, Term::Continue(l, _) if *l == self.label));
-        b.end(term);
     }
 
     /// Loops over the pad: `visit` gets the index in the pad and the offsets of the field's indices.
@@ -427,107 +519,38 @@ fn added(b: &mut Builder, bases: &[Value], offsets: &[Value]) -> Values {
     out
 }
 
-/// An index, taken apart.
-struct Parts {
-    /// Without its constant, but for that of an origin far away.
-    shared: Linear,
-    offset: Linear,
-    range: (i64, i64),
-    assumed: Option<Inst>,
+/// Where in a region all of these values are known.
+fn behind(f: &Function, region: Region, values: impl Iterator<Item = Value>) -> usize {
+    let insts = &f.regions[region].insts;
+    values
+        .filter_map(|v| f.def(v))
+        .filter_map(|d| insts.iter().position(|i| *i == d))
+        .max()
+        .map_or(0, |k| k + 1)
 }
 
-impl Parts {
-    fn of(
-        f: &Function,
-        sums: &mut Sums<'_>,
-        structure: &Structure,
-        body: Region,
-        index: Value,
-    ) -> Option<Parts> {
-        let form = sums.form(index);
-        let whole = f.ty(index).as_scalar()?.int_range()?;
-        let mut shared = Linear::default();
-        let mut offset = Linear::constant(form.constant);
-        let mut range: Range = (form.constant.into(), form.constant.into());
-        let mut assumed = None;
-        for (v, c) in &form.terms {
-            let here = structure.def_region(f, *v)?;
-            let fixed = here == body || !structure.is_inside(here, body);
-            if fixed {
-                shared = shared.add_scaled(&Linear::atom(*v), *c)?;
-                continue;
-            }
-            let (lo, hi) = match assumption(f, *v) {
-                Some((inst, base, lo, hi)) if *c == 1 && assumed.is_none() => {
-                    let base = sums.form(base);
-                    let known = base.terms.iter().all(|(t, _)| {
-                        let at = structure.def_region(f, *t);
-                        at.is_some_and(|r| r == body || !structure.is_inside(r, body))
-                    });
-                    if !known {
-                        return None;
-                    }
-                    // The value is near a sum that is the same for the block.
-                    let constant = base.constant;
-                    let base = base.add_scaled(&Linear::constant(constant), -1)?;
-                    shared = shared.add_scaled(&base, 1)?;
-                    offset = offset.add_scaled(&base, -1)?;
-                    assumed = Some(inst);
-                    (
-                        i128::from(lo) + i128::from(constant),
-                        i128::from(hi - 1) + i128::from(constant),
-                    )
-                }
-                _ => {
-                    let (lo, hi) = sums.range(*v);
-                    let (a, b) = (lo.checked_mul((*c).into())?, hi.checked_mul((*c).into())?);
-                    (a.min(b), a.max(b))
-                }
+/// Does something under a condition, if there is one.
+fn provided(b: &mut Builder, condition: Option<Value>, write: impl FnOnce(&mut Builder)) {
+    match condition {
+        None => write(b),
+        Some(condition) => {
+            let then = |b: &mut Builder| {
+                write(b);
+                Values::new()
             };
-            offset = offset.add_scaled(&Linear::atom(*v), *c)?;
-            range = (range.0 + lo, range.1 + hi);
+            b.if_else(condition, &[], then, |_| Values::new());
         }
-        // Where a field has no bounds its origin is far away: that part is the same for all blocks.
-        let far = (range.0 + (1 << 19)).div_euclid(1 << 20) << 20;
-        let origin = Linear::constant(i64::try_from(far).ok()?);
-        shared = shared.add_scaled(&origin, 1)?;
-        offset = offset.add_scaled(&origin, -1)?;
-        range = (range.0 - far, range.1 - far);
-        let near = |n: i128| n.abs() < 1 << 20;
-        if !near(range.0) || !near(range.1) {
-            return None;
-        }
-        // A machine integer may wrap where its form does not.
-        let (lo, hi) = sums.range_of(&form);
-        if assumed.is_none() && (lo < whole.0 || hi > whole.1) {
-            let (lo, hi) = sums.range_of(&shared);
-            if lo + range.0 < whole.0 || hi + range.1 > whole.1 {
-                return None;
-            }
-        }
-        Some(Parts {
-            shared,
-            offset,
-            range: (range.0 as i64, range.1 as i64),
-            assumed,
-        })
     }
 }
 
-/// What the user assumes of a value: where, its base and range.
-fn assumption(f: &Function, v: Value) -> Option<(Inst, Value, i64, i64)> {
-    let inst = f.def(v)?;
-    let data = &f.insts[inst];
-    match data.op {
-        Op::AssumeRange(lo, hi) => Some((inst, data.args[1], lo, hi)),
-        Op::Convert(_) => assumption(f, data.args[0]),
-        _ => None,
-    }
-}
-
-/// Compares what is assumed, and leaves the accesses where all of it holds; elsewhere a copy of the code
+/// Compares what is assumed, and leaves the accesses where all of it holds and it is worth it; elsewhere a copy of the code
 /// does without pads. `false` when the code does not allow that.
-fn compare_assumptions(m: &mut Module, f: &mut Function, pads: &[Pad]) -> bool {
+fn compare_assumptions(
+    m: &mut Module,
+    f: &mut Function,
+    pads: &[Pad],
+    worth: Option<Value>,
+) -> bool {
     let touches = || pads.iter().flat_map(|p| &p.touches);
     let mut assumed: Vec<Inst> = touches().flat_map(|t| t.assumed.iter().copied()).collect();
     assumed.sort_unstable();
@@ -562,22 +585,17 @@ fn compare_assumptions(m: &mut Module, f: &mut Function, pads: &[Pad]) -> bool {
     if !later {
         return false;
     }
-    let rest = f.regions[region].insts.split_off(last + 1);
-    let (term, span) = (f.regions[region].term.clone(), f.regions[region].term_span);
-    let fast = f.add_region(&[]);
-    f.regions[fast].insts = rest;
-    f.regions[fast].term = term;
-    f.regions[fast].term_span = span;
-    let slow = clone_region(f, fast, &mut Map::new());
+    let fork = Fork::at(f, region, last + 1);
     let mut b = Builder::new(m, f);
     b.region = region;
-    let mut holds: Option<Value> = None;
+    let mut holds = worth;
     for inst in assumed {
         let Op::AssumeRange(lo, hi) = b.func.insts[inst].op else {
             continue;
         };
+        let frozen = freeze(&mut b, region, inst);
         let args = b.func.insts[inst].args.clone();
-        let value = b.convert(args[0], Scalar::I64);
+        let value = b.convert(frozen, Scalar::I64);
         let base = b.convert(args[1], Scalar::I64);
         let from_base = b.binary(BinOp::Sub, value, base);
         let lowest = b.i64(lo);
@@ -594,19 +612,53 @@ fn compare_assumptions(m: &mut Module, f: &mut Function, pads: &[Pad]) -> bool {
         Some(v) => v,
         None => b.bool(true),
     };
-    let branch = b.push_typed(Op::If, &[holds], &[]);
-    b.func.insts[branch].regions.extend([fast, slow]);
-    b.end(Term::Unreachable);
+    fork.end(&mut b, holds);
     true
 }
 
-/// The outermost loop around an instruction, with its label.
-fn outermost_loop(f: &Function, structure: &Structure, inst: Inst) -> Option<(Inst, Label)> {
+/// A number from memory is the same for who compares it and for who uses it.
+fn freeze(b: &mut Builder, region: Region, inst: Inst) -> Value {
+    let insts = &b.func.regions[region].insts;
+    let at = insts.iter().position(|i| *i == inst).unwrap_or(0);
+    let after = b.func.regions[region].insts.split_off(at);
+    let frozen = b.unary(UnOp::Freeze, b.func.insts[inst].args[0]);
+    b.func.insts[inst].args[0] = frozen;
+    b.func.regions[region].insts.extend(after);
+    frozen
+}
+
+/// The rest of a region, twice.
+struct Fork {
+    fast: Region,
+    slow: Region,
+}
+
+impl Fork {
+    fn at(f: &mut Function, region: Region, at: usize) -> Fork {
+        let fast = f.add_region(&[]);
+        f.regions[fast].insts = f.regions[region].insts.split_off(at);
+        f.regions[fast].term = f.regions[region].term.clone();
+        f.regions[fast].term_span = f.regions[region].term_span;
+        let slow = clone_region(f, fast, &mut Map::new());
+        Fork { fast, slow }
+    }
+
+    /// Ends the region: the first where the condition holds, else the second.
+    fn end(self, b: &mut Builder, condition: Value) {
+        let branch = b.push_typed(Op::If, &[condition], &[]);
+        b.func.insts[branch].regions.extend([self.fast, self.slow]);
+        b.end(Term::Unreachable);
+    }
+}
+
+/// The outermost parallel loop around an instruction.
+fn outermost_loop(f: &Function, structure: &Structure, inst: Inst) -> Option<Block> {
     let mut found = None;
     let mut at = structure.parent(inst);
     while let Some(i) = at {
         if let Op::For(label, ForKind::Parallel) = f.insts[i].op {
-            found = Some((i, label));
+            let body = f.insts[i].regions[0];
+            found = Some(Block { body, label });
         }
         at = structure.parent(i);
     }
@@ -614,15 +666,15 @@ fn outermost_loop(f: &Function, structure: &Structure, inst: Inst) -> Option<(In
 }
 
 /// Whether something inside of a loop's body goes on with its next iteration, or leaves it.
-fn leaves_early(f: &Function, body: Region, label: Label) -> bool {
-    let mut regions: Vec<Region> = f.regions[body]
+fn leaves_early(f: &Function, block: Block) -> bool {
+    let mut regions: Vec<Region> = f.regions[block.body]
         .insts
         .iter()
         .flat_map(|i| f.insts[*i].regions.iter().copied())
         .collect();
     while let Some(r) = regions.pop() {
         let leaves = match &f.regions[r].term {
-            Term::Continue(l, _) | Term::Break(l, _) => *l == label,
+            Term::Continue(l, _) | Term::Break(l, _) => *l == block.label,
             Term::Return(_) => true,
             Term::Yield(_) | Term::Unreachable => false,
         };

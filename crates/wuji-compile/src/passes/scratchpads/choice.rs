@@ -1,0 +1,321 @@
+//! Pads that nobody has asked for: where a loop over a list of blocks uses elements often enough.
+//!
+//! A pad costs time for each of its elements: it is filled, and what was added up goes to the field, by an atomic. It
+//! saves time for each access: a walk down the tree, and for sums an atomic. So what counts is how many accesses a block makes
+//! for each element of its pad. How many particles are in a block is known only when it is there: so the code compares.
+
+use super::{Block, Fork, Pad, Use, behind, compare_assumptions, no_pad};
+use crate::analysis::linear::Sums;
+use crate::passes::Cx;
+use crate::passes::private_copies::trips;
+use crate::remark::Fate;
+use crate::rewrite::Structure;
+use rustc_hash::FxHashSet;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Field, Inst, Node, Region, Tree, Value};
+use wuji_ir::layout::NodeKind;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+
+/// A pad pays when its elements are added to so often on average: by several threads, and by one, which needs no atomics.
+/// Measured: `docs/performance.md`.
+const LEAST_SUMS: u64 = 1;
+const LEAST_SUMS_ALONE: u64 = 3;
+/// The same for reads of what is found in a hash table. Any other walk is a few loads, no slower than the pad.
+const LEAST_READS: u64 = 2;
+
+/// Whether a task is worth a look: it runs over a list of blocks.
+pub(super) fn may_have_any(m: &Module, task: usize, cx: &Cx) -> bool {
+    let task = &m.tasks[task];
+    // In debug mode every write that is dropped tells its own index.
+    if cx.options.debug || task.lists.is_some() {
+        return false;
+    }
+    let f = &m.funcs[task.func];
+    let (mut entry, mut calls) = (false, false);
+    f.walk(|inst| match f.insts[inst].op {
+        Op::Walk(WalkOp::Entry, ..) => entry = true,
+        // Who knows what a function does to the field.
+        Op::Call(_) => calls = true,
+        _ => {}
+    });
+    entry && !calls
+}
+
+/// Pads for fields that a loop over a list scatters to, or gathers from in no order.
+pub(super) fn by_cost(m: &mut Module, f: &mut Function, cx: &mut Cx) -> Vec<Fate> {
+    let mut fates = Vec::new();
+    for block in blocks(f) {
+        let (mut pads, mut from) = (Vec::new(), None);
+        let structure = Structure::of(f);
+        for field in candidates(m, f, &structure, block) {
+            let choice = Pad::plan(m, f, &structure, field, block).and_then(|pad| {
+                let work = Work::of(f, &structure, &pad);
+                let least = work.least_turns(m, f, &structure, &pad, cx.options.threads)?;
+                Ok((pad, work.turns, least))
+            });
+            match choice {
+                Err(why) => fates.push(no_pad(m, field, why)),
+                // All pads of a block are used, or none.
+                Ok((_, turns, _)) if from.is_some_and(|(known, _)| known != turns) => {
+                    let why = "it is used in another loop of the block than others with pads";
+                    fates.push(no_pad(m, field, why.to_owned()));
+                }
+                Ok((pad, turns, least)) => {
+                    if cx.fuel() {
+                        let so_far = from.map_or(0, |(_, n)| n);
+                        from = Some((turns, least.max(so_far)));
+                        pads.push(pad);
+                    }
+                }
+            }
+        }
+        if let Some((turns, least)) = from {
+            fates.extend(make(m, f, pads, turns, least));
+        }
+    }
+    fates
+}
+
+/// Makes the pads of a block, for blocks of so many turns of a loop.
+fn make(
+    m: &mut Module,
+    f: &mut Function,
+    mut pads: Vec<Pad>,
+    turns: Option<Inst>,
+    least: u64,
+) -> Vec<Fate> {
+    let Some(block) = pads.first().map(|pad| pad.block) else {
+        return Vec::new();
+    };
+    let worth = turns.map(|inst| compare(m, f, block, inst, least));
+    let assumed = pads
+        .iter()
+        .any(|p| p.touches.iter().any(|t| !t.assumed.is_empty()));
+    let worth = match worth {
+        // One comparison for all: what is assumed, and whether it is worth it.
+        _ if assumed => {
+            if !compare_assumptions(m, f, &pads, worth) {
+                let why = "what is assumed is not assumed in one place";
+                let no = |pad: &Pad| no_pad(m, pad.field, why.to_owned());
+                return pads.iter().map(no).collect();
+            }
+            worth
+        }
+        Some(worth) => {
+            let body = version(m, f, block, worth);
+            pads.iter_mut().for_each(|pad| pad.block.body = body);
+            None
+        }
+        None => None,
+    };
+    let mut fates = Vec::new();
+    for pad in pads {
+        fates.push(pad.fate(m, if turns.is_some() { least } else { 0 }));
+        pad.apply(m, f, worth);
+    }
+    fates
+}
+
+/// Outermost parallel loops whose iterations are entries of a list.
+fn blocks(f: &Function) -> Vec<Block> {
+    let structure = Structure::of(f);
+    let mut found = Vec::new();
+    f.walk(|inst| {
+        let data = &f.insts[inst];
+        let Op::For(label, ForKind::Parallel) = data.op else {
+            return;
+        };
+        let body = data.regions[0];
+        let entry = |i: &Inst| matches!(f.insts[*i].op, Op::Walk(WalkOp::Entry, ..));
+        if structure.region_of[inst].expand() == Some(f.entry)
+            && f.regions[body].insts.iter().any(entry)
+        {
+            found.push(Block { body, label });
+        }
+    });
+    found
+}
+
+/// Fields that a block adds to, and fields that it reads at places which are not its loops' own.
+fn candidates(m: &Module, f: &Function, structure: &Structure, block: Block) -> Vec<Field> {
+    let mut sums = Sums::new(f, structure);
+    let mut asked: FxHashSet<Tree> = FxHashSet::default();
+    let mut found: Vec<Field> = Vec::new();
+    f.walk(|inst| {
+        let data = &f.insts[inst];
+        // Whether a cell exists is known to who asks at once, in a pad only later.
+        if let Op::Cell(_, field) = data.op {
+            asked.insert(m.fields[field].tree);
+        }
+        let (access, adds) = match &data.op {
+            Op::Atomic(AtomicOp::Add, access) => (access, true),
+            Op::Load(access) => (access, false),
+            _ => return,
+        };
+        let Place::Field(field) = access.place else {
+            return;
+        };
+        let region = structure.region_of[inst].expand();
+        let inner = region.is_some_and(|r| r != block.body && structure.is_inside(r, block.body));
+        if !inner || found.contains(&field) {
+            return;
+        }
+        let indices = &data.args[..m.fields[field].rank()];
+        let known = |v: &Value| {
+            let region = structure.def_region(f, *v);
+            let outside = |r| r == block.body || !structure.is_inside(r, block.body);
+            let index = matches!(f.values[*v].def, ValueDef::Param(_, 0));
+            index || region.is_some_and(outside)
+        };
+        // Elements in the order of the loops are read in rows, which needs no pad.
+        let mut rows = || {
+            let mut all = indices.iter();
+            all.all(|v| sums.form(*v).terms.iter().all(|(v, _)| known(v)))
+        };
+        if adds || !rows() {
+            found.push(field);
+        }
+    });
+    found.retain(|field| !asked.contains(&m.fields[*field].tree));
+    found
+}
+
+/// How often a block uses the elements of a pad.
+struct Work {
+    /// Outside of the loop that has an unknown number of turns, and in each turn of it.
+    fixed: u64,
+    each: u64,
+    /// That loop.
+    turns: Option<Inst>,
+}
+
+impl Work {
+    fn of(f: &Function, structure: &Structure, pad: &Pad) -> Work {
+        let mut work = Work {
+            fixed: 0,
+            each: 0,
+            turns: None,
+        };
+        for touch in &pad.touches {
+            let (mut times, mut turns) = (1u64, None);
+            let mut at = structure.parent(touch.inst);
+            while let Some(inst) = at {
+                let body = f.insts[inst].regions.first().copied();
+                if body == Some(pad.block.body) {
+                    break;
+                }
+                if let Op::For(..) = f.insts[inst].op {
+                    match trips(f, inst) {
+                        Some(n) => times = times.saturating_mul(n),
+                        None if structure.region_of[inst].expand() == Some(pad.block.body) => {
+                            turns = Some(inst);
+                        }
+                        // At least once, for all that is known.
+                        None => {}
+                    }
+                }
+                at = structure.parent(inst);
+            }
+            match turns {
+                Some(inst) if work.turns.is_none_or(|known| known == inst) => {
+                    work.turns = Some(inst);
+                    work.each = work.each.saturating_add(times);
+                }
+                _ => work.fixed = work.fixed.saturating_add(times),
+            }
+        }
+        work
+    }
+
+    /// How many turns it takes for the pad to pay, or why it never does.
+    fn least_turns(
+        &self,
+        m: &Module,
+        f: &Function,
+        structure: &Structure,
+        pad: &Pad,
+        threads: u32,
+    ) -> Result<u64, String> {
+        let len = pad.len().unwrap_or(u64::MAX);
+        let factor = match pad.kind {
+            Use::Scatter if threads == 1 => LEAST_SUMS_ALONE,
+            Use::Scatter => LEAST_SUMS,
+            Use::Gather if is_hashed(m, pad.field) => LEAST_READS,
+            Use::Gather => return Err("to read it is as quick without".into()),
+        };
+        let needed = len.saturating_mul(factor);
+        let few = |most: u64| {
+            let name = &m.fields[pad.field].name;
+            let what = match pad.kind {
+                Use::Scatter => "adds to",
+                Use::Gather => "reads",
+            };
+            format!(
+                "a block {what} {most} elements of `{name}` at most, and there are {len} around it"
+            )
+        };
+        let Some(turns) = self.turns else {
+            return match self.fixed >= needed {
+                true => Ok(0),
+                false => Err(few(self.fixed)),
+            };
+        };
+        let least = needed.saturating_sub(self.fixed).div_ceil(self.each.max(1));
+        let mut sums = Sums::new(f, structure);
+        let (lo, hi) = (f.insts[turns].args[0], f.insts[turns].args[1]);
+        let most = sums.range(hi).1.saturating_sub(sums.range(lo).0).max(0);
+        // Pads are filled in front of everything that uses them.
+        let body = pad.block.body;
+        let first = f.regions[body].insts.iter().position(|i| {
+            let mut inside = pad
+                .touches
+                .iter()
+                .map(|t| structure.region_of[t.inst].expand());
+            let regions = &f.insts[*i].regions;
+            inside
+                .any(|at| at.is_some_and(|at| regions.iter().any(|r| structure.is_inside(at, *r))))
+        });
+        if first.is_none_or(|at| at < behind(f, body, [lo, hi].into_iter())) {
+            return Err("how often it is used is known too late".into());
+        }
+        match i128::from(least) <= most {
+            true => Ok(least.max(1)),
+            false => Err(few(self.each.saturating_mul(most as u64))),
+        }
+    }
+}
+
+/// Whether a block's loop has so many turns, in front of it.
+fn compare(m: &mut Module, f: &mut Function, block: Block, turns: Inst, least: u64) -> Value {
+    let (lo, hi) = (f.insts[turns].args[0], f.insts[turns].args[1]);
+    let at = behind(f, block.body, [lo, hi].into_iter());
+    let after = f.regions[block.body].insts.split_off(at);
+    let mut b = Builder::new(m, f);
+    b.region = block.body;
+    b.span = b.func.spans[turns];
+    let count = b.binary(BinOp::Sub, hi, lo);
+    let least = b.i64(least as i64);
+    let worth = b.compare(CmpOp::Ge, count, least);
+    f.regions[block.body].insts.extend(after);
+    worth
+}
+
+/// The rest of a block, with pads where the condition holds: the body of that.
+fn version(m: &mut Module, f: &mut Function, block: Block, condition: Value) -> Region {
+    let at = behind(f, block.body, [condition].into_iter());
+    let fork = Fork::at(f, block.body, at);
+    let fast = fork.fast;
+    let mut b = Builder::new(m, f);
+    b.region = block.body;
+    fork.end(&mut b, condition);
+    fast
+}
+
+/// Whether a field's elements are found by hashing.
+fn is_hashed(m: &Module, field: Field) -> bool {
+    let tree = &m.trees[m.fields[field].tree];
+    let path = tree.path(m.fields[field].node);
+    let hash = |node: &Node| tree.nodes[*node].kind == NodeKind::Hash;
+    path.iter().any(hash)
+}

@@ -1,0 +1,148 @@
+//! Indices, taken apart into what a block shares and what lies within it.
+
+use crate::analysis::linear::{Linear, Range, Sums};
+use crate::rewrite::Structure;
+use wuji_ir::entities::{Inst, Region, Value};
+use wuji_ir::module::Function;
+use wuji_ir::ops::{BinOp, Op};
+
+/// An index, taken apart.
+pub(super) struct Parts {
+    /// Without its constant, but for that of an origin far away.
+    pub(super) shared: Linear,
+    pub(super) offset: Linear,
+    pub(super) range: (i64, i64),
+    pub(super) assumed: Option<Inst>,
+}
+
+impl Parts {
+    pub(super) fn of(
+        f: &Function,
+        sums: &mut Sums<'_>,
+        structure: &Structure,
+        body: Region,
+        index: Value,
+    ) -> Option<Parts> {
+        let form = sums.form(index);
+        let whole = f.ty(index).as_scalar()?.int_range()?;
+        let mut shared = Linear::default();
+        let mut offset = Linear::constant(form.constant);
+        let mut range: Range = (form.constant.into(), form.constant.into());
+        let mut assumed = None;
+        for (v, c) in &form.terms {
+            let here = structure.def_region(f, *v)?;
+            let fixed = here == body || !structure.is_inside(here, body);
+            if fixed {
+                shared = shared.add_scaled(&Linear::atom(*v), *c)?;
+                continue;
+            }
+            // Near a sum that is the same for the block: by assumption, or because it is clamped to it.
+            let near = match assumption(f, *v) {
+                _ if *c != 1 => None,
+                Some((inst, base, lo, hi)) if assumed.is_none() => {
+                    Some((Some(inst), sums.form(base), lo, hi - 1))
+                }
+                _ => clamped(f, sums, *v).map(|(base, lo, hi)| (None, base, lo, hi)),
+            };
+            let near = near.filter(|(_, base, ..)| {
+                base.terms.iter().all(|(t, _)| {
+                    let at = structure.def_region(f, *t);
+                    at.is_some_and(|r| r == body || !structure.is_inside(r, body))
+                })
+            });
+            let (lo, hi) = match near {
+                Some((inst, base, lo, hi)) => {
+                    let constant = base.constant;
+                    let base = base.add_scaled(&Linear::constant(constant), -1)?;
+                    shared = shared.add_scaled(&base, 1)?;
+                    offset = offset.add_scaled(&base, -1)?;
+                    assumed = assumed.or(inst);
+                    (
+                        i128::from(lo) + i128::from(constant),
+                        i128::from(hi) + i128::from(constant),
+                    )
+                }
+                None => {
+                    let (lo, hi) = sums.range(*v);
+                    let (a, b) = (lo.checked_mul((*c).into())?, hi.checked_mul((*c).into())?);
+                    (a.min(b), a.max(b))
+                }
+            };
+            offset = offset.add_scaled(&Linear::atom(*v), *c)?;
+            range = (range.0 + lo, range.1 + hi);
+        }
+        // Where a field has no bounds its origin is far away: that part is the same for all blocks.
+        let far = (range.0 + (1 << 19)).div_euclid(1 << 20) << 20;
+        let origin = Linear::constant(i64::try_from(far).ok()?);
+        shared = shared.add_scaled(&origin, 1)?;
+        offset = offset.add_scaled(&origin, -1)?;
+        range = (range.0 - far, range.1 - far);
+        let near = |n: i128| n.abs() < 1 << 20;
+        if !near(range.0) || !near(range.1) {
+            return None;
+        }
+        // A machine integer may wrap where its form does not.
+        let (lo, hi) = sums.range_of(&form);
+        if assumed.is_none() && (lo < whole.0 || hi > whole.1) {
+            let (lo, hi) = sums.range_of(&shared);
+            if lo + range.0 < whole.0 || hi + range.1 > whole.1 {
+                return None;
+            }
+        }
+        Some(Parts {
+            shared,
+            offset,
+            range: (range.0 as i64, range.1 as i64),
+            assumed,
+        })
+    }
+}
+
+/// What the user assumes of a value: where, its base and range.
+fn assumption(f: &Function, v: Value) -> Option<(Inst, Value, i64, i64)> {
+    let inst = f.def(v)?;
+    let data = &f.insts[inst];
+    match data.op {
+        Op::AssumeRange(lo, hi) => Some((inst, data.args[1], lo, hi)),
+        Op::Convert(_) => assumption(f, data.args[0]),
+        _ => None,
+    }
+}
+
+/// What a value is clamped to: `lo` and `hi` more than a sum, as in `clamp(x, 4 * i, 4 * i + 3)`.
+fn clamped(f: &Function, sums: &mut Sums<'_>, v: Value) -> Option<(Linear, i64, i64)> {
+    let data = &f.insts[f.def(v)?];
+    let (outer, inner) = match data.op {
+        Op::Convert(_) => return clamped(f, sums, data.args[0]),
+        Op::Binary(BinOp::Min) => (BinOp::Min, BinOp::Max),
+        Op::Binary(BinOp::Max) => (BinOp::Max, BinOp::Min),
+        _ => return None,
+    };
+    let whole = f.ty(v).as_scalar()?.int_range()?;
+    for (a, limit) in [(0, 1), (1, 0)] {
+        let Some(inside) = f.def(data.args[a]).map(|d| &f.insts[d]) else {
+            continue;
+        };
+        if inside.op != Op::Binary(inner) {
+            continue;
+        }
+        let first = sums.form(data.args[limit]);
+        for second in &inside.args {
+            let second = sums.form(*second);
+            // The machine compares integers, not sums: neither may wrap.
+            let wraps = [&first, &second].iter().any(|form| {
+                let (lo, hi) = sums.range_of(form);
+                lo < whole.0 || hi > whole.1
+            });
+            let (low, high) = match outer {
+                BinOp::Min => (&second, &first),
+                _ => (&first, &second),
+            };
+            if !wraps && low.terms == high.terms && low.constant <= high.constant {
+                let base = low.add_scaled(&Linear::constant(low.constant), -1)?;
+                return Some((base, low.constant, high.constant));
+            }
+        }
+    }
+    None
+}

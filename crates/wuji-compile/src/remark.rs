@@ -1,0 +1,95 @@
+//! What compilations tell about loops: what became of them, or why nothing did.
+
+use std::fmt;
+use wuji_ir::Position;
+
+/// What became of a parallel loop.
+///
+/// As text it is one line: `src/main.rs:12:5: julia.1: 16 lanes, 4 vectors at a time`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The kernel's name and the number of the task.
+    pub task: String,
+    pub at: Option<Position>,
+    pub fate: Fate,
+}
+
+/// One thing that was done to a loop, or was thought of and left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Several iterations run per instruction.
+    Vectors {
+        lanes: u8,
+        /// Vectors at a time.
+        vectors: usize,
+        /// Whether rows of memory are shuffled apart or together.
+        interleaved: bool,
+        /// Whether something is stored past the caches.
+        streamed: bool,
+    },
+    /// One iteration runs after the other, and why.
+    Scalar(String),
+    /// What a block touches of a field is kept in an array.
+    Pad {
+        field: String,
+        elements: u64,
+        /// How many iterations a block must have for that; 0 when any block will do.
+        from: u64,
+    },
+    /// It is not, and why.
+    NoPad { field: String, why: String },
+}
+
+impl Remark {
+    /// Whether several iterations run per instruction.
+    pub fn is_vector(&self) -> bool {
+        matches!(self.fate, Fate::Vectors { .. })
+    }
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(at) = &self.at {
+            write!(f, "{at}: ")?;
+        }
+        write!(f, "{}: {}", self.task, self.fate)
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fate::Vectors {
+                lanes,
+                vectors,
+                interleaved,
+                streamed,
+            } => {
+                write!(f, "{lanes} lanes")?;
+                if *vectors > 1 {
+                    write!(f, ", {vectors} vectors at a time")?;
+                }
+                if *interleaved {
+                    write!(f, ", interleaved")?;
+                }
+                if *streamed {
+                    write!(f, ", stored past the caches")?;
+                }
+                Ok(())
+            }
+            Fate::Scalar(why) => write!(f, "one iteration after the other: {why}"),
+            Fate::Pad {
+                field,
+                elements,
+                from,
+            } => {
+                write!(f, "`{field}` in a pad of {elements} elements")?;
+                match from {
+                    0 => Ok(()),
+                    n => write!(f, ", for blocks of {n} iterations or more"),
+                }
+            }
+            Fate::NoPad { field, why } => write!(f, "no pad for `{field}`: {why}"),
+        }
+    }
+}
