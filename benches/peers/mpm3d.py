@@ -16,6 +16,7 @@ vec3, mat3 = ti.types.vector(3, ti.f32), ti.types.matrix(3, 3, ti.f32)
 class Mpm3d:
     def __init__(self, n, buckets, side=None, cache=True):
         self.n, self.buckets, self.cache = n, buckets, cache
+        self.dt = DT * min(1.0, 128.0 / n)
         side = side or n // 4
         self.count = 16 * side**3
         self.x, self.v = ti.Vector.field(3, ti.f32), ti.Vector.field(3, ti.f32)
@@ -50,11 +51,11 @@ class Mpm3d:
         part = self.x[p] * self.n - at
         w = self.spline(part)
         one = ti.Matrix.identity(ti.f32, 3)
-        f = (one + self.c[p] * DT) @ self.f[p]
+        f = (one + self.c[p] * self.dt) @ self.f[p]
         self.f[p] = f
         stress = (f @ f.transpose() - one) * MU + one * (LAMBDA * ti.log(f.determinant()))
         volume = 0.125 / self.n**3
-        affine = stress * (-DT * 4.0 * self.n * self.n * volume) + self.c[p] * volume
+        affine = stress * (-self.dt * 4.0 * self.n * self.n * volume) + self.c[p] * volume
         for i, j, k in ti.static(ti.ndrange(3, 3, 3)):
             offset = ti.Vector([i, j, k])
             weight = w[i][0] * w[j][1] * w[k][2]
@@ -75,7 +76,7 @@ class Mpm3d:
             c += u.outer_product(offset - part) * (4.0 * self.n)
         self.v[p] = v
         self.c[p] = c
-        self.x[p] = x + v * DT
+        self.x[p] = x + v * self.dt
 
     @ti.kernel
     def sort(self):
@@ -114,7 +115,7 @@ class Mpm3d:
             m = self.mass[i, j, k]
             if m > 0.0:
                 u = self.momentum[i, j, k] / m
-                u.y -= DT * GRAVITY
+                u.y -= self.dt * GRAVITY
                 if j < WALL and u.y < 0.0:
                     u = vec3(0.0, 0.0, 0.0)
                 if i < WALL and u.x < 0.0 or i + WALL > self.n and u.x > 0.0:

@@ -2,6 +2,7 @@
 //! written by hand (`benches/gpu/reference.cu`).
 
 use std::io::Write;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use wuji::prelude::*;
@@ -12,6 +13,7 @@ use wuji_runtime::cuda::measure::Reference;
 
 use crate::case::Case;
 use crate::pool::Pool;
+use crate::sparse::ablation;
 use crate::workloads;
 
 const REFERENCE: &str = include_str!("../gpu/reference.ptx");
@@ -92,7 +94,12 @@ struct Line {
 }
 
 /// Measures everything, or what the filter lets through.
-pub fn run(wanted: impl Fn(&str) -> bool, json: Option<&str>) -> std::result::Result<(), String> {
+pub fn run(
+    wanted: impl Fn(&str) -> bool,
+    json: Option<&str>,
+    without: &[String],
+) -> std::result::Result<(), String> {
+    WITHOUT.get_or_init(|| without.to_vec());
     let lines = measure(&wanted).map_err(|e| e.to_string())?;
     let mut file = match json {
         Some(path) => {
@@ -130,11 +137,17 @@ pub fn run(wanted: impl Fn(&str) -> bool, json: Option<&str>) -> std::result::Re
     Ok(())
 }
 
+/// Optimizations that worlds go without.
+static WITHOUT: OnceLock<Vec<String>> = OnceLock::new();
+
 fn world(math: Math) -> Result<World> {
+    let without = WITHOUT.get().map_or(&[][..], |names| names);
+    let without: Vec<&str> = without.iter().map(String::as_str).collect();
     World::builder()
         .cuda(0)
         .math(math)
         .cache(CacheChoice::Off)
+        .without(&without)
         .build()
 }
 
@@ -447,6 +460,18 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
             "",
             None,
         );
+    }
+    if wanted("ablation") {
+        let world = |without: &[&str]| {
+            let builder = World::builder().cuda(0).cache(CacheChoice::Off);
+            builder.without(without).build()
+        };
+        let rows = ablation::on_gpu(world).map_err(|e| wuji::Error::new("W0520", e))?;
+        for (program, part, less, full) in rows {
+            let name = "ablation";
+            let size = format!("{program} {part}");
+            line(name, size, "ms a step", less, "everything", Some(full));
+        }
     }
     if wanted("start") {
         let mut all = Vec::new();

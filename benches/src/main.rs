@@ -139,7 +139,7 @@ fn bench(options: &Options) -> Result<(), String> {
     let filter = options.filter.as_ref();
     let wanted = |name: &str| filter.is_none_or(|filter| filter.matches(name));
     if options.gpu {
-        return gpu::run(wanted, options.json.as_deref());
+        return gpu::run(wanted, options.json.as_deref(), &options.without);
     }
     let mut cases: Vec<Box<dyn Case>> = workloads::all();
     if let Some(name) = &options.serve {

@@ -85,8 +85,8 @@ fn assemble(ptxas: &Path, module: &Module, thorough: bool) -> Result<(), String>
         math: Math::Strict,
         ..Options::default()
     };
-    let lowered = compile(module.clone(), &options.for_cuda()).map_err(|e| e.to_string())?;
     for sm in MACHINES {
+        let lowered = compile(module.clone(), &options.for_cuda(sm)).map_err(|e| e.to_string())?;
         let ptx = wuji_llvm::cuda::ptx(&lowered, sm).map_err(|e| e.to_string())?;
         let level = if thorough { "-O3" } else { "-O1" };
         run(ptxas, &ptx.text, sm, level).map_err(|why| format!("sm_{sm}: {why}\n{}", ptx.text))?;

@@ -183,3 +183,56 @@ impl Study for Ablation {
         Ok(rows)
     }
 }
+
+/// Milliseconds of one sample on a GPU.
+fn on_gpu_ms(world: &World, contender: &mut dyn Contender) -> Result<f64, String> {
+    let text = |e: wuji::Error| e.to_string();
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        contender.run()?;
+    }
+    for _ in 0..9 {
+        world.synchronize().map_err(text)?;
+        let begun = std::time::Instant::now();
+        contender.run()?;
+        world.synchronize().map_err(text)?;
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
+/// The same on a GPU: program, what is left out, milliseconds without it and with everything.
+pub fn on_gpu(
+    world: impl Fn(&[&str]) -> wuji::Result<World>,
+) -> Result<Vec<(&'static str, &'static str, f64, f64)>, String> {
+    let text = |e: wuji::Error| e.to_string();
+    let mut rows = Vec::new();
+    // What is about vectors and about pads that nobody asked for is for the CPU.
+    let parts = [
+        "no_simplification",
+        "no_access",
+        "no_access_but_bounds",
+        "no_entries",
+        "no_list_reuse",
+        "no_scratchpad",
+        "none_of_these",
+    ];
+    for ablation in &Ablation::ALL {
+        let wanted = |p: &&Part| {
+            parts.contains(&p.name) && (p.only.is_empty() || p.only.contains(&ablation.program))
+        };
+        let full_world = world(&[]).map_err(text)?;
+        let mut full = ablation.make(&full_world, Order::Soa).map_err(text)?;
+        let with = on_gpu_ms(&full_world, &mut *full)?;
+        for part in PARTS.iter().filter(wanted) {
+            let less_world = world(part.without).map_err(text)?;
+            let mut less = ablation.make(&less_world, part.order).map_err(text)?;
+            match on_gpu_ms(&less_world, &mut *less) {
+                Ok(ms) => rows.push((ablation.program, part.name, ms, with)),
+                Err(why) => eprintln!("{} {}: {why}", ablation.program, part.name),
+            }
+        }
+    }
+    Ok(rows)
+}

@@ -1,6 +1,6 @@
 //! What sparse data costs.
 
-mod ablation;
+pub mod ablation;
 mod activate;
 mod blocks;
 mod contention;

@@ -123,7 +123,7 @@ impl Opt {
             return Err(Failure::usage("opt", ErrorKind::ArgumentConflict, why));
         }
         if machine == Machine::Cuda {
-            options = options.for_cuda();
+            options = options.for_cuda(self.sm);
         }
         // The listener cannot fail; what it could not write is told afterwards.
         let written = RefCell::new(Ok(()));

@@ -34,6 +34,8 @@ pub enum Target {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Options {
     pub target: Target,
+    /// The compute capability of a GPU.
+    pub sm: u32,
     pub math: Math,
     pub bounds: Bounds,
     /// Mathematical functions are written out, as for machines without a library of them.
@@ -57,10 +59,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// The same, for an NVIDIA GPU.
-    pub fn for_cuda(&self) -> Options {
+    /// The same, for an NVIDIA GPU of a compute capability: 90 is 9.0.
+    pub fn for_cuda(&self, sm: u32) -> Options {
         Options {
             target: Target::Cuda,
+            sm,
             own_math: true,
             vector_bits: 0,
             threads: 0,

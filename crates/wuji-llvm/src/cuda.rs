@@ -146,7 +146,7 @@ mod tests {
     fn lowered() -> Lowered {
         let text = "module \"k\"\ntree T0 { place f0 }\nfield f0: i32 in T0.S0 ()\nkernel fn0 \"k\"() {\nv0: i32 = const 1\nstore f0[], v0\nreturn\n}\n";
         let module = wuji_ir::text::parse(text, "k.wir").unwrap();
-        wuji_compile::compile(module, &Options::default().for_cuda()).unwrap()
+        wuji_compile::compile(module, &Options::default().for_cuda(90)).unwrap()
     }
 
     #[test]

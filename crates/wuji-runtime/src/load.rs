@@ -230,9 +230,9 @@ impl CudaLoader {
                 .note("threads of a GPU update floats in any order")
                 .help("use a world on the CPU"));
         }
-        let options = options.for_cuda();
         let (major, minor) = self.engine.context().info().capability;
         let sm = major * 10 + minor;
+        let options = options.for_cuda(sm);
         let slot = match self.cache.as_ref().filter(|_| !listens()) {
             None => None,
             Some(cache) => {

@@ -13,6 +13,8 @@ use wuji::{Cells, Result};
 const BLOCK: i32 = 4;
 /// Sound goes 82 in a second: half a node in this time, where there are 128.
 const DT: f32 = 4e-5;
+/// Nodes along a side up to which that is short enough; where there are more, waves would pass more than one in a step.
+const MOST_NODES: f32 = 128.0;
 const E: f32 = 5e3;
 const POISSON: f32 = 0.3;
 const MU: f32 = E / (2.0 * (1.0 + POISSON));
@@ -59,6 +61,12 @@ fn in_block(at: IVec3, block: IVec3) -> IVec3 {
     )
 }
 
+/// How much time a step takes.
+#[func]
+fn time_step(n: f32) -> f32 {
+    DT * (MOST_NODES / n).min(1.0)
+}
+
 /// Deforms a particle and gives its mass and momentum to the nodes around it.
 #[func]
 fn scatter(
@@ -72,13 +80,14 @@ fn scatter(
     let mut q = particles[[p]];
     let part = q.x * n - at.cast::<f32>();
     let w = spline(part);
-    q.f = (Mat3::identity() + q.c * DT) * q.f;
+    let dt = time_step(n);
+    q.f = (Mat3::identity() + q.c * dt) * q.f;
     particles[[p]].f = q.f;
     let j = q.f.determinant();
     let stress =
         (q.f * q.f.transpose() - Mat3::identity()) * MU + Mat3::identity() * (LAMBDA * j.ln());
     let volume = 0.125 / (n * n * n);
-    let affine = stress * (-DT * 4.0 * n * n * volume) + q.c * volume;
+    let affine = stress * (-dt * 4.0 * n * n * volume) + q.c * volume;
     for i in unroll(0..3) {
         for j in unroll(0..3) {
             for k in unroll(0..3) {
@@ -112,7 +121,7 @@ fn gather(particles: &Field<Particle, 1>, p: i32, at: IVec3, velocity: &Field<Ve
     }
     particles[[p]].v = v;
     particles[[p]].c = c;
-    particles[[p]].x = x + v * DT;
+    particles[[p]].x = x + v * time_step(n);
 }
 
 /// Notes each particle in the block of its lowest node, so that it reaches no further than two nodes beyond it.
@@ -158,7 +167,7 @@ fn on_grid(momentum: &Field<Vec3, 3>, mass: &Field<f32, 3>, n: i32, walls: bool)
         let m = mass[[i, j, k]];
         if m > 0.0 {
             let mut u = momentum[[i, j, k]] / m;
-            u.y -= DT * GRAVITY;
+            u.y -= time_step(n as f32) * GRAVITY;
             if j < WALL && u.y < 0.0 {
                 u = Vec3::splat(0.0);
             }

@@ -103,7 +103,7 @@ fn ptx(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     let (sm, arguments) = arguments.split_once([',', ' ']).unwrap_or((arguments, ""));
     let sm = sm.trim_start_matches("sm_").parse();
     let sm = sm.map_err(|_| "which GPU? `; test: ptx sm_90`".to_owned())?;
-    let options = options(arguments).for_cuda();
+    let options = options(arguments).for_cuda(sm);
     let lowered = compile(module(file)?, &options).map_err(|e| e.to_string())?;
     let ptx = wuji_llvm::cuda::ptx(&lowered, sm).map_err(|e| e.to_string())?;
     // Without what LLVM says of itself, and lines that only separate.
@@ -132,12 +132,14 @@ fn options(arguments: &str) -> Options {
         ..Options::default()
     };
     match words(arguments).any(|word| word == CUDA) {
-        true => options.for_cuda(),
+        true => options.for_cuda(OLD_GPU),
         false => options,
     }
 }
 
 const CUDA: &str = "cuda";
+/// The oldest that there is code for: it goes without what newer ones have.
+pub(super) const OLD_GPU: u32 = 70;
 const DETERMINISTIC: &str = "deterministic";
 const DEBUG: &str = "debug";
 pub(super) const OWN_MATH: &str = "own_math";

@@ -5,7 +5,7 @@
 //! for bit.
 
 use super::TestFile;
-use super::commands::{OWN_MATH, comes_back, module};
+use super::commands::{OLD_GPU, OWN_MATH, comes_back, module};
 use wuji_compile::{Cx, Math, Options, PASSES, Target, run_pass};
 use wuji_ir::Error;
 use wuji_ir::entities::{Array, Field};
@@ -81,7 +81,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
             own_math: options.own_math,
             // However short, so that every file tests them that can.
             rows_from: Some(0),
-            ..options.for_cuda()
+            ..options.for_cuda(OLD_GPU)
         },
     ];
     for options in all_options {

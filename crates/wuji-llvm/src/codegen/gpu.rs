@@ -181,7 +181,8 @@ impl Unit<'_, '_> {
         e.add_attr(outer, On::Param(0), "align", 8);
         e.add_param_string_attr(outer, 0, "nvvm.grid_constant", "");
         e.add_string_attr(outer, "nvvm.maxntid", &block_size(task).to_string());
-        if has_long_loop(&self.module.funcs[task.func]) {
+        let blocks = matches!(&task.kind, TaskKind::Chunks { hints, .. } if hints.blocks);
+        if blocks || has_long_loop(&self.module.funcs[task.func]) {
             let blocks = (FEW_THREADS / block_size(task)).max(1);
             e.add_string_attr(outer, "nvvm.minctasm", &blocks.to_string());
         }

@@ -12,6 +12,7 @@ mod sparse;
 
 use crate::options::{Options, Target};
 use crate::passes::Cx;
+use crate::passes::scratchpads::gpu::sums_pay;
 use crate::rewrite::Substitution;
 use smallvec::smallvec;
 use sparse::{ListLoop, Mask};
@@ -334,7 +335,7 @@ fn chunk(
     let blocks = target == Target::Cuda
         && list.is_some()
         && !options.without.iter().any(|w| w == "scratchpads")
-        && has_cache(&f, body);
+        && keeps_near(m, &f, body, options.sm);
     if hints.together {
         // The entry has what this adds before anything else; the body is not part of the function yet.
         let threads = hints.threads();
@@ -409,18 +410,25 @@ fn chunk(
 }
 
 /// Whether a field is to be kept near while a block is worked on.
-fn has_cache(f: &Function, body: Region) -> bool {
+fn keeps_near(m: &Module, f: &Function, body: Region, sm: u32) -> bool {
+    let (mut cached, mut added) = (Vec::new(), Vec::new());
     let mut regions = vec![body];
     while let Some(region) = regions.pop() {
         for inst in &f.regions[region].insts {
             let data = &f.insts[*inst];
-            if let Op::Cache(_) = data.op {
-                return true;
+            match &data.op {
+                Op::Cache(field) => cached.push(*field),
+                Op::Atomic(_, access) => match access.place {
+                    Place::Field(field) => added.push(field),
+                    Place::Array(_) | Place::Local(_) | Place::Temp(_) => {}
+                },
+                _ => {}
             }
             regions.extend(&data.regions);
         }
     }
-    false
+    let pays = |field: &Field| !added.contains(field) || sums_pay(m, *field, sm);
+    cached.iter().any(pays)
 }
 
 /// Threads for a block of so many elements: no more than there are, and enough to fill and empty what is kept near.

@@ -8,6 +8,7 @@
 //! where one does not hold the iteration works on the field itself: a wrong assumption costs time, nothing else.
 
 mod choice;
+pub(crate) mod gpu;
 mod parts;
 
 use crate::analysis::linear::{Linear, Sums};
@@ -31,14 +32,16 @@ pub const PAD: &str = "pad.";
 /// A pad takes at most so many bytes: it is to stay in the nearest cache.
 const MOST_BYTES: u64 = 1 << 16;
 
+/// Pads that the threads of a block share take at most so many bytes together: all of it but some is what every GPU has for them.
+const MOST_SHARED_BYTES: u64 = 40 << 10;
+
 pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
-    // Blocks of threads are for the backend to make.
-    if cx.options.target == Target::Cuda {
-        return Ok(());
-    }
+    let on_gpu = cx.options.target == Target::Cuda;
     for t in 0..m.tasks.len() {
-        if !matches!(m.tasks[t].kind, TaskKind::Chunks { .. }) {
-            continue;
+        match m.tasks[t].kind {
+            // On a GPU, threads of a block share a pad, where a block is what one works on.
+            TaskKind::Chunks { hints, .. } if hints.blocks || !on_gpu => {}
+            _ => continue,
         }
         let func = m.tasks[t].func;
         let (name, span) = (m.tasks[t].name.clone(), m.tasks[t].span);
@@ -49,10 +52,13 @@ pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
         let fates = if !hinted.is_empty() {
             let mut f = m.take_func(func);
             make_scalar(m, &mut f);
-            let fates = as_told(m, &mut f, cx, hinted);
+            let fates = match on_gpu {
+                true => gpu::as_told(m, &mut f, cx, hinted),
+                false => as_told(m, &mut f, cx, hinted),
+            };
             m.funcs[func] = f;
             fates
-        } else if cx.uses("tiles") && choice::may_have_any(m, t, cx) {
+        } else if !on_gpu && cx.uses("tiles") && choice::may_have_any(m, t, cx) {
             let mut f = m.take_func(func);
             make_scalar(m, &mut f);
             let fates = choice::by_cost(m, &mut f, cx);
@@ -134,6 +140,33 @@ enum Use {
 struct Block {
     body: Region,
     label: Label,
+}
+
+/// A pad, and which of its elements were added to.
+#[derive(Copy, Clone)]
+struct Arrays {
+    pad: Local,
+    touched: Option<Local>,
+}
+
+/// How the elements of a pad are gone through.
+#[derive(Copy, Clone)]
+enum Order {
+    /// Axis by axis.
+    Rows,
+    /// In loops that end where blocks of the field do, so that each piece lies in one.
+    CutRows,
+    /// By the threads of a block, neighbours by neighbours.
+    Threads,
+}
+
+impl Order {
+    fn cut(self) -> Order {
+        match self {
+            Order::Rows | Order::CutRows => Order::CutRows,
+            Order::Threads => Order::Threads,
+        }
+    }
 }
 
 /// One access of the field.
@@ -275,31 +308,42 @@ impl Pad {
 
     /// The accesses go to the pad, where it is worth it.
     fn apply(&self, m: &mut Module, f: &mut Function, worth: Option<Value>) {
+        let arrays = self.arrays(m, f, false);
+        self.redirect_all(m, f, arrays);
+        if self.kind == Use::Scatter {
+            self.make_serial(f);
+        }
+        self.surround(m, f, arrays, worth);
+    }
+
+    /// Makes the pad.
+    fn arrays(&self, m: &Module, f: &mut Function, shared: bool) -> Arrays {
         let len = self.len().unwrap_or(1) as u32;
         let name = m.fields[self.field].name.clone();
         let pad = f.locals.push(LocalData {
             name: format!("{PAD}{name}"),
             ty: m.fields[self.field].elem,
             len: Some(len),
-            shared: false,
+            shared,
         });
         let touched = (self.kind == Use::Scatter).then(|| {
             f.locals.push(LocalData {
                 name: format!("touched.{name}"),
                 ty: BOOL,
                 len: Some(len),
-                shared: false,
+                shared,
             })
         });
+        Arrays { pad, touched }
+    }
+
+    /// All accesses go to the pad.
+    fn redirect_all(&self, m: &mut Module, f: &mut Function, arrays: Arrays) {
         let mut subst = Substitution::new();
         for touch in &self.touches {
-            self.redirect(m, f, touch, pad, touched, &mut subst);
+            self.redirect(m, f, touch, arrays, &mut subst);
         }
         subst.apply(f);
-        if self.kind == Use::Scatter {
-            self.make_serial(f);
-        }
-        self.surround(m, f, pad, touched, worth);
     }
 
     /// Iterations of a block add to the same pad: they run in order.
@@ -321,8 +365,7 @@ impl Pad {
         m: &mut Module,
         f: &mut Function,
         touch: &Touch,
-        pad: Local,
-        touched: Option<Local>,
+        Arrays { pad, touched }: Arrays,
         subst: &mut Substitution,
     ) {
         let structure = Structure::of(f);
@@ -380,14 +423,7 @@ impl Pad {
     }
 
     /// Fills the pad at the start of a block, writes it back at the end; where it is worth it.
-    fn surround(
-        &self,
-        m: &mut Module,
-        f: &mut Function,
-        pad: Local,
-        touched: Option<Local>,
-        worth: Option<Value>,
-    ) {
+    fn surround(&self, m: &mut Module, f: &mut Function, arrays: Arrays, worth: Option<Value>) {
         let body = self.block.body;
         let needed = self.shared.iter().flat_map(|s| s.terms.iter().map(|t| t.0));
         let at = behind(f, body, needed.chain(worth));
@@ -398,16 +434,19 @@ impl Pad {
         b.region = body;
         b.span = span.unwrap_or(Span::UNKNOWN);
         let bases: Vec<Value> = self.shared.iter().map(|s| materialize(&mut b, s)).collect();
-        provided(&mut b, worth, |b| self.fill(b, &bases, pad, touched));
+        provided(&mut b, worth, |b| self.fill(b, &bases, arrays, Order::Rows));
         b.func.regions[body].insts.extend(after);
-        if let Some(touched) = touched {
-            provided(&mut b, worth, |b| self.flush(b, &bases, pad, touched));
+        if self.kind == Use::Scatter {
+            provided(&mut b, worth, |b| {
+                self.flush(b, &bases, arrays, Order::Rows)
+            });
         }
         debug_assert!(matches!(&term, Term::Continue(l, _) if *l == self.block.label));
         b.end(term);
     }
 
-    fn fill(&self, b: &mut Builder, bases: &[Value], pad: Local, touched: Option<Local>) {
+    fn fill(&self, b: &mut Builder, bases: &[Value], arrays: Arrays, order: Order) {
+        let Arrays { pad, touched } = arrays;
         let elem = b.module.fields[self.field].elem;
         let inside = |local: Local| {
             let mut access = Access::write(Place::Local(local));
@@ -415,12 +454,12 @@ impl Pad {
             access
         };
         match self.kind {
-            Use::Gather => self.each(b, true, |b, pad_index, offsets| {
+            Use::Gather => self.each(b, order.cut(), |b, pad_index, offsets| {
                 let indices = added(b, bases, offsets);
                 let value = b.value(Op::Load(Access::read(Place::Field(self.field))), &indices);
                 b.push(Op::Store(inside(pad)), &[pad_index, value]);
             }),
-            Use::Scatter => self.each(b, false, |b, pad_index, _| {
+            Use::Scatter => self.each(b, order, |b, pad_index, _| {
                 let zero = b.zero(elem);
                 b.push(Op::Store(inside(pad)), &[pad_index, zero]);
                 if let Some(touched) = touched {
@@ -432,13 +471,20 @@ impl Pad {
     }
 
     /// What was added up goes to the field.
-    fn flush(&self, b: &mut Builder, bases: &[Value], pad: Local, touched: Local) {
+    fn flush(&self, b: &mut Builder, bases: &[Value], arrays: Arrays, order: Order) {
+        let Arrays {
+            pad,
+            touched: Some(touched),
+        } = arrays
+        else {
+            return;
+        };
         let inside = |local: Local| {
             let mut access = Access::read(Place::Local(local));
             access.guard = Guard::InBounds;
             access
         };
-        self.each(b, false, |b, pad_index, offsets| {
+        self.each(b, order, |b, pad_index, offsets| {
             let set = b.value(Op::Load(inside(touched)), &[pad_index]);
             let indices = added(b, bases, offsets);
             b.if_else(
@@ -458,16 +504,18 @@ impl Pad {
     }
 
     /// Loops over the pad: `visit` gets the index in the pad and the offsets of the field's indices.
-    ///
-    /// With `cut`, loops end where blocks of the field do, so that each piece lies in one.
     fn each(
         &self,
         b: &mut Builder,
-        cut: bool,
+        order: Order,
         mut visit: impl FnMut(&mut Builder, Value, &[Value]),
     ) {
         let start = b.i64(0);
-        self.axis(b, cut, start, &mut Vec::new(), &mut visit);
+        match order {
+            Order::Threads => self.by_threads(b, visit),
+            Order::Rows => self.axis(b, false, start, &mut Vec::new(), &mut visit),
+            Order::CutRows => self.axis(b, true, start, &mut Vec::new(), &mut visit),
+        }
     }
 
     fn axis(

@@ -1,0 +1,176 @@
+//! Pads in the memory that the threads of a block share.
+//!
+//! A block of threads works on an entry of a list at a time. Its threads fill the pads, wait for each other, run the iterations, wait for
+//! each other, and write back what they have added up.
+
+use super::{
+    Arrays, Block, MOST_SHARED_BYTES, Order, Pad, Use, behind, compare_assumptions, no_pad,
+};
+use crate::nodes::words::divide;
+use crate::passes::Cx;
+use crate::passes::bounds::materialize;
+use crate::remark::Fate;
+use crate::rewrite::{Structure, replace_uses};
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Field, Region, Value};
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+
+/// From here on, GPUs add four neighbouring floats to memory by one instruction.
+const ADDS_VECTORS: u32 = 90;
+
+/// Whether sums pay that are kept near for a block. No GPU adds floats to the memory that threads share, but by comparing and trying again.
+pub(crate) fn sums_pay(m: &Module, field: Field, sm: u32) -> bool {
+    let scalars = m.structs.flatten(m.fields[field].elem);
+    sm < ADDS_VECTORS || !scalars.iter().any(|s| s.is_float())
+}
+
+/// Pads for fields that the user wants cached.
+pub(super) fn as_told(
+    m: &mut Module,
+    f: &mut Function,
+    cx: &mut Cx,
+    fields: Vec<(Field, Option<Block>)>,
+) -> Vec<Fate> {
+    let (mut pads, mut fates) = (Vec::new(), Vec::new());
+    let structure = Structure::of(f);
+    let mut bytes = 0;
+    for (field, block) in fields {
+        let pad = match block {
+            Some(block) => Pad::plan(m, f, &structure, field, block),
+            None => Err("there is no loop around it".to_owned()),
+        };
+        let more = pad.as_ref().map_or(0, |pad| pad.bytes(m));
+        match pad {
+            Ok(pad) if pad.kind == Use::Scatter && !sums_pay(m, field, cx.options.sm) => {
+                let why = "sums of floats are faster in the field itself on this GPU".to_owned();
+                fates.push(no_pad(m, field, why));
+            }
+            Ok(_) if bytes + more > MOST_SHARED_BYTES => {
+                let why = format!("pads of a block would have more than {MOST_SHARED_BYTES} bytes");
+                fates.push(no_pad(m, field, why));
+            }
+            Ok(pad) if cx.fuel() => {
+                bytes += more;
+                pads.push(pad);
+            }
+            Ok(_) => {}
+            Err(why) => fates.push(no_pad(m, field, why)),
+        }
+    }
+    if !compare_assumptions(m, f, &pads, None) {
+        let why = "what is assumed is not assumed in one place".to_owned();
+        fates.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));
+        return fates;
+    }
+    let mut all = Vec::new();
+    if let Some(pad) = pads.iter().find(|pad| pad.kind == Use::Scatter) {
+        part_neighbours(m, f, pad.block.body);
+    }
+    for pad in pads {
+        fates.push(pad.fate(m, 0));
+        let arrays = pad.arrays(m, f, true);
+        pad.redirect_all(m, f, arrays);
+        all.push((pad, arrays));
+    }
+    surround(m, f, &all);
+    fates
+}
+
+/// Elements of an entry that stand side by side are near each other, and would be added to the same places at the same time. Threads
+/// that run in step take elements that are far apart.
+fn part_neighbours(m: &mut Module, f: &mut Function, body: Region) {
+    for inst in f.regions[body].insts.clone() {
+        let data = &f.insts[inst];
+        let Op::For(_, ForKind::Parallel) = data.op else {
+            continue;
+        };
+        let Some(n) = f.constant(data.args[1]).and_then(|imm| imm.as_int()) else {
+            continue;
+        };
+        if n <= i128::from(WARP) || n % i128::from(WARP) != 0 {
+            continue;
+        }
+        let region = data.regions[0];
+        let index = f.regions[region].params[0];
+        let rest = std::mem::take(&mut f.regions[region].insts);
+        let mut b = Builder::new(m, f);
+        b.region = region;
+        let (round, lane) = divide(&mut b, index, WARP.into());
+        let apart = b.i64((n / i128::from(WARP)) as i64);
+        let first = b.binary(BinOp::Mul, lane, apart);
+        let parted = b.binary(BinOp::Add, first, round);
+        let built = std::mem::replace(&mut f.regions[region].insts, rest);
+        replace_uses(f, index, parted);
+        f.regions[region].insts.splice(0..0, built);
+    }
+}
+
+/// Fills all pads at the start of a block, and writes them back at its end.
+fn surround(m: &mut Module, f: &mut Function, pads: &[(Pad, Arrays)]) {
+    let Some((first, _)) = pads.first() else {
+        return;
+    };
+    let body = first.block.body;
+    let shared = pads.iter().flat_map(|(pad, _)| &pad.shared);
+    let needed = shared.flat_map(|s| s.terms.iter().map(|t| t.0));
+    let at = behind(f, body, needed);
+    let after = f.regions[body].insts.split_off(at);
+    let span = first.touches.first().map(|t| f.spans[t.inst]);
+    let term = f.regions[body].term.clone();
+    let mut b = Builder::new(m, f);
+    b.region = body;
+    b.span = span.unwrap_or(Span::UNKNOWN);
+    let mut bases = Vec::new();
+    for (pad, arrays) in pads {
+        let own: Vec<Value> = pad.shared.iter().map(|s| materialize(&mut b, s)).collect();
+        pad.fill(&mut b, &own, *arrays, Order::Threads);
+        bases.push(own);
+    }
+    wait(&mut b);
+    b.func.regions[body].insts.extend(after);
+    // Nobody fills them again while others still read.
+    wait(&mut b);
+    for ((pad, arrays), own) in pads.iter().zip(&bases) {
+        pad.flush(&mut b, own, *arrays, Order::Threads);
+    }
+    if pads.iter().any(|(pad, _)| pad.kind == Use::Scatter) {
+        wait(&mut b);
+    }
+    b.end(term);
+}
+
+fn wait(b: &mut Builder) {
+    b.push(Op::Thread(ThreadOp::Barrier), &[]);
+}
+
+impl Pad {
+    fn bytes(&self, m: &Module) -> u64 {
+        let own = m.structs.size_align(m.fields[self.field].elem).0;
+        let flag = u64::from(self.kind == Use::Scatter);
+        self.len().map_or(u64::MAX / 2, |len| len * (own + flag))
+    }
+
+    /// Threads of a block take one element after the other.
+    pub(super) fn by_threads(
+        &self,
+        b: &mut Builder,
+        mut visit: impl FnMut(&mut Builder, Value, &[Value]),
+    ) {
+        let len = self.len().unwrap_or(1);
+        let (lo, hi, one) = (b.i64(0), b.i64(len as i64), b.i64(1));
+        b.for_range(ForKind::Parallel, (lo, hi, one), &[], |b, _, index, _| {
+            let mut offsets = Vec::new();
+            let mut rest = index;
+            for (extent, (lo, _)) in self.extents().iter().zip(&self.ranges).rev() {
+                let (above, digit) = divide(b, rest, *extent);
+                let lowest = b.i64(*lo);
+                offsets.push(b.binary(BinOp::Add, digit, lowest));
+                rest = above;
+            }
+            offsets.reverse();
+            visit(b, index, &offsets);
+            Values::new()
+        });
+    }
+}
