@@ -58,6 +58,12 @@ impl Error {
         self
     }
 
+    /// Where it is, unless that is known.
+    pub fn or_at(mut self, at: Position) -> Error {
+        self.at.get_or_insert(at);
+        self
+    }
+
     pub fn note(mut self, note: impl Into<String>) -> Error {
         self.notes.push(note.into());
         self

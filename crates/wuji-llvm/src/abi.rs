@@ -61,8 +61,10 @@ pub struct DeviceHeader {
     pub temps: u64,
     /// Of a word that is not zero when loops are to be left.
     pub interrupt: u64,
-    /// Of a [`DeviceReports`], with counters and words behind it.
+    /// Of a [`DeviceReports`] for this launch alone, with counters behind it.
     pub reports: u64,
+    /// Of a [`DeviceLog`], which all launches share, with words behind it.
+    pub log: u64,
     pub random_key: u64,
     /// Number of the launch.
     pub launch: u64,
@@ -70,18 +72,24 @@ pub struct DeviceHeader {
     pub ordinal: u64,
 }
 
-/// The head of the memory that kernels on a GPU report to. Behind it come a counter for each site, then words.
+/// What a launch on a GPU says of itself; all zeros at first. Behind it comes a counter for each site.
 #[repr(C)]
 #[derive(Copy, Clone, Default, Debug)]
 pub struct DeviceReports {
+    /// The number of the launch, and one more, if it has failed in serial code: its tasks do not run any more.
+    pub failed: u64,
+}
+
+/// Where launches on a GPU write what they report, one record behind the other. Behind this come words.
+#[repr(C)]
+#[derive(Copy, Clone, Default, Debug)]
+pub struct DeviceLog {
     /// Words that were written, or would have been if there were room.
     pub used: u64,
     /// How many words there is room for.
     pub room: u64,
     /// Address of a word of the host that is set when something is reported.
     pub told: u64,
-    /// Number of the last launch that has failed in serial code, and one more: its tasks do not run any more.
-    pub failed: u64,
 }
 
 /// In the first word of a report: what follows was written.
@@ -117,7 +125,7 @@ impl DeviceLayout {
 
 /// Byte offsets that the code generator uses.
 pub(crate) mod offset {
-    use super::{ArrayView, DeviceHeader, DeviceReports, LaunchContext};
+    use super::{ArrayView, DeviceHeader, DeviceLog, DeviceReports, LaunchContext};
     use std::mem::offset_of;
 
     pub(crate) const PARAMS: u64 = offset_of!(LaunchContext, params) as u64;
@@ -136,9 +144,11 @@ pub(crate) mod offset {
     pub(crate) const DEVICE_RANDOM_KEY: u64 = offset_of!(DeviceHeader, random_key) as u64;
     pub(crate) const DEVICE_LAUNCH: u64 = offset_of!(DeviceHeader, launch) as u64;
     pub(crate) const DEVICE_ORDINAL: u64 = offset_of!(DeviceHeader, ordinal) as u64;
-    pub(crate) const REPORTS_USED: u64 = offset_of!(DeviceReports, used) as u64;
-    pub(crate) const REPORTS_ROOM: u64 = offset_of!(DeviceReports, room) as u64;
-    pub(crate) const REPORTS_TOLD: u64 = offset_of!(DeviceReports, told) as u64;
+    pub(crate) const DEVICE_LOG: u64 = offset_of!(DeviceHeader, log) as u64;
+    pub(crate) const LOG_USED: u64 = offset_of!(DeviceLog, used) as u64;
+    pub(crate) const LOG_ROOM: u64 = offset_of!(DeviceLog, room) as u64;
+    pub(crate) const LOG_TOLD: u64 = offset_of!(DeviceLog, told) as u64;
+    pub(crate) const LOG_SIZE: u64 = size_of::<DeviceLog>() as u64;
     pub(crate) const REPORTS_FAILED: u64 = offset_of!(DeviceReports, failed) as u64;
     pub(crate) const REPORTS_SIZE: u64 = size_of::<DeviceReports>() as u64;
 

@@ -10,7 +10,9 @@ use wuji_compile::Lowered;
 use wuji_ir::module::{Module, Task};
 use wuji_ir::{Error, Result};
 
-pub use crate::abi::{DeviceHeader, DeviceLayout, DeviceReports, REPORT_WORDS, REPORT_WRITTEN};
+pub use crate::abi::{
+    DeviceHeader, DeviceLayout, DeviceLog, DeviceReports, REPORT_WORDS, REPORT_WRITTEN,
+};
 
 /// Bytes that a kernel may get by value.
 const MOST_BYTES: usize = 32_764;

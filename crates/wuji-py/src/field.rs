@@ -4,6 +4,7 @@ use crate::buffer::Bytes;
 use crate::convert::{element, index, number, slot, slots};
 use crate::error::OrRaise;
 use crate::layout::Tree;
+use crate::waiting::waiting;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use wuji::dynamic;
@@ -64,7 +65,7 @@ impl Field {
         index: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let at = self::index(index)?;
-        let slots = py.detach(|| self.field.get(&at)).or_raise()?;
+        let slots = waiting(py, self.field.world(), || self.field.get(&at))?;
         element(py, self.field.ty(), &slots)
     }
 
@@ -86,8 +87,9 @@ impl Field {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (scalar, _) = self.field.parts().or_raise()?;
         let at = self::index(index)?;
-        let part = py.detach(|| self.field.get_part(&at, component));
-        number(py, scalar, part.or_raise()?)
+        let world = self.field.world();
+        let part = waiting(py, world, || self.field.get_part(&at, component))?;
+        number(py, scalar, part)
     }
 
     fn set_part(
@@ -105,21 +107,23 @@ impl Field {
 
     fn fill(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let value = slots(self.ty()?, value)?;
-        py.detach(|| self.field.fill(&value)).or_raise()
+        waiting(py, self.field.world(), || self.field.fill(&value))
     }
 
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
         let size = self.field.bytes().or_raise()?;
         let mut to = Bytes::writable(buffer, size)?;
-        py.detach(|| self.field.read(|piece| to.put(piece)))
-            .or_raise()
+        waiting(py, self.field.world(), || {
+            self.field.read(|piece| to.put(piece))
+        })
     }
 
     fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
         let size = self.field.bytes().or_raise()?;
         let mut from = Bytes::readable(buffer, size)?;
-        py.detach(|| self.field.write(|piece| from.take(piece)))
-            .or_raise()
+        waiting(py, self.field.world(), || {
+            self.field.write(|piece| from.take(piece))
+        })
     }
 
     fn copy_from(&self, py: Python<'_>, other: &Field) -> PyResult<()> {

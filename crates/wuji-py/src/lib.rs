@@ -22,6 +22,7 @@ mod linalg;
 mod ndarray;
 mod pictures;
 mod program;
+mod waiting;
 mod window;
 mod world;
 

@@ -3,12 +3,11 @@
 use crate::buffer::Lent;
 use crate::convert::{flat, slot, value};
 use crate::error::raised;
+use crate::waiting::{failed, on_main_thread};
 use pyo3::exceptions::PyTypeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyNotImplemented, PyTuple};
 use smallvec::SmallVec;
-use std::cell::Cell;
 use wuji::dynamic::{ArrayArg, Kernel, Launched, unaliased};
 use wuji::{Error, Interrupter};
 use wuji_ir::entities::Array;
@@ -104,19 +103,6 @@ impl Unattached<'_> {
     }
 }
 
-/// Whether this is the thread that Python's handlers of signals answer to.
-fn on_main_thread() -> bool {
-    thread_local!(static MAIN: Cell<Option<bool>> = const { Cell::new(None) });
-    MAIN.with(|main| {
-        main.get().unwrap_or_else(|| {
-            // SAFETY: both have no preconditions.
-            let is = unsafe { libc::gettid() == libc::getpid() };
-            main.set(Some(is));
-            is
-        })
-    })
-}
-
 impl Program {
     pub(crate) fn new(
         kernel: Kernel,
@@ -135,19 +121,6 @@ impl Program {
             takes,
             slots,
         })
-    }
-
-    #[cold]
-    fn failed(&self, py: Python<'_>, error: &Error) -> PyErr {
-        if error.code == "W0405" && error.message.contains("Ctrl-C") {
-            // Python's handler has not been told yet; it decides what happens, which is `KeyboardInterrupt` unless somebody else does.
-            // SAFETY: the interpreter is attached.
-            unsafe { ffi::PyErr_SetInterrupt() };
-            if let Err(interrupt) = py.check_signals() {
-                return interrupt;
-            }
-        }
-        raised(error)
     }
 }
 
@@ -227,7 +200,7 @@ impl Program {
         }
         let work = Unattached(&params, &views);
         let outcome = py.detach(move || work.run(&self.kernel));
-        let launched = outcome.map_err(|error| self.failed(py, &error))?;
+        let launched = outcome.map_err(|error| failed(py, &error))?;
         let result = match &self.result {
             None => py.None().into_bound(py),
             Some((single, scalars)) if launched.result.len() == scalars.len() => {
@@ -242,9 +215,9 @@ impl Program {
         match &launched.told {
             None => Ok(result),
             Some(error) => {
-                let failed = self.failed(py, error);
-                failed.value(py).setattr("result", result)?;
-                Err(failed)
+                let raised = failed(py, error);
+                raised.value(py).setattr("result", result)?;
+                Err(raised)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Worlds.
 
 use crate::error::{OrRaise, raised};
+use crate::waiting::waiting;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::Duration;
@@ -55,7 +56,8 @@ pub(crate) fn cuda_devices(py: Python<'_>) -> PyResult<Vec<(String, (u32, u32))>
 impl World {
     #[new]
     #[pyo3(signature = (*, interpreter=false, cuda=None, threads=None, math="default", seed=0, debug=false, deterministic=false,
-        memory_limit=None, cache=None, cache_limit=None, log=None, tier=None, time_limit=None, without=Vec::new(), printer=None))]
+        memory_limit=None, cache=None, cache_limit=None, log=None, tier=None, time_limit=None, wait_for_launches=None, without=Vec::new(),
+        printer=None))]
     fn new(
         py: Python<'_>,
         interpreter: bool,
@@ -71,6 +73,7 @@ impl World {
         log: Option<&str>,
         tier: Option<&str>,
         time_limit: Option<f64>,
+        wait_for_launches: Option<bool>,
         without: Vec<String>,
         printer: Option<Py<PyAny>>,
     ) -> PyResult<World> {
@@ -126,6 +129,9 @@ impl World {
             let limit = limit.map_err(|e| PyValueError::new_err(format!("time_limit: {e}")))?;
             builder = builder.time_limit(limit);
         }
+        if let Some(wait) = wait_for_launches {
+            builder = builder.wait_for_launches(wait);
+        }
         let names: Vec<&str> = without.iter().map(String::as_str).collect();
         builder = builder.without(&names);
         let world = py.detach(|| builder.build()).map_err(|mut error| {
@@ -153,7 +159,15 @@ impl World {
     }
 
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.world.synchronize()).or_raise()
+        waiting(py, &self.world, || {
+            self.world.synchronize().map_err(|mut error| {
+                // A place in this file is none that a user knows.
+                if error.at.as_ref().is_some_and(|at| at.file == file!()) {
+                    error.at = None;
+                }
+                error
+            })
+        })
     }
 
     fn kernels(&self) -> usize {

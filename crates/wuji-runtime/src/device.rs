@@ -13,6 +13,7 @@ use crate::pool::Pool;
 use crate::profile::Profiler;
 use crate::program::{Code, Program};
 use crate::progress::{Audience, Progress};
+use crate::report::Collected;
 use crate::stop::{Immortal, Interrupter, Listening, Stop, Watchdog, on_ctrl_c, stopped};
 use crate::tier::{Background, Remarks, Tier};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -55,6 +56,8 @@ pub struct DeviceOptions {
     pub log: Option<Level>,
     /// How long one launch may take; as long as it likes when `None`.
     pub time_limit: Option<Duration>,
+    /// Whether every launch on a GPU is waited for; what the environment says when `None`.
+    pub wait_for_launches: Option<bool>,
 }
 
 /// Remarks are kept of so many kernels.
@@ -79,6 +82,8 @@ pub struct Device {
     watchdog: Option<Watchdog>,
     /// Set when Ctrl-C ends launches of this device.
     listening: Mutex<Option<Listening>>,
+    /// Whether every launch on a GPU is waited for.
+    wait: bool,
     memory_limit: u64,
     /// Whether the user has set that limit. It may be more than there is: trees are touched page by page.
     limit_said: bool,
@@ -121,6 +126,7 @@ impl Device {
         let log = Arc::new(Log::new(options.log)?);
         let profiler = Arc::new(Profiler::new());
         let stop = Arc::new(Stop::default());
+        let turn = Arc::<Turn>::default();
         let watchdog = options.time_limit.map(|limit| Watchdog::new(limit, &stop));
         let watchdog = watchdog.transpose()?;
         let (runner, threads) = match options.backend {
@@ -152,8 +158,9 @@ impl Device {
             }
             Backend::Interpreter => (Runner::Interpreter, 1),
             Backend::Cuda(ordinal) => {
+                let limit = options.time_limit;
                 let loader = CudaLoader {
-                    engine: CudaEngine::new(ordinal as usize)?,
+                    engine: CudaEngine::new(ordinal as usize, &turn.outlet, &stop, limit)?,
                     cache: Cache::open(&options.cache, options.cache_limit, &log)?.map(Arc::new),
                     log: log.clone(),
                     profiler: profiler.clone(),
@@ -163,7 +170,7 @@ impl Device {
             }
         };
         Ok(Device {
-            turn: Arc::default(),
+            turn,
             runner,
             threads,
             seed: options.seed,
@@ -171,6 +178,7 @@ impl Device {
             immortal: Arc::default(),
             watchdog,
             listening: Mutex::default(),
+            wait: options.wait_for_launches.unwrap_or_else(blocking),
             memory_limit: options.memory_limit.unwrap_or_else(default_memory_limit),
             limit_said: options.memory_limit.is_some(),
             remarks: Mutex::default(),
@@ -197,13 +205,26 @@ impl Device {
         }
     }
 
-    /// Waits until everything is done that was asked for.
+    /// Waits until everything is done that was asked for. An error is that of a launch that nobody had waited for.
     pub fn synchronize(&self) -> Result<()> {
-        let _turn = self.turn.take();
-        match &self.runner {
-            Runner::Cuda(loader) => loader.engine.wait(self.stop.word()),
+        let turn = self.turn.take();
+        let done = match &self.runner {
+            Runner::Cuda(loader) => loader.engine.finish(),
             Runner::Cpu { .. } | Runner::Interpreter => Ok(()),
-        }
+        };
+        drop(turn);
+        self.turn.outlet.flush();
+        done
+    }
+
+    /// Hands every line that kernels print to a function, instead of standard output.
+    pub fn on_print(&self, print: impl Fn(&str) + Send + Sync + 'static) {
+        self.turn.outlet.set(print);
+    }
+
+    /// Prints the lines of a launch.
+    pub fn print(&self, collected: &Collected) {
+        self.turn.outlet.print(collected);
     }
 
     pub fn threads(&self) -> usize {
@@ -379,14 +400,19 @@ impl Device {
         }
     }
 
-    /// Runs a program once, after everything that this device was asked to do before.
+    /// Runs a program once, after everything that this device was asked to do before. On a GPU it may still be at work when this
+    /// returns, if it gives no result and no array of the host is among its arguments; what it reports then comes out of whatever
+    /// waits for it.
     pub fn run(&self, program: &Program, bindings: &Bindings<'_>) -> Result<Outcome> {
-        let mut turn = self.turn.take();
-        let launch = *turn;
-        self.run_in_turn(program, bindings, (self.seed, launch), &mut turn)
+        self.run_with(program, bindings, None, self.wait)
     }
 
-    /// Runs a program as if the device had this seed and the launch this number, for random numbers.
+    /// The same, to its end.
+    pub fn run_to_end(&self, program: &Program, bindings: &Bindings<'_>) -> Result<Outcome> {
+        self.run_with(program, bindings, None, true)
+    }
+
+    /// Runs a program to its end as if the device had this seed and the launch this number, for random numbers.
     pub fn run_as(
         &self,
         program: &Program,
@@ -394,8 +420,22 @@ impl Device {
         seed: u64,
         launch: u64,
     ) -> Result<Outcome> {
+        self.run_with(program, bindings, Some((seed, launch)), true)
+    }
+
+    fn run_with(
+        &self,
+        program: &Program,
+        bindings: &Bindings<'_>,
+        random: Option<(u64, u64)>,
+        wait: bool,
+    ) -> Result<Outcome> {
         let mut turn = self.turn.take();
-        self.run_in_turn(program, bindings, (seed, launch), &mut turn)
+        let random = random.unwrap_or((self.seed, *turn));
+        let outcome = self.run_in_turn(program, bindings, random, wait, &mut turn);
+        drop(turn);
+        self.turn.outlet.flush();
+        outcome
     }
 
     fn run_in_turn(
@@ -403,6 +443,7 @@ impl Device {
         program: &Program,
         bindings: &Bindings<'_>,
         (seed, launch): (u64, u64),
+        wait: bool,
         turn: &mut u64,
     ) -> Result<Outcome> {
         if !Arc::ptr_eq(&program.turn, &self.turn) {
@@ -422,6 +463,21 @@ impl Device {
         self.log.say(Level::Debug, || {
             format!("launch of kernel `{}`", program.module.name)
         });
+        if let Code::Cuda(code) = &program.code {
+            let run = cuda::launch::Run {
+                seed,
+                launch,
+                wait,
+                profiler: self.profiler.is_on().then_some(&*self.profiler),
+            };
+            let outcome = cuda::launch::run_cuda(&run, program, code, bindings);
+            for memory in bindings.trees {
+                if let Some(tree) = memory.on_device() {
+                    memory.count(tree.used());
+                }
+            }
+            return outcome;
+        }
         self.allow_memory(program, bindings);
         if let Some(watchdog) = &self.watchdog {
             watchdog.begin()?;
@@ -441,7 +497,11 @@ impl Device {
                     return Err(error);
                 }
                 let limit = self.watchdog.as_ref().map(Watchdog::limit);
-                Err(stopped(&program.module.name, reason, limit))
+                Err(stopped(
+                    std::slice::from_ref(&program.module.name),
+                    reason,
+                    limit,
+                ))
             }
         }
     }
@@ -476,22 +536,8 @@ impl Device {
                 }
                 outcome
             }
-            (Code::Cuda(code), _) => {
-                let run = cuda::launch::Run {
-                    stop: self.stop.word(),
-                    seed,
-                    launch,
-                    profiler: self.profiler.is_on().then_some(&*self.profiler),
-                };
-                let outcome = cuda::launch::run_cuda(&run, program, code, bindings);
-                for memory in bindings.trees {
-                    if let Some(tree) = memory.on_device() {
-                        memory.count(tree.used());
-                    }
-                }
-                outcome
-            }
-            (Code::Native(_), Runner::Interpreter | Runner::Cuda(_)) | (Code::Interpreted, _) => {
+            (Code::Native(_), Runner::Interpreter | Runner::Cuda(_))
+            | (Code::Cuda(_) | Code::Interpreted, _) => {
                 let config = Config {
                     order: Order::Serial,
                     seed,
@@ -507,6 +553,37 @@ impl Device {
             }
         }
     }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+impl Device {
+    /// Waits for launches that nobody has waited for. What went wrong in them goes to the log.
+    pub fn settle(&self) {
+        let Runner::Cuda(loader) = &self.runner else {
+            return;
+        };
+        if loader.engine.is_settled() {
+            return;
+        }
+        // Nobody is left who could be given the error.
+        if let Err(error) = self.synchronize() {
+            self.log.say(Level::Warn, || {
+                format!("a launch that nobody waited for: {error}")
+            });
+        }
+    }
+}
+
+/// Whether the environment asks for launches to be waited for.
+fn blocking() -> bool {
+    ["WUJI_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some_and(|v| v == "1"))
 }
 
 impl Device {

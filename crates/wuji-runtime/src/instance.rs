@@ -379,6 +379,9 @@ impl<'d> Instance<'d> {
         });
         self.trees = trees;
         let outcome = run?;
+        if let Some(earlier) = outcome.earlier {
+            return Err(*earlier);
+        }
         let collected = outcome.collected.unwrap_or_default();
         let result = self.program.result.as_ref().and_then(|types| {
             let values = types.iter().zip(&outcome.result);

@@ -134,6 +134,7 @@ fn convert(outcome: interp::Outcome) -> Outcome {
                 dropped_lines: 0,
             })
         }),
+        earlier: None,
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Outcome {
     pub result: SmallVec<[u64; 4]>,
     /// `None` when nothing was reported or printed.
     pub collected: Option<Box<Collected>>,
+    /// What went wrong in launches before this one that nobody had waited for.
+    pub earlier: Option<Box<Error>>,
 }
 
 /// Chunks are made for so many threads where they must not depend on how many there are.
@@ -164,8 +166,8 @@ pub(crate) fn run_native(
     let collected = program.collector.drain(&program.module);
     let finished = ended?;
     let mut outcome = Outcome {
-        result: SmallVec::new(),
         collected: collected.map(Box::new),
+        ..Outcome::default()
     };
     if finished {
         let scalars = native.result.iter();

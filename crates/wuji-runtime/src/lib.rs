@@ -20,6 +20,7 @@ mod load;
 pub mod log;
 mod machine;
 pub mod memory;
+mod outlet;
 pub mod pool;
 pub mod profile;
 pub mod program;

@@ -3,10 +3,11 @@
 use crate::copies::Neutral;
 use crate::cuda::engine::Engine;
 use crate::cuda::tree::DeviceTree;
+use crate::outlet::Outlet;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use wuji_ir::interp::TreeState;
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::{Error, Result};
@@ -17,6 +18,8 @@ use wuji_ir::{Error, Result};
 pub(crate) struct Turn {
     launches: Mutex<u64>,
     used: AtomicU64,
+    /// Where lines go that kernels print.
+    pub(crate) outlet: Arc<Outlet>,
 }
 
 impl Turn {
@@ -50,6 +53,8 @@ pub struct Memory {
     copies: Mutex<Vec<TreeCopy>>,
     /// Where kernels find it, if that is on a device. Then the bytes here are what the host has fetched of it.
     device: Option<Box<DeviceTree>>,
+    /// Names of the fields of the tree, in order, for reports of launches that nobody waits for.
+    names: OnceLock<Arc<[String]>>,
 }
 
 /// A copy of a tree that one worker has for itself.
@@ -159,6 +164,7 @@ impl Memory {
             abstracted: Mutex::default(),
             copies: Mutex::default(),
             device: None,
+            names: OnceLock::new(),
         })
     }
 
@@ -242,8 +248,18 @@ impl Memory {
     pub fn lock(&self) -> MemoryGuard<'_> {
         MemoryGuard {
             memory: self,
-            _turn: self.turn.take(),
+            turn: Some(self.turn.take()),
         }
+    }
+
+    /// Says what the fields of the tree are called.
+    pub fn set_names(&self, names: &[String]) {
+        // They do not change, so the first are as good as any.
+        let _ = self.names.set(names.into());
+    }
+
+    pub(crate) fn names(&self) -> Option<Arc<[String]>> {
+        self.names.get().cloned()
     }
 
     /// Whether this is memory of the device that `turn` belongs to.
@@ -329,11 +345,21 @@ impl Drop for Memory {
 #[derive(Debug)]
 pub struct MemoryGuard<'a> {
     memory: &'a Memory,
-    _turn: MutexGuard<'a, u64>,
+    /// There until it is dropped.
+    turn: Option<MutexGuard<'a, u64>>,
+}
+
+impl Drop for MemoryGuard<'_> {
+    fn drop(&mut self) {
+        // Whoever takes a line may launch.
+        drop(self.turn.take());
+        self.memory.turn.outlet.flush();
+    }
 }
 
 impl MemoryGuard<'_> {
-    /// Brings some of the bytes here, if they are on a device; the others are not looked at.
+    /// Brings some of the bytes here, if they are on a device; the others are not looked at. What launches have reported that
+    /// nobody has waited for is an error of this.
     pub fn fetch(&mut self, range: Range<usize>) -> Result<()> {
         let memory = self.memory;
         match memory.on_device() {

@@ -20,7 +20,7 @@ use wuji_llvm::CompiledKernel;
 /// A module made ready for one device.
 #[derive(Debug)]
 pub struct Program {
-    pub(crate) module: Module,
+    pub(crate) module: Arc<Module>,
     pub(crate) code: Code,
     /// Bytes of each tree.
     pub(crate) tree_sizes: Vec<u64>,
@@ -302,7 +302,7 @@ impl Program {
             collector: Collector::new(&module),
             deterministic: false,
             kernel,
-            module,
+            module: Arc::new(module),
             code,
         })
     }

@@ -156,11 +156,6 @@ impl Collector {
             .fetch_add(all.saturating_sub(lines), Ordering::Relaxed);
     }
 
-    /// Whether serial code has ended early.
-    pub(crate) fn has_failed_serially(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed) != 0
-    }
-
     /// Whether an iteration of this task, which is the last one that has run, has ended early.
     pub(crate) fn stopped(&self, task: u32) -> bool {
         self.stopped.load(Ordering::Relaxed) == u64::from(task) + 1

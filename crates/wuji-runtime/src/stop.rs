@@ -16,6 +16,17 @@ pub(crate) enum Reason {
     CtrlC,
 }
 
+impl Reason {
+    fn of(word: u32) -> Option<Reason> {
+        match word {
+            0 => None,
+            2 => Some(Reason::TimeLimit),
+            3 => Some(Reason::CtrlC),
+            _ => Some(Reason::Asked),
+        }
+    }
+}
+
 /// What stops the launches of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
@@ -44,12 +55,26 @@ impl Stop {
     /// The launch has ended; why, when it was not by itself.
     pub(crate) fn end(&self) -> Option<Reason> {
         self.running.store(false, Ordering::Relaxed);
-        match self.word.swap(0, Ordering::Relaxed) {
-            0 => None,
-            2 => Some(Reason::TimeLimit),
-            3 => Some(Reason::CtrlC),
-            _ => Some(Reason::Asked),
+        Reason::of(self.word.swap(0, Ordering::Relaxed))
+    }
+
+    /// Why whatever is under way is to stop.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        Reason::of(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Nothing is under way that could be stopped.
+    pub(crate) fn forget(&self) {
+        self.word.store(0, Ordering::Relaxed);
+    }
+
+    /// Somebody waits for launches that he may have asked for long ago; they can be stopped until this is dropped.
+    pub(crate) fn watch(&self) -> Watch<'_> {
+        self.running.store(true, Ordering::SeqCst);
+        if self.early.swap(false, Ordering::SeqCst) {
+            self.now(Reason::CtrlC);
         }
+        Watch(self)
     }
 
     pub(crate) fn now(&self, reason: Reason) {
@@ -59,6 +84,17 @@ impl Stop {
             Reason::CtrlC => 3,
         };
         self.word.store(number, Ordering::Relaxed);
+    }
+}
+
+/// A stretch in which somebody waits for launches.
+#[derive(Debug)]
+pub(crate) struct Watch<'a>(&'a Stop);
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.0.running.store(false, Ordering::Relaxed);
+        self.0.forget();
     }
 }
 
@@ -118,23 +154,32 @@ unsafe impl Send for Immortal {}
 // SAFETY: as above.
 unsafe impl Sync for Immortal {}
 
-/// Why a launch ended early, for people.
-pub(crate) fn stopped(kernel: &str, reason: Reason, limit: Option<Duration>) -> Error {
+/// Why a launch of one of these kernels ended early, for people.
+pub(crate) fn stopped(kernels: &[String], reason: Reason, limit: Option<Duration>) -> Error {
+    let named: Vec<String> = kernels.iter().map(|name| format!("`{name}`")).collect();
+    let (what, (was, it)) = match &named[..] {
+        [one] => (format!("kernel {one}"), ("was", "it")),
+        [first, second, third, _, ..] => (
+            format!("launches of {first}, {second}, {third} and others"),
+            ("were", "they"),
+        ),
+        several => (
+            format!("launches of {}", several.join(", ")),
+            ("were", "they"),
+        ),
+    };
     let error = match (reason, limit) {
         (Reason::TimeLimit, Some(limit)) => Error::new(
             "W0409",
-            format!("kernel `{kernel}` ran longer than its time limit of {limit:?}"),
+            format!("{what} ran longer than its time limit of {limit:?}"),
         )
         .help("give the world more time: `World::builder().time_limit(..)`"),
-        (Reason::CtrlC, _) => Error::new(
-            "W0405",
-            format!("kernel `{kernel}` was interrupted by Ctrl-C"),
-        ),
+        (Reason::CtrlC, _) => Error::new("W0405", format!("{what} {was} interrupted by Ctrl-C")),
         (Reason::Asked | Reason::TimeLimit, _) => {
-            Error::new("W0405", format!("kernel `{kernel}` was interrupted"))
+            Error::new("W0405", format!("{what} {was} interrupted"))
         }
     };
-    error.note("what it had written until then stays")
+    error.note(format!("what {it} had written until then stays"))
 }
 
 /// Watches that no launch of a device takes longer than it may.

@@ -75,7 +75,7 @@ impl<'a> Ask<'a> {
     ) -> Result<SmallVec<[u64; 4]>> {
         let subject = Subject::Field(self.field);
         let slots = self.tree.serve(subject, service, params, arrays);
-        slots.map_err(|e| e.at(Some(here(self.caller))))
+        slots.map_err(|e| e.or_at(here(self.caller)))
     }
 
     /// Whether an index is in the domain.

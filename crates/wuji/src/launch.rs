@@ -19,7 +19,7 @@ use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::{self, Module};
 use wuji_ir::{Error, Result};
 use wuji_runtime::array::{ArrayArg, unaliased};
-use wuji_runtime::{Bindings, Memory, Outcome, Program, Telling};
+use wuji_runtime::{Bindings, Collected, Memory, Outcome, Program, Telling};
 
 /// What a kernel gives back.
 pub trait KernelResult: Sized {
@@ -211,7 +211,7 @@ impl<'a> Call<'a> {
         };
         let outcome = world.device().run(&compiled.program, &bindings)?;
         if let Some(collected) = &outcome.collected {
-            world.print(collected);
+            world.device().print(collected);
         }
         let told = compiled.told(&bodies, &views, &outcome);
         drop(views);
@@ -334,14 +334,35 @@ impl Compiled {
         &self.program
     }
 
-    /// What went wrong in a launch.
+    /// What went wrong in a launch, or in launches before it that nobody had waited for.
     pub(crate) fn told(
         &self,
         bodies: &[&TreeBody],
         views: &[ArrayArg<'_>],
         outcome: &Outcome,
     ) -> Option<Error> {
-        let collected = outcome.collected.as_ref()?;
+        let own = outcome
+            .collected
+            .as_ref()
+            .and_then(|collected| self.tell(bodies, views, collected));
+        match (&outcome.earlier, own) {
+            (None, own) => own,
+            (Some(earlier), None) => Some((**earlier).clone()),
+            (Some(earlier), Some(own)) => {
+                let place = own.at.as_ref().map(|at| format!(" at {at}"));
+                let place = place.unwrap_or_default();
+                let also = format!("also: {}{place}", own.message);
+                Some((**earlier).clone().note(also))
+            }
+        }
+    }
+
+    fn tell(
+        &self,
+        bodies: &[&TreeBody],
+        views: &[ArrayArg<'_>],
+        collected: &Collected,
+    ) -> Option<Error> {
         let extents: Vec<Vec<i64>> = views.iter().map(|v| v.extents().to_vec()).collect();
         collected.error(&Telling {
             module: self.program.module(),

@@ -86,7 +86,10 @@ impl TreeInner {
             trees: &[&body.memory],
             arrays,
         };
-        let outcome = self.world.device().run(compiled.program(), &bindings)?;
+        let outcome = self
+            .world
+            .device()
+            .run_to_end(compiled.program(), &bindings)?;
         match compiled.told(&[body], arrays, &outcome) {
             Some(error) => Err(error),
             None => Ok(outcome.result),

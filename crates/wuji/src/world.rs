@@ -18,7 +18,7 @@ use wuji_runtime::cache::{Cache, Choice as CacheChoice};
 use wuji_runtime::log::Level;
 use wuji_runtime::profile::{KernelHistory, Profiler};
 use wuji_runtime::{
-    Backend, Collected, Device, DeviceOptions, Instance, Interrupter, Program, Progress, Tier,
+    Backend, Device, DeviceOptions, Instance, Interrupter, Program, Progress, Tier,
 };
 
 /// One device, its memory and its kernels. A handle: clones mean the same world, which lives as long
@@ -49,16 +49,12 @@ struct Inner {
     kernels: RwLock<FxHashMap<Key, Arc<Compiled>>>,
     /// What the host does to sparse trees.
     services: RwLock<FxHashMap<ServiceKey, Arc<Compiled>>>,
-    printer: Mutex<Option<Printer>>,
     /// Those that may still be alive, the oldest first.
     trees: Mutex<Vec<Weak<TreeInner>>>,
     /// Kernels that faces have loaded as modules, and how many there were.
     loaded: Mutex<(usize, Vec<Weak<Compiled>>)>,
     closed: AtomicBool,
 }
-
-/// Where lines go that kernels print.
-type Printer = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl World {
     /// A world on the processor: kernels become machine code and run on all cores.
@@ -107,12 +103,13 @@ impl World {
         World::cuda(best.map_or(0, |d| d.ordinal as u32))
     }
 
-    /// Waits until everything is done that was launched so far. Reading a field does the same.
+    /// Waits until everything is done that was launched so far. Reading a field does the same. On a GPU, what went wrong in a
+    /// launch that nobody has waited for comes out here.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let at = here(Location::caller());
         let done = self.inner.device.synchronize();
-        done.map_err(|e| e.at(Some(at)))
+        done.map_err(|e| e.or_at(at))
     }
 
     /// A world with settings of its own.
@@ -124,6 +121,11 @@ impl World {
     /// trees, what their cells have taken so far.
     pub fn memory_used(&self) -> u64 {
         self.inner.device.memory_used()
+    }
+
+    /// Whether its kernels run on a GPU.
+    pub fn is_on_gpu(&self) -> bool {
+        self.inner.device.gpu().is_some()
     }
 
     /// How many threads run a parallel loop.
@@ -148,7 +150,7 @@ impl World {
 
     /// Hands every line that kernels print to a function, instead of standard output.
     pub fn on_print(&self, print: impl Fn(&str) + Send + Sync + 'static) {
-        *lock(&self.inner.printer) = Some(Arc::new(print));
+        self.inner.device.on_print(print);
     }
 
     /// What became of each parallel loop of the kernels compiled so far: how many iterations it runs at a
@@ -295,6 +297,7 @@ impl World {
     /// ```
     pub fn close(&self) {
         self.inner.closed.store(true, Ordering::Relaxed);
+        self.inner.device.settle();
         for tree in self.trees() {
             tree.destroy();
         }
@@ -413,24 +416,6 @@ impl World {
             ..self.inner.options.clone()
         };
         self.inner.device.load(module, &options)
-    }
-
-    pub(crate) fn print(&self, collected: &Collected) {
-        if collected.printed.is_empty() {
-            return;
-        }
-        // A copy, so that the function may set another one, or launch.
-        let printer = lock(&self.inner.printer).clone();
-        let emit = |line: &str| match &printer {
-            Some(print) => print(line),
-            None => println!("{line}"),
-        };
-        for line in &collected.printed {
-            emit(&line.text);
-        }
-        if collected.dropped_lines > 0 {
-            emit(&format!("... and {} more lines", collected.dropped_lines));
-        }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -597,6 +582,14 @@ impl WorldBuilder {
         self
     }
 
+    /// Waits for every launch on a GPU, so that whatever it reports comes out of its own call. Otherwise launches go on by themselves,
+    /// and their reports come out of whatever waits for them. When not said, debug worlds wait, and so do all where the environment
+    /// variable `WUJI_LAUNCH_BLOCKING` (or `CUDA_LAUNCH_BLOCKING`) is 1. On the CPU every launch is waited for.
+    pub fn wait_for_launches(mut self, wait: bool) -> WorldBuilder {
+        self.device.wait_for_launches = Some(wait);
+        self
+    }
+
     /// Also checks what costs time: that the arithmetic behind an index does not overflow. When not said, whether the environment
     /// variable `WUJI_DEBUG` is 1. Accesses outside of fields and failed assertions are told in every world.
     ///
@@ -713,6 +706,9 @@ impl WorldBuilder {
         if !self.debug_said {
             self.options.debug = std::env::var_os("WUJI_DEBUG").is_some_and(|v| v == "1");
         }
+        if self.options.debug {
+            self.device.wait_for_launches.get_or_insert(true);
+        }
         Ok(World {
             inner: Arc::new(Inner {
                 device: Device::new(&self.device).map_err(|e| e.at(Some(at)))?,
@@ -720,7 +716,6 @@ impl WorldBuilder {
                 shapes: Mutex::default(),
                 kernels: RwLock::default(),
                 services: RwLock::default(),
-                printer: Mutex::default(),
                 trees: Mutex::default(),
                 loaded: Mutex::default(),
                 closed: AtomicBool::new(false),

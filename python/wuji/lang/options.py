@@ -37,6 +37,7 @@ _ACTIVE: dict[str, Any] = {
     "memory_limit": 0,
     "tier": "",
     "time_limit": 0.0,
+    "wait_for_launches": False,
     "without": "",
 }
 
@@ -162,6 +163,7 @@ class Config:
             "log": _LOGS.get(values["log_level"]),
             "tier": values["tier"] or None,
             "time_limit": float(values["time_limit"]) or None,
+            "wait_for_launches": True if values["wait_for_launches"] else None,
             "without": [w for w in values["without"].split(",") if w],
         }
 

@@ -1,14 +1,17 @@
-/* A CUDA driver without a device, for tests: memory is the host's, streams do everything at once, and the one kernel that
- * it knows is the `saxpy` of `wuji doctor --gpu-check`.
+/* A CUDA driver without a device, for tests: memory is the host's, and kernels are those that are written below in C, found by
+ * their names: the `saxpy` of `wuji doctor --gpu-check`, and some of tests (`run_kernel`). Others do nothing.
  *
- * FAKE_CUDA=name=code makes a function fail with an error of the driver; devices=0 hides the device, memory=N gives it N
- * MiB, busy=1 has a stream that is not ready at once, nonsense=1 an assembler that refuses everything. Commas separate. */
+ * FAKE_CUDA=name=code makes a function fail with an error of the driver; devices=N is how many there are, memory=N gives each N
+ * MiB, nonsense=1 an assembler that refuses everything. Streams do everything at once; with lazy=1 they do nothing before somebody
+ * waits for them, and some things whenever somebody asks whether they are ready. Commas separate. */
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 typedef int CUresult;
 typedef uint64_t Address;
@@ -19,11 +22,14 @@ enum {
     INVALID_VALUE = 1,
     OUT_OF_MEMORY = 2,
     NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
     INVALID_CONTEXT = 201,
     INVALID_PTX = 218,
+    INVALID_HANDLE = 400,
     NOT_FOUND = 500,
     NOT_READY = 600,
-    ILLEGAL_ADDRESS = 700
+    ILLEGAL_ADDRESS = 700,
+    CAPTURING = 900
 };
 
 #define GRANULE (2ull << 20)
@@ -31,7 +37,8 @@ static uint64_t used = 2 << 20;
 /* What a kernel has done, which is told later and for good. */
 static CUresult fault = SUCCESS;
 static _Thread_local Handle current;
-static int the_context, the_stream, the_function;
+/* A context is the place of its device here. */
+static int contexts[8];
 
 /* What the environment says of a name; the default otherwise. */
 static int told(const char *name, int otherwise) {
@@ -45,6 +52,8 @@ static int told(const char *name, int otherwise) {
     }
     return otherwise;
 }
+
+static int device_now(void) { return (int)((int *)current - contexts); }
 
 #define TOTAL ((uint64_t)told("memory", 256) << 20)
 
@@ -82,6 +91,8 @@ static const struct {
     {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
     {NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {CAPTURING, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
     {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
@@ -115,7 +126,7 @@ CUresult cuDeviceGetCount(int *count) {
 CUresult cuDeviceGet(int *device, int ordinal) {
     TELL;
     *device = ordinal;
-    return SUCCESS;
+    return ordinal < told("devices", 1) ? SUCCESS : INVALID_DEVICE;
 }
 
 CUresult cuDeviceGetName(char *name, int length, int device) {
@@ -152,8 +163,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
 
 CUresult cuDevicePrimaryCtxRetain(Handle *context, int device) {
     TELL;
-    (void)device;
-    *context = &the_context;
+    *context = &contexts[device];
     return SUCCESS;
 }
 
@@ -173,12 +183,14 @@ CUresult cuCtxSetLimit(int limit, size_t value) {
     return 0;
 }
 
+static CUresult finish_all(void);
+
 CUresult cuCtxSynchronize(void) {
     BEGIN;
-    return SUCCESS;
+    return finish_all();
 }
 
-/* Memory. In front of each allocation is its size. */
+/* Memory. In front of each allocation are its size and its device. */
 
 CUresult cuMemGetInfo_v2(size_t *left, size_t *total) {
     *left = TOTAL - used;
@@ -193,7 +205,8 @@ CUresult cuMemAlloc_v2(Address *at, size_t bytes) {
     size_t *start = malloc(bytes + 64);
     if (!start)
         return OUT_OF_MEMORY;
-    *start = bytes;
+    start[0] = bytes;
+    start[1] = (size_t)device_now();
     used += bytes;
     *at = (Address)start + 64;
     return SUCCESS;
@@ -201,21 +214,47 @@ CUresult cuMemAlloc_v2(Address *at, size_t bytes) {
 
 CUresult cuMemFree_v2(Address at) {
     BEGIN;
+    finish_all();
     size_t *start = (size_t *)(at - 64);
     used -= *start;
     free(start);
     return SUCCESS;
 }
 
+/* Memory of the host that is read when a copy is done, and not when it is asked for. */
+static struct Pinned {
+    struct Pinned *next;
+    char *start;
+    size_t bytes;
+} *pinned;
+
+static int is_pinned(const void *at) {
+    for (struct Pinned *p = pinned; p; p = p->next)
+        if ((const char *)at >= p->start && (const char *)at < p->start + p->bytes)
+            return 1;
+    return 0;
+}
+
 CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned flags) {
     BEGIN;
     (void)flags;
-    *at = malloc(bytes);
+    struct Pinned *made = malloc(sizeof *made);
+    *made = (struct Pinned){pinned, malloc(bytes), bytes};
+    pinned = made;
+    *at = made->start;
     return *at ? SUCCESS : OUT_OF_MEMORY;
 }
 
 CUresult cuMemFreeHost(void *at) {
     BEGIN;
+    finish_all();
+    for (struct Pinned **p = &pinned; *p; p = &(*p)->next)
+        if ((*p)->start == at) {
+            struct Pinned *gone = *p;
+            *p = gone->next;
+            free(gone);
+            break;
+        }
     free(at);
     return SUCCESS;
 }
@@ -317,11 +356,33 @@ CUresult cuModuleUnload(Handle module) {
     return SUCCESS;
 }
 
+/* A kernel: its name, and the bytes of each of its parameters. */
+struct Function {
+    char name[128];
+    size_t sizes[8], count;
+};
+
 CUresult cuModuleGetFunction(Handle *function, Handle module, const char *name) {
     BEGIN;
-    if (strcmp(name, "saxpy") || !strstr(module, "saxpy"))
+    char entry[160];
+    snprintf(entry, sizeof entry, ".entry %s(", name);
+    const char *at = strstr(module, entry);
+    if (!at)
         return NOT_FOUND;
-    *function = &the_function;
+    struct Function *made = calloc(1, sizeof *made);
+    snprintf(made->name, sizeof made->name, "%s", name);
+    const char *end = strchr(at, ')');
+    while ((at = strstr(at, ".param .")) && at < end && made->count < 8) {
+        const char *line = strchr(at, '\n');
+        const char *array = strchr(at, '[');
+        int bits = 0;
+        if (array && array < line && array < end)
+            made->sizes[made->count++] = strtoul(array + 1, NULL, 10);
+        else if (sscanf(at, ".param .%*c%d", &bits) == 1)
+            made->sizes[made->count++] = (size_t)bits / 8;
+        at += 8;
+    }
+    *function = made;
     return SUCCESS;
 }
 
@@ -392,14 +453,27 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Handle functio
     return SUCCESS;
 }
 
-/* Streams and graphs: work is done at once, or noted while it is captured. */
+/* Streams and graphs. */
+
+struct Event {
+    struct Stream *stream;
+    /* How often it was put into a stream, and passed. */
+    uint64_t put, passed;
+    double time;
+};
 
 struct Work {
-    enum { SAXPY, FILL } kind;
+    enum { KERNEL, FILL8, FILL32, COPY, RECORD, WAIT } kind;
+    struct Function *function;
+    char *parameters;
+    unsigned blocks, threads;
     Address to, from;
-    float factor;
     uint32_t word;
-    size_t count;
+    size_t bytes;
+    /* Ordinary memory of the host, as it was when the copy was asked for. */
+    char *kept;
+    struct Event *event;
+    uint64_t put;
 };
 
 struct Graph {
@@ -407,128 +481,290 @@ struct Graph {
     struct Work *work;
 };
 
-static struct Graph *capture;
+struct Stream {
+    struct Stream *next;
+    int device;
+    struct Graph queue;
+    /* How much of the queue is done. */
+    size_t done;
+    struct Graph *capture;
+};
 
-static CUresult run(const struct Work *work) {
-    if (work->to < 4096) {
-        fault = ILLEGAL_ADDRESS;
-        return SUCCESS;
-    }
-    for (size_t i = 0; i < work->count; i++)
-        if (work->kind == SAXPY)
-            ((float *)work->to)[i] += work->factor * ((float *)work->from)[i];
-        else
-            ((uint32_t *)work->to)[i] = work->word;
-    return SUCCESS;
+static struct Stream *streams;
+/* The legacy default streams of all devices. */
+static struct Stream defaults[8];
+
+static struct Stream *stream_of(Handle handle) {
+    return (uintptr_t)handle <= 2 ? &defaults[device_now()] : handle;
 }
 
-static CUresult enqueue(struct Work work) {
-    if (!capture)
-        return run(&work);
-    if (capture->length == capture->room) {
-        capture->room = capture->room * 2 + 16;
-        capture->work = realloc(capture->work, capture->room * sizeof work);
+static void append(struct Graph *graph, struct Work work) {
+    if (graph->length == graph->room) {
+        graph->room = graph->room * 2 + 16;
+        graph->work = realloc(graph->work, graph->room * sizeof work);
     }
-    capture->work[capture->length++] = work;
+    graph->work[graph->length++] = work;
+}
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+
+static size_t bytes_at(Address at) { return *(size_t *)(at - 64); }
+
+/* What kernels report with, as compiled code does it. */
+static void report(const uint64_t *words, unsigned site, unsigned count, const uint64_t *arguments) {
+    uint64_t *counters = (uint64_t *)words[2] + 1, *log = (uint64_t *)words[3];
+    if (!counters[site]++)
+        *(uint64_t *)log[2] = 1;
+    uint64_t from = log[0];
+    log[0] += 3 + count;
+    if (log[0] > log[1])
+        return;
+    uint64_t *record = log + 3 + from;
+    record[0] = 1ull << 63 | (uint64_t)count << 32 | site;
+    record[1] = words[5];
+    record[2] = words[6];
+    memcpy(record + 3, arguments, 8 * count);
+}
+
+/* A kernel by its name; 0 when it is not over yet. Its words are the header (temps, interrupt, reports, log, random key, launch,
+ * ordinal), then trees, parameters and arrays. */
+static int run_kernel(const struct Work *work) {
+    const char *name = work->function->name;
+    uint64_t *words = (uint64_t *)work->parameters;
+    if (!strcmp(name, "saxpy")) {
+        Address to = words[0], from = words[1];
+        float factor = *(float *)&words[2];
+        uint32_t count = *(uint32_t *)&words[3];
+        if (to < 4096) {
+            fault = ILLEGAL_ADDRESS;
+            return 1;
+        }
+        for (size_t i = 0; i < count; i++)
+            ((float *)to)[i] += factor * ((float *)from)[i];
+    } else if (strstr(name, "spin")) {
+        /* Until it is stopped. */
+        return *(uint32_t *)words[1] != 0;
+    } else if (strstr(name, "add_one")) {
+        /* To all floats of the first tree. */
+        for (size_t i = 0; i < bytes_at(words[7]) / 4; i++)
+            ((float *)words[7])[i] += 1;
+    } else if (strstr(name, "wander")) {
+        /* Writes far beyond the end of a field with one axis. */
+        uint64_t index = 1000;
+        report(words, 0, 1, &index);
+    } else if (strstr(name, "speak")) {
+        /* Prints its one parameter, which is an `i32`. */
+        uint64_t told[2] = {0, words[7]};
+        report(words, 0, 2, told);
+    } else if (strstr(name, "scale")) {
+        /* Doubles all floats of its one array, which has two axes. */
+        int64_t *view = (int64_t *)&words[7];
+        for (int64_t i = 0; i < view[1]; i++)
+            for (int64_t j = 0; j < view[2]; j++)
+                *(float *)(view[0] + i * view[9] + j * view[10]) *= 2;
+    } else if (strstr(name, "answer")) {
+        /* Its result is 42, an `i32`. */
+        *(int32_t *)words[0] = 42;
+    }
+    return 1;
+}
+
+static int step(struct Stream *stream);
+
+/* Does one thing, if it can be done; 0 when it is not over yet. */
+static int run(const struct Work *work) {
+    switch (work->kind) {
+    case KERNEL: return run_kernel(work);
+    case FILL8: memset((void *)work->to, (int)work->word, work->bytes); break;
+    case FILL32:
+        for (size_t i = 0; i < work->bytes / 4; i++)
+            ((uint32_t *)work->to)[i] = work->word;
+        break;
+    case COPY: memcpy((void *)work->to, work->kept ? work->kept : (void *)work->from, work->bytes); break;
+    case RECORD:
+        work->event->passed = work->put;
+        work->event->time = now_ms() + 1e-3 * (double)work->put;
+        break;
+    case WAIT:
+        while (work->event->passed < work->put)
+            if (!step(work->event->stream))
+                return 0;
+        break;
+    }
+    return 1;
+}
+
+/* The next thing of a stream; 0 when that is not over yet. */
+static int step(struct Stream *stream) {
+    if (fault)
+        stream->done = stream->queue.length;
+    if (stream->done == stream->queue.length)
+        return 1;
+    struct Work work = stream->queue.work[stream->done];
+    if (!run(&work))
+        return 0;
+    stream->done++;
+    if (stream->done == stream->queue.length)
+        stream->done = stream->queue.length = 0;
+    return 1;
+}
+
+static int is_done(const struct Stream *stream) { return stream->done == stream->queue.length; }
+
+static void finish(struct Stream *stream) {
+    while (!is_done(stream))
+        if (!step(stream))
+            usleep(100);
+}
+
+static CUresult finish_all(void) {
+    for (struct Stream *s = streams; s; s = s->next)
+        finish(s);
+    for (int d = 0; d < 8; d++)
+        finish(&defaults[d]);
+    return fault;
+}
+
+static CUresult enqueue(Handle handle, struct Work work) {
+    struct Stream *stream = stream_of(handle);
+    if (stream->device != device_now())
+        return INVALID_HANDLE;
+    if (stream->capture) {
+        append(stream->capture, work);
+        return SUCCESS;
+    }
+    append(&stream->queue, work);
+    /* A kernel that does not end by itself goes on while the host does. */
+    if (!told("lazy", 0))
+        while (!is_done(stream) && step(stream))
+            ;
     return SUCCESS;
 }
 
 CUresult cuStreamCreate(Handle *stream, unsigned flags) {
     BEGIN;
-    *stream = &the_stream;
+    struct Stream *made = calloc(1, sizeof *made);
+    made->device = device_now();
+    made->next = streams;
+    streams = made;
+    *stream = made;
     return flags == 1 ? SUCCESS : INVALID_VALUE;
 }
 
 CUresult cuStreamDestroy_v2(Handle stream) {
     BEGIN;
-    return stream == &the_stream ? SUCCESS : INVALID_VALUE;
-}
-
-CUresult cuStreamSynchronize(Handle stream) {
-    BEGIN;
-    return stream == &the_stream && !capture ? SUCCESS : INVALID_VALUE;
-}
-
-CUresult cuStreamQuery(Handle stream) {
-    static int asked;
-    BEGIN;
-    (void)stream;
-    /* The first time it is not ready, for those who ask for that. */
-    return told("busy", 0) && !asked++ ? NOT_READY : SUCCESS;
-}
-
-CUresult cuStreamWaitEvent(Handle stream, Handle event, unsigned flags) {
-    BEGIN;
-    (void)flags;
-    return stream && event ? SUCCESS : INVALID_VALUE;
-}
-
-CUresult cuEventCreate(Handle *event, unsigned flags) {
-    static double time;
-    BEGIN;
-    (void)flags;
-    double *made = malloc(sizeof *made);
-    *made = time += 1;
-    *event = made;
+    finish(stream);
     return SUCCESS;
 }
 
-CUresult cuEventDestroy_v2(Handle event) {
+CUresult cuStreamSynchronize(Handle handle) {
     BEGIN;
-    free(event);
+    struct Stream *stream = stream_of(handle);
+    if (stream->capture)
+        return CAPTURING;
+    finish(stream);
+    return fault;
+}
+
+CUresult cuStreamQuery(Handle handle) {
+    BEGIN;
+    struct Stream *stream = stream_of(handle);
+    if (stream->capture)
+        return CAPTURING;
+    if (is_done(stream))
+        return SUCCESS;
+    for (int n = 0; n < 100 && step(stream); n++)
+        ;
+    return fault ? fault : NOT_READY;
+}
+
+CUresult cuStreamWaitEvent(Handle stream, struct Event *event, unsigned flags) {
+    BEGIN;
+    (void)flags;
+    return event ? enqueue(stream, (struct Work){.kind = WAIT, .event = event, .put = event->put}) : INVALID_VALUE;
+}
+
+CUresult cuEventCreate(struct Event **event, unsigned flags) {
+    BEGIN;
+    (void)flags;
+    *event = calloc(1, sizeof **event);
     return SUCCESS;
 }
 
-CUresult cuEventRecord(Handle event, Handle stream) {
-    BEGIN;
-    return event && stream ? SUCCESS : INVALID_VALUE;
-}
-
-CUresult cuEventQuery(Handle event) {
+/* Streams may still have it. */
+CUresult cuEventDestroy_v2(struct Event *event) {
     BEGIN;
     return event ? SUCCESS : INVALID_VALUE;
 }
 
-CUresult cuEventSynchronize(Handle event) {
+CUresult cuEventRecord(struct Event *event, Handle stream) {
     BEGIN;
-    return event ? SUCCESS : INVALID_VALUE;
+    if (!event)
+        return INVALID_VALUE;
+    event->stream = stream_of(stream);
+    return enqueue(stream, (struct Work){.kind = RECORD, .event = event, .put = ++event->put});
 }
 
-CUresult cuEventElapsedTime(float *time, double *from, double *to) {
+CUresult cuEventQuery(struct Event *event) {
     BEGIN;
-    *time = (float)(*to - *from);
+    if (event->passed < event->put)
+        step(event->stream);
+    return fault ? fault : event->passed < event->put ? NOT_READY : SUCCESS;
+}
+
+CUresult cuEventSynchronize(struct Event *event) {
+    BEGIN;
+    while (event->passed < event->put && !fault)
+        if (!step(event->stream))
+            usleep(100);
+    return fault;
+}
+
+CUresult cuEventElapsedTime(float *time, struct Event *from, struct Event *to) {
+    BEGIN;
+    *time = (float)(to->time - from->time);
     return SUCCESS;
 }
 
-CUresult cuLaunchKernel(Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+CUresult cuLaunchKernel(struct Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                         unsigned shared, Handle stream, void **parameters, void **extra) {
     BEGIN;
-    (void)shared, (void)stream;
-    uint32_t count = *(uint32_t *)parameters[3];
-    if (function != &the_function || extra || gy * gz * by * bz != 1 || (uint64_t)gx * bx < count)
+    (void)shared;
+    if (!function || extra || gy * gz * by * bz != 1 || !gx || !bx)
         return INVALID_VALUE;
-    return enqueue((struct Work){SAXPY, *(Address *)parameters[0], *(Address *)parameters[1], *(float *)parameters[2], 0, count});
+    size_t bytes = 0;
+    for (size_t i = 0; i < function->count; i++)
+        bytes += (function->sizes[i] + 7) / 8 * 8;
+    char *copy = calloc(1, bytes + 8), *at = copy;
+    for (size_t i = 0; i < function->count; i++) {
+        memcpy(at, parameters[i], function->sizes[i]);
+        at += (function->sizes[i] + 7) / 8 * 8;
+    }
+    return enqueue(stream, (struct Work){.kind = KERNEL, .function = function, .parameters = copy, .blocks = gx, .threads = bx});
 }
 
 CUresult cuMemcpyHtoDAsync_v2(Address to, const void *from, size_t bytes, Handle stream) {
     BEGIN;
-    (void)stream;
-    memcpy((void *)to, from, bytes);
-    return SUCCESS;
+    char *kept = NULL;
+    if (!is_pinned(from)) {
+        kept = malloc(bytes);
+        memcpy(kept, from, bytes);
+    }
+    return enqueue(stream, (struct Work){.kind = COPY, .to = to, .from = (Address)from, .bytes = bytes, .kept = kept});
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *to, Address from, size_t bytes, Handle stream) {
     BEGIN;
-    (void)stream;
-    memcpy(to, (void *)from, bytes);
-    return SUCCESS;
+    return enqueue(stream, (struct Work){.kind = COPY, .to = (Address)to, .from = from, .bytes = bytes});
 }
 
 CUresult cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Handle stream) {
     BEGIN;
-    (void)stream;
-    memcpy((void *)to, (void *)from, bytes);
-    return SUCCESS;
+    return enqueue(stream, (struct Work){.kind = COPY, .to = to, .from = from, .bytes = bytes});
 }
 
 struct Side {
@@ -547,51 +783,52 @@ struct Copy {
 
 CUresult cuMemcpy2DAsync_v2(const struct Copy *copy, Handle stream) {
     BEGIN;
-    (void)stream;
     char *from = copy->from.kind == 1 ? copy->from.host : (char *)copy->from.device;
     char *to = copy->to.kind == 1 ? copy->to.host : (char *)copy->to.device;
-    for (size_t row = 0; row < copy->height; row++)
-        memcpy(to + row * copy->to.pitch, from + row * copy->from.pitch, copy->width);
+    for (size_t row = 0; row < copy->height; row++) {
+        struct Work work = {.kind = COPY, .to = (Address)(to + row * copy->to.pitch), .bytes = copy->width};
+        work.from = (Address)(from + row * copy->from.pitch);
+        if (copy->from.kind == 1 && !is_pinned((void *)work.from)) {
+            work.kept = malloc(work.bytes);
+            memcpy(work.kept, (void *)work.from, work.bytes);
+        }
+        CUresult code = enqueue(stream, work);
+        if (code)
+            return code;
+    }
     return SUCCESS;
 }
 
 CUresult cuMemsetD8Async(Address at, unsigned char byte, size_t count, Handle stream) {
     BEGIN;
-    (void)stream;
-    memset((void *)at, byte, count);
-    return SUCCESS;
+    return enqueue(stream, (struct Work){.kind = FILL8, .to = at, .word = byte, .bytes = count});
 }
 
 CUresult cuMemsetD32Async(Address at, unsigned word, size_t count, Handle stream) {
     BEGIN;
-    (void)stream;
-    return enqueue((struct Work){FILL, at, 0, 0, word, count});
+    return enqueue(stream, (struct Work){.kind = FILL32, .to = at, .word = word, .bytes = 4 * count});
 }
 
-CUresult cuStreamBeginCapture_v2(Handle stream, int mode) {
+CUresult cuStreamBeginCapture_v2(Handle handle, int mode) {
     BEGIN;
-    (void)stream, (void)mode;
-    capture = calloc(1, sizeof *capture);
+    (void)mode;
+    stream_of(handle)->capture = calloc(1, sizeof(struct Graph));
     return SUCCESS;
 }
 
-CUresult cuStreamEndCapture(Handle stream, struct Graph **graph) {
+CUresult cuStreamEndCapture(Handle handle, struct Graph **graph) {
     BEGIN;
-    (void)stream;
-    *graph = capture;
-    capture = NULL;
+    *graph = stream_of(handle)->capture;
+    stream_of(handle)->capture = NULL;
     return SUCCESS;
 }
 
 CUresult cuGraphInstantiateWithFlags(struct Graph **made, const struct Graph *graph, uint64_t flags) {
     BEGIN;
     (void)flags;
-    struct Graph *copy = calloc(1, sizeof *copy);
-    copy->length = graph->length;
-    copy->work = malloc(graph->length * sizeof *graph->work + 1);
-    if (graph->length)
-        memcpy(copy->work, graph->work, graph->length * sizeof *graph->work);
-    *made = copy;
+    *made = calloc(1, sizeof **made);
+    for (size_t i = 0; i < graph->length; i++)
+        append(*made, graph->work[i]);
     return SUCCESS;
 }
 
@@ -613,8 +850,13 @@ CUresult cuGraphExecDestroy(struct Graph *graph) {
 
 CUresult cuGraphLaunch(struct Graph *graph, Handle stream) {
     BEGIN;
-    (void)stream;
-    for (size_t i = 0; i < graph->length; i++)
-        run(&graph->work[i]);
+    for (size_t i = 0; i < graph->length; i++) {
+        struct Work work = graph->work[i];
+        if (work.kind == RECORD)
+            work.put = ++work.event->put;
+        CUresult code = enqueue(stream, work);
+        if (code)
+            return code;
+    }
     return SUCCESS;
 }

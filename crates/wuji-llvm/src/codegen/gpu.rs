@@ -373,7 +373,7 @@ impl Unit<'_, '_> {
         })
     }
 
-    /// The body of the function that reports: it counts, and writes to the memory for reports as far as there is
+    /// The body of the function that reports: it counts for its launch, and writes to the log of the device as far as there is
     /// room.
     pub(super) fn report_on_gpu(&self, fun: Fun, count: usize) {
         let e = &self.emit;
@@ -383,6 +383,7 @@ impl Unit<'_, '_> {
         let word = e.cast(LLVMOpcode::LLVMZExt, word, i64_ty);
         let reports = e.load(e.ptr_ty(), at(context, offset::DEVICE_REPORTS), 8);
         let reports = self.global(reports);
+        let log = self.global(e.load(e.ptr_ty(), at(context, offset::DEVICE_LOG), 8));
         let launch = e.load(i64_ty, at(context, offset::DEVICE_LAUNCH), 8);
         let ordinal = e.load(i64_ty, at(context, offset::DEVICE_ORDINAL), 8);
         let site = e.and(word, e.const_i64((FAILS - 1) as i64));
@@ -404,7 +405,7 @@ impl Unit<'_, '_> {
             e.icmp(LLVMIntNE, bits, e.const_i64(0))
         };
         when(e.icmp(LLVMIntEQ, before, e.const_i64(0)), &|| {
-            let told = e.load(e.ptr_ty(), at(reports, offset::REPORTS_TOLD), 8);
+            let told = e.load(e.ptr_ty(), at(log, offset::LOG_TOLD), 8);
             e.store(one, told, 8);
         });
         // Numbers of serial tasks are even.
@@ -415,13 +416,12 @@ impl Unit<'_, '_> {
         let few = e.icmp(LLVMIntULT, before, e.const_i64(REPORT_DETAILS as i64));
         when(e.or(has(PRINTS), few), &|| {
             let words = e.const_i64(REPORT_WORDS as i64 + count as i64);
-            let used = at(reports, offset::REPORTS_USED);
+            let used = at(log, offset::LOG_USED);
             let from = e.atomic_rmw(LLVMAtomicRMWBinOpAdd, used, words);
-            let room = e.load(i64_ty, at(reports, offset::REPORTS_ROOM), 8);
+            let room = e.load(i64_ty, at(log, offset::LOG_ROOM), 8);
             let fits = e.icmp(LLVMIntULE, e.add(from, words), room);
             when(fits, &|| {
-                let sites = 8 * self.module.sites.len() as u64;
-                let base = e.element(i64_ty, at(counters, sites), from);
+                let base = e.element(i64_ty, at(log, offset::LOG_SIZE), from);
                 let high = e.const_i64(((count as u64) << 32 | REPORT_WRITTEN) as i64);
                 for (k, v) in [e.or(site, high), launch, ordinal].into_iter().enumerate() {
                     e.store(v, at(base, 8 * k as u64), 8);

@@ -3,12 +3,11 @@
 use super::engine::Engine;
 use super::memory::Buffer;
 use super::module::{CudaModule, Function};
-use super::reports::Reports;
 use crate::program::{TaskPlan, broken};
 use std::ffi::CString;
 use std::sync::Arc;
 use wuji_ir::Result;
-use wuji_ir::module::Module;
+use wuji_ir::module::{Module, SiteKind};
 use wuji_ir::ops::{Op, Space};
 use wuji_ir::types::Scalar;
 use wuji_llvm::cuda::{DeviceLayout, Ptx, stack_for, threads_of_block};
@@ -22,7 +21,8 @@ pub(crate) struct CudaCode {
     pub(crate) temps: Buffer,
     /// Where the scalars of the result are in the temps.
     pub(crate) result: Vec<(Scalar, usize)>,
-    pub(crate) reports: Option<Reports>,
+    /// Whether it has lines to print.
+    pub(crate) prints: bool,
     /// For each tree: whether a launch may bring cells about.
     pub(crate) activates: Vec<bool>,
     _module: CudaModule,
@@ -41,7 +41,7 @@ pub(crate) struct GpuTask {
 impl Drop for CudaCode {
     fn drop(&mut self) {
         // Its kernels may still be at work.
-        let _ = self.engine.stream.synchronize();
+        let _ = self.engine.wait();
     }
 }
 
@@ -119,6 +119,7 @@ impl CudaCode {
         (temp_size, result): (usize, Vec<(Scalar, usize)>),
     ) -> Result<CudaCode> {
         let context = engine.context();
+        Engine::suits(module)?;
         if image.stack > 0 {
             context.need_stack(image.stack)?;
         }
@@ -144,7 +145,10 @@ impl CudaCode {
             layout: DeviceLayout::of(module),
             temps: context.alloc(temp_size as u64)?,
             result,
-            reports: Reports::new(engine, module)?,
+            prints: module
+                .sites
+                .values()
+                .any(|s| matches!(s.kind, SiteKind::Print(_))),
             activates: image.activates,
             _module: loaded,
         })

@@ -1,12 +1,16 @@
-//! One device of this process as a world uses it: a queue of work, a word that stops kernels, a word that they tell with.
+//! One device of this process as a world uses it: a queue of work, a word that stops kernels, and what they report.
 
+use super::backlog::{Backlog, Slot, Ticket, Told, Witness};
 use super::context::Context;
-use super::memory::{Buffer, Pinned};
-use super::stream::Stream;
+use super::memory::Buffer;
+use super::stream::{Event, Stream};
+use crate::outlet::Outlet;
+use crate::report::Collected;
+use crate::stop::{Reason, Stop, stopped};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use wuji_ir::Result;
+use wuji_ir::module::Module;
+use wuji_ir::{Error, Result};
 
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -15,25 +19,54 @@ pub(crate) struct Engine {
     aside: Stream,
     /// Not zero: kernels leave their loops.
     interrupt: Buffer,
-    /// Set by a kernel that reports something.
-    told: Pinned,
+    backlog: Backlog,
+    outlet: Arc<Outlet>,
+    stop: Arc<Stop>,
+    limit: Option<Duration>,
+    /// A mark, and when it was passed: so it is known of others. Only where time is limited.
+    clock: Option<(Event, Instant)>,
 }
 
 /// Somebody who waits looks without rest for so long; then he sleeps between two looks.
 const IMPATIENT: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
 
+/// What launches have left that are over.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// Of the launch that was asked for.
+    pub(crate) own: Option<Collected>,
+    /// The first problem of any other launch, with those of the rest.
+    pub(crate) error: Option<Error>,
+    /// Whether launches were ended before their time.
+    pub(crate) stopped: bool,
+}
+
 impl Engine {
-    pub(crate) fn new(ordinal: usize) -> Result<Arc<Engine>> {
+    pub(crate) fn new(
+        ordinal: usize,
+        outlet: &Arc<Outlet>,
+        stop: &Arc<Stop>,
+        limit: Option<Duration>,
+    ) -> Result<Arc<Engine>> {
         let context = Context::new(ordinal)?;
+        let stream = context.stream()?;
+        let clock = limit.map(|_| context.event()).transpose()?;
         let engine = Engine {
-            stream: context.stream()?,
+            backlog: Backlog::new(&context, &stream)?,
+            stream,
             aside: context.stream()?,
             interrupt: context.alloc(64)?,
-            told: context.pinned(64)?,
+            outlet: outlet.clone(),
+            stop: stop.clone(),
+            limit,
+            clock: clock.map(|event| (event, Instant::now())),
         };
         // SAFETY: the buffer is our own, and as long.
         unsafe { engine.stream.fill(engine.interrupt.address(), 64, 0) }?;
+        if let Some((event, _)) = &engine.clock {
+            engine.stream.record(event)?;
+        }
         engine.stream.synchronize()?;
         Ok(Arc::new(engine))
     }
@@ -47,25 +80,61 @@ impl Engine {
         self.interrupt.address()
     }
 
-    /// The address of the word that kernels set when they report something.
-    pub(crate) fn told(&self) -> u64 {
-        self.told.device()
+    /// Whether a launch of the module can report all it may.
+    pub(crate) fn suits(module: &Module) -> Result<()> {
+        Backlog::fits(module)
     }
 
-    /// Whether a kernel has reported something since this was asked last. The stream has done all its work.
-    pub(crate) fn take_told(&self) -> bool {
-        // SAFETY: the word is our own, and aligned; kernels only ever store to it.
-        let word = unsafe { &*self.told.host().cast::<AtomicU64>() };
-        word.swap(0, Ordering::Acquire) != 0
+    /// Before a launch: looks whether earlier ones have something to tell, without waiting for them. A kernel that prints waits for
+    /// those that have, so that there is room for its lines. An error is that of an earlier launch.
+    pub(crate) fn before_launch(&self, prints: bool) -> Result<()> {
+        if self.stop.reason().is_some() && (self.backlog.is_empty() || self.stream.query()?) {
+            // It was meant for launches that are over.
+            self.stop.forget();
+        }
+        let asked = self.stop.reason().is_some();
+        if asked || self.backlog.has_told() && (prints || self.stream.query()?) {
+            return self.finish();
+        }
+        Ok(())
     }
 
-    /// Waits until everything is done that was asked for. When the word asks for it, kernels are stopped.
-    pub(crate) fn wait(&self, stop: &AtomicU32) -> Result<()> {
+    /// A launch is about to be asked for.
+    pub(crate) fn enter(&self, witness: Witness) -> Result<Ticket> {
+        loop {
+            match self
+                .backlog
+                .slot(&self.stream, witness.module.sites.len())?
+            {
+                Slot::Free(at) => return Ok(self.backlog.enter(at, witness)),
+                Slot::Taken => self.finish()?,
+            }
+        }
+    }
+
+    /// A launch was asked for.
+    pub(crate) fn entered(&self) -> Result<()> {
+        if self.limit.is_some() {
+            let end = self.context().event()?;
+            self.stream.record(&end)?;
+            self.backlog.ends_with(end);
+        }
+        Ok(())
+    }
+
+    /// Waits until everything is done that was asked for. When somebody asks for it, or a launch takes longer than it may, kernels
+    /// are stopped; that is kept until somebody gathers what there is to tell.
+    pub(crate) fn wait(&self) -> Result<()> {
+        if self.stream.query()? {
+            return Ok(());
+        }
         let begun = Instant::now();
+        let _watched = self.stop.watch();
         let mut stopping = false;
         while !self.stream.query()? {
-            if !stopping && stop.load(Ordering::Relaxed) != 0 {
+            if !stopping && let Some(error) = self.to_be_stopped(begun.elapsed() > IMPATIENT)? {
                 stopping = true;
+                self.backlog.stopped(error);
                 self.set_interrupt(1)?;
             }
             if begun.elapsed() > IMPATIENT {
@@ -80,6 +149,25 @@ impl Engine {
         Ok(())
     }
 
+    /// Why kernels are to be stopped, if they are.
+    fn to_be_stopped(&self, look_at_clock: bool) -> Result<Option<Error>> {
+        if let Some(reason) = self.stop.reason() {
+            let names = self.backlog.kernels();
+            if names.is_empty() {
+                return Ok(None);
+            }
+            return Ok(Some(stopped(&names, reason, self.limit)));
+        }
+        let (Some(limit), Some((zero, at)), true) = (self.limit, &self.clock, look_at_clock) else {
+            return Ok(None);
+        };
+        let late = self.backlog.late(limit, |event| {
+            let ms = event.elapsed_ms(zero)?;
+            Ok(*at + Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3))
+        })?;
+        Ok(late.map(|name| stopped(&[name], Reason::TimeLimit, self.limit)))
+    }
+
     fn set_interrupt(&self, word: u32) -> Result<()> {
         // SAFETY: the buffer is our own; four of its bytes are set.
         unsafe {
@@ -89,14 +177,70 @@ impl Engine {
         self.aside.synchronize()
     }
 
+    /// Waits for everything, and gathers what launches have reported. Lines are kept for the outlet, except those of the launch that
+    /// is asked for.
+    pub(crate) fn settle(&self, own: Option<u64>) -> Result<Settled> {
+        self.wait()?;
+        let (told, stopped) = self.backlog.gather(&self.stream)?;
+        let refused = self.backlog.refusal();
+        let mut settled = Settled::default();
+        let mut errors = Vec::new();
+        for Told {
+            number,
+            collected,
+            error,
+        } in told
+        {
+            if own == Some(number) {
+                settled.own = Some(collected);
+                continue;
+            }
+            self.outlet.keep(collected);
+            errors.extend(error.map(|e| {
+                let e = match &refused {
+                    Some(why) if e.code == "W0407" => why.notes.iter().cloned().fold(
+                        e.note(format!("there was no more memory for cells: {}", why.message)),
+                        Error::note,
+                    ),
+                    _ => e,
+                };
+                e.note("it was launched earlier: a launch on a GPU is not waited for, unless WUJI_LAUNCH_BLOCKING is 1")
+            }));
+        }
+        settled.stopped = !stopped.is_empty();
+        errors.extend(stopped);
+        settled.error = together(errors);
+        Ok(settled)
+    }
+
+    /// The same where no launch is asked for.
+    pub(crate) fn finish(&self) -> Result<()> {
+        match self.settle(None)?.error {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// There was no memory for more cells, which matters once they are needed.
+    pub(crate) fn refused(&self, error: Error) {
+        self.backlog.refused(error);
+    }
+
+    /// Whether there is anything that nobody has been told of yet, or might be.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.backlog.is_empty()
+    }
+
     /// Copies bytes to the device, behind everything that it was asked to do before.
     pub(crate) fn send(&self, to: u64, bytes: &[u8]) -> Result<()> {
         // SAFETY: callers own that much memory there, and the bytes are ordinary memory.
         unsafe { self.stream.copy_in(to, bytes) }
     }
 
-    /// Copies bytes from the device once it has done everything it was asked to do before.
+    /// Copies bytes from the device once it has done everything it was asked to do before. What launches have reported meanwhile
+    /// stays where it is.
     pub(crate) fn fetch(&self, bytes: &mut [u8], from: u64) -> Result<()> {
+        self.wait()?;
         // SAFETY: callers own that much memory there; the copy is waited for.
         unsafe { self.stream.copy_out(bytes, from) }?;
         self.stream.synchronize()
@@ -108,9 +252,30 @@ impl Engine {
     }
 }
 
+/// The first of several errors, with the others as notes.
+pub(crate) fn together(errors: Vec<Error>) -> Option<Error> {
+    const TOLD: usize = 4;
+    let mut errors = errors.into_iter();
+    let mut first = errors.next()?;
+    let mut more = 0;
+    for (k, other) in errors.enumerate() {
+        if k >= TOLD {
+            more += 1;
+            continue;
+        }
+        let place = other.at.as_ref().map(|at| format!(" at {at}"));
+        let note = format!("also: {}{}", other.message, place.unwrap_or_default());
+        first = first.note(note);
+    }
+    match more {
+        0 => Some(first),
+        _ => Some(first.note(format!("and in {more} more launches"))),
+    }
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         // Memory that kernels use goes right after this.
-        let _ = self.stream.synchronize();
+        let _ = self.wait();
     }
 }

@@ -1,5 +1,6 @@
 //! One run of a program on a device.
 
+use super::backlog::Witness;
 use super::code::{CudaCode, GpuTask};
 use super::engine::Engine;
 use super::memory::Buffer;
@@ -7,11 +8,13 @@ use crate::array::ArrayArg;
 use crate::interpreted::Group;
 use crate::launch::{Bindings, Outcome, Word, read_temp, units};
 use crate::program::{ChunkPlan, Place, Program};
+use crate::report::Collected;
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use wuji_ir::interp::Report;
+use wuji_ir::module::SiteKind;
 use wuji_ir::random::task_key;
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::ArrayView;
@@ -25,13 +28,15 @@ const FEW_TURNS: u64 = 16;
 /// What a launch needs of its device.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
-    pub(crate) stop: &'a AtomicU32,
     pub(crate) seed: u64,
     pub(crate) launch: u64,
+    /// Whether it is waited for, whatever it is.
+    pub(crate) wait: bool,
     pub(crate) profiler: Option<&'a crate::profile::Profiler>,
 }
 
-/// Runs the tasks of a program. The caller holds the turn of the device and has checked the bindings.
+/// Asks the device to run the tasks of a program, and waits for them where somebody wants what they leave. The caller holds the
+/// turn of the device and has checked the bindings.
 pub(crate) fn run_cuda(
     run: &Run<'_>,
     program: &Program,
@@ -39,12 +44,30 @@ pub(crate) fn run_cuda(
     bindings: &Bindings<'_>,
 ) -> Result<Outcome> {
     let engine = &code.engine;
+    let not_launched = |e: Error| {
+        let name = &program.module.name;
+        e.note(format!("kernel `{name}` was not launched"))
+    };
+    engine.before_launch(code.prints).map_err(not_launched)?;
     for (memory, activates) in bindings.trees.iter().zip(&code.activates) {
         if let (Some(tree), true) = (memory.on_device(), *activates) {
             tree.before_launch()?;
         }
     }
     let arrays = Staged::all(engine, bindings.arrays)?;
+    let witness = Witness {
+        module: program.module.clone(),
+        names: bindings.trees.iter().map(|m| m.names()).collect(),
+        extents: match arrays.is_empty() {
+            true => Vec::new(),
+            false => bindings
+                .arrays
+                .iter()
+                .map(|a| a.extents().to_vec())
+                .collect(),
+        },
+    };
+    let ticket = engine.enter(witness).map_err(not_launched)?;
     let mut words = arguments(code, bindings, &arrays);
     if code.temps.bytes() > 0 {
         engine.zero(code.temps.address(), code.temps.bytes())?;
@@ -54,9 +77,10 @@ pub(crate) fn run_cuda(
         let header = DeviceHeader {
             temps: code.temps.address(),
             interrupt: engine.interrupt(),
-            reports: code.reports.as_ref().map_or(0, |r| r.address()),
+            reports: ticket.reports,
+            log: ticket.log,
             random_key: task_key(run.seed, run.launch, u64::from(task.plan.ordinal)),
-            launch: run.launch,
+            launch: ticket.number,
             ordinal: u64::from(task.plan.ordinal),
         };
         put_header(&mut words, &header);
@@ -95,11 +119,12 @@ pub(crate) fn run_cuda(
             tree.after_launch()?;
         }
     }
-    let quiet = code.reports.is_none() && code.result.is_empty() && arrays.is_empty();
-    if quiet && run.profiler.is_none() {
+    engine.entered()?;
+    let wanted = !code.result.is_empty() || !arrays.is_empty() || run.profiler.is_some();
+    if !wanted && !run.wait {
         return Ok(Outcome::default());
     }
-    engine.wait(run.stop)?;
+    let settled = engine.settle(Some(ticket.number))?;
     if let Some(profiler) = run.profiler {
         for (task, begin, end) in sizes {
             let ms = end.elapsed_ms(&begin)?;
@@ -111,26 +136,26 @@ pub(crate) fn run_cuda(
     for staged in &arrays {
         staged.copy_back(engine, bindings.arrays)?;
     }
-    let mut failed = false;
-    if let Some(reports) = &code.reports
-        && engine.take_told()
-    {
-        reports.drain(&program.module, &program.collector)?;
-        failed = program.collector.has_failed_serially();
-    }
-    let collected = program.collector.drain(&program.module);
+    let ended_early = |c: &Collected| c.reports.iter().any(ends_kernel);
+    let failed = settled.own.as_ref().is_some_and(ended_early);
     let mut outcome = Outcome {
         result: SmallVec::new(),
-        collected: collected.map(Box::new),
+        collected: settled.own.map(Box::new),
+        earlier: settled.error.map(Box::new),
     };
-    let stopped = run.stop.load(std::sync::atomic::Ordering::Relaxed) != 0;
-    if !code.result.is_empty() && !failed && !stopped {
+    if !code.result.is_empty() && !failed && !settled.stopped {
         let temps = fetch_temps(code)?;
         let scalars = code.result.iter();
         let scalars = scalars.map(|(scalar, at)| read_temp(&temps, *at, *scalar));
         outcome.result.extend(scalars);
     }
     Ok(outcome)
+}
+
+/// Whether a report is of serial code that has ended the kernel. Numbers of serial tasks are even.
+fn ends_kernel(report: &Report) -> bool {
+    report.task.is_multiple_of(2)
+        && matches!(report.kind, SiteKind::Assert(_) | SiteKind::TooDeep(_))
 }
 
 /// How many blocks run a task; `None`: there is nothing to do.
@@ -239,6 +264,7 @@ fn put_header(words: &mut [u64], header: &DeviceHeader) {
         (offset_of!(DeviceHeader, temps), header.temps),
         (offset_of!(DeviceHeader, interrupt), header.interrupt),
         (offset_of!(DeviceHeader, reports), header.reports),
+        (offset_of!(DeviceHeader, log), header.log),
         (offset_of!(DeviceHeader, random_key), header.random_key),
         (offset_of!(DeviceHeader, launch), header.launch),
         (offset_of!(DeviceHeader, ordinal), header.ordinal),

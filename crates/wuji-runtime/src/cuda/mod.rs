@@ -7,9 +7,10 @@
 //! - `error`: W0520 to W0524; after a fault of the device nothing is called any more
 //! - `context`: devices; every call makes its context the thread's current one, and puts back what was there
 //! - `memory`, `module`, `stream`, `graph`: what a device has
-//! - `engine`, `tree`, `code`, `reports`, `launch`: what a world makes of them
+//! - `engine`, `backlog`, `tree`, `code`, `launch`: what a world makes of them
 //! - `check`: tries all of it on a device (`wuji doctor --gpu-check`)
 
+pub(crate) mod backlog;
 mod check;
 pub(crate) mod code;
 pub(crate) mod context;
@@ -21,7 +22,6 @@ mod library;
 pub mod measure;
 pub(crate) mod memory;
 pub(crate) mod module;
-pub(crate) mod reports;
 pub(crate) mod stream;
 pub(crate) mod tree;
 

@@ -3,10 +3,12 @@
 //! A tree of dense nodes is a plain allocation. One with sparse nodes is a range of addresses: what it has from the start has
 //! memory behind it, and so have as many cells of each node as are expected to be needed (`header::ROOM`). After each launch that
 //! may have activated cells, the numbers of cells ever taken come back to the host, without anybody waiting for them; before the next
-//! one, nodes that have used half of their room get more.
+//! one, nodes that have used half of their room get more. A launch waits for the numbers only where the launches whose numbers have not
+//! come back may have used the room up, judging by how many cells they took before.
 
 use super::engine::Engine;
 use super::memory::{Buffer, Pinned, Reserved};
+use super::stream::Event;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use wuji_ir::Result;
@@ -36,6 +38,9 @@ struct Sparse {
     limit: u64,
     /// How many cells of each node were taken when a launch ended, and bytes of all of them.
     seen: Pinned,
+    /// Behind the last numbers, and how many launches have asked for theirs since those that are known.
+    asked: Option<Event>,
+    unknown: u64,
 }
 
 /// How many cells of a node there is memory for.
@@ -47,6 +52,9 @@ struct Room {
     capacity: u64,
     /// Bytes that one cell takes, with its places in lists.
     each: u64,
+    /// How many were taken when the host last looked, and the most that came in between.
+    high: u64,
+    stride: u64,
 }
 
 /// Room for this part of the memory that is free is made at first, by all nodes of a tree together.
@@ -95,6 +103,7 @@ impl DeviceTree {
     }
 
     pub(crate) fn fetch(&self, bytes: &mut [u8], at: usize) -> Result<()> {
+        self.engine.finish()?;
         self.engine.fetch(bytes, self.address() + at as u64)
     }
 
@@ -112,7 +121,7 @@ impl DeviceTree {
     }
 
     pub(crate) fn release(&self) -> Result<()> {
-        self.engine.stream.synchronize()?;
+        self.engine.wait()?;
         *self.store() = Store::Gone;
         Ok(())
     }
@@ -127,7 +136,7 @@ impl DeviceTree {
 
     /// Has the numbers of taken cells come back.
     pub(crate) fn after_launch(&self) -> Result<()> {
-        match &*self.store() {
+        match &mut *self.store() {
             Store::Sparse(sparse) => sparse.ask(&self.engine),
             Store::Dense(_) | Store::Gone => Ok(()),
         }
@@ -145,7 +154,7 @@ impl DeviceTree {
 impl Drop for DeviceTree {
     fn drop(&mut self) {
         // Kernels may still be at work here.
-        let _ = self.engine.stream.synchronize();
+        let _ = self.engine.wait();
     }
 }
 
@@ -172,6 +181,8 @@ impl Sparse {
                 cells: 0,
                 capacity: arena.capacity,
                 each: each.max(arena.cell).max(1),
+                high: 0,
+                stride: 0,
             });
         }
         let mut sparse = Sparse {
@@ -180,6 +191,8 @@ impl Sparse {
             layout: layout.clone(),
             limit: limit.min(i64::MAX as u64),
             seen: context.pinned(8 * (rooms.len() + 1))?,
+            asked: None,
+            unknown: 0,
             rooms,
         };
         for range in layout.fixed_ranges(tree) {
@@ -238,23 +251,59 @@ impl Sparse {
         unsafe { self.seen.host().cast::<u64>().add(k).read_volatile() }
     }
 
+    /// Looks at the numbers that have come back; waits for them where there may be too little room otherwise.
+    fn look(&mut self, engine: &Engine) -> Result<()> {
+        let Some(asked) = &self.asked else {
+            return Ok(());
+        };
+        if !asked.done()? {
+            // Nothing is known of launches before any number has come back: those may have taken all there is.
+            let first = self.rooms.iter().all(|r| r.stride == 0);
+            let launches = self.unknown + 1;
+            let scarce = |r: &Room| {
+                let more = r.stride.saturating_mul(2).saturating_mul(launches);
+                r.cells < r.capacity && r.high.saturating_add(more) > r.cells
+            };
+            if !first && !self.rooms.iter().any(scarce) {
+                return Ok(());
+            }
+            engine.wait()?;
+        }
+        for k in 0..self.rooms.len() {
+            let high = self.seen(k);
+            let room = &mut self.rooms[k];
+            // Where nothing was taken, it is known that little is.
+            room.stride = room.stride.max(high.saturating_sub(room.high)).max(1);
+            room.high = high;
+        }
+        (self.asked, self.unknown) = (None, 0);
+        Ok(())
+    }
+
     fn grow(&mut self, engine: &Engine) -> Result<()> {
+        self.look(engine)?;
         for k in 0..self.rooms.len() {
             let room = self.rooms[k];
-            let high = self.seen(k);
+            let high = room.high;
             if high.saturating_mul(2) > room.cells && room.cells < room.capacity {
                 let wanted = high.saturating_mul(4).min(room.capacity);
                 // Less than was hoped for is better than nothing.
                 let least = room.cells + room.cells / 4;
-                if self.make_room(engine, k, wanted).is_err() {
-                    let _ = self.make_room(engine, k, least.min(room.capacity));
+                if self.make_room(engine, k, wanted).is_err()
+                    && let Err(error) = self.make_room(engine, k, least.min(room.capacity))
+                {
+                    // There is room for now. Whoever finds that there is none left is told why.
+                    if error.code != "W0522" {
+                        return Err(error);
+                    }
+                    engine.refused(error);
                 }
             }
         }
         Ok(())
     }
 
-    fn ask(&self, engine: &Engine) -> Result<()> {
+    fn ask(&mut self, engine: &Engine) -> Result<()> {
         let base = self.reserved.base();
         let mut from: Vec<u64> = Vec::new();
         from.extend(self.rooms.iter().map(|r| base + r.header + header::HIGH));
@@ -271,11 +320,17 @@ impl Sparse {
                     .copy(self.seen.device() + 8 * k as u64, from, 8)?;
             }
         }
+        let mark = match self.asked.take() {
+            Some(mark) => mark,
+            None => engine.context().untimed_event()?,
+        };
+        engine.stream.record(&mark)?;
+        (self.asked, self.unknown) = (Some(mark), self.unknown + 1);
         Ok(())
     }
 
     fn clear(&mut self, engine: &Engine) -> Result<()> {
-        engine.stream.synchronize()?;
+        engine.wait()?;
         let mut ranges = self.layout.fixed_ranges(&self.tree);
         for room in &self.rooms {
             ranges.extend(self.layout.ranges_for(&self.tree, room.node, room.cells));
@@ -288,6 +343,9 @@ impl Sparse {
             self.set_word(engine, room.header + header::ROOM, room.cells)?;
         }
         self.set_limit(engine)?;
+        for room in &mut self.rooms {
+            (room.high, room.stride) = (0, 0);
+        }
         self.ask(engine)
     }
 }

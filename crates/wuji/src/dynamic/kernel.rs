@@ -95,7 +95,7 @@ impl Kernel {
         let program = self.compiled.program();
         let outcome = self.world.device().run(program, &bindings)?;
         if let Some(collected) = &outcome.collected {
-            self.world.print(collected);
+            self.world.device().print(collected);
         }
         Ok(Launched {
             told: self.compiled.told(&bodies, arrays, &outcome),

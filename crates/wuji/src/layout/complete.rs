@@ -86,8 +86,10 @@ pub(super) fn complete(world: &World, mut state: State, at: &Position) -> Result
             .collect(),
     };
     let reserved = world.device().reserve_tree(&shape.data, &memory);
+    let reserved = reserved.map_err(fail)?;
+    reserved.set_names(&state.names);
     Ok(TreeBody {
-        memory: reserved.map_err(fail)?,
+        memory: reserved,
         layout: memory,
         shape: world.intern(shape),
         names: state.names,

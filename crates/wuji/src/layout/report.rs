@@ -141,7 +141,7 @@ impl Tree {
                 }
                 false => 1,
             };
-            let (allocated, free, bytes) = allocations(body, node);
+            let (allocated, free, bytes) = allocations(body, node)?;
             nodes.push(NodeReport {
                 kind: data.kind.name(),
                 extents: (data.extents.iter())
@@ -166,27 +166,24 @@ impl Tree {
 }
 
 /// Allocated and free cells of a node, and their bytes.
-fn allocations(body: &TreeBody, node: Node) -> (u64, u64, u64) {
+fn allocations(body: &TreeBody, node: Node) -> Result<(u64, u64, u64)> {
     let kind = body.shape.data.nodes[node].kind;
     if kind == NodeKind::Root {
-        return (1, 0, body.layout.cell_size[node]);
+        return Ok((1, 0, body.layout.cell_size[node]));
     }
     let Some(memory) = body.layout.node(node) else {
-        return (0, 0, 0);
+        return Ok((0, 0, 0));
     };
     let Some(arena) = &memory.arena else {
-        return (0, 0, 0);
+        return Ok((0, 0, 0));
     };
     let mut guard = body.memory.lock();
-    // What cannot be brought here counts as nothing.
-    let mut bring = |at: u64, bytes: u64| {
-        let _ = guard.fetch(at as usize..(at + bytes) as usize);
-    };
-    bring(memory.header, header::SIZE);
-    bring(arena.shards, shard::COUNT * shard::SIZE);
+    let mut bring = |at: u64, bytes: u64| guard.fetch(at as usize..(at + bytes) as usize);
+    bring(memory.header, header::SIZE)?;
+    bring(arena.shards, shard::COUNT * shard::SIZE)?;
     if body.memory.is_on_device() {
         let used = body.memory.used() / arena.cell.max(1);
-        bring(arena.next, 8 * used.min(arena.capacity));
+        bring(arena.next, 8 * used.min(arena.capacity))?;
     }
     let word = |at: u64| {
         let bytes = guard.bytes().get(at as usize..at as usize + 8);
@@ -214,5 +211,5 @@ fn allocations(body: &TreeBody, node: Node) -> (u64, u64, u64) {
         NodeKind::Dynamic { chunk } => u64::from(chunk),
         _ => 1,
     };
-    (allocated * cells, unused * cells, allocated * arena.cell)
+    Ok((allocated * cells, unused * cells, allocated * arena.cell))
 }

@@ -1,0 +1,353 @@
+//! Launches that nobody has waited for, and what they report.
+//!
+//! Each launch gets a number and a *slot*: a few words of the device in which it counts, site by site. Details go to one log that
+//! all launches write to, with their numbers. A kernel that reports also sets a word of the host, so without reports nothing is
+//! copied. Slots come from a ring of two halves; when one is full, the other is used again once the launches that had it are done.
+
+use super::context::Context;
+use super::memory::{Buffer, Pinned};
+use super::stream::{Event, Stream};
+use crate::report::{Collected, Collector, Telling};
+use smallvec::SmallVec;
+use std::collections::{HashMap, VecDeque};
+use std::mem::size_of;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wuji_ir::entities::Field;
+use wuji_ir::module::Module;
+use wuji_ir::{Error, Result};
+use wuji_llvm::cuda::{DeviceLog, DeviceReports, REPORT_WORDS, REPORT_WRITTEN};
+
+/// Words of one half of the ring.
+const HALF: usize = 1 << 14;
+/// Words for details of problems and for lines that are printed.
+const LOG_WORDS: usize = 1 << 20;
+
+const LOG_HEAD: usize = size_of::<DeviceLog>() / 8;
+const SLOT_HEAD: usize = size_of::<DeviceReports>() / 8;
+
+#[derive(Debug)]
+pub(super) struct Backlog {
+    log: Buffer,
+    ring: Buffer,
+    /// Set by a kernel that reports something.
+    told: Pinned,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Number of the last launch.
+    number: u64,
+    /// The half of the ring in use, and how many words of it are taken.
+    half: usize,
+    taken: usize,
+    /// In order.
+    pending: VecDeque<Pending>,
+    /// How many of them are known to be over, and when the last of those was.
+    past: usize,
+    began: Option<Instant>,
+    /// Behind the launches that have slots in each half.
+    marks: [Option<Event>; 2],
+    /// Why launches were ended that nobody has been told of yet.
+    stopped: Vec<Error>,
+    /// Why there is no memory for more cells.
+    refused: Option<Error>,
+}
+
+/// A launch that may be under way.
+#[derive(Debug)]
+struct Pending {
+    number: u64,
+    slot: usize,
+    witness: Witness,
+    asked: Instant,
+    /// Behind it, where time is limited.
+    end: Option<Event>,
+}
+
+/// What is needed to tell of a launch once it is over.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    pub(crate) module: Arc<Module>,
+    /// Names of the fields of each tree, where they are not the module's.
+    pub(crate) names: SmallVec<[Option<Arc<[String]>>; 2]>,
+    /// Of the arrays of the launch.
+    pub(crate) extents: Vec<Vec<i64>>,
+}
+
+impl Witness {
+    fn field_name(&self, field: Field) -> Option<String> {
+        let fields = &self.module.fields;
+        let tree = fields.get(field)?.tree;
+        let first = fields.iter().find(|(_, f)| f.tree == tree)?.0;
+        let names = self.names.get(tree.as_u32() as usize)?.as_ref()?;
+        let place = field.as_u32() - first.as_u32();
+        names.get(place as usize).cloned()
+    }
+
+    fn tell(&self, collected: &Collected) -> Option<Error> {
+        collected.error(&Telling {
+            module: &self.module,
+            field_name: &|field| self.field_name(field),
+            array_extents: &self.extents,
+        })
+    }
+}
+
+/// What a launch gets to report with.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Ticket {
+    pub(crate) number: u64,
+    pub(crate) reports: u64,
+    pub(crate) log: u64,
+}
+
+/// What a launch that is over has reported.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) number: u64,
+    pub(crate) collected: Collected,
+    pub(crate) error: Option<Error>,
+}
+
+/// What stands in the way of a slot.
+pub(super) enum Slot {
+    Free(usize),
+    /// A launch that has one of the next half is not over, or has reported something.
+    Taken,
+}
+
+impl Backlog {
+    pub(super) fn new(context: &Arc<Context>, stream: &Stream) -> Result<Backlog> {
+        let backlog = Backlog {
+            log: context.alloc(8 * (LOG_HEAD + LOG_WORDS) as u64)?,
+            ring: context.alloc(8 * 2 * HALF as u64)?,
+            told: context.pinned(64)?,
+            state: Mutex::default(),
+        };
+        // SAFETY: both buffers are our own, and as long.
+        unsafe {
+            stream.fill(backlog.ring.address(), backlog.ring.bytes(), 0)?;
+            stream.fill(backlog.log.address(), backlog.log.bytes(), 0)?;
+        }
+        backlog.reset_log(stream)?;
+        Ok(backlog)
+    }
+
+    fn reset_log(&self, stream: &Stream) -> Result<()> {
+        let head = [0, LOG_WORDS as u64, self.told.device()];
+        let bytes: Vec<u8> = head.iter().flat_map(|w| w.to_le_bytes()).collect();
+        // SAFETY: the buffer is our own, and longer; the bytes are ordinary memory.
+        unsafe { stream.copy_in(self.log.address(), &bytes) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn told_word(&self) -> &AtomicU64 {
+        // SAFETY: the word is our own, and aligned; kernels only ever store to it.
+        unsafe { &*self.told.host().cast::<AtomicU64>() }
+    }
+
+    /// Whether a launch has reported something since that was gathered last.
+    pub(super) fn has_told(&self) -> bool {
+        self.told_word().load(Ordering::Acquire) != 0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        let state = self.state();
+        state.pending.is_empty() && state.stopped.is_empty()
+    }
+
+    /// Whether one can have a slot for so many sites; else why not.
+    pub(super) fn fits(module: &Module) -> Result<()> {
+        match SLOT_HEAD + module.sites.len() <= HALF {
+            true => Ok(()),
+            false => Err(super::launch::unsupported(
+                "a kernel with so many places that can report something",
+            )),
+        }
+    }
+
+    /// Looks for words of the ring.
+    pub(super) fn slot(&self, stream: &Stream, sites: usize) -> Result<Slot> {
+        let mut state = self.state();
+        let words = SLOT_HEAD + sites;
+        let half = state.half;
+        if state.taken + words <= HALF {
+            let at = half * HALF + state.taken;
+            state.taken += words;
+            return Ok(Slot::Free(at));
+        }
+        let next = 1 - half;
+        if state.marks[half].is_none() {
+            let mark = stream.context().untimed_event()?;
+            stream.record(&mark)?;
+            state.marks[half] = Some(mark);
+        }
+        if let Some(mark) = &state.marks[next]
+            && !mark.done()?
+        {
+            return Ok(Slot::Taken);
+        }
+        if self.has_told() {
+            return Ok(Slot::Taken);
+        }
+        state.marks[next] = None;
+        while state.pending.front().is_some_and(|p| p.slot / HALF == next) {
+            state.pending.pop_front();
+            state.past = state.past.saturating_sub(1);
+        }
+        (state.half, state.taken) = (next, words);
+        Ok(Slot::Free(next * HALF))
+    }
+
+    /// A launch that is about to be asked for.
+    pub(super) fn enter(&self, slot: usize, witness: Witness) -> Ticket {
+        let mut state = self.state();
+        state.number += 1;
+        let number = state.number;
+        state.pending.push_back(Pending {
+            number,
+            slot,
+            witness,
+            asked: Instant::now(),
+            end: None,
+        });
+        Ticket {
+            number,
+            reports: self.ring.address() + 8 * slot as u64,
+            log: self.log.address(),
+        }
+    }
+
+    /// Behind the last launch.
+    pub(super) fn ends_with(&self, end: Event) {
+        if let Some(last) = self.state().pending.back_mut() {
+            last.end = Some(end);
+        }
+    }
+
+    /// The kernel that has been at work for longer than it may. `clock` says when a mark was passed.
+    pub(super) fn late(
+        &self,
+        limit: Duration,
+        clock: impl Fn(&Event) -> Result<Instant>,
+    ) -> Result<Option<String>> {
+        let mut state = self.state();
+        while let Some(launch) = state.pending.get(state.past) {
+            let Some(end) = &launch.end else { break };
+            if !end.done()? {
+                let began = state.began.map_or(launch.asked, |b| b.max(launch.asked));
+                let late = began.elapsed() > limit;
+                return Ok(late.then(|| launch.witness.module.name.clone()));
+            }
+            state.began = Some(clock(end)?);
+            state.past += 1;
+        }
+        Ok(None)
+    }
+
+    /// Kernels that may be under way, each once.
+    pub(super) fn kernels(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for launch in &self.state().pending {
+            let name = &launch.witness.module.name;
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+
+    pub(super) fn refused(&self, error: Error) {
+        self.state().refused = Some(error);
+    }
+
+    pub(super) fn refusal(&self) -> Option<Error> {
+        self.state().refused.clone()
+    }
+
+    /// Keeps why launches were ended until somebody asks.
+    pub(super) fn stopped(&self, error: Error) {
+        self.state().stopped.push(error);
+    }
+
+    /// What was reported by all launches, in order, and why some were ended. The stream has done all its work.
+    pub(super) fn gather(&self, stream: &Stream) -> Result<(Vec<Told>, Vec<Error>)> {
+        let mut state = self.state();
+        let pending = std::mem::take(&mut state.pending);
+        let stopped = std::mem::take(&mut state.stopped);
+        state.marks = [None, None];
+        (state.half, state.taken, state.past, state.began) = (0, 0, 0, None);
+        drop(state);
+        if self.told_word().swap(0, Ordering::Acquire) == 0 {
+            return Ok((Vec::new(), stopped));
+        }
+        let ring = words(stream, self.ring.address(), 2 * HALF)?;
+        let head = words(stream, self.log.address(), LOG_HEAD)?;
+        let written = (head[0] as usize).min(LOG_WORDS);
+        let first = self.log.address() + 8 * LOG_HEAD as u64;
+        let log = words(stream, first, written)?;
+        // Where something was, nothing may seem to be.
+        // SAFETY: both buffers are our own, and as long.
+        unsafe {
+            stream.fill(self.ring.address(), self.ring.bytes(), 0)?;
+            stream.fill(first, 8 * written as u64, 0)?;
+        }
+        self.reset_log(stream)?;
+        let records = by_launch(&log);
+        let mut told = Vec::new();
+        for launch in pending {
+            let module = &launch.witness.module;
+            let counts = &ring[launch.slot + SLOT_HEAD..][..module.sites.len()];
+            if counts.iter().all(|c| *c == 0) {
+                continue;
+            }
+            let collector = Collector::new(module);
+            let none = Vec::new();
+            collector.absorb(module, counts, records.get(&launch.number).unwrap_or(&none));
+            if let Some(collected) = collector.drain(module) {
+                told.push(Told {
+                    number: launch.number,
+                    error: launch.witness.tell(&collected),
+                    collected,
+                });
+            }
+        }
+        Ok((told, stopped))
+    }
+}
+
+/// The records of each launch, one behind the other.
+fn by_launch(log: &[u64]) -> HashMap<u64, Vec<u64>> {
+    let mut records: HashMap<u64, Vec<u64>> = HashMap::new();
+    let mut rest = log;
+    while let [first, launch, ..] = rest {
+        // There was no room for it, nor for what came after it.
+        if first & REPORT_WRITTEN == 0 {
+            break;
+        }
+        let count = ((*first & !REPORT_WRITTEN) >> 32) as usize;
+        let Some((record, after)) = rest.split_at_checked(REPORT_WORDS as usize + count) else {
+            break;
+        };
+        records.entry(*launch).or_default().extend(record);
+        rest = after;
+    }
+    records
+}
+
+fn words(stream: &Stream, at: u64, count: usize) -> Result<Vec<u64>> {
+    let mut bytes = vec![0; 8 * count];
+    // SAFETY: callers own that much memory there; the copy is waited for.
+    unsafe { stream.copy_out(&mut bytes, at) }?;
+    stream.synchronize()?;
+    let words = bytes.chunks_exact(8);
+    Ok(words
+        .map(|w| w.try_into().map_or(0, u64::from_le_bytes))
+        .collect())
+}

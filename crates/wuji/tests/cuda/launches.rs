@@ -1,0 +1,245 @@
+//! Launches that nobody waits for, and what comes of what they report.
+
+use super::{builder, lines_of, with_driver};
+use expect_test::expect;
+use std::time::{Duration, Instant};
+use wuji::prelude::*;
+
+#[kernel]
+fn add_one(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] += 1.0;
+    }
+}
+
+#[kernel]
+fn wander(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i + 1000]] = 1.0;
+    }
+}
+
+#[kernel]
+fn speak(_world: &World, n: i32) {
+    print!("{n}");
+}
+
+#[kernel]
+fn answer(_world: &World) -> i32 {
+    42
+}
+
+#[kernel]
+fn spin(_world: &World) {
+    let mut n = 0;
+    while n >= 0 {
+        n = (n + 1) % 7;
+    }
+}
+
+/// A world whose device does nothing before somebody waits for it.
+fn lazy(name: &str, body: impl FnOnce()) -> Option<String> {
+    with_driver(&format!("launches::{name}"), "lazy=1", body)
+}
+
+#[test]
+fn nobody_waits_until_somebody_looks() {
+    lazy("nobody_waits_until_somebody_looks", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        let lines = lines_of(&world);
+        for n in 0..3 {
+            add_one(&x).unwrap();
+            speak(&world, n).unwrap();
+        }
+        assert!(lines.lock().unwrap().is_empty());
+        assert_eq!(x.get(0).unwrap(), 3.0);
+        assert_eq!(*lines.lock().unwrap(), ["0", "1", "2"]);
+        world.synchronize().unwrap();
+        assert_eq!(lines.lock().unwrap().len(), 3);
+    });
+}
+
+#[test]
+fn an_error_comes_out_where_somebody_waits() {
+    lazy("an_error_comes_out_where_somebody_waits", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        let y = world.field::<f32, 1>("y", [8]).unwrap();
+        wander(&x).unwrap();
+        add_one(&y).unwrap();
+        wander(&y).unwrap();
+        let error = world.synchronize().unwrap_err();
+        expect![[r#"
+            error[W0401]: kernel `wander` wrote to field `x` outside of its bounds
+              --> crates/wuji/tests/cuda/launches.rs:18:23
+              = note: the index is [1000], its elements are [0..8]
+              = note: it was launched earlier: a launch on a GPU is not waited for, unless WUJI_LAUNCH_BLOCKING is 1
+              = note: also: kernel `wander` wrote to field `y` outside of its bounds at crates/wuji/tests/cuda/launches.rs:18:23
+              = help: such a write is dropped; guard it with an `if`"#]]
+        .assert_eq(&error.to_string());
+        // It is told once.
+        world.synchronize().unwrap();
+        assert_eq!(y.get(0).unwrap(), 1.0);
+        // Reading a field waits, too.
+        wander(&x).unwrap();
+        assert_eq!(y.get(0).unwrap_err().code, "W0401");
+        assert_eq!(y.get(0).unwrap(), 1.0);
+    });
+}
+
+#[test]
+fn a_launch_with_a_result_tells_what_was_before_it() {
+    lazy("a_launch_with_a_result_tells_what_was_before_it", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        wander(&x).unwrap();
+        let error = answer(&world).unwrap_err();
+        assert_eq!(error.code, "W0401");
+        assert_eq!(answer(&world).unwrap(), 42);
+    });
+}
+
+/// The device is done with everything at once.
+#[test]
+fn the_next_launch_notices_without_waiting() {
+    let name = "launches::the_next_launch_notices_without_waiting";
+    with_driver(name, "", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        let lines = lines_of(&world);
+        speak(&world, 5).unwrap();
+        assert!(lines.lock().unwrap().is_empty());
+        add_one(&x).unwrap();
+        assert_eq!(*lines.lock().unwrap(), ["5"]);
+        wander(&x).unwrap();
+        let error = add_one(&x).unwrap_err();
+        assert!(error.message.contains("kernel `wander`"), "{error}");
+        let last = error.notes.last().map(String::as_str);
+        assert_eq!(last, Some("kernel `add_one` was not launched"));
+        assert_eq!(x.get(0).unwrap(), 1.0);
+    });
+}
+
+#[test]
+fn worlds_that_wait() {
+    lazy("worlds_that_wait", || {
+        for builder in [builder().wait_for_launches(true), builder().debug(true)] {
+            let world = builder.build().unwrap();
+            let x = world.field::<f32, 1>("x", [8]).unwrap();
+            let lines = lines_of(&world);
+            let error = wander(&x).unwrap_err();
+            assert!(!error.to_string().contains("earlier"), "{error}");
+            speak(&world, 7).unwrap();
+            assert_eq!(*lines.lock().unwrap(), ["7"]);
+        }
+    });
+}
+
+/// Slots for reports are used again and again; what comes late is told all the same.
+#[test]
+fn many_launches() {
+    lazy("many_launches", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        for _ in 0..40_000 {
+            add_one(&x).unwrap();
+        }
+        wander(&x).unwrap();
+        assert_eq!(world.synchronize().unwrap_err().code, "W0401");
+        assert_eq!(x.get(0).unwrap(), 40_000.0);
+    });
+}
+
+#[test]
+fn more_lines_than_there_is_room_for() {
+    lazy("more_lines_than_there_is_room_for", || {
+        let world = builder().build().unwrap();
+        let lines = lines_of(&world);
+        // Each takes five words, and there is room for 2^20.
+        for n in 0..210_000 {
+            speak(&world, n).unwrap();
+        }
+        world.synchronize().unwrap();
+        let lines = lines.lock().unwrap();
+        let printed = lines.iter().filter(|l| !l.starts_with("...")).count();
+        assert!(printed > 200_000, "{printed}");
+        let lost = lines.iter().filter(|l| *l == "... and 1 more lines");
+        assert_eq!(printed + lost.count(), 210_000);
+    });
+}
+
+#[test]
+fn a_world_that_goes_tells_what_nobody_has_waited_for() {
+    let told = lazy("a_world_that_goes_tells_what_nobody_has_waited_for", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        wander(&x).unwrap();
+    });
+    if let Some(told) = told {
+        let line =
+            "a launch that nobody waited for: error[W0401]: kernel `wander` wrote to field `x`";
+        assert!(told.contains(line), "{told}");
+    }
+}
+
+#[test]
+fn time_is_limited_for_launches_that_nobody_waits_for() {
+    lazy("time_is_limited_for_launches_that_nobody_waits_for", || {
+        let limit = Duration::from_millis(50);
+        let world = builder().time_limit(limit).build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        add_one(&x).unwrap();
+        spin(&world).unwrap();
+        // It is the device's time that counts, and not how long ago a launch was asked for.
+        add_one(&x).unwrap();
+        let begun = Instant::now();
+        let error = world.synchronize().unwrap_err();
+        assert!(begun.elapsed() >= limit, "{:?}", begun.elapsed());
+        expect![[r#"
+            error[W0409]: kernel `spin` ran longer than its time limit of 50ms
+              = note: what it had written until then stays
+              = help: give the world more time: `World::builder().time_limit(..)`"#]]
+        .assert_eq(&strip_place(&error));
+        std::thread::sleep(2 * limit);
+        add_one(&x).unwrap();
+        std::thread::sleep(2 * limit);
+        assert_eq!(x.get(0).unwrap(), 3.0);
+    });
+}
+
+fn strip_place(error: &wuji::Error) -> String {
+    let mut error = error.clone();
+    error.at = None;
+    error.to_string()
+}
+
+#[test]
+fn launches_that_nobody_waits_for_can_be_interrupted() {
+    lazy("launches_that_nobody_waits_for_can_be_interrupted", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        let stop = world.interrupter();
+        // Nothing is running that it could be meant for.
+        stop.interrupt();
+        add_one(&x).unwrap();
+        spin(&world).unwrap();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            stop.interrupt();
+        });
+        let error = x.get(0).unwrap_err();
+        other.join().unwrap();
+        expect![[r#"
+            error[W0405]: launches of `add_one`, `spin` were interrupted
+              = note: what they had written until then stays"#]]
+        .assert_eq(&strip_place(&error));
+        assert_eq!(x.get(0).unwrap(), 1.0);
+        // Also before somebody waits.
+        spin(&world).unwrap();
+        world.interrupter().interrupt();
+        let error = add_one(&x).unwrap_err();
+        assert_eq!(error.message, "kernel `spin` was interrupted");
+        assert_eq!(x.get(0).unwrap(), 1.0);
+    });
+}

@@ -1,0 +1,67 @@
+//! Worlds on a GPU, with a driver that has none: `fake_cuda.c` has kernels of its own, found by the names that they have here.
+//!
+//! What the driver is told holds for a process, so each test runs in one of its own.
+
+mod launches;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
+use wuji::{CacheChoice, World, WorldBuilder};
+
+/// The driver, compiled once.
+fn driver() -> &'static PathBuf {
+    static DRIVER: OnceLock<PathBuf> = OnceLock::new();
+    DRIVER.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let source = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../wuji-cli/tests/commands/fake_cuda.c"
+        );
+        // Several processes of tests may do so at once.
+        let made = folder.join(format!("libfake_cuda_{}.so", std::process::id()));
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-Wall", "-Werror", source, "-o"]);
+        assert!(cc.arg(&made).status().unwrap().success());
+        let library = folder.join("libfake_cuda.so");
+        std::fs::rename(made, &library).unwrap();
+        library
+    })
+}
+
+/// Runs the test of this name in a process whose driver was told this; gives what it has written to the standard error output, or
+/// nothing in that process.
+fn with_driver(name: &str, told: &str, body: impl FnOnce()) -> Option<String> {
+    const INSIDE: &str = "WUJI_INSIDE_TEST";
+    if std::env::var_os(INSIDE).is_some() {
+        body();
+        return None;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .env("WUJI_CUDA_DRIVER", driver())
+        .env("FAKE_CUDA", told)
+        .env_remove("WUJI_LAUNCH_BLOCKING")
+        .env_remove("CUDA_LAUNCH_BLOCKING")
+        .env_remove("WUJI_DEBUG")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{told}");
+    assert!(said.contains("1 passed"), "{said}");
+    Some(told)
+}
+
+fn builder() -> WorldBuilder {
+    World::builder().cuda(0).cache(CacheChoice::Off)
+}
+
+/// The lines that kernels of a world print.
+fn lines_of(world: &World) -> Arc<Mutex<Vec<String>>> {
+    let lines = Arc::<Mutex<Vec<String>>>::default();
+    let to = lines.clone();
+    world.on_print(move |line| to.lock().unwrap().push(line.to_owned()));
+    lines
+}
