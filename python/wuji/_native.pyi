@@ -132,9 +132,10 @@ class Field:
 
 @final
 class Ndarray:
-    """Zeroed memory of the host with a shape; has the buffer protocol (``shape`` then element shape) and DLPack."""
+    """Zeroed memory with a shape; has the buffer protocol (``shape`` then element shape) and DLPack. It is the host's, or that of the
+    GPU of its world, where there is no buffer protocol."""
 
-    def __new__(cls, type: str, shape: Sequence[int]) -> Ndarray: ...
+    def __new__(cls, type: str, shape: Sequence[int], world: World | None = None) -> Ndarray: ...
     @property
     def type(self) -> str: ...
     @property
@@ -146,6 +147,7 @@ class Ndarray:
     def fill(self, value: Any) -> None: ...
     def read_into(self, buffer: object) -> None: ...
     def write_from(self, buffer: object) -> None: ...
+    def copy_from(self, other: Ndarray) -> None: ...
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> object: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
@@ -154,7 +156,7 @@ def before_exit() -> None:
 
 def describe_array(value: object) -> tuple[str, tuple[int, ...], bool, bool] | None:
     """Scalar type, shape, C-contiguous, writable, of an `Ndarray` (element axes last), of an object with the buffer
-    protocol, or of one with ``__dlpack__`` on the CPU; ``None`` of anything else."""
+    protocol, or of one with ``__dlpack__`` on the CPU or an NVIDIA GPU; ``None`` of anything else."""
 
 # A value, local, label, function or message of the function under construction: a small number.
 Value: TypeAlias = int

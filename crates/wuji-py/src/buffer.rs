@@ -1,15 +1,17 @@
 //! Arrays of others: the buffer protocol, DLPack, and our own.
 
-use crate::dlpack;
+use crate::dlpack::{self, Consumer};
 use crate::error::raised;
 use crate::ndarray::Ndarray;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
+use smallvec::SmallVec;
 use std::ffi::CStr;
 use std::ptr::NonNull;
 use wuji::Error;
+use wuji::dynamic::{Owner, device};
 use wuji_ir::types::Scalar;
 
 /// Axes of an array, and those of its elements.
@@ -17,7 +19,8 @@ pub(crate) const MAX_AXES: usize = 10;
 
 /// Memory of somebody else, which stays where it is for as long as this lives.
 pub(crate) struct Lent<'py> {
-    pub(crate) base: *mut u8,
+    pub(crate) place: (Owner, *mut u8),
+    pub(crate) orders: Orders,
     pub(crate) scalar: Scalar,
     rank: usize,
     extents: [i64; MAX_AXES],
@@ -25,6 +28,32 @@ pub(crate) struct Lent<'py> {
     strides: [i64; MAX_AXES],
     pub(crate) writable: bool,
     _keep: Keep<'py>,
+}
+
+/// Streams of a GPU that use the memory besides ours.
+#[derive(Default)]
+pub(crate) struct Orders {
+    /// Those that ours has to be told to wait for.
+    pub(crate) before: SmallVec<[usize; 1]>,
+    /// Those that have to wait for ours afterwards.
+    pub(crate) after: SmallVec<[usize; 1]>,
+}
+
+impl Orders {
+    /// Of an array of ours, in a kernel of a world whose stream this is.
+    fn of_own(array: &Ndarray, consumer: Consumer) -> Orders {
+        let mut orders = Orders::default();
+        let Some(world) = array.world() else {
+            return orders;
+        };
+        let own = device(world).stream();
+        let others = own.filter(|s| consumer.is_some_and(|c| c.1 != *s));
+        for stream in array.shared_with().into_iter().chain(others) {
+            orders.before.push(stream);
+            orders.after.push(stream);
+        }
+        orders
+    }
 }
 
 /// What keeps the memory alive.
@@ -71,18 +100,22 @@ impl<'py> Lent<'py> {
         true
     }
 
-    /// What an object lends; `None` when it is no array of numbers that this processor can reach.
-    pub(crate) fn of(value: &Bound<'py, PyAny>) -> PyResult<Option<Lent<'py>>> {
+    /// What an object lends; `None` when it is no array of numbers that this processor can reach, or a GPU.
+    pub(crate) fn of(value: &Bound<'py, PyAny>, consumer: Consumer) -> PyResult<Option<Lent<'py>>> {
         if let Ok(own) = value.cast::<Ndarray>() {
             let array = own.get();
-            return Ok(Lent::new(
-                array.base(),
+            let mut lent = Lent::new(
+                array.place(),
                 array.scalar(),
                 array.all_extents(),
                 array.all_strides(),
                 true,
                 Keep::Own,
-            ));
+            );
+            if let Some(lent) = &mut lent {
+                lent.orders = Orders::of_own(array, consumer);
+            }
+            return Ok(lent);
         }
         // SAFETY: the object is alive.
         if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
@@ -92,23 +125,19 @@ impl<'py> Lent<'py> {
                 found => return found,
             }
         }
-        match dlpack::tensor(value)? {
-            None => Ok(None),
-            Some((tensor, capsule)) => {
-                let keep = Keep::Capsule { _capsule: capsule };
-                // SAFETY: the capsule is alive, and says that the tensor is.
-                Ok(unsafe { tensor.as_ref() }.read().and_then(|found| {
-                    Lent::new(
-                        found.base,
-                        found.scalar,
-                        &found.extents,
-                        &found.strides,
-                        true,
-                        keep,
-                    )
-                }))
-            }
-        }
+        let Some(borrowed) = dlpack::tensor(value, consumer)? else {
+            return Ok(None);
+        };
+        let (found, writable) = (borrowed.found, borrowed.writable);
+        let keep = Keep::Capsule {
+            _capsule: borrowed.capsule,
+        };
+        let (extents, strides) = (&found.extents, &found.strides);
+        let lent = Lent::new(found.place, found.scalar, extents, strides, writable, keep);
+        Ok(lent.map(|mut lent| {
+            lent.orders.after.extend(borrowed.stream);
+            lent
+        }))
     }
 
     fn of_buffer(value: &Bound<'py, PyAny>) -> PyResult<Option<Lent<'py>>> {
@@ -137,11 +166,12 @@ impl<'py> Lent<'py> {
         let scalar = scalar_of(format.map(CStr::to_bytes), raw.itemsize as usize);
         let (base, writable) = (raw.buf.cast(), raw.readonly == 0);
         let keep = Keep::Buffer { _view: View(raw) };
-        Ok(scalar.and_then(|scalar| Lent::new(base, scalar, &extents, &strides, writable, keep)))
+        let place = (Owner::Host, base);
+        Ok(scalar.and_then(|scalar| Lent::new(place, scalar, &extents, &strides, writable, keep)))
     }
 
     fn new(
-        base: *mut u8,
+        place: (Owner, *mut u8),
         scalar: Scalar,
         extents: &[i64],
         strides: &[i64],
@@ -153,7 +183,8 @@ impl<'py> Lent<'py> {
             return None;
         }
         let mut lent = Lent {
-            base,
+            place,
+            orders: Orders::default(),
             scalar,
             rank,
             extents: [0; MAX_AXES],
@@ -290,7 +321,7 @@ pub(crate) fn describe_array<'py>(
     py: Python<'py>,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Option<(&'static str, Bound<'py, PyTuple>, bool, bool)>> {
-    let Some(lent) = Lent::of(value)? else {
+    let Some(lent) = Lent::of(value, None)? else {
         return Ok(None);
     };
     let shape = PyTuple::new(py, lent.extents())?;

@@ -1,17 +1,25 @@
 //! DLPack: tensors of other libraries, and ours for them. The structures are those of `dlpack.h`.
 
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyCapsuleMethods, PyDict};
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
+use wuji::dynamic::Owner;
 use wuji_ir::types::Scalar;
 
 const NAME: &CStr = c"dltensor";
-/// Ordinary memory; and memory that a GPU can reach, too.
-pub(crate) const CPU: i32 = 1;
+const VERSIONED: &CStr = c"dltensor_versioned";
+/// Ordinary memory; memory that a GPU can reach, too; memory of NVIDIA's GPUs, and such that moves between them and the host.
+const CPU: i32 = 1;
 const CPU_PINNED: [i32; 2] = [3, 11];
+const CUDA: i32 = 2;
+const CUDA_MANAGED: i32 = 13;
+/// The legacy default stream, and no stream at all, as they are named in the protocol.
+pub(crate) const LEGACY: usize = 1;
+const NO_STREAM: i64 = -1;
 
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -40,9 +48,23 @@ struct Tensor {
     byte_offset: u64,
 }
 
+/// The same since version 1 of the protocol.
+#[repr(C)]
+struct ManagedVersioned {
+    major: u32,
+    minor: u32,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut ManagedVersioned)>,
+    flags: u64,
+    tensor: Tensor,
+}
+
+/// In `flags`: nobody may write to it.
+const READ_ONLY: u64 = 1;
+
 /// A tensor, and who takes it back.
 #[repr(C)]
-pub(crate) struct Managed {
+struct Managed {
     tensor: Tensor,
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Managed)>,
@@ -50,20 +72,50 @@ pub(crate) struct Managed {
 
 /// What a tensor says of itself.
 pub(crate) struct Found {
-    pub(crate) base: *mut u8,
+    pub(crate) place: (Owner, *mut u8),
     pub(crate) scalar: Scalar,
     pub(crate) extents: SmallVec<[i64; 4]>,
     /// In bytes.
     pub(crate) strides: SmallVec<[i64; 4]>,
 }
 
-impl Managed {
-    /// `None` when it is nothing that the processor can read, or not made of numbers of ours.
-    pub(crate) fn read(&self) -> Option<Found> {
-        let t = &self.tensor;
-        if t.device.kind != CPU && !CPU_PINNED.contains(&t.device.kind) {
-            return None;
-        }
+/// Whose memory a device of the protocol is; `None` where we cannot go.
+fn owner(kind: i32, number: i32) -> Option<Owner> {
+    match kind {
+        CPU => Some(Owner::Host),
+        kind if CPU_PINNED.contains(&kind) => Some(Owner::Host),
+        CUDA | CUDA_MANAGED => Some(Owner::Cuda(u32::try_from(number).ok()?)),
+        _ => None,
+    }
+}
+
+/// A device as the protocol has it.
+pub(crate) fn device_of(owner: Owner) -> (i32, i32) {
+    match owner {
+        Owner::Host => (CPU, 0),
+        Owner::Cuda(number) => (CUDA, number as i32),
+    }
+}
+
+/// The stream that a consumer says it will use; `None` when it takes care of itself.
+pub(crate) fn stream_of_consumer(stream: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
+    let Some(stream) = stream.filter(|s| !s.is_none()) else {
+        return Ok(Some(LEGACY));
+    };
+    match stream.extract::<i64>()? {
+        NO_STREAM => Ok(None),
+        n if n > 0 => Ok(Some(n as usize)),
+        n => Err(PyBufferError::new_err(format!(
+            "{n} is no stream of CUDA: 1 is the default stream, -1 means that nobody has to wait"
+        ))),
+    }
+}
+
+impl Tensor {
+    /// `None` when it is nothing that we can reach, or not made of numbers of ours.
+    fn read(&self) -> Option<Found> {
+        let t = self;
+        let owner = owner(t.device.kind, t.device.number)?;
         let scalar = match (t.dtype.code, t.dtype.bits, t.dtype.lanes) {
             (0, 8, 1) => Scalar::I8,
             (0, 16, 1) => Scalar::I16,
@@ -95,7 +147,10 @@ impl Managed {
             None => packed(&extents, size),
         };
         Some(Found {
-            base: t.data.cast::<u8>().wrapping_add(t.byte_offset as usize),
+            place: (
+                owner,
+                t.data.cast::<u8>().wrapping_add(t.byte_offset as usize),
+            ),
             scalar,
             extents,
             strides,
@@ -114,10 +169,25 @@ pub(crate) fn packed(extents: &[i64], size: i64) -> SmallVec<[i64; 4]> {
     strides
 }
 
-/// The tensor of an object that has one in memory of the processor, and the capsule that keeps it.
+/// A tensor of somebody else, which stays where it is while this lives.
+pub(crate) struct Borrowed<'py> {
+    pub(crate) found: Found,
+    pub(crate) writable: bool,
+    /// Of a tensor of a GPU: the stream of those who use it besides us.
+    pub(crate) stream: Option<usize>,
+    /// Its destructor gives the memory back.
+    pub(crate) capsule: Bound<'py, PyCapsule>,
+}
+
+/// Who wants a tensor: the number of a GPU, and the stream that is going to use it.
+pub(crate) type Consumer = Option<(u32, usize)>;
+
+/// The tensor of an object that has one where we can reach it. A producer on a GPU makes the consumer's stream wait for what it has
+/// still to do; without a consumer, nobody waits.
 pub(crate) fn tensor<'py>(
     value: &Bound<'py, PyAny>,
-) -> PyResult<Option<(NonNull<Managed>, Bound<'py, PyCapsule>)>> {
+    consumer: Consumer,
+) -> PyResult<Option<Borrowed<'py>>> {
     let py = value.py();
     // A tensor that torch takes gradients of is handed out only when it is detached, which shares its memory.
     let tracked = value.getattr(pyo3::intern!(py, "requires_grad"));
@@ -132,16 +202,80 @@ pub(crate) fn tensor<'py>(
     let Ok(device) = value.call_method0(pyo3::intern!(py, "__dlpack_device__")) else {
         return Ok(None);
     };
-    let (kind, _): (i32, i32) = device.extract()?;
-    if kind != CPU && !CPU_PINNED.contains(&kind) {
-        return Ok(None);
-    }
-    let capsule = export.call0()?;
+    let (kind, number): (i32, i32) = device.extract()?;
+    let (capsule, stream) = match owner(kind, number) {
+        None => return Ok(None),
+        Some(Owner::Host) => (exported(&export, None)?, None),
+        Some(Owner::Cuda(n)) => {
+            // Of another device, nothing can be done with it but to say so.
+            let ours = consumer.filter(|(m, _)| *m == n).map(|c| c.1 as i64);
+            let capsule = exported(&export, Some(ours.unwrap_or(NO_STREAM)))?;
+            (capsule, Some(stream_of_producer(value, n)?))
+        }
+    };
     let Ok(capsule) = capsule.cast_into::<PyCapsule>() else {
         return Ok(None);
     };
-    let tensor = capsule.pointer_checked(Some(NAME))?;
-    Ok(Some((tensor.cast(), capsule)))
+    let versioned = capsule.name()?.is_some_and(|name| {
+        // SAFETY: the name is compared at once.
+        unsafe { name.as_cstr() == VERSIONED }
+    });
+    let (found, writable) = if versioned {
+        let tensor = capsule.pointer_checked(Some(VERSIONED))?;
+        // SAFETY: what a capsule of this name holds, as long as it lives; the version comes first in all versions.
+        let tensor = unsafe { tensor.cast::<ManagedVersioned>().as_ref() };
+        if tensor.major != 1 {
+            let major = tensor.major;
+            let what = format!("a tensor of version {major} of DLPack; 1 is the newest known");
+            return Err(PyBufferError::new_err(what));
+        }
+        (tensor.tensor.read(), tensor.flags & READ_ONLY == 0)
+    } else {
+        let tensor = capsule.pointer_checked(Some(NAME))?;
+        // SAFETY: as above.
+        let tensor = unsafe { tensor.cast::<Managed>().as_ref() };
+        (tensor.tensor.read(), true)
+    };
+    Ok(found.map(|found| Borrowed {
+        found,
+        writable,
+        stream,
+        capsule,
+    }))
+}
+
+/// What a producer hands out: in the newer form if it knows that.
+fn exported<'py>(export: &Bound<'py, PyAny>, stream: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    let py = export.py();
+    let Some(stream) = stream else {
+        return export.call0();
+    };
+    let options = PyDict::new(py);
+    options.set_item(pyo3::intern!(py, "stream"), stream)?;
+    options.set_item(pyo3::intern!(py, "max_version"), (1, 0))?;
+    match export.call((), Some(&options)) {
+        // It has never heard of versions.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+            options.del_item(pyo3::intern!(py, "max_version"))?;
+            export.call((), Some(&options))
+        }
+        called => called,
+    }
+}
+
+/// The stream on which the owner of a tensor goes on using it: torch says which, others use the default one.
+fn stream_of_producer(value: &Bound<'_, PyAny>, device: u32) -> PyResult<usize> {
+    let py = value.py();
+    let module = value.get_type().module()?;
+    let module = module.to_str()?;
+    if module != "torch" && !module.starts_with("torch.") {
+        return Ok(LEGACY);
+    }
+    let cuda = py.import("torch.cuda")?;
+    let stream = cuda.call_method1("current_stream", (device,))?;
+    let raw: usize = stream.getattr("cuda_stream")?.extract()?;
+    // Torch has 0 for the default stream.
+    Ok(raw.max(LEGACY))
 }
 
 /// What of ours somebody else is given.
@@ -158,7 +292,7 @@ struct Export {
 /// The memory stays where it is while `owner` lives.
 pub(crate) unsafe fn export<'py>(
     owner: Bound<'py, PyAny>,
-    base: *mut u8,
+    (device, base): (Owner, *mut u8),
     scalar: Scalar,
     extents: &[i64],
     strides: &[i64],
@@ -171,14 +305,12 @@ pub(crate) unsafe fn export<'py>(
         _ => 1,
     };
     let size = scalar.bytes();
+    let (kind, number) = device_of(device);
     let mut export = Box::new(Export {
         managed: Managed {
             tensor: Tensor {
                 data: base.cast(),
-                device: Device {
-                    kind: CPU,
-                    number: 0,
-                },
+                device: Device { kind, number },
                 rank: extents.len() as i32,
                 dtype: DataType {
                     code,

@@ -1,9 +1,11 @@
-//! Arrays of the host that belong to us.
+//! Arrays that belong to us: of the host, and of a GPU where the world is on one.
 
 use crate::buffer::{Bytes, format_of};
 use crate::convert::{element, index, number, parse_plain, slot, slots};
 use crate::dlpack;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, raised};
+use crate::waiting::waiting;
+use crate::world::World;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -12,7 +14,8 @@ use smallvec::SmallVec;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_int;
 use std::ptr::NonNull;
-use wuji::dynamic::{read_slot, write_slot};
+use std::sync::{Mutex, PoisonError};
+use wuji::dynamic::{Array, Owner, device, read_slot, write_slot};
 use wuji::{Error, Result};
 use wuji_ir::types::{Scalar, Type};
 
@@ -23,11 +26,11 @@ const MAX_RANK: usize = 8;
 #[repr(align(64))]
 struct Aligned;
 
-/// Zeroed memory of the host with a shape.
+/// Zeroed memory with a shape.
 #[pyclass(frozen, module = "wuji._native")]
 pub(crate) struct Ndarray {
-    memory: NonNull<u8>,
-    layout: Layout,
+    store: Store,
+    size: usize,
     ty: Type,
     scalar: Scalar,
     rank: usize,
@@ -39,13 +42,28 @@ pub(crate) struct Ndarray {
     wide: (SmallVec<[i64; 4]>, SmallVec<[i64; 4]>),
 }
 
+/// Where the elements are.
+enum Store {
+    Host(HostMemory),
+    Device {
+        array: Array,
+        /// Streams of others that were given the memory, and may still use it.
+        shared: Mutex<Vec<usize>>,
+    },
+}
+
+struct HostMemory {
+    memory: NonNull<u8>,
+    layout: Layout,
+}
+
 // SAFETY: the memory is reached through pointers only, never by reference. Threads that race for elements race as they do for those of any
 // array of Python.
-unsafe impl Send for Ndarray {}
+unsafe impl Send for HostMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Ndarray {}
+unsafe impl Sync for HostMemory {}
 
-impl Drop for Ndarray {
+impl Drop for HostMemory {
     fn drop(&mut self) {
         if self.layout.size() > 0 {
             // SAFETY: it was allocated with this layout, and whoever uses it holds the array.
@@ -54,9 +72,103 @@ impl Drop for Ndarray {
     }
 }
 
+/// Bytes that are copied at a time.
+const PIECE: usize = 1 << 16;
+const DEVICE_PIECE: usize = 64 << 20;
+/// The legacy default stream.
+const DEFAULT_STREAM: usize = 1;
+
 impl Ndarray {
-    pub(crate) fn base(&self) -> *mut u8 {
-        self.memory.as_ptr()
+    pub(crate) fn place(&self) -> (Owner, *mut u8) {
+        match &self.store {
+            Store::Host(host) => (Owner::Host, host.memory.as_ptr()),
+            Store::Device { array, .. } => array.place(),
+        }
+    }
+
+    /// The world whose device has the elements.
+    pub(crate) fn world(&self) -> Option<&wuji::World> {
+        match &self.store {
+            Store::Host(_) => None,
+            Store::Device { array, .. } => Some(array.world()),
+        }
+    }
+
+    /// Streams of others that may use the memory.
+    pub(crate) fn shared_with(&self) -> Vec<usize> {
+        match &self.store {
+            Store::Host(_) => Vec::new(),
+            Store::Device { shared, .. } => {
+                let shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                shared.clone()
+            }
+        }
+    }
+
+    /// Bytes from an offset on, which are inside.
+    fn load(&self, py: Python<'_>, offset: usize, into: &mut [u8]) -> PyResult<()> {
+        match &self.store {
+            Store::Host(host) => {
+                // SAFETY: so many bytes are there.
+                unsafe {
+                    let from = host.memory.as_ptr().add(offset);
+                    std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
+                }
+                Ok(())
+            }
+            Store::Device { array, .. } => {
+                self.wait_for_others()?;
+                waiting(py, array.world(), || array.read(offset, into))
+            }
+        }
+    }
+
+    fn store(&self, py: Python<'_>, offset: usize, from: &[u8]) -> PyResult<()> {
+        match &self.store {
+            Store::Host(host) => {
+                // SAFETY: so many bytes are there.
+                unsafe {
+                    let to = host.memory.as_ptr().add(offset);
+                    std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len());
+                }
+                Ok(())
+            }
+            Store::Device { array, .. } => {
+                self.wait_for_others()?;
+                waiting(py, array.world(), || array.write(offset, from))?;
+                self.let_others_wait()
+            }
+        }
+    }
+
+    /// What our stream does from now on comes after what others do with the memory that it was shared with.
+    fn wait_for_others(&self) -> PyResult<()> {
+        let Some(world) = self.world() else {
+            return Ok(());
+        };
+        for stream in self.shared_with() {
+            // SAFETY: only default streams are kept, which live as long as their device.
+            unsafe { device(world).wait_for_stream(stream) }.or_raise()?;
+        }
+        Ok(())
+    }
+
+    fn let_others_wait(&self) -> PyResult<()> {
+        let Some(world) = self.world() else {
+            return Ok(());
+        };
+        for stream in self.shared_with() {
+            // SAFETY: as above.
+            unsafe { device(world).stream_waits(stream) }.or_raise()?;
+        }
+        Ok(())
+    }
+
+    fn piece(&self) -> usize {
+        match self.store {
+            Store::Host(_) => PIECE,
+            Store::Device { .. } => DEVICE_PIECE,
+        }
     }
 
     pub(crate) fn scalar(&self) -> Scalar {
@@ -71,7 +183,7 @@ impl Ndarray {
         &self.wide.1
     }
 
-    fn make(ty: Type, shape: &[i64]) -> Result<Ndarray> {
+    fn make(ty: Type, shape: &[i64], world: Option<&wuji::World>) -> Result<Ndarray> {
         let Some(scalar) = ty.elem() else {
             let what = format!("an array has elements of type `{ty}`");
             return Err(Error::new("W0107", what));
@@ -103,17 +215,27 @@ impl Ndarray {
         let bytes = bytes.and_then(|b| usize::try_from(b).ok());
         let layout = bytes.and_then(|b| Layout::from_size_align(b, ALIGN).ok());
         let layout = layout.ok_or_else(too_large)?;
-        let memory = match layout.size() {
+        let store = match (world.filter(|w| w.is_on_gpu()), layout.size()) {
+            (Some(world), bytes) => Store::Device {
+                array: Array::new(world, bytes as u64)?,
+                shared: Mutex::default(),
+            },
             // Nobody reads it, but it has to be aligned.
-            0 => NonNull::<Aligned>::dangling().cast(),
-            // SAFETY: the size is not zero.
-            _ => NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_large)?,
+            (None, 0) => Store::Host(HostMemory {
+                memory: NonNull::<Aligned>::dangling().cast(),
+                layout,
+            }),
+            (None, _) => Store::Host(HostMemory {
+                // SAFETY: the size is not zero.
+                memory: NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_large)?,
+                layout,
+            }),
         };
         let strides = dlpack::packed(&extents, size);
         let narrow = |list: &[i64]| list.iter().map(|n| *n as isize).collect::<Box<[isize]>>();
         Ok(Ndarray {
-            memory,
-            layout,
+            store,
+            size: layout.size(),
             ty,
             scalar,
             rank: shape.len(),
@@ -151,31 +273,40 @@ impl Ndarray {
         Ok(self.locate(at)? + component * self.scalar.bytes() as usize)
     }
 
-    /// The scalar at an offset that is inside.
-    fn load(&self, offset: usize) -> u64 {
-        let (mut bytes, n) = ([0; 8], self.scalar.bytes() as usize);
-        // SAFETY: the offset is that of a scalar inside of the memory.
-        unsafe {
-            std::ptr::copy_nonoverlapping(self.base().add(offset), bytes.as_mut_ptr(), n);
-        }
-        read_slot(self.scalar, &bytes)
+    /// Scalars from an offset on, which are inside.
+    fn slots(&self, py: Python<'_>, offset: usize, count: usize) -> PyResult<SmallVec<[u64; 4]>> {
+        let size = self.scalar.bytes() as usize;
+        let mut bytes: SmallVec<[u8; 32]> = SmallVec::from_elem(0, count * size);
+        self.load(py, offset, &mut bytes)?;
+        let parts = bytes.chunks_exact(size);
+        Ok(parts.map(|part| read_slot(self.scalar, part)).collect())
     }
 
-    fn store(&self, offset: usize, slot: u64) {
-        let (mut bytes, n) = ([0; 8], self.scalar.bytes() as usize);
-        write_slot(self.scalar, slot, &mut bytes);
-        // SAFETY: the offset is that of a scalar inside of the memory.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base().add(offset), n);
+    /// The bytes of scalars.
+    fn bytes(&self, slots: &[u64]) -> SmallVec<[u8; 32]> {
+        let size = self.scalar.bytes() as usize;
+        let mut bytes: SmallVec<[u8; 32]> = SmallVec::from_elem(0, slots.len() * size);
+        for (part, slot) in bytes.chunks_exact_mut(size).zip(slots) {
+            write_slot(self.scalar, *slot, part);
         }
+        bytes
     }
 }
 
 #[pymethods]
 impl Ndarray {
     #[new]
-    fn new(r#type: &str, shape: Vec<i64>) -> PyResult<Ndarray> {
-        Ndarray::make(parse_plain(r#type)?, &shape).or_raise()
+    #[pyo3(signature = (r#type, shape, world=None))]
+    fn new(
+        py: Python<'_>,
+        r#type: &str,
+        shape: Vec<i64>,
+        world: Option<&World>,
+    ) -> PyResult<Ndarray> {
+        let ty = parse_plain(r#type)?;
+        let world = world.map(|w| w.world.clone());
+        py.detach(|| Ndarray::make(ty, &shape, world.as_ref()))
+            .or_raise()
     }
 
     #[getter]
@@ -194,19 +325,17 @@ impl Ndarray {
         index: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let at = self.locate(&self::index(index)?).or_raise()?;
-        let size = self.scalar.bytes() as usize;
-        let parts = (0..self.lanes()).map(|k| self.load(at + k * size));
-        let parts: SmallVec<[u64; 4]> = parts.collect();
-        element(py, self.ty, &parts)
+        element(py, self.ty, &self.slots(py, at, self.lanes())?)
     }
 
-    fn set(&self, index: &Bound<'_, PyTuple>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn set(
+        &self,
+        py: Python<'_>,
+        index: &Bound<'_, PyTuple>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let at = self.locate(&self::index(index)?).or_raise()?;
-        let size = self.scalar.bytes() as usize;
-        for (k, slot) in slots(self.ty, value)?.iter().enumerate() {
-            self.store(at + k * size, *slot);
-        }
-        Ok(())
+        self.store(py, at, &self.bytes(&slots(self.ty, value)?))
     }
 
     fn get_part<'py>(
@@ -216,63 +345,79 @@ impl Ndarray {
         component: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let at = self.part(&self::index(index)?, component).or_raise()?;
-        number(py, self.scalar, self.load(at))
+        let slot = self.slots(py, at, 1)?;
+        number(py, self.scalar, slot.first().copied().unwrap_or(0))
     }
 
     fn set_part(
         &self,
+        py: Python<'_>,
         index: &Bound<'_, PyTuple>,
         component: usize,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let at = self.part(&self::index(index)?, component).or_raise()?;
-        self.store(at, slot(self.scalar, value)?);
-        Ok(())
+        self.store(py, at, &self.bytes(&[slot(self.scalar, value)?]))
     }
 
     fn fill(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let value = slots(self.ty, value)?;
-        let size = self.scalar.bytes() as usize;
-        py.detach(|| {
-            let scalars = self.layout.size() / size;
-            for (n, slot) in (0..scalars).zip(value.iter().cycle()) {
-                self.store(n * size, *slot);
-            }
-        });
+        let element = self.bytes(&slots(self.ty, value)?);
+        if element.is_empty() {
+            return Ok(());
+        }
+        let count = (self.piece() / element.len()).clamp(1, (self.size / element.len()).max(1));
+        let piece = element.repeat(count);
+        for start in (0..self.size).step_by(piece.len()) {
+            let n = piece.len().min(self.size - start);
+            self.store(py, start, &piece[..n])?;
+        }
         Ok(())
     }
 
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        let size = self.layout.size();
-        let mut to = Bytes::writable(buffer, size as u64)?;
-        py.detach(|| {
-            let mut piece = [0; 4096];
-            for start in (0..size).step_by(piece.len()) {
-                let n = piece.len().min(size - start);
-                // SAFETY: so many bytes are left in the memory.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(self.base().add(start), piece.as_mut_ptr(), n);
-                }
-                to.put(&piece[..n]);
-            }
-        });
+        let mut to = Bytes::writable(buffer, self.size as u64)?;
+        let mut piece = vec![0; self.piece().min(self.size)];
+        for start in (0..self.size).step_by(piece.len().max(1)) {
+            let n = piece.len().min(self.size - start);
+            self.load(py, start, &mut piece[..n])?;
+            to.put(&piece[..n]);
+        }
         Ok(())
     }
 
     fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        let size = self.layout.size();
-        let mut from = Bytes::readable(buffer, size as u64)?;
-        py.detach(|| {
-            let mut piece = [0; 4096];
-            for start in (0..size).step_by(piece.len()) {
-                let n = piece.len().min(size - start);
-                from.take(&mut piece[..n]);
-                // SAFETY: so many bytes are left in the memory.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(piece.as_ptr(), self.base().add(start), n);
-                }
-            }
-        });
+        let mut from = Bytes::readable(buffer, self.size as u64)?;
+        let mut piece = vec![0; self.piece().min(self.size)];
+        for start in (0..self.size).step_by(piece.len().max(1)) {
+            let n = piece.len().min(self.size - start);
+            from.take(&mut piece[..n]);
+            self.store(py, start, &piece[..n])?;
+        }
+        Ok(())
+    }
+
+    /// Takes all elements from an array of the same type and shape.
+    fn copy_from(&self, py: Python<'_>, other: &Ndarray) -> PyResult<()> {
+        if self.ty != other.ty || self.wide.0 != other.wide.0 {
+            let what = "an array takes the elements of another one of the same type and shape";
+            return Err(raised(&Error::new("W0112", what)));
+        }
+        if let (Store::Device { array, .. }, Store::Device { array: from, .. }) =
+            (&self.store, &other.store)
+            && array.world() == from.world()
+        {
+            self.wait_for_others()?;
+            other.wait_for_others()?;
+            waiting(py, array.world(), || array.copy_from(from))?;
+            other.let_others_wait()?;
+            return self.let_others_wait();
+        }
+        let mut piece = vec![0; self.piece().min(self.size)];
+        for start in (0..self.size).step_by(piece.len().max(1)) {
+            let n = piece.len().min(self.size - start);
+            other.load(py, start, &mut piece[..n])?;
+            self.store(py, start, &piece[..n])?;
+        }
         Ok(())
     }
 
@@ -282,15 +427,33 @@ impl Ndarray {
         stream: Option<Bound<'py, PyAny>>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // Newer protocols are offered by keywords that one may ignore.
-        let _ = (stream, options);
         let own = slf.get();
+        // Newer versions of the protocol are offered by keywords that one may ignore; a copy cannot be.
+        if let Some(copy) = options.and_then(|o| o.get_item("copy").ok().flatten())
+            && copy.is_truthy()?
+        {
+            let what = "the array is not copied; take `to_numpy()`";
+            return Err(PyBufferError::new_err(what));
+        }
+        if let Store::Device { array, shared } = &own.store {
+            let stream = dlpack::stream_of_consumer(stream.as_ref())?;
+            if let Some(stream) = stream {
+                // SAFETY: whoever asks says that it is a stream of his on this device.
+                unsafe { device(array.world()).stream_waits(stream) }.or_raise()?;
+            }
+            // What others do there later is known of default streams only: those never go away.
+            let known = stream.unwrap_or(DEFAULT_STREAM).min(DEFAULT_STREAM);
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if !shared.contains(&known) {
+                shared.push(known);
+            }
+        }
         let (extents, strides) = (&own.wide.0, &own.wide.1);
         // SAFETY: the memory lives as long as the array.
         unsafe {
             dlpack::export(
                 slf.clone().into_any(),
-                own.base(),
+                own.place(),
                 own.scalar,
                 extents,
                 strides,
@@ -299,7 +462,7 @@ impl Ndarray {
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        (dlpack::CPU, 0)
+        dlpack::device_of(self.place().0)
     }
 
     /// The buffer protocol.
@@ -315,6 +478,10 @@ impl Ndarray {
             return Err(PyBufferError::new_err("there is no view to fill"));
         }
         let own = slf.get();
+        let (Owner::Host, base) = own.place() else {
+            let what = "the array lies on a GPU: take `to_numpy()`, or DLPack";
+            return Err(PyBufferError::new_err(what));
+        };
         let given = |flag: c_int| flags & flag == flag;
         let wants = |flag: c_int, p: *mut isize| match given(flag) {
             true => p,
@@ -325,8 +492,8 @@ impl Ndarray {
         }
         // SAFETY: the view is the interpreter's. What it points to lives as long as the array, which the view holds.
         unsafe {
-            (*view).buf = own.base().cast();
-            (*view).len = own.layout.size() as isize;
+            (*view).buf = base.cast();
+            (*view).len = own.size as isize;
             (*view).readonly = 0;
             (*view).itemsize = own.scalar.bytes() as isize;
             (*view).format = match given(ffi::PyBUF_FORMAT) {

@@ -1,14 +1,15 @@
 //! Kernels that are ready to run.
 
-use crate::buffer::Lent;
+use crate::buffer::{Lent, Orders};
 use crate::convert::{flat, slot, value};
+use crate::dlpack::Consumer;
 use crate::error::raised;
 use crate::waiting::{failed, on_main_thread};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyNotImplemented, PyTuple};
 use smallvec::SmallVec;
-use wuji::dynamic::{ArrayArg, Kernel, Launched, unaliased};
+use wuji::dynamic::{ArrayArg, Kernel, Launched, device, unaliased};
 use wuji::{Error, Interrupter};
 use wuji_ir::entities::Array;
 use wuji_ir::module::{ArrayData, Module};
@@ -21,6 +22,8 @@ pub(crate) struct Program {
     /// Before any pass.
     module: Module,
     interrupter: Interrupter,
+    /// Who wants the arrays of others, if it is a GPU.
+    consumer: Consumer,
     /// What becomes of each argument of a call.
     takes: Vec<Take>,
     slots: usize,
@@ -91,7 +94,7 @@ impl Wanted {
 }
 
 /// What goes into a launch without the interpreter.
-struct Unattached<'a>(&'a [u64], &'a [ArrayArg<'a>]);
+struct Unattached<'a>(&'a [u64], &'a [ArrayArg<'a>], &'a [&'a Orders]);
 
 // SAFETY: arrays are borrowed from objects that the caller holds until the launch is over. Threads of Python that touch them meanwhile
 // race, as with any array that two threads share.
@@ -99,7 +102,17 @@ unsafe impl Send for Unattached<'_> {}
 
 impl Unattached<'_> {
     fn run(self, kernel: &Kernel) -> wuji::Result<Launched> {
-        kernel.run(self.0, self.1)
+        let device = device(kernel.world());
+        for stream in self.2.iter().flat_map(|o| &o.before) {
+            // SAFETY: those who use the memory have said that they do so on this stream.
+            unsafe { device.wait_for_stream(*stream) }?;
+        }
+        let launched = kernel.run(self.0, self.1);
+        for stream in self.2.iter().flat_map(|o| &o.after) {
+            // SAFETY: as above. Whatever has become of the launch, what it may still do comes before what they do.
+            unsafe { device.stream_waits(*stream) }?;
+        }
+        launched
     }
 }
 
@@ -114,6 +127,9 @@ impl Program {
         let arrays = module.arrays.values().map(Wanted::of);
         Some(Program {
             interrupter: kernel.world().interrupter(),
+            consumer: (device(kernel.world()).gpu())
+                .map(|gpu| gpu.ordinal as u32)
+                .zip(device(kernel.world()).stream()),
             arrays: arrays.collect::<Option<_>>()?,
             result: result.map(|ty| (ty.as_scalar().is_some(), module.structs.flatten(ty))),
             kernel,
@@ -160,7 +176,7 @@ impl Program {
                         at += 1;
                     })?;
                 }
-                Take::Array(n) => match Lent::of(&argument)? {
+                Take::Array(n) => match Lent::of(&argument, self.consumer)? {
                     Some(array) if self.arrays[*n].fits(&array) => lent[*n] = Some(array),
                     _ => return Ok(PyNotImplemented::get(py).to_owned().into_any()),
                 },
@@ -178,7 +194,7 @@ impl Program {
             // for a `bool` that is true.
             let view = unsafe {
                 ArrayArg::lent(
-                    array.base,
+                    array.place,
                     (wanted.scalar, wanted.lanes),
                     &array.extents()[..rank],
                     &array.strides()[..rank],
@@ -198,7 +214,9 @@ impl Program {
             // What came before ours was the handler would be looked at when the kernel has ended, if it ever does.
             py.check_signals()?;
         }
-        let work = Unattached(&params, &views);
+        let orders: SmallVec<[&Orders; 4]> =
+            lent.iter().flatten().map(|array| &array.orders).collect();
+        let work = Unattached(&params, &views, &orders);
         let outcome = py.detach(move || work.run(&self.kernel));
         let launched = outcome.map_err(|error| failed(py, &error))?;
         let result = match &self.result {

@@ -1,4 +1,4 @@
-//! Host arrays that a launch works on.
+//! Arrays that a launch works on: of the host, and of a GPU.
 
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -52,10 +52,19 @@ enum Elements {
     },
 }
 
-/// A host array for the length of a launch: borrowed, so nobody else can touch it meanwhile.
+/// Whose memory an array lies in.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Owner {
+    Host,
+    /// An NVIDIA GPU, by its number.
+    Cuda(u32),
+}
+
+/// An array for the length of a launch: borrowed, so nobody else can touch it meanwhile.
 #[derive(Clone, Debug)]
 pub struct ArrayArg<'a> {
     view: ArrayView,
+    owner: Owner,
     rank: usize,
     elements: Elements,
     writable: bool,
@@ -222,6 +231,7 @@ impl<'a> ArrayArg<'a> {
         view.strides[..rank].copy_from_slice(strides);
         Ok(ArrayArg {
             view,
+            owner: Owner::Host,
             rank,
             elements: Elements::Opaque { size },
             writable: true,
@@ -233,10 +243,13 @@ impl<'a> ArrayArg<'a> {
     /// are an element, strides are in bytes, and any of them may be negative.
     ///
     /// # Safety
-    /// For every index within `extents`, the element at `base` plus the sum of index times stride can be read for as long as `'a`
-    /// lasts, and written to where `writable` says so. A `bool` there is 0 or 1. Nobody relies on what is there not being changed.
+    /// For every index within `extents`, the element at `base` plus the sum of index times stride can be read by its owner for as long
+    /// as `'a` lasts, and written to where `writable` says so. A `bool` there is 0 or 1. Nobody relies on what is there not being changed.
+    ///
+    /// Memory of a GPU has to stay until the launch is over, which may be long after the call: whoever gives it back does so in the
+    /// order of a stream that waits for the launch ([`Device::stream_waits`](crate::Device::stream_waits)), or waits himself.
     pub unsafe fn lent(
-        base: *mut u8,
+        (owner, base): (Owner, *mut u8),
         (scalar, lanes): (Scalar, usize),
         extents: &[i64],
         strides: &[i64],
@@ -259,6 +272,7 @@ impl<'a> ArrayArg<'a> {
         view.strides[..rank].copy_from_slice(strides);
         let arg = ArrayArg {
             view,
+            owner,
             rank,
             elements: Elements::Scalars(scalar, lanes),
             writable,
@@ -305,6 +319,7 @@ impl<'a> ArrayArg<'a> {
         }
         ArrayArg {
             view,
+            owner: Owner::Host,
             rank: strides.extents.len(),
             elements,
             writable,
@@ -323,6 +338,11 @@ impl<'a> ArrayArg<'a> {
     /// In bytes.
     pub fn strides(&self) -> &[i64] {
         &self.view.strides[..self.rank]
+    }
+
+    /// Whose memory it lies in.
+    pub fn owner(&self) -> Owner {
+        self.owner
     }
 
     pub fn is_writable(&self) -> bool {

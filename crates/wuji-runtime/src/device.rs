@@ -217,6 +217,40 @@ impl Device {
         done
     }
 
+    /// The handle of the stream that launches on a GPU go to, for other libraries.
+    pub fn stream(&self) -> Option<usize> {
+        match &self.runner {
+            Runner::Cuda(loader) => Some(loader.engine.stream.raw()),
+            Runner::Cpu { .. } | Runner::Interpreter => None,
+        }
+    }
+
+    /// What is launched from now on waits for what another stream of the GPU was told so far. On the CPU there is nothing to wait for.
+    ///
+    /// # Safety
+    /// It is the handle of a stream of the same GPU that lives (1 is the legacy default stream, 2 that of the thread).
+    pub unsafe fn wait_for_stream(&self, raw: usize) -> Result<()> {
+        let _turn = self.turn.take();
+        match &self.runner {
+            // SAFETY: the caller's promise.
+            Runner::Cuda(loader) => unsafe { loader.engine.wait_for_stream(raw) },
+            Runner::Cpu { .. } | Runner::Interpreter => Ok(()),
+        }
+    }
+
+    /// Another stream of the GPU waits for what was launched here so far.
+    ///
+    /// # Safety
+    /// As for [`Device::wait_for_stream`].
+    pub unsafe fn stream_waits(&self, raw: usize) -> Result<()> {
+        let _turn = self.turn.take();
+        match &self.runner {
+            // SAFETY: the caller's promise.
+            Runner::Cuda(loader) => unsafe { loader.engine.stream_waits(raw) },
+            Runner::Cpu { .. } | Runner::Interpreter => Ok(()),
+        }
+    }
+
     /// Hands every line that kernels print to a function, instead of standard output.
     pub fn on_print(&self, print: impl Fn(&str) + Send + Sync + 'static) {
         self.turn.outlet.set(print);

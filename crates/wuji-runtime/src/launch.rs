@@ -1,8 +1,8 @@
 //! Running a program once.
 
-use crate::array::{ArrayArg, unaliased};
+use crate::array::{ArrayArg, Owner, unaliased};
 use crate::copies::CopyLaunch;
-use crate::device::Device;
+use crate::device::{Backend, Device};
 use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::profile::Profiler;
@@ -96,6 +96,7 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         .zip(elements)
     {
         let name = &data.name;
+        reachable(device.backend(), arg.owner(), name)?;
         if arg.rank() != usize::from(data.rank) {
             let (has, needs) = (arg.rank(), data.rank);
             return wrong(format!("array `{name}` has {has} axes, not {needs}"));
@@ -125,6 +126,19 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         }
     }
     Ok(())
+}
+
+/// Whether the kernels of a world can use an array. What the host has is copied to GPUs.
+fn reachable(backend: Backend, owner: Owner, name: &str) -> Result<()> {
+    let (n, here) = match (owner, backend) {
+        (Owner::Host, _) => return Ok(()),
+        (Owner::Cuda(n), Backend::Cuda(m)) if n == m => return Ok(()),
+        (Owner::Cuda(n), Backend::Cuda(m)) => (n, format!("on CUDA device {m}")),
+        (Owner::Cuda(n), Backend::Cpu | Backend::Interpreter) => (n, "on the CPU".to_owned()),
+    };
+    let what = format!("array `{name}` lies on CUDA device {n}, and the kernel runs {here}");
+    Err(Error::new("W0133", what)
+        .help("copy it there first (PyTorch: `.cpu()`, `.to(..)`), or use a world on its device"))
 }
 
 /// What is said of a tree whose memory was given back.

@@ -1,5 +1,6 @@
 //! Memory of trees: reserved at once, zero, and taken from the system page by page when touched.
 
+use crate::array::Owner;
 use crate::copies::Neutral;
 use crate::cuda::engine::Engine;
 use crate::cuda::tree::DeviceTree;
@@ -242,6 +243,40 @@ impl Memory {
     /// Whether the memory was given back.
     pub fn is_released(&self) -> bool {
         self.released.load(Ordering::Relaxed)
+    }
+
+    /// Where kernels find it.
+    pub fn place(&self) -> (Owner, *mut u8) {
+        match &self.device {
+            None => (Owner::Host, self.base()),
+            Some(device) => (
+                Owner::Cuda(device.ordinal()),
+                device.address() as usize as *mut u8,
+            ),
+        }
+    }
+
+    /// Takes all bytes from other memory of the same device and size.
+    pub fn copy_from(&self, other: &Memory) -> Result<()> {
+        if !Arc::ptr_eq(&self.turn, &other.turn) || self.size != other.size {
+            return Err(Error::new(
+                "W0118",
+                "memory is copied to that of another device",
+            ));
+        }
+        if std::ptr::eq(self, other) {
+            return Ok(());
+        }
+        let mut guard = self.lock();
+        match (self.on_device(), other.on_device()) {
+            (Some(to), Some(from)) => to.copy_from(from, self.size),
+            _ => {
+                // SAFETY: the turn of both is ours, and they are different memory.
+                let from = unsafe { other.bytes_in_turn() };
+                guard.bytes_mut().copy_from_slice(from);
+                Ok(())
+            }
+        }
     }
 
     /// Waits for launches to finish and keeps new ones waiting while the bytes are looked at.

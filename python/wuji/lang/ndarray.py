@@ -1,4 +1,4 @@
-"""Arrays of the host: memory with a shape that kernels take as arguments."""
+"""Arrays: memory with a shape that kernels take as arguments, on the device of its world."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ndarray:
         self.shape = shape
         self.grad: Ndarray | None = None
         try:
-            self._native = _native.Ndarray(element.ir, shape)
+            self._native = _native.Ndarray(element.ir, shape, runtime.current().native)
         except _native.NativeError as e:
             from .errors import told
 
@@ -118,7 +118,7 @@ class Ndarray:
         """Takes all elements from another array of the same type and shape."""
         if not isinstance(other, Ndarray) or other.shape != self.shape or other.element_type != self.element_type:
             raise WujiTypeError("`copy_from` takes an array of the same type and shape")
-        self._native.write_from(other._native)
+        self._native.copy_from(other._native)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         array = self.to_numpy()

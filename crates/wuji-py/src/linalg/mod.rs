@@ -7,6 +7,7 @@ use columns::{Analysis, Columns, Factors, Method, Number, Ordering};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use wuji::dynamic::Owner;
 use wuji_ir::types::Scalar;
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -493,8 +494,11 @@ impl Element for f64 {
 
 /// An array with one axis and no gaps.
 fn lent<'py, T: Plain>(value: &Bound<'py, PyAny>) -> PyResult<(Lent<'py>, usize)> {
-    let found = Lent::of(value)?.filter(|lent| {
-        lent.scalar == T::SCALAR && lent.extents().len() == 1 && lent.is_contiguous()
+    let found = Lent::of(value, None)?.filter(|lent| {
+        lent.place.0 == Owner::Host
+            && lent.scalar == T::SCALAR
+            && lent.extents().len() == 1
+            && lent.is_contiguous()
     });
     let Some(lent) = found else {
         let name = T::SCALAR.name();
@@ -508,7 +512,7 @@ fn lent<'py, T: Plain>(value: &Bound<'py, PyAny>) -> PyResult<(Lent<'py>, usize)
 fn read<T: Plain>(value: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
     let (lent, count) = lent::<T>(value)?;
     let mut numbers = Vec::<T>::with_capacity(count);
-    let base = lent.base.cast_const();
+    let base = lent.place.1.cast_const();
     // SAFETY: the array has so many numbers of this type without gaps, and lives as long as `lent`; it may not be aligned. Any bits are a
     // number.
     unsafe {
@@ -530,6 +534,6 @@ fn write<T: Plain>(value: &Bound<'_, PyAny>, numbers: &[T]) -> PyResult<()> {
     }
     let from = numbers.as_ptr().cast::<u8>();
     // SAFETY: as for `read`; and it may be written to.
-    unsafe { from.copy_to_nonoverlapping(lent.base, size_of_val(numbers)) };
+    unsafe { from.copy_to_nonoverlapping(lent.place.1, size_of_val(numbers)) };
     Ok(())
 }

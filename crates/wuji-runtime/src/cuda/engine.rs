@@ -3,6 +3,7 @@
 use super::backlog::{Backlog, Slot, Ticket, Told, Witness};
 use super::context::Context;
 use super::memory::Buffer;
+use super::staging::Staging;
 use super::stream::{Event, Stream};
 use crate::outlet::Outlet;
 use crate::report::Collected;
@@ -19,6 +20,9 @@ pub(crate) struct Engine {
     aside: Stream,
     /// Not zero: kernels leave their loops.
     interrupt: Buffer,
+    staging: Staging,
+    /// A mark for streams that wait for each other.
+    handed_over: Event,
     backlog: Backlog,
     outlet: Arc<Outlet>,
     stop: Arc<Stop>,
@@ -57,6 +61,8 @@ impl Engine {
             stream,
             aside: context.stream()?,
             interrupt: context.alloc(64)?,
+            staging: Staging::default(),
+            handed_over: context.untimed_event()?,
             outlet: outlet.clone(),
             stop: stop.clone(),
             limit,
@@ -234,16 +240,43 @@ impl Engine {
     /// Copies bytes to the device, behind everything that it was asked to do before.
     pub(crate) fn send(&self, to: u64, bytes: &[u8]) -> Result<()> {
         // SAFETY: callers own that much memory there, and the bytes are ordinary memory.
-        unsafe { self.stream.copy_in(to, bytes) }
+        unsafe { self.staging.send(&self.stream, to, bytes) }
     }
 
     /// Copies bytes from the device once it has done everything it was asked to do before. What launches have reported meanwhile
     /// stays where it is.
     pub(crate) fn fetch(&self, bytes: &mut [u8], from: u64) -> Result<()> {
         self.wait()?;
-        // SAFETY: callers own that much memory there; the copy is waited for.
-        unsafe { self.stream.copy_out(bytes, from) }?;
-        self.stream.synchronize()
+        // SAFETY: callers own that much memory there.
+        unsafe { self.staging.fetch(&self.stream, bytes, from) }
+    }
+
+    /// Copies bytes on the device.
+    pub(crate) fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
+        // SAFETY: callers own that much memory on both sides.
+        unsafe { self.stream.copy(to, from, bytes) }
+    }
+
+    /// What is told from now on waits for what another stream was told so far.
+    ///
+    /// # Safety
+    /// The handle is that of a stream of the same device that lives.
+    pub(crate) unsafe fn wait_for_stream(&self, raw: usize) -> Result<()> {
+        // SAFETY: the caller's promise; it is gone before we return.
+        let other = unsafe { self.context().foreign_stream(raw) };
+        other.record(&self.handed_over)?;
+        self.stream.wait(&self.handed_over)
+    }
+
+    /// Another stream waits for what was told here so far.
+    ///
+    /// # Safety
+    /// As for [`Engine::wait_for_stream`].
+    pub(crate) unsafe fn stream_waits(&self, raw: usize) -> Result<()> {
+        // SAFETY: as above.
+        let other = unsafe { self.context().foreign_stream(raw) };
+        self.stream.record(&self.handed_over)?;
+        other.wait(&self.handed_over)
     }
 
     pub(crate) fn zero(&self, at: u64, bytes: u64) -> Result<()> {

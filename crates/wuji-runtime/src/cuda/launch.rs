@@ -4,7 +4,7 @@ use super::backlog::Witness;
 use super::code::{CudaCode, GpuTask};
 use super::engine::Engine;
 use super::memory::Buffer;
-use crate::array::ArrayArg;
+use crate::array::{ArrayArg, Owner};
 use crate::interpreted::Group;
 use crate::launch::{Bindings, Outcome, Word, read_temp, units};
 use crate::program::{ChunkPlan, Place, Program};
@@ -58,7 +58,7 @@ pub(crate) fn run_cuda(
     let witness = Witness {
         module: program.module.clone(),
         names: bindings.trees.iter().map(|m| m.names()).collect(),
-        extents: match arrays.is_empty() {
+        extents: match bindings.arrays.is_empty() {
             true => Vec::new(),
             false => bindings
                 .arrays
@@ -241,9 +241,13 @@ fn arguments(code: &CudaCode, bindings: &Bindings<'_>, arrays: &[Staged]) -> Vec
     for (k, arg) in bindings.arrays.iter().enumerate() {
         let mut view = arg.view();
         let staged = arrays.iter().find(|s| s.group.members.contains(&k));
-        let base = staged.map_or(0, |s| {
-            s.buffer.address() + (view.base as usize - s.group.start) as u64
-        });
+        let base = match (arg.owner(), staged) {
+            (Owner::Cuda(_), _) => view.base as u64,
+            (Owner::Host, None) => 0,
+            (Owner::Host, Some(s)) => {
+                s.buffer.address() + (view.base as usize - s.group.start) as u64
+            }
+        };
         view.base = base as *mut u8;
         let to = &mut words[layout.arrays / 8 + k * each..][..each];
         let (extents, strides) = (
@@ -282,8 +286,10 @@ struct Staged {
 }
 
 impl Staged {
+    /// Those of the device are where they are.
     fn all(engine: &Arc<Engine>, arrays: &[ArrayArg<'_>]) -> Result<Vec<Staged>> {
         let groups = Group::all(arrays).into_iter();
+        let groups = groups.filter(|g| g.members.iter().all(|k| arrays[*k].owner() == Owner::Host));
         groups
             .map(|group| {
                 let buffer = engine.context().alloc((group.end - group.start) as u64)?;

@@ -6,7 +6,7 @@
 //! - `library`: the functions of the driver, and where its library is looked for
 //! - `error`: W0520 to W0524; after a fault of the device nothing is called any more
 //! - `context`: devices; every call makes its context the thread's current one, and puts back what was there
-//! - `memory`, `module`, `stream`, `graph`: what a device has
+//! - `memory`, `module`, `stream`, `staging`, `graph`: what a device has
 //! - `engine`, `backlog`, `tree`, `code`, `launch`: what a world makes of them
 //! - `check`: tries all of it on a device (`wuji doctor --gpu-check`)
 
@@ -22,6 +22,7 @@ mod library;
 pub mod measure;
 pub(crate) mod memory;
 pub(crate) mod module;
+mod staging;
 pub(crate) mod stream;
 pub(crate) mod tree;
 

@@ -93,6 +93,11 @@ impl DeviceTree {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The number of the device.
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.engine.context().info().ordinal as u32
+    }
+
     /// Its address on the device.
     pub(crate) fn address(&self) -> u64 {
         match &*self.store() {
@@ -109,6 +114,12 @@ impl DeviceTree {
 
     pub(crate) fn send(&self, bytes: &[u8], at: usize) -> Result<()> {
         self.engine.send(self.address() + at as u64, bytes)
+    }
+
+    /// Takes bytes from another piece of memory of the same device.
+    pub(crate) fn copy_from(&self, other: &DeviceTree, bytes: usize) -> Result<()> {
+        self.engine
+            .copy(self.address(), other.address(), bytes as u64)
     }
 
     /// Everything is zero again.

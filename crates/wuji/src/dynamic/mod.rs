@@ -27,16 +27,18 @@
 //! # }
 //! ```
 
+mod array;
 mod field;
 mod kernel;
 mod layout;
 #[cfg(test)]
 mod tests;
 
+pub use array::Array;
 pub use field::{Field, Slots};
 pub use kernel::{Kernel, Launched};
 pub use layout::{Kind, Layout};
-pub use wuji_runtime::array::{ArrayArg, unaliased};
+pub use wuji_runtime::array::{ArrayArg, Owner, unaliased};
 pub use wuji_runtime::before_exit;
 
 use crate::layout::Tree;
@@ -49,6 +51,11 @@ use wuji_ir::types::Scalar;
 pub fn enter(module: &mut Module, tree: &Tree) -> Result<u32> {
     let body = tree.inner.body()?;
     Ok(body.shape.enter(module, &body.names))
+}
+
+/// What runs the kernels of a world.
+pub fn device(world: &crate::World) -> &wuji_runtime::Device {
+    world.device()
 }
 
 /// A scalar of memory as a slot.

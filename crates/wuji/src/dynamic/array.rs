@@ -1,0 +1,62 @@
+//! Arrays that belong to a world.
+
+use crate::world::World;
+use std::fmt;
+use wuji_ir::Result;
+use wuji_runtime::Memory;
+use wuji_runtime::array::Owner;
+
+/// Zeroed bytes where the kernels of a world find them: on a GPU, if it is one.
+pub struct Array {
+    world: World,
+    memory: Memory,
+}
+
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Array({} bytes)", self.memory.size())
+    }
+}
+
+impl Array {
+    /// So many bytes.
+    pub fn new(world: &World, bytes: u64) -> Result<Array> {
+        world.open()?;
+        Ok(Array {
+            memory: world.device().reserve(bytes)?,
+            world: world.clone(),
+        })
+    }
+
+    /// The world it belongs to.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Where kernels find it.
+    pub fn place(&self) -> (Owner, *mut u8) {
+        self.memory.place()
+    }
+
+    /// Bytes from an offset on, once everything is done that was launched before. They have to be inside.
+    pub fn read(&self, at: usize, into: &mut [u8]) -> Result<()> {
+        let range = at..at + into.len();
+        let mut guard = self.memory.lock();
+        guard.fetch(range.clone())?;
+        into.copy_from_slice(&guard.bytes()[range]);
+        Ok(())
+    }
+
+    /// Puts bytes at an offset; they have to be inside.
+    pub fn write(&self, at: usize, from: &[u8]) -> Result<()> {
+        let range = at..at + from.len();
+        let mut guard = self.memory.lock();
+        guard.bytes_mut()[range.clone()].copy_from_slice(from);
+        guard.send(range)
+    }
+
+    /// Takes all bytes from another array of the same world and size.
+    pub fn copy_from(&self, other: &Array) -> Result<()> {
+        self.memory.copy_from(&other.memory)
+    }
+}
