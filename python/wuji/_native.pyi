@@ -44,6 +44,9 @@ class World:
         wait_for_launches: bool | None = None,  # on a GPU; None: in debug worlds, and where the environment says so
         without: Sequence[str] = (),
         printer: Callable[[str], object] | None = None,  # gets lines without their ends
+        # Gets the message and the whole text of accesses outside of fields in launches on a GPU that nobody waits for; otherwise they
+        # are errors of whatever waits.
+        dropped: Callable[[str, str], object] | None = None,
     ) -> World: ...
     @property
     def threads(self) -> int: ...

@@ -1,6 +1,6 @@
 //! Waiting for kernels with Ctrl-C in mind.
 
-use crate::error::raised;
+use crate::error::{NativeError, raised};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -45,5 +45,20 @@ pub(crate) fn waiting<R: Send>(
         // What came before ours was the handler would be looked at when the kernels have ended, if they ever do.
         py.check_signals()?;
     }
-    py.detach(work).map_err(|error| failed(py, &error))
+    py.detach(work).map_err(|error| late(py, &error))
+}
+
+/// What a kernel has done that nobody has waited for is an exception of the class that its own call would have raised.
+#[cold]
+fn late(py: Python<'_>, error: &Error) -> PyErr {
+    let failed = failed(py, error);
+    if !error.code.starts_with("W04") || !failed.is_instance_of::<NativeError>(py) {
+        return failed;
+    }
+    let told =
+        (py.import("wuji.lang.errors")).and_then(|m| m.call_method1("told", (failed.value(py),)));
+    match told {
+        Ok(told) => PyErr::from_value(told),
+        Err(_) => failed,
+    }
 }

@@ -5,6 +5,7 @@ use crate::waiting::waiting;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::Duration;
+use wuji::dynamic::device;
 use wuji::{CacheChoice, Error, Interrupter, Level, Math, Tier};
 
 /// A device, its memory and its kernels.
@@ -57,7 +58,7 @@ impl World {
     #[new]
     #[pyo3(signature = (*, interpreter=false, cuda=None, threads=None, math="default", seed=0, debug=false, deterministic=false,
         memory_limit=None, cache=None, cache_limit=None, log=None, tier=None, time_limit=None, wait_for_launches=None, without=Vec::new(),
-        printer=None))]
+        printer=None, dropped=None))]
     fn new(
         py: Python<'_>,
         interpreter: bool,
@@ -76,6 +77,7 @@ impl World {
         wait_for_launches: Option<bool>,
         without: Vec<String>,
         printer: Option<Py<PyAny>>,
+        dropped: Option<Py<PyAny>>,
     ) -> PyResult<World> {
         let math = match math {
             "strict" => Math::Strict,
@@ -149,6 +151,15 @@ impl World {
                 }
             });
         });
+        if let Some(dropped) = dropped {
+            device(&world).forgive(&["W0401", "W0402"], move |error| {
+                Python::attach(|py| {
+                    if let Err(error) = dropped.call1(py, (&error.message, error.to_string())) {
+                        error.write_unraisable(py, None);
+                    }
+                });
+            });
+        }
         let interrupter = world.interrupter();
         Ok(World { world, interrupter })
     }

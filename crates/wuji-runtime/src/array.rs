@@ -516,7 +516,13 @@ mod tests {
             // SAFETY: arrays that are looked at are refused, or lie in `data`.
             unsafe {
                 let base = base.wrapping_add(at);
-                ArrayArg::lent(base, (Scalar::F32, 1), extents, strides, true)
+                ArrayArg::lent(
+                    (Owner::Host, base),
+                    (Scalar::F32, 1),
+                    extents,
+                    strides,
+                    true,
+                )
             }
         };
         assert!(lent(0, &[4, 2], &[8, 4]).unwrap().is_contiguous());

@@ -256,6 +256,15 @@ impl Device {
         self.turn.outlet.set(print);
     }
 
+    /// Hands problems of these codes that come out of launches which nobody waits for to a function; they are no errors then.
+    pub fn forgive(
+        &self,
+        codes: &'static [&'static str],
+        listener: impl Fn(&Error) + Send + Sync + 'static,
+    ) {
+        self.turn.outlet.forgive(codes, listener);
+    }
+
     /// Prints the lines of a launch.
     pub fn print(&self, collected: &Collected) {
         self.turn.outlet.print(collected);

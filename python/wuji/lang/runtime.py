@@ -28,7 +28,9 @@ class Runtime:
         self.config = config
         from .text import write_line
 
-        self.native = _native.World(**config.native(), printer=write_line)
+        # As for launches that are waited for: accesses outside of fields are worth a warning.
+        strict = config.debug or config.check_out_of_bound  # type: ignore[attr-defined]
+        self.native = _native.World(**config.native(), printer=write_line, dropped=None if strict else self._dropped)
         if config.kernel_profiler:
             self.native.profile(True)
         self.closed = False
@@ -38,6 +40,11 @@ class Runtime:
         # Code goes with its kernel.
         self.codes: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
         self.builders: weakref.WeakSet[FieldsBuilder] = weakref.WeakSet()
+
+    def _dropped(self, message: str, text: str) -> None:
+        if message not in self.warned:
+            self.warned.add(message)
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
 
     def close(self) -> None:
         """Frees everything. Fields and kernels of this world cannot be used after that."""

@@ -35,6 +35,9 @@ pub(crate) struct Engine {
 const IMPATIENT: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
 
+/// What is said of a problem that comes out of another call.
+const LATER: &str = "it was launched earlier: a launch on a GPU is not waited for, unless WUJI_LAUNCH_BLOCKING is 1";
+
 /// What launches have left that are over.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
@@ -202,16 +205,18 @@ impl Engine {
                 continue;
             }
             self.outlet.keep(collected);
-            errors.extend(error.map(|e| {
-                let e = match &refused {
-                    Some(why) if e.code == "W0407" => why.notes.iter().cloned().fold(
-                        e.note(format!("there was no more memory for cells: {}", why.message)),
-                        Error::note,
-                    ),
-                    _ => e,
-                };
-                e.note("it was launched earlier: a launch on a GPU is not waited for, unless WUJI_LAUNCH_BLOCKING is 1")
-            }));
+            let Some(error) = error else { continue };
+            let error = match &refused {
+                Some(why) if error.code == "W0407" => why.notes.iter().cloned().fold(
+                    error.note(format!(
+                        "there was no more memory for cells: {}",
+                        why.message
+                    )),
+                    Error::note,
+                ),
+                _ => error,
+            };
+            errors.extend(self.outlet.take(error.note(LATER)));
         }
         settled.stopped = !stopped.is_empty();
         errors.extend(stopped);

@@ -1,0 +1,264 @@
+"""Worlds on a GPU, with a driver that has none (`fake_cuda.c`): its kernels are found by their names. Each test is a process."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+SOURCE = HERE.parents[1] / "crates/wuji-cli/tests/commands/fake_cuda.c"
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None or not SOURCE.exists(), reason="there is no C compiler, or not the repository")
+
+START = """
+import numpy as np
+import wuji as ti
+ti.init(arch=ti.cuda, offline_cache=False, log_level="warn")
+from fake_gpu import CUDA, Taken, Tensor
+
+@ti.kernel
+def scale(a: ti.types.ndarray(ti.f32, ndim=2)):
+    for i, j in a:
+        a[i, j] *= 2.0
+
+def fails(code, work):
+    try:
+        work()
+    except Exception as e:
+        assert code in str(e) or code == getattr(e, "code", None), repr(e)
+        return str(e)
+    raise AssertionError("nothing was wrong")
+"""
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    library = tmp_path_factory.mktemp("cuda") / "libfake_cuda.so"
+    subprocess.run(["cc", "-shared", "-fPIC", str(SOURCE), "-o", str(library)], check=True)
+    return library
+
+
+def run(driver: pathlib.Path, program: str, told: str = "lazy=1,devices=2") -> str:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("TI_")}
+    env.update(WUJI_CUDA_DRIVER=str(driver), FAKE_CUDA=told, PYTHONPATH=os.pathsep.join([str(HERE.parent), str(HERE)]))
+    file = driver.with_name("program.py")
+    file.write_text(START + textwrap.dedent(program))
+    done = subprocess.run([sys.executable, str(file)], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_arrays_stay_on_the_device(driver: pathlib.Path) -> None:
+    run(
+        driver,
+        """
+        a = ti.ndarray(ti.f32, shape=(3, 4))
+        assert a.__dlpack_device__() == (CUDA, 0)
+        a.from_numpy(np.arange(12, dtype=np.float32).reshape(3, 4))
+        scale(a)
+        scale(a)
+        assert a[1, 2] == 24.0
+        a[1, 2] = 5.0
+        scale(a)
+        assert (a.to_numpy().reshape(-1)[5:8] == [40.0, 10.0, 56.0]).all()
+        b = ti.ndarray(ti.f32, shape=(3, 4))
+        b.copy_from(a)
+        scale(b)
+        assert b[1, 2] == 20.0 and a[1, 2] == 10.0
+        b.fill(1.5)
+        scale(b)
+        assert (np.asarray(b) == 3.0).all()
+        fails("lies on a GPU", lambda: memoryview(b._native))
+        v = ti.Vector.ndarray(3, ti.f32, shape=2)
+        v[1] = [1.0, 2.0, 3.0]
+        v[1][0] = 7.0
+        assert list(v[1]) == [7.0, 2.0, 3.0]
+        empty = ti.ndarray(ti.f32, shape=(0, 4))
+        scale(empty)
+        assert empty.to_numpy().shape == (0, 4)
+        """,
+    )
+
+
+def test_large_arrays(driver: pathlib.Path) -> None:
+    run(
+        driver,
+        """
+        n = 3 * 1024 * 1024 + 5
+        x = np.random.default_rng(0).random((2, n), dtype=np.float32)
+        a = ti.ndarray(ti.f32, shape=(2, n))
+        a.from_numpy(x)
+        scale(a)
+        assert (a.to_numpy() == 2 * x).all()
+        y = x.copy()
+        scale(y)
+        assert (y == 2 * x).all()
+        """,
+    )
+
+
+def test_arrays_of_the_host_are_copied(driver: pathlib.Path) -> None:
+    run(
+        driver,
+        """
+        x = np.ones((4, 6), dtype=np.float32)
+        scale(x)
+        assert (x == 2).all()
+        scale(x[::2, ::3])
+        assert x.sum() == 2 * 24 + 2 * 4
+        """,
+    )
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_tensors_of_others(driver: pathlib.Path, versioned: bool) -> None:
+    run(
+        driver,
+        f"""
+        ones = 0x3F800000
+        t = Tensor((3, 4), ones, versioned={versioned})
+        scale(t)
+        # The producer was asked to make our stream wait, which has a handle; it was asked what it is without that.
+        assert t.asked[0] == -1 and t.asked[-1] > 2, t.asked
+        assert t.read() == [2.0] * 12
+        scale(t)
+        assert t.read() == [4.0] * 12
+        # Every other column, from the second on.
+        t.shape, t.strides, t.offset = (3, 2), (4, 2), 1
+        scale(t)
+        assert t.read() == [4.0, 8.0] * 6
+        """,
+    )
+
+
+def test_tensors_that_can_only_be_read(driver: pathlib.Path) -> None:
+    run(
+        driver,
+        """
+        t = Tensor((2, 2), 0, versioned=True, readonly=True)
+        fails("read", lambda: scale(t))
+        """,
+    )
+
+
+def test_tensors_on_another_device(driver: pathlib.Path) -> None:
+    told = run(
+        driver,
+        """
+        t = Tensor((2, 2), 0, device=1)
+        print(fails("W0133", lambda: scale(t)))
+        with ti.World(arch=ti.cpu):
+            print(fails("W0133", lambda: scale(t)))
+            a = ti.ndarray(ti.f32, shape=(2, 2))
+            assert a.__dlpack_device__()[0] == 1
+            scale(a)
+        """,
+    )
+    assert "array `a` lies on CUDA device 1, and the kernel runs on CUDA device 0" in told
+    assert "array `a` lies on CUDA device 1, and the kernel runs on the CPU" in told
+
+
+def test_arrays_for_others(driver: pathlib.Path) -> None:
+    run(
+        driver,
+        """
+        a = ti.ndarray(ti.f32, shape=(2, 3))
+        a.fill(1.0)
+        scale(a)
+        t = Taken(a)
+        assert (t.kind, t.device, t.shape) == (CUDA, 0, (2, 3))
+        assert t.read(6) == [2.0] * 6
+        # What he does comes before what we do afterwards, and the other way round.
+        t.fill(0x40400000, 6)
+        scale(a)
+        assert t.read(6) == [6.0] * 6
+        t.fill(0x3F800000, 6)
+        assert a[1, 1] == 1.0
+        a.fill(9.0)
+        assert t.read(6) == [9.0] * 6
+        fails("no stream", lambda: a.__dlpack__(stream=0))
+        fails("not copied", lambda: a.__dlpack__(copy=True))
+        del a
+        assert t.read(6) == [9.0] * 6
+        """,
+    )
+
+
+def test_arrays_of_another_world_of_the_same_device(driver: pathlib.Path) -> None:
+    run(
+        driver,
+        """
+        a = ti.ndarray(ti.f32, shape=(2, 2))
+        a.fill(1.0)
+        scale(a)
+        with ti.World(arch=ti.cuda, offline_cache=False):
+            scale(a)
+        scale(a)
+        assert a[0, 0] == 8.0
+        """,
+    )
+
+
+def test_errors_come_later(driver: pathlib.Path) -> None:
+    program = textwrap.dedent("""
+        import sys, warnings
+        x = ti.field(ti.f32, shape=8)
+
+        @ti.kernel
+        def wander():
+            for i in x:
+                x[i + 1000] = 1.0
+
+        @ti.kernel
+        def speak(n: ti.i32):
+            print(n)
+        """)
+    # Writes outside of fields are warnings, as on the CPU, and stop nobody.
+    late = """
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            wander()
+            wander()
+            speak(5)
+            assert not caught
+            ti.sync()
+            wander()
+            assert x[0] == 0.0
+        assert [w.category for w in caught] == [RuntimeWarning], caught
+        print(caught[0].message)
+        """
+    told = run(driver, program + textwrap.dedent(late)).splitlines()
+    assert told.index("5") < told.index("error[W0401]: kernel `wander` wrote to field `x` outside of its bounds")
+    assert any("launched earlier" in line for line in told)
+    # Where they are errors, they come out of what waits.
+    strict = """
+        ti.init(arch=ti.cuda, check_out_of_bound=True)
+        """
+    late = """
+        wander()
+        told = fails("W0401", ti.sync)
+        assert "launched earlier" in told and "kernel `wander`" in told
+        ti.sync()
+        wander()
+        try:
+            x.to_numpy()
+        except ti.WujiRuntimeError as e:
+            assert "launched earlier" in str(e)
+        else:
+            raise AssertionError
+        """
+    run(driver, textwrap.dedent(strict) + program + textwrap.dedent(late))
+    for setting in ("debug=True", "check_out_of_bound=True, wait_for_launches=True"):
+        # Debug worlds have an assertion in that place.
+        early = """
+            told = fails("W040", wander)
+            assert "launched earlier" not in told, told
+            """
+        start = f"ti.init(arch=ti.cuda, {setting})\n"
+        run(driver, start + program + textwrap.dedent(early))
