@@ -17,6 +17,7 @@ mod convert;
 mod dlpack;
 mod error;
 mod field;
+mod graph;
 mod layout;
 mod linalg;
 mod ndarray;
@@ -40,6 +41,7 @@ fn before_exit(py: Python<'_>) {
 fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("NativeError", m.py().get_type::<error::NativeError>())?;
+    m.add_class::<graph::Graph>()?;
     m.add_class::<world::World>()?;
     m.add_class::<layout::Layout>()?;
     m.add_class::<layout::Tree>()?;

@@ -396,6 +396,12 @@ impl Ndarray {
         Ok(())
     }
 
+    /// Whether others have got the memory by DLPack.
+    #[getter]
+    fn is_shared(&self) -> bool {
+        !self.shared_with().is_empty()
+    }
+
     /// Takes all elements from an array of the same type and shape.
     fn copy_from(&self, py: Python<'_>, other: &Ndarray) -> PyResult<()> {
         if self.ty != other.ty || self.wide.0 != other.wide.0 {

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyNotImplemented, PyTuple};
 use smallvec::SmallVec;
-use wuji::dynamic::{ArrayArg, Kernel, Launched, device, unaliased};
+use wuji::dynamic::{ArrayArg, Kernel, Launched, device, is_recording, unaliased};
 use wuji::{Error, Interrupter};
 use wuji_ir::entities::Array;
 use wuji_ir::module::{ArrayData, Module};
@@ -103,6 +103,12 @@ unsafe impl Send for Unattached<'_> {}
 impl Unattached<'_> {
     fn run(self, kernel: &Kernel) -> wuji::Result<Launched> {
         let device = device(kernel.world());
+        let mut orders = self.2.iter().flat_map(|o| o.before.iter().chain(&o.after));
+        if orders.next().is_some() && is_recording(kernel.world()) {
+            let name = kernel.name();
+            let what = format!("kernel `{name}` cannot be in a graph: others use its arrays, too");
+            return Err(Error::new("W0134", what).help("launch it by itself"));
+        }
         for stream in self.2.iter().flat_map(|o| &o.before) {
             // SAFETY: those who use the memory have said that they do so on this stream.
             unsafe { device.wait_for_stream(*stream) }?;

@@ -1,6 +1,7 @@
 //! Worlds.
 
 use crate::error::{OrRaise, raised};
+use crate::graph::Graph;
 use crate::waiting::waiting;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -178,6 +179,28 @@ impl World {
                 }
                 error
             })
+        })
+    }
+
+    /// Records the launches that a function makes on this thread.
+    fn record(&self, launches: &Bound<'_, PyAny>) -> PyResult<Graph> {
+        let mut raised = None;
+        let recorded = self.world.record(|| {
+            launches.call0().map(|_| ()).map_err(|error| {
+                raised = Some(error);
+                wuji::Error::new("W0134", "a graph was not recorded to its end")
+            })
+        });
+        if let Some(error) = raised {
+            return Err(error);
+        }
+        let graph = recorded.map_err(|mut error| {
+            error.at = None;
+            crate::error::raised(&error)
+        })?;
+        Ok(Graph {
+            world: self.world.clone(),
+            graph,
         })
     }
 

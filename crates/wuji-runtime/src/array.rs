@@ -247,7 +247,8 @@ impl<'a> ArrayArg<'a> {
     /// as `'a` lasts, and written to where `writable` says so. A `bool` there is 0 or 1. Nobody relies on what is there not being changed.
     ///
     /// Memory of a GPU has to stay until the launch is over, which may be long after the call: whoever gives it back does so in the
-    /// order of a stream that waits for the launch ([`Device::stream_waits`](crate::Device::stream_waits)), or waits himself.
+    /// order of a stream that waits for the launch ([`Device::stream_waits`](crate::Device::stream_waits)), or waits himself. Where the
+    /// launch becomes part of a graph, it has to stay until the graph is gone.
     pub unsafe fn lent(
         (owner, base): (Owner, *mut u8),
         (scalar, lanes): (Scalar, usize),
@@ -449,6 +450,41 @@ impl<'a> ArrayArg<'a> {
                             && self.strides().iter().all(|s| aligned(*s)))
             }
         }
+    }
+}
+
+/// Arrays of a GPU, for a graph.
+#[derive(Debug, Default)]
+pub struct KeptArrays(Vec<ArrayArg<'static>>);
+
+// SAFETY: they are addresses of a GPU, which the host never follows.
+unsafe impl Send for KeptArrays {}
+// SAFETY: as above.
+unsafe impl Sync for KeptArrays {}
+
+impl KeptArrays {
+    /// `None` when one of them is not of a GPU. The memory stays as long as the graph, by promise of who has lent it.
+    pub fn of(arrays: &[ArrayArg<'_>]) -> Option<KeptArrays> {
+        let kept = arrays.iter().map(|a| match a.owner {
+            Owner::Host => None,
+            Owner::Cuda(_) => Some(ArrayArg {
+                view: a.view,
+                owner: a.owner,
+                rank: a.rank,
+                elements: a.elements,
+                writable: a.writable,
+                memory: PhantomData,
+            }),
+        });
+        Some(KeptArrays(kept.collect::<Option<_>>()?))
+    }
+}
+
+impl std::ops::Deref for KeptArrays {
+    type Target = [ArrayArg<'static>];
+
+    fn deref(&self) -> &[ArrayArg<'static>] {
+        &self.0
     }
 }
 

@@ -72,7 +72,7 @@ const MAX_THREADS: usize = 1024;
 /// Something that runs kernels, with the memory they work on.
 #[derive(Debug)]
 pub struct Device {
-    turn: Arc<Turn>,
+    pub(crate) turn: Arc<Turn>,
     runner: Runner,
     threads: usize,
     seed: u64,
@@ -215,6 +215,30 @@ impl Device {
         drop(turn);
         self.turn.outlet.flush();
         done
+    }
+
+    pub(crate) fn engine(&self) -> Option<&Arc<CudaEngine>> {
+        match &self.runner {
+            Runner::Cuda(loader) => Some(&loader.engine),
+            Runner::Cpu { .. } | Runner::Interpreter => None,
+        }
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Whether every launch on a GPU is waited for.
+    pub(crate) fn waits(&self) -> bool {
+        self.wait
+    }
+
+    /// Whether kernels can be compiled so here.
+    pub fn allows(&self, options: &Options) -> Result<()> {
+        match self.runner {
+            Runner::Cuda(_) => CudaLoader::allows(options),
+            Runner::Cpu { .. } | Runner::Interpreter => Ok(()),
+        }
     }
 
     /// The handle of the stream that launches on a GPU go to, for other libraries.

@@ -25,6 +25,7 @@ pub mod pool;
 pub mod profile;
 pub mod program;
 mod progress;
+mod replay;
 pub mod report;
 pub mod script;
 mod sparse;

@@ -218,6 +218,16 @@ impl fmt::Debug for CudaLoader {
 }
 
 impl CudaLoader {
+    /// Whether kernels can be compiled so.
+    pub(crate) fn allows(options: &Options) -> Result<()> {
+        match options.deterministic {
+            false => Ok(()),
+            true => Err(unsupported("a deterministic world")
+                .note("threads of a GPU update floats in any order")
+                .help("use a world on the CPU")),
+        }
+    }
+
     /// A program for a module that can be trusted.
     pub(crate) fn load(
         &self,
@@ -225,11 +235,7 @@ impl CudaLoader {
         module: Module,
         options: &Options,
     ) -> Result<Program> {
-        if options.deterministic {
-            return Err(unsupported("a deterministic world")
-                .note("threads of a GPU update floats in any order")
-                .help("use a world on the CPU"));
-        }
+        CudaLoader::allows(options)?;
         let (major, minor) = self.engine.context().info().capability;
         let sm = major * 10 + minor;
         let options = options.for_cuda(sm);

@@ -23,6 +23,7 @@ impl<'a> Ask<'a> {
     #[track_caller]
     pub(crate) fn new(tree: &'a TreeInner, field: entities::Field) -> Result<Ask<'a>> {
         let caller = Location::caller();
+        (tree.world.not_recording()).map_err(|e| e.at(Some(here(caller))))?;
         Ok(Ask {
             tree,
             body: tree.body().map_err(|e| e.at(Some(here(caller))))?,

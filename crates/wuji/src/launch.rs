@@ -6,6 +6,7 @@
 
 use crate::args::{Arg, ArgKind, ArrayOperand, KernelArg, TypeOf};
 use crate::element::Element;
+use crate::graph::Step;
 use crate::lang;
 use crate::lang::ast::{Ast, Pat};
 use crate::lang::recording::{Bound, Recording};
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::{self, Module};
 use wuji_ir::{Error, Result};
-use wuji_runtime::array::{ArrayArg, unaliased};
+use wuji_runtime::array::{ArrayArg, KeptArrays, unaliased};
 use wuji_runtime::{Bindings, Collected, Memory, Outcome, Program, Telling};
 
 /// What a kernel gives back.
@@ -203,6 +204,23 @@ impl<'a> Call<'a> {
                 world.enter_kernel(key, source.compile(&world, &record())?)
             }
         };
+        if world.is_recording() {
+            if !views.is_empty() {
+                let name = self.name;
+                let what = format!(
+                    "kernel `{name}` cannot be in a graph: one of its arguments is an array of the host"
+                );
+                return Err(Error::new("W0134", what).help("copy the array into a field"));
+            }
+            drop(views);
+            world.add_step(Step {
+                compiled,
+                params: self.params,
+                trees: trees.clone(),
+                arrays: KeptArrays::default(),
+            })?;
+            return Ok(SmallVec::new());
+        }
         let memories: SmallVec<[&Memory; 4]> = bodies.iter().map(|b| &b.memory).collect();
         let bindings = Bindings {
             params: &self.params,

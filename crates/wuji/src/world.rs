@@ -1,5 +1,6 @@
 //! Worlds: a device with its memory and its kernels.
 
+use crate::graph::{Recorder, RecorderCell};
 use crate::launch::{Compiled, Key};
 use crate::layout::{TreeInner, TreeShape};
 use crate::services::ServiceKey;
@@ -7,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 use wuji_compile::{Bounds, Math, Options, Remark};
 use wuji_ir::entities;
@@ -54,6 +55,9 @@ struct Inner {
     /// Kernels that faces have loaded as modules, and how many there were.
     loaded: Mutex<(usize, Vec<Weak<Compiled>>)>,
     closed: AtomicBool,
+    /// The graph that a thread records, and whether one may be.
+    recorder: RecorderCell,
+    recording: AtomicBool,
 }
 
 impl World {
@@ -108,7 +112,8 @@ impl World {
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let at = here(Location::caller());
-        let done = self.inner.device.synchronize();
+        let done = self.not_recording();
+        let done = done.and_then(|()| self.inner.device.synchronize());
         done.map_err(|e| e.or_at(at))
     }
 
@@ -301,6 +306,18 @@ impl World {
         for tree in self.trees() {
             tree.destroy();
         }
+    }
+
+    pub(crate) fn recorder(&self) -> MutexGuard<'_, Option<Recorder>> {
+        lock(&self.inner.recorder)
+    }
+
+    pub(crate) fn may_record(&self) -> bool {
+        self.inner.recording.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_recording(&self, recording: bool) {
+        self.inner.recording.store(recording, Ordering::Relaxed);
     }
 
     /// An error when the world was closed.
@@ -709,9 +726,12 @@ impl WorldBuilder {
         if self.options.debug {
             self.device.wait_for_launches.get_or_insert(true);
         }
+        let device = Device::new(&self.device)
+            .and_then(|device| device.allows(&self.options).map(|()| device))
+            .map_err(|e| e.at(Some(at)))?;
         Ok(World {
             inner: Arc::new(Inner {
-                device: Device::new(&self.device).map_err(|e| e.at(Some(at)))?,
+                device,
                 options: self.options,
                 shapes: Mutex::default(),
                 kernels: RwLock::default(),
@@ -719,6 +739,8 @@ impl WorldBuilder {
                 trees: Mutex::default(),
                 loaded: Mutex::default(),
                 closed: AtomicBool::new(false),
+                recorder: RecorderCell::default(),
+                recording: AtomicBool::new(false),
             }),
         })
     }

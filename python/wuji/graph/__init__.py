@@ -6,8 +6,10 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
-from ..exceptions import WujiCompilationError, WujiRuntimeError
-from ..lang import emit
+from .. import _native
+from ..exceptions import WujiCompilationError, WujiError, WujiRuntimeError
+from ..lang import arch as archs
+from ..lang import emit, runtime
 from ..lang.compound import ElementRank, MatrixType, NdarrayType, RWTextureType, TextureType
 from ..lang.dtypes import DataType, scalar_type
 from ..lang.field import Field
@@ -189,15 +191,51 @@ class Graph:
             for arg in args:
                 if isinstance(arg, Arg) and not self._args.setdefault(arg.name, arg)._same(arg):
                     raise WujiCompilationError(f"a graph has two different arguments `{arg.name}`")
+        # The arguments of the last run, the graph that was made of them, and whether there can be none.
+        self._last: list[Any] | None = None
+        self._native: _native.Graph | None = None
+        self._unfit = False
 
     def run(self, args: dict[str, Any]) -> None:
-        """Launches everything with these values. Names that the graph does not have are left aside."""
+        """Launches everything with these values. Names that the graph does not have are left aside.
+
+        On a GPU, launches that have the same arguments as in the run before become a graph of CUDA's, and are replayed as a whole from then on.
+        """
         for name, arg in self._args.items():
             if name not in args:
                 raise WujiRuntimeError(f"a graph needs a value for its argument `{name}`")
             arg._check(args[name])
+        world = runtime.current()
+        if world.config.arch is not archs.cuda or self._unfit or not self._stays(world, args):
+            return self._launch(args)
+        if self._native is None:
+            try:
+                self._native = world.native.record(lambda: self._launch(args))
+            except (WujiError, _native.NativeError) as e:
+                if getattr(e, "code", None) != "W0134":
+                    raise
+                self._unfit = True
+                return self._launch(args)
+        self._native.launch()
+
+    def _launch(self, args: dict[str, Any]) -> None:
         for kernel, given in self._launches:
             kernel(*(args[a.name] if isinstance(a, Arg) else a for a in given))
+
+    def _stays(self, world: Any, args: dict[str, Any]) -> bool:
+        """Whether the arguments are those of the last run, and can be kept."""
+        now: list[Any] = [world]
+        for name in self._args:
+            value = args[name]
+            now.append(value)
+            if isinstance(value, Ndarray) and value._native.is_shared:
+                now.append(object())
+        before, self._last = self._last, now
+        same = before is not None and len(before) == len(now)
+        same = same and all(a is b or (emit.is_number(a) and type(a) is type(b) and a == b) for a, b in zip(before or [], now, strict=True))
+        if not same:
+            self._native = None
+        return same
 
 
 __all__ = ["Arg", "ArgKind", "Graph", "GraphBuilder"]

@@ -9,7 +9,7 @@ use super::memory::{Buffer, Pinned};
 use super::stream::{Event, Stream};
 use crate::report::{Collected, Collector, Telling};
 use smallvec::SmallVec;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,8 +19,9 @@ use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::cuda::{DeviceLog, DeviceReports, REPORT_WORDS, REPORT_WRITTEN};
 
-/// Words of one half of the ring.
+/// Words of one half of the ring, and of what graphs have behind it.
 const HALF: usize = 1 << 14;
+const ALL: usize = 3 * HALF;
 /// Words for details of problems and for lines that are printed.
 const LOG_WORDS: usize = 1 << 20;
 
@@ -45,6 +46,8 @@ struct State {
     taken: usize,
     /// In order.
     pending: VecDeque<Pending>,
+    /// Launches of graphs, by their numbers, which they have each time.
+    graphs: BTreeMap<u64, InGraph>,
     /// How many of them are known to be over, and when the last of those was.
     past: usize,
     began: Option<Instant>,
@@ -56,12 +59,23 @@ struct State {
     refused: Option<Error>,
 }
 
-/// A launch that may be under way.
+/// A launch in a graph.
+#[derive(Debug)]
+struct InGraph {
+    slot: usize,
+    witness: Witness,
+    /// Its graph is gone; what it has reported is still told.
+    gone: bool,
+}
+
+/// A launch that may be under way. One of a whole graph has no slot.
 #[derive(Debug)]
 struct Pending {
     number: u64,
-    slot: usize,
-    witness: Witness,
+    /// Of the ring, at that time.
+    half: usize,
+    slot: Option<usize>,
+    witness: Arc<Witness>,
     asked: Instant,
     /// Behind it, where time is limited.
     end: Option<Event>,
@@ -123,7 +137,7 @@ impl Backlog {
     pub(super) fn new(context: &Arc<Context>, stream: &Stream) -> Result<Backlog> {
         let backlog = Backlog {
             log: context.alloc(8 * (LOG_HEAD + LOG_WORDS) as u64)?,
-            ring: context.alloc(8 * 2 * HALF as u64)?,
+            ring: context.alloc(8 * ALL as u64)?,
             told: context.pinned(64)?,
             state: Mutex::default(),
         };
@@ -197,7 +211,7 @@ impl Backlog {
             return Ok(Slot::Taken);
         }
         state.marks[next] = None;
-        while state.pending.front().is_some_and(|p| p.slot / HALF == next) {
+        while state.pending.front().is_some_and(|p| p.half == next) {
             state.pending.pop_front();
             state.past = state.past.saturating_sub(1);
         }
@@ -210,18 +224,88 @@ impl Backlog {
         let mut state = self.state();
         state.number += 1;
         let number = state.number;
+        let half = slot / HALF;
         state.pending.push_back(Pending {
             number,
-            slot,
-            witness,
+            half,
+            slot: Some(slot),
+            witness: Arc::new(witness),
             asked: Instant::now(),
             end: None,
         });
+        self.ticket(number, slot)
+    }
+
+    fn ticket(&self, number: u64, slot: usize) -> Ticket {
         Ticket {
             number,
             reports: self.ring.address() + 8 * slot as u64,
             log: self.log.address(),
         }
+    }
+
+    /// A slot for a launch in a graph, until it is let go.
+    pub(super) fn keep(&self, witness: Witness) -> Result<Ticket> {
+        let mut state = self.state();
+        let words = SLOT_HEAD + witness.module.sites.len();
+        let mut taken: Vec<(usize, usize)> = state
+            .graphs
+            .values()
+            .map(|g| (g.slot, g.slot + SLOT_HEAD + g.witness.module.sites.len()))
+            .collect();
+        taken.sort_unstable();
+        let mut slot = 2 * HALF;
+        for (from, to) in taken {
+            if slot + words <= from {
+                break;
+            }
+            slot = to;
+        }
+        if slot + words > ALL {
+            return Err(Error::new("W0134", "graphs have too many launches")
+                .note("there is room for what some thousand launches in graphs report")
+                .help("drop graphs that are not needed, or make them shorter"));
+        }
+        state.number += 1;
+        let number = state.number;
+        let gone = false;
+        state.graphs.insert(
+            number,
+            InGraph {
+                slot,
+                witness,
+                gone,
+            },
+        );
+        Ok(self.ticket(number, slot))
+    }
+
+    /// Graphs with these launches are gone; what they have reported is gathered as that of others.
+    pub(super) fn let_go(&self, numbers: &[u64]) {
+        let mut state = self.state();
+        for number in numbers {
+            if let Some(launch) = state.graphs.get_mut(number) {
+                launch.gone = true;
+            }
+        }
+        if !self.has_told() {
+            state.graphs.retain(|_, launch| !launch.gone);
+        }
+    }
+
+    /// A graph is about to be launched.
+    pub(super) fn enter_graph(&self, witness: &Arc<Witness>) {
+        let mut state = self.state();
+        state.number += 1;
+        let (number, half) = (state.number, state.half);
+        state.pending.push_back(Pending {
+            number,
+            half,
+            slot: None,
+            witness: witness.clone(),
+            asked: Instant::now(),
+            end: None,
+        });
     }
 
     /// Behind the last launch.
@@ -285,9 +369,10 @@ impl Backlog {
         (state.half, state.taken, state.past, state.began) = (0, 0, 0, None);
         drop(state);
         if self.told_word().swap(0, Ordering::Acquire) == 0 {
+            self.state().graphs.retain(|_, launch| !launch.gone);
             return Ok((Vec::new(), stopped));
         }
-        let ring = words(stream, self.ring.address(), 2 * HALF)?;
+        let ring = words(stream, self.ring.address(), ALL)?;
         let head = words(stream, self.log.address(), LOG_HEAD)?;
         let written = (head[0] as usize).min(LOG_WORDS);
         let first = self.log.address() + 8 * LOG_HEAD as u64;
@@ -301,23 +386,33 @@ impl Backlog {
         self.reset_log(stream)?;
         let records = by_launch(&log);
         let mut told = Vec::new();
-        for launch in pending {
-            let module = &launch.witness.module;
-            let counts = &ring[launch.slot + SLOT_HEAD..][..module.sites.len()];
+        let mut tell = |number: u64, slot: usize, witness: &Witness| {
+            let module = &witness.module;
+            let counts = &ring[slot + SLOT_HEAD..][..module.sites.len()];
             if counts.iter().all(|c| *c == 0) {
-                continue;
+                return;
             }
             let collector = Collector::new(module);
-            let none = Vec::new();
-            collector.absorb(module, counts, records.get(&launch.number).unwrap_or(&none));
+            let records = records.get(&number).map_or(&[][..], Vec::as_slice);
+            collector.absorb(module, counts, records);
             if let Some(collected) = collector.drain(module) {
                 told.push(Told {
-                    number: launch.number,
-                    error: launch.witness.tell(&collected),
+                    number,
+                    error: witness.tell(&collected),
                     collected,
                 });
             }
+        };
+        for launch in pending {
+            if let Some(slot) = launch.slot {
+                tell(launch.number, slot, &launch.witness);
+            }
         }
+        let mut state = self.state();
+        for (number, launch) in &state.graphs {
+            tell(*number, launch.slot, &launch.witness);
+        }
+        state.graphs.retain(|_, launch| !launch.gone);
         Ok((told, stopped))
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct CudaCode {
     pub(crate) result: Vec<(Scalar, usize)>,
     /// Whether it has lines to print.
     pub(crate) prints: bool,
+    /// Whether it draws random numbers.
+    pub(crate) draws: bool,
     /// For each tree: whether a launch may bring cells about.
     pub(crate) activates: Vec<bool>,
     _module: CudaModule,
@@ -58,6 +60,8 @@ pub(crate) struct Image {
     stack: usize,
     /// For each tree: whether a launch may bring cells about.
     activates: Vec<bool>,
+    /// Whether it draws random numbers.
+    draws: bool,
 }
 
 impl Image {
@@ -72,7 +76,13 @@ impl Image {
             }
             found
         });
+        let draws = module.funcs.values().any(|f| {
+            let mut found = false;
+            f.walk(|inst| found |= matches!(f.insts[inst].op, Op::Random | Op::RandomKey));
+            found
+        });
         Image {
+            draws,
             code: ptx.text.clone().into_bytes(),
             kernels: ptx.kernels.clone(),
             stack: stack_for(module).unwrap_or(0),
@@ -84,10 +94,11 @@ impl Image {
         self.code.len()
     }
 
-    /// As caches keep it: behind the names come the stack and the trees.
+    /// As caches keep it: behind the names come the stack, whether it draws, and the trees.
     pub(crate) fn object(&self, timings: Timings) -> Object {
         let mut symbols = self.kernels.clone();
         symbols.push(self.stack.to_string());
+        symbols.push(self.draws.to_string());
         let trees = self.activates.iter();
         symbols.push(trees.map(|a| if *a { '1' } else { '0' }).collect());
         Object {
@@ -100,8 +111,10 @@ impl Image {
     pub(crate) fn of_object(object: Object) -> Option<Image> {
         let mut kernels = object.symbols;
         let trees = kernels.pop()?;
+        let draws = kernels.pop()?.parse().ok()?;
         let stack = kernels.pop()?.parse().ok()?;
         Some(Image {
+            draws,
             code: object.code.into_iter().next()?,
             kernels,
             stack,
@@ -145,6 +158,7 @@ impl CudaCode {
             layout: DeviceLayout::of(module),
             temps: context.alloc(temp_size as u64)?,
             result,
+            draws: image.draws,
             prints: module
                 .sites
                 .values()

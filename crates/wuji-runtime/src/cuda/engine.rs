@@ -121,6 +121,21 @@ impl Engine {
         }
     }
 
+    /// A launch in a graph, until it is let go.
+    pub(crate) fn keep_slot(&self, witness: Witness) -> Result<Ticket> {
+        self.backlog.keep(witness)
+    }
+
+    /// Launches of graphs that are gone.
+    pub(crate) fn let_go(&self, numbers: &[u64]) {
+        self.backlog.let_go(numbers);
+    }
+
+    /// A graph is about to be launched.
+    pub(crate) fn replays(&self, witness: &Arc<Witness>) {
+        self.backlog.enter_graph(witness);
+    }
+
     /// A launch was asked for.
     pub(crate) fn entered(&self) -> Result<()> {
         if self.limit.is_some() {

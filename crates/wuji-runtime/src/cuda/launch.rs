@@ -1,9 +1,10 @@
 //! One run of a program on a device.
 
-use super::backlog::Witness;
+use super::backlog::{Ticket, Witness};
 use super::code::{CudaCode, GpuTask};
 use super::engine::Engine;
 use super::memory::Buffer;
+use super::stream::Event;
 use crate::array::{ArrayArg, Owner};
 use crate::interpreted::Group;
 use crate::launch::{Bindings, Outcome, Word, read_temp, units};
@@ -55,65 +56,16 @@ pub(crate) fn run_cuda(
         }
     }
     let arrays = Staged::all(engine, bindings.arrays)?;
-    let witness = Witness {
-        module: program.module.clone(),
-        names: bindings.trees.iter().map(|m| m.names()).collect(),
-        extents: match bindings.arrays.is_empty() {
-            true => Vec::new(),
-            false => bindings
-                .arrays
-                .iter()
-                .map(|a| a.extents().to_vec())
-                .collect(),
-        },
+    let ticket = engine
+        .enter(witness(program, bindings))
+        .map_err(not_launched)?;
+    let how = Enqueue {
+        seed: run.seed,
+        launch: run.launch,
+        timed: run.profiler.is_some(),
+        ticket,
     };
-    let ticket = engine.enter(witness).map_err(not_launched)?;
-    let mut words = arguments(code, bindings, &arrays);
-    if code.temps.bytes() > 0 {
-        engine.zero(code.temps.address(), code.temps.bytes())?;
-    }
-    let mut sizes = Vec::new();
-    for task in &code.tasks {
-        let header = DeviceHeader {
-            temps: code.temps.address(),
-            interrupt: engine.interrupt(),
-            reports: ticket.reports,
-            log: ticket.log,
-            random_key: task_key(run.seed, run.launch, u64::from(task.plan.ordinal)),
-            launch: ticket.number,
-            ordinal: u64::from(task.plan.ordinal),
-        };
-        put_header(&mut words, &header);
-        let Some(grid) = grid(code, task, bindings)? else {
-            continue;
-        };
-        let timed = match run.profiler {
-            None => None,
-            Some(_) => {
-                let begin = engine.context().event()?;
-                engine.stream.record(&begin)?;
-                Some(begin)
-            }
-        };
-        let mut parameters = [words.as_mut_ptr().cast::<c_void>()];
-        // SAFETY: the kernel takes the words by value, as many as `layout` says; what they point to was checked to be
-        // what the code was made for, and stays until the stream has been waited for: trees and programs wait for it
-        // when they are dropped.
-        unsafe {
-            engine.stream.launch(
-                &task.function,
-                [grid, 1, 1],
-                [task.block, 1, 1],
-                0,
-                &mut parameters,
-            )?;
-        }
-        if let Some(begin) = timed {
-            let end = engine.context().event()?;
-            engine.stream.record(&end)?;
-            sizes.push((task, begin, end));
-        }
-    }
+    let sizes = enqueue(&how, code, bindings, &arrays)?;
     for (memory, activates) in bindings.trees.iter().zip(&code.activates) {
         if let (Some(tree), true) = (memory.on_device(), *activates) {
             tree.after_launch()?;
@@ -150,6 +102,81 @@ pub(crate) fn run_cuda(
         outcome.result.extend(scalars);
     }
     Ok(outcome)
+}
+
+/// What is needed to tell of a launch once it is over.
+pub(super) fn witness(program: &Program, bindings: &Bindings<'_>) -> Witness {
+    let arrays = bindings.arrays.iter();
+    Witness {
+        module: program.module.clone(),
+        names: bindings.trees.iter().map(|m| m.names()).collect(),
+        extents: arrays.map(|a| a.extents().to_vec()).collect(),
+    }
+}
+
+/// How tasks are handed to the device.
+pub(super) struct Enqueue {
+    pub(super) seed: u64,
+    pub(super) launch: u64,
+    pub(super) timed: bool,
+    pub(super) ticket: Ticket,
+}
+
+/// Tells the stream to run all tasks; gives marks around each, where they are timed.
+pub(super) fn enqueue<'c>(
+    how: &Enqueue,
+    code: &'c CudaCode,
+    bindings: &Bindings<'_>,
+    arrays: &[Staged],
+) -> Result<Vec<(&'c GpuTask, Event, Event)>> {
+    let (engine, ticket) = (&code.engine, &how.ticket);
+    let mut words = arguments(code, bindings, arrays);
+    if code.temps.bytes() > 0 {
+        engine.zero(code.temps.address(), code.temps.bytes())?;
+    }
+    let mut sizes = Vec::new();
+    for task in &code.tasks {
+        let header = DeviceHeader {
+            temps: code.temps.address(),
+            interrupt: engine.interrupt(),
+            reports: ticket.reports,
+            log: ticket.log,
+            random_key: task_key(how.seed, how.launch, u64::from(task.plan.ordinal)),
+            launch: ticket.number,
+            ordinal: u64::from(task.plan.ordinal),
+        };
+        put_header(&mut words, &header);
+        let Some(grid) = grid(code, task, bindings)? else {
+            continue;
+        };
+        let begin = match how.timed {
+            false => None,
+            true => {
+                let begin = engine.context().event()?;
+                engine.stream.record(&begin)?;
+                Some(begin)
+            }
+        };
+        let mut parameters = [words.as_mut_ptr().cast::<c_void>()];
+        // SAFETY: the kernel takes the words by value, as many as `layout` says; what they point to was checked to be
+        // what the code was made for, and stays until the stream has been waited for: trees and programs wait for it
+        // when they are dropped.
+        unsafe {
+            engine.stream.launch(
+                &task.function,
+                [grid, 1, 1],
+                [task.block, 1, 1],
+                0,
+                &mut parameters,
+            )?;
+        }
+        if let Some(begin) = begin {
+            let end = engine.context().event()?;
+            engine.stream.record(&end)?;
+            sizes.push((task, begin, end));
+        }
+    }
+    Ok(sizes)
 }
 
 /// Whether a report is of serial code that has ended the kernel. Numbers of serial tasks are even.
@@ -280,7 +307,7 @@ fn put_header(words: &mut [u64], header: &DeviceHeader) {
 
 /// Arrays of the host that overlap each other, on the device for one launch.
 #[derive(Debug)]
-struct Staged {
+pub(super) struct Staged {
     group: Group,
     buffer: Buffer,
 }

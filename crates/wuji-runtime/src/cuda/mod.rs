@@ -7,10 +7,11 @@
 //! - `error`: W0520 to W0524; after a fault of the device nothing is called any more
 //! - `context`: devices; every call makes its context the thread's current one, and puts back what was there
 //! - `memory`, `module`, `stream`, `staging`, `graph`: what a device has
-//! - `engine`, `backlog`, `tree`, `code`, `launch`: what a world makes of them
+//! - `engine`, `backlog`, `tree`, `code`, `launch`, `captured`: what a world makes of them
 //! - `check`: tries all of it on a device (`wuji doctor --gpu-check`)
 
 pub(crate) mod backlog;
+pub mod captured;
 mod check;
 pub(crate) mod code;
 pub(crate) mod context;

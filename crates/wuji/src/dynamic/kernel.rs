@@ -1,5 +1,6 @@
 //! Kernels that come as modules.
 
+use crate::graph::Step;
 use crate::launch::Compiled;
 use crate::layout::{Tree, TreeBody, TreeInner};
 use crate::world::World;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use wuji_ir::layout::{FieldData, NodeData};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
-use wuji_runtime::array::ArrayArg;
+use wuji_runtime::array::{ArrayArg, KeptArrays};
 use wuji_runtime::{Bindings, Memory};
 
 /// A kernel that is ready to run, with the trees it works on.
@@ -86,6 +87,25 @@ impl Kernel {
         self.world.open()?;
         let bodies = self.trees.iter().map(|t| t.body());
         let bodies = bodies.collect::<Result<SmallVec<[&TreeBody; 4]>>>()?;
+        if self.world.is_recording() {
+            let Some(arrays) = KeptArrays::of(arrays) else {
+                let what = format!(
+                    "kernel `{}` cannot be in a graph: one of its arguments is an array of the host",
+                    self.name()
+                );
+                return Err(Error::new("W0134", what).help("use an array of the device"));
+            };
+            self.world.add_step(Step {
+                compiled: self.compiled.clone(),
+                params: params.into(),
+                trees: self.trees.clone(),
+                arrays,
+            })?;
+            return Ok(Launched {
+                result: SmallVec::new(),
+                told: None,
+            });
+        }
         let memories: SmallVec<[&Memory; 4]> = bodies.iter().map(|b| &b.memory).collect();
         let bindings = Bindings {
             params,

@@ -58,6 +58,11 @@ pub fn device(world: &crate::World) -> &wuji_runtime::Device {
     world.device()
 }
 
+/// Whether this thread records a graph in a world.
+pub fn is_recording(world: &crate::World) -> bool {
+    world.is_recording()
+}
+
 /// A scalar of memory as a slot.
 pub fn read_slot(scalar: Scalar, bytes: &[u8]) -> u64 {
     let mut own = [0; 8];

@@ -2,6 +2,8 @@
 //!
 //! What the driver is told holds for a process, so each test runs in one of its own.
 
+mod devices;
+mod graphs;
 mod launches;
 
 use std::path::PathBuf;

@@ -1,0 +1,212 @@
+//! Launches that were put together as a graph of the driver's, and are replayed as a whole.
+
+use super::backlog::Witness;
+use super::code::CudaCode;
+use super::engine::Engine;
+use super::graph::Graph;
+use super::launch::{Enqueue, enqueue, witness};
+use crate::array::Owner;
+use crate::launch::Bindings;
+use crate::program::{Code, Place, Program};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use wuji_ir::module::Module;
+use wuji_ir::{Error, Result};
+
+/// Launches as a graph. It keeps neither programs nor memory: whoever has it keeps those.
+#[derive(Debug)]
+pub struct Captured {
+    engine: Arc<Engine>,
+    graph: Graph,
+    /// The first launch, which stands for all of them.
+    witness: Arc<Witness>,
+    /// What launches report under.
+    numbers: Vec<u64>,
+    /// Code and addresses that the graph has inside.
+    frozen: Vec<Frozen>,
+    prints: bool,
+}
+
+/// What must still be there when a launch is replayed.
+#[derive(Debug, PartialEq)]
+struct Frozen {
+    code: *const Module,
+    places: SmallVec<[u64; 4]>,
+}
+
+// SAFETY: the pointer is compared and nothing else; whoever it is compared with lives.
+unsafe impl Send for Frozen {}
+// SAFETY: as above.
+unsafe impl Sync for Frozen {}
+
+impl Frozen {
+    fn of(program: &Program, bindings: &Bindings<'_>) -> Frozen {
+        let trees = bindings.trees.iter();
+        let trees = trees.map(|m| m.on_device().map_or(0, |t| t.address()));
+        let arrays = bindings.arrays.iter().map(|a| a.view().base as u64);
+        Frozen {
+            code: Arc::as_ptr(&program.module),
+            places: trees.chain(arrays).collect(),
+        }
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        // It may be under way.
+        let _ = self.engine.wait();
+        self.engine.let_go(&self.numbers);
+    }
+}
+
+/// What cannot be in a graph.
+pub(crate) fn unfit(kernel: &str, why: &str) -> Error {
+    Error::new(
+        "W0134",
+        format!("kernel `{kernel}` cannot be in a graph: {why}"),
+    )
+    .help("launch it by itself, before or after the graph")
+}
+
+/// Whether a launch can be part of a graph, wherever that runs.
+pub(crate) fn fits(program: &Program, bindings: &Bindings<'_>) -> Result<()> {
+    let name = &program.module.name;
+    if program.result.is_some() {
+        return Err(unfit(name, "it gives a result, which somebody waits for"));
+    }
+    let Code::Cuda(code) = &program.code else {
+        return Ok(());
+    };
+    if bindings
+        .arrays
+        .iter()
+        .any(|a| a.owner() == Owner::Host && !a.is_empty())
+    {
+        let why = "one of its arguments is an array of the host, which is copied at each launch";
+        return Err(unfit(name, why));
+    }
+    if code.draws {
+        let why = "it draws random numbers, which would be the same each time";
+        return Err(unfit(name, why));
+    }
+    let in_temp = |p: &Place| matches!(p, Place::Temp(..));
+    let waits = code
+        .tasks
+        .iter()
+        .filter_map(|t| t.plan.chunks.as_ref())
+        .any(|plan| plan.together && plan.dims.iter().any(|(lo, hi)| in_temp(lo) || in_temp(hi)));
+    if waits {
+        let why = "the host has to know how long one of its loops is, which it computes itself";
+        return Err(unfit(name, why));
+    }
+    Ok(())
+}
+
+fn cuda(program: &Program) -> Result<&CudaCode> {
+    match &program.code {
+        Code::Cuda(code) => Ok(code),
+        Code::Native(_) | Code::Interpreted => Err(Error::new(
+            "W0118",
+            "the program was loaded on another device",
+        )),
+    }
+}
+
+/// Makes a graph of launches. The caller holds the turn of the device and has checked the bindings.
+pub(crate) fn capture(
+    engine: &Arc<Engine>,
+    steps: &[(&Program, Bindings<'_>)],
+    seed: u64,
+) -> Result<Option<Captured>> {
+    let Some((first, bindings)) = steps.first() else {
+        return Ok(None);
+    };
+    let first = Arc::new(witness(first, bindings));
+    let mut numbers = Vec::new();
+    let mut tickets = Vec::new();
+    for (program, bindings) in steps {
+        match engine.keep_slot(witness(program, bindings)) {
+            Ok(ticket) => {
+                numbers.push(ticket.number);
+                tickets.push(ticket);
+            }
+            Err(error) => {
+                engine.let_go(&numbers);
+                return Err(error);
+            }
+        }
+    }
+    let captured = engine.stream.capture(|_| {
+        for ((program, bindings), ticket) in steps.iter().zip(&tickets) {
+            let how = Enqueue {
+                seed,
+                launch: 0,
+                timed: false,
+                ticket: *ticket,
+            };
+            enqueue(&how, cuda(program)?, bindings, &[])?;
+        }
+        Ok(())
+    });
+    let graph = match captured {
+        Ok(graph) => graph,
+        Err(error) => {
+            engine.let_go(&numbers);
+            return Err(error);
+        }
+    };
+    let mut prints = false;
+    for (program, _) in steps {
+        prints |= cuda(program)?.prints;
+    }
+    Ok(Some(Captured {
+        frozen: steps.iter().map(|(p, b)| Frozen::of(p, b)).collect(),
+        engine: engine.clone(),
+        graph,
+        witness: first,
+        numbers,
+        prints,
+    }))
+}
+
+/// Launches a graph. The caller holds the turn of the device, and has seen that everything is still there.
+pub(crate) fn replay(
+    captured: &Captured,
+    steps: &[(&Program, Bindings<'_>)],
+    wait: bool,
+) -> Result<()> {
+    let engine = &captured.engine;
+    let now = steps.iter().map(|(p, b)| Frozen::of(p, b));
+    if !captured.frozen.iter().eq(now.collect::<Vec<_>>().iter()) {
+        return Err(Error::new("W0118", "a graph is launched on other memory"));
+    }
+    engine
+        .before_launch(captured.prints)
+        .map_err(|e| e.note("the graph was not launched"))?;
+    let growing = || {
+        steps.iter().flat_map(|(program, bindings)| {
+            let activates = match &program.code {
+                Code::Cuda(code) => &code.activates[..],
+                Code::Native(_) | Code::Interpreted => &[],
+            };
+            let trees = bindings.trees.iter().zip(activates);
+            trees
+                .filter(|(_, a)| **a)
+                .filter_map(|(m, _)| m.on_device())
+        })
+    };
+    for tree in growing() {
+        tree.before_launch()?;
+    }
+    engine.replays(&captured.witness);
+    // SAFETY: code and memory are those that were captured, and are there: both wait for the device when they are dropped.
+    unsafe { engine.stream.launch_graph(&captured.graph) }?;
+    for tree in growing() {
+        tree.after_launch()?;
+    }
+    engine.entered()?;
+    match wait {
+        true => engine.finish(),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,53 @@
+//! Several devices, and what worlds on a GPU cannot be.
+
+use super::{builder, with_driver};
+use wuji::prelude::*;
+
+#[kernel]
+fn add_one(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] += 1.0;
+    }
+}
+
+#[kernel]
+fn both(x: &Field<f32, 1>, y: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] = y[[i]];
+    }
+}
+
+#[test]
+fn two_devices() {
+    with_driver("devices::two_devices", "lazy=1,devices=2", || {
+        let worlds = [0, 1, 1].map(|n| builder().cuda(n).build().unwrap());
+        let fields = worlds.clone().map(|w| w.field::<f32, 1>("x", [8]).unwrap());
+        for _ in 0..3 {
+            for x in &fields {
+                add_one(x).unwrap();
+            }
+        }
+        for x in &fields {
+            assert_eq!(x.get(7).unwrap(), 3.0);
+        }
+        let [a, b, _] = &fields;
+        let error = both(a, b).unwrap_err();
+        assert_eq!(error.code, "W0114");
+        assert_eq!(error.message, "kernel `both` got fields of two worlds");
+        let error = builder().cuda(2).build().unwrap_err();
+        assert_eq!(error.message, "there is no CUDA device 2");
+    });
+}
+
+#[test]
+fn deterministic_worlds_are_refused_when_they_are_made() {
+    let name = "devices::deterministic_worlds_are_refused_when_they_are_made";
+    with_driver(name, "", || {
+        let error = builder().deterministic(true).build().unwrap_err();
+        assert_eq!(error.code, "W0525");
+        assert_eq!(
+            error.message,
+            "a deterministic world cannot be had on a GPU"
+        );
+    });
+}

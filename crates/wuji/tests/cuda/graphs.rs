@@ -1,0 +1,142 @@
+//! Launches that are recorded and replayed.
+
+use super::{builder, lines_of, with_driver};
+use expect_test::expect;
+use wuji::prelude::*;
+
+#[kernel]
+fn add_one(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] += 1.0;
+    }
+}
+
+#[kernel]
+fn wander(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i + 1000]] = 1.0;
+    }
+}
+
+#[kernel]
+fn speak(_world: &World, n: i32) {
+    print!("{n}");
+}
+
+#[kernel]
+fn draw(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] = random();
+    }
+}
+
+#[kernel]
+fn answer(_world: &World) -> i32 {
+    42
+}
+
+#[kernel]
+fn from_host(x: &Field<f32, 1>, y: &[f32]) {
+    for [i] in x {
+        x[[i]] = y[i];
+    }
+}
+
+fn lazy(name: &str, body: impl FnOnce()) {
+    with_driver(&format!("graphs::{name}"), "lazy=1", body);
+}
+
+#[test]
+fn launches_are_replayed() {
+    lazy("launches_are_replayed", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        let y = world.field::<f32, 1>("y", [8]).unwrap();
+        let graph = world
+            .record(|| {
+                add_one(&x)?;
+                add_one(&y)?;
+                add_one(&y)
+            })
+            .unwrap();
+        assert_eq!(graph.len(), 3);
+        assert_eq!((x.get(0).unwrap(), y.get(0).unwrap()), (0.0, 0.0));
+        for _ in 0..10 {
+            graph.launch().unwrap();
+            add_one(&x).unwrap();
+        }
+        assert_eq!((x.get(0).unwrap(), y.get(0).unwrap()), (20.0, 20.0));
+        // Fields go when the device is done with them.
+        graph.launch().unwrap();
+        drop(graph);
+        assert_eq!(x.get(0).unwrap(), 21.0);
+        let empty = world.record(|| Ok(())).unwrap();
+        assert!(empty.is_empty());
+        empty.launch().unwrap();
+    });
+}
+
+#[test]
+fn what_graphs_report() {
+    lazy("what_graphs_report", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        let lines = lines_of(&world);
+        let graph = world
+            .record(|| {
+                speak(&world, 5)?;
+                wander(&x)
+            })
+            .unwrap();
+        world.synchronize().unwrap();
+        graph.launch().unwrap();
+        graph.launch().unwrap();
+        let error = world.synchronize().unwrap_err();
+        assert_eq!(error.code, "W0401");
+        assert!(error.to_string().contains("field `x`"), "{error}");
+        assert!(error.to_string().contains("2 problems"), "{error}");
+        assert_eq!(*lines.lock().unwrap(), ["5", "5"]);
+        // Also when it is gone.
+        graph.launch().unwrap();
+        drop(graph);
+        assert_eq!(x.get(0).unwrap_err().code, "W0401");
+        assert_eq!(x.get(0).unwrap(), 0.0);
+    });
+}
+
+#[test]
+fn what_cannot_be_recorded() {
+    lazy("what_cannot_be_recorded", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        let told = |error: wuji::Error| {
+            assert_eq!(error.code, "W0134");
+            error.message
+        };
+        let all = [
+            told(world.record(|| answer(&world).map(|_| ())).unwrap_err()),
+            told(world.record(|| draw(&x)).unwrap_err()),
+            told(world.record(|| from_host(&x, &[1.0; 8])).unwrap_err()),
+            told(world.record(|| x.get(0).map(|_| ())).unwrap_err()),
+            told(world.record(|| world.synchronize()).unwrap_err()),
+            told(
+                world
+                    .record(|| world.record(|| Ok(())).map(|_| ()))
+                    .unwrap_err(),
+            ),
+        ];
+        expect![[r#"
+            kernel `answer` cannot be in a graph: it gives a result, which somebody waits for
+            kernel `draw` cannot be in a graph: it draws random numbers, which would be the same each time
+            kernel `from_host` cannot be in a graph: one of its arguments is an array of the host
+            a graph is being recorded: nothing has run yet
+            a graph is being recorded: nothing has run yet
+            a graph is being recorded in this world already"#]].assert_eq(&all.join("\n"));
+        // The world goes on.
+        add_one(&x).unwrap();
+        assert_eq!(x.get(0).unwrap(), 1.0);
+        let graph = world.record(|| add_one(&x)).unwrap();
+        x.tree().destroy();
+        assert_eq!(graph.launch().unwrap_err().code, "W0131");
+    });
+}
