@@ -473,6 +473,26 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
             line(name, size, "ms a step", less, "everything", Some(full));
         }
     }
+    if wanted("graph") {
+        let world = world(Math::default())?;
+        let x = world.field::<f32, 1>("x", [1024])?;
+        let (kernels, launches) = (100, 200);
+        let graph = world.record(|| (0..kernels).try_for_each(|_| one(&x)))?;
+        graph.launch()?;
+        world.synchronize()?;
+        let begun = Instant::now();
+        for _ in 0..launches {
+            graph.launch()?;
+        }
+        let queued = begun.elapsed().as_secs_f64();
+        world.synchronize()?;
+        let done = begun.elapsed().as_secs_f64();
+        let each = |s: f64| s / f64::from(kernels * launches) * 1e6;
+        for (what, time) in [("on the host", queued), ("to the end", done)] {
+            let size = format!("{kernels} x 1024, {what}");
+            line("graph", size, "us a kernel", each(time), "", None);
+        }
+    }
     if wanted("start") {
         let mut all = Vec::new();
         for _ in 0..5 {

@@ -103,19 +103,7 @@ impl<'py> Lent<'py> {
     /// What an object lends; `None` when it is no array of numbers that this processor can reach, or a GPU.
     pub(crate) fn of(value: &Bound<'py, PyAny>, consumer: Consumer) -> PyResult<Option<Lent<'py>>> {
         if let Ok(own) = value.cast::<Ndarray>() {
-            let array = own.get();
-            let mut lent = Lent::new(
-                array.place(),
-                array.scalar(),
-                array.all_extents(),
-                array.all_strides(),
-                true,
-                Keep::Own,
-            );
-            if let Some(lent) = &mut lent {
-                lent.orders = Orders::of_own(array, consumer);
-            }
-            return Ok(lent);
+            return Ok(Lent::of_own(own.get(), consumer));
         }
         // SAFETY: the object is alive.
         if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
@@ -124,6 +112,12 @@ impl<'py> Lent<'py> {
                 Err(error) if error.is_instance_of::<PyBufferError>(value.py()) => {}
                 found => return found,
             }
+        }
+        // The front end has a class around ours.
+        if let Ok(inner) = value.getattr(pyo3::intern!(value.py(), "_native"))
+            && let Ok(own) = inner.cast::<Ndarray>()
+        {
+            return Ok(Lent::of_own(own.get(), consumer));
         }
         let Some(borrowed) = dlpack::tensor(value, consumer)? else {
             return Ok(None);
@@ -138,6 +132,19 @@ impl<'py> Lent<'py> {
             lent.orders.after.extend(borrowed.stream);
             lent
         }))
+    }
+
+    fn of_own(array: &Ndarray, consumer: Consumer) -> Option<Lent<'py>> {
+        let mut lent = Lent::new(
+            array.place(),
+            array.scalar(),
+            array.all_extents(),
+            array.all_strides(),
+            true,
+            Keep::Own,
+        )?;
+        lent.orders = Orders::of_own(array, consumer);
+        Some(lent)
     }
 
     fn of_buffer(value: &Bound<'py, PyAny>) -> PyResult<Option<Lent<'py>>> {
