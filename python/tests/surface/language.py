@@ -68,7 +68,7 @@ s.works("ti.block_local ti.cache_read_only", "f = ti.field(ti.i32, 8)\n> {}(f)\n
 s.works("ti.assume_in_range", "> for i in range(8):\n>     j = ti.assume_in_range(i, i, 0, 1)")
 s.works("ti.no_activate", "b = ti.root.pointer(ti.i, 8)\nf = ti.field(ti.i32)\nb.place(f)\n> ti.no_activate(b)\n> for i in range(8):\n>     f[i] = 1")
 s.works("ti.lang.misc.loop_unique", "> for i in range(8):\n>     j = ti.lang.misc.loop_unique(i)", "the compiler finds out by itself")
-s.refused("ti.global_thread_idx ti.mesh_patch_idx ti.mesh_local", "> {}()")
+s.refused("ti.mesh_patch_idx ti.mesh_local", "> {}()")
 
 
 s = Section("Types")

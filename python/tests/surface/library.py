@@ -13,14 +13,53 @@ s.refused("ti.types.quant.float ti.quant.float", "{}(5, 10)")
 s.refused("ti.BitpackedFields", "{}(32)")
 
 s = Section("Groups of threads")
-BLOCK = "sync sync_all_nonzero sync_any_nonzero sync_count_nonzero mem_sync thread_idx global_thread_idx"
-WARP = "active_mask all_nonzero any_nonzero unique ballot match_all match_any shfl_sync_i32 shfl_sync_f32 shfl_up_i32 shfl_up_f32 shfl_down_i32 shfl_down_f32 shfl_xor_i32 sync"
-GROUP = "barrier memory_barrier elect all_true any_true all_equal broadcast broadcast_first group_size invocation_id shuffle shuffle_up shuffle_down shuffle_xor " + " ".join(
-    f"{kind}_{op}" for kind in ("reduce", "inclusive", "exclusive") for op in "add mul min max and or xor".split()
+NOTE = "on a GPU; on a CPU it is W0350"
+START = "x = ti.field(ti.i32, 64)\n"
+
+
+def lanes(names: str, call: str, expected: str) -> None:
+    """What each of 64 threads gets."""
+    trial = START + f"> for i in x:\n>     x[i] = {call}\nassert x.to_numpy().tolist() == {expected}, x.to_numpy()"
+    s.works(names, trial, NOTE)
+
+
+s.works("ti.simt.block.SharedArray", START + "> for i in x:\n>     pad = {}((64,), ti.i32)\n>     pad[63 - i] = i\n>     ti.simt.block.sync()\n>     x[i] = pad[i]\nassert x[3] == 60", NOTE)
+s.works(
+    "ti.simt.block.sync ti.simt.block.mem_sync ti.simt.grid.memfence ti.simt.subgroup.barrier ti.simt.subgroup.memory_barrier",
+    START + "> for i in x:\n>     {}()\n>     x[i] = 1\nassert x[63] == 1",
+    NOTE,
 )
-for group, names in (("block", BLOCK), ("warp", WARP), ("subgroup", GROUP), ("grid", "memfence")):
-    s.refused(" ".join(f"ti.simt.{group}.{name}" for name in names.split()), "{}()", "loops are shared out among threads of a GPU by the compiler")
-s.refused("ti.simt.block.SharedArray", "{}((4,), ti.f32)", "loops are shared out among threads of a GPU by the compiler")
+lanes("ti.simt.block.thread_idx ti.simt.block.global_thread_idx ti.global_thread_idx", "{}()", "list(range(64))")
+lanes("ti.simt.block.sync_all_nonzero", "{}(i)", "[0] * 64")
+lanes("ti.simt.block.sync_any_nonzero", "{}(i)", "[1] * 64")
+lanes("ti.simt.block.sync_count_nonzero", "{}(i)", "[63] * 64")
+s.works("ti.simt.warp.active_mask", START + "> for i in x:\n>     x[i] = {}() != 0\nassert x[63] == 1", NOTE + "; lanes that happen to be there")
+s.works("ti.simt.warp.sync", START + "> for i in x:\n>     {}(ti.u32(0xFFFFFFFF))\n>     x[i] = 1\nassert x[63] == 1", NOTE)
+lanes("ti.simt.warp.all_nonzero ti.simt.warp.unique", "{}(0xFFFFFFFF, i)", "[0] * 32 + [1] * 32")
+lanes("ti.simt.warp.any_nonzero", "{}(0xFFFFFFFF, i // 32)", "[0] * 32 + [1] * 32")
+lanes("ti.simt.warp.ballot", "{}(i % 4 == 1) % 16", "[2] * 64")
+lanes("ti.simt.warp.match_any", "{}(0xFF, i % 2)", "[0x55, 0xAA] * 32")
+lanes("ti.simt.warp.match_all", "{}(0xFFFFFFFF, i // 32) % 256", "[255] * 64")
+lanes("ti.simt.warp.shfl_sync_i32 ti.simt.warp.shfl_sync_f32", "ti.cast({}(0xFFFFFFFF, i, 3), ti.i32)", "[3] * 32 + [35] * 32")
+lanes("ti.simt.warp.shfl_up_i32 ti.simt.warp.shfl_up_f32", "ti.cast({}(0xFFFFFFFF, i, 1), ti.i32)", "[0, *range(31), 32, *range(32, 63)]")
+lanes("ti.simt.warp.shfl_down_i32 ti.simt.warp.shfl_down_f32", "ti.cast({}(0xFFFFFFFF, i, 1), ti.i32)", "[*range(1, 32), 31, *range(33, 64), 63]")
+lanes("ti.simt.warp.shfl_xor_i32", "{}(0xFFFFFFFF, i, 1)", "[k ^ 1 for k in range(64)]")
+lanes("ti.simt.subgroup.elect", "{}()", "[1, *[0] * 31] * 2")
+lanes("ti.simt.subgroup.all_true", "{}(i)", "[0] * 32 + [1] * 32")
+lanes("ti.simt.subgroup.any_true ti.simt.subgroup.all_equal", "{}(i // 32)", "[0 if '{}'.endswith('true') else 1] * 32 + [1] * 32")
+lanes("ti.simt.subgroup.broadcast ti.simt.subgroup.shuffle", "{}(i, 3)", "[3] * 32 + [35] * 32")
+lanes("ti.simt.subgroup.broadcast_first", "{}(i)", "[0] * 32 + [32] * 32")
+lanes("ti.simt.subgroup.group_size", "{}()", "[32] * 64")
+lanes("ti.simt.subgroup.invocation_id", "{}()", "[*range(32)] * 2")
+lanes("ti.simt.subgroup.shuffle_up", "{}(i, 1)", "[0, *range(31), 32, *range(32, 63)]")
+lanes("ti.simt.subgroup.shuffle_down", "{}(i, 1)", "[*range(1, 32), 31, *range(33, 64), 63]")
+lanes("ti.simt.subgroup.shuffle_xor", "{}(i, 1)", "[k ^ 1 for k in range(64)]")
+for op in "add mul min max and or xor".split():
+    of = f"list(__import__('itertools').accumulate(range(n, n + 32), lambda a, b: int(np.int32({ {'add': 'a + b', 'mul': '(a * b + 2**31) % 2**32 - 2**31', 'min': 'min(a, b)', 'max': 'max(a, b)', 'and': 'a & b', 'or': 'a | b', 'xor': 'a ^ b'}[op] }))))"
+    none = {"add": 0, "mul": 1, "min": 2**31 - 1, "max": -(2**31), "and": -1, "or": 0, "xor": 0}[op]
+    lanes(f"ti.simt.subgroup.inclusive_{op}", "{}(i)", f"[v for n in (0, 32) for v in {of}]")
+    lanes(f"ti.simt.subgroup.reduce_{op}", "{}(i)", f"[v for n in (0, 32) for v in [{of}[-1]] * 32]")
+    lanes(f"ti.simt.subgroup.exclusive_{op}", "{}(i)", f"[v for n in (0, 32) for v in [{none}, *{of}[:-1]]]")
 
 s = Section("Algorithms and linear algebra")
 s.works("ti.algorithms.parallel_sort", "k = ti.field(ti.i32, 5)\nk.from_numpy(np.array([5, 1, 4, 2, 3], np.int32))\n{}(k)\nassert k.to_numpy().tolist() == [1, 2, 3, 4, 5]")

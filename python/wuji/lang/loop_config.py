@@ -43,8 +43,10 @@ def mesh_local(*_: Any) -> None:
 
 @kernel_only
 def global_thread_idx() -> Any:
-    """Which thread runs an iteration is not for a kernel to see."""
-    raise NotYet("`global_thread_idx`: threads are not numbered for kernels in this version", "W0607")
+    """The number of the thread among all that run the loop, on a GPU."""
+    from ..simt.block import global_thread_idx as number
+
+    return number()
 
 
 mesh_patch_idx = mesh_local

@@ -1,4 +1,4 @@
-"""What groups of threads of a GPU do together: its names. Not yet in this version, which shares loops out among threads by itself."""
+"""What groups of threads of a GPU do together, by order of the program. See the page on GPUs, "Threads together"."""
 
 from . import block, grid, subgroup, warp
 

@@ -1,28 +1,57 @@
-"""Blocks of threads."""
+"""Blocks of threads of a GPU. All threads of a block have to come to its barriers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..lang.missing import function, refuse
-
-_FEATURE = "blocks of threads that share memory are"
-
-
-class SharedArray:
-    """Memory that the threads of a block share."""
-
-    def __init__(self, shape: Any, dtype: Any) -> None:
-        refuse("ti.simt.block.SharedArray", _FEATURE)
+from ..lang import emit, ops, threads
+from ..lang.dtypes import i32, u1
+from ..lang.ops import kernel_only
+from ..lang.threads import SharedArray
 
 
-sync = function("ti.simt.block.sync", _FEATURE)
-sync_all_nonzero = function("ti.simt.block.sync_all_nonzero", _FEATURE)
-sync_any_nonzero = function("ti.simt.block.sync_any_nonzero", _FEATURE)
-sync_count_nonzero = function("ti.simt.block.sync_count_nonzero", _FEATURE)
-mem_sync = function("ti.simt.block.mem_sync", _FEATURE)
-thread_idx = function("ti.simt.block.thread_idx", _FEATURE)
-global_thread_idx = function("ti.simt.block.global_thread_idx", _FEATURE)
+@kernel_only
+def sync() -> None:
+    """Waits until all threads of the block are here; they then see what each of them has written."""
+    threads.thread("barrier", None)
+
+
+@kernel_only
+def sync_all_nonzero(predicate: Any) -> Any:
+    """As `sync`; 1 if the predicate is not zero for all threads, else 0."""
+    return emit.convert(threads.asked("barrier_all", predicate, u1), i32)
+
+
+@kernel_only
+def sync_any_nonzero(predicate: Any) -> Any:
+    """As `sync`; 1 if the predicate is not zero for any thread, else 0."""
+    return emit.convert(threads.asked("barrier_any", predicate, u1), i32)
+
+
+@kernel_only
+def sync_count_nonzero(predicate: Any) -> Any:
+    """As `sync`; for how many threads the predicate is not zero."""
+    return threads.asked("barrier_count", predicate, i32)
+
+
+@kernel_only
+def mem_sync() -> None:
+    """Other threads of the block see what this one has written before what it writes next; nobody waits."""
+    threads.thread("block_fence", None)
+
+
+@kernel_only
+def thread_idx() -> Any:
+    """The number of the thread in its block."""
+    return threads.thread("thread_index", i32)
+
+
+@kernel_only
+def global_thread_idx() -> Any:
+    """The number of the thread among all that run the loop."""
+    before = ops.mul(threads.thread("block_index", i32), threads.thread("block_size", i32))
+    return ops.add(before, threads.thread("thread_index", i32))
+
 
 __all__ = [
     "SharedArray", "global_thread_idx", "mem_sync", "sync", "sync_all_nonzero", "sync_any_nonzero", "sync_count_nonzero", "thread_idx",

@@ -1,12 +1,16 @@
-"""The whole grid of threads."""
+"""The whole grid of threads of a GPU."""
 
 from __future__ import annotations
 
-from ..lang.missing import function
+from ..lang import threads
+from ..lang.ops import kernel_only
 
-_FEATURE = "grids of threads of a GPU are"
 
-memfence = function("ti.simt.grid.memfence", _FEATURE)
+@kernel_only
+def memfence() -> None:
+    """Other threads see what this one has written before what it writes next; nobody waits."""
+    threads.thread("grid_fence", None)
+
 
 __all__ = [
     "memfence",

@@ -6,7 +6,7 @@
 use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::entities::{Inst, Label, Local, Region, Value};
-use wuji_ir::module::{Function, Module, Term};
+use wuji_ir::module::{Bound, Function, Module, Task, TaskKind, Term};
 use wuji_ir::ops::*;
 use wuji_ir::types::Imm;
 
@@ -30,11 +30,13 @@ pub struct Parted {
     pub by: Inst,
 }
 
-/// Looks for an instruction that threads do together and may not come to together. The function is that of a task with one
-/// iteration, whose indices follow `params` parameters.
-pub fn parted(m: &Module, f: &Function, params: usize) -> Option<Parted> {
+/// Looks for an instruction that threads do together and may not come to together, in a task whose function is one iteration.
+pub fn parted(m: &Module, task: &Task) -> Option<Parted> {
+    let f = &m.funcs[task.func];
+    let indices = indices(m, task);
     let mut walk = Walk {
         f,
+        counters: FxHashMap::default(),
         written: written(m, f),
         spread: SecondaryMap::new(),
         locals: FxHashMap::default(),
@@ -44,9 +46,11 @@ pub fn parted(m: &Module, f: &Function, params: usize) -> Option<Parted> {
         changed: true,
         found: None,
     };
-    for (k, p) in f.params().iter().enumerate() {
-        if k >= params {
-            walk.spread[*p] = Spread::Thread;
+    let own = f.params().iter().skip(m.params.len());
+    for (p, index) in own.zip(indices) {
+        walk.spread[*p] = index.spread;
+        if let Some(run) = index.run {
+            walk.counters.insert(*p, run);
         }
     }
     // Spreads only grow, so this ends.
@@ -55,6 +59,73 @@ pub fn parted(m: &Module, f: &Function, params: usize) -> Option<Parted> {
         walk.region(f.entry, Control::default());
     }
     walk.found
+}
+
+/// An index of a parallel loop.
+#[derive(Copy, Clone)]
+struct Index {
+    spread: Spread,
+    /// Where consecutive threads have consecutive ones: of how many threads runs are made that begin at a multiple of their length.
+    run: Option<Run>,
+}
+
+/// Values that count threads: all of a run lie between two multiples of its length.
+#[derive(Copy, Clone)]
+struct Run {
+    /// Threads of a block, or of a warp, if these are such runs.
+    block: Option<i128>,
+    warp: bool,
+}
+
+/// What is known of the indices of a loop.
+fn indices(m: &Module, task: &Task) -> Vec<Index> {
+    let (dims, hints): (Vec<(Option<i128>, Option<i128>)>, LoopHints) = match &task.kind {
+        TaskKind::Range { dims, hints } => {
+            let known = dims.iter().map(|d| match (d.lo, d.hi) {
+                (Bound::Const(lo), Bound::Const(hi)) => {
+                    (Some(lo.into()), Some(i128::from(hi) - i128::from(lo)))
+                }
+                (Bound::Const(lo), _) => (Some(lo.into()), None),
+                _ => (None, None),
+            });
+            (known.collect(), *hints)
+        }
+        // In the order of memory, which is that of the index where there is one.
+        TaskKind::Cells { field, hints } if m.fields[*field].rank() == 1 => {
+            let domain = m.fields[*field].domain(&m.trees);
+            let known = domain.iter().map(|d| (Some(d.0.into()), Some(d.1.into())));
+            (known.collect(), *hints)
+        }
+        TaskKind::Cells { field, hints } => (vec![(None, None); m.fields[*field].rank()], *hints),
+        TaskKind::Serial | TaskKind::Chunks { .. } => return Vec::new(),
+    };
+    let threads = i128::from(hints.threads());
+    let warp = i128::from(WARP);
+    let whole = threads % warp == 0;
+    let spread = |inner: Option<i128>| match inner {
+        Some(n) if n > 0 && n % threads == 0 => Spread::Block,
+        Some(n) if n > 0 && n % warp == 0 && whole => Spread::Warp,
+        _ => Spread::Thread,
+    };
+    let mut out = Vec::new();
+    for k in 0..dims.len() {
+        let inner = dims[k + 1..].iter();
+        let inner = inner.map(|d| d.1).try_fold(1i128, |n, e| n.checked_mul(e?));
+        let (lo, extent) = dims[k];
+        // A new line of the last axis begins with a new block.
+        let lines = |n: i128| k == 0 || extent.is_some_and(|e| e % n == 0);
+        let from = |n: i128| lo.is_some_and(|lo| lo >= 0 && lo % n == 0);
+        let last = k + 1 == dims.len();
+        let run = Run {
+            block: (last && lines(threads) && from(threads)).then_some(threads),
+            warp: last && whole && lines(warp) && from(warp),
+        };
+        out.push(Index {
+            spread: spread(inner),
+            run: (run.block.is_some() || run.warp).then_some(run),
+        });
+    }
+    out
 }
 
 /// What a function, or one that it calls, writes to.
@@ -120,6 +191,8 @@ struct Open {
 struct Walk<'a> {
     f: &'a Function,
     written: FxHashSet<Place>,
+    /// Values that count threads.
+    counters: FxHashMap<Value, Run>,
     spread: SecondaryMap<Value, Spread>,
     /// What is stored in arrays that a thread has for itself.
     locals: FxHashMap<Local, Spread>,
@@ -352,25 +425,16 @@ impl Walk<'_> {
             | Op::LoadRows(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_) => Spread::Thread,
-            // The number of a warp, and questions that it answers.
-            Op::Binary(BinOp::Div) if self.is_thread(args[0]) && self.whole_warps(args[1], 0) => {
-                Spread::Warp
+            // The number of a warp or block, and questions that it answers.
+            Op::Binary(BinOp::Div) | Op::Compare(CmpOp::Lt | CmpOp::Ge) => {
+                given.min(self.runs(args[0], self.number(args[1])))
             }
-            Op::Binary(BinOp::Shr)
-                if self.is_thread(args[0])
-                    && self.number(args[1]).is_some_and(|n| (5..31).contains(&n)) =>
-            {
-                Spread::Warp
+            Op::Compare(CmpOp::Le | CmpOp::Gt) => {
+                given.min(self.runs(args[0], self.number(args[1]).map(|n| n + 1)))
             }
-            Op::Compare(CmpOp::Lt | CmpOp::Ge)
-                if self.is_thread(args[0]) && self.whole_warps(args[1], 0) =>
-            {
-                Spread::Warp
-            }
-            Op::Compare(CmpOp::Le | CmpOp::Gt)
-                if self.is_thread(args[0]) && self.whole_warps(args[1], 1) =>
-            {
-                Spread::Warp
+            Op::Binary(BinOp::Shr) => {
+                let amount = self.number(args[1]).filter(|n| (0..31).contains(n));
+                given.min(self.runs(args[0], amount.map(|n| 1 << n)))
             }
             Op::Const(_)
             | Op::Unary(_)
@@ -416,16 +480,19 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a value is the number of the thread, in any integer type that can hold it.
-    fn is_thread(&self, v: Value) -> bool {
-        let Some(inst) = self.f.def(v) else {
-            return false;
-        };
-        let data = &self.f.insts[inst];
+    /// What counts threads, in any integer type that can hold it.
+    fn counter(&self, v: Value) -> Option<Run> {
+        if let Some(run) = self.counters.get(&v) {
+            return Some(*run);
+        }
+        let data = &self.f.insts[self.f.def(v)?];
         match data.op {
-            Op::Thread(ThreadOp::Index) => true,
-            Op::Convert(to) => to.is_int() && to.bits() >= 16 && self.is_thread(data.args[0]),
-            _ => false,
+            Op::Thread(ThreadOp::Index) => Some(Run {
+                block: None,
+                warp: true,
+            }),
+            Op::Convert(to) if to.is_int() && to.bits() >= 32 => self.counter(data.args[0]),
+            _ => None,
         }
     }
 
@@ -433,10 +500,17 @@ impl Walk<'_> {
         self.f.constant(v).and_then(Imm::as_int)
     }
 
-    /// Whether a constant, and so much more, is that many threads in whole warps.
-    fn whole_warps(&self, v: Value, more: i128) -> bool {
-        let warp = i128::from(WARP);
-        self.number(v)
-            .is_some_and(|n| n + more > 0 && (n + more) % warp == 0)
+    /// Among whom multiples of a number part a value, if it counts threads.
+    fn runs(&self, v: Value, by: Option<i128>) -> Spread {
+        let (Some(run), Some(by)) = (self.counter(v), by.filter(|n| *n > 0)) else {
+            return Spread::Thread;
+        };
+        if run.block.is_some_and(|threads| by % threads == 0) {
+            return Spread::Block;
+        }
+        match run.warp && by % i128::from(WARP) == 0 {
+            true => Spread::Warp,
+            false => Spread::Thread,
+        }
     }
 }

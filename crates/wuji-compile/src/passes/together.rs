@@ -31,14 +31,18 @@ pub fn together(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 }
                 *hints
             }
-            TaskKind::Serial => {
-                let why = format!(
-                    "{} stands outside of a parallel loop",
-                    what(&m.funcs[func], inst)
-                );
-                return Err(at(m, func, inst, "W0353", why)
-                    .help("blocks of threads run the iterations of a parallel loop"));
-            }
+            // One thread is alone in its block: it waits for nobody.
+            TaskKind::Serial => match m.funcs[func].insts[inst].op {
+                Op::Thread(_) => LoopHints::default(),
+                _ => {
+                    let why = format!(
+                        "{} stands outside of a parallel loop",
+                        what(&m.funcs[func], inst)
+                    );
+                    return Err(at(m, func, inst, "W0353", why)
+                        .help("blocks of threads run the iterations of a parallel loop"));
+                }
+            },
             // Made by passes, which know what they do.
             TaskKind::Chunks { .. } => continue,
         };
@@ -64,7 +68,7 @@ pub fn together(m: &mut Module, cx: &mut Cx) -> Result<()> {
             let why = format!("a block has at most {MOST_THREADS} threads");
             return Err(at(m, func, inst, "W0353", why).help("ask for a smaller block size"));
         }
-        if let Some(Parted { inst, by }) = parted(m, &m.funcs[func], m.params.len()) {
+        if let Some(Parted { inst, by }) = parted(m, task) {
             return Err(apart(m, func, inst, by));
         }
         if cx.options.target == Target::Cpu {
@@ -91,8 +95,8 @@ fn apart(m: &Module, func: Func, inst: Inst, by: Inst) -> Error {
     let (whose, help) = match op.party() {
         Party::Block => (
             "the block",
-            "let all threads come to it, and put only what differs under a condition; `barrier_any` and its like make a \
-             condition that is the same for all",
+            "let all threads come to it, and put only what differs under a condition; barriers that ask all threads give an \
+             answer that is the same for all",
         ),
         Party::Warp | Party::Thread => (
             "a warp",
@@ -132,14 +136,15 @@ fn what(f: &Function, inst: Inst) -> String {
             | ThreadOp::BarrierAll
             | ThreadOp::BarrierAny
             | ThreadOp::BarrierCount => "a barrier".into(),
-            ThreadOp::ActiveMask | ThreadOp::Ballot | ThreadOp::MatchAny => {
-                "a question to a warp".into()
-            }
+            ThreadOp::ActiveMask => "the mask of a warp".into(),
+            ThreadOp::Ballot => "a ballot of a warp".into(),
+            ThreadOp::MatchAny => "a comparison in a warp".into(),
             ThreadOp::Shuffle(_) => "a shuffle".into(),
             ThreadOp::WarpBarrier => "a barrier of a warp".into(),
             ThreadOp::BlockFence | ThreadOp::GridFence => "a fence".into(),
         },
         op => match op.access().map(|a| a.place) {
+            Some(Place::Local(l)) if f.locals[l].name.is_empty() => "a shared array".into(),
             Some(Place::Local(l)) => format!("the shared array `{}`", f.locals[l].name),
             _ => "what threads do together".into(),
         },

@@ -19,7 +19,8 @@ use wuji_ir::module::{
     ArrayData, Function, LocalData, Module, Param, Span, TempData, Term, Values,
 };
 use wuji_ir::ops::{
-    Activation, AtomicOp, BinOp, CellOp, CmpOp, Domain, ForKind, LoopHints, Op, ReduceOp, UnOp,
+    Activation, AtomicOp, BinOp, CellOp, CmpOp, Domain, ForKind, LoopHints, Op, ReduceOp, ThreadOp,
+    UnOp,
 };
 use wuji_ir::types::{Imm, Scalar, StructType, Type};
 use wuji_ir::verify::MAX_COMPONENTS;
@@ -304,14 +305,20 @@ impl Builder {
         self.one(Op::ArrayExtent(array, axis), &[])
     }
 
-    #[pyo3(signature = (name, r#type, length=None))]
-    fn local(&mut self, name: &str, r#type: &str, length: Option<u32>) -> PyResult<u32> {
+    #[pyo3(signature = (name, r#type, length=None, shared=false))]
+    fn local(
+        &mut self,
+        name: &str,
+        r#type: &str,
+        length: Option<u32>,
+        shared: bool,
+    ) -> PyResult<u32> {
         let ty = self.ty(r#type)?;
         let data = LocalData {
             name: name.to_owned(),
             ty,
             len: length,
-            shared: false,
+            shared,
         };
         let local = self.with(|frame, _| Ok(frame.func.locals.push(data)))?;
         Ok(local.as_u32())
@@ -380,6 +387,16 @@ impl Builder {
         match op {
             CellOp::Activate | CellOp::Deactivate => Ok(None),
             CellOp::IsActive | CellOp::Append | CellOp::Length => self.result_of(inst).map(Some),
+        }
+    }
+
+    /// What threads of a block know of each other, and do together.
+    fn thread(&mut self, op: &str, values: Vec<u32>) -> PyResult<Option<u32>> {
+        let op = self.op("operation of threads", op, ThreadOp::from_name(op))?;
+        let inst = self.push(Op::Thread(op), &values)?;
+        match self.frame()?.func.insts[inst].results.is_empty() {
+            true => Ok(None),
+            false => self.result_of(inst).map(Some),
         }
     }
 
