@@ -15,7 +15,7 @@ use crate::workspace::{cargo, on_path, root, run, spelled, target};
 const PROGRAMS: [&str; 2] = ["wuji", "wuji-bench"];
 
 /// The test programs that say whether a machine, and its GPU, does what it should.
-const TESTS: [&str; 7] = [
+const TESTS: [&str; 8] = [
     "filetests",
     "math",
     "world",
@@ -23,6 +23,7 @@ const TESTS: [&str; 7] = [
     "language",
     "sparse_semantics",
     "accuracy",
+    "simt",
 ];
 
 /// What tests read, from the folder `tests`.

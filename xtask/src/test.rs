@@ -7,7 +7,7 @@ use crate::steps::Steps;
 use crate::workspace::{cargo, output, program};
 
 /// Test programs that run kernels on the GPU when `WUJI_TEST_BACKEND` says `cuda`.
-const ON_GPU: [&str; 2] = ["filetests", "math"];
+const ON_GPU: [&str; 3] = ["filetests", "math", "simt"];
 
 pub(crate) fn test(words: &[String]) -> Outcome {
     let mut args = Args::new(words);

@@ -61,6 +61,7 @@ pub use cells::Cells;
 pub use element::Element;
 pub use field::{Field, Window};
 pub use graph::Graph;
+pub use lang::simt;
 pub use layout::{MemoryReport, Node, NodeReport, Tree, WorldReport};
 pub use world::{World, WorldBuilder};
 pub use wuji_compile::{Fate, Math, Remark};

@@ -1,5 +1,6 @@
 //! Which functions and methods are part of the language: told by their names as rustc prints them.
 
+use super::lower::is_simt;
 use super::recording::Target;
 
 /// Functions that have no receiver.
@@ -181,6 +182,10 @@ pub(super) fn is_swizzle(name: &str) -> bool {
 /// What the function with this name means, if it is part of the language. `name` is that of
 /// `std::any::type_name` for the function item.
 pub(super) fn function(name: &str) -> Option<Target> {
+    if let Some(rest) = name.strip_prefix("wuji::lang::simt::") {
+        let short = format!("simt::{}", without_generics(rest));
+        return is_simt(&short).then_some(Target::Builtin(short));
+    }
     let short = shorten(name)?;
     if FUNCTIONS.contains(&short.as_str()) {
         return Some(Target::Builtin(short));

@@ -59,6 +59,8 @@
 //! **Variables outside of a parallel loop** can be read in it, and reduced: with the operators above, and with
 //! `s = s.min(v)` and `s = s.max(v)`.
 //!
+//! **Threads of a GPU that work together**: shared arrays, barriers, warps. See [`simt`].
+//!
 //! **Functions.** A `#[func]` can be called from kernels, may be generic, recursive or a method, and without fields it
 //! also runs on the host; calling one with fields or arrays there does not compile. Where it implements a function of a trait,
 //! the trait declares that with `#[func]` too. Other functions are refused at the launch, and never run.
@@ -95,6 +97,7 @@ mod record;
 #[doc(hidden)]
 pub mod recording;
 mod shadow;
+pub mod simt;
 mod vector;
 
 pub use half::f16;

@@ -22,6 +22,11 @@ impl Body<'_, '_> {
         name: &str,
         array: ArrayVal,
     ) -> Result<ArrayPlace> {
+        if let ArrayVal::Shared(place) = array {
+            // There is one for all threads, and no copies.
+            self.f.locals[place.local].name = name.to_string();
+            return Ok(place);
+        }
         let (elem, dims) = self.array_type(at, &array)?;
         let len: usize = dims.iter().map(|d| *d as usize).product();
         if len > LONGEST {
@@ -55,7 +60,9 @@ impl Body<'_, '_> {
     /// The element type and the extents of an array.
     fn array_type(&mut self, at: At, array: &ArrayVal) -> Result<(Type, Vec<u32>)> {
         let (item, n) = match array {
-            ArrayVal::Stored(place) => return Ok((place.elem, place.dims.clone())),
+            ArrayVal::Stored(place) | ArrayVal::Shared(place) => {
+                return Ok((place.elem, place.dims.clone()));
+            }
             ArrayVal::Items(items) => (items.first(), items.len()),
             ArrayVal::Repeat(item, n) => (Some(&**item), *n),
         };
@@ -90,7 +97,7 @@ impl Body<'_, '_> {
             ArrayVal::Repeat(item, n) => {
                 self.each(at, n, |b, k| b.put(at, place, k, (*item).clone()))
             }
-            ArrayVal::Stored(from) => {
+            ArrayVal::Stored(from) | ArrayVal::Shared(from) => {
                 let n = place.dims.first().map_or(0, |d| *d as usize);
                 self.each(at, n, |b, k| {
                     let item = b.item(&from, k);
@@ -187,7 +194,7 @@ impl Body<'_, '_> {
             },
             ArrayVal::Repeat(item, n) if k < *n => Ok((**item).clone()),
             ArrayVal::Repeat(_, n) => Err(self.outside(at, k as i128, *n)),
-            ArrayVal::Stored(place) => {
+            ArrayVal::Stored(place) | ArrayVal::Shared(place) => {
                 let n = place.dims.first().map_or(0, |d| *d as usize);
                 if k >= n {
                     return Err(self.outside(at, k as i128, n));
@@ -228,7 +235,9 @@ impl Body<'_, '_> {
         match array {
             ArrayVal::Items(items) => items.len(),
             ArrayVal::Repeat(_, n) => *n,
-            ArrayVal::Stored(place) => place.dims.first().map_or(0, |d| *d as usize),
+            ArrayVal::Stored(place) | ArrayVal::Shared(place) => {
+                place.dims.first().map_or(0, |d| *d as usize)
+            }
         }
     }
 

@@ -30,6 +30,8 @@ pub(super) enum ArrayVal {
     Repeat(Box<Val>, usize),
     /// What is in a local array right now.
     Stored(ArrayPlace),
+    /// An array that threads share, and that has no name yet.
+    Shared(ArrayPlace),
 }
 
 /// A local array, or a part of one that has more than one dimension.

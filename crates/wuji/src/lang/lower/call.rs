@@ -240,6 +240,9 @@ impl<'r> Body<'_, 'r> {
     }
 
     fn builtin(&mut self, at: At, name: &str, shape: &Shape, args: &'static [Expr]) -> Result<Val> {
+        if let Some(val) = self.simt(at, name, shape, args)? {
+            return Ok(val);
+        }
         let Some(ty) = Body::shape_is_value(shape) else {
             return Err(self.not_a_func(at, name));
         };

@@ -299,7 +299,11 @@ impl Body<'_, '_> {
         let shared = match p.place {
             Place::Field(_) | Place::Array(_) => true,
             Place::Temp(_) => self.parallel,
-            Place::Local(_) => false,
+            Place::Local(l) => {
+                // Others wait behind a barrier for what is not atomic.
+                self.f.locals[l].shared
+                    && !matches!(op, Binary::Div | Binary::Rem | Binary::Shl | Binary::Shr)
+            }
         };
         if shared {
             let op = match op {

@@ -17,6 +17,7 @@ mod method;
 mod ops;
 mod place;
 mod range;
+mod simt;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -25,6 +26,7 @@ use super::ast::{At, Pat};
 use super::recording::{Bound, Function, Recording, TypeTag};
 use binding::{Binding, Data, Shape};
 use body::{Body, Frame};
+pub(super) use simt::is_simt;
 use wuji_ir::entities::{File, Func};
 use wuji_ir::module::{self, Module};
 use wuji_ir::{Error, Position, Result, types::Type};
