@@ -8,6 +8,7 @@ use crate::pool::Pool;
 use crate::profile::Profiler;
 use crate::program::{ChunkPlan, Native, Place, Program, integer};
 use crate::report::{Collected, TaskHost, report};
+use crate::shares::Shares;
 use crate::tier::Background;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,6 +47,8 @@ const FIXED_THREADS: u64 = 8;
 const CHUNK_MAX: u64 = 1 << 20;
 /// Chunks per thread, so that threads which got easy ones can take more.
 const CHUNKS_PER_THREAD: u64 = 16;
+/// Bytes of a cache line: as many of the smallest elements fill one.
+const LINE_UNITS: u64 = 64;
 
 /// Checks that what is bound is what the program was made for.
 pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>) -> Result<()> {
@@ -286,7 +289,15 @@ fn run_tasks(
                     }
                 })?;
             }
-            (Some(grain), None) => engine.pool.run(units as i64, grain as i64, &run)?,
+            (Some(grain), None) => {
+                let shares = Shares::new(units, grain, plan.map_or(grain, |p| least_of(p, grain)));
+                engine.pool.run(shares.count() as i64, 1, &|from, to| {
+                    for chunk in from as u64..to as u64 {
+                        let (begin, end) = shares.range(chunk);
+                        run(begin, end);
+                    }
+                })?;
+            }
             (Some(grain), Some(copies)) => {
                 let launch = CopyLaunch {
                     plan: copies,
@@ -405,8 +416,21 @@ fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
         return None;
     }
     let even = units.div_ceil(threads * CHUNKS_PER_THREAD);
+    // Chunks begin at whole cache lines, where there is room for that.
+    let even = match even >= 16 * LINE_UNITS {
+        true => even.next_multiple_of(LINE_UNITS),
+        false => even,
+    };
     let grain = even.min(per_unit(CHUNK_MAX)).max(per_unit(plan.least));
     (grain < units).then_some(grain)
+}
+
+/// Units that a small chunk has at least; with a `block_size`, all chunks have the same.
+fn least_of(plan: &ChunkPlan, grain: u64) -> u64 {
+    match plan.block {
+        Some(_) => grain,
+        None => plan.least.div_ceil(plan.unit),
+    }
 }
 
 #[cfg(test)]
