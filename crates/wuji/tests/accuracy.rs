@@ -1,12 +1,20 @@
 //! How far functions are from the true value where they may be.
 
-use wuji::Result;
 use wuji::prelude::*;
+use wuji::{Math, Result};
 
 #[kernel]
 fn roots(x: &Field<f32, 1>, y: &Field<f32, 1>) {
     for [i] in x {
         y[[i]] = x[[i]].rsqrt();
+    }
+}
+
+#[kernel]
+fn cubes(x: &Field<f32, 1>, y: &Field<f32, 1>) {
+    for [i] in x {
+        let r = x[[i]].rsqrt();
+        y[[i]] = r * r * r;
     }
 }
 
@@ -33,11 +41,40 @@ fn worlds() -> [World; 2] {
 }
 
 /// All exponents, denormal numbers, signs, zeros, infinities and NaN among them.
+fn all_kinds() -> Vec<f32> {
+    let mut values: Vec<f32> = (0..1 << 18).map(|k| f32::from_bits(k * 16381)).collect();
+    values[..6].copy_from_slice(&[0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -1.0]);
+    values
+}
+
+/// In fast mode they are one step; products of three roots would be within 8.
+#[test]
+fn their_cubes_are_within_five_ulps() -> Result<()> {
+    let values = all_kinds();
+    for math in [Math::Fast, Math::Contract] {
+        let world = World::builder().tier(Tier::Best).math(math).build()?;
+        let x = world.field::<f32, 1>("x", [values.len()])?;
+        let y = world.field::<f32, 1>("y", [values.len()])?;
+        x.copy_from(&values)?;
+        cubes(&x, &y)?;
+        let most = if math == Math::Fast { 5.0 } else { 8.0 };
+        for (x, found) in values.iter().zip(y.to_vec()?) {
+            let root = 1.0 / f64::from(*x).sqrt();
+            let exact = root * root * root;
+            let off = ulps(found, exact);
+            assert!(
+                off <= most,
+                "rsqrt({x:e})^3 is {found:e}, {off} ulps off {exact:e} ({math:?})"
+            );
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn reciprocal_roots_are_within_two_ulps() -> Result<()> {
-    let n = 1usize << 18;
-    let mut values: Vec<f32> = (0..n as u32).map(|k| f32::from_bits(k * 16381)).collect();
-    values[..6].copy_from_slice(&[0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -1.0]);
+    let values = all_kinds();
+    let n = values.len();
     for world in worlds() {
         let x = world.field::<f32, 1>("x", [n])?;
         let y = world.field::<f32, 1>("y", [n])?;

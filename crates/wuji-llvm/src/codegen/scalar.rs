@@ -114,6 +114,9 @@ impl FunctionGen<'_, '_, '_> {
         if let Some(fused) = self.fused(inst, op, x, y)? {
             return Ok(fused);
         }
+        if let Some(cube) = self.root_cubed(op, s, x, y)? {
+            return Ok(cube);
+        }
         if s.is_float() {
             let mut flags = self.flags(inst);
             if op == BinOp::Div && self.is_root(y) {
@@ -149,6 +152,41 @@ impl FunctionGen<'_, '_, '_> {
         let v = e.intrinsic("llvm.fma", &[e.ty_of(a)], &[a, b, c]);
         e.set_fast_math(v, self.flags(inst));
         Ok(Some(v))
+    }
+
+    /// The cube of a reciprocal root in fast mode, which is what bodies that attract each other ask for: one step towards the cube
+    /// itself, instead of one towards the root and two products. The root goes away where nobody else wants it.
+    fn root_cubed(&self, op: BinOp, s: Scalar, x: Value, y: Value) -> Result<Option<Val>> {
+        let made_by = |v: Value| self.f.def(v).map(|d| &self.f.insts[d]);
+        let is_square = |v: Value, of: Value| {
+            made_by(v).is_some_and(|d| d.op == Op::Binary(BinOp::Mul) && d.args[..] == [of, of])
+        };
+        if op != BinOp::Mul || self.math() != Math::Fast || !self.has_quick_root(s) {
+            return Ok(None);
+        }
+        let root = match (is_square(x, y), is_square(y, x)) {
+            (true, _) => y,
+            (_, true) => x,
+            _ => return Ok(None),
+        };
+        let Some(argument) = made_by(root).filter(|d| d.op == Op::Unary(UnOp::Rsqrt)) else {
+            return Ok(None);
+        };
+        let a = self.get(argument.args[0])?;
+        let e = &self.unit.emit;
+        let ty = e.ty_of(a);
+        let mul = |a: Val, b: Val| e.binary(LLVMOpcode::LLVMFMul, a, b);
+        let fma = |a: Val, b: Val, c: Val| e.intrinsic("llvm.fma", &[ty], &[a, b, c]);
+        let number = |x: f64| e.const_float(ty, x);
+        let y = self.root_estimate(a);
+        let square = mul(y, y);
+        let cube = mul(square, y);
+        // How far a * y * y is from 1: (1 - error) to the power of -3/2 is 1 + 3/2 error, within half an ulp.
+        let error = fma(e.fneg(a), square, number(1.0));
+        let better = mul(cube, fma(number(1.5), error, number(1.0)));
+        // Where numbers run out of range the cube of the estimate is right, and the step is not.
+        let known = e.fcmp(LLVMRealOGT, error, number(-0.5));
+        Ok(Some(e.select(known, better, cube)))
     }
 
     /// The constant that a value is, or has in every lane.
