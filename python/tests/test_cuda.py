@@ -205,6 +205,23 @@ def test_arrays_of_another_world_of_the_same_device(driver: pathlib.Path) -> Non
     )
 
 
+def test_what_nobody_has_waited_for_is_told_in_the_end(driver: pathlib.Path) -> None:
+    told = run(
+        driver,
+        """
+        @ti.kernel
+        def speak(n: ti.i32):
+            print(n)
+
+        speak(5)
+        with ti.World(arch=ti.cuda, offline_cache=False) as other:
+            speak(6)
+        other.close()
+        """,
+    )
+    assert told.splitlines()[-2:] == ["6", "5"]
+
+
 def test_graphs_are_replayed(driver: pathlib.Path) -> None:
     run(
         driver,

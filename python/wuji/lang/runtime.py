@@ -13,10 +13,14 @@ from typing import Any
 
 from .. import _native
 from ..exceptions import WujiRuntimeError
+from . import arch as archs
 from . import dtypes, options
 from .arch import Arch
 from .context import python_only
 from .options import Config
+
+# Worlds that there are.
+_alive: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 
 class Runtime:
@@ -31,6 +35,7 @@ class Runtime:
         # As for launches that are waited for: accesses outside of fields are worth a warning.
         strict = config.debug or config.check_out_of_bound  # type: ignore[attr-defined]
         self.native = _native.World(**config.native(), printer=write_line, dropped=None if strict else self._dropped)
+        _alive.add(self)
         if config.kernel_profiler:
             self.native.profile(True)
         self.closed = False
@@ -106,6 +111,20 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 # Before the libraries of the process are taken apart, which compilers in the background must not see.
 atexit.register(_native.before_exit)
+
+
+def _settle() -> None:
+    """Kernels on a GPU that nobody has waited for still print, and say what went wrong."""
+    for world in list(_alive):
+        if not world.closed and world.config.arch is archs.cuda:
+            try:
+                world.native.synchronize()
+            except Exception as e:  # noqa: BLE001
+                print(e, file=sys.stderr)
+
+
+# Called before the other one.
+atexit.register(_settle)
 _lock = threading.RLock()
 
 

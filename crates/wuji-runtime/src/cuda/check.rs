@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::error::amount;
+use super::library::Side;
 use super::module::Function;
 use super::stream::{Rows, Stream};
 use std::ffi::c_void;
@@ -194,12 +195,14 @@ impl Trial {
         };
         // SAFETY: all of them have 64 rows of that distance; they are kept until the stream has finished.
         unsafe {
-            self.stream
-                .copy_rows_in(device.address(), host.as_ptr(), rows(48, 96))?;
-            self.stream
-                .copy_rows_on(other.address(), device.address(), rows(40, 48))?;
-            self.stream
-                .copy_rows_out(back.as_mut_ptr(), other.address(), rows(56, 40))?;
+            let (there, elsewhere) = (
+                Side::device(device.address()),
+                Side::device(other.address()),
+            );
+            let stream = &self.stream;
+            stream.copy_rows(there, Side::host(host.as_ptr()), rows(48, 96))?;
+            stream.copy_rows(elsewhere, there, rows(40, 48))?;
+            stream.copy_rows(Side::host(back.as_mut_ptr()), elsewhere, rows(56, 40))?;
         }
         self.stream.synchronize()?;
         for row in 0..64 {

@@ -105,18 +105,19 @@ impl AccessDescription {
 /// One side of a `CUDA_MEMCPY2D`.
 #[derive(Copy, Clone, Debug)]
 #[repr(C)]
-pub(super) struct Side {
-    pub(super) x_bytes: usize,
-    pub(super) y: usize,
-    pub(super) kind: c_uint,
-    pub(super) host: *const c_void,
-    pub(super) device: Address,
-    pub(super) array: *mut c_void,
-    pub(super) pitch: usize,
+pub(crate) struct Side {
+    x_bytes: usize,
+    y: usize,
+    kind: c_uint,
+    host: *const c_void,
+    device: Address,
+    array: *mut c_void,
+    pitch: usize,
 }
 
 impl Side {
-    pub(super) fn host(at: *const u8, pitch: usize) -> Side {
+    /// Memory of the host.
+    pub(crate) fn host(at: *const u8) -> Side {
         Side {
             x_bytes: 0,
             y: 0,
@@ -124,16 +125,33 @@ impl Side {
             host: at.cast(),
             device: 0,
             array: std::ptr::null_mut(),
-            pitch,
+            pitch: 0,
         }
     }
 
-    pub(super) fn device(at: Address, pitch: usize) -> Side {
+    /// Memory of the device.
+    pub(crate) fn device(at: Address) -> Side {
         Side {
             kind: 2,
-            host: std::ptr::null(),
             device: at,
-            ..Side::host(std::ptr::null(), pitch)
+            ..Side::host(std::ptr::null())
+        }
+    }
+
+    /// From so many bytes on, with rows at this distance.
+    pub(super) fn row(self, offset: u64, pitch: u64) -> Side {
+        let host = self.host.cast::<u8>();
+        Side {
+            host: match self.kind {
+                1 => host.wrapping_add(offset as usize).cast(),
+                _ => self.host,
+            },
+            device: match self.kind {
+                1 => 0,
+                _ => self.device + offset,
+            },
+            pitch: pitch as usize,
+            ..self
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::error::NOT_READY;
-use super::library::{Copy2d, RawEvent, RawStream, Side, ask, call};
+use super::library::{Copy2d, Functions, RawEvent, RawStream, Side, ask, call};
 use super::module::Function;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -93,6 +93,19 @@ impl Stream {
         self.raw.0 as usize
     }
 
+    /// Tells the driver something about the stream, unless it is about nothing.
+    fn tell(
+        &self,
+        amount: u64,
+        call: impl FnOnce(&'static Functions, RawStream) -> Result<()>,
+    ) -> Result<()> {
+        if amount == 0 {
+            return Ok(());
+        }
+        let _entered = self.context.enter()?;
+        call(self.context.driver, self.raw)
+    }
+
     /// Launches a kernel on a grid of blocks, each with this many bytes of shared memory on top of the kernel's own.
     ///
     /// # Safety
@@ -106,26 +119,18 @@ impl Stream {
         shared: u32,
         parameters: &mut [*mut c_void],
     ) -> Result<()> {
-        let _entered = self.context.enter()?;
+        let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
+        let (function, extra) = (function.raw, std::ptr::null_mut());
+        let parameters = parameters.as_mut_ptr();
         // SAFETY: the caller's promise.
-        unsafe {
+        self.tell(1, |driver, raw| unsafe {
             call!(
-                self.context.driver,
+                driver,
                 cuLaunchKernel(
-                    function.raw,
-                    grid[0],
-                    grid[1],
-                    grid[2],
-                    block[0],
-                    block[1],
-                    block[2],
-                    shared,
-                    self.raw,
-                    parameters.as_mut_ptr(),
-                    std::ptr::null_mut(),
+                    function, gx, gy, gz, bx, by, bz, shared, raw, parameters, extra
                 )
             )
-        }
+        })
     }
 
     /// Copies bytes to the device. Ordinary memory has been read when this returns.
@@ -133,17 +138,11 @@ impl Stream {
     /// # Safety
     /// That much memory is allocated at `to` until the copy is done; pinned memory stays unchanged until then.
     pub(crate) unsafe fn copy_in(&self, to: u64, from: &[u8]) -> Result<()> {
-        if from.is_empty() {
-            return Ok(());
-        }
-        let _entered = self.context.enter()?;
+        let (at, bytes) = (from.as_ptr().cast(), from.len());
         // SAFETY: the caller's promise.
-        unsafe {
-            call!(
-                self.context.driver,
-                cuMemcpyHtoDAsync(to, from.as_ptr().cast(), from.len(), self.raw)
-            )
-        }
+        self.tell(bytes as u64, |driver, raw| unsafe {
+            call!(driver, cuMemcpyHtoDAsync(to, at, bytes, raw))
+        })
     }
 
     /// Copies bytes from the device. They are there once the stream has come so far.
@@ -151,17 +150,11 @@ impl Stream {
     /// # Safety
     /// That much memory is allocated at `from`; `to` is neither read nor written nor freed until the copy is done.
     pub(crate) unsafe fn copy_out(&self, to: &mut [u8], from: u64) -> Result<()> {
-        if to.is_empty() {
-            return Ok(());
-        }
-        let _entered = self.context.enter()?;
+        let (at, bytes) = (to.as_mut_ptr().cast(), to.len());
         // SAFETY: the caller's promise.
-        unsafe {
-            call!(
-                self.context.driver,
-                cuMemcpyDtoHAsync(to.as_mut_ptr().cast(), from, to.len(), self.raw)
-            )
-        }
+        self.tell(bytes as u64, |driver, raw| unsafe {
+            call!(driver, cuMemcpyDtoHAsync(at, from, bytes, raw))
+        })
     }
 
     /// Copies bytes on the device.
@@ -169,17 +162,10 @@ impl Stream {
     /// # Safety
     /// That much memory is allocated on both sides until the copy is done; they do not overlap.
     pub(crate) unsafe fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let _entered = self.context.enter()?;
         // SAFETY: the caller's promise.
-        unsafe {
-            call!(
-                self.context.driver,
-                cuMemcpyDtoDAsync(to, from, bytes as usize, self.raw)
-            )
-        }
+        self.tell(bytes, |driver, raw| unsafe {
+            call!(driver, cuMemcpyDtoDAsync(to, from, bytes as usize, raw))
+        })
     }
 
     /// Fills memory of the device with a byte.
@@ -187,17 +173,10 @@ impl Stream {
     /// # Safety
     /// That much memory is allocated until it is done.
     pub(crate) unsafe fn fill(&self, at: u64, bytes: u64, byte: u8) -> Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let _entered = self.context.enter()?;
         // SAFETY: the caller's promise.
-        unsafe {
-            call!(
-                self.context.driver,
-                cuMemsetD8Async(at, byte, bytes as usize, self.raw)
-            )
-        }
+        self.tell(bytes, |driver, raw| unsafe {
+            call!(driver, cuMemsetD8Async(at, byte, bytes as usize, raw))
+        })
     }
 
     /// Fills memory of the device with a 32-bit number.
@@ -205,106 +184,46 @@ impl Stream {
     /// # Safety
     /// That much memory is allocated until it is done; the address is a multiple of four.
     pub(crate) unsafe fn fill_words(&self, at: u64, count: u64, word: u32) -> Result<()> {
-        if count == 0 {
-            return Ok(());
-        }
-        let _entered = self.context.enter()?;
         // SAFETY: the caller's promise.
-        unsafe {
-            call!(
-                self.context.driver,
-                cuMemsetD32Async(at, word, count as usize, self.raw)
-            )
-        }
+        self.tell(count, |driver, raw| unsafe {
+            call!(driver, cuMemsetD32Async(at, word, count as usize, raw))
+        })
     }
 
-    /// Copies rows to the device.
+    /// Copies rows, between any two of the host and the device: all at once if the driver can, else one by one.
     ///
     /// # Safety
-    /// As for [`Stream::copy_in`], for all rows on both sides.
-    pub(crate) unsafe fn copy_rows_in(&self, to: u64, from: *const u8, rows: Rows) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.copy_rows(rows, |row, to_pitch, from_pitch| {
-                let from = from.wrapping_add((row * rows.from_stride) as usize);
-                let to = Side::device(to + row * rows.to_stride, to_pitch);
-                (to, Side::host(from, from_pitch))
-            })
-        }
-    }
-
-    /// Copies rows from the device.
-    ///
-    /// # Safety
-    /// As for [`Stream::copy_out`], for all rows on both sides.
-    pub(crate) unsafe fn copy_rows_out(&self, to: *mut u8, from: u64, rows: Rows) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.copy_rows(rows, |row, to_pitch, from_pitch| {
-                let to = to.wrapping_add((row * rows.to_stride) as usize);
-                let from = Side::device(from + row * rows.from_stride, from_pitch);
-                (Side::host(to, to_pitch), from)
-            })
-        }
-    }
-
-    /// Copies rows on the device.
-    ///
-    /// # Safety
-    /// As for [`Stream::copy`], for all rows on both sides.
-    pub(crate) unsafe fn copy_rows_on(&self, to: u64, from: u64, rows: Rows) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.copy_rows(rows, |row, to_pitch, from_pitch| {
-                let to = Side::device(to + row * rows.to_stride, to_pitch);
-                (to, Side::device(from + row * rows.from_stride, from_pitch))
-            })
-        }
-    }
-
-    /// All rows at once if the driver can, else one by one; `sides` gives where the copy goes and comes from, beginning
-    /// with a row.
-    ///
-    /// # Safety
-    /// As for the callers.
-    unsafe fn copy_rows(
-        &self,
-        rows: Rows,
-        sides: impl Fn(u64, usize, usize) -> (Side, Side),
-    ) -> Result<()> {
-        if rows.bytes == 0 || rows.count == 0 {
-            return Ok(());
-        }
-        let _entered = self.context.enter()?;
+    /// As for [`Stream::copy_in`], [`Stream::copy_out`] and [`Stream::copy`], for all rows on both sides.
+    pub(crate) unsafe fn copy_rows(&self, to: Side, from: Side, rows: Rows) -> Result<()> {
         let together = rows.to_stride.max(rows.from_stride) <= MOST_PITCH
             && rows.to_stride.min(rows.from_stride) >= rows.bytes;
         let (calls, height) = match together {
             true => (1, rows.count),
             false => (rows.count, 1),
         };
-        for row in 0..calls {
-            let (to, from) = match together {
-                true => sides(row, rows.to_stride as usize, rows.from_stride as usize),
-                // Of a single row the distance does not count.
-                false => sides(row, 0, 0),
-            };
-            let copy = Copy2d {
-                from,
-                to,
-                width_bytes: rows.bytes as usize,
-                height: height as usize,
-            };
-            // SAFETY: the caller's promise.
-            unsafe { call!(self.context.driver, cuMemcpy2DAsync(&copy, self.raw)) }?;
-        }
-        Ok(())
+        // Of a single row the distance does not count.
+        let pitch = |stride: u64| if together { stride } else { 0 };
+        self.tell(rows.bytes.min(rows.count), |driver, raw| {
+            for row in 0..calls {
+                let copy = Copy2d {
+                    from: from.row(row * rows.from_stride, pitch(rows.from_stride)),
+                    to: to.row(row * rows.to_stride, pitch(rows.to_stride)),
+                    width_bytes: rows.bytes as usize,
+                    height: height as usize,
+                };
+                // SAFETY: the caller's promise.
+                unsafe { call!(driver, cuMemcpy2DAsync(&copy, raw)) }?;
+            }
+            Ok(())
+        })
     }
 
     /// Waits until everything is done.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        let _entered = self.context.enter()?;
         // SAFETY: the stream lives.
-        unsafe { call!(self.context.driver, cuStreamSynchronize(self.raw)) }
+        self.tell(1, |driver, raw| unsafe {
+            call!(driver, cuStreamSynchronize(raw))
+        })
     }
 
     /// Whether everything is done.
@@ -320,21 +239,18 @@ impl Stream {
 
     /// Puts a mark behind what was told so far.
     pub(crate) fn record(&self, event: &Event) -> Result<()> {
-        let _entered = self.context.enter()?;
         // SAFETY: both live.
-        unsafe { call!(self.context.driver, cuEventRecord(event.raw, self.raw)) }
+        self.tell(1, |driver, raw| unsafe {
+            call!(driver, cuEventRecord(event.raw, raw))
+        })
     }
 
     /// What is told from now on waits until another stream has passed a mark.
     pub(crate) fn wait(&self, event: &Event) -> Result<()> {
-        let _entered = self.context.enter()?;
         // SAFETY: both live.
-        unsafe {
-            call!(
-                self.context.driver,
-                cuStreamWaitEvent(self.raw, event.raw, 0)
-            )
-        }
+        self.tell(1, |driver, raw| unsafe {
+            call!(driver, cuStreamWaitEvent(raw, event.raw, 0))
+        })
     }
 }
 
