@@ -126,6 +126,38 @@ def test_a_product_in_tiles() -> None:
     assert (c.to_numpy() == x @ y).all()
 
 
+def test_all_pairs_in_tiles() -> None:
+    n, size = 96, 32
+    at = ti.Vector.field(3, ti.f32, n)
+    pull = ti.Vector.field(3, ti.f32, n)
+    places = np.random.default_rng(2).random((n, 3)).astype(np.float32)
+    at.from_numpy(places)
+
+    @ti.kernel
+    def attract():
+        ti.loop_config(block_dim=size)
+        for i in range(n):
+            tile = block.SharedArray((size, 3), ti.f32)
+            t = block.thread_idx()
+            own = at[i]
+            sum_ = ti.Vector([0.0, 0.0, 0.0])
+            for k in range(n // size):
+                for c in ti.static(range(3)):
+                    tile[t, c] = at[k * size + t][c]
+                block.sync()
+                for l in range(size):
+                    d = ti.Vector([tile[l, 0], tile[l, 1], tile[l, 2]]) - own
+                    r = ti.rsqrt(d.dot(d) + 1e-2)
+                    sum_ += d * (r * r * r)
+                block.sync()
+            pull[i] = sum_
+
+    attract()
+    d = (places[None] - places[:, None]).astype(np.float64)
+    r = 1 / np.sqrt((d**2).sum(-1) + 1e-2)
+    assert np.allclose(pull.to_numpy(), (d * r[..., None] ** 3).sum(1), rtol=1e-3)
+
+
 def test_barriers_that_ask() -> None:
     out = ti.field(ti.i32, (2, 4))
 
