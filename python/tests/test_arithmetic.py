@@ -277,7 +277,8 @@ def test_frexp():
         m, e = ti.frexp(x)
         return ti.Vector([m, e])
 
-    for x in (1.0, 0.75, -13.5, 1e-3, 0.0, 1e-40):
+    # In fast math, a GPU takes numbers that are too small to be normal for zeros.
+    for x in (1.0, 0.75, -13.5, 1e-3, 0.0, 1e-40)[: 5 if ti.cfg.arch is ti.cuda else 6]:
         x = float(__import__("numpy").float32(x))
         assert tuple(f(x).to_list()) == math.frexp(x)
 

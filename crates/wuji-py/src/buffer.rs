@@ -3,7 +3,7 @@
 use crate::dlpack::{self, Consumer};
 use crate::error::raised;
 use crate::ndarray::Ndarray;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -109,7 +109,10 @@ impl<'py> Lent<'py> {
         if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
             match Lent::of_buffer(value) {
                 // Such objects may lend, and this one does not, as when the protocol has no name for its numbers.
-                Err(error) if error.is_instance_of::<PyBufferError>(value.py()) => {}
+                // Arrays on a GPU have their own words for it.
+                Err(error)
+                    if error.is_instance_of::<PyBufferError>(value.py())
+                        || error.is_instance_of::<PyTypeError>(value.py()) => {}
                 found => return found,
             }
         }

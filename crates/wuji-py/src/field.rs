@@ -4,9 +4,10 @@ use crate::buffer::Bytes;
 use crate::convert::{element, index, number, slot, slots};
 use crate::error::OrRaise;
 use crate::layout::Tree;
+use crate::ndarray::Ndarray;
 use crate::waiting::waiting;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyTuple};
 use wuji::dynamic;
 use wuji_ir::types::Type;
 
@@ -112,6 +113,13 @@ impl Field {
 
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
         let size = self.field.bytes().or_raise()?;
+        if let Some(array) = Ndarray::on_device(buffer) {
+            let mut bytes = Vec::with_capacity(size as usize);
+            waiting(py, self.field.world(), || {
+                self.field.read(|piece| bytes.extend_from_slice(piece))
+            })?;
+            return array.get().put_all(py, &bytes);
+        }
         let mut to = Bytes::writable(buffer, size)?;
         waiting(py, self.field.world(), || {
             self.field.read(|piece| to.put(piece))
@@ -120,6 +128,14 @@ impl Field {
 
     fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
         let size = self.field.bytes().or_raise()?;
+        if let Some(array) = Ndarray::on_device(buffer) {
+            let bytes = array.get().all(py)?;
+            let whole = PyBytes::new(py, &bytes);
+            let mut from = Bytes::readable(&whole, size)?;
+            return waiting(py, self.field.world(), || {
+                self.field.write(|piece| from.take(piece))
+            });
+        }
         let mut from = Bytes::readable(buffer, size)?;
         waiting(py, self.field.world(), || {
             self.field.write(|piece| from.take(piece))

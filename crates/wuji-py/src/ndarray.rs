@@ -283,6 +283,57 @@ impl Ndarray {
     }
 
     /// The bytes of scalars.
+    /// An array of ours that lies on a GPU, which lends nobody its bytes.
+    pub(crate) fn on_device<'a, 'py>(
+        value: &'a Bound<'py, PyAny>,
+    ) -> Option<&'a Bound<'py, Ndarray>> {
+        let own = value.cast::<Ndarray>().ok()?;
+        (!matches!(own.get().place().0, Owner::Host)).then_some(own)
+    }
+
+    /// Says so if there are not as many bytes.
+    fn expect(&self, size: usize) -> PyResult<()> {
+        if size == self.size {
+            return Ok(());
+        }
+        let what = format!("the array has {} bytes, the elements {size}", self.size);
+        let error = Error::new("W0112", what);
+        Err(raised(
+            &error.help("give an array of the same type and shape"),
+        ))
+    }
+
+    /// All bytes, one after the other, from somebody who has as many.
+    pub(crate) fn put_all(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+        self.expect(bytes.len())?;
+        for start in (0..self.size).step_by(self.piece().max(1)) {
+            let end = (start + self.piece()).min(self.size);
+            self.store(py, start, &bytes[start..end])?;
+        }
+        Ok(())
+    }
+
+    /// All bytes.
+    pub(crate) fn all(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        let mut bytes = vec![0; self.size];
+        for start in (0..self.size).step_by(self.piece().max(1)) {
+            let end = (start + self.piece()).min(self.size);
+            self.load(py, start, &mut bytes[start..end])?;
+        }
+        Ok(bytes)
+    }
+
+    fn take_from(&self, py: Python<'_>, other: &Ndarray) -> PyResult<()> {
+        self.expect(other.size)?;
+        let mut piece = vec![0; self.piece().min(self.size)];
+        for start in (0..self.size).step_by(piece.len().max(1)) {
+            let n = piece.len().min(self.size - start);
+            other.load(py, start, &mut piece[..n])?;
+            self.store(py, start, &piece[..n])?;
+        }
+        Ok(())
+    }
+
     fn bytes(&self, slots: &[u64]) -> SmallVec<[u8; 32]> {
         let size = self.scalar.bytes() as usize;
         let mut bytes: SmallVec<[u8; 32]> = SmallVec::from_elem(0, slots.len() * size);
@@ -375,6 +426,9 @@ impl Ndarray {
     }
 
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Some(other) = Ndarray::on_device(buffer) {
+            return other.get().take_from(py, self);
+        }
         let mut to = Bytes::writable(buffer, self.size as u64)?;
         let mut piece = vec![0; self.piece().min(self.size)];
         for start in (0..self.size).step_by(piece.len().max(1)) {
@@ -386,6 +440,9 @@ impl Ndarray {
     }
 
     fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Some(other) = Ndarray::on_device(buffer) {
+            return self.take_from(py, other.get());
+        }
         let mut from = Bytes::readable(buffer, self.size as u64)?;
         let mut piece = vec![0; self.piece().min(self.size)];
         for start in (0..self.size).step_by(piece.len().max(1)) {

@@ -17,6 +17,7 @@ from . import arch as archs
 from . import dtypes, options
 from .arch import Arch
 from .context import python_only
+from .errors import told
 from .options import Config
 
 # Worlds that there are.
@@ -34,7 +35,10 @@ class Runtime:
 
         # As for launches that are waited for: accesses outside of fields are worth a warning.
         strict = config.debug or config.check_out_of_bound  # type: ignore[attr-defined]
-        self.native = _native.World(**config.native(), printer=write_line, dropped=None if strict else self._dropped)
+        try:
+            self.native = _native.World(**config.native(), printer=write_line, dropped=None if strict else self._dropped)
+        except _native.NativeError as e:
+            raise told(e) from None
         _alive.add(self)
         if config.kernel_profiler:
             self.native.profile(True)

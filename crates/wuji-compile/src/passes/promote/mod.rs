@@ -390,7 +390,7 @@ impl Promoter<'_> {
         self.now[local] = whole.into();
     }
 
-    /// An access that stays one; atomics on elements of local arrays become a load and a store. Outside
+    /// An access that stays one; atomics on elements of local arrays that nobody shares become a load and a store. Outside
     /// of the array the load gives zero, and the store is dropped and reported, like the atomic.
     fn element(&mut self, inst: Inst, op: &Op, access: &Access, args: &[Value]) {
         let operands = match op {
@@ -398,7 +398,11 @@ impl Promoter<'_> {
             Op::CompareExchange(_) => 2,
             _ => 0,
         };
-        if operands == 0 || !matches!(access.place, Place::Local(_)) {
+        let own = match access.place {
+            Place::Local(local) => !self.b.func.locals[local].shared,
+            Place::Field(_) | Place::Array(_) | Place::Temp(_) => false,
+        };
+        if operands == 0 || !own {
             return self.keep(inst);
         }
         let (at, operands) = args.split_at(args.len() - operands);
