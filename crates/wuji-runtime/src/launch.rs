@@ -8,7 +8,6 @@ use crate::pool::Pool;
 use crate::profile::Profiler;
 use crate::program::{ChunkPlan, Native, Place, Program, integer};
 use crate::report::{Collected, TaskHost, report};
-use crate::shares::Shares;
 use crate::tier::Background;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,8 +44,8 @@ pub struct Outcome {
 const FIXED_THREADS: u64 = 8;
 /// Chunks have no more iterations, so that launches of any length can be stopped between two of them.
 const CHUNK_MAX: u64 = 1 << 20;
-/// Chunks per thread, so that threads which got easy ones can take more.
-const CHUNKS_PER_THREAD: u64 = 16;
+/// Chunks per thread, so that threads which got easy ones can take more, and all end at about the same time.
+const CHUNKS_PER_THREAD: u64 = 64;
 /// Bytes of a cache line: as many of the smallest elements fill one.
 const LINE_UNITS: u64 = 64;
 
@@ -289,15 +288,7 @@ fn run_tasks(
                     }
                 })?;
             }
-            (Some(grain), None) => {
-                let shares = Shares::new(units, grain, plan.map_or(grain, |p| least_of(p, grain)));
-                engine.pool.run(shares.count() as i64, 1, &|from, to| {
-                    for chunk in from as u64..to as u64 {
-                        let (begin, end) = shares.range(chunk);
-                        run(begin, end);
-                    }
-                })?;
-            }
+            (Some(grain), None) => engine.pool.run(units as i64, grain as i64, &run)?,
             (Some(grain), Some(copies)) => {
                 let launch = CopyLaunch {
                     plan: copies,
@@ -425,14 +416,6 @@ fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
     (grain < units).then_some(grain)
 }
 
-/// Units that a small chunk has at least; with a `block_size`, all chunks have the same.
-fn least_of(plan: &ChunkPlan, grain: u64) -> u64 {
-    match plan.block {
-        Some(_) => grain,
-        None => plan.least.div_ceil(plan.unit),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -453,9 +436,9 @@ mod tests {
         assert_eq!(grain_of(&plan(1, None), 0, 8), None);
         assert_eq!(grain_of(&plan(1, None), 100, 8), None);
         assert_eq!(grain_of(&plan(1, None), 1 << 20, 1), None);
-        assert_eq!(grain_of(&plan(1, None), 1 << 20, 8), Some(1 << 13));
+        assert_eq!(grain_of(&plan(1, None), 1 << 20, 8), Some(1 << 11));
         assert_eq!(grain_of(&plan(1, None), 1000, 8), Some(128));
-        assert_eq!(grain_of(&plan(320, None), 640, 2), Some(20));
+        assert_eq!(grain_of(&plan(320, None), 640, 2), Some(5));
         assert_eq!(grain_of(&plan(1, Some(4)), 100, 2), Some(4));
         assert_eq!(grain_of(&plan(64, Some(4)), 100, 2), Some(1));
         let cheap = ChunkPlan {

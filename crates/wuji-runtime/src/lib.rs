@@ -28,7 +28,6 @@ mod progress;
 mod replay;
 pub mod report;
 pub mod script;
-mod shares;
 mod sparse;
 mod stop;
 pub mod tier;

@@ -1,6 +1,7 @@
 //! Worker threads that share out the units of a parallel task.
 //!
-//! A launch opens a *gate*; workers that see it open join, take chunks from a common counter, and leave.
+//! A launch opens a *gate*; workers that see it open join, take chunks, and leave. Each has a share of neighbouring chunks, the same in
+//! every launch of equal size, so that it finds in its caches what it left there; who is done with his own takes from others.
 //! The caller takes chunks too, closes the gate when none are left, and waits for those who joined.
 //! Nobody waits for workers that were asleep, so a short launch costs no more than waking them. Workers
 //! that have just had work look for more for some microseconds, then sleep.
@@ -51,13 +52,39 @@ type Work<'a> = &'a (dyn Fn(usize, i64, i64) + Sync);
 /// only when the gate is closed and everybody who joined has left.
 struct Job {
     work: Work<'static>,
-    total: u64,
-    grain: u64,
+    cut: Cut,
     /// Workers with smaller numbers are worth waking.
     helpers: usize,
     /// Workers with other numbers take no part.
     most: usize,
     caller: Thread,
+}
+
+/// More threads than this have a share together, so that a launch need not touch a line of each.
+const MOST_SHARES: usize = 16;
+
+/// How units are cut into chunks, and chunks into shares.
+#[derive(Copy, Clone, Debug)]
+struct Cut {
+    total: u64,
+    grain: u64,
+    shares: u64,
+}
+
+impl Cut {
+    /// The first chunk of a share; of the one behind the last: the number of chunks.
+    fn first(self, share: u64) -> u64 {
+        let chunks = self.total.div_ceil(self.grain);
+        let (each, more) = (chunks / self.shares, chunks % self.shares);
+        share * each + share.min(more)
+    }
+
+    /// The units of a chunk.
+    fn units(self, chunk: u64) -> (i64, i64) {
+        let begin = chunk * self.grain;
+        let end = begin.saturating_add(self.grain).min(self.total);
+        (begin as i64, end as i64)
+    }
 }
 
 #[repr(align(128))]
@@ -66,8 +93,8 @@ struct OwnCacheLine<T>(T);
 
 struct Shared {
     gate: OwnCacheLine<AtomicU64>,
-    /// First unit that nobody has taken.
-    next: OwnCacheLine<AtomicU64>,
+    /// The first chunk of each share that nobody has taken.
+    next: Box<[OwnCacheLine<AtomicU64>]>,
     /// Written by the caller while the gate is closed and nobody is inside; read by those inside.
     job: UnsafeCell<Option<Job>>,
     stop: AtomicBool,
@@ -86,7 +113,7 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
             .field("gate", &self.gate.0)
-            .field("next", &self.next.0)
+            .field("next", &self.next)
             .finish_non_exhaustive()
     }
 }
@@ -145,7 +172,9 @@ impl Pool {
         let mut pool = Pool {
             shared: Arc::new(Shared {
                 gate: OwnCacheLine::default(),
-                next: OwnCacheLine::default(),
+                next: (0..threads.clamp(1, MOST_SHARES))
+                    .map(|_| OwnCacheLine::default())
+                    .collect(),
                 job: UnsafeCell::new(None),
                 stop: AtomicBool::new(false),
                 panic: Mutex::new(None),
@@ -193,7 +222,6 @@ impl Pool {
             return Ok(());
         }
         let (total, threads) = (total as u64, self.threads() as u64);
-        // Whole numbers of units, and no overflow of the counter when every thread asks once more.
         let grain = (grain.max(1) as u64).min(total.div_ceil(threads));
         let chunks = total.div_ceil(grain);
         if self.workers.is_empty() || chunks == 1 || most < 2 || INSIDE.get() {
@@ -211,7 +239,12 @@ impl Pool {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let helpers = (self.workers.len() as u64).min(chunks - 1) as usize;
         let helpers = helpers.min(most - 1);
-        self.shared.launch(work, total, grain, helpers, most - 1);
+        let cut = Cut {
+            total,
+            grain,
+            shares: (helpers + 1).min(MOST_SHARES) as u64,
+        };
+        self.shared.launch(work, cut, helpers, most - 1);
         let panic = self.shared.take_panic();
         drop(turn);
         match panic {
@@ -267,24 +300,25 @@ fn run_alone(total: u64, grain: u64, work: Work<'_>) {
 
 impl Shared {
     /// One launch, from the caller's side.
-    fn launch(&self, work: Work<'_>, total: u64, grain: u64, helpers: usize, most: usize) {
+    fn launch(&self, work: Work<'_>, cut: Cut, helpers: usize, most: usize) {
         // SAFETY: only the lifetime changes; see `Job`.
         let work = unsafe { std::mem::transmute::<Work<'_>, Work<'static>>(work) };
         let job = Job {
             work,
-            total,
-            grain,
+            cut,
             helpers,
             most,
             caller: std::thread::current(),
         };
-        self.next.0.store(0, Ordering::Relaxed);
+        for (share, next) in (0..cut.shares).zip(&self.next) {
+            next.0.store(cut.first(share), Ordering::Relaxed);
+        }
         // SAFETY: it is our turn and the gate is closed with nobody inside, so nobody looks.
         unsafe { *self.job.get() = Some(job) };
         let gate = Gate(self.gate.0.load(Ordering::Relaxed));
         self.gate.0.store(gate.next_open().0, Ordering::Release);
         self.wake(0, helpers);
-        self.take_chunks(0, work, total, grain);
+        self.take_chunks(0, work, cut);
         self.close();
         // SAFETY: the gate is closed and nobody is inside.
         unsafe { *self.job.get() = None };
@@ -299,20 +333,28 @@ impl Shared {
         }
     }
 
-    /// Runs chunks until none are left. A panic is kept for the caller.
-    fn take_chunks(&self, worker: usize, work: Work<'_>, total: u64, grain: u64) {
+    /// Runs chunks until none are left, those of its own share first. A panic is kept for the caller.
+    fn take_chunks(&self, worker: usize, work: Work<'_>, cut: Cut) {
         let _inside = Inside::enter();
+        let shares = cut.shares as usize;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            loop {
-                let begin = self.next.0.fetch_add(grain, Ordering::Relaxed);
-                if begin >= total {
-                    break;
+            for share in (0..shares).map(|k| (worker + k) % shares) {
+                let (next, end) = (&self.next[share].0, cut.first(share as u64 + 1));
+                // Who has nothing to take leaves the line to those who have.
+                while next.load(Ordering::Relaxed) < end {
+                    let chunk = next.fetch_add(1, Ordering::Relaxed);
+                    if chunk >= end {
+                        break;
+                    }
+                    let (begin, end) = cut.units(chunk);
+                    work(worker, begin, end);
                 }
-                work(worker, begin as i64, (begin + grain).min(total) as i64);
             }
         }));
         if let Err(panic) = outcome {
-            self.next.0.store(total, Ordering::Relaxed);
+            for (share, next) in (0..cut.shares).zip(&self.next) {
+                next.0.store(cut.first(share + 1), Ordering::Relaxed);
+            }
             let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
             first.get_or_insert(panic);
         }
@@ -354,7 +396,7 @@ impl Shared {
                 self.wake(2 * number + 1, job.helpers);
                 self.wake(2 * number + 2, job.helpers);
                 if number < job.most {
-                    self.take_chunks(number + 1, job.work, job.total, job.grain);
+                    self.take_chunks(number + 1, job.work, job.cut);
                 }
             }
             self.leave();

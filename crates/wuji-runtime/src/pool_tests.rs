@@ -221,3 +221,45 @@ fn a_forked_process_gets_an_error() {
     assert_eq!(code, 0);
     check_cover(&pool, 100, 1);
 }
+
+#[test]
+fn shares_are_every_chunk_once() {
+    for (total, grain) in [
+        (1, 1),
+        (5, 2),
+        (1000, 7),
+        (1 << 40, 1 << 20),
+        (u64::MAX >> 1, 3),
+    ] {
+        for shares in [1, 2, 3, 16] {
+            let cut = Cut {
+                total,
+                grain,
+                shares,
+            };
+            assert_eq!(cut.first(0), 0);
+            assert_eq!(cut.first(shares), total.div_ceil(grain));
+            assert!((0..shares).all(|s| cut.first(s) <= cut.first(s + 1)));
+            let (begin, end) = cut.units(cut.first(shares) - 1);
+            assert!(begin < end && end as u64 == total);
+        }
+    }
+}
+
+/// Who is alone with his share has all of it; whose share is empty takes from others.
+#[test]
+fn a_thread_that_is_done_takes_from_others() {
+    let pool = Pool::new(3).unwrap();
+    let slow = AtomicUsize::new(usize::MAX);
+    let taken: Vec<AtomicUsize> = (0..90).map(|_| AtomicUsize::new(usize::MAX)).collect();
+    pool.run_on(3, 90, 1, &|worker, begin, _| {
+        taken[begin as usize].store(worker, Ordering::Relaxed);
+        // The first who comes stays for long.
+        let first = slow.compare_exchange(usize::MAX, worker, Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    })
+    .unwrap();
+    assert!(taken.iter().all(|t| t.load(Ordering::Relaxed) < 3));
+}
