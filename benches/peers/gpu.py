@@ -88,20 +88,22 @@ def dense(ti, wanted, n, side, bodies):
         told("launch", "1024", "us", median_time(ti, one, launches=1000) * 1e6)
 
 
-def mpm(ti, n, side, cache):
+def mpm(ti, n, side, args):
     import mpm3d
 
     for name, buckets in [("mpm3d", True), ("mpm3d plain", False)]:
-        case = mpm3d.Mpm3d(n, buckets, side, cache)
+        if args.variant not in ("both", "buckets" if buckets else "plain"):
+            continue
+        case = mpm3d.Mpm3d(n, buckets, side, not args.no_cache)
         size = f"{case.count / 1e6:.1f} M in {n}^3"
         begun = time.perf_counter()
         case.step()
         ti.sync()
         told(name, size, "ms first step", (time.perf_counter() - begun) * 1e3)
-        for _ in range(4):
+        for _ in range(2):
             case.step()
         ti.sync()
-        steps = 20
+        steps = args.steps
         begun = time.perf_counter()
         for _ in range(steps):
             case.step()
@@ -114,6 +116,9 @@ def main():
     parser.add_argument("package", choices=["taichi", "quadrants"])
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--small", action="store_true", help="sizes for a try")
+    parser.add_argument("--variant", choices=["both", "plain", "buckets"], default="both", help="of mpm3d")
+    parser.add_argument("--grid", type=int, default=0, help="of mpm3d: 128 or 512 nodes along a side; both if left out")
+    parser.add_argument("--steps", type=int, default=20, help="of mpm3d")
     parser.add_argument("--no-cache", action="store_true", help="without block-local memory, for compilers that fail on it")
     parser.add_argument("--cpu", action="store_true", help="for a try without a GPU")
     parser.add_argument("--memory", type=float, default=48.0, help="GB of the device that the package may take at once")
@@ -135,10 +140,11 @@ def main():
     if any(map(wanted, ["saxpy", "sum", "jacobi", "nbody", "launch"])):
         dense(ti, wanted, 1 << 16 if small else 1 << 28, 256 if small else 16384, 1024 if small else 65536)
     if wanted("mpm3d"):
-        for n, side in [(32, 8)] if small else [(128, 32), (512, 102)]:
+        sizes = [(32, 8)] if small else [(128, 32), (512, 102)]
+        for n, side in [(n, side) for n, side in sizes if args.grid in (0, n)]:
             ti.reset()
             init()
-            mpm(ti, n, side, not args.no_cache)
+            mpm(ti, n, side, args)
 
 
 main()

@@ -45,7 +45,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 def run(driver: pathlib.Path, program: str, told: str = "lazy=1,devices=2") -> str:
-    env = {k: v for k, v in os.environ.items() if not k.startswith("TI_")}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("TI_") and k != "WUJI_LAUNCH_BLOCKING"}
     env.update(WUJI_CUDA_DRIVER=str(driver), FAKE_CUDA=told, PYTHONPATH=os.pathsep.join([str(HERE.parent), str(HERE)]))
     file = driver.with_name("program.py")
     file.write_text(START + textwrap.dedent(program))
