@@ -218,12 +218,8 @@ fn in_groups(
                 let mut map = Map::of(&params, &values);
                 let into = b.region;
                 let term = clone_body(b.func, body, into, &mut map);
-                state = match term {
-                    Term::Continue(_, values) => values.to_vec(),
-                    Term::Yield(_) | Term::Break(..) | Term::Return(_) | Term::Unreachable => {
-                        unreachable!("`is_simple` looked")
-                    }
-                };
+                // It always runs to its end: `is_simple` looked.
+                state = term.args().to_vec();
             }
             state.into_iter().collect()
         },

@@ -4,13 +4,13 @@
 //! each other, and write back what they have added up.
 
 use super::{
-    Arrays, Block, MOST_SHARED_BYTES, Order, Pad, Use, behind, compare_assumptions, no_pad,
+    Arrays, Block, MOST_SHARED_BYTES, Order, Pad, Use, behind, compare_assumptions, no_pad, planned,
 };
 use crate::nodes::words::divide;
 use crate::passes::Cx;
 use crate::passes::bounds::materialize;
 use crate::remark::Fate;
-use crate::rewrite::{Structure, replace_uses};
+use crate::rewrite::replace_uses;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Region, Value};
 use wuji_ir::module::*;
@@ -32,32 +32,20 @@ pub(super) fn as_told(
     cx: &mut Cx,
     fields: Vec<(Field, Option<Block>)>,
 ) -> Vec<Fate> {
-    let (mut pads, mut fates) = (Vec::new(), Vec::new());
-    let structure = Structure::of(f);
-    let mut bytes = 0;
-    for (field, block) in fields {
-        let pad = match block {
-            Some(block) => Pad::plan(m, f, &structure, field, block),
-            None => Err("there is no loop around it".to_owned()),
-        };
-        let more = pad.as_ref().map_or(0, |pad| pad.bytes(m));
-        match pad {
-            Ok(pad) if pad.kind == Use::Scatter && !sums_pay(m, field, cx.options.sm) => {
-                let why = "sums of floats are faster in the field itself on this GPU".to_owned();
-                fates.push(no_pad(m, field, why));
-            }
-            Ok(_) if bytes + more > MOST_SHARED_BYTES => {
-                let why = format!("pads of a block would have more than {MOST_SHARED_BYTES} bytes");
-                fates.push(no_pad(m, field, why));
-            }
-            Ok(pad) if cx.fuel() => {
-                bytes += more;
-                pads.push(pad);
-            }
-            Ok(_) => {}
-            Err(why) => fates.push(no_pad(m, field, why)),
+    let (sm, mut bytes) = (cx.options.sm, 0);
+    let (pads, mut fates) = planned(m, f, cx, fields, |pad| {
+        if pad.kind == Use::Scatter && !sums_pay(m, pad.field, sm) {
+            return Some("sums of floats are faster in the field itself on this GPU".into());
         }
-    }
+        let with_it = bytes + pad.bytes(m);
+        if with_it > MOST_SHARED_BYTES {
+            return Some(format!(
+                "pads of a block would have more than {MOST_SHARED_BYTES} bytes"
+            ));
+        }
+        bytes = with_it;
+        None
+    });
     if !compare_assumptions(m, f, &pads, None) {
         let why = "what is assumed is not assumed in one place".to_owned();
         fates.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));

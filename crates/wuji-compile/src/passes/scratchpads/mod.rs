@@ -98,19 +98,7 @@ fn as_told(
     cx: &mut Cx,
     fields: Vec<(Field, Option<Block>)>,
 ) -> Vec<Fate> {
-    let (mut pads, mut fates) = (Vec::new(), Vec::new());
-    let structure = Structure::of(f);
-    for (field, block) in fields {
-        let pad = match block {
-            Some(block) => Pad::plan(m, f, &structure, field, block),
-            None => Err("there is no loop around it".to_owned()),
-        };
-        match pad {
-            Ok(pad) if cx.fuel() => pads.push(pad),
-            Ok(_) => {}
-            Err(why) => fates.push(no_pad(m, field, why)),
-        }
-    }
+    let (pads, mut fates) = planned(m, f, cx, fields, |_| None);
     if compare_assumptions(m, f, &pads, None) {
         for pad in pads {
             fates.push(pad.fate(m, 0));
@@ -121,6 +109,31 @@ fn as_told(
         fates.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));
     }
     fates
+}
+
+/// The pads for these fields, and what becomes of those that get none; `refuse` may say why one is not wanted.
+fn planned(
+    m: &Module,
+    f: &Function,
+    cx: &mut Cx,
+    fields: Vec<(Field, Option<Block>)>,
+    mut refuse: impl FnMut(&Pad) -> Option<String>,
+) -> (Vec<Pad>, Vec<Fate>) {
+    let (mut pads, mut fates) = (Vec::new(), Vec::new());
+    let structure = Structure::of(f);
+    for (field, block) in fields {
+        let pad = match block {
+            Some(block) => Pad::plan(m, f, &structure, field, block),
+            None => Err("there is no loop around it".to_owned()),
+        };
+        let pad = pad.and_then(|pad| refuse(&pad).map_or(Ok(pad), Err));
+        match pad {
+            Ok(pad) if cx.fuel() => pads.push(pad),
+            Ok(_) => {}
+            Err(why) => fates.push(no_pad(m, field, why)),
+        }
+    }
+    (pads, fates)
 }
 
 fn no_pad(m: &Module, field: Field, why: String) -> Fate {
