@@ -235,8 +235,8 @@ fn plans(
         if checked(f, inst).is_some()
             && !near.contains(&inst)
             && let Some(l) = nearest_for(f, &structure, inst)
-            && !is_joint(f, l, together)
             && known.insert(l)
+            && !is_joint(f, l, together)
         {
             candidates.push(l);
         }
