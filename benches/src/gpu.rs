@@ -199,6 +199,7 @@ fn check_mpm() -> Result<()> {
 
 /// The applications of the examples, small, come to the same on both.
 fn check_apps() -> Result<()> {
+    let mut wrong = Vec::new();
     for entry in &apps::ALL {
         let (cpu, gpu) = (World::cpu()?, world(Math::default())?);
         let mut sums = Vec::new();
@@ -214,12 +215,16 @@ fn check_apps() -> Result<()> {
         let far = far.fold(0.0, f64::max);
         let told = if far < 1e-3 { "ok" } else { "WRONG" };
         eprintln!("{:<16} {told:<6} {far:.1e}  {:?}", entry.name, sums[1]);
+        if told != "ok" {
+            wrong.push(entry.name);
+        }
     }
-    Ok(())
+    all_right(&wrong)
 }
 
 /// The workloads of the CPU come to what loops written by hand do.
 fn check_cases() -> Result<()> {
+    let mut wrong = Vec::new();
     let pool = std::sync::Arc::new(Pool::new(2));
     for case in workloads::all() {
         let world = world(Math::default())?;
@@ -238,8 +243,20 @@ fn check_cases() -> Result<()> {
             Err(error) => ("FAILED", error),
         };
         eprintln!("{:<16} {told:<6} {far}", case.name());
+        if told != "ok" {
+            wrong.push(case.name());
+        }
     }
-    Ok(())
+    all_right(&wrong)
+}
+
+/// Or which of them are not what they should be.
+fn all_right(wrong: &[&str]) -> Result<()> {
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let what = format!("wrong on the GPU: {}", wrong.join(", "));
+    Err(wuji::Error::new("W0410", what))
 }
 
 /// Says to a process that it is started to be measured.

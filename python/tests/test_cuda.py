@@ -64,6 +64,14 @@ def test_arrays_stay_on_the_device(driver: pathlib.Path) -> None:
         scale(a)
         scale(a)
         assert a[1, 2] == 24.0
+        b = ti.ndarray(ti.f32, shape=(3, 4))
+        b.copy_from(a)
+        x = ti.field(ti.f32, shape=(3, 4))
+        x._first.ready().write_from(b._native)
+        assert b[1, 2] == 24.0 and x[1, 2] == 24.0
+        x.fill(5.0)
+        x._first.ready().read_into(b._native)
+        assert (b.to_numpy() == 5.0).all() and a[1, 2] == 24.0
         a[1, 2] = 5.0
         scale(a)
         assert (a.to_numpy().reshape(-1)[5:8] == [40.0, 10.0, 56.0]).all()

@@ -1,14 +1,8 @@
 //! Several devices, and what worlds on a GPU cannot be.
 
+use super::kernels::add_one;
 use super::{builder, with_driver};
 use wuji::prelude::*;
-
-#[kernel]
-fn add_one(x: &Field<f32, 1>) {
-    for [i] in x {
-        x[[i]] += 1.0;
-    }
-}
 
 #[kernel]
 fn both(x: &Field<f32, 1>, y: &Field<f32, 1>) {

@@ -1,38 +1,15 @@
 //! Launches that are recorded and replayed.
 
+use super::kernels::{add_one, answer, speak, wander};
 use super::{builder, lines_of, with_driver};
 use expect_test::expect;
 use wuji::prelude::*;
-
-#[kernel]
-fn add_one(x: &Field<f32, 1>) {
-    for [i] in x {
-        x[[i]] += 1.0;
-    }
-}
-
-#[kernel]
-fn wander(x: &Field<f32, 1>) {
-    for [i] in x {
-        x[[i + 1000]] = 1.0;
-    }
-}
-
-#[kernel]
-fn speak(_world: &World, n: i32) {
-    print!("{n}");
-}
 
 #[kernel]
 fn draw(x: &Field<f32, 1>) {
     for [i] in x {
         x[[i]] = random();
     }
-}
-
-#[kernel]
-fn answer(_world: &World) -> i32 {
-    42
 }
 
 #[kernel]

@@ -4,6 +4,7 @@
 
 mod devices;
 mod graphs;
+mod kernels;
 mod launches;
 
 use std::path::PathBuf;
