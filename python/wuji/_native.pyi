@@ -41,6 +41,7 @@ class World:
         log: str | None = None,  # "off", "error", "warn", "info", "debug", "trace"
         tier: str | None = None,  # "fast", "best", "both"
         time_limit: float | None = None,  # seconds
+        libdevice: str | None = None,  # on a GPU; None: what is found
         wait_for_launches: bool | None = None,  # on a GPU; None: in debug worlds, and where the environment says so
         without: Sequence[str] = (),
         printer: Callable[[str], object] | None = None,  # gets lines without their ends

@@ -7,7 +7,7 @@ use crate::{growing, profile};
 use clap::Args;
 use std::io::Write;
 use wuji_llvm::{Host, Jit, JitOptions, llvm_version};
-use wuji_runtime::cuda::{self, DeviceInfo, Driver};
+use wuji_runtime::cuda::{self, DeviceInfo, Driver, LibdeviceChoice};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -75,6 +75,11 @@ impl Doctor {
                 Some(driver) => object.text("gpu_driver", &driver.to_string()),
                 None => object.null("gpu_driver"),
             };
+            let libdevice = LibdeviceChoice::Find.path();
+            let object = match &libdevice {
+                Some(path) => object.text("libdevice", &path.display().to_string()),
+                None => object.null("libdevice"),
+            };
             writeln!(out, "{}", cache.json(object).end())?;
             for gpu in gpus.iter().flatten().flatten() {
                 writeln!(out, "{}", gpu_json(gpu).end())?;
@@ -100,6 +105,10 @@ impl Doctor {
                     writeln!(out, "gpu       driver for {driver}")?;
                     for gpu in gpus {
                         writeln!(out, "          {}", gpu_line(gpu))?;
+                    }
+                    match LibdeviceChoice::Find.path() {
+                        Some(path) => writeln!(out, "          libdevice {}", path.display())?,
+                        None => writeln!(out, "          no libdevice found; none is needed")?,
                     }
                 }
                 (Some(driver), Some(Err(error))) => {

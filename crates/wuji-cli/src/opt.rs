@@ -7,9 +7,11 @@ use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 use std::cell::RefCell;
 use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use wuji_compile::passes::{SWITCHES, Timing};
-use wuji_compile::{Cx, Lowered, PASSES, PassKind, compile_with, run_pass};
+use wuji_compile::{Cx, Functions, Libdevice, Lowered, PASSES, PassKind, compile_with, run_pass};
 use wuji_ir::Error;
 use wuji_ir::module::Module;
 use wuji_ir::verify::verify;
@@ -63,6 +65,10 @@ pub(crate) struct Opt {
     /// The compute capability of the GPU that PTX is for: 90 is 9.0.
     #[arg(long, value_name = "NUMBER", default_value_t = 90, value_parser = clap::value_parser!(u32).range(70..=999))]
     sm: u32,
+
+    /// For `--target cuda`: NVIDIA's library of mathematical functions, usually called `libdevice.10.bc`; kernels do without when left out.
+    #[arg(long, value_name = "FILE")]
+    libdevice: Option<PathBuf>,
 
     #[command(flatten)]
     compile: CompileArgs,
@@ -121,6 +127,16 @@ impl Opt {
         if machine != by_default && emit != Emit::Ir {
             let why = "PTX is for `--target cuda`, and everything else that `--emit` prints but `ir` is for the CPU";
             return Err(Failure::usage("opt", ErrorKind::ArgumentConflict, why));
+        }
+        match (&self.libdevice, machine) {
+            (None, _) => {}
+            (Some(path), Machine::Cuda) => {
+                options.functions = Functions::Libdevice(Arc::new(Libdevice::read(path)?));
+            }
+            (Some(_), Machine::Cpu) => {
+                let why = "`--libdevice` is for `--target cuda`";
+                return Err(Failure::usage("opt", ErrorKind::ArgumentConflict, why));
+            }
         }
         if machine == Machine::Cuda {
             options = options.for_cuda(self.sm);

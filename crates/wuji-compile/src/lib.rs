@@ -1,6 +1,7 @@
 //! The passes of the Wuji compiler and the one pipeline that orders them.
 
 pub mod analysis;
+pub mod functions;
 pub mod nodes;
 pub mod options;
 pub mod passes;
@@ -8,6 +9,7 @@ pub mod pipeline;
 pub mod remark;
 pub mod rewrite;
 
+pub use functions::{Functions, Libdevice};
 pub use options::{Bounds, Math, Options, Target};
 pub use passes::{Cx, PASSES, Pass, PassKind};
 pub use pipeline::{

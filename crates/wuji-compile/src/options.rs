@@ -1,5 +1,7 @@
 //! What a compilation may be told.
 
+use crate::functions::Functions;
+
 /// How floats may be treated. See `docs/ir.md`, section 2.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Math {
@@ -38,8 +40,8 @@ pub struct Options {
     pub sm: u32,
     pub math: Math,
     pub bounds: Bounds,
-    /// Mathematical functions are written out, as for machines without a library of them.
-    pub own_math: bool,
+    /// Where mathematical functions come from.
+    pub functions: Functions,
     /// How wide vectors are, in bits; 0: loops are left to the backend.
     pub vector_bits: u32,
     /// How many threads will run parallel tasks; 0 when nobody knows.
@@ -59,12 +61,16 @@ pub struct Options {
 }
 
 impl Options {
-    /// The same, for an NVIDIA GPU of a compute capability: 90 is 9.0.
+    /// The same, for an NVIDIA GPU of a compute capability: 90 is 9.0. The functions of the system are not there.
     pub fn for_cuda(&self, sm: u32) -> Options {
+        let functions = match &self.functions {
+            Functions::System | Functions::WrittenOut => Functions::WrittenOut,
+            Functions::Libdevice(library) => Functions::Libdevice(library.clone()),
+        };
         Options {
             target: Target::Cuda,
             sm,
-            own_math: true,
+            functions,
             vector_bits: 0,
             threads: 0,
             ..self.clone()

@@ -2,11 +2,12 @@
 
 use crate::codegen::{self, Tuning, block_size};
 use crate::jit::{self, Timings};
+use crate::libdevice;
 use crate::optimize;
 use crate::target::Host;
 use inkwell::targets::FileType;
 use std::time::Instant;
-use wuji_compile::Lowered;
+use wuji_compile::{Functions, Lowered};
 use wuji_ir::module::{Module, Task};
 use wuji_ir::{Error, Result};
 
@@ -84,6 +85,10 @@ pub fn ptx(lowered: &Lowered, sm: u32) -> Result<Ptx> {
         jit::in_context(|context| {
             let llvm = codegen::build(context, lowered, &all, &kernels, &host, tuning)?;
             jit::finish_module(&llvm, &host, &machine, cfg!(debug_assertions))?;
+            let options = lowered.options();
+            if let Functions::Libdevice(library) = &options.functions {
+                libdevice::link(&llvm, library, options.math, sm)?;
+            }
             let built = Instant::now();
             optimize::run_for_gpu(&llvm, &machine)?;
             let optimized = Instant::now();

@@ -58,17 +58,31 @@ pub(crate) fn table() -> &'static [(&'static str, usize)] {
 
 /// The C name of an operation on `f32` or `f64`.
 pub(crate) fn math_symbol(op: &'static str, s: Scalar) -> &'static str {
+    names(op, s)[0]
+}
+
+/// What NVIDIA's library for GPUs calls it.
+pub(crate) fn libdevice_symbol(op: &'static str, s: Scalar) -> &'static str {
+    names(op, s)[1]
+}
+
+/// In the C library and in NVIDIA's.
+fn names(op: &'static str, s: Scalar) -> [&'static str; 2] {
     macro_rules! names {
-        ($($op:literal => $single:literal),* $(,)?) => {
-            match (op, s) { $(($op, Scalar::F32) => $single,)* _ => op }
+        ($($op:literal)*) => {
+            match (op, s) {
+                $(
+                    ($op, Scalar::F32) => [concat!($op, "f"), concat!("__nv_", $op, "f")],
+                    ($op, _) => [$op, concat!("__nv_", $op)],
+                )*
+                // Not reached: all operations are there.
+                _ => [op, op],
+            }
         };
     }
     // The names of the operations are the C names for `f64`.
     names! {
-        "sin" => "sinf", "cos" => "cosf", "tan" => "tanf", "asin" => "asinf", "acos" => "acosf",
-        "atan" => "atanf", "sinh" => "sinhf", "cosh" => "coshf", "tanh" => "tanhf",
-        "exp" => "expf", "exp2" => "exp2f", "log" => "logf", "log2" => "log2f",
-        "log10" => "log10f", "pow" => "powf", "atan2" => "atan2f",
+        "sin" "cos" "tan" "asin" "acos" "atan" "sinh" "cosh" "tanh" "exp" "exp2" "log" "log2" "log10" "pow" "atan2"
     }
 }
 

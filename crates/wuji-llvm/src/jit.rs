@@ -514,11 +514,12 @@ pub(crate) fn in_context<T>(work: impl FnOnce(&Context) -> Result<T>) -> Result<
     }
     let done = work(&context);
     let problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
-    match problems.first() {
-        Some(problem) => {
+    match (done, problems.first()) {
+        (done, None) => done,
+        (Err(error), Some(problem)) => Err(error.note(problem.clone())),
+        (Ok(_), Some(problem)) => {
             Err(Error::new("W0503", "LLVM could not compile the kernel").note(problem.clone()))
         }
-        None => done,
     }
 }
 

@@ -14,6 +14,7 @@ pub mod cuda;
 mod emit;
 mod imports;
 mod jit;
+mod libdevice;
 mod library;
 mod link;
 mod optimize;

@@ -84,7 +84,7 @@ impl Walker {
     }
 
     pub(crate) fn slot(&mut self, span: Span) -> Ident {
-        let ident = Ident::new(&format!("__slot{}", self.slots.len()), span);
+        let ident = own(&format!("__slot{}", self.slots.len()), span);
         self.slots.push(ident.clone());
         ident
     }
@@ -285,7 +285,7 @@ impl Walker {
 /// `&slot`, underlined like the expression it was made for: rustc blames arguments.
 fn slot_ref(slot: &Ident, first: Span, last: Span) -> TokenStream {
     let mut slot = slot.clone();
-    slot.set_span(last);
+    slot.set_span(slot.span().located_at(last));
     quote_spanned!(first=> &#slot)
 }
 

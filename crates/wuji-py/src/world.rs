@@ -5,9 +5,10 @@ use crate::graph::Graph;
 use crate::waiting::waiting;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::path::PathBuf;
 use std::time::Duration;
 use wuji::dynamic::device;
-use wuji::{CacheChoice, Error, Interrupter, Level, Math, Tier};
+use wuji::{CacheChoice, Error, Interrupter, Level, LibdeviceChoice, Math, Tier};
 
 /// A device, its memory and its kernels.
 #[pyclass(frozen, module = "wuji._native")]
@@ -58,7 +59,7 @@ pub(crate) fn cuda_devices(py: Python<'_>) -> PyResult<Vec<(String, (u32, u32))>
 impl World {
     #[new]
     #[pyo3(signature = (*, interpreter=false, cuda=None, threads=None, math="default", seed=0, debug=false, deterministic=false,
-        memory_limit=None, cache=None, cache_limit=None, log=None, tier=None, time_limit=None, wait_for_launches=None, without=Vec::new(),
+        memory_limit=None, cache=None, cache_limit=None, log=None, tier=None, time_limit=None, wait_for_launches=None, libdevice=None, without=Vec::new(),
         printer=None, dropped=None))]
     fn new(
         py: Python<'_>,
@@ -76,6 +77,7 @@ impl World {
         tier: Option<&str>,
         time_limit: Option<f64>,
         wait_for_launches: Option<bool>,
+        libdevice: Option<PathBuf>,
         without: Vec<String>,
         printer: Option<Py<PyAny>>,
         dropped: Option<Py<PyAny>>,
@@ -134,6 +136,13 @@ impl World {
         }
         if let Some(wait) = wait_for_launches {
             builder = builder.wait_for_launches(wait);
+        }
+        match libdevice {
+            None => {}
+            Some(said) if said.as_os_str() == "off" => {
+                builder = builder.libdevice(LibdeviceChoice::Off);
+            }
+            Some(path) => builder = builder.libdevice(LibdeviceChoice::At(path)),
         }
         let names: Vec<&str> = without.iter().map(String::as_str).collect();
         builder = builder.without(&names);

@@ -2,7 +2,7 @@
 
 use crate::cache::{self, Cache};
 use crate::cuda::engine::Engine as CudaEngine;
-use crate::cuda::{self, DeviceInfo};
+use crate::cuda::{self, DeviceInfo, LibdeviceChoice};
 use crate::interpreted::run_interpreted;
 use crate::launch::{Bindings, Engine, Outcome, check, run_native};
 use crate::load::{CudaLoader, Loader, distrust};
@@ -58,6 +58,8 @@ pub struct DeviceOptions {
     pub time_limit: Option<Duration>,
     /// Whether every launch on a GPU is waited for; what the environment says when `None`.
     pub wait_for_launches: Option<bool>,
+    /// Whether kernels on a GPU use functions of NVIDIA's `libdevice`.
+    pub libdevice: LibdeviceChoice,
 }
 
 /// Remarks are kept of so many kernels.
@@ -159,12 +161,20 @@ impl Device {
             Backend::Interpreter => (Runner::Interpreter, 1),
             Backend::Cuda(ordinal) => {
                 let limit = options.time_limit;
+                let libdevice = options.libdevice.read()?;
+                if let Some(library) = &libdevice {
+                    let path = library.path().display();
+                    log.say(Level::Info, || {
+                        format!("mathematical functions of `{path}`")
+                    });
+                }
                 let loader = CudaLoader {
                     engine: CudaEngine::new(ordinal as usize, &turn.outlet, &stop, limit)?,
                     cache: Cache::open(&options.cache, options.cache_limit, &log)?.map(Arc::new),
                     log: log.clone(),
                     profiler: profiler.clone(),
                     audience: Arc::default(),
+                    libdevice,
                 };
                 (Runner::Cuda(loader), 1)
             }

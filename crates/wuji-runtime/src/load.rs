@@ -12,7 +12,7 @@ use crate::progress::Audience;
 use crate::tier::{Origin, Remarks, Slot, Tier, TieredCode};
 use std::fmt;
 use std::sync::Arc;
-use wuji_compile::{Lowered, Options, PASSES};
+use wuji_compile::{Functions, Libdevice, Lowered, Options, PASSES};
 use wuji_ir::module::{Copies, Module};
 use wuji_ir::ops::{Activation, Guard, Op};
 use wuji_ir::{Error, Result};
@@ -203,6 +203,8 @@ impl Loader {
 /// What a GPU loads modules with.
 pub(crate) struct CudaLoader {
     pub(crate) engine: Arc<Engine>,
+    /// NVIDIA's mathematical functions, if they are used.
+    pub(crate) libdevice: Option<Arc<Libdevice>>,
     pub(crate) cache: Option<Arc<Cache>>,
     pub(crate) log: Arc<Log>,
     pub(crate) profiler: Arc<Profiler>,
@@ -238,6 +240,10 @@ impl CudaLoader {
         CudaLoader::allows(options)?;
         let (major, minor) = self.engine.context().info().capability;
         let sm = major * 10 + minor;
+        let mut options = options.clone();
+        if let (Functions::System, Some(library)) = (&options.functions, &self.libdevice) {
+            options.functions = Functions::Libdevice(library.clone());
+        }
         let options = options.for_cuda(sm);
         let slot = match self.cache.as_ref().filter(|_| !listens()) {
             None => None,

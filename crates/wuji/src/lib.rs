@@ -68,6 +68,7 @@ pub use wuji_compile::{Fate, Math, Remark};
 pub use wuji_ir::{Error, Position, Result};
 pub use wuji_macros::{Element, func, kernel};
 pub use wuji_runtime::cache::{Cache, Choice as CacheChoice};
+pub use wuji_runtime::cuda::LibdeviceChoice;
 pub use wuji_runtime::cuda::{DeviceInfo as CudaDevice, devices as cuda_devices};
 pub use wuji_runtime::log::Level;
 pub use wuji_runtime::profile::{self, Profiler};

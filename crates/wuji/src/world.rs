@@ -16,6 +16,7 @@ use wuji_ir::module::Module;
 use wuji_ir::types::Structs;
 use wuji_ir::{Error, Position, Result};
 use wuji_runtime::cache::{Cache, Choice as CacheChoice};
+use wuji_runtime::cuda::LibdeviceChoice;
 use wuji_runtime::log::Level;
 use wuji_runtime::profile::{KernelHistory, Profiler};
 use wuji_runtime::{
@@ -604,6 +605,14 @@ impl WorldBuilder {
     /// variable `WUJI_LAUNCH_BLOCKING` (or `CUDA_LAUNCH_BLOCKING`) is 1. On the CPU every launch is waited for.
     pub fn wait_for_launches(mut self, wait: bool) -> WorldBuilder {
         self.device.wait_for_launches = Some(wait);
+        self
+    }
+
+    /// Whether kernels on a GPU use mathematical functions of NVIDIA's `libdevice`, where they are quicker than Wuji's own. When not said,
+    /// the library is looked for: at the path that the environment variable `WUJI_LIBDEVICE` says, which may also be `off`, or in the CUDA
+    /// installation. In strict mode they are always Wuji's own.
+    pub fn libdevice(mut self, choice: LibdeviceChoice) -> WorldBuilder {
+        self.device.libdevice = choice;
         self
     }
 

@@ -633,6 +633,40 @@ fn num<T: Float>(value: f64) -> T {
     T::from_f64(value)
 }
 
+/// Tokens of a kernel may come from a macro and from whoever calls it, in one expression.
+#[test]
+fn kernels_of_macros() {
+    macro_rules! filled {
+        ($name:ident $ty:ident $from:literal $x:ident { $($value:tt)* }) => {
+            #[kernel]
+            fn $name(out: &Field<$ty, 1>) {
+                for [i] in out {
+                    let mut $x = $from + (i as $ty) * 2.0;
+                    let mut sum = 0.0;
+                    for _ in 0..3 {
+                        sum += $($value)*;
+                        $x += 1.0;
+                    }
+                    out[[i]] = sum;
+                }
+            }
+        };
+    }
+    filled!(squares f32 0.5 x { x * x });
+    filled!(halves f64 1.0 y { half(y) });
+    #[func]
+    fn half(x: f64) -> f64 {
+        x / 2.0
+    }
+    let world = World::cpu().unwrap();
+    let narrow = world.field::<f32, 1>("narrow", [2]).unwrap();
+    let wide = world.field::<f64, 1>("wide", [2]).unwrap();
+    squares(&narrow).unwrap();
+    halves(&wide).unwrap();
+    assert_eq!(narrow.to_vec().unwrap(), [8.75, 38.75]);
+    assert_eq!(wide.to_vec().unwrap(), [3.0, 6.0]);
+}
+
 #[test]
 fn long_expressions() {
     #[kernel]

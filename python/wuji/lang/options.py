@@ -9,7 +9,7 @@ from typing import Any
 from .. import _native
 from ..exceptions import NotYet, WujiRuntimeError
 from . import arch as archs
-from . import dtypes
+from . import dtypes, libdevice
 from .arch import Arch
 
 # What acts here.
@@ -34,6 +34,7 @@ _ACTIVE: dict[str, Any] = {
     # Wuji's own.
     "deterministic": False,
     "interpreter": False,
+    "libdevice": "",  # what is found
     "memory_limit": 0,
     "tier": "",
     "time_limit": 0.0,
@@ -163,6 +164,7 @@ class Config:
             "log": _LOGS.get(values["log_level"]),
             "tier": values["tier"] or None,
             "time_limit": float(values["time_limit"]) or None,
+            "libdevice": libdevice.find(values["libdevice"]) if self.arch is archs.cuda else None,
             "wait_for_launches": True if values["wait_for_launches"] else None,
             "without": [w for w in values["without"].split(",") if w],
         }

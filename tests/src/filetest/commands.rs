@@ -2,7 +2,7 @@
 
 use super::TestFile;
 use super::run;
-use wuji_compile::{Cx, Options, compile, run_pass};
+use wuji_compile::{Cx, Functions, Options, compile, run_pass};
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;
 use wuji_ir::verify::verify;
@@ -121,7 +121,10 @@ fn options(arguments: &str) -> Options {
         vector_bits: 256,
         deterministic: words(arguments).any(|word| word == DETERMINISTIC),
         debug: words(arguments).any(|word| word == DEBUG),
-        own_math: words(arguments).any(|word| word == OWN_MATH),
+        functions: match words(arguments).any(|word| word == OWN_MATH) {
+            true => Functions::WrittenOut,
+            false => Functions::System,
+        },
         stream_from: words(arguments)
             .find_map(|word| word.strip_prefix(STREAM_FROM))
             .and_then(|bytes| bytes.parse().ok()),

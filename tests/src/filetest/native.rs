@@ -44,7 +44,7 @@ pub(super) fn launches(m: &Module, chosen: &Options, lines: &[(Run, Start)]) -> 
     let without = &chosen.without;
     let options = Options {
         math: Math::Strict,
-        own_math: chosen.own_math,
+        functions: chosen.functions.clone(),
         without: without.clone(),
         stream_from: Some(0),
         rows_from: Some(0),

@@ -6,7 +6,7 @@
 
 use super::TestFile;
 use super::commands::{OLD_GPU, OWN_MATH, comes_back, module};
-use wuji_compile::{Cx, Math, Options, PASSES, Target, run_pass};
+use wuji_compile::{Cx, Functions, Math, Options, PASSES, Target, run_pass};
 use wuji_ir::Error;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::{ArrayView, Config, Machine, Order, Outcome, Printed, Report};
@@ -26,7 +26,10 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
     }
     let options = Options {
         math: Math::Strict,
-        own_math: arguments == OWN_MATH,
+        functions: match arguments == OWN_MATH {
+            true => Functions::WrittenOut,
+            false => Functions::System,
+        },
         vector_bits: 128,
         // However short, so that every file tests it that can.
         stream_from: Some(0),
@@ -78,7 +81,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
         },
         // What GPUs run, as far as it is IR.
         Options {
-            own_math: options.own_math,
+            functions: options.functions.clone(),
             // However short, so that every file tests them that can.
             rows_from: Some(0),
             ..options.for_cuda(OLD_GPU)

@@ -139,7 +139,13 @@ fn doctor() {
         line.starts_with("{\"kind\":\"machine\"") && line.ends_with("}"),
         "{line}"
     );
-    for key in ["llvm", "gpu_driver", "cache_folder", "cache_problem"] {
+    for key in [
+        "llvm",
+        "gpu_driver",
+        "libdevice",
+        "cache_folder",
+        "cache_problem",
+    ] {
         assert!(line.contains(&format!("\"{key}\":")), "{line}");
     }
 }

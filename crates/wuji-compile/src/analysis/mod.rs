@@ -1,5 +1,6 @@
 //! What passes know about a function without changing it.
 
+pub mod cost;
 pub mod effects;
 pub mod entries;
 pub mod linear;

@@ -1,10 +1,11 @@
 //! How many iterations of a task are worth handing to a thread: as many as take some microseconds.
 
+use crate::analysis::cost;
 use crate::passes::Cx;
 use wuji_ir::Result;
 use wuji_ir::entities::Region;
 use wuji_ir::module::{Bound, Function, Module, TaskKind};
-use wuji_ir::ops::{BinOp, ForKind, Op, Sharing, UnOp};
+use wuji_ir::ops::{ForKind, Op, Sharing};
 
 use super::private_copies::trips;
 
@@ -74,8 +75,8 @@ fn cost(f: &Function, region: Region) -> Option<u64> {
         };
         let own = match &data.op {
             Op::Const(_) | Op::Report(_) => 0,
-            Op::Unary(op) => unary(*op),
-            Op::Binary(op) => binary(*op),
+            Op::Unary(op) => cost::unary(*op),
+            Op::Binary(op) => cost::binary(*op),
             Op::MemLoad(..) | Op::MemStore(_) | Op::Load(_) | Op::Store(_) => 2,
             Op::MemAtomic(_, _, Sharing::Owned) => 6,
             Op::MemAtomic(_, _, Sharing::Shared) | Op::MemCompareExchange(_) => 80,
@@ -92,54 +93,4 @@ fn cost(f: &Function, region: Region) -> Option<u64> {
         sum = sum.saturating_add(own);
     }
     Some(sum)
-}
-
-fn unary(op: UnOp) -> u64 {
-    match op {
-        UnOp::Neg
-        | UnOp::Not
-        | UnOp::Abs
-        | UnOp::Sign
-        | UnOp::Floor
-        | UnOp::Ceil
-        | UnOp::Round
-        | UnOp::RoundEven
-        | UnOp::Trunc
-        | UnOp::PopCount
-        | UnOp::LeadingZeros
-        | UnOp::TrailingZeros
-        | UnOp::Freeze => 1,
-        UnOp::Sqrt | UnOp::Rsqrt => 6,
-        UnOp::Sin
-        | UnOp::Cos
-        | UnOp::Tan
-        | UnOp::Asin
-        | UnOp::Acos
-        | UnOp::Atan
-        | UnOp::Sinh
-        | UnOp::Cosh
-        | UnOp::Tanh
-        | UnOp::Exp
-        | UnOp::Exp2
-        | UnOp::Log
-        | UnOp::Log2
-        | UnOp::Log10 => 20,
-    }
-}
-
-fn binary(op: BinOp) -> u64 {
-    match op {
-        BinOp::Add
-        | BinOp::Sub
-        | BinOp::Mul
-        | BinOp::And
-        | BinOp::Or
-        | BinOp::Xor
-        | BinOp::Shl
-        | BinOp::Shr
-        | BinOp::Min
-        | BinOp::Max => 1,
-        BinOp::Div | BinOp::Rem => 8,
-        BinOp::Pow | BinOp::Atan2 => 40,
-    }
 }

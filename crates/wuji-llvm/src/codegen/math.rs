@@ -1,4 +1,4 @@
-//! Transcendental functions: calls of the C library, and in fast mode of its vector variants.
+//! Transcendental functions: calls of the C library, and in fast mode of its vector variants; on a GPU, of NVIDIA's library.
 
 use super::function::FunctionGen;
 use crate::emit::{Fun, On, Val};
@@ -24,7 +24,7 @@ impl FunctionGen<'_, '_, '_> {
         if let Some((_, lanes)) = self.unit.emit.lanes(self.unit.emit.ty_of(args[0])) {
             return self.vector_math_call(op, s, lanes, args);
         }
-        let name = imports::math_symbol(op, s);
+        let name = self.math_symbol(op, s);
         let fun = self.math_function(name, s, args.len());
         let e = &self.unit.emit;
         let call = e.call(fun, args);
@@ -40,7 +40,7 @@ impl FunctionGen<'_, '_, '_> {
     /// All lanes of a vector: by glibc's vector math, within 4 ulp, where that may be used, otherwise one
     /// by one.
     fn vector_math_call(&mut self, op: &'static str, s: Scalar, lanes: u32, args: &[Val]) -> Val {
-        let name = imports::math_symbol(op, s);
+        let name = self.math_symbol(op, s);
         if self.math() != Math::Strict && self.unit.tuning.vector_math {
             for (bits, isa) in self.vector_isas() {
                 let width = bits / s.bits();
@@ -65,6 +65,13 @@ impl FunctionGen<'_, '_, '_> {
             })
             .collect();
         e.compose(&results)
+    }
+
+    fn math_symbol(&self, op: &'static str, s: Scalar) -> &'static str {
+        match self.unit.gpu {
+            None => imports::math_symbol(op, s),
+            Some(_) => imports::libdevice_symbol(op, s),
+        }
     }
 
     /// Calls a function of shorter vectors as often as it takes.

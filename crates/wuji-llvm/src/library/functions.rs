@@ -114,7 +114,7 @@ functions! {
     LLVMFloatTypeInContext LLVMFreeMachineCodeForFunction LLVMFunctionType LLVMGenericValueIntWidth
     LLVMGenericValueToFloat LLVMGenericValueToInt LLVMGetAlignment LLVMGetAllocatedType LLVMGetArrayLength
     LLVMGetAsString LLVMGetAtomicRMWBinOp LLVMGetAttributeCountAtIndex LLVMGetAttributesAtIndex
-    LLVMGetBasicBlockName LLVMGetBasicBlockParent LLVMGetBasicBlockTerminator LLVMGetBasicBlocks
+    LLVMGetBasicBlockName LLVMGetBasicBlockParent LLVMGetBasicBlockTerminator LLVMGetBasicBlocks LLVMGetBitcodeModuleInContext2
     LLVMGetBufferSize LLVMGetBufferStart LLVMGetCallSiteAttributeCount LLVMGetCallSiteAttributes
     LLVMGetCallSiteEnumAttribute LLVMGetCallSiteStringAttribute LLVMGetCalledFunctionType LLVMGetCalledValue
     LLVMGetComdat LLVMGetComdatSelectionKind LLVMGetCurrentDebugLocation2 LLVMGetDLLStorageClass
@@ -160,7 +160,7 @@ functions! {
     LLVMInt16TypeInContext LLVMInt1TypeInContext LLVMInt32TypeInContext LLVMInt64TypeInContext
     LLVMInt8TypeInContext LLVMIntPtrTypeForASInContext LLVMIntPtrTypeInContext LLVMIntTypeInContext
     LLVMIntrinsicIsOverloaded LLVMIsABasicBlock LLVMIsAConstantArray LLVMIsAConstantDataArray
-    LLVMIsAConstantDataVector LLVMIsAConstantInt LLVMIsAConstantVector LLVMIsAFunction LLVMIsAInstruction
+    LLVMIsAConstantDataVector LLVMIsAConstantInt LLVMIsAConstantVector LLVMIsAFunction LLVMIsAGlobalVariable LLVMIsAInstruction
     LLVMIsAMDNode LLVMIsAMDString LLVMIsATerminatorInst LLVMIsConditional LLVMIsConstant LLVMIsConstantString
     LLVMIsDeclaration LLVMIsEnumAttribute LLVMIsExternallyInitialized LLVMIsFunctionVarArg
     LLVMIsGlobalConstant LLVMIsInBounds LLVMIsMultithreaded LLVMIsNull LLVMIsOpaqueStruct LLVMIsPackedStruct

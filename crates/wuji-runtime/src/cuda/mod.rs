@@ -7,6 +7,7 @@
 //! - `error`: W0520 to W0524; after a fault of the device nothing is called any more
 //! - `context`: devices; every call makes its context the thread's current one, and puts back what was there
 //! - `memory`, `module`, `stream`, `staging`, `graph`: what a device has
+//! - `functions`: where NVIDIA's library of mathematical functions is looked for
 //! - `engine`, `backlog`, `tree`, `code`, `launch`, `captured`: what a world makes of them
 //! - `check`: tries all of it on a device (`wuji doctor --gpu-check`)
 
@@ -17,6 +18,7 @@ pub(crate) mod code;
 pub(crate) mod context;
 pub(crate) mod engine;
 mod error;
+mod functions;
 pub(crate) mod graph;
 pub(crate) mod launch;
 mod library;
@@ -29,4 +31,5 @@ pub(crate) mod tree;
 
 pub use check::check;
 pub use context::{DeviceInfo, devices};
+pub use functions::LibdeviceChoice;
 pub use library::Driver;

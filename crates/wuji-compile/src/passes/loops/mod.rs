@@ -10,6 +10,7 @@
 
 mod sparse;
 
+use crate::analysis::cost;
 use crate::options::{Options, Target};
 use crate::passes::Cx;
 use crate::passes::scratchpads::gpu::sums_pay;
@@ -143,7 +144,7 @@ const ROW: u64 = 4;
 /// Only where there are so many iterations that all threads have something to do.
 const MANY: u64 = 1 << 20;
 /// Iterations of at most so many instructions do little else than wait for memory.
-const SHORT: usize = 64;
+const SHORT: u64 = 64;
 
 /// Makes rows of neighbours along memory the innermost dimension, if there are enough of them.
 fn rows(dims: &mut Vec<Dim>, from: u64) -> bool {
@@ -239,6 +240,8 @@ fn is_short(f: &Function, body: Region) -> bool {
             match data.op {
                 Op::For(..) | Op::Loop(_) | Op::Call(_) | Op::Cell(..) => return false,
                 Op::Atomic(..) | Op::CompareExchange(_) | Op::Print(_) | Op::Random => count += 8,
+                Op::Unary(op) => count += cost::unary(op),
+                Op::Binary(op) => count += cost::binary(op),
                 _ => count += 1,
             }
             regions.extend(&data.regions);

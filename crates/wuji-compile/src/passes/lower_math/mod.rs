@@ -4,6 +4,8 @@
 //! functions use nothing but what every machine has: sums, products, `fma`, quotients, roots, rounding, integers and bits. They are
 //! `precise`: their errors are known, and sums that make up for them must not be rearranged. No function for `f32` uses `f64`, which is slow
 //! on many GPUs.
+//!
+//! Where the backend has NVIDIA's `libdevice`, functions that are quicker there are left as they are, except in strict mode.
 
 mod arcs;
 mod circular;
@@ -13,6 +15,8 @@ mod logarithm;
 mod numbers;
 mod write;
 
+use crate::functions::Functions;
+use crate::options::Math;
 use crate::passes::Cx;
 use rustc_hash::FxHashMap;
 use write::{Format, Writer};
@@ -117,6 +121,31 @@ impl Routine {
         scalar.is_float().then_some((routine, scalar))
     }
 
+    /// Whether the function of a type is quicker in NVIDIA's library.
+    fn is_quicker_in_libdevice(self, _scalar: Scalar) -> bool {
+        match self {
+            Routine::Sin
+            | Routine::Cos
+            | Routine::Tan
+            | Routine::Asin
+            | Routine::Acos
+            | Routine::Atan
+            | Routine::Sinh
+            | Routine::Cosh
+            | Routine::Tanh
+            | Routine::Exp
+            | Routine::Exp2
+            | Routine::Log
+            | Routine::Log2
+            | Routine::Log10
+            | Routine::Pow
+            | Routine::Atan2 => true,
+            // These are exact.
+            Routine::Round | Routine::Rem => false,
+            Routine::LargeAngle | Routine::LargeRem => false,
+        }
+    }
+
     /// Whether it is for arguments that hardly anybody has.
     fn is_seldom(self) -> bool {
         matches!(self, Routine::LargeAngle | Routine::LargeRem)
@@ -131,10 +160,13 @@ impl Routine {
 }
 
 pub fn lower_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
-    if !cx.options.own_math {
-        return Ok(());
-    }
     let mut library = Library::default();
+    match &cx.options.functions {
+        Functions::System => return Ok(()),
+        Functions::WrittenOut => {}
+        // Strict mode gives the same bits on every machine.
+        Functions::Libdevice(_) => library.has_libdevice = cx.options.math != Math::Strict,
+    }
     for func in m.funcs.keys().collect::<Vec<_>>() {
         let mut f = m.take_func(func);
         for region in f.walk_regions() {
@@ -158,6 +190,7 @@ fn length(f: &Function) -> usize {
 /// The functions that a module has so far.
 #[derive(Default)]
 struct Library {
+    has_libdevice: bool,
     made: FxHashMap<(Routine, Scalar), Func>,
 }
 
@@ -166,10 +199,17 @@ impl Library {
         let insts = std::mem::take(&mut f.regions[region].insts);
         for inst in insts {
             match Routine::of(f, inst) {
-                Some((routine, scalar)) => self.replace(m, f, (region, inst), routine, scalar),
-                None => f.regions[region].insts.push(inst),
+                Some((routine, scalar)) if !self.is_elsewhere(routine, scalar) => {
+                    self.replace(m, f, (region, inst), routine, scalar);
+                }
+                Some(_) | None => f.regions[region].insts.push(inst),
             }
         }
+    }
+
+    /// Whether the backend has a better one.
+    fn is_elsewhere(&self, routine: Routine, scalar: Scalar) -> bool {
+        self.has_libdevice && routine.is_quicker_in_libdevice(Format::of(scalar).float)
     }
 
     /// Makes an operation a call.

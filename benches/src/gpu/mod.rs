@@ -1,6 +1,8 @@
 //! `wuji-bench --gpu`: workloads on an NVIDIA GPU, timed by events of the device, against what its memory can do and against kernels
 //! written by hand (`benches/gpu/reference.cu`).
 
+mod math;
+
 use std::io::Write;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -16,7 +18,7 @@ use crate::pool::Pool;
 use crate::sparse::ablation;
 use crate::workloads;
 
-const REFERENCE: &str = include_str!("../gpu/reference.ptx");
+const REFERENCE: &str = include_str!("../../gpu/reference.ptx");
 /// Runs of each workload; the median counts.
 const RUNS: usize = 15;
 
@@ -140,14 +142,17 @@ pub fn run(
 /// Optimizations that worlds go without.
 static WITHOUT: OnceLock<Vec<String>> = OnceLock::new();
 
+fn without() -> Vec<&'static str> {
+    let names = WITHOUT.get().map_or(&[][..], |names| names);
+    names.iter().map(String::as_str).collect()
+}
+
 fn world(math: Math) -> Result<World> {
-    let without = WITHOUT.get().map_or(&[][..], |names| names);
-    let without: Vec<&str> = without.iter().map(String::as_str).collect();
     World::builder()
         .cuda(0)
         .math(math)
         .cache(CacheChoice::Off)
-        .without(&without)
+        .without(&without())
         .build()
 }
 
@@ -570,6 +575,9 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
         mpm.step()?;
         world.profiler().stop();
         eprintln!("{}", world.profiler().report());
+    }
+    if wanted("math") {
+        lines.extend(math::lines()?);
     }
     Ok(lines)
 }

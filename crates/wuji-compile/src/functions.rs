@@ -1,0 +1,94 @@
+//! Where mathematical functions come from that machines have no instruction for.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use wuji_ir::{Error, Result};
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Functions {
+    /// The C library of the host.
+    #[default]
+    System,
+    /// They are written out, as for machines without a library of them.
+    WrittenOut,
+    /// NVIDIA's library has those that are quicker there; the others are written out.
+    Libdevice(Arc<Libdevice>),
+}
+
+/// NVIDIA's library of mathematical functions for its GPUs, as a CUDA installation brings it: LLVM's bitcode, of which the backend links
+/// what is called.
+#[derive(Clone)]
+pub struct Libdevice {
+    path: PathBuf,
+    bitcode: Vec<u8>,
+    checksum: u64,
+}
+
+impl Libdevice {
+    /// More than this is something else.
+    const MOST_BYTES: u64 = 64 << 20;
+
+    /// Reads a file. Whether LLVM understands it is known when something of it is linked.
+    pub fn read(path: &Path) -> Result<Libdevice> {
+        let shown = path.display();
+        let wrong = |why: String| {
+            Error::new("W0526", format!("`{shown}` cannot be used as libdevice"))
+                .note(why)
+                .help("set WUJI_LIBDEVICE to another `libdevice.10.bc`, or to `off` to do without")
+        };
+        let size = std::fs::metadata(path).map_err(|e| wrong(e.to_string()))?;
+        if !size.is_file() || size.len() > Libdevice::MOST_BYTES {
+            return Err(wrong("it is no file of a few hundred kilobytes".into()));
+        }
+        let bitcode = std::fs::read(path).map_err(|e| wrong(e.to_string()))?;
+        if !bitcode.starts_with(b"BC\xc0\xde") {
+            return Err(wrong("it is not LLVM's bitcode".into()));
+        }
+        Ok(Libdevice {
+            path: path.to_owned(),
+            checksum: checksum(&bitcode),
+            bitcode,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn bitcode(&self) -> &[u8] {
+        &self.bitcode
+    }
+}
+
+/// FNV, by words.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.chunks(8).fold(0xcbf2_9ce4_8422_2325, |sum, part| {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        (sum ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+// Two libraries with the same functions are the same, wherever they lie.
+impl PartialEq for Libdevice {
+    fn eq(&self, other: &Libdevice) -> bool {
+        self.checksum == other.checksum && self.bitcode == other.bitcode
+    }
+}
+
+impl Eq for Libdevice {}
+
+impl Hash for Libdevice {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.checksum.hash(state);
+    }
+}
+
+/// What caches tell it by.
+impl fmt::Debug for Libdevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes, {:016x}", self.bitcode.len(), self.checksum)
+    }
+}

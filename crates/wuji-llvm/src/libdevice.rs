@@ -1,0 +1,163 @@
+//! Links functions of NVIDIA's `libdevice` into a module that calls them.
+//!
+//! Only what is called is brought in. Its functions ask, by name, about the machine and how exact they should be: the answers are constants.
+
+use inkwell::llvm_sys::LLVMLinkage;
+use inkwell::llvm_sys::bit_reader::LLVMGetBitcodeModuleInContext2;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::linker::LLVMLinkModules2;
+use inkwell::llvm_sys::prelude::*;
+use inkwell::module::Module;
+use std::ffi::CStr;
+use wuji_compile::{Libdevice, Math};
+use wuji_ir::{Error, Result};
+
+/// What its functions begin with.
+const PREFIX: &[u8] = b"__nv_";
+
+/// The function by which they ask.
+const QUESTION: &CStr = c"__nvvm_reflect";
+
+/// Brings in the functions that a finished module calls, if there are any.
+pub(crate) fn link(module: &Module<'_>, library: &Libdevice, math: Math, sm: u32) -> Result<()> {
+    let raw = module.as_mut_ptr();
+    if wanted(raw).is_empty() {
+        return Ok(());
+    }
+    let parsed = parse(raw, library)?;
+    // SAFETY: both modules are live and of one context; the second is taken over.
+    let refused = unsafe {
+        LLVMSetTarget(parsed, LLVMGetTarget(raw));
+        LLVMSetDataLayout(parsed, LLVMGetDataLayoutStr(raw));
+        // Functions that need not be there are brought in only if somebody calls them.
+        for function in functions(parsed) {
+            if LLVMIsDeclaration(function) == 0 {
+                LLVMSetLinkage(function, LLVMLinkage::LLVMLinkOnceODRLinkage);
+            }
+        }
+        LLVMLinkModules2(raw, parsed)
+    };
+    if refused != 0 {
+        return Err(wrong(library, "LLVM cannot link it"));
+    }
+    if let Some(missing) = wanted(raw).first() {
+        return Err(wrong(library, &format!("it has no function `{missing}`")));
+    }
+    answer(raw, math, sm);
+    for function in functions(raw) {
+        // SAFETY: functions of a live module.
+        unsafe {
+            if name(function).starts_with(PREFIX) {
+                LLVMSetLinkage(function, LLVMLinkage::LLVMInternalLinkage);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Names of its functions that the module calls and does not have.
+fn wanted(module: LLVMModuleRef) -> Vec<String> {
+    let all = functions(module);
+    // SAFETY: functions of a live module.
+    let missing = all.filter(|f| unsafe { LLVMIsDeclaration(*f) } != 0);
+    missing
+        .map(name)
+        .filter(|n| n.starts_with(PREFIX))
+        .map(|n| String::from_utf8_lossy(n).into_owned())
+        .collect()
+}
+
+/// The library as a module of the same context, whose functions are read when they are asked for.
+fn parse(module: LLVMModuleRef, library: &Libdevice) -> Result<LLVMModuleRef> {
+    let bytes = library.bitcode();
+    let mut parsed = std::ptr::null_mut();
+    // SAFETY: the bytes outlive the module, which does not outlive linking; the buffer is taken over.
+    let refused = unsafe {
+        let buffer = LLVMCreateMemoryBufferWithMemoryRange(
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            c"libdevice".as_ptr(),
+            0,
+        );
+        let context = LLVMGetModuleContext(module);
+        LLVMGetBitcodeModuleInContext2(context, buffer, &mut parsed)
+    };
+    match refused {
+        0 => Ok(parsed),
+        _ => Err(wrong(library, "LLVM cannot read it")),
+    }
+}
+
+/// Puts constants in the place of questions.
+fn answer(module: LLVMModuleRef, math: Math, sm: u32) {
+    // SAFETY: values of a live module; the next use is found before the call that it belongs to goes.
+    unsafe {
+        let question = LLVMGetNamedFunction(module, QUESTION.as_ptr());
+        if question.is_null() {
+            return;
+        }
+        let mut uses = LLVMGetFirstUse(question);
+        while !uses.is_null() {
+            let call = LLVMGetUser(uses);
+            uses = LLVMGetNextUse(uses);
+            let value = match asked(LLVMGetOperand(call, 0)) {
+                b"__CUDA_ARCH" => u64::from(sm) * 10,
+                b"__CUDA_FTZ" => u64::from(math == Math::Fast),
+                b"__CUDA_PREC_SQRT" | b"__CUDA_PREC_DIV" => 1,
+                _ => 0,
+            };
+            LLVMReplaceAllUsesWith(call, LLVMConstInt(LLVMTypeOf(call), value, 0));
+            LLVMInstructionEraseFromParent(call);
+        }
+        LLVMDeleteFunction(question);
+    }
+}
+
+/// The text that a question is about.
+///
+/// # Safety
+///
+/// A value of a live module; the text belongs to it.
+unsafe fn asked<'m>(text: LLVMValueRef) -> &'m [u8] {
+    // SAFETY: kinds of values are looked at before they are taken for such.
+    unsafe {
+        let global = LLVMIsAGlobalVariable(text);
+        if global.is_null() {
+            return b"";
+        }
+        let text = LLVMGetInitializer(global);
+        if text.is_null() || LLVMIsConstantString(text) == 0 {
+            return b"";
+        }
+        let mut length = 0;
+        let bytes = LLVMGetAsString(text, &mut length);
+        let bytes = std::slice::from_raw_parts(bytes.cast::<u8>(), length);
+        bytes.strip_suffix(b"\0").unwrap_or(bytes)
+    }
+}
+
+fn functions(module: LLVMModuleRef) -> impl Iterator<Item = LLVMValueRef> {
+    let there = |f: LLVMValueRef| (!f.is_null()).then_some(f);
+    // SAFETY: a live module, whose functions are walked one after the other.
+    let (first, next) = unsafe {
+        let next = |f: &LLVMValueRef| LLVMGetNextFunction(*f);
+        (LLVMGetFirstFunction(module), next)
+    };
+    std::iter::successors(there(first), move |f| there(next(f)))
+}
+
+fn name<'m>(function: LLVMValueRef) -> &'m [u8] {
+    let mut length = 0;
+    // SAFETY: a function of a live module, which the name belongs to.
+    unsafe {
+        let bytes = LLVMGetValueName2(function, &mut length);
+        std::slice::from_raw_parts(bytes.cast::<u8>(), length)
+    }
+}
+
+fn wrong(library: &Libdevice, why: &str) -> Error {
+    let path = library.path().display();
+    Error::new("W0526", format!("`{path}` cannot be used as libdevice"))
+        .note(why)
+        .help("set WUJI_LIBDEVICE to another `libdevice.10.bc`, or to `off` to do without")
+}
