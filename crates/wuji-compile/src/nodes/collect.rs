@@ -94,6 +94,16 @@ pub enum Upkeep {
     Alone(Vec<Func>),
     /// A function of a range, for parts of `0..temp` at once.
     Shared(Func, Temp),
+    /// On a GPU: a block of threads brings the tables of a hash node in order.
+    Block(Tables),
+}
+
+/// The tables of a hash node that are to be brought in order.
+#[derive(Copy, Clone, Debug)]
+pub struct Tables {
+    pub node: Node,
+    /// The last step of a collection, whether the tables are full or not.
+    pub collected: bool,
 }
 
 /// Makes the cells that a tree has lost ready to be handed out again.
@@ -119,11 +129,19 @@ pub fn collect(s: &mut Services, m: &mut Module, tree: Tree) -> Vec<Upkeep> {
                 alone.push(s.open_queue(m, tree, node));
                 steps.push(Upkeep::Alone(std::mem::take(&mut alone)));
                 steps.push(Upkeep::Shared(s.recycle_some(m, tree, node), s.temp(m)));
-                alone.push(s.close_queue(m, tree, node));
+                match m.trees[tree].nodes[node].kind {
+                    NodeKind::Hash => steps.push(Upkeep::Block(Tables {
+                        node,
+                        collected: true,
+                    })),
+                    _ => alone.push(s.close_queue(m, tree, node)),
+                }
             }
         }
     }
-    steps.push(Upkeep::Alone(alone));
+    if !alone.is_empty() {
+        steps.push(Upkeep::Alone(alone));
+    }
     steps
 }
 
@@ -294,11 +312,6 @@ impl Services {
             when(b, some, |b| {
                 let zero = b.i64(0);
                 store_at(b, tree, pending, zero);
-                if b.module.trees[tree].nodes[node].kind == NodeKind::Hash {
-                    let rebuild = s.hash_rebuild(b.module, tree, node);
-                    let yes = b.i64(1);
-                    call(b, rebuild, &[yes]);
-                }
             });
             Vec::new()
         })

@@ -7,7 +7,7 @@
 //! rebuilt, which happens between tasks.
 
 use super::words::*;
-use super::{Service, Services};
+use super::{Service, Services, Tables, Upkeep};
 use crate::options::Target;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Label, Node, Tree, Value};
@@ -264,80 +264,131 @@ impl Services {
 
     /// `(force)`: makes a table that is large enough the first one, with all active cells in it.
     pub(super) fn hash_rebuild(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
-        let axes = m.trees[tree].nodes[node].extents.len();
         self.function(m, (Service::Rebuild, tree, node), (1, 0), |s, b, p| {
-            let head = s.node(tree, node).header;
-            let table = s.node(tree, node).table;
-            let arena = s.arena(tree, node);
-            let cells = s.ever_taken(b, tree, node);
-            let level = load_at(b, tree, head + header::LEVEL);
-            let top = load_at(b, tree, head + header::TOP);
-            let (_, size) = table_start(b, level);
-            let twice = times(b, cells, 2);
-            let full = b.compare(CmpOp::Gt, twice, size);
             let forced = not_zero(b, p[0]);
-            let due = b.binary(BinOp::Or, full, forced);
-            when(b, due, |b| {
-                let first = table_start(b, level).0;
-                let above = plus(b, top, 1);
-                let last = table_start(b, above).0;
-                let count = b.binary(BinOp::Sub, last, first);
-                let zero = b.i64(0);
-                count_to(b, count, |b, k| {
-                    let k = b.binary(BinOp::Add, first, k);
-                    let at = word(b, table, k);
-                    store(b, tree, at, zero);
-                });
-                // The first table with room for four times as many.
-                let least = times(b, cells, 4);
-                let most = b.i64(s.levels() - 1);
-                let new = repeat(b, &[level], |b, label, p| {
-                    let (_, size) = table_start(b, p[0]);
-                    let enough = b.compare(CmpOp::Ge, size, least);
-                    let end = b.compare(CmpOp::Ge, p[0], most);
-                    let done = b.binary(BinOp::Or, enough, end);
-                    break_if(b, label, done, p[0]);
-                    let next = plus(b, p[0], 1);
-                    b.end(Term::Continue(label, [next].into_iter().collect()));
-                });
-                store_at(b, tree, head + header::LEVEL, new);
-                store_at(b, tree, head + header::TOP, new);
-                count_to(b, cells, |b, number| {
-                    let record = Services::record(b, &arena, number, axes);
-                    let alive = load(b, tree, record);
-                    let alive = not_zero(b, alive);
-                    when(b, alive, |b| {
-                        let key: Vec<Value> = (0..axes)
-                            .map(|k| {
-                                let at = plus(b, record, 8 * (k as i64 + 1));
-                                load(b, tree, at)
-                            })
-                            .collect();
-                        let bytes = times(b, number, arena.cell as i64);
-                        let cell = plus(b, bytes, arena.data as i64);
-                        s.insert(b, (tree, node), &key, cell);
-                    });
-                });
-            });
+            s.put_in_order(b, (tree, node), forced);
             Vec::new()
         })
     }
-}
 
-/// A function without parameters that brings the tables of a tree in order when they are rather full.
-pub fn rebuild(s: &mut Services, m: &mut Module, tree: Tree) -> Func {
-    let root = m.trees[tree].root();
-    s.function(m, (Service::RebuildAll, tree, root), (0, 0), |s, b, _| {
-        let nodes: Vec<Node> = b.module.trees[tree].nodes.keys().collect();
-        for node in nodes {
-            if b.module.trees[tree].nodes[node].kind == NodeKind::Hash {
-                let rebuild = s.hash_rebuild(b.module, tree, node);
-                let no = b.i64(0);
-                call(b, rebuild, &[no]);
+    /// The same, by all threads of a block; if cells were collected, whether it is needed or not.
+    pub fn rebuild_by_block(&mut self, b: &mut Builder, tree: Tree, tables: Tables) {
+        let pending = self.node(tree, tables.node).header + header::PENDING;
+        match tables.collected {
+            false => {
+                let no = b.bool(false);
+                self.put_in_order(b, (tree, tables.node), no);
+            }
+            true => {
+                let count = load_at(b, tree, pending);
+                let some = not_zero(b, count);
+                when(b, some, |b| {
+                    self.put_in_order(b, (tree, tables.node), some);
+                    let zero = b.i64(0);
+                    store_at(b, tree, pending, zero);
+                });
             }
         }
-        Vec::new()
-    })
+    }
+
+    /// Brings the tables of a node in order when they are rather full, or forced to. Where a block of threads does it, they share out the
+    /// loops, and wait for each other in between.
+    fn put_in_order(&mut self, b: &mut Builder, (tree, node): (Tree, Node), forced: Value) {
+        let axes = b.module.trees[tree].nodes[node].extents.len();
+        let head = self.node(tree, node).header;
+        let table = self.node(tree, node).table;
+        let arena = self.arena(tree, node);
+        let cells = self.ever_taken(b, tree, node);
+        let level = load_at(b, tree, head + header::LEVEL);
+        let top = load_at(b, tree, head + header::TOP);
+        let (_, size) = table_start(b, level);
+        let twice = times(b, cells, 2);
+        let full = b.compare(CmpOp::Gt, twice, size);
+        let due = b.binary(BinOp::Or, full, forced);
+        when(b, due, |b| {
+            let first = table_start(b, level).0;
+            let above = plus(b, top, 1);
+            let last = table_start(b, above).0;
+            let count = b.binary(BinOp::Sub, last, first);
+            let zero = b.i64(0);
+            count_to(b, count, |b, k| {
+                let k = b.binary(BinOp::Add, first, k);
+                let at = word(b, table, k);
+                store(b, tree, at, zero);
+            });
+            // Everybody has seen what the header said before.
+            self.wait(b);
+            // The first table with room for four times as many.
+            let least = times(b, cells, 4);
+            let most = b.i64(self.levels() - 1);
+            let new = repeat(b, &[level], |b, label, p| {
+                let (_, size) = table_start(b, p[0]);
+                let enough = b.compare(CmpOp::Ge, size, least);
+                let end = b.compare(CmpOp::Ge, p[0], most);
+                let done = b.binary(BinOp::Or, enough, end);
+                break_if(b, label, done, p[0]);
+                let next = plus(b, p[0], 1);
+                b.end(Term::Continue(label, [next].into_iter().collect()));
+            });
+            store_at(b, tree, head + header::LEVEL, new);
+            store_at(b, tree, head + header::TOP, new);
+            self.wait(b);
+            count_to(b, cells, |b, number| {
+                let record = Services::record(b, &arena, number, axes);
+                let alive = load(b, tree, record);
+                let alive = not_zero(b, alive);
+                when(b, alive, |b| {
+                    let key: Vec<Value> = (0..axes)
+                        .map(|k| {
+                            let at = plus(b, record, 8 * (k as i64 + 1));
+                            load(b, tree, at)
+                        })
+                        .collect();
+                    let bytes = times(b, number, arena.cell as i64);
+                    let cell = plus(b, bytes, arena.data as i64);
+                    self.insert(b, (tree, node), &key, cell);
+                });
+            });
+        });
+    }
+
+    /// Threads of a block wait for each other.
+    fn wait(&self, b: &mut Builder) {
+        match self.target {
+            Target::Cpu => {}
+            Target::Cuda => {
+                b.push(Op::Thread(ThreadOp::Barrier), &[]);
+            }
+        }
+    }
+}
+
+/// Brings the tables of a tree in order when they are rather full.
+pub fn rebuild(s: &mut Services, m: &mut Module, tree: Tree) -> Vec<Upkeep> {
+    let nodes = m.trees[tree].nodes.iter();
+    let hashed = nodes.filter(|(_, data)| data.kind == NodeKind::Hash);
+    let hashed: Vec<Node> = hashed.map(|(node, _)| node).collect();
+    match s.target {
+        Target::Cpu => {
+            let root = m.trees[tree].root();
+            let all = s.function(m, (Service::RebuildAll, tree, root), (0, 0), |s, b, _| {
+                for node in hashed {
+                    let rebuild = s.hash_rebuild(b.module, tree, node);
+                    let no = b.i64(0);
+                    call(b, rebuild, &[no]);
+                }
+                Vec::new()
+            });
+            vec![Upkeep::Alone(vec![all])]
+        }
+        Target::Cuda => {
+            let steps = hashed.into_iter().map(|node| Tables {
+                node,
+                collected: false,
+            });
+            steps.map(Upkeep::Block).collect()
+        }
+    }
 }
 
 /// Where a table starts, in slots, and how many it has.

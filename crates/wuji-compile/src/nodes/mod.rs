@@ -23,7 +23,7 @@ mod memory;
 pub(crate) mod words;
 
 pub use cells::expand;
-pub use collect::{Upkeep, collect};
+pub use collect::{Tables, Upkeep, collect};
 pub use hash::rebuild;
 
 use crate::options::Target;

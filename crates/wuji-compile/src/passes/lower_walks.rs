@@ -96,8 +96,9 @@ fn add_upkeep(m: &mut Module, services: &mut Services) {
             .filter(|t| grown.contains(*t))
             .collect::<Vec<_>>()
         {
-            let step = Upkeep::Alone(vec![rebuild(services, m, tree)]);
-            out.push(upkeep(m, step, "rebuild", tree, &like));
+            for step in rebuild(services, m, tree) {
+                out.push(upkeep(m, services, step, ("rebuild", tree), &like));
+            }
         }
         out.push(task);
         for tree in m
@@ -107,40 +108,71 @@ fn add_upkeep(m: &mut Module, services: &mut Services) {
             .collect::<Vec<_>>()
         {
             for step in collect(services, m, tree) {
-                out.push(upkeep(m, step, "collect", tree, &like));
+                out.push(upkeep(m, services, step, ("collect", tree), &like));
             }
         }
     }
     m.tasks = out;
 }
 
+/// Threads of the block that brings a table in order.
+const BLOCK: u32 = 1024;
+
 /// A task for a step of the upkeep of a tree.
-fn upkeep(m: &mut Module, step: Upkeep, what: &str, tree: Tree, like: &Task) -> Task {
+fn upkeep(
+    m: &mut Module,
+    services: &mut Services,
+    step: Upkeep,
+    (what, tree): (&str, Tree),
+    like: &Task,
+) -> Task {
     let mut types: Vec<_> = m.params.iter().map(|p| p.ty).collect();
     let range = types.len();
     let name = format!("{}.{what}.{tree}", m.name);
-    let (funcs, kind) = match step {
-        Upkeep::Alone(funcs) => (funcs, TaskKind::Serial),
-        Upkeep::Shared(func, count) => {
-            types.extend([I64, I64]);
-            let dims = vec![RangeDim {
-                lo: Bound::Const(0),
-                hi: Bound::Temp(count),
-            }];
-            let hints = LoopHints::default();
-            let kind = TaskKind::Chunks {
-                dims,
-                unit: 1,
-                hints,
+    let shared = |hi: Bound, hints: LoopHints| TaskKind::Chunks {
+        dims: vec![RangeDim {
+            lo: Bound::Const(0),
+            hi,
+        }],
+        unit: 1,
+        hints,
+    };
+    let kind = match &step {
+        Upkeep::Alone(_) => TaskKind::Serial,
+        Upkeep::Shared(_, count) => shared(Bound::Temp(*count), LoopHints::default()),
+        Upkeep::Block(_) => {
+            let hints = LoopHints {
+                blocks: true,
+                block_size: Some(BLOCK),
+                ..LoopHints::default()
             };
-            (vec![func], kind)
+            shared(Bound::Const(1), hints)
         }
     };
+    if kind != TaskKind::Serial {
+        types.extend([I64, I64]);
+    }
     let mut f = Function::new(name.clone(), &types, &[]);
     let args = f.params()[range..].to_vec();
     let mut b = Builder::new(m, &mut f);
-    for func in funcs {
-        b.push(Op::Call(func), &args);
+    match step {
+        Upkeep::Alone(funcs) => {
+            for func in funcs {
+                b.push(Op::Call(func), &args);
+            }
+        }
+        Upkeep::Shared(func, _) => {
+            b.push(Op::Call(func), &args);
+        }
+        Upkeep::Block(tables) => {
+            // A table that is half rebuilt would be lost.
+            b.func.traits.uninterrupted = true;
+            let whole = (args[0], args[1], b.i64(1));
+            b.for_range(ForKind::Parallel, whole, &[], |b, _, _, _| {
+                services.rebuild_by_block(b, tree, tables);
+                Values::new()
+            });
+        }
     }
     b.end(Term::Return(Values::new()));
     Task {
