@@ -1,6 +1,7 @@
 //! `wuji-bench --gpu`: workloads on an NVIDIA GPU, timed by events of the device, against what its memory can do and against kernels
 //! written by hand (`benches/gpu/reference.cu`).
 
+mod hash;
 mod math;
 
 use std::io::Write;
@@ -575,6 +576,9 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
         mpm.step()?;
         world.profiler().stop();
         eprintln!("{}", world.profiler().report());
+    }
+    if wanted("hash") {
+        lines.extend(hash::lines()?);
     }
     if wanted("math") {
         lines.extend(math::lines()?);
