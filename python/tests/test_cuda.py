@@ -198,6 +198,53 @@ def test_arrays_for_others(driver: pathlib.Path) -> None:
     )
 
 
+def test_the_stream_is_known_to_others(driver: pathlib.Path) -> None:
+    run(
+        driver,
+        """
+        stream = ti.cuda_stream()
+        assert isinstance(stream, int) and stream != 0
+        a = ti.ndarray(ti.f32, shape=(2, 3))
+        scale(a)
+        assert ti.cuda_stream() == stream
+        ti.init(arch=ti.cpu)
+        assert ti.cuda_stream() is None
+        """,
+    )
+
+
+def test_a_library_of_functions(driver: pathlib.Path) -> None:
+    run(
+        driver,
+        """
+        import os, pathlib, sys, tempfile
+        from wuji.lang import libdevice
+
+        # A package that brings the library is found, unless something else is said.
+        with tempfile.TemporaryDirectory() as folder:
+            inside = pathlib.Path(folder, "triton", "backends", "nvidia", "lib")
+            inside.mkdir(parents=True)
+            (inside.parents[2] / "__init__.py").write_text("")
+            library = inside / "libdevice.10.bc"
+            library.write_text("no bitcode")
+            sys.path.insert(0, folder)
+            sys.modules.pop("triton", None)
+            found = libdevice.find("")
+            assert found and found.endswith("libdevice.10.bc")
+            assert libdevice.find("off") == "off"
+            assert libdevice.find("/else/where.bc") == "/else/where.bc"
+            os.environ["WUJI_LIBDEVICE"] = "off"
+            assert libdevice.find("") is None
+            ti.init(arch=ti.cuda)
+            del os.environ["WUJI_LIBDEVICE"]
+            told = fails("W0526", lambda: ti.init(arch=ti.cuda, libdevice=str(library)))
+            assert "it is not LLVM's bitcode" in told
+            ti.init(arch=ti.cuda, libdevice="off")
+            ti.init(arch=ti.cpu, libdevice=str(library))
+        """,
+    )
+
+
 def test_arrays_of_another_world_of_the_same_device(driver: pathlib.Path) -> None:
     run(
         driver,

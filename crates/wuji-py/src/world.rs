@@ -179,6 +179,11 @@ impl World {
         self.world.threads()
     }
 
+    #[getter]
+    fn cuda_stream(&self) -> Option<usize> {
+        self.world.cuda_stream()
+    }
+
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         waiting(py, &self.world, || {
             self.world.synchronize().map_err(|mut error| {

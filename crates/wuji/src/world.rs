@@ -118,6 +118,19 @@ impl World {
         done.map_err(|e| e.or_at(at))
     }
 
+    /// The stream of CUDA's that everything of this world is launched on, as the driver names it (`CUstream`), for other libraries that
+    /// launch there too, or make streams of theirs wait for it. It is the same for as long as the world lives. `None` on the CPU.
+    ///
+    /// ```
+    /// # fn main() -> wuji::Result<()> {
+    /// assert_eq!(wuji::World::cpu()?.cuda_stream(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cuda_stream(&self) -> Option<usize> {
+        self.inner.device.stream()
+    }
+
     /// A world with settings of its own.
     pub fn builder() -> WorldBuilder {
         WorldBuilder::default()

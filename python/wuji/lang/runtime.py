@@ -205,6 +205,12 @@ def sync() -> None:
 
 
 @python_only
+def cuda_stream() -> int | None:
+    """The stream that everything is launched on, for other libraries: `torch.cuda.ExternalStream(ti.cuda_stream())`. Nothing on the CPU."""
+    return current().native.cuda_stream
+
+
+@python_only
 def finish_compiling() -> None:
     """Waits until every kernel that was launched so far has its best code, which is otherwise made in the background: for benchmarks."""
     current().native.finish_compiling()

@@ -45,3 +45,28 @@ fn deterministic_worlds_are_refused_when_they_are_made() {
         );
     });
 }
+
+#[test]
+fn streams_are_known_to_others() {
+    let name = "devices::streams_are_known_to_others";
+    with_driver(name, "", || {
+        let worlds = [builder(), builder()].map(|b| b.build().unwrap());
+        let [a, b] = worlds.each_ref().map(|w| w.cuda_stream().unwrap());
+        assert!(a != 0 && a != b);
+        assert_eq!(worlds[0].cuda_stream(), Some(a));
+    });
+}
+
+#[test]
+fn a_library_of_functions_that_is_none() {
+    let name = "devices::a_library_of_functions_that_is_none";
+    with_driver(name, "", || {
+        let absent = wuji::LibdeviceChoice::At("absent.bc".into());
+        let mut error = builder().libdevice(absent).build().unwrap_err();
+        error.at = None;
+        let page = wuji_ir::codes::find(error.code).unwrap().page;
+        assert!(page.contains(&error.to_string()), "{error}");
+        let off = builder().libdevice(wuji::LibdeviceChoice::Off);
+        assert!(off.build().is_ok());
+    });
+}
