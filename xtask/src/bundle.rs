@@ -52,6 +52,7 @@ GPU. Of the system they use the C library. LLVM is in the folder `lib`, where th
 ";
 
 const UNPACK: &str = include_str!("bundle/unpack.sh");
+/// `PROGRAMS` stands for the names of all test programs.
 const RUN_TESTS: &str = include_str!("bundle/test.sh");
 
 pub(crate) fn bundle(words: &[String]) -> Outcome {
@@ -282,7 +283,8 @@ fn accompany(out: &Path) -> Outcome {
         fs::copy(root().join(licence), out.join(licence))
             .map_err(|e| told("copy", Path::new(licence), e))?;
     }
-    for (name, text) in [("README.txt", README), ("test.sh", RUN_TESTS)] {
+    let tests = RUN_TESTS.replace("PROGRAMS", &TESTS.join(" "));
+    for (name, text) in [("README.txt", README), ("test.sh", &tests)] {
         fs::write(out.join(name), text).map_err(|e| told("write", Path::new(name), e))?;
     }
     for folder in TEST_DATA {

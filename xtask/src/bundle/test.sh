@@ -3,7 +3,7 @@
 # WUJI_TEST_BACKEND=cuda runs those that can on the first GPU.
 cd "$(dirname "$0")/tests" || exit 2
 failed=""
-for program in filetests math world kernels language sparse_semantics accuracy; do
+for program in PROGRAMS; do
     if [ -x "../$program" ]; then
         echo "== $program"
         "../$program" "$@" || failed="$failed $program"
