@@ -212,12 +212,21 @@ fn functions_of_libdevice_assemble() {
                 for left in ["__nv_", "__nvvm_reflect"] {
                     assert!(!text.contains(left), "{ty} {math:?} {sm}: {left}");
                 }
-                if ty == "f64" {
-                    continue;
-                }
-                // Its `exp` uses an instruction that Wuji's own does not, and asked whether subnormal numbers count.
-                assert_eq!(text.contains("ex2.approx"), math != Math::Strict);
-                assert_eq!(text.contains("ex2.approx.f32"), math == Math::Contract);
+                // Strict kernels do without.
+                let own = Options {
+                    math,
+                    ..Options::default()
+                };
+                let own = compile(functions(ty), &own.for_cuda(sm)).expect("lowered");
+                let own = wuji_llvm::cuda::ptx(&own, sm).expect("PTX").text;
+                assert_eq!(text == own, math == Math::Strict, "{ty} {math:?} {sm}");
+                // What the library asks about subnormal numbers was answered.
+                let flushes = text.contains("fma.rn.ftz.f32");
+                assert_eq!(
+                    flushes,
+                    math == Math::Fast && ty != "f64",
+                    "{ty} {math:?} {sm}"
+                );
             }
         }
     }

@@ -20,6 +20,9 @@ fn near_one<'w>(w: &'w Writer, x: Num<'w>) -> (Num<'w>, Num<'w>) {
     let numbers = w.format.numbers;
     let (n, whole, rest) = reduced(w, x);
     let r = n.fma(-numbers.ln2[1], rest);
+    if w.has_exp2 {
+        return (whole, (r * numbers.log2_e[0]).exp2());
+    }
     let above = (r * r).fma(r.polynomial(numbers.exp), r);
     (whole, above + 1.0)
 }

@@ -5,7 +5,8 @@
 //! `precise`: their errors are known, and sums that make up for them must not be rearranged. No function for `f32` uses `f64`, which is slow
 //! on many GPUs.
 //!
-//! Where the backend has NVIDIA's `libdevice`, functions that are quicker there are left as they are, except in strict mode.
+//! GPUs have an instruction for powers of two in `f32`, within 2 ulp. Except in strict mode, `exp2` is left to it, and others use it. So it
+//! is with functions that are quicker in NVIDIA's `libdevice`, where the backend has that.
 
 mod arcs;
 mod circular;
@@ -16,7 +17,7 @@ mod numbers;
 mod write;
 
 use crate::functions::Functions;
-use crate::options::Math;
+use crate::options::{Math, Target};
 use crate::passes::Cx;
 use rustc_hash::FxHashMap;
 use write::{Format, Writer};
@@ -121,25 +122,23 @@ impl Routine {
         scalar.is_float().then_some((routine, scalar))
     }
 
-    /// Whether the function of a type is quicker in NVIDIA's library.
-    fn is_quicker_in_libdevice(self, _scalar: Scalar) -> bool {
+    /// Whether the function of a type is quicker in NVIDIA's library, as measured (`docs/performance.md`).
+    fn is_quicker_in_libdevice(self, scalar: Scalar) -> bool {
         match self {
             Routine::Sin
             | Routine::Cos
             | Routine::Tan
             | Routine::Asin
-            | Routine::Acos
             | Routine::Atan
             | Routine::Sinh
             | Routine::Cosh
             | Routine::Tanh
             | Routine::Exp
             | Routine::Exp2
-            | Routine::Log
-            | Routine::Log2
-            | Routine::Log10
-            | Routine::Pow
             | Routine::Atan2 => true,
+            Routine::Acos | Routine::Log | Routine::Log2 | Routine::Log10 | Routine::Pow => {
+                scalar == Scalar::F32
+            }
             // These are exact.
             Routine::Round | Routine::Rem => false,
             Routine::LargeAngle | Routine::LargeRem => false,
@@ -160,13 +159,17 @@ impl Routine {
 }
 
 pub fn lower_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
-    let mut library = Library::default();
-    match &cx.options.functions {
-        Functions::System => return Ok(()),
-        Functions::WrittenOut => {}
-        // Strict mode gives the same bits on every machine.
-        Functions::Libdevice(_) => library.has_libdevice = cx.options.math != Math::Strict,
-    }
+    // Strict mode gives the same bits on every machine.
+    let strict = cx.options.math == Math::Strict;
+    let mut library = Library {
+        has_libdevice: match &cx.options.functions {
+            Functions::System => return Ok(()),
+            Functions::WrittenOut => false,
+            Functions::Libdevice(_) => !strict,
+        },
+        has_exp2: cx.options.target == Target::Cuda && !strict,
+        made: FxHashMap::default(),
+    };
     for func in m.funcs.keys().collect::<Vec<_>>() {
         let mut f = m.take_func(func);
         for region in f.walk_regions() {
@@ -188,9 +191,10 @@ fn length(f: &Function) -> usize {
 }
 
 /// The functions that a module has so far.
-#[derive(Default)]
 struct Library {
     has_libdevice: bool,
+    /// There is an instruction for powers of two in `f32`.
+    has_exp2: bool,
     made: FxHashMap<(Routine, Scalar), Func>,
 }
 
@@ -209,7 +213,9 @@ impl Library {
 
     /// Whether the backend has a better one.
     fn is_elsewhere(&self, routine: Routine, scalar: Scalar) -> bool {
-        self.has_libdevice && routine.is_quicker_in_libdevice(Format::of(scalar).float)
+        let float = Format::of(scalar).float;
+        let instruction = self.has_exp2 && routine == Routine::Exp2 && float == Scalar::F32;
+        instruction || self.has_libdevice && routine.is_quicker_in_libdevice(float)
     }
 
     /// Makes an operation a call.
@@ -266,7 +272,14 @@ impl Library {
             Routine::LargeAngle => circular::parts(format).to_vec(),
             _ => vec![float],
         };
-        let w = Writer::new(name, &vec![float; routine.arity()], &results, format);
+        let has_exp2 = self.has_exp2 && float == Scalar::F32;
+        let w = Writer::new(
+            name,
+            &vec![float; routine.arity()],
+            &results,
+            format,
+            has_exp2,
+        );
         let x = w.param(0);
         let y = match routine {
             Routine::LargeAngle => {

@@ -71,6 +71,8 @@ pub(super) struct Writer {
     f: RefCell<Function>,
     region: Cell<Region>,
     pub(super) format: Format,
+    /// There is an instruction for powers of two.
+    pub(super) has_exp2: bool,
 }
 
 impl Writer {
@@ -79,6 +81,7 @@ impl Writer {
         params: &[Scalar],
         results: &[Scalar],
         format: Format,
+        has_exp2: bool,
     ) -> Writer {
         let types = |s: &[Scalar]| s.iter().map(|s| Type::Scalar(*s)).collect::<Vec<_>>();
         let f = Function::new(name, &types(params), &types(results));
@@ -86,6 +89,7 @@ impl Writer {
             region: Cell::new(f.entry),
             f: RefCell::new(f),
             format,
+            has_exp2,
         }
     }
 
@@ -317,6 +321,11 @@ impl<'w> Num<'w> {
 
     pub(super) fn abs(self) -> Num<'w> {
         self.unary(UnOp::Abs)
+    }
+
+    /// By an instruction, where there is one.
+    pub(super) fn exp2(self) -> Num<'w> {
+        self.unary(UnOp::Exp2)
     }
 
     pub(super) fn sqrt(self) -> Num<'w> {
