@@ -38,6 +38,11 @@ pub(super) fn lines() -> Result<Vec<Line>> {
         world.synchronize()?;
         times[1].push(begun.elapsed().as_secs_f64());
     }
+    world.profiler().start();
+    scatter(&x, BLOCKS)?;
+    cells.deactivate_all()?;
+    world.profiler().stop();
+    eprintln!("{}", world.profiler().report());
     let lines = ["ms to activate", "ms to let go"].into_iter().zip(times);
     let lines = lines.map(|(metric, times)| Line {
         name: "hash",

@@ -44,7 +44,21 @@ fn parts<'w>(w: &'w Writer, x: Num<'w>) -> Parts<'w> {
     }
 }
 
+/// By an instruction for powers of two. The exponent of the factor beside it is within bounds; what is beyond them, infinities included, the
+/// instruction gets.
+fn exp_by_instruction<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
+    let numbers = w.format.numbers;
+    let bound = (w.format.bias - 1) as f64;
+    let power = (x * numbers.log2_e[0]).min(bound).max(-bound);
+    let (n, whole) = power.nearest_whole(1.0);
+    let r = n.fma(-numbers.ln2[1], n.fma(-numbers.ln2[0], x));
+    (r * numbers.log2_e[0]).exp2() * w.power_of_two(whole)
+}
+
 pub(super) fn exp<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
+    if w.has_exp2 {
+        return exp_by_instruction(w, x);
+    }
     let (n, near) = near_one(w, x);
     limited(
         w,

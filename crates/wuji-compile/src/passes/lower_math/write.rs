@@ -348,6 +348,10 @@ impl<'w> Num<'w> {
         self.binary(BinOp::Min, other)
     }
 
+    pub(super) fn max(self, other: impl Operand<'w>) -> Num<'w> {
+        self.binary(BinOp::Max, other)
+    }
+
     /// By value to another type.
     pub(super) fn to(self, ty: Scalar) -> Num<'w> {
         if self.scalar() == ty {
