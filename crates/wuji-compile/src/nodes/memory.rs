@@ -360,6 +360,14 @@ impl Services {
         self.function(m, (Service::Retire, tree, node), (2, 0), |s, b, p| {
             let arena = s.arena(tree, node);
             let pending = s.node(tree, node).header + header::PENDING;
+            if s.target == Target::Cuda {
+                // Threads that run in step add as one.
+                let one = b.i64(1);
+                let number = add_at(b, tree, pending, one);
+                let to = word(b, arena.pending, number);
+                store(b, tree, to, p[0]);
+                return Vec::new();
+            }
             let at = plus(b, p[1], shard::PENDING as i64);
             let claim = s.claim(b.module, tree);
             let zero = b.i64(0);

@@ -537,7 +537,13 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
                 self.atomic_of_all(*op, *space, args[0], args[1])?
             }
             Op::MemAtomic(op, space, Sharing::Shared) => {
-                self.mem_atomic(*op, *space, args[0], args[1])?
+                match self.added_by_all(*op, *space, args[0], args[1]) {
+                    Some(number) => {
+                        let used = self.used.contains(&data.results[0]);
+                        self.add_for_all(*space, args[0], number, used)?
+                    }
+                    None => self.mem_atomic(*op, *space, args[0], args[1])?,
+                }
             }
             Op::MemAtomic(op, space, Sharing::Owned) => {
                 self.owned_atomic(*op, *space, args[0], args[1])?

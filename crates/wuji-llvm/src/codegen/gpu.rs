@@ -610,43 +610,6 @@ impl FunctionGen<'_, '_, '_> {
         Ok(e.zero(ty))
     }
 
-    /// Of the threads that run in step and want the same, one calls a function of words that gives a word. Nobody waits for a
-    /// thread that is elsewhere.
-    pub(super) fn call_once(&self, fun: Fun, args: &[Val]) -> Val {
-        let e = &self.unit.emit;
-        let i32_ty = e.int_ty(32);
-        let active = e.intrinsic("llvm.nvvm.activemask", &[], &[]);
-        let mut peers = active;
-        for arg in &args[1..] {
-            let same = e.intrinsic("llvm.nvvm.match.any.sync.i64", &[], &[active, *arg]);
-            peers = e.and(peers, same);
-        }
-        let lane = e.intrinsic("llvm.nvvm.read.ptx.sreg.laneid", &[], &[]);
-        let leader = e.intrinsic("llvm.cttz", &[i32_ty], &[peers, e.const_bool(true)]);
-        let before = e.current();
-        let lead = e.append_block(self.fun, c"lead");
-        let all = e.append_block(self.fun, c"peers");
-        e.cond_br(e.icmp(LLVMIntEQ, lane, leader), lead, all);
-        e.position(lead);
-        let made = e.call(fun, args);
-        e.br(all);
-        e.position(all);
-        let own = e.phi(e.i64_ty());
-        e.add_incoming(own, e.const_i64(0), before);
-        e.add_incoming(own, made, lead);
-        let from_leader = |v: Val| {
-            let last = e.const_int(i32_ty, u64::from(WARP - 1));
-            let args = [peers, v, leader, last];
-            e.intrinsic("llvm.nvvm.shfl.sync.idx.i32", &[], &args)
-        };
-        let half = e.const_i64(32);
-        let low = from_leader(e.cast(LLVMOpcode::LLVMTrunc, own, i32_ty));
-        let high = e.binary(LLVMOpcode::LLVMLShr, own, half);
-        let high = from_leader(e.cast(LLVMOpcode::LLVMTrunc, high, i32_ty));
-        let wide = |v: Val| e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty());
-        e.or(wide(low), e.binary(LLVMOpcode::LLVMShl, wide(high), half))
-    }
-
     /// Updates of neighbouring floats of a region, each with what it is added to, four at a time: instructions of newer GPUs do
     /// them at once. Between those of a group nothing happens but arithmetic.
     pub(super) fn neighbouring_updates(&self, region: Region) -> Vec<Vec<Inst>> {

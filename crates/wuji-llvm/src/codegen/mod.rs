@@ -18,6 +18,7 @@ mod reduction;
 mod rows;
 mod scalar;
 mod threads;
+mod warps;
 
 pub(crate) use gpu::block_size;
 
