@@ -145,6 +145,48 @@ def test_tensors_of_others(driver: pathlib.Path, versioned: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("quick", [False, True])
+def test_tensors_of_torch(driver: pathlib.Path, quick: bool) -> None:
+    run(
+        driver,
+        f"""
+        import ctypes, sys, types
+        from fake_gpu import call
+
+        class Torch(Tensor):
+            requires_grad = False
+
+            def read(self):
+                # As torch does, on the stream that it works on.
+                out = (ctypes.c_float * self.count)()
+                call("cuMemcpyDtoHAsync_v2", out, self.at, ctypes.c_size_t(4 * self.count), self.stream)
+                call("cuStreamSynchronize", self.stream)
+                return list(out)
+
+        Torch.__module__ = "torch"
+        torch = types.ModuleType("torch")
+        torch.cuda = types.ModuleType("torch.cuda")
+        asked = []
+
+        def raw(device):
+            asked.append(device)
+            return t.stream.value
+
+        torch.cuda.current_stream = lambda device: types.SimpleNamespace(cuda_stream=raw(device))
+        if {quick}:
+            torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=raw)
+        sys.modules["torch"], sys.modules["torch.cuda"] = torch, torch.cuda
+        t = Torch((3, 4), 0x3F800000, versioned=True)
+        for k in range(3):
+            scale(t)
+            assert t.read() == [2.0 ** (k + 1)] * 12
+        # Torch is not asked to make streams wait; that is done here.
+        assert set(t.asked) == {{-1}}, t.asked
+        assert set(asked) == {{0}}
+        """,
+    )
+
+
 def test_tensors_that_can_only_be_read(driver: pathlib.Path) -> None:
     run(
         driver,

@@ -132,6 +132,8 @@ impl<'py> Lent<'py> {
         let (extents, strides) = (&found.extents, &found.strides);
         let lent = Lent::new(found.place, found.scalar, extents, strides, writable, keep);
         Ok(lent.map(|mut lent| {
+            let before = borrowed.stream.filter(|_| borrowed.waits);
+            lent.orders.before.extend(before);
             lent.orders.after.extend(borrowed.stream);
             lent
         }))

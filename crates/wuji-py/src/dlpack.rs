@@ -173,8 +173,9 @@ pub(crate) fn packed(extents: &[i64], size: i64) -> SmallVec<[i64; 4]> {
 pub(crate) struct Borrowed<'py> {
     pub(crate) found: Found,
     pub(crate) writable: bool,
-    /// Of a tensor of a GPU: the stream of those who use it besides us.
+    /// Of a tensor of a GPU: the stream of those who use it besides us; and whether nobody has told ours yet to wait for it.
     pub(crate) stream: Option<usize>,
+    pub(crate) waits: bool,
     /// Its destructor gives the memory back.
     pub(crate) capsule: Bound<'py, PyCapsule>,
 }
@@ -203,14 +204,23 @@ pub(crate) fn tensor<'py>(
         return Ok(None);
     };
     let (kind, number): (i32, i32) = device.extract()?;
-    let (capsule, stream) = match owner(kind, number) {
+    let (capsule, stream, waits) = match owner(kind, number) {
         None => return Ok(None),
-        Some(Owner::Host) => (exported(&export, None)?, None),
+        Some(Owner::Host) => (exported(&export, None)?, None, false),
         Some(Owner::Cuda(n)) => {
             // Of another device, nothing can be done with it but to say so.
             let ours = consumer.filter(|(m, _)| *m == n).map(|c| c.1 as i64);
-            let capsule = exported(&export, Some(ours.unwrap_or(NO_STREAM)))?;
-            (capsule, Some(stream_of_producer(value, n)?))
+            match stream_of_torch(value, n)? {
+                // Our stream is made to wait here, without the objects that torch makes for it.
+                Some(theirs) => {
+                    let capsule = exported(&export, Some(NO_STREAM))?;
+                    (capsule, Some(theirs), ours.is_some())
+                }
+                None => {
+                    let capsule = exported(&export, Some(ours.unwrap_or(NO_STREAM)))?;
+                    (capsule, Some(LEGACY), false)
+                }
+            }
         }
     };
     let Ok(capsule) = capsule.cast_into::<PyCapsule>() else {
@@ -240,6 +250,7 @@ pub(crate) fn tensor<'py>(
         found,
         writable,
         stream,
+        waits,
         capsule,
     }))
 }
@@ -263,19 +274,30 @@ fn exported<'py>(export: &Bound<'py, PyAny>, stream: Option<i64>) -> PyResult<Bo
     }
 }
 
-/// The stream on which the owner of a tensor goes on using it: torch says which, others use the default one.
-fn stream_of_producer(value: &Bound<'_, PyAny>, device: u32) -> PyResult<usize> {
+/// The stream on which torch works at the moment, if this is a tensor of torch's. Others do not say; they are thought to use the default one.
+fn stream_of_torch(value: &Bound<'_, PyAny>, device: u32) -> PyResult<Option<usize>> {
     let py = value.py();
     let module = value.get_type().module()?;
     let module = module.to_str()?;
     if module != "torch" && !module.starts_with("torch.") {
-        return Ok(LEGACY);
+        return Ok(None);
     }
-    let cuda = py.import("torch.cuda")?;
-    let stream = cuda.call_method1("current_stream", (device,))?;
-    let raw: usize = stream.getattr("cuda_stream")?.extract()?;
+    // What `current_stream` asks, without an object around the answer.
+    let quick = py.import(pyo3::intern!(py, "torch"))?;
+    let quick = quick.getattr(pyo3::intern!(py, "_C"));
+    let quick = quick.and_then(|c| c.getattr(pyo3::intern!(py, "_cuda_getCurrentRawStream")));
+    let raw: usize = match quick {
+        Ok(quick) => quick.call1((device,))?.extract()?,
+        Err(_) => {
+            let cuda = py.import(pyo3::intern!(py, "torch.cuda"))?;
+            let stream = cuda.call_method1(pyo3::intern!(py, "current_stream"), (device,))?;
+            stream
+                .getattr(pyo3::intern!(py, "cuda_stream"))?
+                .extract()?
+        }
+    };
     // Torch has 0 for the default stream.
-    Ok(raw.max(LEGACY))
+    Ok(Some(raw.max(LEGACY)))
 }
 
 /// What of ours somebody else is given.
