@@ -113,7 +113,7 @@ impl Walker {
         let callee = helper("probe", quote_spanned!(first=> &#slot, #func), func);
         let params = c.args.iter().enumerate();
         let params: Vec<Ident> = params.map(|(k, user)| param_name(k, user)).collect();
-        let item = own("__callee", first);
+        let item = Ident::new("__callee", first);
         let inner = parens(quote!(#(#params),*), close);
         let closure = quote_spanned!(first=> move |#(#params),*| #item #inner);
         let closure = helper(
@@ -338,5 +338,5 @@ impl Walker {
 /// A name for a parameter of a closure. A plain variable keeps its own, which rustc may mention.
 fn param_name(k: usize, user: &Expr) -> Ident {
     let (first, _) = ends(user);
-    own(&format!("__arg{k}"), first)
+    Ident::new(&format!("__arg{k}"), first)
 }

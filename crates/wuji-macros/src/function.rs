@@ -245,7 +245,7 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
     if !sig.safety.to_token_stream().is_empty() {
         return unsupported(&sig.safety, "kernels and `#[func]`s are safe");
     }
-    let mut w = Walker::new(kernel);
+    let mut w = Walker::new(kernel, sig.ident.span());
     let params = walk_params(&mut w, f)?;
     let (shadow, body) = w.statements(&f.block, kernel)?;
 

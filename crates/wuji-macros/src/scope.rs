@@ -49,6 +49,9 @@ pub(crate) struct Loop {
 
 pub(crate) struct Walker {
     pub(crate) kernel: bool,
+    /// The user's own, so that rustc does not speak of our macro; one for all names of ours, whichever tokens are there, since they may
+    /// come from several `macro_rules` macros.
+    hygiene: Span,
     pub(crate) vars: Vec<Var>,
     /// Names in scope, innermost last.
     names: Vec<(String, usize)>,
@@ -66,9 +69,10 @@ pub(crate) struct Walker {
 }
 
 impl Walker {
-    pub(crate) fn new(kernel: bool) -> Walker {
+    pub(crate) fn new(kernel: bool, hygiene: Span) -> Walker {
         Walker {
             kernel,
+            hygiene,
             vars: Vec::new(),
             names: Vec::new(),
             loops: Vec::new(),
@@ -84,7 +88,8 @@ impl Walker {
     }
 
     pub(crate) fn slot(&mut self, span: Span) -> Ident {
-        let ident = own(&format!("__slot{}", self.slots.len()), span);
+        let span = self.hygiene.located_at(span);
+        let ident = Ident::new(&format!("__slot{}", self.slots.len()), span);
         self.slots.push(ident.clone());
         ident
     }

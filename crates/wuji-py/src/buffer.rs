@@ -40,6 +40,25 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
+    /// Does something on our stream between what others do with the memory before and after it.
+    pub(crate) fn around<T>(
+        all: &[&Orders],
+        world: &wuji::World,
+        work: impl FnOnce() -> wuji::Result<T>,
+    ) -> wuji::Result<T> {
+        let device = device(world);
+        for stream in all.iter().flat_map(|o| &o.before) {
+            // SAFETY: those who use the memory have said that they do so on this stream.
+            unsafe { device.wait_for_stream(*stream) }?;
+        }
+        let done = work();
+        for stream in all.iter().flat_map(|o| &o.after) {
+            // SAFETY: as above. Whatever has become of the work, what it may still do comes before what they do.
+            unsafe { device.stream_waits(*stream) }?;
+        }
+        done
+    }
+
     /// Of an array of ours, in a kernel of a world whose stream this is.
     fn of_own(array: &Ndarray, consumer: Consumer) -> Orders {
         let mut orders = Orders::default();

@@ -7,7 +7,7 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyDict};
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
-use wuji::dynamic::Owner;
+use wuji::dynamic::{Owner, device};
 use wuji_ir::types::Scalar;
 
 const NAME: &CStr = c"dltensor";
@@ -182,6 +182,13 @@ pub(crate) struct Borrowed<'py> {
 
 /// Who wants a tensor: the number of a GPU, and the stream that is going to use it.
 pub(crate) type Consumer = Option<(u32, usize)>;
+
+/// What kernels of a world are to tensors.
+pub(crate) fn consumer(world: &wuji::World) -> Consumer {
+    let device = device(world);
+    let gpu = device.gpu().map(|gpu| gpu.ordinal as u32);
+    gpu.zip(device.stream())
+}
 
 /// The tensor of an object that has one where we can reach it. A producer on a GPU makes the consumer's stream wait for what it has
 /// still to do; without a consumer, nobody waits.

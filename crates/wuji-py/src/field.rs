@@ -1,14 +1,17 @@
 //! Fields.
 
-use crate::buffer::Bytes;
+use crate::buffer::{Bytes, Lent, Orders};
 use crate::convert::{element, index, number, slot, slots};
-use crate::error::OrRaise;
+use crate::dlpack::{consumer, packed};
+use crate::error::{OrRaise, raised};
 use crate::layout::Tree;
 use crate::ndarray::Ndarray;
 use crate::waiting::waiting;
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use wuji::dynamic;
+use wuji::Error;
+use wuji::dynamic::{self, ArrayArg, Owner};
 use wuji_ir::types::Type;
 
 /// The elements, or the cells, that a layout has placed under one name.
@@ -22,6 +25,76 @@ impl Field {
     fn ty(&self) -> PyResult<Type> {
         self.field.parts().or_raise()?;
         Ok(self.field.ty())
+    }
+
+    /// What a buffer lends, if it lies on the GPU that the field is on.
+    fn nearby<'py>(&self, buffer: &Bound<'py, PyAny>) -> PyResult<Option<Lent<'py>>> {
+        let consumer = consumer(self.field.world());
+        let Some((number, _)) = consumer else {
+            return Ok(None);
+        };
+        let lent = Lent::of(buffer, consumer)?;
+        let lent = lent.filter(|lent| lent.place.0 == Owner::Cuda(number));
+        let Some(lent) = lent else {
+            return Ok(None);
+        };
+        let (scalar, _) = self.field.parts().or_raise()?;
+        let count = lent.extents().iter().product::<i64>() as u64;
+        let bytes = count * u64::from(lent.scalar.bytes());
+        if lent.scalar != scalar || !lent.is_contiguous() {
+            let what = format!("the array has to have elements of type `{scalar}`, row by row");
+            return Err(raised(&Error::new("W0112", what)));
+        }
+        let wanted = self.field.bytes().or_raise()?;
+        if bytes != wanted {
+            let what = format!("the array has {bytes} bytes, the elements {wanted}");
+            return Err(raised(&Error::new("W0112", what)));
+        }
+        Ok(Some(lent))
+    }
+
+    /// Copies between the field and memory of its GPU, on the GPU.
+    fn exchange(
+        &self,
+        py: Python<'_>,
+        lent: &Lent<'_>,
+        work: impl FnOnce(&dynamic::Field, ArrayArg<'_>) -> wuji::Result<()> + Send,
+    ) -> PyResult<()> {
+        let (scalar, lanes) = self.field.parts().or_raise()?;
+        let domain = self.field.domain().or_raise()?;
+        let mut extents: Vec<i64> = domain.iter().map(|d| d.1 as i64).collect();
+        if extents.is_empty() {
+            extents.push(1);
+        }
+        let strides = packed(&extents, i64::from(scalar.bytes()) * lanes as i64);
+        // SAFETY: what was lent has as many bytes as all elements take, without gaps, and stays until this is over.
+        let array = unsafe {
+            ArrayArg::lent(
+                lent.place,
+                (scalar, lanes),
+                &extents,
+                &strides,
+                lent.writable,
+            )
+        };
+        let near = Near(array.or_raise()?, &lent.orders);
+        waiting(py, self.field.world(), move || near.run(&self.field, work))
+    }
+}
+
+/// An array for the length of a copy.
+struct Near<'a>(ArrayArg<'a>, &'a Orders);
+
+// SAFETY: the array is borrowed from an object that the caller holds until the copy is over.
+unsafe impl Send for Near<'_> {}
+
+impl Near<'_> {
+    fn run(
+        self,
+        field: &dynamic::Field,
+        work: impl FnOnce(&dynamic::Field, ArrayArg<'_>) -> wuji::Result<()>,
+    ) -> wuji::Result<()> {
+        Orders::around(&[self.1], field.world(), || work(field, self.0))
     }
 }
 
@@ -112,6 +185,12 @@ impl Field {
     }
 
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Some(lent) = self.nearby(buffer)? {
+            if !lent.writable {
+                return Err(PyBufferError::new_err("the array can only be read"));
+            }
+            return self.exchange(py, &lent, |field, array| field.read_to(array));
+        }
         let size = self.field.bytes().or_raise()?;
         if let Some(array) = Ndarray::on_device(buffer) {
             let mut bytes = Vec::with_capacity(size as usize);
@@ -127,6 +206,9 @@ impl Field {
     }
 
     fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Some(lent) = self.nearby(buffer)? {
+            return self.exchange(py, &lent, |field, array| field.write_from(array));
+        }
         let size = self.field.bytes().or_raise()?;
         if let Some(array) = Ndarray::on_device(buffer) {
             let bytes = array.get().all(py)?;

@@ -416,7 +416,12 @@ impl Ndarray {
         if element.is_empty() {
             return Ok(());
         }
-        let count = (self.piece() / element.len()).clamp(1, (self.size / element.len()).max(1));
+        if let Store::Device { array, .. } = &self.store {
+            self.wait_for_others()?;
+            waiting(py, array.world(), || array.fill(&element))?;
+            return self.let_others_wait();
+        }
+        let count = (PIECE / element.len()).clamp(1, (self.size / element.len()).max(1));
         let piece = element.repeat(count);
         for start in (0..self.size).step_by(piece.len()) {
             let n = piece.len().min(self.size - start);

@@ -2,14 +2,14 @@
 
 use crate::buffer::{Lent, Orders};
 use crate::convert::{flat, slot, value};
-use crate::dlpack::Consumer;
+use crate::dlpack::{Consumer, consumer};
 use crate::error::raised;
 use crate::waiting::{failed, on_main_thread};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyNotImplemented, PyTuple};
 use smallvec::SmallVec;
-use wuji::dynamic::{ArrayArg, Kernel, Launched, device, is_recording, unaliased};
+use wuji::dynamic::{ArrayArg, Kernel, Launched, is_recording, unaliased};
 use wuji::{Error, Interrupter};
 use wuji_ir::entities::Array;
 use wuji_ir::module::{ArrayData, Module};
@@ -102,23 +102,13 @@ unsafe impl Send for Unattached<'_> {}
 
 impl Unattached<'_> {
     fn run(self, kernel: &Kernel) -> wuji::Result<Launched> {
-        let device = device(kernel.world());
         let mut orders = self.2.iter().flat_map(|o| o.before.iter().chain(&o.after));
         if orders.next().is_some() && is_recording(kernel.world()) {
             let name = kernel.name();
             let what = format!("kernel `{name}` cannot be in a graph: others use its arrays, too");
             return Err(Error::new("W0134", what).help("launch it by itself"));
         }
-        for stream in self.2.iter().flat_map(|o| &o.before) {
-            // SAFETY: those who use the memory have said that they do so on this stream.
-            unsafe { device.wait_for_stream(*stream) }?;
-        }
-        let launched = kernel.run(self.0, self.1);
-        for stream in self.2.iter().flat_map(|o| &o.after) {
-            // SAFETY: as above. Whatever has become of the launch, what it may still do comes before what they do.
-            unsafe { device.stream_waits(*stream) }?;
-        }
-        launched
+        Orders::around(self.2, kernel.world(), || kernel.run(self.0, self.1))
     }
 }
 
@@ -133,9 +123,7 @@ impl Program {
         let arrays = module.arrays.values().map(Wanted::of);
         Some(Program {
             interrupter: kernel.world().interrupter(),
-            consumer: (device(kernel.world()).gpu())
-                .map(|gpu| gpu.ordinal as u32)
-                .zip(device(kernel.world()).stream()),
+            consumer: consumer(kernel.world()),
             arrays: arrays.collect::<Option<_>>()?,
             result: result.map(|ty| (ty.as_scalar().is_some(), module.structs.flatten(ty))),
             kernel,

@@ -1,5 +1,6 @@
 //! Arrays that a launch works on: of the host, and of a GPU.
 
+use crate::memory::Memory;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -193,6 +194,22 @@ impl<'a> ArrayArg<'a> {
         let elements = Elements::Opaque { size };
         let base = buffer.as_mut_ptr().cast();
         Ok(ArrayArg::new(base, &strides, size, elements, writable))
+    }
+
+    /// Elements of `size` bytes in memory of a device, row by row from its start.
+    pub fn in_memory(
+        memory: &'a Memory,
+        size: usize,
+        extents: &[usize],
+        writable: bool,
+    ) -> Result<ArrayArg<'a>> {
+        let strides = Strides::contiguous(extents);
+        strides.check(memory.size() / size.max(1))?;
+        let (owner, base) = memory.place();
+        let elements = Elements::Opaque { size };
+        let mut arg = ArrayArg::new(base, &strides, size, elements, writable);
+        arg.owner = owner;
+        Ok(arg)
     }
 
     /// Elements of `size` bytes at byte offsets in a buffer, which other arrays may share.

@@ -79,6 +79,9 @@ const LARGE: usize = 4 << 20;
 /// Beyond this, a tree is reserved to be touched here and there, and small pages keep that cheap.
 const SPARSE: usize = 8 << 30;
 
+/// Bytes that are sent to a GPU which then repeats them.
+const FIRST_BYTES: usize = 1 << 12;
+
 impl Memory {
     /// Memory for a tree. One with sparse nodes is a long range of addresses of which little is touched.
     pub(crate) fn for_tree(
@@ -277,6 +280,50 @@ impl Memory {
                 Ok(())
             }
         }
+    }
+
+    /// Whether other memory belongs to the same device.
+    pub fn is_near(&self, other: &Memory) -> bool {
+        Arc::ptr_eq(&self.turn, &other.turn)
+    }
+
+    /// On a GPU: takes some bytes from other memory of the same device.
+    pub fn copy_part(&self, at: usize, other: &Memory, range: Range<usize>) -> Result<()> {
+        let inside = range.end <= other.size && at.saturating_add(range.len()) <= self.size;
+        let (Some(to), Some(from)) = (self.on_device(), other.on_device()) else {
+            return Err(Error::new("W0118", "memory is not that of a GPU"));
+        };
+        if !self.is_near(other) || !inside {
+            let what = "memory is copied to that of another device, or beyond its end";
+            return Err(Error::new("W0118", what));
+        }
+        let _turn = self.lock();
+        to.copy_part(at, from, range)
+    }
+
+    /// Puts a pattern into a range of bytes, as often as it has room there; on a GPU without the host, but for the first few.
+    pub fn fill(&self, range: Range<usize>, pattern: &[u8]) -> Result<()> {
+        let Some(room) = self.size.checked_sub(range.start) else {
+            return Ok(());
+        };
+        let bytes = range.len().min(room);
+        if bytes == 0 || pattern.is_empty() {
+            return Ok(());
+        }
+        let mut guard = self.lock();
+        let Some(there) = self.on_device() else {
+            let all = &mut guard.bytes_mut()[range.start..range.start + bytes];
+            let pieces = all.chunks_mut(pattern.len());
+            pieces.for_each(|part| part.copy_from_slice(&pattern[..part.len()]));
+            return Ok(());
+        };
+        if pattern.iter().all(|byte| *byte == 0) {
+            return there.zero(range.start, bytes);
+        }
+        let first = pattern.repeat((FIRST_BYTES / pattern.len()).max(1));
+        let first = &first[..first.len().min(bytes)];
+        there.send(first, range.start)?;
+        there.repeat(range.start, first.len(), bytes)
     }
 
     /// Waits for launches to finish and keeps new ones waiting while the bytes are looked at.

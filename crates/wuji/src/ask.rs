@@ -9,6 +9,7 @@ use std::panic::Location;
 use wuji_ir::entities::{self, Node};
 use wuji_ir::layout::NodeKind;
 use wuji_ir::{Error, Result};
+use wuji_runtime::Memory;
 use wuji_runtime::array::ArrayArg;
 
 /// One field or view, and the line that asks.
@@ -77,6 +78,12 @@ impl<'a> Ask<'a> {
         let subject = Subject::Field(self.field);
         let slots = self.tree.serve(subject, service, params, arrays);
         slots.map_err(|e| e.or_at(here(self.caller)))
+    }
+
+    /// Zeros on the device of the field, until they are dropped.
+    pub(crate) fn room_on_device(&self, bytes: u64) -> Result<Memory> {
+        let room = self.tree.world.device().reserve(bytes);
+        room.map_err(|e| e.or_at(here(self.caller)))
     }
 
     /// Whether an index is in the domain.

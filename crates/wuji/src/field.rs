@@ -4,6 +4,7 @@
 
 use crate::ask::{Ask, pack, unpack, with_value};
 use crate::axes::{Coordinates, ListCoordinates};
+use crate::dense::{Elements, Side, copy_on_device};
 use crate::element::Element;
 use crate::layout::{Tree, TreeBody, TreeInner};
 use crate::services::Service;
@@ -210,6 +211,21 @@ impl<T: Element, const D: usize> Field<T, D> {
         self.all()?.copy_from(values)
     }
 
+    /// Takes all elements of another field of the same shape without the host, if both are dense and on the same GPU. Gives whether that
+    /// is done.
+    #[track_caller]
+    pub(crate) fn copy_on_device(&self, other: &Field<T, D>) -> Result<bool> {
+        let (asked, its) = (self.ask()?, other.ask()?);
+        if !asked.body.memory.is_on_device() || !self.is_dense()? || !other.is_dense()? {
+            return Ok(false);
+        }
+        let (to, from) = (self.all()?, other.all()?);
+        match (to.side(&asked), from.side(&its)) {
+            (Some(to), Some(from)) => copy_on_device(&to, &from),
+            _ => Ok(false),
+        }
+    }
+
     /// All elements that exist with their coordinates, row by row, as they are now.
     #[track_caller]
     pub fn iter(&self) -> Result<impl Iterator<Item = ([i64; D], T)> + use<T, D>> {
@@ -398,6 +414,25 @@ impl<T: Element, const D: usize> Window<T, D> {
         shape.iter().fold(1, |n, e| n.saturating_mul(*e))
     }
 
+    fn elements<'a>(&'a self, address: &'a Address) -> Elements<'a> {
+        Elements {
+            address,
+            window: &self.window,
+            size: T::SIZE,
+        }
+    }
+
+    /// These elements as one side of a copy; `None` where some node is sparse.
+    pub(crate) fn side<'a>(&'a self, ask: &'a Ask<'a>) -> Option<Side<'a>> {
+        let address = self.field.address(ask.body)?;
+        Some(Side {
+            ask,
+            elements: self.elements(address),
+            corners: self.corners(ask),
+            extents: self.extents(),
+        })
+    }
+
     /// The corners of the box, as services take them.
     fn corners(&self, ask: &Ask<'_>) -> Vec<u64> {
         let domain = ask.domain();
@@ -456,26 +491,15 @@ impl<T: Element, const D: usize> Window<T, D> {
     pub fn fill(&self, value: T) -> Result<()> {
         let ask = self.field.ask()?;
         let body = ask.body;
-        let Some(address) = self.field.address(body) else {
-            let params = with_value(self.corners(&ask), value);
-            return ask.serve(Service::FillBox, &params, &[]).map(|_| ());
-        };
-        let mut guard = body.memory.lock();
-        let span = address.span(&self.window, T::SIZE);
-        // What lies between the elements stays.
-        guard.fetch(span.clone())?;
-        let bytes = guard.bytes_mut();
-        address.runs(&self.window, |run| {
-            let bytes = &mut bytes[run.bytes(T::SIZE)];
-            if run.stride == T::SIZE {
-                bytes.chunks_exact_mut(T::SIZE).for_each(|b| value.write(b));
-            } else {
-                bytes
-                    .chunks_mut(run.stride.max(T::SIZE))
-                    .for_each(|b| value.write(b));
+        if let Some(address) = self.field.address(body) {
+            let mut pattern = vec![0; T::SIZE];
+            value.write(&mut pattern);
+            if self.elements(address).fill(&body.memory, &pattern)? {
+                return Ok(());
             }
-        });
-        guard.send(span)
+        }
+        let params = with_value(self.corners(&ask), value);
+        ask.serve(Service::FillBox, &params, &[]).map(|_| ())
     }
 
     /// Takes the elements from a slice, row by row. In a sparse layout all of them come into being.
@@ -500,7 +524,10 @@ impl<T: Element, const D: usize> Window<T, D> {
         };
         let mut guard = body.memory.lock();
         let span = address.span(&self.window, T::SIZE);
-        guard.fetch(span.clone())?;
+        // What lies between the elements stays.
+        if !self.elements(address).cover_their_span() {
+            guard.fetch(span.clone())?;
+        }
         let bytes = guard.bytes_mut();
         let mut values = values;
         address.runs(&self.window, |run| {

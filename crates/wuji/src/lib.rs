@@ -36,6 +36,7 @@ pub mod array;
 mod ask;
 pub mod axes;
 pub mod cells;
+mod dense;
 pub mod dynamic;
 pub mod element;
 pub mod field;

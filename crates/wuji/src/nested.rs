@@ -191,6 +191,9 @@ impl<T: Element, const D: usize> Field<T, D> {
                 .at(Some(here(caller))));
         }
         if self.is_dense()? {
+            if self.copy_on_device(other)? {
+                return Ok(());
+            }
             return self.copy_from(&other.to_vec()?);
         }
         let (coordinates, values) = other.export()?;

@@ -86,10 +86,14 @@ impl TreeInner {
             trees: &[&body.memory],
             arrays,
         };
-        let outcome = self
-            .world
-            .device()
-            .run_to_end(compiled.program(), &bindings)?;
+        let (device, program) = (self.world.device(), compiled.program());
+        let outcome = match service {
+            // As other kernels of the user's, these go on by themselves.
+            Service::Fill | Service::FillBox | Service::DeactivateAll => {
+                device.run(program, &bindings)
+            }
+            _ => device.run_to_end(program, &bindings),
+        }?;
         match compiled.told(&[body], arrays, &outcome) {
             Some(error) => Err(error),
             None => Ok(outcome.result),

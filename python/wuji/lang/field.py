@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _native
 from ..exceptions import NotYet, WujiRuntimeError, WujiTypeError
-from . import dtypes, runtime
+from . import dtypes, runtime, torch_gpu
 from .compound import MatrixType, StructType
 from .context import python_only
 from .dtypes import DataType
@@ -146,15 +146,35 @@ class Field:
 
     @python_only
     def to_torch(self, device: Any = None) -> Any:
-        """A copy as a torch tensor."""
+        """A copy as a torch tensor; without the host, if it goes to the GPU that kernels run on."""
         import torch
 
+        whole = self._whole()
+        if whole is not None and torch_gpu.is_near(torch, device):
+            leaf, shape, dtype = whole
+            out = torch_gpu.empty(torch, shape, dtype, device)
+            if out is not None:
+                leaf.ready().read_into(out)
+                return out
         return torch.from_numpy(self.to_numpy()).to(device)
 
     @python_only
     def from_torch(self, arr: Any) -> None:
-        """Takes all elements from a torch tensor."""
+        """Takes all elements from a torch tensor; without the host, if it lies on the GPU that kernels run on."""
+        import torch
+
+        whole = self._whole()
+        if whole is not None:
+            leaf, shape, dtype = whole
+            near = torch_gpu.fitting(torch, arr, shape, dtype)
+            if near is not None:
+                leaf.ready().write_from(near)
+                return
         self.from_numpy(arr.detach().cpu().numpy())
+
+    def _whole(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
+        """The field of the core that has all elements, if there is one, and the shape and type of its numbers."""
+        return None
 
     @python_only
     def to_paddle(self, place: Any = None) -> Any:
@@ -236,6 +256,9 @@ class ScalarField(Field):
     def fill(self, val: Any) -> None:
         """Puts one number into every element that exists."""
         self._leaf.ready().fill(val)
+
+    def _whole(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
+        return self._leaf, self.shape, self.dtype
 
     def _copy(self, other: Any) -> None:
         if not isinstance(other, ScalarField):
@@ -327,6 +350,9 @@ class ComponentField(ScalarField):
         whole = self._whole.to_numpy()
         self._component(whole)[...] = val
         self._whole.from_numpy(whole)
+
+    def _whole(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
+        return None
 
     def _copy(self, other: Any) -> None:
         self.from_numpy(other.to_numpy())
@@ -458,6 +484,9 @@ class MatrixField(Field):
         else:
             assert self._leaf is not None
             self._leaf.ready().write_from(whole)
+
+    def _whole(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
+        return None if self._leaf is None else (self._leaf, self.shape + self.type.shape, self.dtype)
 
     def _copy(self, other: Any) -> None:
         if not isinstance(other, MatrixField) or other.type.shape != self.type.shape:

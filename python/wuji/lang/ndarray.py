@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _native
 from ..exceptions import NotYet, WujiRuntimeError, WujiTypeError
-from . import dtypes, runtime
+from . import dtypes, runtime, torch_gpu
 from .compound import MatrixType
 from .context import python_only
 from .dtypes import DataType
@@ -105,13 +105,26 @@ class Ndarray:
 
     @python_only
     def to_torch(self, device: Any = None) -> Any:
+        """A copy as a torch tensor; without the host, if it goes to the GPU that the array lies on."""
         import torch
 
+        if torch_gpu.is_near(torch, device) and hasattr(torch, self.dtype.numpy_name):
+            copy = torch.from_dlpack(self).clone()
+            torch_gpu.settle(torch)
+            return copy
         return torch.from_numpy(self.to_numpy()).to(device)
 
     @python_only
     def from_torch(self, arr: Any) -> None:
-        self.from_numpy(arr.detach().cpu().numpy())
+        """Takes all elements from a torch tensor; without the host, if it lies on the same GPU."""
+        import torch
+
+        near = torch_gpu.fitting(torch, arr, self.shape + self.element_shape, self.dtype)
+        if near is not None:
+            torch.from_dlpack(self).copy_(near)
+            torch_gpu.settle(torch)
+        else:
+            self.from_numpy(arr.detach().cpu().numpy())
 
     @python_only
     def copy_from(self, other: Ndarray) -> None:

@@ -122,6 +122,37 @@ impl DeviceTree {
             .copy(self.address(), other.address(), bytes as u64)
     }
 
+    /// Takes some of them to an offset.
+    pub(crate) fn copy_part(
+        &self,
+        at: usize,
+        other: &DeviceTree,
+        range: Range<usize>,
+    ) -> Result<()> {
+        let (to, from) = (
+            self.address() + at as u64,
+            other.address() + range.start as u64,
+        );
+        self.engine.copy(to, from, range.len() as u64)
+    }
+
+    /// The first bytes behind an offset come again and again, up to so many bytes.
+    pub(crate) fn repeat(&self, at: usize, first: usize, bytes: usize) -> Result<()> {
+        let start = self.address() + at as u64;
+        let mut done = first as u64;
+        while done > 0 && done < bytes as u64 {
+            let more = done.min(bytes as u64 - done);
+            self.engine.copy(start + done, start, more)?;
+            done += more;
+        }
+        Ok(())
+    }
+
+    /// Bytes become zero.
+    pub(crate) fn zero(&self, at: usize, bytes: usize) -> Result<()> {
+        self.engine.zero(self.address() + at as u64, bytes as u64)
+    }
+
     /// Everything is zero again.
     pub(crate) fn clear(&self) -> Result<()> {
         match &mut *self.store() {

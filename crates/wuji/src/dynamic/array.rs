@@ -40,6 +40,7 @@ impl Array {
 
     /// Bytes from an offset on, once everything is done that was launched before. They have to be inside.
     pub fn read(&self, at: usize, into: &mut [u8]) -> Result<()> {
+        self.world.not_recording()?;
         let range = at..at + into.len();
         let mut guard = self.memory.lock();
         guard.fetch(range.clone())?;
@@ -49,14 +50,22 @@ impl Array {
 
     /// Puts bytes at an offset; they have to be inside.
     pub fn write(&self, at: usize, from: &[u8]) -> Result<()> {
+        self.world.not_recording()?;
         let range = at..at + from.len();
         let mut guard = self.memory.lock();
         guard.bytes_mut()[range.clone()].copy_from_slice(from);
         guard.send(range)
     }
 
+    /// Everything becomes this, again and again.
+    pub fn fill(&self, pattern: &[u8]) -> Result<()> {
+        self.world.not_recording()?;
+        self.memory.fill(0..self.memory.size(), pattern)
+    }
+
     /// Takes all bytes from another array of the same world and size.
     pub fn copy_from(&self, other: &Array) -> Result<()> {
+        self.world.not_recording()?;
         self.memory.copy_from(&other.memory)
     }
 }

@@ -1,6 +1,7 @@
 //! Fields by number.
 
 use crate::ask::{Ask, words};
+use crate::dense::{Elements, Side, copy_on_device};
 use crate::dynamic::{read_slot, write_slot};
 use crate::layout::{Tree, TreeInner};
 use crate::services::Service;
@@ -227,24 +228,19 @@ impl Field {
         let (scalar, lanes) = self.parts()?;
         self.fits(value)?;
         let ask = self.ask()?;
-        let Some(address) = self.address(&ask) else {
-            return anywhere(ask.serve(Service::Fill, value, &[]).map(|_| ()));
-        };
-        let size = scalar.bytes() as usize * lanes;
-        let mut pattern: SmallVec<[u8; 64]> = smallvec![0; size];
-        write_parts(scalar, value, &mut pattern);
-        let mut guard = ask.body.memory.lock();
-        let span = address.span(&whole(&ask), size);
-        // What lies between the elements stays.
-        guard.fetch(span.clone())?;
-        let bytes = guard.bytes_mut();
-        address.runs(&whole(&ask), |run| {
-            let bytes = &mut bytes[run.bytes(size)];
-            for element in bytes.chunks_mut(run.stride.max(size)) {
-                element[..size].copy_from_slice(&pattern);
+        if let Some(address) = self.address(&ask) {
+            let mut pattern: SmallVec<[u8; 64]> = smallvec![0; scalar.bytes() as usize * lanes];
+            write_parts(scalar, value, &mut pattern);
+            let elements = Elements {
+                address,
+                window: &whole(&ask),
+                size: pattern.len(),
+            };
+            if elements.fill(&ask.body.memory, &pattern)? {
+                return Ok(());
             }
-        });
-        guard.send(span)
+        }
+        anywhere(ask.serve(Service::Fill, value, &[]).map(|_| ()))
     }
 
     /// How many bytes all elements take, row by row.
@@ -291,6 +287,34 @@ impl Field {
         Ok(())
     }
 
+    /// All elements to an array of this shape that lies where kernels find it, row by row without gaps; those that do not exist are zero.
+    pub fn read_to(&self, array: ArrayArg<'_>) -> Result<()> {
+        self.exchange(Service::ReadBox, array)
+    }
+
+    /// Takes all elements from such an array. In a sparse layout all of them come into being.
+    pub fn write_from(&self, array: ArrayArg<'_>) -> Result<()> {
+        self.exchange(Service::WriteBox, array)
+    }
+
+    fn exchange(&self, service: Service, array: ArrayArg<'_>) -> Result<()> {
+        self.parts()?;
+        let ask = self.ask()?;
+        bounded(&ask)?;
+        let own = extents(&ask);
+        let same = array
+            .extents()
+            .iter()
+            .map(|e| *e as usize)
+            .eq(own.iter().copied());
+        if !same || !array.is_contiguous() {
+            let what = format!("field `{}` and an array have different shapes", ask.name());
+            let its = array.extents();
+            return Err(Error::new("W0112", what).note(format!("{own:?} and {its:?}")));
+        }
+        anywhere(ask.serve(service, &corners(&ask), &[array]).map(|_| ()))
+    }
+
     /// Takes all elements, row by row, in pieces. In a sparse layout all of them come into being.
     pub fn write(&self, mut piece: impl FnMut(&mut [u8])) -> Result<()> {
         let (scalar, lanes) = self.parts()?;
@@ -314,11 +338,20 @@ impl Field {
                     .map(|_| ()),
             );
         };
+        let window = whole(&ask);
+        let elements = Elements {
+            address,
+            window: &window,
+            size,
+        };
         let mut guard = ask.body.memory.lock();
-        let span = address.span(&whole(&ask), size);
-        guard.fetch(span.clone())?;
+        let span = elements.span();
+        // What lies between the elements stays.
+        if !elements.cover_their_span() {
+            guard.fetch(span.clone())?;
+        }
         let bytes = guard.bytes_mut();
-        address.runs(&whole(&ask), |run| {
+        address.runs(&window, |run| {
             let bytes = &mut bytes[run.bytes(size)];
             if run.stride == size {
                 return piece(bytes);
@@ -361,6 +394,14 @@ impl Field {
             let rows = (found.rows, rank);
             let values = Some((&mut found.values[..], size));
             return anywhere(to.import_rows(rows, &found.coordinates, values));
+        }
+        let (window, its) = (whole(&to), whole(&from));
+        if let (Some(to), Some(from)) = (
+            side(self.address(&to), &to, &window, size),
+            side(other.address(&from), &from, &its, size),
+        ) && anywhere(copy_on_device(&to, &from))?
+        {
+            return Ok(());
         }
         let mut buffer = Vec::new();
         if buffer.try_reserve_exact(other.bytes()? as usize).is_err() {
@@ -477,6 +518,25 @@ fn bounded(ask: &Ask<'_>) -> Result<()> {
 /// All of a field, counted from its first element.
 fn whole(ask: &Ask<'_>) -> SmallVec<[(u64, u64); 4]> {
     ask.domain().iter().map(|d| (0, d.1)).collect()
+}
+
+/// All elements as one side of a copy; `None` where some node is sparse.
+fn side<'a>(
+    address: Option<&'a Address>,
+    ask: &'a Ask<'a>,
+    window: &'a [(u64, u64)],
+    size: usize,
+) -> Option<Side<'a>> {
+    Some(Side {
+        ask,
+        elements: Elements {
+            address: address?,
+            window,
+            size,
+        },
+        corners: corners(ask),
+        extents: extents(ask),
+    })
 }
 
 /// Where its elements begin and end, as services take it.
