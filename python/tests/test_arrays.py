@@ -197,6 +197,40 @@ def test_torch_tensors():
     assert n[0, 1] == 5
 
 
+def test_torch_tensors_on_the_gpu():
+    torch = pytest.importorskip("torch")
+    if ti.cuda_stream() is None or not torch.cuda.is_available():
+        pytest.skip("needs kernels and torch on a GPU")
+    n = 160  # large enough for kernels to copy what does not lie row by row
+    rows = ti.field(ti.f32, shape=(n, n))
+    blocks = ti.field(ti.f32)
+    ti.root.dense(ti.ij, n // 8).dense(ti.ij, 8).place(blocks)
+    vectors = ti.Vector.field(3, ti.f32)
+    beside = ti.field(ti.i32)
+    ti.root.dense(ti.ij, n).place(vectors, beside)
+    sparse = ti.field(ti.f32)
+    ti.root.pointer(ti.ij, n // 8).dense(ti.ij, 8).place(sparse)
+    array = ti.ndarray(ti.f32, (n, n))
+    beside.fill(9)
+    for x in (rows, blocks, vectors, sparse, array):
+        shape = (n, n, 3) if x is vectors else (n, n)
+        t = torch.rand(shape, device="cuda")
+        with torch.cuda.stream(torch.cuda.Stream()):
+            t *= 2.0
+            x.from_torch(t)
+            t += 1.0
+            back = x.to_torch(device="cuda")
+            assert back.is_cuda and torch.equal(back, t - 1.0), x
+        assert np.array_equal(x.to_numpy(), back.cpu().numpy())
+        # Other numbers and orders are brought in shape first.
+        x.from_torch(t.transpose(0, 1).double())
+        assert torch.allclose(x.to_torch(device="cuda"), t.transpose(0, 1))
+        assert not x.to_torch().is_cuda
+        with pytest.raises(ValueError, match="shape"):
+            x.from_torch(torch.zeros(3, device="cuda"))
+    assert (beside.to_numpy() == 9).all()
+
+
 def test_annotations_kept_as_text(tmp_path):
     path = tmp_path / "later.py"
     path.write_text(

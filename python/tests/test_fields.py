@@ -27,6 +27,33 @@ def test_every_scalar_type(dt):
     assert (y.to_numpy() == x.to_numpy()).all()
 
 
+@pytest.mark.parametrize("n", [8, 200])
+def test_fill_and_copy_in_any_layout(n):
+    rows = ti.field(ti.f32, shape=(n, n))
+    blocks = ti.field(ti.f32)
+    ti.root.dense(ti.ij, n // 8).dense(ti.ij, 8).place(blocks)
+    left, right = ti.field(ti.f32), ti.Vector.field(3, ti.f32)
+    ti.root.dense(ti.ij, n).place(left, right)
+    columns = ti.field(ti.f32)
+    ti.root.dense(ti.j, n).dense(ti.i, n).place(columns)
+    a = np.random.default_rng(1).random((n, n), dtype=np.float32)
+    right.fill(ti.Vector([1.0, 2.0, 3.0]))
+    for x in (rows, blocks, left, columns):
+        x.from_numpy(a)
+        for y in (rows, blocks, left, columns):
+            y.fill(7.5)
+            assert (y.to_numpy() == 7.5).all()
+            if y is not x:
+                y.copy_from(x)
+                assert (y.to_numpy() == a).all()
+            x.from_numpy(a)
+    assert (right.to_numpy() == [1, 2, 3]).all()
+    other = ti.Vector.field(3, ti.f32, shape=(n, n))
+    other.copy_from(right)
+    right.fill(0)
+    assert (other.to_numpy() == [1, 2, 3]).all() and (left.to_numpy() == a).all()
+
+
 def test_scalars():
     x = ti.field(ti.f32, shape=())
     x[None] = 3

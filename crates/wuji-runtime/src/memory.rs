@@ -1,6 +1,6 @@
 //! Memory of trees: reserved at once, zero, and taken from the system page by page when touched.
 
-use crate::array::Owner;
+use crate::array::{ArrayArg, Owner};
 use crate::copies::Neutral;
 use crate::cuda::engine::Engine;
 use crate::cuda::tree::DeviceTree;
@@ -78,6 +78,13 @@ pub const ALIGN: usize = 4096;
 const LARGE: usize = 4 << 20;
 /// Beyond this, a tree is reserved to be touched here and there, and small pages keep that cheap.
 const SPARSE: usize = 8 << 30;
+
+/// Where bytes come from.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Side {
+    Memory,
+    Array,
+}
 
 /// Bytes that are sent to a GPU which then repeats them.
 const FIRST_BYTES: usize = 1 << 12;
@@ -299,6 +306,26 @@ impl Memory {
         }
         let _turn = self.lock();
         to.copy_part(at, from, range)
+    }
+
+    /// On a GPU: copies bytes from here to an array without gaps on the same one, or the other way round. Gives whether that is done, which
+    /// it is not if either is elsewhere, or they have different numbers of bytes.
+    pub fn exchange(&self, range: Range<usize>, array: &ArrayArg<'_>, from: Side) -> Result<bool> {
+        let Some(here) = self.on_device().filter(|_| range.end <= self.size) else {
+            return Ok(false);
+        };
+        let span = array.span().filter(|_| array.is_contiguous());
+        let same = span.is_some_and(|(low, high)| high - low == range.len());
+        let Some((there, _)) = span.filter(|_| same && array.owner() == self.place().0) else {
+            return Ok(false);
+        };
+        let _turn = self.lock();
+        match from {
+            Side::Memory if !array.is_writable() => return Ok(false),
+            Side::Memory => here.copy_out(range, there as u64)?,
+            Side::Array => here.copy_in(there as u64, range)?,
+        }
+        Ok(true)
     }
 
     /// Puts a pattern into a range of bytes, as often as it has room there; on a GPU without the host, but for the first few.

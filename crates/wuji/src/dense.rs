@@ -37,7 +37,7 @@ impl Elements<'_> {
     }
 
     /// Whether they lie row by row without gaps.
-    fn are_in_rows(&self) -> bool {
+    pub(crate) fn are_in_rows(&self) -> bool {
         let mut runs = 0;
         let mut gaps = false;
         self.address.runs(self.window, |run| {

@@ -136,6 +136,17 @@ impl DeviceTree {
         self.engine.copy(to, from, range.len() as u64)
     }
 
+    /// Copies some of them to another address of the device.
+    pub(crate) fn copy_out(&self, range: Range<usize>, to: u64) -> Result<()> {
+        let from = self.address() + range.start as u64;
+        self.engine.copy(to, from, range.len() as u64)
+    }
+
+    pub(crate) fn copy_in(&self, from: u64, range: Range<usize>) -> Result<()> {
+        let to = self.address() + range.start as u64;
+        self.engine.copy(to, from, range.len() as u64)
+    }
+
     /// The first bytes behind an offset come again and again, up to so many bytes.
     pub(crate) fn repeat(&self, at: usize, first: usize, bytes: usize) -> Result<()> {
         let start = self.address() + at as u64;

@@ -14,6 +14,7 @@ use wuji_ir::types::{Scalar, Structs, Type};
 use wuji_ir::{Error, Result};
 use wuji_runtime::address::Address;
 use wuji_runtime::array::ArrayArg;
+use wuji_runtime::memory::Side as Source;
 
 /// A handle to the elements, or the cells, that a layout has placed under one number.
 #[derive(Clone)]
@@ -289,16 +290,16 @@ impl Field {
 
     /// All elements to an array of this shape that lies where kernels find it, row by row without gaps; those that do not exist are zero.
     pub fn read_to(&self, array: ArrayArg<'_>) -> Result<()> {
-        self.exchange(Service::ReadBox, array)
+        self.exchange(Source::Memory, array)
     }
 
     /// Takes all elements from such an array. In a sparse layout all of them come into being.
     pub fn write_from(&self, array: ArrayArg<'_>) -> Result<()> {
-        self.exchange(Service::WriteBox, array)
+        self.exchange(Source::Array, array)
     }
 
-    fn exchange(&self, service: Service, array: ArrayArg<'_>) -> Result<()> {
-        self.parts()?;
+    fn exchange(&self, from: Source, array: ArrayArg<'_>) -> Result<()> {
+        let (scalar, lanes) = self.parts()?;
         let ask = self.ask()?;
         bounded(&ask)?;
         let own = extents(&ask);
@@ -312,6 +313,21 @@ impl Field {
             let its = array.extents();
             return Err(Error::new("W0112", what).note(format!("{own:?} and {its:?}")));
         }
+        if let Some(address) = self.address(&ask) {
+            let elements = Elements {
+                address,
+                window: &whole(&ask),
+                size: scalar.bytes() as usize * lanes,
+            };
+            let memory = &ask.body.memory;
+            if elements.are_in_rows() && memory.exchange(elements.span(), &array, from)? {
+                return Ok(());
+            }
+        }
+        let service = match from {
+            Source::Memory => Service::ReadBox,
+            Source::Array => Service::WriteBox,
+        };
         anywhere(ask.serve(service, &corners(&ask), &[array]).map(|_| ()))
     }
 

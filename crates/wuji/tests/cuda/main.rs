@@ -2,6 +2,7 @@
 //!
 //! What the driver is told holds for a process, so each test runs in one of its own.
 
+mod copies;
 mod devices;
 mod graphs;
 mod kernels;
