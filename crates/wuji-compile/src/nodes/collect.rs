@@ -261,12 +261,17 @@ impl Services {
         })
     }
 
-    /// `()`: the queue of cells to be handed out has room for the deactivated ones.
+    /// `()`: the queue of cells to be handed out has room for the deactivated ones, and the next step has as many parts as they have pieces.
     fn open_queue(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+        let temp = self.temp(m).as_u32() as usize;
+        let temp = m.temp_offsets().0[temp];
         self.function(m, (Service::OpenQueue, tree, node), (0, 0), |s, b, _| {
             let arena = s.arena(tree, node);
             let head = s.node(tree, node).header;
             let pending = load_at(b, tree, head + header::PENDING);
+            let parts = times(b, pending, (arena.cell / piece(&arena)) as i64);
+            let at = b.i64(temp as i64);
+            b.push(Op::MemStore(Space::Temps), &[at, parts]);
             let some = not_zero(b, pending);
             when(b, some, |b| {
                 let (start, end) = {
@@ -280,23 +285,31 @@ impl Services {
         })
     }
 
-    /// `(begin, end)`: some of the deactivated cells are cleared and go to the queue, in no order.
+    /// `(begin, end)`: some pieces of deactivated cells are cleared; with its first piece a cell goes to the queue, in no order. Neighbouring
+    /// threads clear neighbouring pieces.
     fn recycle_some(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::RecycleSome, tree, node), (2, 0), |s, b, p| {
             let arena = s.arena(tree, node);
             let free = s.node(tree, node).header + header::FREE;
+            let bytes = piece(&arena);
             let count = b.binary(BinOp::Sub, p[1], p[0]);
             count_to(b, count, |b, k| {
-                let from = b.binary(BinOp::Add, p[0], k);
-                let from = word(b, arena.pending, from);
+                let part = b.binary(BinOp::Add, p[0], k);
+                let (number, part) = divide(b, part, arena.cell / bytes);
+                let from = word(b, arena.pending, number);
                 let cell = load(b, tree, from);
                 let there = not_zero(b, cell);
                 when(b, there, |b| {
-                    clear(b, tree, cell, arena.cell);
-                    let one = b.i64(1);
-                    let at = add_at(b, tree, free, one);
-                    let to = word(b, arena.free, at);
-                    store(b, tree, to, cell);
+                    let skip = times(b, part, bytes as i64);
+                    let at = b.binary(BinOp::Add, cell, skip);
+                    clear(b, tree, at, bytes);
+                    let first = is_zero(b, part);
+                    when(b, first, |b| {
+                        let one = b.i64(1);
+                        let at = add_at(b, tree, free, one);
+                        let to = word(b, arena.free, at);
+                        store(b, tree, to, cell);
+                    });
                 });
             });
             Vec::new()
@@ -333,6 +346,16 @@ impl Services {
             });
             Vec::new()
         })
+    }
+}
+
+/// Bytes of a cell that a thread of a GPU clears.
+fn piece(arena: &Arena) -> u64 {
+    const SHORT: u64 = 8;
+    const LONG: u64 = 16;
+    match arena.cell.is_multiple_of(LONG) {
+        true => LONG,
+        false => SHORT,
     }
 }
 
