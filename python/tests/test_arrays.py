@@ -188,6 +188,11 @@ def test_torch_tensors():
     x = ti.field(ti.f32, shape=(3, 4))
     x.from_torch(t)
     assert x[2, 3] == 23 and (x.to_torch() == t).all()
+    v = ti.Vector.field(2, ti.f32, shape=3)
+    v.from_torch(torch.arange(6.0).reshape(3, 2, 1))
+    assert v.get_scalar_field(1).to_torch(device="cpu").tolist() == [1, 3, 5]
+    v.get_scalar_field(0).from_torch(torch.ones(3))
+    assert v.to_torch()[:, 0].tolist() == [1, 1, 1]
     n = ti.ndarray(ti.f32, (2, 2))
     tracked = torch.zeros((3, 4), requires_grad=True)
     f(tracked)
@@ -229,6 +234,17 @@ def test_torch_tensors_on_the_gpu():
         with pytest.raises(ValueError, match="shape"):
             x.from_torch(torch.zeros(3, device="cuda"))
     assert (beside.to_numpy() == 9).all()
+    assert not array._native.is_shared
+    vectors.from_torch(torch.ones((n, n, 3, 1), device="cuda"))
+    part = vectors.get_scalar_field(1)
+    assert (part.to_torch(device="cuda") == 1).all()
+    part.from_torch(torch.zeros((n, n), device="cuda"))
+    assert vectors[3, 4].y == 0 and vectors[3, 4].x == 1
+    with ti.World(arch=ti.cpu):
+        host = ti.field(ti.f32, shape=4)
+        host.from_torch(torch.arange(4.0, device="cuda"))
+        assert host.to_torch(device="cuda").is_cuda and host[3] == 3
+    assert host.to_torch(device="cuda").tolist() == [0, 1, 2, 3]
 
 
 def test_annotations_kept_as_text(tmp_path):

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use std::ffi::CStr;
 use std::ptr::NonNull;
 use wuji::Error;
-use wuji::dynamic::{Owner, device};
+use wuji::dynamic::{ArrayArg, Owner, device};
 use wuji_ir::types::Scalar;
 
 /// Axes of an array, and those of its elements.
@@ -72,6 +72,18 @@ impl Orders {
             orders.after.push(stream);
         }
         orders
+    }
+}
+
+/// An array for the length of a copy, which goes on without the interpreter.
+pub(crate) struct Near<'a>(pub(crate) ArrayArg<'a>);
+
+// SAFETY: the array is borrowed from an object that the caller holds until the copy is over.
+unsafe impl Send for Near<'_> {}
+
+impl<'a> Near<'a> {
+    pub(crate) fn array(self) -> ArrayArg<'a> {
+        self.0
     }
 }
 

@@ -1,6 +1,6 @@
 //! Fields.
 
-use crate::buffer::{Bytes, Lent, Orders};
+use crate::buffer::{Bytes, Lent, Near, Orders};
 use crate::convert::{element, index, number, slot, slots};
 use crate::dlpack::{consumer, packed};
 use crate::error::{OrRaise, raised};
@@ -77,24 +77,11 @@ impl Field {
                 lent.writable,
             )
         };
-        let near = Near(array.or_raise()?, &lent.orders);
-        waiting(py, self.field.world(), move || near.run(&self.field, work))
-    }
-}
-
-/// An array for the length of a copy.
-struct Near<'a>(ArrayArg<'a>, &'a Orders);
-
-// SAFETY: the array is borrowed from an object that the caller holds until the copy is over.
-unsafe impl Send for Near<'_> {}
-
-impl Near<'_> {
-    fn run(
-        self,
-        field: &dynamic::Field,
-        work: impl FnOnce(&dynamic::Field, ArrayArg<'_>) -> wuji::Result<()>,
-    ) -> wuji::Result<()> {
-        Orders::around(&[self.1], field.world(), || work(field, self.0))
+        let (near, orders) = (Near(array.or_raise()?), &lent.orders);
+        waiting(py, self.field.world(), || {
+            let work = || work(&self.field, near.array());
+            Orders::around(&[orders], self.field.world(), work)
+        })
     }
 }
 
@@ -109,6 +96,12 @@ impl Field {
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let domain = self.field.domain().or_raise()?;
         PyTuple::new(py, domain.iter().map(|d| d.1))
+    }
+
+    /// The number of the GPU that the elements lie on.
+    #[getter]
+    fn gpu(&self) -> Option<u32> {
+        consumer(self.field.world()).map(|(number, _)| number)
     }
 
     #[getter]

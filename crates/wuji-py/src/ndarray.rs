@@ -1,6 +1,6 @@
 //! Arrays that belong to us: of the host, and of a GPU where the world is on one.
 
-use crate::buffer::{Bytes, format_of};
+use crate::buffer::{Bytes, Lent, Near, Orders, format_of};
 use crate::convert::{element, index, number, parse_plain, slot, slots};
 use crate::dlpack;
 use crate::error::{OrRaise, raised};
@@ -15,7 +15,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
-use wuji::dynamic::{Array, Owner, device, read_slot, write_slot};
+use wuji::dynamic::{Array, ArrayArg, Owner, Side, device, read_slot, write_slot};
 use wuji::{Error, Result};
 use wuji_ir::types::{Scalar, Type};
 
@@ -291,6 +291,39 @@ impl Ndarray {
         (!matches!(own.get().place().0, Owner::Host)).then_some(own)
     }
 
+    /// Copies all bytes to or from what an object lends on the same GPU. Gives whether that is done.
+    fn exchange(&self, py: Python<'_>, value: &Bound<'_, PyAny>, from: Side) -> PyResult<bool> {
+        let Store::Device { array, .. } = &self.store else {
+            return Ok(false);
+        };
+        let Some(lent) = Lent::of(value, dlpack::consumer(array.world()))? else {
+            return Ok(false);
+        };
+        if lent.place.0 != self.place().0 || lent.scalar != self.scalar || !lent.is_contiguous() {
+            return Ok(false);
+        }
+        let count = lent.extents().iter().product::<i64>();
+        let step = i64::from(self.scalar.bytes());
+        // SAFETY: so many numbers lie there without gaps, for as long as they are lent.
+        let there = unsafe {
+            ArrayArg::lent(
+                lent.place,
+                (self.scalar, 1),
+                &[count],
+                &[step],
+                lent.writable,
+            )
+        };
+        let (near, orders) = (Near(there.or_raise()?), &lent.orders);
+        self.wait_for_others()?;
+        let done = waiting(py, array.world(), || {
+            let work = || array.exchange(&near.array(), from);
+            Orders::around(&[orders], array.world(), work)
+        })?;
+        self.let_others_wait()?;
+        Ok(done)
+    }
+
     /// Says so if there are not as many bytes.
     fn expect(&self, size: usize) -> PyResult<()> {
         if size == self.size {
@@ -431,6 +464,9 @@ impl Ndarray {
     }
 
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        if self.exchange(py, buffer, Side::Memory)? {
+            return Ok(());
+        }
         if let Some(other) = Ndarray::on_device(buffer) {
             return other.get().take_from(py, self);
         }
@@ -445,6 +481,9 @@ impl Ndarray {
     }
 
     fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        if self.exchange(py, buffer, Side::Array)? {
+            return Ok(());
+        }
         if let Some(other) = Ndarray::on_device(buffer) {
             return self.take_from(py, other.get());
         }

@@ -177,12 +177,9 @@ impl Address {
         least as usize..most as usize + size
     }
 
-    /// Visits the elements with coordinates `lo..hi` on each index, in row-major order.
-    pub fn runs(&self, window: &[(u64, u64)], mut visit: impl FnMut(Run)) {
-        if window.iter().any(|(lo, hi)| lo >= hi) {
-            return;
-        }
-        // Trailing indices that lie in memory as one long row count as one index.
+    /// The last index that runs are along, once those behind it count as one with it because they lie in memory as one long row; and how
+    /// many elements they have.
+    fn row(&self, window: &[(u64, u64)]) -> (usize, u64) {
         let mut inner = window.len().saturating_sub(1);
         let mut joined = 1;
         while inner > 0 {
@@ -196,6 +193,28 @@ impl Address {
                 _ => break,
             }
         }
+        (inner, joined)
+    }
+
+    /// Whether the elements of a window, of `size` bytes, lie in row-major order without gaps.
+    pub fn is_one_run(&self, window: &[(u64, u64)], size: usize) -> bool {
+        let (inner, joined) = self.row(window);
+        let alone = window[..inner.min(window.len())]
+            .iter()
+            .all(|(lo, hi)| hi - lo == 1);
+        let Some((lo, hi)) = window.get(inner).copied() else {
+            return true;
+        };
+        let (stride, count) = self.axes[inner].run(lo);
+        alone && count >= hi - lo && (stride / joined == size as u64 || (hi - lo) * joined == 1)
+    }
+
+    /// Visits the elements with coordinates `lo..hi` on each index, in row-major order.
+    pub fn runs(&self, window: &[(u64, u64)], mut visit: impl FnMut(Run)) {
+        if window.iter().any(|(lo, hi)| lo >= hi) {
+            return;
+        }
+        let (inner, joined) = self.row(window);
         let Some((lo, hi)) = window.get(inner).copied() else {
             return visit(Run {
                 offset: self.base as usize,

@@ -356,7 +356,11 @@ impl Device {
     /// Zeroed memory of this device.
     pub fn reserve(&self, size: u64) -> Result<Memory> {
         match &self.runner {
-            Runner::Cuda(loader) => Memory::on_device_plain(&self.turn, &loader.engine, size),
+            Runner::Cuda(loader) => {
+                // Zeros are written by the stream, which is not to be in a graph just now.
+                let _turn = self.turn.take();
+                Memory::on_device_plain(&self.turn, &loader.engine, size)
+            }
             Runner::Cpu { .. } | Runner::Interpreter => Memory::reserve(&self.turn, size),
         }
     }
@@ -372,6 +376,7 @@ impl Device {
                 true => self.memory_limit.saturating_sub(self.turn.used()),
                 false => u64::MAX,
             };
+            let _turn = self.turn.take();
             return Memory::for_device_tree(&self.turn, &loader.engine, tree, layout, limit);
         }
         // Sparse trees take what their cells need, and are told the limit at every launch.

@@ -79,6 +79,20 @@ const LARGE: usize = 4 << 20;
 /// Beyond this, a tree is reserved to be touched here and there, and small pages keep that cheap.
 const SPARSE: usize = 8 << 30;
 
+/// Fills bytes with a pattern, again and again: with what is there already, which is more each time.
+pub fn repeat(bytes: &mut [u8], pattern: &[u8]) {
+    // What is copied stays in a cache.
+    const MOST: usize = 1 << 15;
+    let mut done = pattern.len().min(bytes.len());
+    bytes[..done].copy_from_slice(&pattern[..done]);
+    let most = (MOST / pattern.len().max(1)).max(1) * pattern.len();
+    while done > 0 && done < bytes.len() {
+        let more = done.min(most).min(bytes.len() - done);
+        bytes.copy_within(..more, done);
+        done += more;
+    }
+}
+
 /// Where bytes come from.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Side {
@@ -340,8 +354,7 @@ impl Memory {
         let mut guard = self.lock();
         let Some(there) = self.on_device() else {
             let all = &mut guard.bytes_mut()[range.start..range.start + bytes];
-            let pieces = all.chunks_mut(pattern.len());
-            pieces.for_each(|part| part.copy_from_slice(&pattern[..part.len()]));
+            repeat(all, pattern);
             return Ok(());
         };
         if pattern.iter().all(|byte| *byte == 0) {

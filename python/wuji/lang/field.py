@@ -149,13 +149,15 @@ class Field:
         """A copy as a torch tensor; without the host, if it goes to the GPU that kernels run on."""
         import torch
 
-        whole = self._whole()
-        if whole is not None and torch_gpu.is_near(torch, device):
-            leaf, shape, dtype = whole
-            out = torch_gpu.empty(torch, shape, dtype, device)
-            if out is not None:
-                leaf.ready().read_into(out)
-                return out
+        core = self._core()
+        if core is not None and device is not None:
+            leaf, shape, dtype = core
+            native = leaf.ready()
+            if torch_gpu.is_near(torch, device, native.gpu):
+                out = torch_gpu.empty(torch, shape, dtype, device)
+                if out is not None:
+                    native.read_into(out)
+                    return out
         return torch.from_numpy(self.to_numpy()).to(device)
 
     @python_only
@@ -163,16 +165,19 @@ class Field:
         """Takes all elements from a torch tensor; without the host, if it lies on the GPU that kernels run on."""
         import torch
 
-        whole = self._whole()
-        if whole is not None:
-            leaf, shape, dtype = whole
-            near = torch_gpu.fitting(torch, arr, shape, dtype)
+        core = self._core()
+        if core is not None and getattr(arr, "is_cuda", False):
+            leaf, shape, dtype = core
+            native = leaf.ready()
+            # A matrix of one column is as good as a vector.
+            flat = arr[..., 0] if tuple(arr.shape) == (*shape, 1) and len(shape) > len(self.shape) else arr
+            near = torch_gpu.fitting(torch, flat, shape, dtype, native.gpu)
             if near is not None:
-                leaf.ready().write_from(near)
+                native.write_from(near)
                 return
         self.from_numpy(arr.detach().cpu().numpy())
 
-    def _whole(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
+    def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
         """The field of the core that has all elements, if there is one, and the shape and type of its numbers."""
         return None
 
@@ -257,7 +262,7 @@ class ScalarField(Field):
         """Puts one number into every element that exists."""
         self._leaf.ready().fill(val)
 
-    def _whole(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
+    def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
         return self._leaf, self.shape, self.dtype
 
     def _copy(self, other: Any) -> None:
@@ -351,7 +356,7 @@ class ComponentField(ScalarField):
         self._component(whole)[...] = val
         self._whole.from_numpy(whole)
 
-    def _whole(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
+    def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
         return None
 
     def _copy(self, other: Any) -> None:
@@ -485,7 +490,7 @@ class MatrixField(Field):
             assert self._leaf is not None
             self._leaf.ready().write_from(whole)
 
-    def _whole(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
+    def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
         return None if self._leaf is None else (self._leaf, self.shape + self.type.shape, self.dtype)
 
     def _copy(self, other: Any) -> None:

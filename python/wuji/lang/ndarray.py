@@ -13,6 +13,9 @@ from .context import python_only
 from .dtypes import DataType
 from .matrix import Matrix, Vector
 
+# As DLPack counts devices.
+_CUDA = 2
+
 
 class NdarrayTypeInfo:
     """What `Ndarray.get_type` gives."""
@@ -108,10 +111,11 @@ class Ndarray:
         """A copy as a torch tensor; without the host, if it goes to the GPU that the array lies on."""
         import torch
 
-        if torch_gpu.is_near(torch, device) and hasattr(torch, self.dtype.numpy_name):
-            copy = torch.from_dlpack(self).clone()
-            torch_gpu.settle(torch)
-            return copy
+        if torch_gpu.is_near(torch, device, self._gpu):
+            out = torch_gpu.empty(torch, self.shape + self.element_shape, self.dtype, device)
+            if out is not None:
+                self._native.read_into(out)
+                return out
         return torch.from_numpy(self.to_numpy()).to(device)
 
     @python_only
@@ -119,12 +123,17 @@ class Ndarray:
         """Takes all elements from a torch tensor; without the host, if it lies on the same GPU."""
         import torch
 
-        near = torch_gpu.fitting(torch, arr, self.shape + self.element_shape, self.dtype)
+        near = torch_gpu.fitting(torch, arr, self.shape + self.element_shape, self.dtype, self._gpu)
         if near is not None:
-            torch.from_dlpack(self).copy_(near)
-            torch_gpu.settle(torch)
+            self._native.write_from(near)
         else:
             self.from_numpy(arr.detach().cpu().numpy())
+
+    @property
+    def _gpu(self) -> int | None:
+        """The number of the GPU that the elements lie on."""
+        kind, number = self.__dlpack_device__()
+        return number if kind == _CUDA else None
 
     @python_only
     def copy_from(self, other: Ndarray) -> None:

@@ -4,7 +4,8 @@ use crate::world::World;
 use std::fmt;
 use wuji_ir::Result;
 use wuji_runtime::Memory;
-use wuji_runtime::array::Owner;
+use wuji_runtime::array::{ArrayArg, Owner};
+use wuji_runtime::memory::Side;
 
 /// Zeroed bytes where the kernels of a world find them: on a GPU, if it is one.
 pub struct Array {
@@ -61,6 +62,13 @@ impl Array {
     pub fn fill(&self, pattern: &[u8]) -> Result<()> {
         self.world.not_recording()?;
         self.memory.fill(0..self.memory.size(), pattern)
+    }
+
+    /// Copies all bytes to an array without gaps on the same GPU, or from it. Gives whether that is done: it may be elsewhere, or have another
+    /// number of bytes.
+    pub fn exchange(&self, array: &ArrayArg<'_>, from: Side) -> Result<bool> {
+        self.world.not_recording()?;
+        self.memory.exchange(0..self.memory.size(), array, from)
     }
 
     /// Takes all bytes from another array of the same world and size.
