@@ -254,3 +254,65 @@ impl Address {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wuji_ir::text::parse;
+
+    const LAYOUTS: &str = "\
+tree T0 { dense S1 [i: 6, j: 8] { place f0 } }
+tree T1 { dense S1 [i: 2, j: 2] { dense S2 [i: 4, j: 4] { place f1 } } }
+tree T2 { dense S1 [i: 4, j: 4] { place f2, f3 } }
+tree T3 { dense S1 [j: 4] { dense S2 [i: 4] { place f4 } } }
+tree T4 { dense S1 [i: 16] { place f5 } }
+tree T5 { place f6 }
+tree T6 { dense S1 [i: 4, j: 4] morton { place f7 } }
+field f0 \"a\": f32 in T0.S1 (i, j)
+field f1 \"b\": f32 in T1.S2 (i, j)
+field f2 \"c\": f32 in T2.S1 (i, j)
+field f3 \"d\": f32 in T2.S1 (i, j)
+field f4 \"e\": f32 in T3.S2 (i, j)
+field f5 \"f\": f32x3 in T4.S1 (i)
+field f6 \"g\": f64 in T5.S0 ()
+field f7 \"h\": f32 in T6.S1 (i, j)
+kernel fn0 \"k\"() { return }
+";
+
+    /// Windows of a field: the whole, one element, a row, a part of a row, several rows.
+    fn windows(extents: &[u64]) -> Vec<Vec<(u64, u64)>> {
+        let whole: Vec<(u64, u64)> = extents.iter().map(|e| (0, *e)).collect();
+        let mut all = vec![whole.clone(), extents.iter().map(|_| (1, 2)).collect()];
+        for k in 0..extents.len() {
+            for (lo, hi) in [(0, 1), (1, 3), (1, extents[k])] {
+                let mut window = whole.clone();
+                window[k] = (lo, hi);
+                all.push(window.clone());
+                window[0] = (2, 3);
+                all.push(window);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn one_run_is_what_runs_visit() {
+        let module = parse(LAYOUTS, "layouts").unwrap();
+        let mut found = [0, 0];
+        for (field, data) in module.fields.iter() {
+            let tree = &module.trees[data.tree];
+            let memory = TreeMemory::of(tree, &module.fields, &module.structs).unwrap();
+            let address = Address::of(tree, &memory, field, data);
+            let size = module.structs.size_align(data.elem).0 as usize;
+            let extents: Vec<u64> = address.domain().map(|d| d.1).collect();
+            for window in windows(&extents) {
+                let mut runs = Vec::new();
+                address.runs(&window, |run| runs.push(run));
+                let one = runs.len() == 1 && (runs[0].stride == size || runs[0].count == 1);
+                assert_eq!(address.is_one_run(&window, size), one, "{field} {window:?}");
+                found[usize::from(one)] += 1;
+            }
+        }
+        assert!(found[0] > 10 && found[1] > 10, "{found:?}");
+    }
+}
