@@ -219,13 +219,16 @@ def test_torch_tensors_on_the_gpu():
     beside.fill(9)
     for x in (rows, blocks, vectors, sparse, array):
         shape = (n, n, 3) if x is vectors else (n, n)
-        t = torch.rand(shape, device="cuda")
+        # Whole numbers: sums of them are exact.
+        t = torch.randint(1000, shape, device="cuda").float()
+        torch.cuda.synchronize()
         with torch.cuda.stream(torch.cuda.Stream()):
             t *= 2.0
             x.from_torch(t)
             t += 1.0
             back = x.to_torch(device="cuda")
             assert back.is_cuda and torch.equal(back, t - 1.0), x
+            torch.cuda.synchronize()
         assert np.array_equal(x.to_numpy(), back.cpu().numpy())
         # Other numbers and orders are brought in shape first.
         x.from_torch(t.transpose(0, 1).double())
