@@ -380,6 +380,15 @@ impl Memory {
         let _ = self.names.set(names.into());
     }
 
+    /// Whether its fields are called so.
+    pub(crate) fn has_names(&self, names: &Option<Arc<[String]>>) -> bool {
+        match (self.names.get(), names) {
+            (None, None) => true,
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+
     pub(crate) fn names(&self) -> Option<Arc<[String]>> {
         self.names.get().cloned()
     }

@@ -76,9 +76,8 @@ struct Pending {
     half: usize,
     slot: Option<usize>,
     witness: Arc<Witness>,
-    asked: Instant,
-    /// Behind it, where time is limited.
-    end: Option<Event>,
+    /// Behind it, where time is limited, and when it was asked for.
+    end: Option<(Event, Instant)>,
 }
 
 /// What is needed to tell of a launch once it is over.
@@ -220,7 +219,7 @@ impl Backlog {
     }
 
     /// A launch that is about to be asked for.
-    pub(super) fn enter(&self, slot: usize, witness: Witness) -> Ticket {
+    pub(super) fn enter(&self, slot: usize, witness: Arc<Witness>) -> Ticket {
         let mut state = self.state();
         state.number += 1;
         let number = state.number;
@@ -229,8 +228,7 @@ impl Backlog {
             number,
             half,
             slot: Some(slot),
-            witness: Arc::new(witness),
-            asked: Instant::now(),
+            witness,
             end: None,
         });
         self.ticket(number, slot)
@@ -303,7 +301,6 @@ impl Backlog {
             half,
             slot: None,
             witness: witness.clone(),
-            asked: Instant::now(),
             end: None,
         });
     }
@@ -311,7 +308,7 @@ impl Backlog {
     /// Behind the last launch.
     pub(super) fn ends_with(&self, end: Event) {
         if let Some(last) = self.state().pending.back_mut() {
-            last.end = Some(end);
+            last.end = Some((end, Instant::now()));
         }
     }
 
@@ -323,9 +320,11 @@ impl Backlog {
     ) -> Result<Option<String>> {
         let mut state = self.state();
         while let Some(launch) = state.pending.get(state.past) {
-            let Some(end) = &launch.end else { break };
+            let Some((end, asked)) = &launch.end else {
+                break;
+            };
             if !end.done()? {
-                let began = state.began.map_or(launch.asked, |b| b.max(launch.asked));
+                let began = state.began.map_or(*asked, |b| b.max(*asked));
                 let late = began.elapsed() > limit;
                 return Ok(late.then(|| launch.witness.module.name.clone()));
             }

@@ -1,11 +1,12 @@
 //! A program on a device: its kernels, and what every launch has to know of them.
 
+use super::backlog::Witness;
 use super::engine::Engine;
 use super::memory::Buffer;
 use super::module::{CudaModule, Function};
 use crate::program::{TaskPlan, broken};
 use std::ffi::CString;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use wuji_ir::Result;
 use wuji_ir::module::{Module, SiteKind};
 use wuji_ir::ops::{Op, Space};
@@ -27,6 +28,8 @@ pub(crate) struct CudaCode {
     pub(crate) draws: bool,
     /// For each tree: whether a launch may bring cells about.
     pub(crate) activates: Vec<bool>,
+    /// What tells of the last launch, which is most often that of the next one, too.
+    pub(crate) witness: Mutex<Option<Arc<Witness>>>,
     _module: CudaModule,
 }
 
@@ -164,6 +167,7 @@ impl CudaCode {
                 .values()
                 .any(|s| matches!(s.kind, SiteKind::Print(_))),
             activates: image.activates,
+            witness: Mutex::default(),
             _module: loaded,
         })
     }

@@ -109,7 +109,7 @@ impl Engine {
     }
 
     /// A launch is about to be asked for.
-    pub(crate) fn enter(&self, witness: Witness) -> Result<Ticket> {
+    pub(crate) fn enter(&self, witness: Arc<Witness>) -> Result<Ticket> {
         loop {
             match self
                 .backlog
