@@ -54,7 +54,7 @@ impl Frozen {
 impl Drop for Captured {
     fn drop(&mut self) {
         // It may be under way.
-        let _ = self.engine.wait();
+        self.engine.wait_before_drop();
         self.engine.let_go(&self.numbers);
     }
 }
@@ -136,7 +136,7 @@ pub(crate) fn capture(
             }
         }
     }
-    let captured = engine.stream.capture(|_| {
+    let captured = engine.capture(|| {
         for ((program, bindings), ticket) in steps.iter().zip(&tickets) {
             let how = Enqueue {
                 seed,

@@ -46,7 +46,7 @@ pub(crate) struct GpuTask {
 impl Drop for CudaCode {
     fn drop(&mut self) {
         // Its kernels may still be at work.
-        let _ = self.engine.wait();
+        self.engine.wait_before_drop();
     }
 }
 

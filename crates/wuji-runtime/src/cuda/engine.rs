@@ -2,13 +2,14 @@
 
 use super::backlog::{Backlog, Slot, Ticket, Told, Witness};
 use super::context::Context;
+use super::graph::Graph;
 use super::memory::Buffer;
 use super::staging::Staging;
 use super::stream::{Event, Stream};
 use crate::outlet::Outlet;
 use crate::report::Collected;
 use crate::stop::{Reason, Stop, stopped};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
@@ -29,6 +30,8 @@ pub(crate) struct Engine {
     limit: Option<Duration>,
     /// A mark, and when it was passed: so it is known of others. Only where time is limited.
     clock: Option<(Event, Instant)>,
+    /// Held while the stream takes launches down for a graph: nobody may ask it whether it is done.
+    capturing: Mutex<()>,
 }
 
 /// Somebody who waits looks without rest for so long; then he sleeps between two looks.
@@ -70,6 +73,7 @@ impl Engine {
             stop: stop.clone(),
             limit,
             clock: clock.map(|event| (event, Instant::now())),
+            capturing: Mutex::new(()),
         };
         // SAFETY: the buffer is our own, and as long.
         unsafe { engine.stream.fill(engine.interrupt.address(), 64, 0) }?;
@@ -171,6 +175,19 @@ impl Engine {
             self.set_interrupt(0)?;
         }
         Ok(())
+    }
+
+    /// The same for who gives back what kernels may be using, at any time and on any thread.
+    pub(crate) fn wait_before_drop(&self) {
+        let _none = (self.capturing.lock()).unwrap_or_else(PoisonError::into_inner);
+        // What is wrong comes out of the next call.
+        let _ = self.wait();
+    }
+
+    /// Takes down what is told to the stream meanwhile. Nothing that kernels use is dropped in it.
+    pub(crate) fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
+        let _now = (self.capturing.lock()).unwrap_or_else(PoisonError::into_inner);
+        self.stream.capture(|_| work())
     }
 
     /// Why kernels are to be stopped, if they are.

@@ -207,7 +207,7 @@ impl DeviceTree {
 impl Drop for DeviceTree {
     fn drop(&mut self) {
         // Kernels may still be at work here.
-        let _ = self.engine.wait();
+        self.engine.wait_before_drop();
     }
 }
 

@@ -117,3 +117,27 @@ fn what_cannot_be_recorded() {
         assert_eq!(graph.launch().unwrap_err().code, "W0131");
     });
 }
+
+#[test]
+fn fields_come_and_go_while_others_record() {
+    let name = "graphs::fields_come_and_go_while_others_record";
+    with_driver(name, "lazy=1", || {
+        let world = builder().build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        add_one(&x).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let y = world.field::<f32, 1>("y", [64]).unwrap();
+                    y.fill(1.0).unwrap();
+                    drop(y);
+                }
+            });
+            for _ in 0..200 {
+                let graph = world.record(|| (0..4).try_for_each(|_| add_one(&x)));
+                graph.unwrap().launch().unwrap();
+            }
+        });
+        assert_eq!(x.get(7).unwrap(), 801.0);
+    });
+}
