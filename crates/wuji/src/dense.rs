@@ -59,14 +59,34 @@ impl Elements<'_> {
         let bytes = guard.bytes_mut();
         self.address.runs(self.window, |run| {
             let bytes = &mut bytes[run.bytes(self.size)];
-            if run.stride == self.size {
-                return repeat(bytes, pattern);
-            }
-            for element in bytes.chunks_mut(run.stride.max(self.size)) {
-                element[..self.size].copy_from_slice(pattern);
+            match run.stride == self.size {
+                true => repeat(bytes, pattern),
+                false => scatter(bytes, run.stride.max(self.size), pattern),
             }
         });
         guard.send(span).map(|()| true)
+    }
+}
+
+/// Puts a pattern to every so many bytes. Sizes of numbers are known to the compiler.
+fn scatter(bytes: &mut [u8], stride: usize, pattern: &[u8]) {
+    fn sized<const N: usize>(bytes: &mut [u8], stride: usize, pattern: &[u8; N]) {
+        for element in bytes.chunks_mut(stride) {
+            if let Some(start) = element.first_chunk_mut() {
+                *start = *pattern;
+            }
+        }
+    }
+    if let Ok(pattern) = pattern.try_into() {
+        sized::<4>(bytes, stride, pattern);
+    } else if let Ok(pattern) = pattern.try_into() {
+        sized::<8>(bytes, stride, pattern);
+    } else if let Ok(pattern) = pattern.try_into() {
+        sized::<12>(bytes, stride, pattern);
+    } else {
+        for element in bytes.chunks_mut(stride) {
+            element[..pattern.len()].copy_from_slice(pattern);
+        }
     }
 }
 
