@@ -240,6 +240,33 @@ def test_arrays_for_others(driver: pathlib.Path) -> None:
     )
 
 
+def test_tensors_and_elements_are_copied_on_the_device(driver: pathlib.Path) -> None:
+    run(
+        driver,
+        """
+        a = ti.ndarray(ti.f32, shape=(3, 4))
+        x = ti.field(ti.f32, shape=(3, 4))
+        for own, native in ((a, a._native), (x, x._first.ready())):
+            t = Tensor((3, 4), 0x40400000)  # 3.0, once its stream comes to it
+            native.write_from(t)
+            assert own[2, 3] == 3.0
+            own.fill(5.0)
+            native.read_into(t)
+            assert t.read() == [5.0] * 12
+            assert own[0, 0] == 5.0
+            small = Tensor((2, 4), 0)
+            fails("the array has 32 bytes, the elements 48", lambda: native.read_into(small))
+            fails("the array can only be read", lambda: native.read_into(Tensor((3, 4), 0, versioned=True, readonly=True)))
+        # Others were not told to stay in order with it for good.
+        assert not a._native.is_shared and x._first.ready().gpu == 0
+        world = ti.lang.runtime.current().native
+        for work in (lambda: a.fill(1.0), lambda: a[0, 0], lambda: x.fill(1.0)):
+            fails("W0134", lambda: world.record(work))
+        assert a[0, 0] == 5.0 and x[0, 0] == 5.0
+        """,
+    )
+
+
 def test_the_stream_is_known_to_others(driver: pathlib.Path) -> None:
     run(
         driver,

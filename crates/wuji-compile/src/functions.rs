@@ -32,12 +32,7 @@ impl Libdevice {
 
     /// Reads a file. Whether LLVM understands it is known when something of it is linked.
     pub fn read(path: &Path) -> Result<Libdevice> {
-        let shown = path.display();
-        let wrong = |why: String| {
-            Error::new("W0526", format!("`{shown}` cannot be used as libdevice"))
-                .note(why)
-                .help("set WUJI_LIBDEVICE to another `libdevice.10.bc`, or to `off` to do without")
-        };
+        let wrong = |why: String| unusable(path, why);
         let size = std::fs::metadata(path).map_err(|e| wrong(e.to_string()))?;
         if !size.is_file() || size.len() > Libdevice::MOST_BYTES {
             return Err(wrong("it is no file of a few hundred kilobytes".into()));
@@ -60,6 +55,18 @@ impl Libdevice {
     pub fn bitcode(&self) -> &[u8] {
         &self.bitcode
     }
+
+    /// Why the backend cannot use it.
+    pub fn unusable(&self, why: impl Into<String>) -> Error {
+        unusable(&self.path, why)
+    }
+}
+
+fn unusable(path: &Path, why: impl Into<String>) -> Error {
+    let path = path.display();
+    Error::new("W0526", format!("`{path}` cannot be used as libdevice"))
+        .note(why)
+        .help("set WUJI_LIBDEVICE to another `libdevice.10.bc`, or to `off` to do without")
 }
 
 /// FNV, by words.

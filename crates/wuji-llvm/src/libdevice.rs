@@ -10,7 +10,7 @@ use inkwell::llvm_sys::prelude::*;
 use inkwell::module::Module;
 use std::ffi::CStr;
 use wuji_compile::{Libdevice, Math};
-use wuji_ir::{Error, Result};
+use wuji_ir::Result;
 
 /// What its functions begin with.
 const PREFIX: &[u8] = b"__nv_";
@@ -38,10 +38,10 @@ pub(crate) fn link(module: &Module<'_>, library: &Libdevice, math: Math, sm: u32
         LLVMLinkModules2(raw, parsed)
     };
     if refused != 0 {
-        return Err(wrong(library, "LLVM cannot link it"));
+        return Err(library.unusable("LLVM cannot link it"));
     }
     if let Some(missing) = wanted(raw).first() {
-        return Err(wrong(library, &format!("it has no function `{missing}`")));
+        return Err(library.unusable(format!("it has no function `{missing}`")));
     }
     answer(raw, math, sm);
     for function in functions(raw) {
@@ -84,7 +84,7 @@ fn parse(module: LLVMModuleRef, library: &Libdevice) -> Result<LLVMModuleRef> {
     };
     match refused {
         0 => Ok(parsed),
-        _ => Err(wrong(library, "LLVM cannot read it")),
+        _ => Err(library.unusable("LLVM cannot read it")),
     }
 }
 
@@ -153,11 +153,4 @@ fn name<'m>(function: LLVMValueRef) -> &'m [u8] {
         let bytes = LLVMGetValueName2(function, &mut length);
         std::slice::from_raw_parts(bytes.cast::<u8>(), length)
     }
-}
-
-fn wrong(library: &Libdevice, why: &str) -> Error {
-    let path = library.path().display();
-    Error::new("W0526", format!("`{path}` cannot be used as libdevice"))
-        .note(why)
-        .help("set WUJI_LIBDEVICE to another `libdevice.10.bc`, or to `off` to do without")
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use std::ffi::CStr;
 use std::ptr::NonNull;
 use wuji::Error;
-use wuji::dynamic::{ArrayArg, Owner, device};
+use wuji::dynamic::{ArrayArg, Owner, Way, device};
 use wuji_ir::types::Scalar;
 
 /// Axes of an array, and those of its elements.
@@ -168,6 +168,40 @@ impl<'py> Lent<'py> {
             lent.orders.after.extend(borrowed.stream);
             lent
         }))
+    }
+
+    /// What an object lends on the GPU of a world, for all elements of a type and their number of bytes to go to or come from; `None` when
+    /// it lies elsewhere.
+    pub(crate) fn nearby(
+        value: &Bound<'py, PyAny>,
+        world: &wuji::World,
+        (scalar, bytes): (Scalar, u64),
+        way: Way,
+    ) -> PyResult<Option<Lent<'py>>> {
+        let consumer = dlpack::consumer(world);
+        let Some((number, _)) = consumer else {
+            return Ok(None);
+        };
+        let lent = Lent::of(value, consumer)?;
+        let Some(lent) = lent.filter(|lent| lent.place.0 == Owner::Cuda(number)) else {
+            return Ok(None);
+        };
+        if lent.scalar != scalar || !lent.is_contiguous() {
+            let what = format!("the array has to have elements of type `{scalar}`, row by row");
+            return Err(raised(&Error::new("W0112", what)));
+        }
+        let count = lent.extents().iter().product::<i64>() as u64;
+        let found = count * u64::from(scalar.bytes());
+        if found != bytes {
+            let what = format!("the array has {found} bytes, the elements {bytes}");
+            return Err(raised(&Error::new("W0112", what)));
+        }
+        match way {
+            Way::ToArray if !lent.writable => {
+                Err(PyBufferError::new_err("the array can only be read"))
+            }
+            Way::ToArray | Way::FromArray => Ok(Some(lent)),
+        }
     }
 
     fn of_own(array: &Ndarray, consumer: Consumer) -> Option<Lent<'py>> {

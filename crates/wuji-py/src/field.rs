@@ -3,15 +3,13 @@
 use crate::buffer::{Bytes, Lent, Near, Orders};
 use crate::convert::{element, index, number, slot, slots};
 use crate::dlpack::{consumer, packed};
-use crate::error::{OrRaise, raised};
+use crate::error::OrRaise;
 use crate::layout::Tree;
 use crate::ndarray::Ndarray;
 use crate::waiting::waiting;
-use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use wuji::Error;
-use wuji::dynamic::{self, ArrayArg, Owner};
+use wuji::dynamic::{self, ArrayArg, Way};
 use wuji_ir::types::Type;
 
 /// The elements, or the cells, that a layout has placed under one name.
@@ -28,29 +26,10 @@ impl Field {
     }
 
     /// What a buffer lends, if it lies on the GPU that the field is on.
-    fn nearby<'py>(&self, buffer: &Bound<'py, PyAny>) -> PyResult<Option<Lent<'py>>> {
-        let consumer = consumer(self.field.world());
-        let Some((number, _)) = consumer else {
-            return Ok(None);
-        };
-        let lent = Lent::of(buffer, consumer)?;
-        let lent = lent.filter(|lent| lent.place.0 == Owner::Cuda(number));
-        let Some(lent) = lent else {
-            return Ok(None);
-        };
+    fn nearby<'py>(&self, buffer: &Bound<'py, PyAny>, way: Way) -> PyResult<Option<Lent<'py>>> {
         let (scalar, _) = self.field.parts().or_raise()?;
-        let count = lent.extents().iter().product::<i64>() as u64;
-        let bytes = count * u64::from(lent.scalar.bytes());
-        if lent.scalar != scalar || !lent.is_contiguous() {
-            let what = format!("the array has to have elements of type `{scalar}`, row by row");
-            return Err(raised(&Error::new("W0112", what)));
-        }
-        let wanted = self.field.bytes().or_raise()?;
-        if bytes != wanted {
-            let what = format!("the array has {bytes} bytes, the elements {wanted}");
-            return Err(raised(&Error::new("W0112", what)));
-        }
-        Ok(Some(lent))
+        let bytes = self.field.bytes().or_raise()?;
+        Lent::nearby(buffer, self.field.world(), (scalar, bytes), way)
     }
 
     /// Copies between the field and memory of its GPU, on the GPU.
@@ -178,10 +157,7 @@ impl Field {
     }
 
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        if let Some(lent) = self.nearby(buffer)? {
-            if !lent.writable {
-                return Err(PyBufferError::new_err("the array can only be read"));
-            }
+        if let Some(lent) = self.nearby(buffer, Way::ToArray)? {
             return self.exchange(py, &lent, |field, array| field.read_to(array));
         }
         let size = self.field.bytes().or_raise()?;
@@ -199,7 +175,7 @@ impl Field {
     }
 
     fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        if let Some(lent) = self.nearby(buffer)? {
+        if let Some(lent) = self.nearby(buffer, Way::FromArray)? {
             return self.exchange(py, &lent, |field, array| field.write_from(array));
         }
         let size = self.field.bytes().or_raise()?;

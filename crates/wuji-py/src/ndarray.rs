@@ -15,7 +15,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
-use wuji::dynamic::{Array, ArrayArg, Owner, Side, device, read_slot, write_slot};
+use wuji::dynamic::{Array, ArrayArg, Owner, Way, device, read_slot, write_slot};
 use wuji::{Error, Result};
 use wuji_ir::types::{Scalar, Type};
 
@@ -292,16 +292,14 @@ impl Ndarray {
     }
 
     /// Copies all bytes to or from what an object lends on the same GPU. Gives whether that is done.
-    fn exchange(&self, py: Python<'_>, value: &Bound<'_, PyAny>, from: Side) -> PyResult<bool> {
+    fn exchange(&self, py: Python<'_>, value: &Bound<'_, PyAny>, way: Way) -> PyResult<bool> {
         let Store::Device { array, .. } = &self.store else {
             return Ok(false);
         };
-        let Some(lent) = Lent::of(value, dlpack::consumer(array.world()))? else {
+        let all = (self.scalar, self.size as u64);
+        let Some(lent) = Lent::nearby(value, array.world(), all, way)? else {
             return Ok(false);
         };
-        if lent.place.0 != self.place().0 || lent.scalar != self.scalar || !lent.is_contiguous() {
-            return Ok(false);
-        }
         let count = lent.extents().iter().product::<i64>();
         let step = i64::from(self.scalar.bytes());
         // SAFETY: so many numbers lie there without gaps, for as long as they are lent.
@@ -317,7 +315,7 @@ impl Ndarray {
         let (near, orders) = (Near(there.or_raise()?), &lent.orders);
         self.wait_for_others()?;
         let done = waiting(py, array.world(), || {
-            let work = || array.exchange(&near.array(), from);
+            let work = || array.exchange(&near.array(), way);
             Orders::around(&[orders], array.world(), work)
         })?;
         self.let_others_wait()?;
@@ -464,7 +462,7 @@ impl Ndarray {
     }
 
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        if self.exchange(py, buffer, Side::Memory)? {
+        if self.exchange(py, buffer, Way::ToArray)? {
             return Ok(());
         }
         if let Some(other) = Ndarray::on_device(buffer) {
@@ -481,7 +479,7 @@ impl Ndarray {
     }
 
     fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        if self.exchange(py, buffer, Side::Array)? {
+        if self.exchange(py, buffer, Way::FromArray)? {
             return Ok(());
         }
         if let Some(other) = Ndarray::on_device(buffer) {

@@ -93,11 +93,11 @@ pub fn repeat(bytes: &mut [u8], pattern: &[u8]) {
     }
 }
 
-/// Where bytes come from.
+/// Which way bytes go between memory and an array.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Side {
-    Memory,
-    Array,
+pub enum Way {
+    ToArray,
+    FromArray,
 }
 
 /// Bytes that are sent to a GPU which then repeats them.
@@ -293,7 +293,7 @@ impl Memory {
         }
         let mut guard = self.lock();
         match (self.on_device(), other.on_device()) {
-            (Some(to), Some(from)) => to.copy_from(from, self.size),
+            (Some(to), Some(from)) => to.copy_in(from.address(), 0..self.size),
             _ => {
                 // SAFETY: the turn of both is ours, and they are different memory.
                 let from = unsafe { other.bytes_in_turn() };
@@ -319,12 +319,13 @@ impl Memory {
             return Err(Error::new("W0118", what));
         }
         let _turn = self.lock();
-        to.copy_part(at, from, range)
+        let (start, end) = (from.address() + range.start as u64, at + range.len());
+        to.copy_in(start, at..end)
     }
 
     /// On a GPU: copies bytes from here to an array without gaps on the same one, or the other way round. Gives whether that is done, which
     /// it is not if either is elsewhere, or they have different numbers of bytes.
-    pub fn exchange(&self, range: Range<usize>, array: &ArrayArg<'_>, from: Side) -> Result<bool> {
+    pub fn exchange(&self, range: Range<usize>, array: &ArrayArg<'_>, way: Way) -> Result<bool> {
         let Some(here) = self.on_device().filter(|_| range.end <= self.size) else {
             return Ok(false);
         };
@@ -334,10 +335,10 @@ impl Memory {
             return Ok(false);
         };
         let _turn = self.lock();
-        match from {
-            Side::Memory if !array.is_writable() => return Ok(false),
-            Side::Memory => here.copy_out(range, there as u64)?,
-            Side::Array => here.copy_in(there as u64, range)?,
+        match way {
+            Way::ToArray if !array.is_writable() => return Ok(false),
+            Way::ToArray => here.copy_out(range, there as u64)?,
+            Way::FromArray => here.copy_in(there as u64, range)?,
         }
         Ok(true)
     }

@@ -185,3 +185,55 @@ fn upkeep(
         span: like.span,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    const TEXT: &str = "\
+tree T0 { hash S1 [i: 4096] { place f0 } }
+field f0 \"x\": i32 in T0.S1 (i)
+kernel fn0 \"hash\"() {
+  v0: i32 = const 0
+  v1: i32 = const 64
+  foreach L0 (v2: i32) in v0..v1 {
+    store f0[v2], v2
+    deactivate f0[v2]
+    continue L0
+  }
+  return
+}
+";
+
+    /// The tasks that bring tables in order: how many threads they have, and how often those wait for each other.
+    fn rebuilds(options: &Options) -> Vec<(Option<u32>, usize)> {
+        let module = wuji_ir::text::parse(TEXT, "hash.wir").unwrap();
+        let lowered = crate::compile(module, options).unwrap();
+        let module = lowered.module();
+        let upkeep = module.tasks.iter().filter(|t| t.ordinal == UPKEEP);
+        upkeep
+            .filter_map(|task| {
+                let f = &module.funcs[task.func];
+                let mut barriers = 0;
+                f.walk(|i| {
+                    barriers += usize::from(f.insts[i].op == Op::Thread(ThreadOp::Barrier));
+                });
+                match &task.kind {
+                    TaskKind::Chunks { hints, .. } if hints.blocks => {
+                        Some((hints.block_size, barriers))
+                    }
+                    _ => None,
+                }
+            })
+            .collect()
+    }
+
+    /// One before cells may come, and one after some have gone.
+    #[test]
+    fn blocks_of_threads_bring_tables_in_order() {
+        let gpu = rebuilds(&Options::default().for_cuda(90));
+        assert_eq!(gpu, [(Some(BLOCK), 2), (Some(BLOCK), 2)]);
+        assert_eq!(rebuilds(&Options::default()), []);
+    }
+}

@@ -116,32 +116,13 @@ impl DeviceTree {
         self.engine.send(self.address() + at as u64, bytes)
     }
 
-    /// Takes bytes from another piece of memory of the same device.
-    pub(crate) fn copy_from(&self, other: &DeviceTree, bytes: usize) -> Result<()> {
-        self.engine
-            .copy(self.address(), other.address(), bytes as u64)
-    }
-
-    /// Takes some of them to an offset.
-    pub(crate) fn copy_part(
-        &self,
-        at: usize,
-        other: &DeviceTree,
-        range: Range<usize>,
-    ) -> Result<()> {
-        let (to, from) = (
-            self.address() + at as u64,
-            other.address() + range.start as u64,
-        );
-        self.engine.copy(to, from, range.len() as u64)
-    }
-
     /// Copies some of them to another address of the device.
     pub(crate) fn copy_out(&self, range: Range<usize>, to: u64) -> Result<()> {
         let from = self.address() + range.start as u64;
         self.engine.copy(to, from, range.len() as u64)
     }
 
+    /// The other way round.
     pub(crate) fn copy_in(&self, from: u64, range: Range<usize>) -> Result<()> {
         let to = self.address() + range.start as u64;
         self.engine.copy(to, from, range.len() as u64)

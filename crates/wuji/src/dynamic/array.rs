@@ -5,7 +5,7 @@ use std::fmt;
 use wuji_ir::Result;
 use wuji_runtime::Memory;
 use wuji_runtime::array::{ArrayArg, Owner};
-use wuji_runtime::memory::Side;
+use wuji_runtime::memory::Way;
 
 /// Zeroed bytes where the kernels of a world find them: on a GPU, if it is one.
 pub struct Array {
@@ -66,9 +66,9 @@ impl Array {
 
     /// Copies all bytes to an array without gaps on the same GPU, or from it. Gives whether that is done: it may be elsewhere, or have another
     /// number of bytes.
-    pub fn exchange(&self, array: &ArrayArg<'_>, from: Side) -> Result<bool> {
+    pub fn exchange(&self, array: &ArrayArg<'_>, way: Way) -> Result<bool> {
         self.world.not_recording()?;
-        self.memory.exchange(0..self.memory.size(), array, from)
+        self.memory.exchange(0..self.memory.size(), array, way)
     }
 
     /// Takes all bytes from another array of the same world and size.

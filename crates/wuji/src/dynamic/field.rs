@@ -14,7 +14,7 @@ use wuji_ir::types::{Scalar, Structs, Type};
 use wuji_ir::{Error, Result};
 use wuji_runtime::address::Address;
 use wuji_runtime::array::ArrayArg;
-use wuji_runtime::memory::Side as Source;
+use wuji_runtime::memory::Way;
 
 /// A handle to the elements, or the cells, that a layout has placed under one number.
 #[derive(Clone)]
@@ -290,15 +290,15 @@ impl Field {
 
     /// All elements to an array of this shape that lies where kernels find it, row by row without gaps; those that do not exist are zero.
     pub fn read_to(&self, array: ArrayArg<'_>) -> Result<()> {
-        self.exchange(Source::Memory, array)
+        self.exchange(Way::ToArray, array)
     }
 
     /// Takes all elements from such an array. In a sparse layout all of them come into being.
     pub fn write_from(&self, array: ArrayArg<'_>) -> Result<()> {
-        self.exchange(Source::Array, array)
+        self.exchange(Way::FromArray, array)
     }
 
-    fn exchange(&self, from: Source, array: ArrayArg<'_>) -> Result<()> {
+    fn exchange(&self, way: Way, array: ArrayArg<'_>) -> Result<()> {
         let (scalar, lanes) = self.parts()?;
         let ask = self.ask()?;
         bounded(&ask)?;
@@ -320,13 +320,13 @@ impl Field {
                 size: scalar.bytes() as usize * lanes,
             };
             let memory = &ask.body.memory;
-            if elements.are_in_rows() && memory.exchange(elements.span(), &array, from)? {
+            if elements.are_in_rows() && memory.exchange(elements.span(), &array, way)? {
                 return Ok(());
             }
         }
-        let service = match from {
-            Source::Memory => Service::ReadBox,
-            Source::Array => Service::WriteBox,
+        let service = match way {
+            Way::ToArray => Service::ReadBox,
+            Way::FromArray => Service::WriteBox,
         };
         anywhere(ask.serve(service, &corners(&ask), &[array]).map(|_| ()))
     }

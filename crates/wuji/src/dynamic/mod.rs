@@ -40,7 +40,7 @@ pub use kernel::{Kernel, Launched};
 pub use layout::{Kind, Layout};
 pub use wuji_runtime::array::{ArrayArg, Owner, unaliased};
 pub use wuji_runtime::before_exit;
-pub use wuji_runtime::memory::Side;
+pub use wuji_runtime::memory::Way;
 
 use crate::layout::Tree;
 use wuji_ir::Result;
