@@ -23,6 +23,10 @@ if ON_GPU:
 _OF_OPTIONS = ["test_options", "test_unknown_options", "test_it_is_as_the_page_says[Profiler and log: ti.cfg]",
                "test_it_is_as_the_page_says[Parts of the inside that programs use: ti.lang.impl.current_cfg]"]  # fmt: skip
 
+# What is shown, and what the host does meanwhile, is the same on every device.
+_OF_HOST = ["test_window.py", "test_book.py"]
+_WHILE_WAITING = "test_other_threads_run_during_a_launch"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not ON_GPU:
@@ -30,6 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.name in _OF_OPTIONS or item.name.startswith("test_it_is_as_the_page_says[Devices: "):
             item.add_marker(pytest.mark.skip(reason="TI_ARCH says which device it is"))
+        elif item.path.name in _OF_HOST or item.name == _WHILE_WAITING:
+            item.add_marker(pytest.mark.skip(reason="it is not about the device"))
 
 
 @pytest.fixture(autouse=True)

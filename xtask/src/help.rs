@@ -39,8 +39,8 @@ Usage: cargo xtask test [--quick] [--fuzz-seconds N]
 
   --quick            only `cargo test` (with the filetests) and the tests in Python, no lints, doc tests or random programs
   --fuzz-seconds N   how long to try random programs (default 30)
-  --backend cuda     instead: the tests that can run kernels on the first GPU, there; for a GPU machine without
-                     Rust there is `bundle`, and WUJI_TEST_BACKEND=cuda sh test.sh
+  --backend cuda     instead: the tests that can run kernels on the first GPU, there, those in Python included;
+                     for a GPU machine without Rust there is `bundle`, and WUJI_TEST_BACKEND=cuda sh test.sh
 
 The tests in Python run in an environment of their own, target/python, which has NumPy, pytest, mypy and what runs notebooks.
 It also has NVIDIA's ptxas, which assembles what kernels become for GPUs (unless WUJI_PTXAS or the path has one).

@@ -80,8 +80,8 @@ pub(crate) fn test(words: &[String]) -> Outcome {
     steps.finish()
 }
 
-/// What the tests of the language say of the first GPU: the driver's own check, and every test program that can be told where
-/// to run kernels.
+/// What the tests of the language say of the first GPU: the driver's own check, every test program that can be told where
+/// to run kernels, and the tests in Python.
 fn on_gpu() -> Outcome {
     let llvm = setup::setup()?;
     let mut steps = Steps::new();
@@ -91,6 +91,10 @@ fn on_gpu() -> Outcome {
     tests.args(["test", "--no-fail-fast"]);
     tests.args(ON_GPU.iter().flat_map(|name| ["--test", name]));
     steps.run("tests", tests.env("WUJI_TEST_BACKEND", "cuda"));
+    match crate::python::tests(&llvm) {
+        Ok(mut tests) => steps.run("python", tests.env("TI_ARCH", "cuda")),
+        Err(why) => steps.fail("python", &why),
+    }
     steps.finish()
 }
 
