@@ -23,7 +23,7 @@ fn main() {
         fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
         for page in &pages {
             for (number, block) in page.blocks()?.iter().enumerate() {
-                // What rustc refuses is tested where `crates/wuji/tests/compile_fail.rs` is.
+                // What rustc refuses is tested where `crates/wuji/tests/api/compile_fail.rs` is.
                 if block.language() == "rust" && !block.has("refused") {
                     modules += &module(&folder, page, number, block)?;
                 }
@@ -69,7 +69,7 @@ fn module(folder: &Path, page: &Page, number: usize, block: &Block) -> Result<St
         source += &code;
         source += "Ok(()) }\n";
     }
-    source += "pub(crate) fn run() -> Result<(), String> { crate::ending(main()) }\n";
+    source += "pub(crate) fn run() -> Result<(), String> { crate::rust::ending(main()) }\n";
     let path = folder.join(&name);
     // Files that stay the same keep their time, for cargo and for people.
     if fs::read_to_string(&path).ok().as_deref() != Some(&source) {

@@ -2,4 +2,4 @@
 
 pub mod filetest;
 pub mod fuzz;
-pub mod meaning;
+pub mod semantics;

@@ -15,19 +15,13 @@ use crate::workspace::{cargo, on_path, root, run, spelled, target};
 const PROGRAMS: [&str; 2] = ["wuji", "wuji-bench"];
 
 /// The test programs that say whether a machine, and its GPU, does what it should.
-const TESTS: [&str; 8] = [
-    "filetests",
-    "math",
-    "world",
-    "kernels",
-    "language",
-    "sparse_semantics",
-    "accuracy",
-    "simt",
-];
+const TESTS: [&str; 3] = ["filetests", "suite", "api"];
+
+/// Modules of test programs that need the workspace or a compiler.
+const NOT_IN_BUNDLES: [(&str, &[&str]); 1] = [("api", &["compile_fail::", "cuda::"])];
 
 /// What tests read, from the folder `tests`.
-const TEST_DATA: [&str; 1] = ["filetests"];
+const TEST_DATA: [&str; 2] = ["filetests", "semantics"];
 
 /// The Python package.
 const WHEEL: &str = "wheel";
@@ -52,7 +46,7 @@ GPU. Of the system they use the C library. LLVM is in the folder `lib`, where th
 ";
 
 const UNPACK: &str = include_str!("bundle/unpack.sh");
-/// `PROGRAMS` stands for the names of all test programs.
+/// `RUNS` stands for one line for each test program.
 const RUN_TESTS: &str = include_str!("bundle/test.sh");
 
 pub(crate) fn bundle(words: &[String]) -> Outcome {
@@ -277,13 +271,21 @@ impl Made {
     }
 }
 
+/// The line of the script that runs a test program.
+fn run_line(program: &str) -> String {
+    let skipped = NOT_IN_BUNDLES.iter().filter(|(name, _)| *name == program);
+    let skipped = skipped.flat_map(|(_, modules)| modules.iter());
+    let skipped: String = skipped.map(|module| format!(" --skip {module}")).collect();
+    format!("run {program} \"$@\"{skipped}")
+}
+
 /// What is no program.
 fn accompany(out: &Path) -> Outcome {
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(root().join(licence), out.join(licence))
             .map_err(|e| told("copy", Path::new(licence), e))?;
     }
-    let tests = RUN_TESTS.replace("PROGRAMS", &TESTS.join(" "));
+    let tests = RUN_TESTS.replace("RUNS", &TESTS.map(run_line).join("\n"));
     for (name, text) in [("README.txt", README), ("test.sh", &tests)] {
         fs::write(out.join(name), text).map_err(|e| told("write", Path::new(name), e))?;
     }
@@ -426,19 +428,26 @@ mod tests {
     fn programs_are_found_in_what_cargo_says() {
         let said = concat!(
             "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"wuji\"},\"executable\":null}\n",
-            "{\"reason\":\"compiler-artifact\",\"executable\":\"/t/deps/sparse_semantics-0a1b\",\"fresh\":true}\n",
+            "{\"reason\":\"compiler-artifact\",\"executable\":\"/t/deps/filetests-0a1b\",\"fresh\":true}\n",
             "{\"reason\":\"build-finished\",\"success\":true}\n",
         );
         let found = executables(said);
-        let path = PathBuf::from("/t/deps/sparse_semantics-0a1b");
-        assert_eq!(found, [("sparse_semantics".to_string(), path)]);
+        let path = PathBuf::from("/t/deps/filetests-0a1b");
+        assert_eq!(found, [("filetests".to_string(), path)]);
+    }
+
+    #[test]
+    fn bundles_skip_tests_that_need_the_workspace() {
+        assert_eq!(run_line("suite"), "run suite \"$@\"");
+        let api = "run api \"$@\" --skip compile_fail:: --skip cuda::";
+        assert_eq!(run_line("api"), api);
     }
 
     #[test]
     fn parts_are_chosen_by_name() {
         let all = PROGRAMS.len() + TESTS.len() + 1;
         assert_eq!(wanted(None).map(|names| names.len()), Ok(all));
-        assert_eq!(wanted(Some("wuji,world")), Ok(vec!["wuji", "world"]));
+        assert_eq!(wanted(Some("wuji,api")), Ok(vec!["wuji", "api"]));
         assert!(wanted(Some("nothing")).is_err());
     }
 }

@@ -6,8 +6,8 @@ use crate::setup;
 use crate::steps::Steps;
 use crate::workspace::{cargo, output, program};
 
-/// Test programs that run kernels on the GPU when `WUJI_TEST_BACKEND` says `cuda`.
-const ON_GPU: [&str; 3] = ["filetests", "math", "simt"];
+/// Tests that run kernels on the GPU when `WUJI_TEST_BACKEND` says `cuda`: a test program, and a part of the names of its tests.
+const ON_GPU: [(&str, &str); 3] = [("filetests", ""), ("suite", "math::"), ("api", "simt::")];
 
 pub(crate) fn test(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
@@ -87,10 +87,11 @@ fn on_gpu() -> Outcome {
     let mut steps = Steps::new();
     let mut check = program(&llvm, "wuji", "dev");
     steps.run("driver", check.args(["doctor", "--gpu-check"]));
-    let mut tests = cargo(&llvm);
-    tests.args(["test", "--no-fail-fast"]);
-    tests.args(ON_GPU.iter().flat_map(|name| ["--test", name]));
-    steps.run("tests", tests.env("WUJI_TEST_BACKEND", "cuda"));
+    for (program, part) in ON_GPU {
+        let mut tests = cargo(&llvm);
+        tests.args(["test", "--no-fail-fast", "--test", program, part]);
+        steps.run(program, tests.env("WUJI_TEST_BACKEND", "cuda"));
+    }
     match crate::python::tests(&llvm) {
         Ok(mut tests) => steps.run("python", tests.env("TI_ARCH", "cuda")),
         Err(why) => steps.fail("python", &why),

@@ -3,12 +3,15 @@
 # WUJI_TEST_BACKEND=cuda runs those that can on the first GPU.
 cd "$(dirname "$0")/tests" || exit 2
 failed=""
-for program in PROGRAMS; do
+run() {
+    program=$1
+    shift
     if [ -x "../$program" ]; then
         echo "== $program"
         "../$program" "$@" || failed="$failed $program"
     fi
-done
+}
+RUNS
 if [ -n "$failed" ]; then
     echo "failed:$failed"
     exit 1

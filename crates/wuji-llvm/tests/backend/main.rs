@@ -8,6 +8,8 @@ mod fast;
 mod harness;
 mod measure;
 mod operators;
+#[path = "../../../wuji-runtime/tests/runtime/process.rs"]
+mod process;
 mod refusals;
 mod services;
 mod shapes;

@@ -1,6 +1,7 @@
 //! Loading and unloading, symbols for tools, several tasks at once.
 
 use crate::harness::{Aligned, Launch, jit, lowered};
+use crate::process::isolated;
 use crate::shapes;
 use wuji_compile::Math;
 use wuji_llvm::{Effort, Jit, JitOptions};
@@ -16,7 +17,11 @@ fn resident_bytes() -> u64 {
 }
 
 #[test]
-fn dropped_kernels_give_their_memory_back() {
+fn dropped_kernels_free_their_memory() {
+    isolated("services::dropped_kernels_free_their_memory", load_and_drop);
+}
+
+fn load_and_drop() {
     let object = jit().build(&lowered(shapes::SAXPY, Math::Strict)).unwrap();
     let round = |count: usize| {
         for _ in 0..count {
@@ -28,11 +33,8 @@ fn dropped_kernels_give_their_memory_back() {
     let before = resident_bytes();
     round(2000);
     let grown = resident_bytes().saturating_sub(before);
-    // A page each would be 8 MB; other tests compile meanwhile.
-    println!("2000 kernels loaded and dropped: {grown} bytes more");
-    if std::env::var_os("ALONE").is_some() {
-        assert!(grown < 1 << 20);
-    }
+    // A page each would be 8 MB.
+    assert!(grown < 1 << 20, "{grown} bytes");
 }
 
 #[test]

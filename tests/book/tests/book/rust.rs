@@ -1,7 +1,6 @@
 //! Every Rust block of the book is compiled, and runs as the book says.
 
-mod bless;
-
+use crate::bless;
 use std::fmt::Display;
 
 /// How a block is meant.

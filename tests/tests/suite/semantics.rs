@@ -1,12 +1,12 @@
-//! Runs `tests/meaning`: programs that every pass has to leave with their meaning.
+//! Runs `tests/semantics`: programs whose results no pass may change.
 
 use std::path::Path;
 use wuji_ir::text::parse;
-use wuji_tests::meaning::check;
+use wuji_tests::semantics::check;
 
 #[test]
-fn passes_keep_the_meaning() {
-    let mut files: Vec<_> = std::fs::read_dir(Path::new("meaning"))
+fn passes_preserve_semantics() {
+    let mut files: Vec<_> = std::fs::read_dir(Path::new("semantics"))
         .expect("the folder is there")
         .map(|entry| entry.expect("readable").path())
         .collect();

@@ -1,5 +1,7 @@
 //! `#[func]`s that take fields and arrays, and how calls of functions are recorded.
 
+#[cfg(target_os = "linux")]
+use crate::process::isolated;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wuji::prelude::*;
@@ -154,22 +156,24 @@ fn resident() -> i64 {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn recorded_calls_leave_nothing_behind() {
-    let record = |times: usize| {
-        let mut out = [0.0];
-        for _ in 0..times {
-            // A world of its own, so that the kernel is recorded again.
-            let world = World::interpreter().unwrap();
-            let a = Array::new(&[0.5], [1; 8]).unwrap();
-            let mut b = ArrayMut::new(&mut out, [1; 8]).unwrap();
-            assert_eq!(many_calls(&world, &a, &mut b).unwrap(), 52.0);
-        }
-    };
-    record(200);
-    let before = resident();
-    record(2000);
-    let grown = resident() - before;
-    assert!(grown < 2 << 20, "{grown} bytes");
+fn recorded_calls_free_their_memory() {
+    isolated("functions::recorded_calls_free_their_memory", || {
+        let record = |times: usize| {
+            let mut out = [0.0];
+            for _ in 0..times {
+                // A world of its own, so that the kernel is recorded again.
+                let world = World::interpreter().unwrap();
+                let a = Array::new(&[0.5], [1; 8]).unwrap();
+                let mut b = ArrayMut::new(&mut out, [1; 8]).unwrap();
+                assert_eq!(many_calls(&world, &a, &mut b).unwrap(), 52.0);
+            }
+        };
+        record(200);
+        let before = resident();
+        record(2000);
+        let grown = resident() - before;
+        assert!(grown < 2 << 20, "{grown} bytes");
+    });
 }
 
 static RUNS: AtomicU32 = AtomicU32::new(0);

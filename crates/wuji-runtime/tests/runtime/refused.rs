@@ -5,8 +5,8 @@
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
+use crate::process::only;
 use expect_test::{Expect, expect};
-use std::process::Command;
 use std::time::Duration;
 use wuji_compile::Options;
 use wuji_ir::{Result, text};
@@ -119,11 +119,7 @@ fn child() {
 
 /// What the way of this name comes to, which is also what the page of the error shows.
 fn check(name: &str, shown: bool, expected: Expect) {
-    let out = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-        .env(VARIABLE, name)
-        .output()
-        .unwrap();
+    let out = only("refused::child").env(VARIABLE, name).output().unwrap();
     let told = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{out:?}");
     if told.contains("cannot be tested here") {

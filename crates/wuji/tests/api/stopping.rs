@@ -1,5 +1,6 @@
 //! Kernels that take too long end when they are told to, by hand, by the clock or by Ctrl-C.
 
+use crate::process::only;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use wuji::prelude::*;
@@ -136,8 +137,7 @@ fn child_of_the_ctrl_c_test() {
 #[test]
 fn ctrl_c_ends_the_kernel_and_then_the_process() {
     use std::io::{BufRead, BufReader};
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_of_the_ctrl_c_test", "--nocapture"])
+    let mut child = only("stopping::child_of_the_ctrl_c_test")
         .env("WUJI_TEST_CTRL_C", "1")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -1,5 +1,6 @@
 //! Two tiers of code mean the same, and change places under running launches.
 
+use crate::process::only;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -264,8 +265,7 @@ fn exit_while_code_is_made() {
         std::process::exit(7);
     }
     let started = Instant::now();
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "exit_while_code_is_made", "--nocapture"])
+    let child = only("tiers::exit_while_code_is_made")
         .env(CHILD, "1")
         .output()
         .unwrap();

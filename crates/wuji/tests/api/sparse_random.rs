@@ -1,6 +1,6 @@
 //! Random sparse layouts and random things done to them, compiled and interpreted: the same is there after each.
 //!
-//! `WUJI_SEEDS=100 cargo test -p wuji --test sparse_random` does more of it; a failure names its seed, and
+//! `WUJI_SEEDS=100 cargo test -p wuji sparse_random` does more of it; a failure names its seed, and
 //! `WUJI_SEED=n` repeats it.
 
 use wuji::axes::*;

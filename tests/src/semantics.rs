@@ -1,7 +1,7 @@
-//! Passes keep the meaning of a module: the interpreter gives the same before and after each of them,
+//! Passes preserve the semantics of a module: the interpreter gives the same result before and after each of them,
 //! and so does the machine code at the end.
 
-use wuji_compile::{Cx, Math, Options, PASSES, run_pass};
+use wuji_compile::{Cx, Math, Options, PASSES, PassKind, run_pass};
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::{ArrayView, Config, Machine, Order, Outcome};
 use wuji_ir::module::{Module, SiteKind};
@@ -202,83 +202,130 @@ fn kind(kind: &SiteKind) -> &'static str {
     }
 }
 
-/// Compares a module with itself after every pass, for several starts, with all optimizations and
-/// without each, and with its machine code. The program must not depend on the order of its iterations.
+/// Compares a module with itself after every pass, from several inputs, and with its machine code.
+/// The program must not depend on the order of its iterations.
 pub fn check(m: &Module, seeds: u64) -> Result<(), String> {
-    let mut all_options = vec![Options {
-        math: Math::Strict,
-        ..Options::default()
-    }];
-    let optional: Vec<&str> = PASSES
-        .iter()
-        .filter(|p| p.kind == wuji_compile::PassKind::Optimization)
-        .map(|p| p.name)
-        .collect();
-    let without = |names: &[&str]| Options {
-        math: Math::Strict,
-        without: names.iter().map(|n| (*n).to_owned()).collect(),
-        ..Options::default()
-    };
-    all_options.extend(optional.iter().map(|name| without(&[name])));
-    all_options.push(without(&optional));
-    let mut expected = Vec::new();
-    for seed in 0..seeds {
-        let serial = Start {
-            seed,
-            order: Order::Serial,
-        };
-        let left = interpret(m, false, &serial)?;
-        let shuffled = Start {
-            order: Order::Shuffled(seed),
-            ..serial
-        };
-        same(
-            &left,
-            &interpret(m, false, &shuffled)?,
-            "as written, shuffled",
-            m,
-        )?;
-        expected.push((serial, shuffled, left));
+    let inputs = inputs(m, seeds)?;
+    let (all, none) = (options(), without(&optimizations()));
+    check_passes(m, &all, &inputs)?;
+    check_passes(m, &none, &inputs)?;
+    for name in optimizations() {
+        check_passes(m, &without(&[name]), &inputs)?;
     }
-    for options in &all_options {
-        let mut cx = Cx::new(options);
-        let mut now = m.clone();
-        let mut lowered = false;
-        for pass in PASSES.iter().filter(|p| cx_wants(options, p.name)) {
-            let stage = format!("after {}, without {:?}", pass.name, options.without);
-            run_pass(pass.name, &mut now, &mut cx).map_err(|e| format!("{stage}: {e}"))?;
-            lowered |= pass.name == "lower_access";
-            for (serial, shuffled, left) in &expected {
-                for start in [serial, shuffled] {
-                    let found = interpret(&now, lowered, start)
-                        .map_err(|e| format!("{stage}, {start:?}: {e}\n{now}"))?;
-                    same(left, &found, &format!("{stage}, {start:?}"), &now)?;
-                }
-            }
-        }
+    // Fuel stops optimizations in the middle of a pass.
+    let few = inputs.get(..FEW_INPUTS).unwrap_or(&inputs);
+    for fuel in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89] {
+        let limited = Options {
+            fuel: Some(fuel),
+            ..options()
+        };
+        check_passes(m, &limited, few)?;
     }
-    for options in [&all_options[0], &all_options[all_options.len() - 1]] {
+    for options in [&all, &none] {
         for (threads, tier) in [(1, Tier::Fast), (1, Tier::Best), (4, Tier::Best)] {
-            let stage = format!("machine code, {threads} threads, {tier:?}, {options:?}");
-            let failed = |e: wuji_ir::Error| format!("{stage}: {e}\n{m}");
-            let device = Device::new(&DeviceOptions {
-                cache: wuji_runtime::cache::Choice::Off,
-                threads: Some(threads),
-                tier,
-                // Trees are as large as they like: little of them is touched.
-                memory_limit: Some(1 << 46),
-                ..DeviceOptions::default()
-            })
-            .map_err(failed)?;
-            let mut instance = Instance::new(&device, m.clone(), options).map_err(failed)?;
-            for (serial, _, left) in &expected {
-                let stage = format!("{stage}, {serial:?}");
-                let mut found =
-                    launch(m, &mut instance, serial).map_err(|e| format!("{stage}: {e}"))?;
-                some_reports(left, &mut found);
-                same(left, &found, &stage, m)?;
+            check_machine_code(m, options, &inputs, threads, tier)?;
+        }
+    }
+    Ok(())
+}
+
+/// So many inputs are enough where there are many options.
+const FEW_INPUTS: usize = 2;
+
+fn options() -> Options {
+    Options {
+        math: Math::Strict,
+        ..Options::default()
+    }
+}
+
+fn without(names: &[&str]) -> Options {
+    Options {
+        without: names.iter().map(|n| (*n).to_owned()).collect(),
+        ..options()
+    }
+}
+
+fn optimizations() -> Vec<&'static str> {
+    let optional = PASSES.iter().filter(|p| p.kind == PassKind::Optimization);
+    optional.map(|p| p.name).collect()
+}
+
+/// Where a launch starts from, in order and shuffled, and what it leaves.
+struct Input {
+    serial: Start,
+    shuffled: Start,
+    left: Left,
+}
+
+/// What the module as it is written does from each start.
+fn inputs(m: &Module, seeds: u64) -> Result<Vec<Input>, String> {
+    let input = |seed| {
+        let start = |order| Start { seed, order };
+        let (serial, shuffled) = (start(Order::Serial), start(Order::Shuffled(seed)));
+        let left = interpret(m, false, &serial)?;
+        let found = interpret(m, false, &shuffled)?;
+        same(&left, &found, "as written, shuffled", m)?;
+        Ok(Input {
+            serial,
+            shuffled,
+            left,
+        })
+    };
+    (0..seeds).map(input).collect()
+}
+
+/// Runs the pipeline, and interprets the module after each pass.
+fn check_passes(m: &Module, options: &Options, inputs: &[Input]) -> Result<(), String> {
+    let mut cx = Cx::new(options);
+    let mut now = m.clone();
+    let mut lowered = false;
+    for pass in PASSES {
+        if !cx.wants(pass) {
+            continue;
+        }
+        let (without, fuel) = (&options.without, options.fuel);
+        let stage = format!("after {}, without {without:?}, fuel {fuel:?}", pass.name);
+        run_pass(pass.name, &mut now, &mut cx).map_err(|e| format!("{stage}: {e}"))?;
+        lowered |= pass.name == "lower_access";
+        for input in inputs {
+            for start in [&input.serial, &input.shuffled] {
+                let stage = format!("{stage}, {start:?}");
+                let found = interpret(&now, lowered, start);
+                let found = found.map_err(|e| format!("{stage}: {e}\n{now}"))?;
+                same(&input.left, &found, &stage, &now)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Launches what the whole pipeline and LLVM make of the module.
+fn check_machine_code(
+    m: &Module,
+    options: &Options,
+    inputs: &[Input],
+    threads: usize,
+    tier: Tier,
+) -> Result<(), String> {
+    let stage = format!("machine code, {threads} threads, {tier:?}, {options:?}");
+    let failed = |e: wuji_ir::Error| format!("{stage}: {e}\n{m}");
+    let device = Device::new(&DeviceOptions {
+        cache: wuji_runtime::cache::Choice::Off,
+        threads: Some(threads),
+        tier,
+        // Trees are as large as they like: little of them is touched.
+        memory_limit: Some(1 << 46),
+        ..DeviceOptions::default()
+    })
+    .map_err(failed)?;
+    let mut instance = Instance::new(&device, m.clone(), options).map_err(failed)?;
+    for Input { serial, left, .. } in inputs {
+        let stage = format!("{stage}, {serial:?}");
+        let found = launch(m, &mut instance, serial);
+        let mut found = found.map_err(|e| format!("{stage}: {e}"))?;
+        some_reports(left, &mut found);
+        same(left, &found, &stage, m)?;
     }
     Ok(())
 }
@@ -294,10 +341,6 @@ fn some_reports(expected: &Left, found: &mut Left) {
 
 /// A launch keeps at least so many.
 const FEW_REPORTS: usize = 16;
-
-fn cx_wants(options: &Options, pass: &str) -> bool {
-    !options.without.iter().any(|w| w == pass)
-}
 
 fn same(expected: &Left, found: &Left, stage: &str, m: &Module) -> Result<(), String> {
     if same_values(expected, found) {

@@ -306,7 +306,7 @@ fn windows_and_slices_of_wrong_sizes() {
         }
         let empty = x.window([1..1, 0..4]).unwrap();
         assert_eq!(empty.shape(), [0, 4]);
-        assert_eq!(empty.to_vec().unwrap(), []);
+        assert!(empty.to_vec().unwrap().is_empty());
         empty.fill(1.0).unwrap();
         empty.copy_from(&[]).unwrap();
         for n in [0, 1, 11, 13, 100_000] {

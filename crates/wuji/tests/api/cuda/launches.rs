@@ -49,10 +49,10 @@ fn an_error_comes_out_where_somebody_waits() {
         let error = world.synchronize().unwrap_err();
         expect![[r#"
             error[W0401]: kernel `wander` wrote to field `x` outside of its bounds
-              --> crates/wuji/tests/cuda/kernels.rs:15:23
+              --> crates/wuji/tests/api/cuda/kernels.rs:15:23
               = note: the index is [1000], its elements are [0..8]
               = note: it was launched earlier: a launch on a GPU is not waited for, unless WUJI_LAUNCH_BLOCKING is 1
-              = note: also: kernel `wander` wrote to field `y` outside of its bounds at crates/wuji/tests/cuda/kernels.rs:15:23
+              = note: also: kernel `wander` wrote to field `y` outside of its bounds at crates/wuji/tests/api/cuda/kernels.rs:15:23
               = help: such a write is dropped; guard it with an `if`"#]]
         .assert_eq(&error.to_string());
         // It is told once.

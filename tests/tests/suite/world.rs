@@ -598,7 +598,7 @@ fn add_all(x: &Field<f32, 1>, data: &[f32], a: f32) {
     }
 }
 
-/// Prints what launches cost: `cargo test --release -p wuji-tests --test world -- --ignored --nocapture launches_cost`.
+/// Prints what launches cost: `cargo test --release -p wuji-tests launches_cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures"]
 fn launches_cost() {

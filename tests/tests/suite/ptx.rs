@@ -267,7 +267,7 @@ fn examples_assemble() {
     };
     let folder = std::env::temp_dir().join(format!("wuji-ptx-{}", std::process::id()));
     let mut child = Command::new(std::env::current_exe().expect("a program"));
-    child.args(["--exact", "examples_assemble", "--nocapture"]);
+    child.args(["--exact", "ptx::examples_assemble", "--nocapture"]);
     child.env(CHILD, &folder).env("WUJI_PRINT_AFTER", "promote");
     let done = child.output().expect("it starts");
     let said = String::from_utf8_lossy(&done.stderr);

@@ -438,7 +438,7 @@ fn launches_from_many_threads_run_one_after_the_other() {
 }
 
 /// Not a test of correctness: prints what a launch of a compiled kernel costs. Run it with
-/// `cargo test --release -p wuji-runtime --test run -- --ignored --nocapture launch_cost`.
+/// `cargo test --release -p wuji-runtime launch_cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures"]
 fn launch_cost() {

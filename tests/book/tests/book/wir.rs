@@ -1,7 +1,6 @@
 //! Every block of textual IR in the book is read, verified and run as the book says.
 
-mod bless;
-
+use crate::bless;
 use std::fs;
 use std::path::{Path, PathBuf};
 use wuji::World;

@@ -8,6 +8,7 @@ mod graphs;
 mod kernels;
 mod launches;
 
+use crate::process::only;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -41,8 +42,7 @@ fn with_driver(name: &str, told: &str, body: impl FnOnce()) -> Option<String> {
         body();
         return None;
     }
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+    let output = only(&format!("cuda::{name}"))
         .env(INSIDE, "1")
         .env("WUJI_CUDA_DRIVER", driver())
         .env("FAKE_CUDA", told)

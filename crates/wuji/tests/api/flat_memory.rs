@@ -3,6 +3,7 @@
 //! `WUJI_LONG=1` compiles 10,000 kernels instead of some hundred.
 #![cfg(target_os = "linux")]
 
+use crate::process::isolated;
 use std::fs;
 use wuji::prelude::*;
 use wuji::{CacheChoice, World};
@@ -51,11 +52,20 @@ fn compile_and_drop(world: &World, number: usize) {
     assert_eq!(f32::from_bits(value.bits() as u32), number as f32 + 0.5);
 }
 
-/// Both in one test: others would change what they measure.
 #[test]
 fn memory_stays_flat() {
-    let long = std::env::var_os("WUJI_LONG").is_some_and(|v| v == "1");
-    let count = if long { 10_000 } else { 400 };
+    isolated("flat_memory::memory_stays_flat", || {
+        kernels_are_freed();
+        worlds_are_freed();
+    });
+}
+
+fn is_long() -> bool {
+    std::env::var_os("WUJI_LONG").is_some_and(|v| v == "1")
+}
+
+fn kernels_are_freed() {
+    let count = if is_long() { 10_000 } else { 400 };
     for tier in [Tier::Fast, Tier::Auto, Tier::Best] {
         // The best code takes a hundred times as long.
         let count = if tier == Tier::Best {
@@ -76,8 +86,10 @@ fn memory_stays_flat() {
             "{tier:?}: {grown} bytes for {count} kernels"
         );
     }
+}
 
-    let worlds = if long { 1000 } else { 60 };
+fn worlds_are_freed() {
+    let worlds = if is_long() { 1000 } else { 60 };
     let cycle = |k| {
         let world = World::builder().threads(3).cache(CacheChoice::Off);
         compile_and_drop(&world.tier(Tier::Fast).build().unwrap(), k);

@@ -1,6 +1,5 @@
 //! Limits of the kernel language that only long programs reach.
 
-#![recursion_limit = "1024"]
 // Blocks in blocks are the point.
 #![allow(clippy::all)]
 

@@ -3,6 +3,7 @@
 #![cfg(unix)]
 #![allow(unsafe_code)]
 
+use crate::process::isolated;
 use wuji_compile::Options;
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;
@@ -65,7 +66,11 @@ fn child(device: &Device, small: &mut Instance<'_>, large: &mut Instance<'_>) ->
 }
 
 #[test]
-fn a_child_works_or_is_told() {
+fn a_child_works_or_reports_an_error() {
+    isolated("fork::a_child_works_or_reports_an_error", fork_three_times);
+}
+
+fn fork_three_times() {
     let device = device();
     let load = |n| Instance::new(&device, module(n), &Options::default()).unwrap();
     let (mut small, mut large) = (load(16), load(100_000));
@@ -73,7 +78,7 @@ fn a_child_works_or_is_told() {
     large.run(&[], 0, 0).unwrap();
     for _ in 0..3 {
         // SAFETY: the child runs nothing but the code below, on the only thread it has, and ends without
-        // running destructors of things that belong to its parent. This is the only test of its process, so no other
+        // running destructors of things that belong to its parent. The process runs no other test, so no other
         // thread of ours holds a lock.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);

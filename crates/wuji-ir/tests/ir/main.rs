@@ -1,0 +1,4 @@
+//! Integration tests of the IR, as one program: each further program is linked once more.
+
+mod text;
+mod verify;

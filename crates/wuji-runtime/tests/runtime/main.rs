@@ -1,0 +1,9 @@
+//! Integration tests of the runtime, as one program: each further program is linked once more.
+
+mod fork;
+mod interpreted;
+mod process;
+mod refused;
+mod run;
+mod sparse;
+mod tiers;

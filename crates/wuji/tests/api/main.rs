@@ -1,0 +1,32 @@
+//! Integration tests of the public API, as one program: each further program is linked once more.
+
+// `limits` has macros that call themselves a few hundred times.
+#![recursion_limit = "1024"]
+
+mod accuracy;
+mod bad_input;
+mod cache;
+mod compile_fail;
+mod cuda;
+mod debug;
+mod deterministic;
+mod errors;
+mod explain;
+mod flat_memory;
+mod functions;
+mod host_data;
+mod kernels;
+mod language;
+mod limits;
+#[path = "../../../wuji-runtime/tests/runtime/process.rs"]
+mod process;
+mod scatter;
+mod scratchpads;
+mod simt;
+mod sparse;
+mod sparse_interrupt;
+mod sparse_random;
+mod sparse_semantics;
+mod sparse_stress;
+mod stopping;
+mod viewer;
