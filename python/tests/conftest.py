@@ -21,7 +21,7 @@ if ON_GPU:
 
 # Tests of how `init` chooses a device, which TI_ARCH overrides.
 _OF_OPTIONS = ["test_options", "test_unknown_options", "test_it_is_as_the_page_says[Profiler and log: ti.cfg]",
-               "test_it_is_as_the_page_says[Parts of the inside that programs use: ti.lang.impl.current_cfg]"]  # fmt: skip
+               "test_it_is_as_the_page_says[Internals that programs use: ti.lang.impl.current_cfg]"]  # fmt: skip
 
 # What is shown, and what the host does meanwhile, is the same on every device.
 _OF_HOST = ["test_window.py", "test_book.py"]

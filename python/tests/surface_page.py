@@ -1,4 +1,4 @@
-"""Writes ``docs/python/status.md`` from the table in `surface`."""
+"""Generates ``docs/python/status.md`` from the table in `surface`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from surface import Row, load
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "python" / "status.md"
 
-HEAD = """# Name by name
+HEAD = """# API status
 
-Every name and behaviour of Taichi 1.7 that programs use, and whether it works here: {works} work, {partly} in part, and {refused} are refused with an error that says so.
-This page is written by `python python/tests/surface_page.py`, and a test tries each line of it.
+The public names and behaviours of Taichi 1.7, and their status in Wuji: {works} work, {partly} work partly, and {refused} raise an error.
+`python python/tests/surface_page.py` generates this page, and a test tries each row.
 
 - **works**: as in Taichi 1.7, or better.
-- **partly**: the note says what is different.
-- **W0607** and other codes: the error that is raised when it is used. W0607 means *not yet in this version*.
+- **partly**: the note describes the difference.
+- **W0607** and other codes: using the name raises this error.
+  W0607 means *not supported yet*.
 """
 
 
@@ -30,7 +31,7 @@ def page() -> str:
     counts = Counter(row.status if row.status in ("works", "partly") else "refused" for row in rows)
     parts = [HEAD.format(works=counts["works"], partly=counts["partly"], refused=counts["refused"])]
     for section, group in groupby(rows, key=lambda row: row.section):
-        parts.append(f"\n## {section}\n\n| names | status | |\n|---|---|---|\n")
+        parts.append(f"\n## {section}\n\n| names | status | note |\n|---|---|---|\n")
         parts.extend(_line(list(same)) for _, same in groupby(group, key=lambda row: (row.status, row.note)))
     return "".join(parts)
 

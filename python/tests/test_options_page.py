@@ -11,7 +11,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "python" / "options.md"
 
 
 def test_every_option_is_on_the_page() -> None:
-    acting, _, idle = PAGE.read_text(encoding="utf-8").partition("## What is accepted and changes nothing")
+    acting, _, idle = PAGE.read_text(encoding="utf-8").partition("## Accepted options without effect")
     first = {name for line in acting.splitlines() if line.startswith("|") for name in re.findall(r"^\| `(\w+)`", line)}
     second = {name for line in idle.splitlines() if line.startswith("|") for name in re.findall(r"`(\w+)`", line.split("|")[1])}
     assert first == {*options._ACTIVE, "default_fp", "default_ip"}

@@ -1,6 +1,6 @@
-"""Every name and behaviour of Taichi 1.7 that programs use, whether it works here, and a trial of each.
+"""The public surface of Taichi 1.7: every name and behaviour, its status in Wuji, and a program that tries it.
 
-``python python/tests/surface_page.py`` writes ``docs/python/status.md``; `test_surface` runs each trial and compares the page.
+``python python/tests/surface_page.py`` writes ``docs/python/status.md``; `test_surface` runs each program and compares the page.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """Something that programs use. ``status`` is ``works``, ``partly``, or the code of the error it is refused with."""
+    """A name or behaviour. ``status`` is ``works``, ``partly``, or the code of the error that it raises."""
 
     section: str
     name: str
@@ -24,7 +24,7 @@ ROWS: list[Row] = []
 
 
 class Section:
-    """Rows of a chapter."""
+    """The rows of one section of the page."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -35,11 +35,11 @@ class Section:
             ROWS.append(Row(self.title, full, status, trial.replace("{}", full).replace("{.}", full.rpartition(".")[2]), note))
 
     def works(self, names: str, trial: str, note: str = "", sep: str | None = None, partly: bool = False) -> None:
-        """``{}`` in the trial is the name, ``{.}`` its last part. Lines that begin with ``>`` are the body of a kernel."""
+        """In the program, ``{}`` is the name and ``{.}`` its last component. Lines that start with ``>`` are the body of a kernel."""
         self._add(names, "partly" if partly else "works", _program(trial), note, sep)
 
     def one(self, name: str, trial: str, note: str = "", partly: bool = False) -> None:
-        """A name with spaces in it."""
+        """A name that contains spaces."""
         self.works(name, trial, note, sep="\0", partly=partly)
 
     def partly(self, name: str, trial: str, note: str) -> None:
@@ -50,7 +50,7 @@ class Section:
 
 
 def _program(trial: str) -> str:
-    """Lines behind ``>`` become a kernel that runs after what stands before them."""
+    """Turns lines with ``>`` into a kernel, which runs after the preceding lines."""
     from textwrap import dedent
 
     lines, body, after = [], [], []
@@ -65,7 +65,7 @@ def _program(trial: str) -> str:
 
 
 def load() -> list[Row]:
-    """All rows, section by section."""
+    """All rows, in the order of the page."""
     if not ROWS:
         for chapter in ("language", "data", "library", "tools"):
             importlib.import_module(f".{chapter}", __name__)

@@ -12,7 +12,7 @@ s.works("ti.root", "f = ti.field(ti.i32)\nti.root.dense(ti.ij, (2, 3)).place(f)\
 s.works("ti.FieldsBuilder", "fb = ti.FieldsBuilder()\nf = ti.field(ti.i32)\nfb.dense(ti.i, 4).place(f)\ntree = fb.finalize()\nf[1] = 2\ntree.destroy()")
 s.works(".dense .pointer .bitmasked", "f = ti.field(ti.i32)\nti.root{}(ti.i, 8).dense(ti.i, 4).place(f)\nf[17] = 1\nassert f[17] == 1")
 s.works(".dynamic", "f = ti.field(ti.i32)\nd = ti.root.dynamic(ti.i, 64, chunk_size=8)\nd.place(f)\n> for i in range(5):\n>     ti.append(d, [], i)\n> assert ti.length(d, []) == 5")
-s.works(".hash .morton", "f = ti.field(ti.i32)\n(ti.root.hash(ti.ij, 64) if '{}' == '.hash' else ti.root.dense(ti.ij, 64).morton()).place(f)\nf[5, 6] = 1\nassert f[5, 6] == 1", "which Taichi dropped")
+s.works(".hash .morton", "f = ti.field(ti.i32)\n(ti.root.hash(ti.ij, 64) if '{}' == '.hash' else ti.root.dense(ti.ij, 64).morton()).place(f)\nf[5, 6] = 1\nassert f[5, 6] == 1", "removed from Taichi")
 s.refused(".quant_array", "ti.root{}(ti.i, 8, max_num_bits=32)")
 s.works(".place", "a, b = ti.field(ti.i32), ti.field(ti.f32)\nti.root.dense(ti.i, 4).place(a, b, offset=(-2,))\na[-2] = 1")
 s.refused(".lazy_grad .lazy_dual", "ti.root{}()")
@@ -23,11 +23,11 @@ s.works(".parent .snode .shape .dtype", "f = ti.field(ti.f32, (3, 4))\nassert f.
 s.works(".get_scalar_field", "f = ti.Matrix.field(2, 2, ti.f32, 3)\ng = f.get_scalar_field(1, 0)\nf[2] = [[1, 2], [3, 4]]\nassert g[2] == 3")
 s.works(".get_member_field .keys", "f = ti.Struct.field({'a': ti.i32}, shape=3)\nassert f.get_member_field('a').shape == (3,) and list(f.keys) == ['a']")
 s.works(".fill .copy_from .to_numpy .from_numpy", "f, g = ti.field(ti.f32, 4), ti.field(ti.f32, 4)\nf.fill(3)\ng.copy_from(f)\na = g.to_numpy()\na[1] = 7\nf.from_numpy(a)\nassert f[1] == 7")
-s.works(".to_torch .from_torch", "try:\n    import torch\nexcept ImportError:\n    pass\nelse:\n    f = ti.field(ti.f32, 4)\n    f.from_torch(f.to_torch() + 1)\n    assert f[2] == 1", "where PyTorch is installed")
-s.works(".to_paddle .from_paddle", "assert hasattr(ti.field(ti.f32, 2), '{}'[1:])", "where Paddle is installed; not tested here", partly=True)
+s.works(".to_torch .from_torch", "try:\n    import torch\nexcept ImportError:\n    pass\nelse:\n    f = ti.field(ti.f32, 4)\n    f.from_torch(f.to_torch() + 1)\n    assert f[2] == 1", "requires PyTorch")
+s.works(".to_paddle .from_paddle", "assert hasattr(ti.field(ti.f32, 2), '{}'[1:])", "requires Paddle; untested", partly=True)
 s.works("ti.Layout", "assert ti.Layout.AOS is not ti.Layout.SOA")
 s.works("ti.rescale_index", "a, b = ti.field(ti.i32, (4, 4)), ti.field(ti.i32, (8, 8))\n> for I in ti.grouped(a):\n>     J = ti.rescale_index(a, b, I)")
-s.refused("ti.get_addr", "f = ti.field(ti.f32, 4)\n> x = ti.get_addr(f, [1])", "an address means nothing to a program here", code="W0601")
+s.refused("ti.get_addr", "f = ti.field(ti.f32, 4)\n> x = ti.get_addr(f, [1])", "kernels cannot see addresses", code="W0601")
 s.works("ti.deactivate_all_snodes", "f = ti.field(ti.i32)\nti.root.pointer(ti.i, 8).place(f)\nf[1] = 1\nti.deactivate_all_snodes()\nassert f[1] == 0")
 
 SPARSE = "f = ti.field(ti.i32)\np = ti.root.pointer(ti.i, 8)\np.place(f)\n"

@@ -1,4 +1,4 @@
-"""What is built on the language."""
+"""Gradients, quantized types, SIMT, algorithms, linear algebra, meshes, textures, graphs, ahead-of-time compilation."""
 
 from . import Section
 
@@ -12,13 +12,13 @@ s.refused("ti.types.quant.int ti.types.quant.fixed ti.quant.int ti.quant.fixed",
 s.refused("ti.types.quant.float ti.quant.float", "{}(5, 10)")
 s.refused("ti.BitpackedFields", "{}(32)")
 
-s = Section("Groups of threads")
-NOTE = "on a GPU; on a CPU it is W0350"
+s = Section("SIMT: thread blocks and warps")
+NOTE = "on a GPU and in the interpreter; compiling for the CPU raises W0350"
 START = "x = ti.field(ti.i32, 64)\n"
 
 
 def lanes(names: str, call: str, expected: str) -> None:
-    """What each of 64 threads gets."""
+    """Compares the results of 64 threads."""
     trial = START + f"> for i in x:\n>     x[i] = {call}\nassert x.to_numpy().tolist() == {expected}, x.to_numpy()"
     s.works(names, trial, NOTE)
 
@@ -33,7 +33,7 @@ lanes("ti.simt.block.thread_idx ti.simt.block.global_thread_idx ti.global_thread
 lanes("ti.simt.block.sync_all_nonzero", "{}(i)", "[0] * 64")
 lanes("ti.simt.block.sync_any_nonzero", "{}(i)", "[1] * 64")
 lanes("ti.simt.block.sync_count_nonzero", "{}(i)", "[63] * 64")
-s.works("ti.simt.warp.active_mask", START + "> for i in x:\n>     x[i] = {}() != 0\nassert x[63] == 1", NOTE + "; lanes that happen to be there")
+s.works("ti.simt.warp.active_mask", START + "> for i in x:\n>     x[i] = {}() != 0\nassert x[63] == 1", NOTE + "; the set of active lanes is not defined by the language")
 s.works("ti.simt.warp.sync", START + "> for i in x:\n>     {}(ti.u32(0xFFFFFFFF))\n>     x[i] = 1\nassert x[63] == 1", NOTE)
 lanes("ti.simt.warp.all_nonzero ti.simt.warp.unique", "{}(0xFFFFFFFF, i)", "[0] * 32 + [1] * 32")
 lanes("ti.simt.warp.any_nonzero", "{}(0xFFFFFFFF, i // 32)", "[0] * 32 + [1] * 32")
@@ -78,11 +78,11 @@ s.works(
 s = Section("Meshes")
 s.refused("ti.Mesh.load_meta ti.Mesh.generate_meta", "{}('x')")
 
-s = Section("Textures, graphs, compiling ahead of time")
+s = Section("Textures, graphs, ahead-of-time compilation")
 TEXTURE = "t = ti.Texture(ti.Format.rgba8, (4, 4))\nf = ti.Vector.field(4, ti.f32, (4, 4))\nf.fill(1.0)\nt.from_field(f)\n"
 s.works("ti.Texture .from_field", TEXTURE)
 s.works(".from_ndarray", "t = ti.Texture(ti.Format.r32f, (4, 4))\na = ti.ndarray(ti.f32, (4, 4))\nt.from_ndarray(a)")
-s.works(".to_image .from_image", TEXTURE + "try:\n    import PIL\nexcept ImportError:\n    pass\nelse:\n    t.from_image(t.to_image())", "where Pillow is installed")
+s.works(".to_image .from_image", TEXTURE + "try:\n    import PIL\nexcept ImportError:\n    pass\nelse:\n    t.from_image(t.to_image())", "requires Pillow")
 s.works(".sample_lod .fetch", TEXTURE + "@ti.kernel\ndef k(t: ti.types.texture(2)) -> ti.f32:\n    return t.sample_lod(ti.Vector([0.5, 0.5]), 0.0).x + t.fetch(ti.Vector([1, 1]), 0).y\nassert abs(k(t) - 2) < 0.01")
 s.works(".load .store", "t = ti.Texture(ti.Format.r32f, (4, 4))\n@ti.kernel\ndef k(t: ti.types.rw_texture(2, fmt=ti.Format.r32f, lod=0)) -> ti.f32:\n    t.store(ti.Vector([1, 1]), ti.Vector([0.5, 0, 0, 0]))\n    return t.load(ti.Vector([1, 1])).x\nassert k(t) == 0.5")
 s.works("ti.Format", "assert ti.Format.rgba8 is not ti.Format.r32f")
