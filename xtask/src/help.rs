@@ -89,7 +89,7 @@ Usage: cargo xtask peers [NAME...] [OPTIONS]
   --program FILE the program `apps`, built already
   --json FILE    also write one JSON object a line
 
-A ratio above 1 means faster than Taichi. Sums of both results are compared, and an error is given
+A ratio above 1 means faster than Taichi. AffineAnalysis of both results are compared, and an error is given
 when they differ. To get Taichi:
 
     python3 -m venv ~/.cache/wuji-peers

@@ -51,7 +51,7 @@ struct Facts {
 
 /// What to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Plan {
+enum SetupAction {
     Ready(PathBuf),
     Install {
         packages: Vec<&'static str>,
@@ -60,11 +60,11 @@ enum Plan {
     Ask(String),
 }
 
-fn plan(facts: &Facts) -> Plan {
+fn plan(facts: &Facts) -> SetupAction {
     let mut missing = Vec::new();
     let mut packages = Vec::new();
     match (&facts.llvm, facts.cxx) {
-        (Some(prefix), true) => return Plan::Ready(prefix.clone()),
+        (Some(prefix), true) => return SetupAction::Ready(prefix.clone()),
         (llvm, cxx) => {
             if llvm.is_none() {
                 missing.push(format!("LLVM {VERSION} with its headers"));
@@ -77,16 +77,16 @@ fn plan(facts: &Facts) -> Plan {
         }
     }
     match (facts.packages, facts.rights) {
-        (Packages::Apt, Rights::Root) => Plan::Install {
+        (Packages::Apt, Rights::Root) => SetupAction::Install {
             packages,
             sudo: false,
         },
-        (Packages::Apt, Rights::Sudo) => Plan::Install {
+        (Packages::Apt, Rights::Sudo) => SetupAction::Install {
             packages,
             sudo: true,
         },
         (Packages::Apt, Rights::None) | (Packages::Other, _) => {
-            Plan::Ask(question(&missing, &packages))
+            SetupAction::Ask(question(&missing, &packages))
         }
     }
 }
@@ -203,12 +203,12 @@ fn facts() -> Facts {
 /// Makes sure that the build can start; gives the folder of LLVM.
 pub(crate) fn setup() -> Result<PathBuf, String> {
     match plan(&facts()) {
-        Plan::Ready(prefix) => Ok(prefix),
-        Plan::Ask(question) => Err(question),
-        Plan::Install { packages, sudo } => {
+        SetupAction::Ready(prefix) => Ok(prefix),
+        SetupAction::Ask(question) => Err(question),
+        SetupAction::Install { packages, sudo } => {
             install(&packages, sudo)?;
             match plan(&facts()) {
-                Plan::Ready(prefix) => Ok(prefix),
+                SetupAction::Ready(prefix) => Ok(prefix),
                 _ => Err(format!(
                     "apt-get installed {}, but LLVM {VERSION} is still not found",
                     packages.join(" ")
@@ -225,17 +225,17 @@ pub(crate) fn command(words: &[String]) -> Outcome {
     args.finish("setup")?;
     if dry {
         match plan(&facts()) {
-            Plan::Ready(prefix) => {
+            SetupAction::Ready(prefix) => {
                 println!("LLVM {VERSION} is in {}: nothing to do", prefix.display())
             }
-            Plan::Install { packages, sudo } => {
+            SetupAction::Install { packages, sudo } => {
                 println!(
                     "{}apt-get install -y {}",
                     if sudo { "sudo " } else { "" },
                     packages.join(" ")
                 );
             }
-            Plan::Ask(question) => println!("{question}"),
+            SetupAction::Ask(question) => println!("{question}"),
         }
         return Ok(());
     }
@@ -351,12 +351,12 @@ mod tests {
     fn nothing_to_do_when_all_is_there() {
         let mut facts = bare(Packages::Other, Rights::None);
         facts.llvm = Some(PathBuf::from("/opt/llvm"));
-        assert_eq!(plan(&facts), Plan::Ready(PathBuf::from("/opt/llvm")));
+        assert_eq!(plan(&facts), SetupAction::Ready(PathBuf::from("/opt/llvm")));
     }
 
     #[test]
     fn apt_installs_as_root_and_by_sudo() {
-        let expected = |sudo| Plan::Install {
+        let expected = |sudo| SetupAction::Install {
             packages: APT.to_vec(),
             sudo,
         };
@@ -374,7 +374,7 @@ mod tests {
         };
         assert_eq!(
             plan(&facts),
-            Plan::Install {
+            SetupAction::Install {
                 packages: vec!["g++"],
                 sudo: false
             }
@@ -383,7 +383,7 @@ mod tests {
             llvm: None,
             ..facts
         };
-        let Plan::Install { packages, .. } = plan(&facts) else {
+        let SetupAction::Install { packages, .. } = plan(&facts) else {
             panic!("expected an installation")
         };
         assert_eq!(packages.len(), APT.len() + 1);
@@ -395,7 +395,7 @@ mod tests {
             bare(Packages::Apt, Rights::None),
             bare(Packages::Other, Rights::Root),
         ] {
-            let Plan::Ask(question) = plan(&facts) else {
+            let SetupAction::Ask(question) = plan(&facts) else {
                 panic!("expected a question")
             };
             for part in [

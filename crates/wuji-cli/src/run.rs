@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wuji_ir::module::Module;
-use wuji_runtime::script::{self, Run as Line, Source, Start, Subject, Target};
+use wuji_runtime::script::{self, Run as Line, ScriptTarget, Source, Start, Subject};
 use wuji_runtime::{Device, DeviceOptions};
 
 #[derive(Args, Debug)]
@@ -219,7 +219,7 @@ impl Run {
         let expected = planned.line.as_ref().filter(|_| self.launches == 1);
         let reports_are_expected = expected.is_some_and(|line| {
             let mut targets = line.after.iter().map(|entry| &entry.target);
-            targets.any(|target| *target == Target::Reports)
+            targets.any(|target| *target == ScriptTarget::Reports)
         });
         let reported = subject.reported().filter(|_| !reports_are_expected);
         if let Some(error) = &reported {

@@ -16,4 +16,4 @@ pub use pipeline::{
     FIRST_PASSES, LATE_PASSES, Lowered, compile, compile_quickly, compile_telling, compile_with,
     improve, run_pass,
 };
-pub use remark::{Fate, Remark};
+pub use remark::{Decision, Remark};

@@ -11,12 +11,12 @@ pub struct Remark {
     /// The kernel's name and the number of the task.
     pub task: String,
     pub at: Option<Position>,
-    pub fate: Fate,
+    pub decision: Decision,
 }
 
 /// One thing that was done to a loop, or was thought of and left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Decision {
     /// Several iterations run per instruction.
     Vectors {
         lanes: u8,
@@ -43,7 +43,7 @@ pub enum Fate {
 impl Remark {
     /// Whether several iterations run per instruction.
     pub fn is_vector(&self) -> bool {
-        matches!(self.fate, Fate::Vectors { .. })
+        matches!(self.decision, Decision::Vectors { .. })
     }
 }
 
@@ -52,14 +52,14 @@ impl fmt::Display for Remark {
         if let Some(at) = &self.at {
             write!(f, "{at}: ")?;
         }
-        write!(f, "{}: {}", self.task, self.fate)
+        write!(f, "{}: {}", self.task, self.decision)
     }
 }
 
-impl fmt::Display for Fate {
+impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fate::Vectors {
+            Decision::Vectors {
                 lanes,
                 vectors,
                 interleaved,
@@ -77,8 +77,8 @@ impl fmt::Display for Fate {
                 }
                 Ok(())
             }
-            Fate::Scalar(why) => write!(f, "one iteration after the other: {why}"),
-            Fate::Pad {
+            Decision::Scalar(why) => write!(f, "one iteration after the other: {why}"),
+            Decision::Pad {
                 field,
                 elements,
                 from,
@@ -89,7 +89,7 @@ impl fmt::Display for Fate {
                     n => write!(f, ", for blocks of {n} iterations or more"),
                 }
             }
-            Fate::NoPad { field, why } => write!(f, "no pad for `{field}`: {why}"),
+            Decision::NoPad { field, why } => write!(f, "no pad for `{field}`: {why}"),
         }
     }
 }

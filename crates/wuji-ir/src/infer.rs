@@ -259,22 +259,31 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
                 CellOp::Append | CellOp::Length => one(I32),
             }
         }
-        Op::Walk(op, tree, node) => {
+        Op::TreeAccess(op, tree, node) => {
             let data = &m.trees[*tree].nodes[*node];
             let by_hash = data.kind == NodeKind::Hash;
             let found = match op {
-                WalkOp::Find | WalkOp::Ensure | WalkOp::Drop if by_hash => data.extents.len(),
-                WalkOp::Drop if matches!(data.kind, NodeKind::Dynamic { .. }) => 1,
-                WalkOp::Find | WalkOp::Ensure | WalkOp::Drop | WalkOp::Test | WalkOp::Touch => 2,
-                WalkOp::Push | WalkOp::Length | WalkOp::Entry => 1,
+                TreeAccessOp::Find | TreeAccessOp::Ensure | TreeAccessOp::Drop if by_hash => {
+                    data.extents.len()
+                }
+                TreeAccessOp::Drop if matches!(data.kind, NodeKind::Dynamic { .. }) => 1,
+                TreeAccessOp::Find
+                | TreeAccessOp::Ensure
+                | TreeAccessOp::Drop
+                | TreeAccessOp::Test
+                | TreeAccessOp::Touch => 2,
+                TreeAccessOp::Push | TreeAccessOp::Length | TreeAccessOp::Entry => 1,
             };
             count(found)?;
             args.iter().try_for_each(|a| same(*a, I64))?;
             match op {
-                WalkOp::Find | WalkOp::Ensure | WalkOp::Push | WalkOp::Length => one(I64),
-                WalkOp::Test => one(BOOL),
-                WalkOp::Touch | WalkOp::Drop => none(),
-                WalkOp::Entry => {
+                TreeAccessOp::Find
+                | TreeAccessOp::Ensure
+                | TreeAccessOp::Push
+                | TreeAccessOp::Length => one(I64),
+                TreeAccessOp::Test => one(BOOL),
+                TreeAccessOp::Touch | TreeAccessOp::Drop => none(),
+                TreeAccessOp::Entry => {
                     let axes = m.trees[*tree].axes(*node).len();
                     Ok(Some(smallvec![I64; 3 + axes]))
                 }
@@ -309,15 +318,15 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             same(args[1], args[2])?;
             one(args[1])
         }
-        Op::LoadRows(rows) => {
+        Op::LoadInterleaved(rows) => {
             interleaved(rows, 0, args)?;
             Ok(Some(smallvec![rows.ty; rows.columns.len()]))
         }
-        Op::StoreRows(rows) => {
+        Op::StoreInterleaved(rows) => {
             interleaved(rows, rows.columns.len(), args)?;
             none()
         }
-        Op::AddRows(spaces) => {
+        Op::AddInterleaved(spaces) => {
             rows(spaces.len(), args)?;
             none()
         }
@@ -498,7 +507,7 @@ fn rows(parts: usize, args: &[Type]) -> Result<(), String> {
 }
 
 /// An offset, as many vectors as there are, perhaps a mask; and rows that do not overlap.
-fn interleaved(rows: &Rows, vectors: usize, args: &[Type]) -> Result<(), String> {
+fn interleaved(rows: &Interleaved, vectors: usize, args: &[Type]) -> Result<(), String> {
     let Type::Vector(s, n) = rows.ty else {
         return Err(format!("a column is `{}`, not a vector", rows.ty));
     };

@@ -176,9 +176,9 @@ pub enum Space {
     Private(Tree, Field),
 }
 
-/// Rows of numbers in memory: one for each lane, each the same distance behind the one before.
+/// Interleaved of numbers in memory: one for each lane, each the same distance behind the one before.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Rows {
+pub struct Interleaved {
     /// Of one column: a vector with a component for each lane.
     pub ty: Type,
     /// Bytes from the row of a lane to that of the next one.
@@ -216,7 +216,7 @@ pub enum CellOp {
 
 /// One step of a walk from the root of a tree to a cell. Offsets are bytes from the start of the tree.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-pub enum WalkOp {
+pub enum TreeAccessOp {
     /// Offset of an allocated cell (of a chunk, in a dynamic node), 0 when absent:
     /// `(container, number)`; in a hash node `(coordinates of the cell...)`.
     Find,
@@ -388,9 +388,9 @@ pub struct LoopHints {
     /// Several iterations per instruction, or never more than one; when left out, whatever seems to pay.
     pub simd: Option<bool>,
     /// Iterations that are worth handing to a thread, as the compiler sees it.
-    pub least: Option<u32>,
+    pub grain_size: Option<u32>,
     /// Iterations run in blocks, one for each thread of a block, which meet at barriers and share arrays.
-    pub together: bool,
+    pub cooperative: bool,
     /// On a GPU, each unit of a task is for a block of threads: they share out among themselves the iterations of the parallel
     /// loops inside, and meet at barriers between these. Made by passes.
     pub blocks: bool,
@@ -408,7 +408,7 @@ impl LoopHints {
     pub fn threads(&self) -> u32 {
         match self.block_size {
             None => THREADS,
-            Some(size) if self.together => size.clamp(1, MOST_THREADS),
+            Some(size) if self.cooperative => size.clamp(1, MOST_THREADS),
             Some(size) => size.clamp(1, MOST_THREADS).next_multiple_of(WARP),
         }
     }
@@ -472,7 +472,7 @@ pub enum Op {
     /// About the cell of the field's node that holds an element.
     Cell(CellOp, Field),
     /// A step of a walk down a tree, all numbers `i64`. Only after lowering.
-    Walk(WalkOp, Tree, Node),
+    TreeAccess(TreeAccessOp, Tree, Node),
     /// Extent of an axis of an array, `i64`.
     ArrayExtent(Array, u8),
     /// Distance in bytes between neighbours along an axis of an array, `i64`. Only after lowering.
@@ -485,9 +485,9 @@ pub enum Op {
     MemStore(Space),
     /// `(offset: i64, perhaps a mask)`: a vector for each column; lanes that are off give 0. What stands between
     /// columns may be read as well. Only after lowering.
-    LoadRows(Rows),
+    LoadInterleaved(Interleaved),
     /// `(offset: i64, a vector for each column, perhaps a mask)`. Only after lowering.
-    StoreRows(Rows),
+    StoreInterleaved(Interleaved),
     /// `(offset: i64, operand)`, gives the old value. Only after lowering.
     MemAtomic(AtomicOp, Space, Sharing),
     /// `(offset: i64, expected, new)`, gives the old value. Only after lowering.
@@ -495,7 +495,7 @@ pub enum Op {
     /// `(offsets, vectors..., perhaps a mask)`: every lane in order adds its numbers to those that stand one
     /// after the other from its offset on; each has its space. Nobody else touches them meanwhile. Only
     /// after lowering.
-    AddRows(SmallVec<[Space; 4]>),
+    AddInterleaved(SmallVec<[Space; 4]>),
 
     /// `(condition)`; regions then, else; results by `yield`.
     If,
@@ -589,21 +589,31 @@ impl Op {
             // A checked field load reports nothing: reading outside is defined to give zero.
             Op::Load(_)
             | Op::MemLoad(..)
-            | Op::LoadRows(_)
+            | Op::LoadInterleaved(_)
             | Op::Cell(CellOp::IsActive | CellOp::Length, _)
-            | Op::Walk(WalkOp::Find | WalkOp::Test | WalkOp::Length | WalkOp::Entry, ..) => {
-                Effect::Reads
-            }
+            | Op::TreeAccess(
+                TreeAccessOp::Find
+                | TreeAccessOp::Test
+                | TreeAccessOp::Length
+                | TreeAccessOp::Entry,
+                ..,
+            ) => Effect::Reads,
             Op::Store(_)
             | Op::Atomic(..)
             | Op::CompareExchange(_)
             | Op::Cell(CellOp::Activate | CellOp::Deactivate | CellOp::Append, _)
-            | Op::Walk(WalkOp::Ensure | WalkOp::Touch | WalkOp::Drop | WalkOp::Push, ..)
+            | Op::TreeAccess(
+                TreeAccessOp::Ensure
+                | TreeAccessOp::Touch
+                | TreeAccessOp::Drop
+                | TreeAccessOp::Push,
+                ..,
+            )
             | Op::MemStore(_)
-            | Op::StoreRows(_)
+            | Op::StoreInterleaved(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
-            | Op::AddRows(_)
+            | Op::AddInterleaved(_)
             | Op::Random
             | Op::Print(_)
             | Op::Assert(_)
@@ -684,7 +694,7 @@ names!(CellOp {
     IsActive = "is_active", Activate = "activate", Deactivate = "deactivate", Append = "append",
     Length = "length",
 });
-names!(WalkOp {
+names!(TreeAccessOp {
     Find = "find", Ensure = "ensure", Test = "test", Touch = "touch", Drop = "drop", Push = "push",
     Length = "count", Entry = "entry",
 });

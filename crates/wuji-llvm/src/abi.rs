@@ -89,7 +89,7 @@ pub struct DeviceLog {
     /// How many words there is room for.
     pub room: u64,
     /// Address of a word of the host that is set when something is reported.
-    pub told: u64,
+    pub reported: u64,
 }
 
 /// In the first word of a report: what follows was written.
@@ -147,7 +147,7 @@ pub(crate) mod offset {
     pub(crate) const DEVICE_LOG: u64 = offset_of!(DeviceHeader, log) as u64;
     pub(crate) const LOG_USED: u64 = offset_of!(DeviceLog, used) as u64;
     pub(crate) const LOG_ROOM: u64 = offset_of!(DeviceLog, room) as u64;
-    pub(crate) const LOG_TOLD: u64 = offset_of!(DeviceLog, told) as u64;
+    pub(crate) const LOG_REPORTED: u64 = offset_of!(DeviceLog, reported) as u64;
     pub(crate) const LOG_SIZE: u64 = size_of::<DeviceLog>() as u64;
     pub(crate) const REPORTS_FAILED: u64 = offset_of!(DeviceReports, failed) as u64;
     pub(crate) const REPORTS_SIZE: u64 = size_of::<DeviceReports>() as u64;

@@ -162,7 +162,7 @@ impl World {
             });
         });
         if let Some(dropped) = dropped {
-            device(&world).forgive(&["W0401", "W0402"], move |error| {
+            device(&world).on_async_error(&["W0401", "W0402"], move |error| {
                 Python::attach(|py| {
                     if let Err(error) = dropped.call1(py, (&error.message, error.to_string())) {
                         error.write_unraisable(py, None);

@@ -11,7 +11,7 @@ use crate::program::tree_memory;
 use crate::tier::TieredCode;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wuji_compile::passes::private_copies::{BYTES_PER_UPDATE, merged_bytes};
+use wuji_compile::passes::privatize::{BYTES_PER_UPDATE, merged_bytes};
 use wuji_compile::passes::reductions::scalar_identity;
 use wuji_ir::entities::{Field, Node, Tree};
 use wuji_ir::layout::TreeMemory;

@@ -5,16 +5,16 @@ use crate::cuda::engine::Engine as CudaEngine;
 use crate::cuda::{self, DeviceInfo, LibdeviceChoice};
 use crate::interpreted::run_interpreted;
 use crate::launch::{Bindings, Engine, Outcome, check, run_native};
-use crate::load::{CudaLoader, Loader, distrust};
+use crate::load::{CudaLoader, Loader, reset_guards};
 use crate::log::{Level, Log};
 use crate::machine::Amounts;
-use crate::memory::{Bytes, Memory, Turn};
+use crate::memory::{Bytes, DeviceLock, Memory};
 use crate::pool::Pool;
 use crate::profile::Profiler;
 use crate::program::{Code, Program};
-use crate::progress::{Audience, Progress};
+use crate::progress::{Progress, ProgressListeners};
 use crate::report::Collected;
-use crate::stop::{Immortal, Interrupter, Listening, Stop, Watchdog, on_ctrl_c, stopped};
+use crate::stop::{Interrupter, Listening, StaticStop, Stop, Watchdog, on_ctrl_c, stopped};
 use crate::tier::{Background, Remarks, Tier};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -74,13 +74,13 @@ const MAX_THREADS: usize = 1024;
 /// Something that runs kernels, with the memory they work on.
 #[derive(Debug)]
 pub struct Device {
-    pub(crate) turn: Arc<Turn>,
+    pub(crate) lock: Arc<DeviceLock>,
     runner: Runner,
     threads: usize,
     seed: u64,
     stop: Arc<Stop>,
     /// The same, for handlers of signals, once one may look at it.
-    immortal: Arc<OnceLock<Immortal>>,
+    static_stop: Arc<OnceLock<StaticStop>>,
     watchdog: Option<Watchdog>,
     /// Set when Ctrl-C ends launches of this device.
     listening: Mutex<Option<Listening>>,
@@ -128,7 +128,7 @@ impl Device {
         let log = Arc::new(Log::new(options.log)?);
         let profiler = Arc::new(Profiler::new());
         let stop = Arc::new(Stop::default());
-        let turn = Arc::<Turn>::default();
+        let lock = Arc::<DeviceLock>::default();
         let watchdog = options.time_limit.map(|limit| Watchdog::new(limit, &stop));
         let watchdog = watchdog.transpose()?;
         let (runner, threads) = match options.backend {
@@ -138,9 +138,13 @@ impl Device {
                     ..JitOptions::default()
                 })?);
                 let pool = Pool::new(threads)?;
-                let audience = Arc::<Audience>::default();
-                let background =
-                    Background::new(jit.clone(), profiler.clone(), log.clone(), audience.clone());
+                let listeners = Arc::<ProgressListeners>::default();
+                let background = Background::new(
+                    jit.clone(),
+                    profiler.clone(),
+                    log.clone(),
+                    listeners.clone(),
+                );
                 let cache = Cache::open(&options.cache, options.cache_limit, &log)?;
                 let loader = Loader {
                     jit,
@@ -149,7 +153,7 @@ impl Device {
                     profiler: profiler.clone(),
                     tier,
                     threads: threads as u32,
-                    audience,
+                    listeners,
                 };
                 let runner = Runner::Cpu {
                     loader,
@@ -169,23 +173,23 @@ impl Device {
                     });
                 }
                 let loader = CudaLoader {
-                    engine: CudaEngine::new(ordinal as usize, &turn.outlet, &stop, limit)?,
+                    engine: CudaEngine::new(ordinal as usize, &lock.print_sink, &stop, limit)?,
                     cache: Cache::open(&options.cache, options.cache_limit, &log)?.map(Arc::new),
                     log: log.clone(),
                     profiler: profiler.clone(),
-                    audience: Arc::default(),
+                    listeners: Arc::default(),
                     libdevice,
                 };
                 (Runner::Cuda(loader), 1)
             }
         };
         Ok(Device {
-            turn,
+            lock,
             runner,
             threads,
             seed: options.seed,
             stop,
-            immortal: Arc::default(),
+            static_stop: Arc::default(),
             watchdog,
             listening: Mutex::default(),
             wait: options.wait_for_launches.unwrap_or_else(blocking),
@@ -217,13 +221,13 @@ impl Device {
 
     /// Waits until everything is done that was asked for. An error is that of a launch that nobody had waited for.
     pub fn synchronize(&self) -> Result<()> {
-        let turn = self.turn.take();
+        let turn = self.lock.take();
         let done = match &self.runner {
             Runner::Cuda(loader) => loader.engine.finish(),
             Runner::Cpu { .. } | Runner::Interpreter => Ok(()),
         };
         drop(turn);
-        self.turn.outlet.flush();
+        self.lock.print_sink.flush();
         done
     }
 
@@ -264,7 +268,7 @@ impl Device {
     /// # Safety
     /// It is the handle of a stream of the same GPU that lives (1 is the legacy default stream, 2 that of the thread).
     pub unsafe fn wait_for_stream(&self, raw: usize) -> Result<()> {
-        let _turn = self.turn.take();
+        let _guard = self.lock.take();
         match &self.runner {
             // SAFETY: the caller's promise.
             Runner::Cuda(loader) => unsafe { loader.engine.wait_for_stream(raw) },
@@ -277,7 +281,7 @@ impl Device {
     /// # Safety
     /// As for [`Device::wait_for_stream`].
     pub unsafe fn stream_waits(&self, raw: usize) -> Result<()> {
-        let _turn = self.turn.take();
+        let _guard = self.lock.take();
         match &self.runner {
             // SAFETY: the caller's promise.
             Runner::Cuda(loader) => unsafe { loader.engine.stream_waits(raw) },
@@ -287,21 +291,21 @@ impl Device {
 
     /// Hands every line that kernels print to a function, instead of standard output.
     pub fn on_print(&self, print: impl Fn(&str) + Send + Sync + 'static) {
-        self.turn.outlet.set(print);
+        self.lock.print_sink.set(print);
     }
 
     /// Hands problems of these codes that come out of launches which nobody waits for to a function; they are no errors then.
-    pub fn forgive(
+    pub fn on_async_error(
         &self,
         codes: &'static [&'static str],
         listener: impl Fn(&Error) + Send + Sync + 'static,
     ) {
-        self.turn.outlet.forgive(codes, listener);
+        self.lock.print_sink.on_async_error(codes, listener);
     }
 
     /// Prints the lines of a launch.
     pub fn print(&self, collected: &Collected) {
-        self.turn.outlet.print(collected);
+        self.lock.print_sink.print(collected);
     }
 
     pub fn threads(&self) -> usize {
@@ -322,8 +326,8 @@ impl Device {
     /// makes it.
     pub fn on_compile(&self, listener: impl Fn(&Progress<'_>) + Send + Sync + 'static) {
         match &self.runner {
-            Runner::Cpu { loader, .. } => loader.audience.listen(listener),
-            Runner::Cuda(loader) => loader.audience.listen(listener),
+            Runner::Cpu { loader, .. } => loader.listeners.listen(listener),
+            Runner::Cuda(loader) => loader.listeners.listen(listener),
             Runner::Interpreter => {}
         }
     }
@@ -338,7 +342,7 @@ impl Device {
     }
 
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter(self.stop.clone(), self.immortal.clone())
+        Interrupter(self.stop.clone(), self.static_stop.clone())
     }
 
     /// From now on, Ctrl-C ends the launch that is running here instead of the process.
@@ -358,10 +362,10 @@ impl Device {
         match &self.runner {
             Runner::Cuda(loader) => {
                 // Zeros are written by the stream, which is not to be in a graph just now.
-                let _turn = self.turn.take();
-                Memory::on_device_plain(&self.turn, &loader.engine, size)
+                let _guard = self.lock.take();
+                Memory::on_device_plain(&self.lock, &loader.engine, size)
             }
-            Runner::Cpu { .. } | Runner::Interpreter => Memory::reserve(&self.turn, size),
+            Runner::Cpu { .. } | Runner::Interpreter => Memory::reserve(&self.lock, size),
         }
     }
 
@@ -373,17 +377,17 @@ impl Device {
                 self.allow_dense(layout.size)?;
             }
             let limit = match self.limit_said {
-                true => self.memory_limit.saturating_sub(self.turn.used()),
+                true => self.memory_limit.saturating_sub(self.lock.used()),
                 false => u64::MAX,
             };
-            let _turn = self.turn.take();
-            return Memory::for_device_tree(&self.turn, &loader.engine, tree, layout, limit);
+            let _guard = self.lock.take();
+            return Memory::for_device_tree(&self.lock, &loader.engine, tree, layout, limit);
         }
         // Sparse trees take what their cells need, and are told the limit at every launch.
         if !tree.is_sparse() {
             self.allow_dense(layout.size)?;
         }
-        Memory::for_tree(&self.turn, tree, layout)
+        Memory::for_tree(&self.lock, tree, layout)
     }
 
     /// Whether a dense tree fits. The system gives memory when it is touched, and kills whoever touches more than there
@@ -391,8 +395,8 @@ impl Device {
     fn allow_dense(&self, size: u64) -> Result<()> {
         const HELP: &str = "make the extents smaller, use sparse nodes, or raise `memory_limit`";
         let shown = Bytes(size);
-        if size > self.memory_limit.saturating_sub(self.turn.used()) {
-            let (limit, used) = (Bytes(self.memory_limit), Bytes(self.turn.used()));
+        if size > self.memory_limit.saturating_sub(self.lock.used()) {
+            let (limit, used) = (Bytes(self.memory_limit), Bytes(self.lock.used()));
             let of_what = match self.limit_said {
                 true => "",
                 false => ", nine tenths of the memory there is for this process",
@@ -426,31 +430,31 @@ impl Device {
 
     /// Bytes of all memory of this device that is still alive.
     pub fn memory_used(&self) -> u64 {
-        self.turn.used()
+        self.lock.used()
     }
 
     pub(crate) fn owns(&self, memory: &Memory) -> bool {
-        memory.belongs_to(&self.turn)
+        memory.belongs_to(&self.lock)
     }
 
     /// Makes a kernel ready to run here. It is a module before any pass; accesses that it says are
     /// `inbounds` are checked all the same.
     pub fn load(&self, mut module: Module, options: &Options) -> Result<Program> {
-        distrust(&mut module)?;
+        reset_guards(&mut module)?;
         // Compiled code relies on what the verifier sees, such as that read-only arrays are.
         wuji_ir::verify::verify(&module)?;
         match &self.runner {
             Runner::Cpu { loader, .. } => {
-                let (program, remarks) = loader.load(&self.turn, module, options)?;
+                let (program, remarks) = loader.load(&self.lock, module, options)?;
                 self.note(remarks);
                 Ok(program)
             }
-            Runner::Cuda(loader) => loader.load(&self.turn, module, options),
+            Runner::Cuda(loader) => loader.load(&self.lock, module, options),
             Runner::Interpreter => {
                 let mut cx = Cx::new(options);
                 run_pass("overflow", &mut module, &mut cx)?;
                 let noted = self.profiler.enter(&module);
-                Program::interpreted(&self.turn, module, noted)
+                Program::interpreted(&self.lock, module, noted)
             }
         }
     }
@@ -512,15 +516,15 @@ impl Device {
         random: Option<(u64, u64)>,
         wait: bool,
     ) -> Result<Outcome> {
-        let mut turn = self.turn.take();
+        let mut turn = self.lock.take();
         let random = random.unwrap_or((self.seed, *turn));
-        let outcome = self.run_in_turn(program, bindings, random, wait, &mut turn);
+        let outcome = self.run_locked(program, bindings, random, wait, &mut turn);
         drop(turn);
-        self.turn.outlet.flush();
+        self.lock.print_sink.flush();
         outcome
     }
 
-    fn run_in_turn(
+    fn run_locked(
         &self,
         program: &Program,
         bindings: &Bindings<'_>,
@@ -528,7 +532,7 @@ impl Device {
         wait: bool,
         turn: &mut u64,
     ) -> Result<Outcome> {
-        if !Arc::ptr_eq(&program.turn, &self.turn) {
+        if !Arc::ptr_eq(&program.lock, &self.lock) {
             return Err(Error::new(
                 "W0118",
                 "the program was loaded on another device",
@@ -676,7 +680,7 @@ impl Device {
         if trees == 0 || matches!(self.runner, Runner::Cuda(_)) {
             return;
         }
-        let left = self.memory_limit.saturating_sub(self.turn.used()) / trees;
+        let left = self.memory_limit.saturating_sub(self.lock.used()) / trees;
         for (memory, plan) in bindings.trees.iter().zip(&program.sparse) {
             if let Some(plan) = plan {
                 plan.allow(memory, left);

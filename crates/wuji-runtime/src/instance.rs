@@ -330,7 +330,7 @@ impl<'d> Instance<'d> {
     }
 
     /// What a launch has reported, as an error; `None` when that is nothing.
-    pub fn told(&self, collected: &Collected) -> Option<Error> {
+    pub fn reported(&self, collected: &Collected) -> Option<Error> {
         let extents: Vec<Vec<i64>> = self.views.iter().map(|v| v.extents.clone()).collect();
         collected.error(&Telling {
             module: self.module(),

@@ -6,7 +6,7 @@ use crate::device::{Backend, Device};
 use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::profile::Profiler;
-use crate::program::{ChunkPlan, Native, Place, Program, integer};
+use crate::program::{BoundSource, ChunkPlan, Native, Program, integer};
 use crate::report::{Collected, TaskHost, report};
 use crate::tier::Background;
 use smallvec::SmallVec;
@@ -370,11 +370,11 @@ pub(crate) enum Word {
 
 /// How many units a task has.
 pub(crate) fn units(plan: &ChunkPlan, params: &[u64], word: impl Fn(Word) -> u64) -> Result<u64> {
-    let value = |place: Place| match place {
-        Place::Const(c) => i128::from(c),
-        Place::Slot(at, scalar) => integer(scalar, params[at]),
-        Place::Temp(at, scalar) => integer(scalar, word(Word::Temp(at, scalar))),
-        Place::Tree(tree, at) => i128::from(word(Word::Tree(tree, at))),
+    let value = |place: BoundSource| match place {
+        BoundSource::Const(c) => i128::from(c),
+        BoundSource::Slot(at, scalar) => integer(scalar, params[at]),
+        BoundSource::Temp(at, scalar) => integer(scalar, word(Word::Temp(at, scalar))),
+        BoundSource::Tree(tree, at) => i128::from(word(Word::Tree(tree, at))),
     };
     let mut total = 1u128;
     for (lo, hi) in &plan.dims {
@@ -403,7 +403,7 @@ fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
         return (grain < units).then_some(grain);
     }
     // Waking another thread costs more than what it would get.
-    if iterations < 2 * plan.least {
+    if iterations < 2 * plan.grain_size {
         return None;
     }
     let even = units.div_ceil(threads * CHUNKS_PER_THREAD);
@@ -412,7 +412,7 @@ fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
         true => even.next_multiple_of(LINE_UNITS),
         false => even,
     };
-    let grain = even.min(per_unit(CHUNK_MAX)).max(per_unit(plan.least));
+    let grain = even.min(per_unit(CHUNK_MAX)).max(per_unit(plan.grain_size));
     (grain < units).then_some(grain)
 }
 
@@ -426,8 +426,8 @@ mod tests {
             unit,
             block,
             serial: false,
-            least: 128,
-            together: false,
+            grain_size: 128,
+            cooperative: false,
         }
     }
 
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(grain_of(&plan(1, Some(4)), 100, 2), Some(4));
         assert_eq!(grain_of(&plan(64, Some(4)), 100, 2), Some(1));
         let cheap = ChunkPlan {
-            least: 20_000,
+            grain_size: 20_000,
             ..plan(1, None)
         };
         assert_eq!(grain_of(&cheap, 39_999, 8), None);
@@ -457,24 +457,24 @@ mod tests {
 
     #[test]
     fn counting_units() {
-        let dims = |dims: &[(Place, Place)]| ChunkPlan {
+        let dims = |dims: &[(BoundSource, BoundSource)]| ChunkPlan {
             dims: dims.iter().copied().collect(),
             unit: 1,
             block: None,
             serial: false,
-            least: 128,
-            together: false,
+            grain_size: 128,
+            cooperative: false,
         };
-        let count = |d: &[(Place, Place)]| units(&dims(d), &[u64::MAX], |_| 7);
-        let c = Place::Const;
+        let count = |d: &[(BoundSource, BoundSource)]| units(&dims(d), &[u64::MAX], |_| 7);
+        let c = BoundSource::Const;
         assert_eq!(count(&[(c(2), c(5)), (c(-1), c(1))]).unwrap(), 6);
         assert_eq!(count(&[(c(5), c(2)), (c(0), c(i64::MAX))]).unwrap(), 0);
-        let minus_one = Place::Slot(0, Scalar::I32);
+        let minus_one = BoundSource::Slot(0, Scalar::I32);
         assert_eq!(
-            count(&[(minus_one, Place::Temp(0, Scalar::U8))]).unwrap(),
+            count(&[(minus_one, BoundSource::Temp(0, Scalar::U8))]).unwrap(),
             8
         );
-        let big = Place::Slot(0, Scalar::U64);
+        let big = BoundSource::Slot(0, Scalar::U64);
         assert_eq!(count(&[(c(0), big)]).unwrap_err().code, "W0406");
         assert_eq!(
             count(&[(c(i64::MIN), c(i64::MAX))]).unwrap_err().code,

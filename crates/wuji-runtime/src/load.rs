@@ -5,10 +5,10 @@ use crate::cuda::code::Image;
 use crate::cuda::engine::Engine;
 use crate::cuda::launch::unsupported;
 use crate::log::{Level, Log};
-use crate::memory::Turn;
+use crate::memory::DeviceLock;
 use crate::profile::{Compilation, Kernel, Profiler};
 use crate::program::Program;
-use crate::progress::Audience;
+use crate::progress::ProgressListeners;
 use crate::tier::{Origin, Remarks, Slot, Tier, TieredCode};
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Loader {
     pub(crate) profiler: Arc<Profiler>,
     pub(crate) tier: Tier,
     pub(crate) threads: u32,
-    pub(crate) audience: Arc<Audience>,
+    pub(crate) listeners: Arc<ProgressListeners>,
 }
 
 impl fmt::Debug for Loader {
@@ -41,7 +41,7 @@ impl Loader {
     /// A program for a module that can be trusted, and what became of its loops.
     pub(crate) fn load(
         &self,
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         module: Module,
         options: &Options,
     ) -> Result<(Program, Arc<Remarks>)> {
@@ -72,13 +72,13 @@ impl Loader {
             for found in tiers {
                 if let Some(entry) = slot.cache.get(&slot.key, *found, &self.log)
                     && let Some(made) =
-                        self.revive(turn, entry, *found, tier, &module, &options, slot)
+                        self.revive(lock, entry, *found, tier, &module, &options, slot)
                 {
                     return Ok(made);
                 }
             }
         }
-        self.compile(turn, module, options, tier, slot)
+        self.compile(lock, module, options, tier, slot)
     }
 
     /// A program from the cache; `None` when its code cannot be used here after all.
@@ -86,7 +86,7 @@ impl Loader {
     #[allow(clippy::too_many_arguments)]
     fn revive(
         &self,
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         entry: Entry,
         found: Tier,
         wanted: Tier,
@@ -135,14 +135,14 @@ impl Loader {
         self.log.say(Level::Info, || {
             format!("kernel `{name}`: code found in the cache")
         });
-        let mut program = Program::native(turn, entry.launch, code, noted).ok()?;
+        let mut program = Program::native(lock, entry.launch, code, noted).ok()?;
         program.deterministic = options.deterministic;
         Some((program, remarks))
     }
 
     fn compile(
         &self,
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         module: Module,
         options: Options,
         tier: Tier,
@@ -153,7 +153,7 @@ impl Loader {
         let quickly = tier != Tier::Best;
         let first = if quickly { Tier::Fast } else { Tier::Best };
         let name = module.name.clone();
-        let mut story = self.audience.story(&name, PASSES.len(), first, false);
+        let mut story = self.listeners.story(&name, PASSES.len(), first, false);
         let lowered = wuji_compile::compile_telling(module, &options, quickly, &mut |pass| {
             story.pass(pass);
         })?;
@@ -194,7 +194,7 @@ impl Loader {
                 (TieredCode::settled(kernel, tier), remarks)
             }
         };
-        let mut program = Program::native(turn, module, code, noted)?;
+        let mut program = Program::native(lock, module, code, noted)?;
         program.deterministic = deterministic;
         Ok((program, remarks))
     }
@@ -208,7 +208,7 @@ pub(crate) struct CudaLoader {
     pub(crate) cache: Option<Arc<Cache>>,
     pub(crate) log: Arc<Log>,
     pub(crate) profiler: Arc<Profiler>,
-    pub(crate) audience: Arc<Audience>,
+    pub(crate) listeners: Arc<ProgressListeners>,
 }
 
 impl fmt::Debug for CudaLoader {
@@ -233,7 +233,7 @@ impl CudaLoader {
     /// A program for a module that can be trusted.
     pub(crate) fn load(
         &self,
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         module: Module,
         options: &Options,
     ) -> Result<Program> {
@@ -258,21 +258,21 @@ impl CudaLoader {
         };
         if let Some(slot) = &slot
             && let Some(entry) = slot.cache.get(&slot.key, Tier::Best, &self.log)
-            && let Some(program) = self.revive(turn, entry)
+            && let Some(program) = self.revive(lock, entry)
         {
             return Ok(program);
         }
-        self.compile(turn, module, &options, sm, slot)
+        self.compile(lock, module, &options, sm, slot)
     }
 
     /// A program from the cache; `None` when its code cannot be used after all.
-    fn revive(&self, turn: &Arc<Turn>, entry: Entry) -> Option<Program> {
+    fn revive(&self, lock: &Arc<DeviceLock>, entry: Entry) -> Option<Program> {
         let begin = self.profiler.now();
         let name = entry.launch.name.clone();
         let image = Image::of_object(entry.object)?;
         let bytes = image.bytes();
         let noted = self.profiler.enter(&entry.launch);
-        let program = Program::cuda(turn, &self.engine, entry.launch, image, noted.clone());
+        let program = Program::cuda(lock, &self.engine, entry.launch, image, noted.clone());
         let program = program.inspect_err(|why| {
             self.log.say(Level::Info, || {
                 let why = &why.message;
@@ -297,7 +297,7 @@ impl CudaLoader {
 
     fn compile(
         &self,
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         module: Module,
         options: &Options,
         sm: u32,
@@ -305,7 +305,7 @@ impl CudaLoader {
     ) -> Result<Program> {
         let begin = self.profiler.now();
         let name = module.name.clone();
-        let mut story = self.audience.story(&name, PASSES.len(), Tier::Best, false);
+        let mut story = self.listeners.story(&name, PASSES.len(), Tier::Best, false);
         let lowered =
             wuji_compile::compile_telling(module, options, false, &mut |pass| story.pass(pass))?;
         let ptx = wuji_llvm::cuda::ptx(&lowered, sm)?;
@@ -319,7 +319,7 @@ impl CudaLoader {
         }
         let bytes = image.bytes();
         let launch = lowered.module().clone();
-        let program = Program::cuda(turn, &self.engine, launch, image, noted.clone())?;
+        let program = Program::cuda(lock, &self.engine, launch, image, noted.clone())?;
         let now = self.profiler.now();
         backend.link = now.saturating_sub(linking);
         backend.total += backend.link;
@@ -381,7 +381,7 @@ fn listens() -> bool {
 
 /// Whoever wrote a module may have claimed that accesses are inside: here everything is compared
 /// again. Accesses by byte offset cannot be, so they are refused.
-pub(crate) fn distrust(module: &mut Module) -> Result<()> {
+pub(crate) fn reset_guards(module: &mut Module) -> Result<()> {
     // Only the compiler knows how a list of cells is made.
     if module.tasks.iter().any(|t| t.lists.is_some()) {
         return Err(Error::new(
@@ -409,10 +409,10 @@ pub(crate) fn distrust(module: &mut Module) -> Result<()> {
             | Op::MemStore(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
-            | Op::LoadRows(_)
-            | Op::StoreRows(_)
-            | Op::AddRows(_)
-            | Op::Walk(..) = inst.op
+            | Op::LoadInterleaved(_)
+            | Op::StoreInterleaved(_)
+            | Op::AddInterleaved(_)
+            | Op::TreeAccess(..) = inst.op
             {
                 return Err(Error::new(
                     "W0128",

@@ -4,7 +4,7 @@ use crate::array::{ArrayArg, Owner};
 use crate::copies::Neutral;
 use crate::cuda::engine::Engine;
 use crate::cuda::tree::DeviceTree;
-use crate::outlet::Outlet;
+use crate::print_sink::PrintSink;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,14 +16,14 @@ use wuji_ir::{Error, Result};
 /// The order of everything that happens to the memory of one device: a launch holds it from start
 /// to end, host access for as long as it looks at bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct DeviceLock {
     launches: Mutex<u64>,
     used: AtomicU64,
     /// Where lines go that kernels print.
-    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) print_sink: Arc<PrintSink>,
 }
 
-impl Turn {
+impl DeviceLock {
     /// Waits for its turn. The guarded number counts the launches so far.
     pub(crate) fn take(&self) -> MutexGuard<'_, u64> {
         // Nothing that runs under the lock leaves memory in a state that others may not see.
@@ -45,7 +45,7 @@ pub struct Memory {
     counted: AtomicU64,
     /// How many of those were there from the start.
     fixed: u64,
-    turn: Arc<Turn>,
+    lock: Arc<DeviceLock>,
     /// Given back before its time: the addresses stay, but nobody uses them.
     released: AtomicBool,
     /// What a sparse tree holds when it is interpreted, which leaves the bytes alone.
@@ -66,7 +66,7 @@ pub(crate) struct TreeCopy {
     pub(crate) neutral: Neutral,
 }
 
-// SAFETY: the bytes are only reached through `Turn`, by one thread at a time, or by the tasks of the
+// SAFETY: the bytes are only reached through `DeviceLock`, by one thread at a time, or by the tasks of the
 // launch that holds it, whose accesses to them race at most as `docs/ir.md` allows.
 unsafe impl Send for Memory {}
 // SAFETY: as above; `&Memory` alone gives no access to the bytes.
@@ -106,15 +106,15 @@ const FIRST_BYTES: usize = 1 << 12;
 impl Memory {
     /// Memory for a tree. One with sparse nodes is a long range of addresses of which little is touched.
     pub(crate) fn for_tree(
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         tree: &TreeData,
         layout: &TreeMemory,
     ) -> Result<Memory> {
         if !tree.is_sparse() {
-            return Memory::reserve(turn, layout.size);
+            return Memory::reserve(lock, layout.size);
         }
         let counted = layout.cell_size[tree.root()];
-        let memory = Memory::map(turn, layout.size, counted)?;
+        let memory = Memory::map(lock, layout.size, counted)?;
         #[cfg(target_os = "linux")]
         for arena in layout
             .nodes
@@ -134,20 +134,20 @@ impl Memory {
         Ok(memory)
     }
 
-    pub(crate) fn reserve(turn: &Arc<Turn>, size: u64) -> Result<Memory> {
-        Memory::map(turn, size, size)
+    pub(crate) fn reserve(lock: &Arc<DeviceLock>, size: u64) -> Result<Memory> {
+        Memory::map(lock, size, size)
     }
 
     /// Says how many bytes the tree has taken beyond its root.
     pub(crate) fn count(&self, bytes: u64) {
         let now = self.fixed.saturating_add(bytes);
         let before = self.counted.swap(now, Ordering::Relaxed);
-        self.turn
+        self.lock
             .used
             .fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    fn map(turn: &Arc<Turn>, size: u64, counted: u64) -> Result<Memory> {
+    fn map(lock: &Arc<DeviceLock>, size: u64, counted: u64) -> Result<Memory> {
         let too_much = || {
             Error::new("W0110", format!("cannot reserve {} of memory", Bytes(size)))
                 .help("make the extents smaller, or the elements narrower")
@@ -178,13 +178,13 @@ impl Memory {
             unsafe { libc::madvise(base, mapped, libc::MADV_HUGEPAGE) };
         }
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(too_much)?;
-        turn.used.fetch_add(counted, Ordering::Relaxed);
+        lock.used.fetch_add(counted, Ordering::Relaxed);
         Ok(Memory {
             base,
             size,
             counted: AtomicU64::new(counted),
             fixed: counted,
-            turn: turn.clone(),
+            lock: lock.clone(),
             released: AtomicBool::new(false),
             abstracted: Mutex::default(),
             copies: Mutex::default(),
@@ -195,7 +195,7 @@ impl Memory {
 
     /// Memory for a tree on a device.
     pub(crate) fn for_device_tree(
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         engine: &Arc<Engine>,
         tree: &TreeData,
         layout: &TreeMemory,
@@ -206,19 +206,19 @@ impl Memory {
             false => layout.size,
         };
         let device = DeviceTree::new(engine, tree, layout, limit)?;
-        let mut memory = Memory::map(turn, layout.size, counted)?;
+        let mut memory = Memory::map(lock, layout.size, counted)?;
         memory.device = Some(Box::new(device));
         Ok(memory)
     }
 
     /// Memory on a device that is all there.
     pub(crate) fn on_device_plain(
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         engine: &Arc<Engine>,
         size: u64,
     ) -> Result<Memory> {
         let device = DeviceTree::plain(engine, size)?;
-        let mut memory = Memory::reserve(turn, size)?;
+        let mut memory = Memory::reserve(lock, size)?;
         memory.device = Some(Box::new(device));
         Ok(memory)
     }
@@ -261,7 +261,7 @@ impl Memory {
             libc::madvise(self.base.as_ptr().cast(), mapped, libc::MADV_DONTNEED);
         }
         let before = self.counted.swap(0, Ordering::Relaxed);
-        self.turn.used.fetch_sub(before, Ordering::Relaxed);
+        self.lock.used.fetch_sub(before, Ordering::Relaxed);
     }
 
     /// Whether the memory was given back.
@@ -282,7 +282,7 @@ impl Memory {
 
     /// Takes all bytes from other memory of the same device and size.
     pub fn copy_from(&self, other: &Memory) -> Result<()> {
-        if !Arc::ptr_eq(&self.turn, &other.turn) || self.size != other.size {
+        if !Arc::ptr_eq(&self.lock, &other.lock) || self.size != other.size {
             return Err(Error::new(
                 "W0118",
                 "memory is copied to that of another device",
@@ -305,7 +305,7 @@ impl Memory {
 
     /// Whether other memory belongs to the same device.
     pub fn is_near(&self, other: &Memory) -> bool {
-        Arc::ptr_eq(&self.turn, &other.turn)
+        Arc::ptr_eq(&self.lock, &other.lock)
     }
 
     /// On a GPU: takes some bytes from other memory of the same device.
@@ -318,7 +318,7 @@ impl Memory {
             let what = "memory is copied to that of another device, or beyond its end";
             return Err(Error::new("W0118", what));
         }
-        let _turn = self.lock();
+        let _guard = self.lock();
         let (start, end) = (from.address() + range.start as u64, at + range.len());
         to.copy_in(start, at..end)
     }
@@ -334,7 +334,7 @@ impl Memory {
         let Some((there, _)) = span.filter(|_| same && array.owner() == self.place().0) else {
             return Ok(false);
         };
-        let _turn = self.lock();
+        let _guard = self.lock();
         match way {
             Way::ToArray if !array.is_writable() => return Ok(false),
             Way::ToArray => here.copy_out(range, there as u64)?,
@@ -371,7 +371,7 @@ impl Memory {
     pub fn lock(&self) -> MemoryGuard<'_> {
         MemoryGuard {
             memory: self,
-            turn: Some(self.turn.take()),
+            held: Some(self.lock.take()),
         }
     }
 
@@ -395,8 +395,8 @@ impl Memory {
     }
 
     /// Whether this is memory of the device that `turn` belongs to.
-    pub(crate) fn belongs_to(&self, turn: &Arc<Turn>) -> bool {
-        Arc::ptr_eq(&self.turn, turn)
+    pub(crate) fn belongs_to(&self, lock: &Arc<DeviceLock>) -> bool {
+        Arc::ptr_eq(&self.lock, lock)
     }
 
     /// A word, for whoever holds the turn and has seen that the tree is this large.
@@ -441,7 +441,7 @@ impl Memory {
 
     /// More memory of the same device, of which so many bytes will be touched.
     pub(crate) fn sibling(&self, size: u64, counted: u64) -> Result<Memory> {
-        Memory::map(&self.turn, size, counted)
+        Memory::map(&self.lock, size, counted)
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
@@ -462,7 +462,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let counted = self.counted.load(Ordering::Relaxed);
-        self.turn.used.fetch_sub(counted, Ordering::Relaxed);
+        self.lock.used.fetch_sub(counted, Ordering::Relaxed);
         // SAFETY: the mapping was made in `reserve` with this size, and nothing borrows it any more.
         unsafe {
             libc::munmap(
@@ -478,14 +478,14 @@ impl Drop for Memory {
 pub struct MemoryGuard<'a> {
     memory: &'a Memory,
     /// There until it is dropped.
-    turn: Option<MutexGuard<'a, u64>>,
+    held: Option<MutexGuard<'a, u64>>,
 }
 
 impl Drop for MemoryGuard<'_> {
     fn drop(&mut self) {
         // Whoever takes a line may launch.
-        drop(self.turn.take());
-        self.memory.turn.outlet.flush();
+        drop(self.held.take());
+        self.memory.lock.print_sink.flush();
     }
 }
 
@@ -578,9 +578,9 @@ mod tests {
 
     #[test]
     fn memory_is_zero_counted_and_freed() {
-        let turn = Arc::new(Turn::default());
-        let memory = Memory::reserve(&turn, 10_000_000).unwrap();
-        assert_eq!(turn.used(), 10_000_000);
+        let lock = Arc::new(DeviceLock::default());
+        let memory = Memory::reserve(&lock, 10_000_000).unwrap();
+        assert_eq!(lock.used(), 10_000_000);
         let mut guard = memory.lock();
         assert!(guard.bytes().iter().all(|b| *b == 0));
         guard.bytes_mut()[9_999_999] = 7;
@@ -588,37 +588,37 @@ mod tests {
         assert_eq!(guard.bytes()[9_999_999], 0);
         drop(guard);
         drop(memory);
-        assert_eq!(turn.used(), 0);
+        assert_eq!(lock.used(), 0);
     }
 
     #[test]
     fn released_memory_counts_no_longer() {
-        let turn = Arc::new(Turn::default());
-        let memory = Memory::reserve(&turn, 10_000).unwrap();
+        let lock = Arc::new(DeviceLock::default());
+        let memory = Memory::reserve(&lock, 10_000).unwrap();
         memory.lock().bytes_mut()[17] = 7;
         assert!(!memory.is_released());
         memory.release();
         memory.release();
         assert!(memory.is_released());
-        assert_eq!((turn.used(), memory.used()), (0, 0));
+        assert_eq!((lock.used(), memory.used()), (0, 0));
         assert_eq!(memory.lock().bytes()[17], 0);
         drop(memory);
-        assert_eq!(turn.used(), 0);
+        assert_eq!(lock.used(), 0);
     }
 
     #[test]
     fn far_too_much_is_an_error() {
-        let turn = Arc::new(Turn::default());
-        let error = Memory::reserve(&turn, 1 << 61).unwrap_err();
+        let lock = Arc::new(DeviceLock::default());
+        let error = Memory::reserve(&lock, 1 << 61).unwrap_err();
         assert_eq!(error.code, "W0110");
         assert_eq!(error.message, "cannot reserve 2048.0 PiB of memory");
-        assert_eq!(turn.used(), 0);
+        assert_eq!(lock.used(), 0);
     }
 
     #[test]
     fn reserving_is_not_touching() {
-        let turn = Arc::new(Turn::default());
-        let memory = Memory::reserve(&turn, 1 << 40).unwrap();
+        let lock = Arc::new(DeviceLock::default());
+        let memory = Memory::reserve(&lock, 1 << 40).unwrap();
         let mut guard = memory.lock();
         guard.bytes_mut()[(1 << 40) - 1] = 1;
         assert_eq!(guard.bytes()[(1 << 40) - 1], 1);

@@ -3,7 +3,7 @@
 use crate::copies::{CopyPlan, Upkeep};
 use crate::cuda::code::{CudaCode, Image};
 use crate::cuda::engine::Engine;
-use crate::memory::Turn;
+use crate::memory::DeviceLock;
 use crate::profile::Kernel;
 use crate::report::Collector;
 use crate::sparse::{ListPlan, SparsePlan};
@@ -33,7 +33,7 @@ pub struct Program {
     /// The scalars of the result.
     pub(crate) result: Option<Vec<Scalar>>,
     /// Of the device it was made for; who holds it has the collector for himself.
-    pub(crate) turn: Arc<Turn>,
+    pub(crate) lock: Arc<DeviceLock>,
     pub(crate) collector: Collector,
     /// Chunks, and the copies they work on, are the same whatever runs them.
     pub(crate) deterministic: bool,
@@ -77,7 +77,7 @@ pub(crate) struct TaskPlan {
 
 #[derive(Debug)]
 pub(crate) struct ChunkPlan {
-    pub(crate) dims: SmallVec<[(Place, Place); 1]>,
+    pub(crate) dims: SmallVec<[(BoundSource, BoundSource); 1]>,
     /// Iterations in a unit.
     pub(crate) unit: u64,
     /// Iterations that the user wants in a chunk.
@@ -85,14 +85,14 @@ pub(crate) struct ChunkPlan {
     /// In order, on one thread.
     pub(crate) serial: bool,
     /// Iterations that are worth handing out.
-    pub(crate) least: u64,
+    pub(crate) grain_size: u64,
     /// On a GPU, each iteration has a thread of its own.
-    pub(crate) together: bool,
+    pub(crate) cooperative: bool,
 }
 
 /// Where a bound of a loop is found at launch.
 #[derive(Copy, Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum BoundSource {
     Const(i64),
     Slot(usize, Scalar),
     Temp(usize, Scalar),
@@ -105,7 +105,7 @@ impl ChunkPlan {
     fn known_units(&self) -> Result<u64> {
         let mut units = 1u64;
         for dim in &self.dims {
-            let (Place::Const(lo), Place::Const(hi)) = *dim else {
+            let (BoundSource::Const(lo), BoundSource::Const(hi)) = *dim else {
                 return Err(broken("a task that keeps copies has no fixed size"));
             };
             units = units.saturating_mul(hi.saturating_sub(lo).max(0) as u64);
@@ -117,16 +117,16 @@ impl ChunkPlan {
 impl Program {
     /// A module that is interpreted.
     pub(crate) fn interpreted(
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         module: Module,
         kernel: Arc<Kernel>,
     ) -> Result<Program> {
-        Program::new(turn, module, Code::Interpreted, kernel)
+        Program::new(lock, module, Code::Interpreted, kernel)
     }
 
     /// A lowered module with its machine code.
     pub(crate) fn native(
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         module: Module,
         code: TieredCode,
         kernel: Arc<Kernel>,
@@ -141,12 +141,12 @@ impl Program {
             temp_size,
             result,
         };
-        Program::new(turn, module, Code::Native(native), kernel)
+        Program::new(lock, module, Code::Native(native), kernel)
     }
 
     /// A lowered module with its kernels on a device.
     pub(crate) fn cuda(
-        turn: &Arc<Turn>,
+        lock: &Arc<DeviceLock>,
         engine: &Arc<Engine>,
         module: Module,
         image: Image,
@@ -154,7 +154,7 @@ impl Program {
     ) -> Result<Program> {
         let (tasks, temp_size, result) = Program::plans(&module)?;
         let code = CudaCode::new(engine, &module, image, tasks, (temp_size, result))?;
-        Program::new(turn, module, Code::Cuda(Box::new(code)), kernel)
+        Program::new(lock, module, Code::Cuda(Box::new(code)), kernel)
     }
 
     /// How the tasks of a lowered module are launched, how many bytes their temps take, and where the scalars of the
@@ -164,22 +164,22 @@ impl Program {
         let (temps, temp_size) = module.temp_offsets();
         let slots = module.param_slots();
         let place = |bound: Bound| match bound {
-            Bound::Const(c) => Ok(Place::Const(c)),
+            Bound::Const(c) => Ok(BoundSource::Const(c)),
             Bound::Param(p) => {
                 let ty = module.params.get(p as usize).and_then(|p| p.ty.as_scalar());
                 let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar parameter"))?;
-                Ok(Place::Slot(slots[p as usize], scalar))
+                Ok(BoundSource::Slot(slots[p as usize], scalar))
             }
             Bound::Temp(t) => {
                 let ty = module.temps.get(t).and_then(|t| t.ty.as_scalar());
                 let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar temp"))?;
-                Ok(Place::Temp(offset(&temps, t), scalar))
+                Ok(BoundSource::Temp(offset(&temps, t), scalar))
             }
             Bound::List(tree, node) => {
                 let memory = tree_memory(module, tree)?;
                 let node = memory.node(node);
                 let node = node.ok_or_else(|| broken("a list of a node that has none"))?;
-                Ok(Place::Tree(
+                Ok(BoundSource::Tree(
                     tree.as_u32() as usize,
                     node.header + header::LISTED,
                 ))
@@ -197,8 +197,8 @@ impl Program {
                         unit: (*unit).max(1),
                         block: hints.block_size,
                         serial: hints.serial,
-                        least: hints.least.map_or(1, u64::from),
-                        together: hints.together,
+                        grain_size: hints.grain_size.map_or(1, u64::from),
+                        cooperative: hints.cooperative,
                     })
                 }
                 TaskKind::Range { .. } | TaskKind::Cells { .. } => {
@@ -268,7 +268,12 @@ impl Program {
         Ok((tasks, temp_size as usize, result))
     }
 
-    fn new(turn: &Arc<Turn>, module: Module, code: Code, kernel: Arc<Kernel>) -> Result<Program> {
+    fn new(
+        lock: &Arc<DeviceLock>,
+        module: Module,
+        code: Code,
+        kernel: Arc<Kernel>,
+    ) -> Result<Program> {
         let tree_sizes = module
             .trees
             .keys()
@@ -285,7 +290,7 @@ impl Program {
             (None, None) => None,
         };
         Ok(Program {
-            turn: turn.clone(),
+            lock: lock.clone(),
             tree_sizes,
             sparse,
             params: module

@@ -25,15 +25,15 @@ type Listener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
 
 /// Who is told how far the compilations of a device are.
 #[derive(Default)]
-pub(crate) struct Audience(RwLock<Option<Listener>>);
+pub(crate) struct ProgressListeners(RwLock<Option<Listener>>);
 
-impl fmt::Debug for Audience {
+impl fmt::Debug for ProgressListeners {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Audience")
+        f.write_str("ProgressListeners")
     }
 }
 
-impl Audience {
+impl ProgressListeners {
     pub(crate) fn listen(&self, listener: impl Fn(&Progress<'_>) + Send + Sync + 'static) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(listener));
     }

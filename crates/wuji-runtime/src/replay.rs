@@ -9,7 +9,7 @@ use wuji_ir::Result;
 impl Device {
     /// Whether a launch can be part of a graph.
     pub fn fits_graph(&self, program: &Program, bindings: &Bindings<'_>) -> Result<()> {
-        let _turn = self.turn.take();
+        let _guard = self.lock.take();
         check(self, program, bindings)?;
         captured::fits(program, bindings)
     }
@@ -19,7 +19,7 @@ impl Device {
         let Some(engine) = self.engine() else {
             return Ok(None);
         };
-        let _turn = self.turn.take();
+        let _guard = self.lock.take();
         for (program, bindings) in steps {
             check(self, program, bindings)?;
             captured::fits(program, bindings)?;
@@ -32,17 +32,17 @@ impl Device {
         &self,
         captured: Option<&Captured>,
         steps: &[(&Program, Bindings<'_>)],
-        mut told: impl FnMut(usize, &Outcome) -> Result<()>,
+        mut reported: impl FnMut(usize, &Outcome) -> Result<()>,
     ) -> Result<()> {
         // Tasks are timed one by one.
         let Some(captured) = captured.filter(|_| !self.profiler().is_on()) else {
             for (k, (program, bindings)) in steps.iter().enumerate() {
                 let outcome = self.run(program, bindings)?;
-                told(k, &outcome)?;
+                reported(k, &outcome)?;
             }
             return Ok(());
         };
-        let turn = self.turn.take();
+        let turn = self.lock.take();
         let gone = |b: &Bindings<'_>| b.trees.iter().any(|m| m.is_released());
         let done = match steps.iter().any(|(_, bindings)| gone(bindings)) {
             true => Err(released()),
@@ -54,7 +54,7 @@ impl Device {
             }
         };
         drop(turn);
-        self.turn.outlet.flush();
+        self.lock.print_sink.flush();
         done
     }
 }

@@ -286,7 +286,7 @@ impl Collected {
         let mut error = telling.tell(first)?;
         let here = |r: &&Report| r.span == first.span && r.kind == first.kind;
         let others = self.reports.iter().filter(|r| !here(r));
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for other in others {
             let Some(Error {
                 message: mut note, ..
@@ -297,13 +297,13 @@ impl Collected {
             if let Some(at) = Position::of(telling.module, other.span) {
                 let _ = write!(note, " at {at}");
             }
-            if !told.contains(&note) {
-                told.push(note);
+            if !reported.contains(&note) {
+                reported.push(note);
             }
         }
         const TOLD: usize = 4;
-        let more = told.len().saturating_sub(TOLD);
-        for note in told.into_iter().take(TOLD) {
+        let more = reported.len().saturating_sub(TOLD);
+        for note in reported.into_iter().take(TOLD) {
             error = error.note(format!("also: {note}"));
         }
         if more > 0 {
@@ -423,10 +423,10 @@ mod tests {
         let mut words = [record(0), record(1)].concat();
         words.extend([0, 0, 0, 0]);
         collector.absorb(&module, &[3], &words);
-        let told = collector.drain(&module).unwrap();
-        let lines: Vec<&str> = told.printed.iter().map(|p| p.text.as_str()).collect();
+        let reported = collector.drain(&module).unwrap();
+        let lines: Vec<&str> = reported.printed.iter().map(|p| p.text.as_str()).collect();
         assert_eq!(lines, ["40", "41"]);
-        assert_eq!(told.dropped_lines, 1);
+        assert_eq!(reported.dropped_lines, 1);
         assert_eq!(collector.drain(&module), None);
     }
 }

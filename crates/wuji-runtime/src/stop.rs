@@ -100,7 +100,7 @@ impl Drop for Watch<'_> {
 
 /// Ends the launch that runs on a device, from another thread or a signal handler.
 #[derive(Clone, Debug)]
-pub struct Interrupter(pub(crate) Arc<Stop>, pub(crate) Arc<OnceLock<Immortal>>);
+pub struct Interrupter(pub(crate) Arc<Stop>, pub(crate) Arc<OnceLock<StaticStop>>);
 
 impl Interrupter {
     /// Makes the launch that is running end with an error at the next turn of one of its loops.
@@ -138,7 +138,7 @@ impl Interrupter {
         // The pointer stays valid: `immortal` is called once for each device, and leaks what it makes.
         let stop = *self
             .1
-            .get_or_init(|| Immortal(Arc::into_raw(self.0.clone()).cast_mut()));
+            .get_or_init(|| StaticStop(Arc::into_raw(self.0.clone()).cast_mut()));
         Foreground {
             before: FOREGROUND.swap(stop.0, Ordering::SeqCst),
         }
@@ -147,12 +147,12 @@ impl Interrupter {
 
 /// A pointer that is valid for as long as the process lives.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Immortal(*mut Stop);
+pub(crate) struct StaticStop(*mut Stop);
 
 // SAFETY: what it points to is made of atomics and never freed.
-unsafe impl Send for Immortal {}
+unsafe impl Send for StaticStop {}
 // SAFETY: as above.
-unsafe impl Sync for Immortal {}
+unsafe impl Sync for StaticStop {}
 
 /// Why a launch of one of these kernels ended early, for people.
 pub(crate) fn stopped(kernels: &[String], reason: Reason, limit: Option<Duration>) -> Error {

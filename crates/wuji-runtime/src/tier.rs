@@ -10,7 +10,7 @@ use crate::load::note_better;
 use crate::log::Log;
 use crate::pool::forks;
 use crate::profile::{Kernel, Profiler};
-use crate::progress::Audience;
+use crate::progress::ProgressListeners;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -363,7 +363,7 @@ struct Shared {
     jit: Arc<Jit>,
     profiler: Arc<Profiler>,
     log: Arc<Log>,
-    audience: Arc<Audience>,
+    listeners: Arc<ProgressListeners>,
     queue: Mutex<Queue>,
     /// The device is gone: nobody wants the code any more.
     closed: AtomicBool,
@@ -381,14 +381,14 @@ impl Background {
         jit: Arc<Jit>,
         profiler: Arc<Profiler>,
         log: Arc<Log>,
-        audience: Arc<Audience>,
+        listeners: Arc<ProgressListeners>,
     ) -> Background {
         Background {
             shared: Arc::new(Shared {
                 jit,
                 profiler,
                 log,
-                audience,
+                listeners,
                 queue: Mutex::default(),
                 closed: AtomicBool::new(false),
             }),
@@ -513,7 +513,7 @@ impl Shared {
     fn compile(&self, code: &TieredCode, origin: &Origin) -> Result<CompiledKernel> {
         let begin = self.profiler.now();
         let (name, passes) = origin.work();
-        let mut story = self.audience.story(name, passes, Tier::Best, true);
+        let mut story = self.listeners.story(name, passes, Tier::Best, true);
         let better = origin.improve(&mut |pass| story.pass(pass))?;
         if let Some(remarks) = &code.remarks {
             remarks.set(&better);
@@ -602,9 +602,9 @@ mod tests {
             "W0503",
             "LLVM could not compile the kernel",
         )));
-        let told = background.finish(&code).unwrap_err();
-        assert_eq!(told.code, "W0503");
-        assert!(told.notes[0].contains("goes on with the code it has"));
+        let reported = background.finish(&code).unwrap_err();
+        assert_eq!(reported.code, "W0503");
+        assert!(reported.notes[0].contains("goes on with the code it has"));
         assert!(code.take_error().is_none() && background.finish(&code).is_ok());
         assert_eq!(code.tier(), Tier::Fast);
     }

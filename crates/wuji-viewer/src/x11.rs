@@ -407,7 +407,7 @@ impl Display {
 
 /// Where the picture is in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Viewport {
     x: usize,
     y: usize,
     width: usize,
@@ -415,7 +415,7 @@ struct Place {
 }
 
 /// The largest place of the picture's proportions, in the middle.
-fn fit(window: (u16, u16), picture: (usize, usize)) -> Place {
+fn fit(window: (u16, u16), picture: (usize, usize)) -> Viewport {
     let (w, h) = (usize::from(window.0).max(1), usize::from(window.1).max(1));
     let (pw, ph) = (picture.0.max(1), picture.1.max(1));
     let (width, height) = if w * ph <= h * pw {
@@ -423,7 +423,7 @@ fn fit(window: (u16, u16), picture: (usize, usize)) -> Place {
     } else {
         ((h * pw / ph).max(1), h)
     };
-    Place {
+    Viewport {
         x: (w - width) / 2,
         y: (h - height) / 2,
         width,
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn pictures_keep_their_proportions() {
-        let place = |x, y, width, height| Place {
+        let place = |x, y, width, height| Viewport {
             x,
             y,
             width,

@@ -94,7 +94,7 @@ impl World {
     #[track_caller]
     pub fn record(&self, launches: impl FnOnce() -> Result<()>) -> Result<Graph> {
         let at = here(Location::caller());
-        self.open()?;
+        self.ensure_open()?;
         {
             let mut recorder = self.recorder();
             if recorder.is_some() {
@@ -216,7 +216,7 @@ impl Graph {
     }
 
     fn run(&self) -> Result<()> {
-        self.world.open()?;
+        self.world.ensure_open()?;
         self.world.not_recording()?;
         let device = self.world.device();
         self.with_steps(|steps| {

@@ -181,7 +181,7 @@ impl<'a> Call<'a> {
                 .note("a kernel runs in the world of its fields, and it was given none")
                 .help("give it the world as an argument: `_world: &World`")
         })?;
-        world.open()?;
+        world.ensure_open()?;
         let trees = std::mem::take(&mut self.trees);
         let bodies = trees
             .iter()

@@ -65,7 +65,7 @@ pub use graph::Graph;
 pub use lang::simt;
 pub use layout::{MemoryReport, Node, NodeReport, Tree, WorldReport};
 pub use world::{World, WorldBuilder};
-pub use wuji_compile::{Fate, Math, Remark};
+pub use wuji_compile::{Decision, Math, Remark};
 pub use wuji_ir::{Error, Position, Result};
 pub use wuji_macros::{Element, func, kernel};
 pub use wuji_runtime::cache::{Cache, Choice as CacheChoice};

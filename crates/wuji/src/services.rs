@@ -113,7 +113,7 @@ fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module>
         Subject::Node(node) => view_of(&mut m, &body.shape, node),
     };
     let elem = m.fields[field].elem;
-    let plan = Plan {
+    let plan = ServiceSpec {
         field,
         elem,
         rank: m.fields[field].rank(),
@@ -184,7 +184,7 @@ fn view_of(m: &mut Module, shape: &TreeShape, node: Node) -> Field {
     field
 }
 
-struct Plan {
+struct ServiceSpec {
     field: Field,
     elem: Type,
     rank: usize,
@@ -193,7 +193,7 @@ struct Plan {
 
 const I64: Type = Type::Scalar(Scalar::I64);
 
-impl Plan {
+impl ServiceSpec {
     fn add_arrays(&self, m: &mut Module, service: Service) {
         let mut add = |elem: Type, rank: usize, writable: bool| {
             m.arrays.push(ArrayData {

@@ -335,7 +335,7 @@ impl World {
     }
 
     /// An error when the world was closed.
-    pub(crate) fn open(&self) -> Result<()> {
+    pub(crate) fn ensure_open(&self) -> Result<()> {
         match self.inner.closed.load(Ordering::Relaxed) {
             false => Ok(()),
             true => Err(Error::new("W0132", "this world was closed")
@@ -436,7 +436,7 @@ impl World {
     }
 
     pub(crate) fn load(&self, module: Module) -> Result<Program> {
-        self.open()?;
+        self.ensure_open()?;
         self.inner.device.load(module, &self.inner.options)
     }
 

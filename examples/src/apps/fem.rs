@@ -1,4 +1,4 @@
-//! Linear elasticity on hexahedra, without a matrix: each node gathers the forces of the eight cells around it.
+//! Affine elasticity on hexahedra, without a matrix: each node gathers the forces of the eight cells around it.
 //!
 //! The operator is applied in iterations of conjugate gradients that bend a ball under its weight, held at its lowest nodes.
 

@@ -200,7 +200,7 @@ pub(super) fn check(program: &Program, check: &Check, expected: &Observation) ->
         } => {
             let mut looks = vec![None; PASSES.len()];
             looks[count - 1] = Some(*order);
-            let looks = Looks { after: looks };
+            let looks = PollPolicy { after: looks };
             passes(program, &looks, without, *fuel, expected).map_err(|f| (f.kind, f.why))
         }
         Check::Native { threads, without } => {
@@ -223,13 +223,13 @@ fn text(program: &Program) -> Outcome {
 }
 
 /// After which passes the interpreter runs what there is, and in which order.
-struct Looks {
+struct PollPolicy {
     after: Vec<Option<Order>>,
 }
 
 fn passes(
     program: &Program,
-    looks: &Looks,
+    looks: &PollPolicy,
     without: &[&'static str],
     fuel: Option<u64>,
     expected: &Observation,
@@ -349,7 +349,7 @@ fn run_checks(
 }
 
 /// The last pass always, others in so many of a hundred cases.
-fn looks(dice: &mut Dice, percent: usize) -> Looks {
+fn looks(dice: &mut Dice, percent: usize) -> PollPolicy {
     let last = PASSES.len() - 1;
     let after = (0..PASSES.len())
         .map(|k| {
@@ -362,7 +362,7 @@ fn looks(dice: &mut Dice, percent: usize) -> Looks {
             })
         })
         .collect();
-    Looks { after }
+    PollPolicy { after }
 }
 
 /// The first of the passes after which a failing check goes wrong, so that the blame is right.

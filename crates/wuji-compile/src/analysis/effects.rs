@@ -1,6 +1,6 @@
 //! What a task touches: the summary that passes across tasks and kernels work with.
 
-use crate::analysis::linear::{Linear, Sums};
+use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::rewrite::Structure;
 use wuji_ir::entities::Value;
 use wuji_ir::module::{Function, Module, Task, TaskKind};
@@ -50,13 +50,13 @@ fn uses(m: &Module, task: &Task, f: &Function) -> Vec<Use> {
         TaskKind::Serial | TaskKind::Chunks { .. } => &[],
         TaskKind::Range { .. } | TaskKind::Cells { .. } => &f.params()[m.params.len()..],
     };
-    let own: Vec<Linear> = own.iter().map(|v| Linear::atom(*v)).collect();
+    let own: Vec<Affine> = own.iter().map(|v| Affine::atom(*v)).collect();
     let structure = Structure::of(f);
-    let mut sums = Sums::new(f, &structure);
+    let mut affine = AffineAnalysis::new(f, &structure);
     let mut out: Vec<Use> = Vec::new();
     collect(f, &mut |place, args, op| {
         let rank = m.place_elem(f, place).1;
-        let indices: Vec<Linear> = args[..rank].iter().map(|v| sums.form(*v)).collect();
+        let indices: Vec<Affine> = args[..rank].iter().map(|v| affine.expr(*v)).collect();
         let element_wise = !own.is_empty() && indices == own;
         let at = match out.iter().position(|u| u.place == place) {
             Some(at) => at,

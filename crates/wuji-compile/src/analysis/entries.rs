@@ -1,11 +1,11 @@
 //! Entries of lists that the code of a function is at.
 
-use super::linear::{Linear, Sums};
+use super::affine::{Affine, AffineAnalysis};
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Field, Func, Node, Tree, Value};
 use wuji_ir::layout::NodeKind;
 use wuji_ir::module::{Function, Module};
-use wuji_ir::ops::{Activation, BinOp, CellOp, Op, Place, WalkOp};
+use wuji_ir::ops::{Activation, BinOp, CellOp, Op, Place, TreeAccessOp};
 
 /// An entry of the list of a node's active cells.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub fn entries(f: &Function) -> Vec<Entry> {
     f.walk(|inst| {
         let data = &f.insts[inst];
         match data.op {
-            Op::Walk(WalkOp::Entry, tree, node) => found.push((tree, node, inst)),
+            Op::TreeAccess(TreeAccessOp::Entry, tree, node) => found.push((tree, node, inst)),
             Op::Binary(BinOp::Min) => {
                 least.entry(data.args[0]).or_insert(data.results[0]);
             }
@@ -65,7 +65,7 @@ pub struct Near {
     pub block: Node,
     pub axes: Vec<NearAxis>,
     /// Indices along axes that are split below the block only, from their smallest coordinate; they are inside.
-    pub others: Vec<(usize, Linear)>,
+    pub others: Vec<(usize, Affine)>,
 }
 
 /// One axis: the block's coordinate is the entry's plus `first + low / by`.
@@ -76,7 +76,7 @@ pub struct NearAxis {
     /// Coordinates that a block spans.
     pub by: u64,
     /// The index, counted from the start of the first block it may be in.
-    pub low: Linear,
+    pub low: Affine,
     pub first: i64,
     /// How many blocks it may be in.
     pub count: usize,
@@ -90,7 +90,7 @@ pub struct NearAxis {
 /// Whether the indices of a load lie near an entry, and how.
 pub fn near(
     m: &Module,
-    sums: &mut Sums<'_>,
+    affine: &mut AffineAnalysis<'_>,
     entries: &[Entry],
     field: Field,
     indices: &[Value],
@@ -125,28 +125,28 @@ pub fn near(
         let extent = tree.extent(data.node, *axis);
         let by = i64::try_from(extent / blocks).ok()?;
         let lo = data.axes[index].1;
-        let form = sums.form(indices[index]);
+        let expr = affine.expr(indices[index]);
         // A machine integer may wrap where its form does not.
-        let (least, most) = sums.func.ty(indices[index]).as_scalar()?.int_range()?;
-        let range = sums.range_of(&form);
+        let (least, most) = affine.func.ty(indices[index]).as_scalar()?.int_range()?;
+        let range = affine.range_of(&expr);
         let fits = least <= range.0 && range.1 <= most;
         let whole = i128::from(lo) == least && i128::from(extent) == most - least + 1;
         if !(fits || whole && blocks.is_power_of_two()) {
             return None;
         }
-        let relative = form.add_scaled(&Linear::constant(lo), -1)?;
-        let mut high = Linear::constant(relative.constant.div_euclid(by));
-        let mut low = Linear::constant(relative.constant.rem_euclid(by));
+        let relative = expr.add_scaled(&Affine::constant(lo), -1)?;
+        let mut high = Affine::constant(relative.constant.div_euclid(by));
+        let mut low = Affine::constant(relative.constant.rem_euclid(by));
         for (v, c) in &relative.terms {
-            let term = Linear::atom(*v);
+            let term = Affine::atom(*v);
             if c % by == 0 {
                 high = high.add_scaled(&term, c / by)?;
             } else {
                 low = low.add_scaled(&term, *c)?;
             }
         }
-        let first = high.add_scaled(&Linear::atom(coord), -1)?.as_constant()?;
-        let (a, b) = sums.range_of(&low);
+        let first = high.add_scaled(&Affine::atom(coord), -1)?.as_constant()?;
+        let (a, b) = affine.range_of(&low);
         let count = b.div_euclid(by.into()) + 1;
         if a < 0 || count > MOST_BLOCKS || first.abs() > 1 << 20 {
             return None;
@@ -167,14 +167,14 @@ pub fn near(
         if tree.axes(block).contains(axis) {
             continue;
         }
-        let form = sums.form(indices[index]);
-        let (least, most) = sums.func.ty(indices[index]).as_scalar()?.int_range()?;
-        let (a, b) = sums.range_of(&form);
+        let expr = affine.expr(indices[index]);
+        let (least, most) = affine.func.ty(indices[index]).as_scalar()?.int_range()?;
+        let (a, b) = affine.range_of(&expr);
         let end = i128::from(*lo) + i128::from(tree.extent(data.node, *axis));
         if a < i128::from(*lo).max(least) || b >= end.min(most + 1) {
             return None;
         }
-        others.push((index, form.add_scaled(&Linear::constant(*lo), -1)?));
+        others.push((index, expr.add_scaled(&Affine::constant(*lo), -1)?));
     }
     Some(Near {
         entry: entry.clone(),
@@ -193,7 +193,7 @@ pub fn loses_cells(m: &Module, f: &Function, tree: Tree) -> bool {
         f.walk(|inst| match &f.insts[inst].op {
             Op::Cell(CellOp::Deactivate, field) => found |= m.fields[*field].tree == tree,
             // In functions that are lowered already.
-            Op::Walk(WalkOp::Drop, at, _) => found |= *at == tree,
+            Op::TreeAccess(TreeAccessOp::Drop, at, _) => found |= *at == tree,
             Op::Call(callee) if !called.contains(callee) => called.push(*callee),
             _ => {}
         });

@@ -1,7 +1,7 @@
 //! What passes know about a function without changing it.
 
+pub mod affine;
 pub mod cost;
 pub mod effects;
 pub mod entries;
-pub mod linear;
-pub mod uniform;
+pub mod uniformity;

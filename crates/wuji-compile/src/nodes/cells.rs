@@ -15,16 +15,16 @@ use wuji_ir::types::Scalar;
 pub fn expand(
     s: &mut Services,
     b: &mut Builder,
-    (op, tree, node): (WalkOp, Tree, Node),
+    (op, tree, node): (TreeAccessOp, Tree, Node),
     args: &[Value],
 ) -> Values {
     let kind = b.module.trees[tree].nodes[node].kind;
     match op {
-        WalkOp::Find if kind == NodeKind::Hash => {
+        TreeAccessOp::Find if kind == NodeKind::Hash => {
             let find = s.hash_find(b.module, tree, node);
             call(b, find, args).into_iter().collect()
         }
-        WalkOp::Ensure if kind == NodeKind::Hash => {
+        TreeAccessOp::Ensure if kind == NodeKind::Hash => {
             let find = s.hash_find(b.module, tree, node);
             let ensure = s.hash_ensure(b.module, tree, node);
             let zero = b.i64(0);
@@ -38,16 +38,16 @@ pub fn expand(
             );
             smallvec![cell]
         }
-        WalkOp::Find => {
+        TreeAccessOp::Find => {
             let slot = s.slot(b, tree, node, args[0], args[1]);
             smallvec![load(b, tree, slot)]
         }
-        WalkOp::Ensure => {
+        TreeAccessOp::Ensure => {
             let slot = s.slot(b, tree, node, args[0], args[1]);
             smallvec![s.ensure_slot(b, tree, node, slot)]
         }
-        WalkOp::Test => smallvec![test(b, tree, kind, args)],
-        WalkOp::Touch => {
+        TreeAccessOp::Test => smallvec![test(b, tree, kind, args)],
+        TreeAccessOp::Touch => {
             let there = test(b, tree, kind, args);
             let absent = b.value(Op::Unary(UnOp::Not), &[there]);
             let touch = s.touch(b.module, tree, node);
@@ -56,7 +56,7 @@ pub fn expand(
             });
             Values::new()
         }
-        WalkOp::Drop => {
+        TreeAccessOp::Drop => {
             let drop = match kind {
                 NodeKind::Hash => s.hash_drop(b.module, tree, node),
                 _ => s.drop(b.module, tree, node),
@@ -64,12 +64,12 @@ pub fn expand(
             call(b, drop, args);
             Values::new()
         }
-        WalkOp::Push => {
+        TreeAccessOp::Push => {
             let push = s.push(b.module, tree, node);
             call(b, push, args).into_iter().collect()
         }
-        WalkOp::Length => smallvec![length(b, tree, node, args[0])],
-        WalkOp::Entry => s.entry(b, tree, node, args[0]),
+        TreeAccessOp::Length => smallvec![length(b, tree, node, args[0])],
+        TreeAccessOp::Entry => s.entry(b, tree, node, args[0]),
     }
 }
 

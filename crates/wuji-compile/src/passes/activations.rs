@@ -1,6 +1,6 @@
 //! Writes to the cell that a loop over active cells is at need not activate it.
 
-use crate::analysis::linear::{Linear, Sums};
+use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::passes::Cx;
 use crate::rewrite::Structure;
 use wuji_ir::Result;
@@ -44,7 +44,7 @@ fn deactivates(m: &Module, func: Func, tree: Tree) -> bool {
 
 fn own_writes(m: &Module, f: &Function, over: Field) -> Vec<Inst> {
     let structure = Structure::of(f);
-    let mut sums = Sums::new(f, &structure);
+    let mut affine = AffineAnalysis::new(f, &structure);
     let indices: Vec<Value> = f.params()[m.params.len()..].to_vec();
     let mut found = Vec::new();
     f.walk(|inst| {
@@ -56,11 +56,11 @@ fn own_writes(m: &Module, f: &Function, over: Field) -> Vec<Inst> {
         let Place::Field(field) = access.place else {
             return;
         };
-        let forms: Vec<Linear> = data.args[..m.fields[field].rank()]
+        let exprs: Vec<Affine> = data.args[..m.fields[field].rank()]
             .iter()
-            .map(|v| sums.form(*v))
+            .map(|v| affine.expr(*v))
             .collect();
-        if access.activation == Activation::IfAbsent && is_own(m, over, &indices, field, &forms) {
+        if access.activation == Activation::IfAbsent && is_own(m, over, &indices, field, &exprs) {
             found.push(inst);
         }
     });
@@ -68,7 +68,7 @@ fn own_writes(m: &Module, f: &Function, over: Field) -> Vec<Inst> {
 }
 
 /// Whether every cell on the way to an element of `field` is one on the way to the loop's own element.
-fn is_own(m: &Module, over: Field, indices: &[Value], field: Field, forms: &[Linear]) -> bool {
+fn is_own(m: &Module, over: Field, indices: &[Value], field: Field, exprs: &[Affine]) -> bool {
     let (own, other) = (&m.fields[over], &m.fields[field]);
     if own.tree != other.tree {
         return false;
@@ -83,7 +83,7 @@ fn is_own(m: &Module, over: Field, indices: &[Value], field: Field, forms: &[Lin
             let (Some(k), Some(n)) = (at(own), at(other)) else {
                 return false;
             };
-            forms[n] == Linear::atom(indices[k])
+            exprs[n] == Affine::atom(indices[k])
                 && own.axes[k].1 == other.axes[n].1
                 && tree.extent(own.node, *axis) == tree.extent(other.node, *axis)
         })

@@ -5,7 +5,7 @@
 //! indices are the loop's own, each exactly once, give or take constants, and every other write to the
 //! place in this task uses the same indices; functions that are still called write nowhere there.
 
-use crate::analysis::linear::{Linear, Sums};
+use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::passes::Cx;
 use crate::rewrite::{Structure, Substitution};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -61,9 +61,9 @@ fn all_atomics(f: &Function) -> Vec<Inst> {
 fn owned_atomics(m: &Module, f: &Function, first_index: usize) -> Vec<Inst> {
     let indices = &f.params()[first_index..];
     let structure = Structure::of(f);
-    let mut sums = Sums::new(f, &structure);
+    let mut affine = AffineAnalysis::new(f, &structure);
     // Per place: the one set of indices that all writes use, as long as there is just one.
-    let mut owners: FxHashMap<Place, Option<Vec<Linear>>> = FxHashMap::default();
+    let mut owners: FxHashMap<Place, Option<Vec<Affine>>> = FxHashMap::default();
     let mut atomics = Vec::new();
     f.walk(|inst| {
         let data = &f.insts[inst];
@@ -76,13 +76,13 @@ fn owned_atomics(m: &Module, f: &Function, first_index: usize) -> Vec<Inst> {
             _ => return,
         };
         let rank = m.place_elem(f, access.place).1;
-        let forms: Vec<Linear> = data.args[..rank].iter().map(|v| sums.form(*v)).collect();
-        let distinct = data.args[..rank].iter().zip(&forms).all(|(v, form)| {
-            let (lo, hi) = sums.range_of(form);
+        let exprs: Vec<Affine> = data.args[..rank].iter().map(|v| affine.expr(*v)).collect();
+        let distinct = data.args[..rank].iter().zip(&exprs).all(|(v, expr)| {
+            let (lo, hi) = affine.range_of(expr);
             let bits = f.ty(*v).as_scalar().map_or(0, Scalar::bits);
             hi.saturating_sub(lo) < 1i128 << bits
         });
-        let own = (distinct && belongs_to_iteration(&forms, indices)).then_some(forms);
+        let own = (distinct && belongs_to_iteration(&exprs, indices)).then_some(exprs);
         owners
             .entry(access.place)
             .and_modify(|o| {
@@ -138,10 +138,10 @@ fn callees(f: &Function) -> Vec<Func> {
 
 /// Different iterations have different indices: every loop index occurs in exactly one of them, with
 /// coefficient 1 or -1 and nothing but constants beside it.
-fn belongs_to_iteration(forms: &[Linear], indices: &[Value]) -> bool {
+fn belongs_to_iteration(exprs: &[Affine], indices: &[Value]) -> bool {
     indices.iter().all(|index| {
-        forms.iter().filter(|f| f.coefficient(*index) != 0).count() == 1
-            && forms
+        exprs.iter().filter(|f| f.coefficient(*index) != 0).count() == 1
+            && exprs
                 .iter()
                 .any(|f| f.terms.len() == 1 && f.terms[0].0 == *index && f.terms[0].1.abs() == 1)
     })

@@ -159,7 +159,7 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
         | Op::ArrayStride(..)
         | Op::MemAtomic(..)
         | Op::MemCompareExchange(_)
-        | Op::AddRows(_)
+        | Op::AddInterleaved(_)
         | Op::If
         | Op::Loop(_)
         | Op::For(..)
@@ -173,8 +173,8 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
             writable(m, *space, false)
         }
         Op::MemStore(space) => writable(m, *space, true),
-        Op::LoadRows(rows) => lanes(rows.ty).map_err(|why| format!("loads {why}")),
-        Op::StoreRows(rows) => rows
+        Op::LoadInterleaved(rows) => lanes(rows.ty).map_err(|why| format!("loads {why}")),
+        Op::StoreInterleaved(rows) => rows
             .columns
             .iter()
             .try_for_each(|(space, _)| writable(m, *space, true)),
@@ -184,7 +184,7 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
         }
         Op::Atomic(..) | Op::CompareExchange(_) => Err("an atomic has not been lowered".into()),
         Op::Cache(_) | Op::AssumeRange(..) => Err("a hint has been left".into()),
-        Op::Cell(..) | Op::Walk(..) => Err("a walk down a tree has not been lowered".into()),
+        Op::Cell(..) | Op::TreeAccess(..) => Err("a walk down a tree has not been lowered".into()),
         Op::Splat(_)
         | Op::Compose(_)
         | Op::Extract(_)

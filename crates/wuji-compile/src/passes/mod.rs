@@ -2,31 +2,31 @@
 
 pub mod activations;
 pub mod bounds;
+pub mod cooperative;
 pub mod demote_atomics;
-pub mod grains;
+pub mod grain_size;
 pub mod inline;
 pub mod legality;
 pub mod loops;
 pub mod lower_access;
 pub mod lower_checks;
 pub mod lower_math;
-pub mod lower_walks;
+pub mod lower_tree_access;
 pub mod merge_guards;
-pub mod narrow;
+pub mod narrow_indices;
 pub mod observed_order;
 pub mod offload;
-pub mod one_thread;
 pub mod overflow;
-pub mod private_copies;
+pub mod privatize;
 pub mod promote;
-pub mod quads;
 pub mod reductions;
 pub mod scalarize;
 pub mod scratchpads;
+pub mod serialize_small;
 pub mod simplify;
-pub mod together;
 mod unsigned;
 pub mod vectorize;
+pub mod vectorize_loads;
 
 use crate::options::Options;
 use crate::remark::Remark;
@@ -77,7 +77,7 @@ passes! {
     Lowering overflow = overflow::overflow: "in debug mode, arithmetic behind an index is checked",
     Optimization simplify = simplify::simplify: "constants, algebra, common parts and dead code",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
-    Lowering together = together::together: "iterations that work together can be threads of a block",
+    Lowering cooperative = cooperative::cooperative: "iterations that work together can be threads of a block",
     Optimization demote_atomics = demote_atomics::demote_atomics: "plain updates where an address belongs to one iteration",
     Lowering observed_order = observed_order::observed_order: "nothing tells the order of iterations, where that is asked for",
     Optimization activations = activations::activations: "writes to a loop's own active cell need not activate it",
@@ -89,14 +89,14 @@ passes! {
     Lowering lower_access = lower_access::lower_access: "accesses become loads and stores at byte offsets",
     Optimization simplify_lowered = simplify::simplify: "the same again, on addresses",
     Optimization merge_guards = merge_guards::merge_guards: "on a GPU, accesses under one guard stand under one `if`",
-    Lowering lower_walks = lower_walks::lower_walks: "steps down a tree become loads, stores and calls",
-    Optimization private_copies = private_copies::private_copies: "atomics that scatter go to copies that workers have for themselves",
-    Lowering one_thread = one_thread::one_thread: "tasks that are better off on one thread need no atomics",
+    Lowering lower_tree_access = lower_tree_access::lower_tree_access: "steps down a tree become loads, stores and calls",
+    Optimization privatize = privatize::privatize: "atomics that scatter go to copies that workers have for themselves",
+    Lowering serialize_small = serialize_small::serialize_small: "tasks that are better off on one thread need no atomics",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
     Optimization cleanup = simplify::simplify: "the same again, on scalars",
-    Optimization quads = quads::quads: "on a GPU, inner loops read four neighbours at a time",
-    Optimization narrow = narrow::narrow: "on a GPU, offsets into small trees have 32 bits",
-    Lowering grains = grains::grains: "how many iterations are worth handing to a thread",
+    Optimization vectorize_loads = vectorize_loads::vectorize_loads: "on a GPU, inner loops read four neighbours at a time",
+    Optimization narrow_indices = narrow_indices::narrow_indices: "on a GPU, offsets into small trees have 32 bits",
+    Lowering grain_size = grain_size::grain_size: "how many iterations are worth handing to a thread",
     Lowering lower_math = lower_math::lower_math: "mathematical functions are written out, where there is no library of them",
     Optimization vectorize = vectorize::vectorize: "several iterations of parallel loops run at a time",
     Lowering legality = legality::legality: "what backends rely on holds",

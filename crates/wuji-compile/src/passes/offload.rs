@@ -66,10 +66,10 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
     keep_called_functions(m);
     for t in 0..m.tasks.len() {
         let func = m.tasks[t].func;
-        let together = m.among_threads(func, m.funcs[func].entry).is_some();
+        let cooperative = m.among_threads(func, m.funcs[func].entry).is_some();
         if let TaskKind::Range { hints, .. } | TaskKind::Cells { hints, .. } = &mut m.tasks[t].kind
         {
-            hints.together |= together;
+            hints.cooperative |= cooperative;
         }
     }
     cx.sources = m.tasks.iter().map(|t| Source::of(m, t)).collect();

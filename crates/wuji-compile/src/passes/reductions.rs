@@ -23,7 +23,7 @@ pub fn reductions(m: &mut Module, cx: &mut Cx) -> Result<()> {
     for t in 0..m.tasks.len() {
         // Threads that work together may end one by one: none waits for another at the end of a task.
         if let TaskKind::Chunks { hints, .. } = m.tasks[t].kind
-            && !hints.together
+            && !hints.cooperative
         {
             let func = m.tasks[t].func;
             reduce(m, func, cx);
@@ -33,7 +33,7 @@ pub fn reductions(m: &mut Module, cx: &mut Cx) -> Result<()> {
 }
 
 /// One target of a reduction and the atomics that aim at it.
-struct Target {
+struct ReductionTarget {
     op: AtomicOp,
     access: Access,
     /// Indices, with constants looked through.
@@ -58,9 +58,9 @@ fn reduce(m: &mut Module, func: Func, cx: &mut Cx) {
     m.funcs[func] = f;
 }
 
-fn targets(m: &Module, f: &Function, structure: &Structure) -> Vec<Target> {
+fn targets(m: &Module, f: &Function, structure: &Structure) -> Vec<ReductionTarget> {
     let used = used_values(f);
-    let mut targets: Vec<Target> = Vec::new();
+    let mut targets: Vec<ReductionTarget> = Vec::new();
     // Places that are touched in some other way keep their atomics; so do mixed operations.
     let mut spoiled: FxHashSet<Place> = FxHashSet::default();
     let mut op_of: FxHashMap<Place, AtomicOp> = FxHashMap::default();
@@ -107,7 +107,7 @@ fn targets(m: &Module, f: &Function, structure: &Structure) -> Vec<Target> {
         }) {
             Some(t) => t.atomics.push(inst),
             None => {
-                targets.push(Target {
+                targets.push(ReductionTarget {
                     op,
                     access: access.clone(),
                     indices,
@@ -134,7 +134,7 @@ pub fn used_values(f: &Function) -> FxHashSet<Value> {
     used
 }
 
-fn accumulate(m: &mut Module, f: &mut Function, structure: &Structure, target: &Target) {
+fn accumulate(m: &mut Module, f: &mut Function, structure: &Structure, target: &ReductionTarget) {
     let first = target.atomics[0];
     let ty = f.ty(f.result(first));
     let number = f.locals.len();
@@ -164,7 +164,7 @@ fn accumulate(m: &mut Module, f: &mut Function, structure: &Structure, target: &
     finish(m, f, target, first, acc, touched);
 }
 
-fn in_domain(m: &Module, f: &Function, target: &Target) -> bool {
+fn in_domain(m: &Module, f: &Function, target: &ReductionTarget) -> bool {
     match target.access.place {
         Place::Temp(_) => true,
         Place::Field(field) => {
@@ -261,7 +261,7 @@ fn contribute(
 fn finish(
     m: &mut Module,
     f: &mut Function,
-    target: &Target,
+    target: &ReductionTarget,
     first: Inst,
     acc: Local,
     touched: Option<Local>,

@@ -11,12 +11,12 @@ use crate::Result;
 use crate::entities::{Array, Field, Inst, Temp, Value};
 use crate::eval;
 use crate::module::{InstData, SiteKind, Span};
-use crate::ops::{Access, AtomicOp, Guard, Place, Rows, Space, Step};
+use crate::ops::{Access, AtomicOp, Guard, Interleaved, Place, Space, Step};
 use crate::types::{Imm, Scalar, Type};
 use smallvec::SmallVec;
 
 /// An element that exists, and the run of its scalars that an access is about.
-struct Target {
+struct ElementSlice {
     element: Element,
     start: usize,
     len: usize,
@@ -136,7 +136,7 @@ impl Launch<'_, '_> {
         access: &Access,
         span: Span,
         writes: bool,
-    ) -> Result<(Option<Target>, &'d [Value])> {
+    ) -> Result<(Option<ElementSlice>, &'d [Value])> {
         let f = self.func();
         let (elem, rank) = self.machine.module.place_elem(f, access.place);
         let (indices, mut rest) = data.args.split_at(rank);
@@ -187,7 +187,7 @@ impl Launch<'_, '_> {
         if inside && let Some(Element::Field(field, at)) = &element {
             exists = self.reach(*field, at, access.activation, writes, span)?;
         }
-        let target = element.filter(|_| exists).map(|element| Target {
+        let target = element.filter(|_| exists).map(|element| ElementSlice {
             element,
             start,
             len: self.machine.prepared.scalars(ty),
@@ -381,7 +381,12 @@ impl Launch<'_, '_> {
         Ok(())
     }
 
-    pub(super) fn load_rows(&mut self, data: &InstData, rows: &Rows, span: Span) -> Result<()> {
+    pub(super) fn load_interleaved(
+        &mut self,
+        data: &InstData,
+        rows: &Interleaved,
+        span: Span,
+    ) -> Result<()> {
         let start = self.scalar(data.args[0]).as_int().unwrap_or(0) as i64;
         for ((space, at), result) in rows.columns.iter().zip(&data.results) {
             let run = self.run_of(*result);
@@ -400,7 +405,12 @@ impl Launch<'_, '_> {
         Ok(())
     }
 
-    pub(super) fn store_rows(&mut self, data: &InstData, rows: &Rows, span: Span) -> Result<()> {
+    pub(super) fn store_interleaved(
+        &mut self,
+        data: &InstData,
+        rows: &Interleaved,
+        span: Span,
+    ) -> Result<()> {
         let start = self.scalar(data.args[0]).as_int().unwrap_or(0) as i64;
         let mask = data.args.get(1 + rows.columns.len());
         for ((space, at), vector) in rows.columns.iter().zip(&data.args[1..]) {
@@ -418,7 +428,12 @@ impl Launch<'_, '_> {
         Ok(())
     }
 
-    pub(super) fn add_rows(&mut self, data: &InstData, spaces: &[Space], span: Span) -> Result<()> {
+    pub(super) fn add_interleaved(
+        &mut self,
+        data: &InstData,
+        spaces: &[Space],
+        span: Span,
+    ) -> Result<()> {
         let mask = data.args.get(1 + spaces.len());
         let starts: Vec<i64> = self
             .value(data.args[0])

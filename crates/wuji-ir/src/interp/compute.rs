@@ -25,15 +25,15 @@ impl Launch<'_, '_> {
             Op::CompareExchange(access) => self.compare_exchange(inst, access, span)?,
             Op::MemLoad(space, _) => self.mem_load(data, *space, span)?,
             Op::MemStore(space) => self.mem_store(data, *space, span)?,
-            Op::LoadRows(rows) => self.load_rows(data, rows, span)?,
-            Op::StoreRows(rows) => self.store_rows(data, rows, span)?,
-            Op::AddRows(spaces) => self.add_rows(data, spaces, span)?,
+            Op::LoadInterleaved(rows) => self.load_interleaved(data, rows, span)?,
+            Op::StoreInterleaved(rows) => self.store_interleaved(data, rows, span)?,
+            Op::AddInterleaved(spaces) => self.add_interleaved(data, spaces, span)?,
             Op::MemAtomic(op, space, _) => self.mem_atomic(data, *op, *space, span)?,
             Op::MemCompareExchange(space) => self.mem_compare_exchange(data, *space, span)?,
             Op::Cell(op, field) => self.cell(data, *op, *field, span)?,
             // What it asks for changes no meaning.
             Op::Cache(_) => {}
-            Op::Walk(..) => {
+            Op::TreeAccess(..) => {
                 let why = "a step of a walk that is not lowered yet";
                 return Err(self.error(NOT_RUNNABLE, why, span));
             }
@@ -267,15 +267,15 @@ impl Launch<'_, '_> {
             | Op::Atomic(..)
             | Op::CompareExchange(_)
             | Op::Cell(..)
-            | Op::Walk(..)
+            | Op::TreeAccess(..)
             | Op::Cache(_)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
             | Op::MemLoad(..)
             | Op::MemStore(_)
-            | Op::LoadRows(_)
-            | Op::StoreRows(_)
-            | Op::AddRows(_)
+            | Op::LoadInterleaved(_)
+            | Op::StoreInterleaved(_)
+            | Op::AddInterleaved(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
             | Op::If

@@ -403,7 +403,7 @@ impl Launch<'_, '_> {
         };
         let turns = self.turns(&points, f.spans[inst])?;
         let m = self.machine.module;
-        if hints.together || m.among_threads(self.func_id(), data.regions[0]).is_some() {
+        if hints.cooperative || m.among_threads(self.func_id(), data.regions[0]).is_some() {
             self.start_parallel_scope();
             self.foreach_together(inst, &points, hints, turns)?;
             self.start_serial_scope();

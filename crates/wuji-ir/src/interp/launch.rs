@@ -180,7 +180,7 @@ impl<'m> Launch<'_, 'm> {
     ) -> Result<bool> {
         let turns = self.turns(points, span)?;
         let types = self.param_types(func);
-        if hints.together {
+        if hints.cooperative {
             return self.points_together(func, points, hints, turns, &types);
         }
         let order = self.order(turns, hints.serial);
@@ -206,7 +206,7 @@ impl<'m> Launch<'_, 'm> {
         span: Span,
     ) -> Result<bool> {
         let units = self.turns(points, span)?;
-        if hints.together {
+        if hints.cooperative {
             return self.units_together(func, units, hints);
         }
         let two = copies && !hints.serial;

@@ -111,7 +111,7 @@ impl Launch<'_, '_> {
         let region = f.insts[inst].regions[0];
         let func = self.func_id();
         let hints = LoopHints {
-            together: true,
+            cooperative: true,
             ..hints
         };
         self.blocks(func, hints, turns, |launch, turn| {

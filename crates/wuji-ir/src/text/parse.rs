@@ -215,15 +215,15 @@ impl Parser<'_> {
                 let least = self
                     .c
                     .number("a number of iterations", u64::from(u32::MAX))?;
-                hints.least = Some(least as u32);
+                hints.grain_size = Some(least as u32);
             } else if self.c.eat_word("serial") {
                 hints.serial = true;
             } else if self.c.eat_word("simd") {
                 hints.simd = Some(true);
             } else if self.c.eat_word("scalar") {
                 hints.simd = Some(false);
-            } else if self.c.eat_word("together") {
-                hints.together = true;
+            } else if self.c.eat_word("cooperative") {
+                hints.cooperative = true;
             } else if self.c.eat_word("blocks") {
                 hints.blocks = true;
             } else {

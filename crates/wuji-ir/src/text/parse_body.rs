@@ -440,8 +440,8 @@ impl Body<'_, '_> {
             }
             "find" | "ensure" | "test" | "touch" | "drop" | "push" | "count" | "entry" => {
                 let (tree, node) = self.p.node_of_tree()?;
-                let op = WalkOp::from_name(word).unwrap_or(WalkOp::Find);
-                Ok((Op::Walk(op, tree, node), self.parenthesised()?))
+                let op = TreeAccessOp::from_name(word).unwrap_or(TreeAccessOp::Find);
+                Ok((Op::TreeAccess(op, tree, node), self.parenthesised()?))
             }
             "extent" | "stride" => {
                 let array = self.p.array()?;
@@ -475,20 +475,20 @@ impl Body<'_, '_> {
                 let (space, args) = self.memory()?;
                 Ok((Op::MemAtomic(op, space, sharing), args))
             }
-            "addrows" => {
+            "add.interleaved" => {
                 let mut spaces = smallvec![self.space()?];
                 while self.p.c.eat(",") {
                     spaces.push(self.space()?);
                 }
-                Ok((Op::AddRows(spaces), self.offset()?))
+                Ok((Op::AddInterleaved(spaces), self.offset()?))
             }
-            "loadrows" => {
+            "load.interleaved" => {
                 let rows = self.rows()?;
-                Ok((Op::LoadRows(rows), self.offset()?))
+                Ok((Op::LoadInterleaved(rows), self.offset()?))
             }
-            "storerows" => {
+            "store.interleaved" => {
                 let rows = self.rows()?;
-                Ok((Op::StoreRows(rows), self.offset()?))
+                Ok((Op::StoreInterleaved(rows), self.offset()?))
             }
             "memcmpxchg" => {
                 let (space, args) = self.memory()?;
@@ -642,7 +642,7 @@ impl Body<'_, '_> {
     }
 
     /// `f32x8 T0.f0 + 0, T0.f1 + 4 every 8`
-    fn rows(&mut self) -> Result<Rows> {
+    fn rows(&mut self) -> Result<Interleaved> {
         let ty = self.p.ty()?;
         let mut columns = SmallVec::new();
         loop {
@@ -655,7 +655,7 @@ impl Body<'_, '_> {
         }
         self.p.c.expect_word("every")?;
         let stride = self.p.c.signed("a number of bytes")?;
-        Ok(Rows {
+        Ok(Interleaved {
             ty,
             stride,
             columns,

@@ -333,7 +333,7 @@ pub(super) fn print_hints(hints: LoopHints, out: &mut String) -> fmt::Result {
     if let Some(size) = hints.block_size {
         write!(out, " block_size {size}")?;
     }
-    if let Some(least) = hints.least {
+    if let Some(least) = hints.grain_size {
         write!(out, " least {least}")?;
     }
     if hints.serial {
@@ -347,8 +347,8 @@ pub(super) fn print_hints(hints: LoopHints, out: &mut String) -> fmt::Result {
     if hints.blocks {
         out.push_str(" blocks");
     }
-    if hints.together {
-        out.push_str(" together");
+    if hints.cooperative {
+        out.push_str(" cooperative");
     }
     Ok(())
 }

@@ -155,7 +155,7 @@ impl<'a> BodyPrinter<'a> {
                 self.out.push(']');
                 Ok(())
             }
-            Op::Walk(op, tree, node) => {
+            Op::TreeAccess(op, tree, node) => {
                 write!(self.out, "{} {tree}.{node} (", op.name())?;
                 self.list(args)?;
                 self.out.push(')');
@@ -173,18 +173,18 @@ impl<'a> BodyPrinter<'a> {
                 self.memory(&format!("mematomic{owned} {}", op.name()), space, args)
             }
             Op::MemCompareExchange(space) => self.memory("memcmpxchg", space, args),
-            Op::LoadRows(rows) => {
-                self.out.push_str("loadrows ");
+            Op::LoadInterleaved(rows) => {
+                self.out.push_str("load.interleaved ");
                 self.rows(rows)?;
                 self.offset(args)
             }
-            Op::StoreRows(rows) => {
-                self.out.push_str("storerows ");
+            Op::StoreInterleaved(rows) => {
+                self.out.push_str("store.interleaved ");
                 self.rows(rows)?;
                 self.offset(args)
             }
-            Op::AddRows(spaces) => {
-                self.out.push_str("addrows ");
+            Op::AddInterleaved(spaces) => {
+                self.out.push_str("add.interleaved ");
                 for (k, space) in spaces.iter().enumerate() {
                     self.out.push_str(if k > 0 { ", " } else { "" });
                     self.space(space)?;
@@ -334,7 +334,7 @@ impl<'a> BodyPrinter<'a> {
         self.offset(args)
     }
 
-    fn rows(&mut self, rows: &Rows) -> fmt::Result {
+    fn rows(&mut self, rows: &Interleaved) -> fmt::Result {
         write!(self.out, "{} ", rows.ty)?;
         for (k, (space, at)) in rows.columns.iter().enumerate() {
             self.out.push_str(if k > 0 { ", " } else { "" });

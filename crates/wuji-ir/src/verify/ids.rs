@@ -57,7 +57,7 @@ pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String>
             Place::Temp(id) => known(&m.temps, id),
         },
         Op::Cache(id) | Op::Cell(_, id) => known(&m.fields, *id),
-        Op::Walk(_, tree, node) => walk(m, *tree, *node),
+        Op::TreeAccess(_, tree, node) => walk(m, *tree, *node),
         Op::ArrayExtent(a, _) | Op::ArrayStride(a, _) => known(&m.arrays, *a),
         Op::MemLoad(space, ty) => {
             value_type(m, *ty)?;
@@ -66,10 +66,10 @@ pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String>
         Op::MemStore(space) | Op::MemAtomic(_, space, _) | Op::MemCompareExchange(space) => {
             memory(m, space)
         }
-        Op::LoadRows(rows) | Op::StoreRows(rows) => {
+        Op::LoadInterleaved(rows) | Op::StoreInterleaved(rows) => {
             rows.columns.iter().try_for_each(|(s, _)| memory(m, s))
         }
-        Op::AddRows(spaces) => spaces.iter().try_for_each(|s| memory(m, s)),
+        Op::AddInterleaved(spaces) => spaces.iter().try_for_each(|s| memory(m, s)),
         Op::ForEach(_, Domain::Field(id), _) => known(&m.fields, *id),
         Op::Call(id) => known(&m.funcs, *id),
         Op::Print(id) | Op::Assert(id) => known(&m.messages, *id),

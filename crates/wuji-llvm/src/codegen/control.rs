@@ -1,6 +1,6 @@
 //! Structured control flow becomes blocks and phis.
 
-use super::function::{FunctionGen, Hoisted, Join, Target, YieldTo};
+use super::function::{FunctionGen, Hoisted, Join, JumpTarget, YieldTo};
 use crate::emit::{Block, Md, Ty, Val};
 use inkwell::llvm_sys::LLVMIntPredicate::*;
 use inkwell::llvm_sys::LLVMOpcode;
@@ -29,9 +29,9 @@ const MAX_UNROLLED: usize = 48;
 
 /// How often a loop with an end looks whether it is to stop.
 #[derive(Copy, Clone, PartialEq, Eq)]
-enum Looks {
+enum PollPolicy {
     Never,
-    EveryTurn,
+    EveryIteration,
     /// It runs in strips, and looks after each: in the inner loop, nothing has changed.
     EveryStrip,
 }
@@ -129,7 +129,7 @@ impl FunctionGen<'_, '_, '_> {
 
     pub(super) fn block(&mut self, inst: Inst, label: Label) -> Result<()> {
         let exit = self.join(c"endblock");
-        self.targets.insert(label, Target { exit, next: None });
+        self.targets.insert(label, JumpTarget { exit, next: None });
         self.yields.push(YieldTo::Block(label));
         self.region(self.f.insts[inst].regions[0])?;
         self.yields.pop();
@@ -166,7 +166,7 @@ impl FunctionGen<'_, '_, '_> {
         self.define_all(params, &phis);
 
         let (exit, next) = (self.join(c"endloop"), Some(self.join(c"again")));
-        self.targets.insert(label, Target { exit, next });
+        self.targets.insert(label, JumpTarget { exit, next });
         let outside = std::mem::replace(&mut self.converged, false);
         self.region(region)?;
         self.converged = outside;
@@ -217,18 +217,18 @@ impl FunctionGen<'_, '_, '_> {
     }
 
     /// How often a loop with an end looks whether it is to stop.
-    fn looks(&self, inst: Inst, region: Region, kind: ForKind, scalar: Scalar) -> Looks {
+    fn poll(&self, inst: Inst, region: Region, kind: ForKind, scalar: Scalar) -> PollPolicy {
         if !self.can_stop || kind == ForKind::Boundary {
-            return Looks::Never;
+            return PollPolicy::Never;
         }
         if self.has_long_loop(region) {
-            return Looks::EveryTurn;
+            return PollPolicy::EveryIteration;
         }
         // Chunks of parallel loops are short enough.
         match (kind, self.turns(inst)) {
-            (ForKind::Serial, Some(turns)) if turns > LONG => Looks::EveryStrip,
-            (ForKind::Serial, None) if scalar.bytes() >= 4 => Looks::EveryStrip,
-            _ => Looks::Never,
+            (ForKind::Serial, Some(turns)) if turns > LONG => PollPolicy::EveryStrip,
+            (ForKind::Serial, None) if scalar.bytes() >= 4 => PollPolicy::EveryStrip,
+            _ => PollPolicy::Never,
         }
     }
 
@@ -308,7 +308,7 @@ impl FunctionGen<'_, '_, '_> {
         e.position(before);
         let params = &self.f.regions[region].params;
         let tys = self.tys(&params[1..])?;
-        let looks = self.looks(inst, region, kind, scalar);
+        let poll = self.poll(inst, region, kind, scalar);
         let index_ty = e.scalar_ty(scalar);
         let counted = match steps {
             Steps::Unit { .. } | Steps::Strided { .. } => None,
@@ -318,7 +318,7 @@ impl FunctionGen<'_, '_, '_> {
         let mut first = (lo, counted, initial.clone(), before);
         let mut strips = None;
         let (mut strip_hi, mut strip_steps) = (hi, steps);
-        if looks == Looks::EveryStrip {
+        if poll == PollPolicy::EveryStrip {
             let outer = e.append_block(self.fun, c"strip");
             e.br(outer);
             e.position(outer);
@@ -344,7 +344,7 @@ impl FunctionGen<'_, '_, '_> {
             incoming: vec![(from, initial)],
         };
         let next = Some(self.join(c"next"));
-        self.targets.insert(label, Target { exit, next });
+        self.targets.insert(label, JumpTarget { exit, next });
         let rare = kind == ForKind::Boundary || self.longer_than(region, MAX_VECTOR_BODY);
         let group = match kind {
             ForKind::Parallel => self.unit.groups.take(),
@@ -362,13 +362,13 @@ impl FunctionGen<'_, '_, '_> {
             let values = self.enter(next, &tys);
             if next.incoming.is_empty() {
                 self.return_zero();
-            } else if stride.is_some() && self.together {
+            } else if stride.is_some() && self.cooperative {
                 self.end_thread();
                 let last = self.unit.emit.current();
                 self.unit.emit.br(target.exit.block);
                 target.exit.incoming.push((last, values));
             } else {
-                if looks == Looks::EveryTurn {
+                if poll == PollPolicy::EveryIteration {
                     self.poll_interrupt();
                 }
                 let e = &self.unit.emit;

@@ -22,7 +22,7 @@ pub(super) struct Join {
 
 /// What `break` and `continue` of a label do.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct JumpTarget {
     pub(super) exit: Join,
     /// Loops only.
     pub(super) next: Option<Join>,
@@ -63,7 +63,7 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     pub(super) values: Vec<Option<Val>>,
     hoisted: HashMap<Hoisted, Val>,
     pub(super) locals: HashMap<Local, Val>,
-    pub(super) targets: HashMap<Label, Target>,
+    pub(super) targets: HashMap<Label, JumpTarget>,
     pub(super) yields: Vec<YieldTo>,
     /// Groups of the parallel loops around the current place.
     pub(super) groups: Vec<Md>,
@@ -83,7 +83,7 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     /// On a GPU: all threads of a block are here, unless they have left the kernel.
     pub(super) converged: bool,
     /// Threads have one iteration each, and end behind it.
-    pub(super) together: bool,
+    pub(super) cooperative: bool,
     /// Threads of a block of the task that this is the function of.
     pub(super) threads: Option<u32>,
     /// On a GPU: values that somebody uses.
@@ -129,7 +129,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             stride: None,
             inner_stride: None,
             converged: false,
-            together: false,
+            cooperative: false,
             threads: None,
             used: match unit_gpu {
                 true => used_values(f).into_iter().collect(),
@@ -376,10 +376,10 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     // Regions
 
     pub(super) fn region(&mut self, region: Region) -> Result<()> {
-        let together = self.neighbouring_updates(region);
+        let neighbours = self.neighbouring_updates(region);
         for k in 0..self.f.regions[region].insts.len() {
             let inst = self.f.regions[region].insts[k];
-            match together.iter().find(|t| t.contains(&inst)) {
+            match neighbours.iter().find(|t| t.contains(&inst)) {
                 None => self.inst(inst)?,
                 Some(all) if all.last() == Some(&inst) => self.update_together(all)?,
                 // It waits for its neighbours.
@@ -498,7 +498,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             | Op::Inverse
             | Op::ForEach(..)
             | Op::Cell(..)
-            | Op::Walk(..)
+            | Op::TreeAccess(..)
             | Op::Cache(_)
             | Op::AssumeRange(..)
             | Op::Random
@@ -552,9 +552,9 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
                 self.mem_compare_exchange(*space, args[0], args[1], args[2])?
             }
 
-            Op::LoadRows(rows) => return self.load_rows(rows, args, &data.results),
-            Op::StoreRows(rows) => return self.store_rows(rows, args),
-            Op::AddRows(spaces) => return self.add_rows(spaces, args),
+            Op::LoadInterleaved(rows) => return self.load_interleaved(rows, args, &data.results),
+            Op::StoreInterleaved(rows) => return self.store_interleaved(rows, args),
+            Op::AddInterleaved(spaces) => return self.add_interleaved(spaces, args),
 
             Op::If => return self.if_else(inst),
             Op::Loop(label) => return self.endless_loop(inst, *label),

@@ -405,8 +405,8 @@ impl Unit<'_, '_> {
             e.icmp(LLVMIntNE, bits, e.const_i64(0))
         };
         when(e.icmp(LLVMIntEQ, before, e.const_i64(0)), &|| {
-            let told = e.load(e.ptr_ty(), at(log, offset::LOG_TOLD), 8);
-            e.store(one, told, 8);
+            let reported = e.load(e.ptr_ty(), at(log, offset::LOG_REPORTED), 8);
+            e.store(one, reported, 8);
         });
         // Numbers of serial tasks are even.
         let serial = e.icmp(LLVMIntEQ, e.and(ordinal, one), e.const_i64(0));
@@ -454,9 +454,9 @@ impl FunctionGen<'_, '_, '_> {
         } else {
             self.stride = Some(self.at_entry(|g| g.unit.stride()));
         }
-        self.together = hints.together;
+        self.cooperative = hints.cooperative;
         // Threads that work together end when they have run their iteration: none of them is there to add up what others have.
-        self.converged = !hints.together;
+        self.converged = !hints.cooperative;
     }
 
     pub(super) fn load_hoisted_on_gpu(&mut self, what: Hoisted) -> Val {
@@ -506,7 +506,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// Looks every so many turns whether the loop is to stop.
+    /// PollPolicy every so many turns whether the loop is to stop.
     pub(super) fn poll_now_and_then(&mut self) {
         let i32_ty = self.unit.emit.int_ty(32);
         let counter = self.at_entry(|g| {
@@ -576,7 +576,7 @@ impl FunctionGen<'_, '_, '_> {
         self.barrier();
         let (one, done) = (
             e.append_block(self.fun, c"one"),
-            e.append_block(self.fun, c"together"),
+            e.append_block(self.fun, c"cooperative"),
         );
         e.cond_br(e.icmp(LLVMIntEQ, thread, number(0)), one, done);
         e.position(one);
@@ -698,7 +698,7 @@ impl FunctionGen<'_, '_, '_> {
         let low = e.and(address, e.const_i64(15));
         let aligned = e.icmp(LLVMIntEQ, low, e.const_i64(0));
         let (one, many) = (
-            e.append_block(self.fun, c"together"),
+            e.append_block(self.fun, c"cooperative"),
             e.append_block(self.fun, c"one_by_one"),
         );
         let done = e.append_block(self.fun, c"updated");

@@ -1,10 +1,10 @@
-//! Rows of memory, one for each lane: a run of vectors that is shuffled apart, or shuffled together.
+//! Interleaved of memory, one for each lane: a run of vectors that is shuffled apart, or shuffled together.
 
 use super::function::FunctionGen;
 use crate::emit::{ANY_LANE, Val};
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
-use wuji_ir::ops::{Rows, Space};
+use wuji_ir::ops::{Interleaved, Space};
 use wuji_ir::types::{Scalar, Type};
 
 /// The run of memory from the first element to the last, as elements and as *pieces*: vectors as long
@@ -25,7 +25,7 @@ struct Run {
 }
 
 impl Run {
-    fn of(rows: &Rows) -> Option<Run> {
+    fn of(rows: &Interleaved) -> Option<Run> {
         let Type::Vector(elem, lanes) = rows.ty else {
             return None;
         };
@@ -105,9 +105,9 @@ impl Run {
 
 impl FunctionGen<'_, '_, '_> {
     /// `(offset, perhaps a mask)`: a vector for each column.
-    pub(super) fn load_rows(
+    pub(super) fn load_interleaved(
         &mut self,
-        rows: &Rows,
+        rows: &Interleaved,
         args: &[Value],
         results: &[Value],
     ) -> Result<()> {
@@ -149,7 +149,7 @@ impl FunctionGen<'_, '_, '_> {
     }
 
     /// `(offset, a vector for each column, perhaps a mask)`.
-    pub(super) fn store_rows(&mut self, rows: &Rows, args: &[Value]) -> Result<()> {
+    pub(super) fn store_interleaved(&mut self, rows: &Interleaved, args: &[Value]) -> Result<()> {
         let Some(run) = Run::of(rows) else {
             return Ok(());
         };
@@ -188,7 +188,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(())
     }
 
-    fn start(&mut self, run: &Run, rows: &Rows, offset: Value) -> Result<Val> {
+    fn start(&mut self, run: &Run, rows: &Interleaved, offset: Value) -> Result<Val> {
         let at = self.address(rows.columns[0].0, offset)?;
         let e = &self.unit.emit;
         Ok(match run.start {
@@ -209,7 +209,7 @@ impl FunctionGen<'_, '_, '_> {
     }
 
     /// Says which memory a row touches, where that is one.
-    fn mark_rows(&self, inst: Val, rows: &Rows) {
+    fn mark_rows(&self, inst: Val, rows: &Interleaved) {
         let space: Space = rows.columns[0].0;
         if rows.columns.iter().all(|(s, _)| *s == space) {
             self.mark(inst, space);

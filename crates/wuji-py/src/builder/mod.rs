@@ -509,8 +509,8 @@ impl Builder {
             block_size,
             serial,
             simd,
-            least: None,
-            together: false,
+            grain_size: None,
+            cooperative: false,
             blocks: false,
         };
         let label = self.fresh_label()?;

@@ -5,7 +5,7 @@
 
 use super::checksum::checksum;
 use std::time::Duration;
-use wuji_compile::{Fate, Remark};
+use wuji_compile::{Decision, Remark};
 use wuji_ir::diag::Position;
 use wuji_ir::module::Module;
 use wuji_llvm::{Object, Timings};
@@ -49,8 +49,8 @@ impl Entry {
             out.text(&at.file);
             out.number(at.line.into());
             out.number(at.column.into());
-            match &remark.fate {
-                Fate::Vectors {
+            match &remark.decision {
+                Decision::Vectors {
                     lanes,
                     vectors,
                     interleaved,
@@ -62,11 +62,11 @@ impl Entry {
                     out.number((*interleaved).into());
                     out.number((*streamed).into());
                 }
-                Fate::Scalar(why) => {
+                Decision::Scalar(why) => {
                     out.number(1);
                     out.text(why);
                 }
-                Fate::Pad {
+                Decision::Pad {
                     field,
                     elements,
                     from,
@@ -76,7 +76,7 @@ impl Entry {
                     out.number(*elements);
                     out.number(*from);
                 }
-                Fate::NoPad { field, why } => {
+                Decision::NoPad { field, why } => {
                     out.number(3);
                     out.text(field);
                     out.text(why);
@@ -112,26 +112,26 @@ impl Entry {
             let number = |n: u64| u32::try_from(n).map_err(|_| "it makes no sense");
             let (line, column) = (number(r.number()?)?, number(r.number()?)?);
             let at = (line != 0).then_some(Position { file, line, column });
-            let fate = match r.number()? {
-                0 => Fate::Vectors {
+            let decision = match r.number()? {
+                0 => Decision::Vectors {
                     lanes: u8::try_from(r.number()?).map_err(|_| "it makes no sense")?,
                     vectors: r.number()? as usize,
                     interleaved: r.number()? != 0,
                     streamed: r.number()? != 0,
                 },
-                1 => Fate::Scalar(r.text()?.to_owned()),
-                2 => Fate::Pad {
+                1 => Decision::Scalar(r.text()?.to_owned()),
+                2 => Decision::Pad {
                     field: r.text()?.to_owned(),
                     elements: r.number()?,
                     from: r.number()?,
                 },
-                3 => Fate::NoPad {
+                3 => Decision::NoPad {
                     field: r.text()?.to_owned(),
                     why: r.text()?.to_owned(),
                 },
                 _ => return Err("it makes no sense"),
             };
-            Ok(Remark { task, at, fate })
+            Ok(Remark { task, at, decision })
         })?;
         if !all.0.is_empty() {
             return Err("it is too long");

@@ -1,7 +1,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
-use wuji_compile::{Fate, Remark, compile};
+use wuji_compile::{Decision, Remark, compile};
 use wuji_llvm::JitOptions;
 
 /// A folder that goes when the test ends.
@@ -44,29 +44,29 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
     let key = Key::of(&module, &options, jit);
     let lowered = compile(module, &options).unwrap();
     let mut remarks = lowered.remarks().to_vec();
-    let told = remarks.first().cloned();
+    let reported = remarks.first().cloned();
     let others = [
-        Fate::Vectors {
+        Decision::Vectors {
             lanes: 8,
             vectors: 2,
             interleaved: true,
             streamed: false,
         },
-        Fate::Scalar("why".into()),
-        Fate::Pad {
+        Decision::Scalar("why".into()),
+        Decision::Pad {
             field: "x".into(),
             elements: 216,
             from: 8,
         },
-        Fate::NoPad {
+        Decision::NoPad {
             field: "x".into(),
             why: "why".into(),
         },
     ];
-    remarks.extend(others.map(|fate| Remark {
+    remarks.extend(others.map(|decision| Remark {
         task: "m.1".into(),
-        at: told.as_ref().and_then(|r| r.at.clone()),
-        fate,
+        at: reported.as_ref().and_then(|r| r.at.clone()),
+        decision,
     }));
     let entry = Entry {
         launch: lowered.module().without_bodies(),

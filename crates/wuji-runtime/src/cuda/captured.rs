@@ -1,13 +1,13 @@
 //! Launches that were put together as a graph of the driver's, and are replayed as a whole.
 
-use super::backlog::Witness;
 use super::code::CudaCode;
 use super::engine::Engine;
 use super::graph::Graph;
-use super::launch::{Enqueue, enqueue, witness};
+use super::launch::{Enqueue, enqueue, launch_info};
+use super::pending::LaunchInfo;
 use crate::array::Owner;
 use crate::launch::Bindings;
-use crate::program::{Code, Place, Program};
+use crate::program::{BoundSource, Code, Program};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use wuji_ir::module::Module;
@@ -19,7 +19,7 @@ pub struct Captured {
     engine: Arc<Engine>,
     graph: Graph,
     /// The first launch, which stands for all of them.
-    witness: Arc<Witness>,
+    info: Arc<LaunchInfo>,
     /// What launches report under.
     numbers: Vec<u64>,
     /// Code and addresses that the graph has inside.
@@ -89,12 +89,14 @@ pub(crate) fn fits(program: &Program, bindings: &Bindings<'_>) -> Result<()> {
         let why = "it draws random numbers, which would be the same each time";
         return Err(unfit(name, why));
     }
-    let in_temp = |p: &Place| matches!(p, Place::Temp(..));
+    let in_temp = |p: &BoundSource| matches!(p, BoundSource::Temp(..));
     let waits = code
         .tasks
         .iter()
         .filter_map(|t| t.plan.chunks.as_ref())
-        .any(|plan| plan.together && plan.dims.iter().any(|(lo, hi)| in_temp(lo) || in_temp(hi)));
+        .any(|plan| {
+            plan.cooperative && plan.dims.iter().any(|(lo, hi)| in_temp(lo) || in_temp(hi))
+        });
     if waits {
         let why = "the host has to know how long one of its loops is, which it computes itself";
         return Err(unfit(name, why));
@@ -121,14 +123,14 @@ pub(crate) fn capture(
     let Some((first, bindings)) = steps.first() else {
         return Ok(None);
     };
-    let first = Arc::new(witness(first, bindings));
+    let first = Arc::new(launch_info(first, bindings));
     let mut numbers = Vec::new();
-    let mut tickets = Vec::new();
+    let mut launches = Vec::new();
     for (program, bindings) in steps {
-        match engine.keep_slot(witness(program, bindings)) {
-            Ok(ticket) => {
-                numbers.push(ticket.number);
-                tickets.push(ticket);
+        match engine.keep_slot(launch_info(program, bindings)) {
+            Ok(pending) => {
+                numbers.push(pending.number);
+                launches.push(pending);
             }
             Err(error) => {
                 engine.let_go(&numbers);
@@ -137,12 +139,12 @@ pub(crate) fn capture(
         }
     }
     let captured = engine.capture(|| {
-        for ((program, bindings), ticket) in steps.iter().zip(&tickets) {
+        for ((program, bindings), pending) in steps.iter().zip(&launches) {
             let how = Enqueue {
                 seed,
                 launch: 0,
                 timed: false,
-                ticket: *ticket,
+                pending: *pending,
             };
             enqueue(&how, cuda(program)?, bindings, &[])?;
         }
@@ -163,7 +165,7 @@ pub(crate) fn capture(
         frozen: steps.iter().map(|(p, b)| Frozen::of(p, b)).collect(),
         engine: engine.clone(),
         graph,
-        witness: first,
+        info: first,
         numbers,
         prints,
     }))
@@ -198,7 +200,7 @@ pub(crate) fn replay(
     for tree in growing() {
         tree.before_launch()?;
     }
-    engine.replays(&captured.witness);
+    engine.replays(&captured.info);
     // SAFETY: code and memory are those that were captured, and are there: both wait for the device when they are dropped.
     unsafe { engine.stream.launch_graph(&captured.graph) }?;
     for tree in growing() {

@@ -113,7 +113,7 @@ impl Trial {
         let mut good = true;
         for (name, trial) in trials {
             match trial(self) {
-                Ok(told) => writeln!(out, "ok      {name}: {told}")?,
+                Ok(reported) => writeln!(out, "ok      {name}: {reported}")?,
                 Err(wrong) => {
                     good = false;
                     match wrong {
@@ -468,11 +468,11 @@ impl Trial {
 
     fn wrong_code(&self) -> Finding {
         let wrong = SAXPY.replace("fma.rn.f32", "nonsense.f32");
-        let told = [
+        let reported = [
             self.context.load(wrong.as_bytes()).err(),
             self.context.assemble(wrong.as_bytes()).err(),
         ];
-        for error in &told {
+        for error in &reported {
             let code = error.as_ref().map(|e| e.code);
             expect(code == Some("W0524"), || {
                 format!("it was answered by {code:?}")
@@ -487,7 +487,7 @@ impl Trial {
         expect(code == Some("W0521"), || {
             format!("a kernel that is not there: {code:?}")
         })?;
-        let notes = told[0]
+        let notes = reported[0]
             .as_ref()
             .map_or(String::new(), |e| e.notes.join(" | "));
         Ok(format!("refused: {notes}"))

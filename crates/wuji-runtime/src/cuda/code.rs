@@ -1,9 +1,9 @@
 //! A program on a device: its kernels, and what every launch has to know of them.
 
-use super::backlog::Witness;
 use super::engine::Engine;
 use super::memory::Buffer;
 use super::module::{CudaModule, Function};
+use super::pending::LaunchInfo;
 use crate::program::{TaskPlan, broken};
 use std::ffi::CString;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ pub(crate) struct CudaCode {
     /// For each tree: whether a launch may bring cells about.
     pub(crate) activates: Vec<bool>,
     /// What tells of the last launch, which is most often that of the next one, too.
-    pub(crate) witness: Mutex<Option<Arc<Witness>>>,
+    pub(crate) info: Mutex<Option<Arc<LaunchInfo>>>,
     _module: CudaModule,
 }
 
@@ -167,7 +167,7 @@ impl CudaCode {
                 .values()
                 .any(|s| matches!(s.kind, SiteKind::Print(_))),
             activates: image.activates,
-            witness: Mutex::default(),
+            info: Mutex::default(),
             _module: loaded,
         })
     }

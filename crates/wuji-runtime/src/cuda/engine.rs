@@ -1,12 +1,12 @@
 //! One device of this process as a world uses it: a queue of work, a word that stops kernels, and what they report.
 
-use super::backlog::{Backlog, Slot, Ticket, Told, Witness};
 use super::context::Context;
 use super::graph::Graph;
 use super::memory::Buffer;
+use super::pending::{LaunchInfo, PendingLaunch, PendingLaunches, Reported, Slot};
 use super::staging::Staging;
 use super::stream::{Event, Stream};
-use crate::outlet::Outlet;
+use crate::print_sink::PrintSink;
 use crate::report::Collected;
 use crate::stop::{Reason, Stop, stopped};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,8 +24,8 @@ pub(crate) struct Engine {
     staging: Staging,
     /// A mark for streams that wait for each other.
     handed_over: Event,
-    backlog: Backlog,
-    outlet: Arc<Outlet>,
+    pending: PendingLaunches,
+    print_sink: Arc<PrintSink>,
     stop: Arc<Stop>,
     limit: Option<Duration>,
     /// A mark, and when it was passed: so it is known of others. Only where time is limited.
@@ -55,7 +55,7 @@ pub(crate) struct Settled {
 impl Engine {
     pub(crate) fn new(
         ordinal: usize,
-        outlet: &Arc<Outlet>,
+        print_sink: &Arc<PrintSink>,
         stop: &Arc<Stop>,
         limit: Option<Duration>,
     ) -> Result<Arc<Engine>> {
@@ -63,13 +63,13 @@ impl Engine {
         let stream = context.stream()?;
         let clock = limit.map(|_| context.event()).transpose()?;
         let engine = Engine {
-            backlog: Backlog::new(&context, &stream)?,
+            pending: PendingLaunches::new(&context, &stream)?,
             stream,
             aside: context.stream()?,
             interrupt: context.alloc(64)?,
             staging: Staging::default(),
             handed_over: context.untimed_event()?,
-            outlet: outlet.clone(),
+            print_sink: print_sink.clone(),
             stop: stop.clone(),
             limit,
             clock: clock.map(|event| (event, Instant::now())),
@@ -95,49 +95,46 @@ impl Engine {
 
     /// Whether a launch of the module can report all it may.
     pub(crate) fn suits(module: &Module) -> Result<()> {
-        Backlog::fits(module)
+        PendingLaunches::fits(module)
     }
 
     /// Before a launch: looks whether earlier ones have something to tell, without waiting for them. A kernel that prints waits for
     /// those that have, so that there is room for its lines. An error is that of an earlier launch.
     pub(crate) fn before_launch(&self, prints: bool) -> Result<()> {
-        if self.stop.reason().is_some() && (self.backlog.is_empty() || self.stream.query()?) {
+        if self.stop.reason().is_some() && (self.pending.is_empty() || self.stream.query()?) {
             // It was meant for launches that are over.
             self.stop.forget();
         }
         let asked = self.stop.reason().is_some();
-        if asked || self.backlog.has_told() && (prints || self.stream.query()?) {
+        if asked || self.pending.has_reports() && (prints || self.stream.query()?) {
             return self.finish();
         }
         Ok(())
     }
 
     /// A launch is about to be asked for.
-    pub(crate) fn enter(&self, witness: Arc<Witness>) -> Result<Ticket> {
+    pub(crate) fn enter(&self, info: Arc<LaunchInfo>) -> Result<PendingLaunch> {
         loop {
-            match self
-                .backlog
-                .slot(&self.stream, witness.module.sites.len())?
-            {
-                Slot::Free(at) => return Ok(self.backlog.enter(at, witness)),
+            match self.pending.slot(&self.stream, info.module.sites.len())? {
+                Slot::Free(at) => return Ok(self.pending.enter(at, info)),
                 Slot::Taken => self.finish()?,
             }
         }
     }
 
     /// A launch in a graph, until it is let go.
-    pub(crate) fn keep_slot(&self, witness: Witness) -> Result<Ticket> {
-        self.backlog.keep(witness)
+    pub(crate) fn keep_slot(&self, info: LaunchInfo) -> Result<PendingLaunch> {
+        self.pending.keep(info)
     }
 
     /// Launches of graphs that are gone.
     pub(crate) fn let_go(&self, numbers: &[u64]) {
-        self.backlog.let_go(numbers);
+        self.pending.let_go(numbers);
     }
 
     /// A graph is about to be launched.
-    pub(crate) fn replays(&self, witness: &Arc<Witness>) {
-        self.backlog.enter_graph(witness);
+    pub(crate) fn replays(&self, info: &Arc<LaunchInfo>) {
+        self.pending.enter_graph(info);
     }
 
     /// A launch was asked for.
@@ -145,7 +142,7 @@ impl Engine {
         if self.limit.is_some() {
             let end = self.context().event()?;
             self.stream.record(&end)?;
-            self.backlog.ends_with(end);
+            self.pending.ends_with(end);
         }
         Ok(())
     }
@@ -162,7 +159,7 @@ impl Engine {
         while !self.stream.query()? {
             if !stopping && let Some(error) = self.to_be_stopped(begun.elapsed() > IMPATIENT)? {
                 stopping = true;
-                self.backlog.stopped(error);
+                self.pending.stopped(error);
                 self.set_interrupt(1)?;
             }
             if begun.elapsed() > IMPATIENT {
@@ -193,7 +190,7 @@ impl Engine {
     /// Why kernels are to be stopped, if they are.
     fn to_be_stopped(&self, look_at_clock: bool) -> Result<Option<Error>> {
         if let Some(reason) = self.stop.reason() {
-            let names = self.backlog.kernels();
+            let names = self.pending.kernels();
             if names.is_empty() {
                 return Ok(None);
             }
@@ -202,7 +199,7 @@ impl Engine {
         let (Some(limit), Some((zero, at)), true) = (self.limit, &self.clock, look_at_clock) else {
             return Ok(None);
         };
-        let late = self.backlog.late(limit, |event| {
+        let late = self.pending.late(limit, |event| {
             let ms = event.elapsed_ms(zero)?;
             Ok(*at + Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3))
         })?;
@@ -222,21 +219,21 @@ impl Engine {
     /// is asked for.
     pub(crate) fn settle(&self, own: Option<u64>) -> Result<Settled> {
         self.wait()?;
-        let (told, stopped) = self.backlog.gather(&self.stream)?;
-        let refused = self.backlog.refusal();
+        let (reported, stopped) = self.pending.gather(&self.stream)?;
+        let refused = self.pending.refusal();
         let mut settled = Settled::default();
         let mut errors = Vec::new();
-        for Told {
+        for Reported {
             number,
             collected,
             error,
-        } in told
+        } in reported
         {
             if own == Some(number) {
                 settled.own = Some(collected);
                 continue;
             }
-            self.outlet.keep(collected);
+            self.print_sink.keep(collected);
             let Some(error) = error else { continue };
             let error = match &refused {
                 Some(why) if error.code == "W0407" => why.notes.iter().cloned().fold(
@@ -248,7 +245,7 @@ impl Engine {
                 ),
                 _ => error,
             };
-            errors.extend(self.outlet.take(error.note(LATER)));
+            errors.extend(self.print_sink.take(error.note(LATER)));
         }
         settled.stopped = !stopped.is_empty();
         errors.extend(stopped);
@@ -266,12 +263,12 @@ impl Engine {
 
     /// There was no memory for more cells, which matters once they are needed.
     pub(crate) fn refused(&self, error: Error) {
-        self.backlog.refused(error);
+        self.pending.refused(error);
     }
 
     /// Whether there is anything that nobody has been told of yet, or might be.
     pub(crate) fn is_settled(&self) -> bool {
-        self.backlog.is_empty()
+        self.pending.is_empty()
     }
 
     /// Copies bytes to the device, behind everything that it was asked to do before.

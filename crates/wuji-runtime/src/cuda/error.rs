@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn amounts_read_well() {
-        let told = [0, 1000, 1536, 2 << 20, 150_754_820_096, u64::MAX].map(amount);
+        let reported = [0, 1000, 1536, 2 << 20, 150_754_820_096, u64::MAX].map(amount);
         let expected = [
             "0 bytes",
             "1000 bytes",
@@ -190,6 +190,6 @@ mod tests {
             "140 GiB",
             "16777216 TiB",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 }

@@ -32,12 +32,12 @@ impl Stream {
         let _entered = context.enter()?;
         // SAFETY: the stream lives.
         unsafe { call!(context.driver, cuStreamBeginCapture(self.raw, THREAD_LOCAL)) }?;
-        let told = tell(self);
+        let reported = tell(self);
         let mut graph = RawGraph::NULL;
         // SAFETY: it writes a handle. It is called however telling went, for the stream is of no use before.
         let ended = unsafe { call!(context.driver, cuStreamEndCapture(self.raw, &mut graph)) };
         let mut raw = RawGraphExec::NULL;
-        let made = told.and_then(|()| {
+        let made = reported.and_then(|()| {
             ended?;
             // SAFETY: the graph was just captured; it writes a handle.
             unsafe { call!(context.driver, cuGraphInstantiate(&mut raw, graph, 0)) }

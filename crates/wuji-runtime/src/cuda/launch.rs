@@ -1,14 +1,14 @@
 //! One run of a program on a device.
 
-use super::backlog::{Ticket, Witness};
 use super::code::{CudaCode, GpuTask};
 use super::engine::Engine;
 use super::memory::Buffer;
+use super::pending::{LaunchInfo, PendingLaunch};
 use super::stream::Event;
 use crate::array::{ArrayArg, Owner};
 use crate::interpreted::Group;
 use crate::launch::{Bindings, Outcome, Word, read_temp, units};
-use crate::program::{ChunkPlan, Place, Program};
+use crate::program::{BoundSource, ChunkPlan, Program};
 use crate::report::Collected;
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -56,14 +56,14 @@ pub(crate) fn run_cuda(
         }
     }
     let arrays = Staged::all(engine, bindings.arrays)?;
-    let ticket = engine
-        .enter(known_witness(code, program, bindings))
+    let pending = engine
+        .enter(known_info(code, program, bindings))
         .map_err(not_launched)?;
     let how = Enqueue {
         seed: run.seed,
         launch: run.launch,
         timed: run.profiler.is_some(),
-        ticket,
+        pending,
     };
     let sizes = enqueue(&how, code, bindings, &arrays)?;
     for (memory, activates) in bindings.trees.iter().zip(&code.activates) {
@@ -76,7 +76,7 @@ pub(crate) fn run_cuda(
     if !wanted && !run.wait {
         return Ok(Outcome::default());
     }
-    let settled = engine.settle(Some(ticket.number))?;
+    let settled = engine.settle(Some(pending.number))?;
     if let Some(profiler) = run.profiler {
         for (task, begin, end) in sizes {
             let ms = end.elapsed_ms(&begin)?;
@@ -105,8 +105,8 @@ pub(crate) fn run_cuda(
 }
 
 /// The witness of the last launch of a program, if that was the same.
-fn known_witness(code: &CudaCode, program: &Program, bindings: &Bindings<'_>) -> Arc<Witness> {
-    let mut last = code.witness.lock().unwrap_or_else(PoisonError::into_inner);
+fn known_info(code: &CudaCode, program: &Program, bindings: &Bindings<'_>) -> Arc<LaunchInfo> {
+    let mut last = code.info.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &*last {
         let trees = bindings.trees.iter().zip(&known.names);
         let arrays = bindings.arrays.iter().map(ArrayArg::extents);
@@ -119,13 +119,14 @@ fn known_witness(code: &CudaCode, program: &Program, bindings: &Bindings<'_>) ->
             return known.clone();
         }
     }
-    last.insert(Arc::new(witness(program, bindings))).clone()
+    last.insert(Arc::new(launch_info(program, bindings)))
+        .clone()
 }
 
 /// What is needed to tell of a launch once it is over.
-pub(super) fn witness(program: &Program, bindings: &Bindings<'_>) -> Witness {
+pub(super) fn launch_info(program: &Program, bindings: &Bindings<'_>) -> LaunchInfo {
     let arrays = bindings.arrays.iter();
-    Witness {
+    LaunchInfo {
         module: program.module.clone(),
         names: bindings.trees.iter().map(|m| m.names()).collect(),
         extents: arrays.map(|a| a.extents().to_vec()).collect(),
@@ -137,7 +138,7 @@ pub(super) struct Enqueue {
     pub(super) seed: u64,
     pub(super) launch: u64,
     pub(super) timed: bool,
-    pub(super) ticket: Ticket,
+    pub(super) pending: PendingLaunch,
 }
 
 /// Tells the stream to run all tasks; gives marks around each, where they are timed.
@@ -147,7 +148,7 @@ pub(super) fn enqueue<'c>(
     bindings: &Bindings<'_>,
     arrays: &[Staged],
 ) -> Result<Vec<(&'c GpuTask, Event, Event)>> {
-    let (engine, ticket) = (&code.engine, &how.ticket);
+    let (engine, pending) = (&code.engine, &how.pending);
     let mut words = arguments(code, bindings, arrays);
     if code.temps.bytes() > 0 {
         engine.zero(code.temps.address(), code.temps.bytes())?;
@@ -157,10 +158,10 @@ pub(super) fn enqueue<'c>(
         let header = DeviceHeader {
             temps: code.temps.address(),
             interrupt: engine.interrupt(),
-            reports: ticket.reports,
-            log: ticket.log,
+            reports: pending.reports,
+            log: pending.log,
             random_key: task_key(how.seed, how.launch, u64::from(task.plan.ordinal)),
-            launch: ticket.number,
+            launch: pending.number,
             ordinal: u64::from(task.plan.ordinal),
         };
         put_header(&mut words, &header);
@@ -205,15 +206,15 @@ fn ends_kernel(report: &Report) -> bool {
 
 /// How many blocks run a task; `None`: there is nothing to do.
 fn grid(code: &CudaCode, task: &GpuTask, bindings: &Bindings<'_>) -> Result<Option<u32>> {
-    let many = |plan: &&ChunkPlan| task.block > 1 || plan.together;
+    let many = |plan: &&ChunkPlan| task.block > 1 || plan.cooperative;
     let Some(plan) = task.plan.chunks.as_ref().filter(many) else {
         return Ok(Some(1));
     };
-    if plan.together {
+    if plan.cooperative {
         return exact_grid(code, task, plan, bindings);
     }
     let known = plan.dims.iter().all(|(lo, hi)| {
-        let known = |p: &Place| matches!(p, Place::Const(_) | Place::Slot(..));
+        let known = |p: &BoundSource| matches!(p, BoundSource::Const(_) | BoundSource::Slot(..));
         known(lo) && known(hi)
     });
     if !known {
@@ -241,7 +242,7 @@ fn exact_grid(
     plan: &ChunkPlan,
     bindings: &Bindings<'_>,
 ) -> Result<Option<u32>> {
-    let in_temp = |p: &Place| matches!(p, Place::Temp(..));
+    let in_temp = |p: &BoundSource| matches!(p, BoundSource::Temp(..));
     let temps = match plan.dims.iter().any(|(lo, hi)| in_temp(lo) || in_temp(hi)) {
         true => fetch_temps(code)?,
         false => Vec::new(),

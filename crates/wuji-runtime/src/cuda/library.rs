@@ -175,7 +175,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Looks all of them up; an error is the name of one that is not there.
+            /// PollPolicy all of them up; an error is the name of one that is not there.
             ///
             /// # Safety
             /// The library is open, and is the driver's (or one that behaves like it).
@@ -416,7 +416,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Looks for the driver's library; `None` when this machine has none.
+    /// PollPolicy for the driver's library; `None` when this machine has none.
     pub fn find() -> Option<Driver> {
         let library = library().as_ref().ok()?;
         let Some(address) = symbol(library.0, &[c"cuDriverGetVersion"]) else {
@@ -450,8 +450,8 @@ mod tests {
     #[test]
     fn looking_does_not_fail() {
         assert_eq!(Driver::find(), Driver::find());
-        let told = Driver { cuda: Some(12040) }.to_string();
-        assert_eq!(told, "CUDA 12.4");
+        let reported = Driver { cuda: Some(12040) }.to_string();
+        assert_eq!(reported, "CUDA 12.4");
     }
 
     /// The sizes that the driver's header gives on 64-bit Linux.

@@ -11,7 +11,6 @@
 //! - `engine`, `backlog`, `tree`, `code`, `launch`, `captured`: what a world makes of them
 //! - `check`: tries all of it on a device (`wuji doctor --gpu-check`)
 
-pub(crate) mod backlog;
 pub mod captured;
 mod check;
 pub(crate) mod code;
@@ -25,6 +24,7 @@ mod library;
 pub mod measure;
 pub(crate) mod memory;
 pub(crate) mod module;
+pub(crate) mod pending;
 mod staging;
 pub(crate) mod stream;
 pub(crate) mod tree;

@@ -1,7 +1,7 @@
 //! Whether a run has left what it should have.
 
 use super::elements::Cells;
-use super::read::{Entry, Run, Target};
+use super::read::{Entry, Run, ScriptTarget};
 use super::start::{
     MISFIT, Start, array_of, cells, coordinates, field, inside, named, points, scalars,
 };
@@ -64,7 +64,7 @@ pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()
             return Err(misfit(why.to_owned()));
         }
         match &entry.target {
-            Target::Field(f) => {
+            ScriptTarget::Field(f) => {
                 let (what, elem) = field(m, entry, *f)?;
                 let found = match contents(left, *f) {
                     None => left.field(*f)?,
@@ -81,7 +81,7 @@ pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()
                 same(entry, &what, &elem, &found)?;
                 fields.push(*f);
             }
-            Target::Element(f, at) => {
+            ScriptTarget::Element(f, at) => {
                 let (what, elem) = field(m, entry, *f)?;
                 inside(m, entry, *f, at)?;
                 let found = match contents(left, *f) {
@@ -91,7 +91,7 @@ pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()
                 same(entry, &format!("element {at:?} of {what}"), &elem, &found)?;
                 fields.push(*f);
             }
-            Target::Active(f) => {
+            ScriptTarget::Active(f) => {
                 let (what, _) = field(m, entry, *f)?;
                 let cells = contents(left, *f);
                 let cells = cells.ok_or_else(|| misfit(format!("all elements of {what} exist")))?;
@@ -108,21 +108,21 @@ pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()
                         .note(format!("found    {}", shortened(format!("{found:?}")))));
                 }
             }
-            Target::Array(a, _) => {
+            ScriptTarget::Array(a, _) => {
                 let data = array_of(m, entry, *a)?;
                 let elem = m.structs.flatten(data.elem);
                 same(entry, &named(a, &data.name), &elem, &left.array(*a)?)?;
                 arrays.push(*a);
             }
-            Target::Result => {
+            ScriptTarget::Result => {
                 let none = || entry.error(WRONG, "the kernel gave no result");
                 let found = left.result().ok_or_else(none)?;
                 let elem: Vec<Scalar> = found.iter().map(|v| v.ty).collect();
                 same(entry, "the result", &elem, found)?;
             }
-            Target::Reports => reports = entry.items.words().map_err(misfit)?,
-            Target::Prints => prints = entry.items.words().map_err(misfit)?,
-            Target::Param(_) | Target::Seed | Target::Launch => {
+            ScriptTarget::Reports => reports = entry.items.words().map_err(misfit)?,
+            ScriptTarget::Prints => prints = entry.items.words().map_err(misfit)?,
+            ScriptTarget::Param(_) | ScriptTarget::Seed | ScriptTarget::Launch => {
                 return Err(misfit("parameters stand before `=>`".to_owned()));
             }
         }

@@ -33,7 +33,7 @@ pub fn is_runnable(m: &Module, lowered: bool) -> bool {
     let lists = m.tasks.iter().any(|t| t.lists.is_some());
     let walks = m.funcs.values().any(|f| {
         let mut found = false;
-        f.walk(|inst| found |= matches!(f.insts[inst].op, Op::Walk(..)));
+        f.walk(|inst| found |= matches!(f.insts[inst].op, Op::TreeAccess(..)));
         found
     });
     !walks && (lowered || !lists)
@@ -102,7 +102,7 @@ impl Mover for Instance<'_> {
 
     fn run(&mut self) -> Result<()> {
         let (_, collected) = self.launch(&[], 0, 0)?;
-        self.told(&collected).map_or(Ok(()), Err)
+        self.reported(&collected).map_or(Ok(()), Err)
     }
 
     fn array(&self, array: Array) -> Result<Vec<Imm>> {

@@ -14,7 +14,7 @@ mod tell;
 
 pub use check::{Left, check, site_name};
 pub use items::Items;
-pub use read::{Entry, Run, Source, Target, View, runs};
+pub use read::{Entry, Run, ScriptTarget, Source, View, runs};
 pub use start::{Bound, Start};
 pub use subject::Subject;
 pub use tell::tell;

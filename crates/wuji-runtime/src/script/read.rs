@@ -21,7 +21,7 @@ pub struct Run {
 /// One thing that is said, such as `f0 = [0, 1]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    pub target: Target,
+    pub target: ScriptTarget,
     /// `~` instead of `=`.
     pub approximate: bool,
     pub items: Items,
@@ -41,7 +41,7 @@ pub struct View {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub enum ScriptTarget {
     Field(Field),
     Element(Field, Vec<i64>),
     /// Which elements of a field exist.
@@ -306,22 +306,22 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn target(&mut self) -> Result<Target> {
+    fn target(&mut self) -> Result<ScriptTarget> {
         self.skip();
         let start = self.offset();
         let word = self.word("a field, an array or a parameter")?;
         let numbered = |prefix: &str| -> Option<u32> { number(word.strip_prefix(prefix)?) };
         match word {
-            "result" => return Ok(Target::Result),
-            "reports" => return Ok(Target::Reports),
-            "prints" => return Ok(Target::Prints),
-            "seed" => return Ok(Target::Seed),
-            "launch" => return Ok(Target::Launch),
+            "result" => return Ok(ScriptTarget::Result),
+            "reports" => return Ok(ScriptTarget::Reports),
+            "prints" => return Ok(ScriptTarget::Prints),
+            "seed" => return Ok(ScriptTarget::Seed),
+            "launch" => return Ok(ScriptTarget::Launch),
             "active" => {
                 let word = self.word("a field")?;
                 let found = word.strip_prefix('f').and_then(number);
                 return match found {
-                    Some(n) => Ok(Target::Active(Field::from_u32(n))),
+                    Some(n) => Ok(ScriptTarget::Active(Field::from_u32(n))),
                     None => Err(self.error_at(start, format!("`{word}` is no field"))),
                 };
             }
@@ -330,8 +330,8 @@ impl<'a> Reader<'a> {
         if let Some(n) = numbered("f") {
             let field = Field::from_u32(n);
             return Ok(match self.eat("[") {
-                true => Target::Element(field, self.numbers("]")?),
-                false => Target::Field(field),
+                true => ScriptTarget::Element(field, self.numbers("]")?),
+                false => ScriptTarget::Field(field),
             });
         }
         if let Some(n) = numbered("a") {
@@ -339,10 +339,10 @@ impl<'a> Reader<'a> {
                 true => Some(self.numbers(")")?),
                 false => None,
             };
-            return Ok(Target::Array(Array::from_u32(n), extents));
+            return Ok(ScriptTarget::Array(Array::from_u32(n), extents));
         }
         if let Some(n) = numbered("p") {
-            return Ok(Target::Param(n as usize));
+            return Ok(ScriptTarget::Param(n as usize));
         }
         Err(self
             .error_at(start, format!("`{word}` is nothing that a launch starts from or leaves"))
@@ -514,19 +514,22 @@ mod tests {
         let (before, after) =
             read(r#"p0 = -2.5e-3, a1(2, 3) = [2*(0..3)], seed = 7 => f0[-1, 2] = (1, nan), f1 ~ [], prints = ["a, \"b\""]"#)
                 .unwrap();
-        assert_eq!(before[0].target, Target::Param(0));
+        assert_eq!(before[0].target, ScriptTarget::Param(0));
         assert_eq!(words(&before, 0), "-2.5e-3");
         let shape = Some(vec![2, 3]);
-        assert_eq!(before[1].target, Target::Array(Array::from_u32(1), shape));
+        assert_eq!(
+            before[1].target,
+            ScriptTarget::Array(Array::from_u32(1), shape)
+        );
         assert_eq!(words(&before, 1), "0 1 2 0 1 2");
-        assert_eq!(before[2].target, Target::Seed);
-        let element = Target::Element(Field::from_u32(0), vec![-1, 2]);
+        assert_eq!(before[2].target, ScriptTarget::Seed);
+        let element = ScriptTarget::Element(Field::from_u32(0), vec![-1, 2]);
         assert_eq!(after[0].target, element);
         assert_eq!(words(&after, 0), "1 nan");
         assert!(after[1].approximate);
         assert_eq!(words(&after, 2), "a, \"b\"");
         let (_, after) = read("=> active f2 = [(1, -2), (3, 4)]").unwrap();
-        assert_eq!(after[0].target, Target::Active(Field::from_u32(2)));
+        assert_eq!(after[0].target, ScriptTarget::Active(Field::from_u32(2)));
         assert_eq!(words(&after, 0), "1 -2 3 4");
         let (_, after) = read("=> f0 = [seq(3, 0.5, -2), 1]").unwrap();
         assert_eq!(words(&after, 0), "0.5 -1.5 -3.5 1");

@@ -1,7 +1,7 @@
 //! What a launch starts from.
 
 use super::elements::{self, Cells};
-use super::read::{Entry, Target, View};
+use super::read::{Entry, ScriptTarget, View};
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::{ArrayData, Module};
 use wuji_ir::types::{Imm, Scalar};
@@ -62,14 +62,14 @@ impl Start {
         if entry.approximate {
             return Err(misfit("`~` stands behind `=>`".to_owned()));
         }
-        if entry.view.is_some() && !matches!(entry.target, Target::Array(..)) {
+        if entry.view.is_some() && !matches!(entry.target, ScriptTarget::Array(..)) {
             let why = "only an array lies in the memory of another one";
             return Err(misfit(why.to_owned()));
         }
         match &entry.target {
-            Target::Seed => self.seed = whole(entry)?,
-            Target::Launch => self.launch = whole(entry)?,
-            Target::Param(n) => {
+            ScriptTarget::Seed => self.seed = whole(entry)?,
+            ScriptTarget::Launch => self.launch = whole(entry)?,
+            ScriptTarget::Param(n) => {
                 let missing = || missing(m, entry, format!("p{n}"));
                 let param = m.params.get(*n).ok_or_else(missing)?;
                 let what = named(format!("p{n}"), &param.name);
@@ -77,7 +77,7 @@ impl Start {
                 let slot = m.param_slots()[*n];
                 self.params[slot..][..values.len()].copy_from_slice(&values);
             }
-            Target::Field(f) => {
+            ScriptTarget::Field(f) => {
                 let (what, elem) = field(m, entry, *f)?;
                 let values = scalars(entry, &what, &elem, cells(m, *f))?;
                 match self.sparse.iter_mut().find(|c| c.0 == *f) {
@@ -88,7 +88,7 @@ impl Start {
                     }
                 }
             }
-            Target::Element(f, at) => {
+            ScriptTarget::Element(f, at) => {
                 let (what, elem) = field(m, entry, *f)?;
                 inside(m, entry, *f, at)?;
                 let values = scalars(entry, &what, &elem, 1)?;
@@ -99,7 +99,7 @@ impl Start {
                     }
                 }
             }
-            Target::Active(f) => {
+            ScriptTarget::Active(f) => {
                 let (what, elem) = field(m, entry, *f)?;
                 let coordinates = coordinates(m, entry, *f)?;
                 let held = self.sparse.iter_mut().find(|c| c.0 == *f);
@@ -110,8 +110,8 @@ impl Start {
                     held.1.entry(at).or_insert_with(zeros);
                 }
             }
-            Target::Array(a, extents) => self.bind(m, entry, *a, extents.as_deref())?,
-            Target::Result | Target::Reports | Target::Prints => {
+            ScriptTarget::Array(a, extents) => self.bind(m, entry, *a, extents.as_deref())?,
+            ScriptTarget::Result | ScriptTarget::Reports | ScriptTarget::Prints => {
                 let why = "results, reports and prints stand behind `=>`";
                 return Err(misfit(why.to_owned()));
             }

@@ -108,7 +108,7 @@ impl<'d> Subject<'d> {
 
     /// What the launches have reported, as an error; `None` when that is nothing.
     pub fn reported(&self) -> Option<Error> {
-        self.instance.told(&self.collected)
+        self.instance.reported(&self.collected)
     }
 
     /// Printed lines that there was no room for.

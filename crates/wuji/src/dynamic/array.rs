@@ -22,7 +22,7 @@ impl fmt::Debug for Array {
 impl Array {
     /// So many bytes.
     pub fn new(world: &World, bytes: u64) -> Result<Array> {
-        world.open()?;
+        world.ensure_open()?;
         Ok(Array {
             memory: world.device().reserve(bytes)?,
             world: world.clone(),

@@ -84,7 +84,7 @@ impl Kernel {
     /// Runs it on parameters, one slot for each scalar, and arrays; gives the scalars of its result, and what the launch reports.
     /// Lines that it prints go where the world's do.
     pub fn run(&self, params: &[u64], arrays: &[ArrayArg<'_>]) -> Result<Launched> {
-        self.world.open()?;
+        self.world.ensure_open()?;
         let bodies = self.trees.iter().map(|t| t.body());
         let bodies = bodies.collect::<Result<SmallVec<[&TreeBody; 4]>>>()?;
         if self.world.is_recording() {

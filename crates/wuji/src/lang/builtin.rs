@@ -1,7 +1,7 @@
 //! Which functions and methods are part of the language: told by their names as rustc prints them.
 
 use super::lower::is_simt;
-use super::recording::Target;
+use super::recording::CallTarget;
 
 /// Functions that have no receiver.
 const FUNCTIONS: &[&str] = &[
@@ -181,14 +181,14 @@ pub(super) fn is_swizzle(name: &str) -> bool {
 
 /// What the function with this name means, if it is part of the language. `name` is that of
 /// `std::any::type_name` for the function item.
-pub(super) fn function(name: &str) -> Option<Target> {
+pub(super) fn function(name: &str) -> Option<CallTarget> {
     if let Some(rest) = name.strip_prefix("wuji::lang::simt::") {
         let short = format!("simt::{}", without_generics(rest));
-        return is_simt(&short).then_some(Target::Builtin(short));
+        return is_simt(&short).then_some(CallTarget::Builtin(short));
     }
     let short = shorten(name)?;
     if FUNCTIONS.contains(&short.as_str()) {
-        return Some(Target::Builtin(short));
+        return Some(CallTarget::Builtin(short));
     }
     // `f32::max(a, b)` and `Vec3::dot(a, b)` are methods with the receiver in front.
     let (owner, method) = short.split_once("::")?;
@@ -211,7 +211,7 @@ pub(super) fn function(name: &str) -> Option<Target> {
             | "Clone"
     ) || wuji_ir::types::Scalar::from_name(owner).is_some()
         || matches!(owner, "usize" | "isize");
-    (owned && is_method(method)).then(|| Target::Method(method.to_string()))
+    (owned && is_method(method)).then(|| CallTarget::Method(method.to_string()))
 }
 
 /// `wuji::lang::vector::Vector<f32, 3>::splat` as `Vector::splat`, `core::f32::<impl f32>::min` as `f32::min`,
@@ -307,8 +307,8 @@ mod tests {
 
     fn name<F>(_: F) -> String {
         match function(type_name::<F>()) {
-            Some(Target::Builtin(name)) => name,
-            Some(Target::Method(name)) => format!(".{name}"),
+            Some(CallTarget::Builtin(name)) => name,
+            Some(CallTarget::Method(name)) => format!(".{name}"),
             other => format!("{other:?}: {}", type_name::<F>()),
         }
     }

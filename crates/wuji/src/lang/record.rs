@@ -6,7 +6,7 @@
 
 use super::ast::Ast;
 use super::builtin;
-use super::recording::{Callee, Constant, Function, Recording, Target, TypeTag};
+use super::recording::{CallTarget, Callee, Constant, Function, Recording, TypeTag};
 use super::shadow::{OnlyInKernels, Slot};
 use crate::array::{Array, ArrayMut, SharedArray};
 use crate::cells::Cells;
@@ -298,11 +298,11 @@ impl Recorder {
     fn enter(&mut self, item: &Item, method: Option<(&str, bool)>) {
         let constructor = item.name.strip_suffix("::{{constructor}}") == Some(item.result_name);
         let target = match method {
-            Some((name, true)) if builtin::is_method(name) => Target::Method(name.to_string()),
+            Some((name, true)) if builtin::is_method(name) => CallTarget::Method(name.to_string()),
             Some(_) => visit(item),
             None => match builtin::function(item.name) {
                 Some(builtin) => builtin,
-                None if constructor => Target::Constructor,
+                None if constructor => CallTarget::Constructor,
                 None => visit(item),
             },
         };
@@ -353,14 +353,14 @@ impl Item {
 }
 
 /// Calls a `#[func]` in recording mode and sees what it describes. Nothing else is called: it would run for real.
-fn visit(item: &Item) -> Target {
+fn visit(item: &Item) -> CallTarget {
     with(|s| s.reached = None);
     if item.func {
         (item.invoke)();
     }
     match with(|s| s.reached.take()).flatten() {
-        Some(k) => Target::Function(k),
-        None => Target::Unknown(item.name.to_string()),
+        Some(k) => CallTarget::Function(k),
+        None => CallTarget::Unknown(item.name.to_string()),
     }
 }
 

@@ -44,13 +44,13 @@ pub struct Constant {
 /// What a call means.
 #[derive(Clone, Debug)]
 pub struct Callee {
-    pub target: Target,
+    pub target: CallTarget,
     pub params: Vec<TypeTag>,
     pub result: TypeTag,
 }
 
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum CallTarget {
     /// Number of a function of the recording.
     Function(usize),
     /// A function of the language itself, like `vec2` or `Vector::splat`.

@@ -16,7 +16,7 @@ pub(super) fn complete(world: &World, mut state: State, at: &Position) -> Result
     if let Some(error) = state.error.take() {
         return Err(error);
     }
-    world.open()?;
+    world.ensure_open()?;
     let fail = |error: Error| error.at(Some(at.clone()));
     if state.fields.is_empty() {
         return Err(fail(

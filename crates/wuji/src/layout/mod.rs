@@ -174,7 +174,7 @@ impl TreeInner {
 
     #[cold]
     fn gone(&self) -> Error {
-        match self.world.open() {
+        match self.world.ensure_open() {
             Err(closed) => closed,
             Ok(()) => released(),
         }

@@ -1,7 +1,7 @@
 //! Branches, loops, blocks and the ways out of them.
 
 use super::types::any_int;
-use super::{Generator, Target, TargetKind};
+use super::{Generator, JumpTarget, JumpTargetKind};
 use wuji_ir::entities::Value;
 use wuji_ir::module::{Term, Values};
 use wuji_ir::ops::*;
@@ -57,8 +57,8 @@ impl Generator<'_> {
         };
         let label = target.label;
         Some(match target.kind {
-            TargetKind::Block(results) => Term::Break(label, self.all(&results)),
-            TargetKind::Loop {
+            JumpTargetKind::Block(results) => Term::Break(label, self.all(&results)),
+            JumpTargetKind::Loop {
                 counter,
                 carried,
                 results,
@@ -66,11 +66,11 @@ impl Generator<'_> {
                 true => Term::Break(label, self.all(&results)),
                 false => Term::Continue(label, self.next_turn(counter, &carried)),
             },
-            TargetKind::For(carried) => match self.dice.chance(50) {
+            JumpTargetKind::For(carried) => match self.dice.chance(50) {
                 true => Term::Break(label, self.all(&carried)),
                 false => Term::Continue(label, self.all(&carried)),
             },
-            TargetKind::ForEach => Term::Continue(label, Values::new()),
+            JumpTargetKind::ForEach => Term::Continue(label, Values::new()),
         })
     }
 
@@ -125,9 +125,9 @@ impl Generator<'_> {
         let types = self.some_types(2);
         let label = self.body.f.fresh_label();
         let inst = self.b().push_typed(Op::Block(label), &[], &types);
-        self.body.targets.push(Target {
+        self.body.targets.push(JumpTarget {
             label,
-            kind: TargetKind::Block(types.clone()),
+            kind: JumpTargetKind::Block(types.clone()),
         });
         let count = self.dice.between(1, 4) as usize;
         let region = self.region(&[], |g, _| {
@@ -188,9 +188,9 @@ impl Generator<'_> {
                 g.b().end(Term::Break(label, values));
             });
             g.body.f.insts[check].regions.extend([on, stop]);
-            g.body.targets.push(Target {
+            g.body.targets.push(JumpTarget {
                 label,
-                kind: TargetKind::Loop {
+                kind: JumpTargetKind::Loop {
                     counter,
                     carried: carried.clone(),
                     results: results.clone(),
@@ -263,9 +263,9 @@ impl Generator<'_> {
         let mut params = vec![self.ty(bounds[0])];
         params.extend(&carried);
         self.body.loops += 1;
-        self.body.targets.push(Target {
+        self.body.targets.push(JumpTarget {
             label,
-            kind: TargetKind::For(carried.clone()),
+            kind: JumpTargetKind::For(carried.clone()),
         });
         let region = self.region(&params, |g, p| {
             g.body.indices.push((p[0], lo, hi));

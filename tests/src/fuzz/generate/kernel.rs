@@ -1,7 +1,7 @@
 //! The kernel: parallel loops with serial code between them.
 
 use super::roles::{Rights, Role};
-use super::{Body, Generator, PlaceInfo, Target, TargetKind};
+use super::{Body, Generator, JumpTarget, JumpTargetKind, PlaceInfo};
 use wuji_ir::entities::{Array, Value};
 use wuji_ir::module::{Function, Term, Values};
 use wuji_ir::ops::*;
@@ -71,8 +71,8 @@ impl Generator<'_> {
                 .chance(15)
                 .then(|| self.dice.between(1, 70) as u32),
             serial,
-            least: None,
-            together: false,
+            grain_size: None,
+            cooperative: false,
             blocks: false,
         };
         let label = self.body.f.fresh_label();
@@ -107,9 +107,9 @@ impl Generator<'_> {
         self.body.visible.extend(&params);
         self.body.may_return = false;
         self.body.in_kernel = !serial;
-        self.body.targets.push(Target {
+        self.body.targets.push(JumpTarget {
             label,
-            kind: TargetKind::ForEach,
+            kind: JumpTargetKind::ForEach,
         });
         self.body.nesting += 1;
 

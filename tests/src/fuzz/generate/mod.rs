@@ -111,13 +111,13 @@ struct Callable {
 
 /// A loop or block around the current place.
 #[derive(Clone, Debug)]
-struct Target {
+struct JumpTarget {
     label: Label,
-    kind: TargetKind,
+    kind: JumpTargetKind,
 }
 
 #[derive(Clone, Debug)]
-enum TargetKind {
+enum JumpTargetKind {
     /// Types of the results.
     Block(Vec<Type>),
     /// The counter, which the first carried value is; the bound; types of the other carried values; results.
@@ -139,7 +139,7 @@ struct Body {
     rights: Rights,
     /// The loop indices around this place, with the least and greatest value each is likely to have.
     indices: Vec<(Value, i64, i64)>,
-    targets: Vec<Target>,
+    targets: Vec<JumpTarget>,
     /// `return` is possible here.
     may_return: bool,
     /// Variables, and whether they may be stored to here.

@@ -13,8 +13,8 @@
 
 pub(crate) mod indices;
 
+use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::analysis::entries;
-use crate::analysis::linear::{Linear, Sums};
 use crate::options;
 use crate::passes::Cx;
 use crate::rewrite::{Map, Structure, Substitution, clone_inst};
@@ -35,10 +35,10 @@ const SAFE: i128 = 1 << 60;
 
 pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let funcs: Vec<Func> = m.funcs.keys().collect();
-    let together: FxHashSet<Func> = m
+    let cooperative: FxHashSet<Func> = m
         .tasks
         .iter()
-        .filter(|t| matches!(&t.kind, TaskKind::Chunks { hints, .. } if hints.together))
+        .filter(|t| matches!(&t.kind, TaskKind::Chunks { hints, .. } if hints.cooperative))
         .map(|t| t.func)
         .collect();
     for func in funcs {
@@ -48,7 +48,7 @@ pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
         } else {
             prove(m, &mut f, cx);
             indices::make_scalar(m, &mut f);
-            arrange(m, &mut f, together.contains(&func), cx);
+            arrange(m, &mut f, cooperative.contains(&func), cx);
         }
         m.funcs[func] = f;
     }
@@ -128,17 +128,17 @@ fn checked(f: &Function, inst: Inst) -> Option<&Access> {
         .filter(|a| a.guard == Guard::Checked)
 }
 
-fn proved(sums: &mut Sums, index: Value, domain: (i128, End)) -> bool {
-    let (lo, end) = effective(sums.func, index, domain);
+fn proved(affine: &mut AffineAnalysis, index: Value, domain: (i128, End)) -> bool {
+    let (lo, end) = effective(affine.func, index, domain);
     let End::Const(hi) = end else { return false };
-    let form = sums.form(index);
-    let range = sums.range_of(&form);
+    let expr = affine.expr(index);
+    let range = affine.range_of(&expr);
     lo <= range.0 && range.1 < hi
 }
 
 fn prove(m: &Module, f: &mut Function, cx: &mut Cx) {
     let structure = Structure::of(f);
-    let mut sums = Sums::new(f, &structure);
+    let mut affine = AffineAnalysis::new(f, &structure);
     let mut fine = Vec::new();
     f.walk(|inst| {
         let Some(access) = checked(f, inst) else {
@@ -149,7 +149,7 @@ fn prove(m: &Module, f: &mut Function, cx: &mut Cx) {
         if domains
             .iter()
             .zip(args)
-            .all(|(d, v)| proved(&mut sums, *v, *d))
+            .all(|(d, v)| proved(&mut affine, *v, *d))
         {
             fine.push(inst);
         }
@@ -168,7 +168,7 @@ fn prove(m: &Module, f: &mut Function, cx: &mut Cx) {
 #[derive(Clone, Debug)]
 struct Constraint {
     with_index: bool,
-    invariant: Linear,
+    invariant: Affine,
     /// Smallest and largest contribution of the loops inside.
     spread: (i128, i128),
     lo: i128,
@@ -176,7 +176,7 @@ struct Constraint {
 }
 
 /// A loop, and what has to hold for some of its accesses to be inside.
-struct Plan {
+struct LoopVersion {
     inst: Inst,
     versioned: bool,
     constraints: Vec<Constraint>,
@@ -184,24 +184,27 @@ struct Plan {
 }
 
 /// All loops in a few walks over the function: what is planned for one changes nothing for the others.
-fn arrange(m: &mut Module, f: &mut Function, together: bool, cx: &mut Cx) {
+fn arrange(m: &mut Module, f: &mut Function, cooperative: bool, cx: &mut Cx) {
     let near = match cx.uses("neighbours") {
         true => near_loads(m, f),
         false => FxHashSet::default(),
     };
-    let found = plans(m, f, &near, together, cx);
+    let found = plans(m, f, &near, cooperative, cx);
     if found.is_empty() {
         return;
     }
     freeze_values(m, f, &found);
     // Freezing has put other values into the forms.
     let structure = Structure::of(f);
-    let mut sums = Sums::new(f, &structure);
-    let found: Vec<(Region, Plan)> = found
+    let mut affine = AffineAnalysis::new(f, &structure);
+    let found: Vec<(Region, LoopVersion)> = found
         .iter()
         .filter_map(|old| {
             let region = structure.region_of[old.inst].expand()?;
-            Some((region, plan(m, &mut sums, &near, old.inst, old.versioned)?))
+            Some((
+                region,
+                plan(m, &mut affine, &near, old.inst, old.versioned)?,
+            ))
         })
         .collect();
     let mut edits = Edits::default();
@@ -224,11 +227,11 @@ fn plans(
     m: &Module,
     f: &Function,
     near: &FxHashSet<Inst>,
-    together: bool,
+    cooperative: bool,
     cx: &mut Cx,
-) -> Vec<Plan> {
+) -> Vec<LoopVersion> {
     let structure = Structure::of(f);
-    let mut sums = Sums::new(f, &structure);
+    let mut affine = AffineAnalysis::new(f, &structure);
     let mut candidates: Vec<Inst> = Vec::new();
     let mut known: FxHashSet<Inst> = FxHashSet::default();
     f.walk(|inst| {
@@ -236,7 +239,7 @@ fn plans(
             && !near.contains(&inst)
             && let Some(l) = nearest_for(f, &structure, inst)
             && known.insert(l)
-            && !is_joint(f, l, together)
+            && !is_joint(f, l, cooperative)
         {
             candidates.push(l);
         }
@@ -250,11 +253,11 @@ fn plans(
         }
         settled.insert(l);
         // What is around an arranged loop keeps its one version.
-        let top = short_nest(&mut sums, l).map(|top| match settled.contains(&top) {
+        let top = short_nest(&mut affine, l).map(|top| match settled.contains(&top) {
             true => l,
             false => top,
         });
-        let Some(plan) = plan(m, &mut sums, near, top.unwrap_or(l), top.is_some()) else {
+        let Some(plan) = plan(m, &mut affine, near, top.unwrap_or(l), top.is_some()) else {
             continue;
         };
         if !cx.fuel() {
@@ -274,8 +277,8 @@ fn plans(
 }
 
 /// Whether threads of a block run a loop together, so that all of them have to run the same one.
-fn is_joint(f: &Function, inst: Inst, together: bool) -> bool {
-    if together && matches!(f.insts[inst].op, Op::For(_, ForKind::Parallel)) {
+fn is_joint(f: &Function, inst: Inst, cooperative: bool) -> bool {
+    if cooperative && matches!(f.insts[inst].op, Op::For(_, ForKind::Parallel)) {
         return true;
     }
     let mut found = false;
@@ -303,7 +306,7 @@ impl Edits {
         &mut self,
         f: &Function,
         region: Region,
-        plan: &Plan,
+        plan: &LoopVersion,
         whole: Whole,
         built: Vec<Inst>,
     ) {
@@ -356,12 +359,12 @@ fn near_loads(m: &Module, f: &Function) -> FxHashSet<Inst> {
         return found;
     }
     let structure = Structure::of(f);
-    let mut sums = Sums::new(f, &structure);
+    let mut affine = AffineAnalysis::new(f, &structure);
     f.walk(|inst| {
         if let Op::Load(access) = &f.insts[inst].op
             && let Place::Field(field) = access.place
             && access.dynamic_steps() == 0
-            && entries::near(m, &mut sums, &entries, field, &f.insts[inst].args).is_some()
+            && entries::near(m, &mut affine, &entries, field, &f.insts[inst].args).is_some()
         {
             found.insert(inst);
         }
@@ -399,8 +402,8 @@ fn depth(f: &Function, structure: &Structure, inst: Inst) -> usize {
         .count()
 }
 
-fn trip_count(sums: &mut Sums, inst: Inst) -> Option<i128> {
-    let f = sums.func;
+fn trip_count(affine: &mut AffineAnalysis, inst: Inst) -> Option<i128> {
+    let f = affine.func;
     let args = &f.insts[inst].args;
     let number = |v: Value| f.constant(v).and_then(Imm::as_int);
     // Bounds may still be sums of constants: one step back is enough for what `loops` writes.
@@ -411,7 +414,7 @@ fn trip_count(sums: &mut Sums, inst: Inst) -> Option<i128> {
     match (lo, hi) {
         (Some(lo), Some(hi)) => Some((hi - lo).max(0)),
         _ => {
-            let (lo, hi) = (sums.form(args[0]), sums.form(args[1]));
+            let (lo, hi) = (affine.expr(args[0]), affine.expr(args[1]));
             let length = hi.add_scaled(&lo, -1)?.as_constant()?;
             Some(i128::from(length).max(0))
         }
@@ -419,14 +422,14 @@ fn trip_count(sums: &mut Sums, inst: Inst) -> Option<i128> {
 }
 
 /// The outermost loop of a nest of short loops around and including `inst`; none when it is long.
-fn short_nest(sums: &mut Sums, inst: Inst) -> Option<Inst> {
-    let (f, structure) = (sums.func, sums.structure);
-    let mut total = trip_count(sums, inst).filter(|n| *n <= SHORT)?;
+fn short_nest(affine: &mut AffineAnalysis, inst: Inst) -> Option<Inst> {
+    let (f, structure) = (affine.func, affine.structure);
+    let mut total = trip_count(affine, inst).filter(|n| *n <= SHORT)?;
     let mut top = inst;
     while let Some(up) = structure.parent(top)
         && let Op::For(..) = f.insts[up].op
         && !is_joint(f, up, false)
-        && let Some(n) = trip_count(sums, up)
+        && let Some(n) = trip_count(affine, up)
         && n <= SHORT
         && total * n <= SHORT_NEST
     {
@@ -438,12 +441,12 @@ fn short_nest(sums: &mut Sums, inst: Inst) -> Option<Inst> {
 
 fn plan(
     m: &Module,
-    sums: &mut Sums,
+    affine: &mut AffineAnalysis,
     near: &FxHashSet<Inst>,
     inst: Inst,
     versioned: bool,
-) -> Option<Plan> {
-    let f = sums.func;
+) -> Option<LoopVersion> {
+    let f = affine.func;
     let data = &f.insts[inst];
     let Op::For(label, _) = data.op else {
         return None;
@@ -453,7 +456,7 @@ fn plan(
     if !versioned && !splittable(f, inst, label) {
         return None;
     }
-    let mut plan = Plan {
+    let mut plan = LoopVersion {
         inst,
         versioned,
         constraints: Vec::new(),
@@ -469,7 +472,7 @@ fn plan(
         let found: Option<Vec<Option<Constraint>>> = domains
             .iter()
             .zip(&f.insts[i].args)
-            .map(|(d, v)| constraint(sums, body, index, versioned, *v, *d))
+            .map(|(d, v)| constraint(affine, body, index, versioned, *v, *d))
             .collect();
         if let Some(found) = found {
             plan.accesses.push(i);
@@ -508,37 +511,37 @@ fn walk_region(f: &Function, region: Region, visit: &mut impl FnMut(Inst)) {
 
 /// What one index needs: `Some(None)` when it is proved already, `None` when nothing helps.
 fn constraint(
-    sums: &mut Sums,
+    affine: &mut AffineAnalysis,
     body: Region,
     index: Value,
     versioned: bool,
     value: Value,
     domain: (i128, End),
 ) -> Option<Option<Constraint>> {
-    if proved(sums, value, domain) {
+    if proved(affine, value, domain) {
         return Some(None);
     }
-    let (lo, end) = effective(sums.func, value, domain);
-    let form = sums.form(value);
+    let (lo, end) = effective(affine.func, value, domain);
+    let expr = affine.expr(value);
     let mut c = Constraint {
         with_index: false,
-        invariant: Linear::constant(form.constant),
+        invariant: Affine::constant(expr.constant),
         spread: (0, 0),
         lo,
         end,
     };
-    for (v, k) in &form.terms {
+    for (v, k) in &expr.terms {
         if *v == index && *k == 1 && !versioned {
             c.with_index = true;
-        } else if sums.structure.is_invariant(sums.func, *v, body) {
-            c.invariant = c.invariant.add_scaled(&Linear::atom(*v), *k)?;
+        } else if affine.structure.is_invariant(affine.func, *v, body) {
+            c.invariant = c.invariant.add_scaled(&Affine::atom(*v), *k)?;
         } else {
-            let range = loop_index_range(sums, *v)?;
+            let range = loop_index_range(affine, *v)?;
             let (a, b) = (range.0 * i128::from(*k), range.1 * i128::from(*k));
             c.spread = (c.spread.0 + a.min(b), c.spread.1 + a.max(b));
         }
     }
-    let range = sums.range_of(&c.invariant);
+    let range = affine.range_of(&c.invariant);
     let small = |n: i128| -SAFE < n && n < SAFE;
     // Unbounded atoms of 64 bits could wrap; narrower ones cannot get far.
     if !small(range.0) || !small(range.1) || !small(c.spread.0) || !small(c.spread.1) {
@@ -548,14 +551,14 @@ fn constraint(
 }
 
 /// Range of the index of a `for` whose bounds are constants.
-fn loop_index_range(sums: &mut Sums, v: Value) -> Option<(i128, i128)> {
-    let ValueDef::Param(region, 0) = sums.func.values[v].def else {
+fn loop_index_range(affine: &mut AffineAnalysis, v: Value) -> Option<(i128, i128)> {
+    let ValueDef::Param(region, 0) = affine.func.values[v].def else {
         return None;
     };
-    let owner = sums.structure.owner[region].expand()?;
-    matches!(sums.func.insts[owner].op, Op::For(..)).then_some(())?;
-    let range = sums.range(v);
-    let all = sums.func.ty(v).as_scalar()?.int_range()?;
+    let owner = affine.structure.owner[region].expand()?;
+    matches!(affine.func.insts[owner].op, Op::For(..)).then_some(())?;
+    let range = affine.range(v);
+    let all = affine.func.ty(v).as_scalar()?.int_range()?;
     (range != all).then_some(range)
 }
 
@@ -567,7 +570,7 @@ fn merge(list: &mut Vec<Constraint>, new: Constraint) {
     );
     let new = Constraint {
         spread: (lo, hi),
-        invariant: Linear {
+        invariant: Affine {
             constant: 0,
             ..new.invariant
         },
@@ -586,14 +589,14 @@ fn merge(list: &mut Vec<Constraint>, new: Constraint) {
 
 /// A number that came from memory must not change between its comparison and its use: each gets a `freeze` right
 /// behind its definition, for all its uses.
-fn freeze_values(m: &mut Module, f: &mut Function, plans: &[Plan]) {
+fn freeze_values(m: &mut Module, f: &mut Function, plans: &[LoopVersion]) {
     let structure = Structure::of(f);
-    let sums = Sums::new(f, &structure);
+    let affine = AffineAnalysis::new(f, &structure);
     let mut atoms: Vec<Value> = Vec::new();
     let mut known: FxHashSet<Value> = FxHashSet::default();
     let constraints = plans.iter().flat_map(|p| &p.constraints);
     for (v, _) in constraints.flat_map(|c| &c.invariant.terms) {
-        if !sums.is_steady_atom(*v) && known.insert(*v) {
+        if !affine.is_steady_atom(*v) && known.insert(*v) {
             atoms.push(*v);
         }
     }
@@ -663,7 +666,7 @@ fn mark(f: &mut Function, accesses: &[Inst]) {
 }
 
 /// `if inside { loop without checks } else { loop with checks }`.
-fn version(m: &mut Module, f: &mut Function, region: Region, plan: &Plan) -> Whole {
+fn version(m: &mut Module, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
     let guarded = guarded_copy(f, plan.inst);
     mark(f, &plan.accesses);
     let mut b = Builder::new(m, f);
@@ -736,7 +739,7 @@ fn clamp64(n: i128) -> i64 {
 }
 
 /// A sum as an `i64` value.
-pub fn materialize(b: &mut Builder, sum: &Linear) -> Value {
+pub fn materialize(b: &mut Builder, sum: &Affine) -> Value {
     let mut out: Option<Value> = None;
     for (v, k) in &sum.terms {
         let mut term = b.convert(*v, Scalar::I64);
@@ -761,7 +764,7 @@ pub fn materialize(b: &mut Builder, sum: &Linear) -> Value {
 
 /// Runs the loop in up to three pieces, in order: before, inside and after the part where every index
 /// is inside.
-fn split(m: &mut Module, f: &mut Function, region: Region, plan: &Plan) -> Whole {
+fn split(m: &mut Module, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
     let data = f.insts[plan.inst].clone();
     let scalar = f.ty(data.args[0]).as_scalar();
     let (Some(scalar), true) = (scalar, plan.constraints.iter().any(|c| c.with_index)) else {

@@ -317,7 +317,7 @@ fn chunk(
         Target::Cuda => {
             match list.is_none()
                 && !hints.serial
-                && !hints.together
+                && !hints.cooperative
                 && is_short(&f, body)
                 && rows(&mut dims, options.rows_from.unwrap_or(MANY))
             {
@@ -339,7 +339,7 @@ fn chunk(
         && list.is_some()
         && !options.without.iter().any(|w| w == "scratchpads")
         && keeps_near(m, &f, body, options.sm);
-    if hints.together {
+    if hints.cooperative {
         // The entry has what this adds before anything else; the body is not part of the function yet.
         let threads = hints.threads();
         prepare_threads(&mut Builder::new(m, &mut f), body, threads, &mut subst);

@@ -350,7 +350,7 @@ impl Nest<'_> {
 
     /// Reads an entry; gives the numbers of the dimensions that follow from it.
     fn given(&mut self, b: &mut Builder, list: &ListLoop, number: Value) -> Vec<Value> {
-        let op = Op::Walk(WalkOp::Entry, list.tree, list.node);
+        let op = Op::TreeAccess(TreeAccessOp::Entry, list.tree, list.node);
         let inst = b.push(op, &[number]);
         let words = b.func.insts[inst].results.clone();
         let (extra, first) = (words[1], words[2]);

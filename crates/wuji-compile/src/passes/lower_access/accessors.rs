@@ -7,7 +7,7 @@
 
 use super::walk::How;
 use super::{Lower, Masked};
-use crate::analysis::linear::{Linear, Sums};
+use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::rewrite::{Structure, Substitution};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -89,7 +89,7 @@ impl Lower<'_> {
         let mut args = Values::new();
         for v in index_args {
             // What the accessor compares has to be what it walks by.
-            args.push(match self.sums.is_steady(*v) {
+            args.push(match self.affine.is_steady(*v) {
                 true => *v,
                 false => self.b.unary(UnOp::Freeze, *v),
             });
@@ -141,7 +141,7 @@ impl Lower<'_> {
         let structure = Structure::of(&before);
         let mut inner = Lower {
             b: Builder::new(self.b.module, &mut f),
-            sums: Sums::new(&before, &structure),
+            affine: AffineAnalysis::new(&before, &structure),
             memory: self.memory,
             entries: Vec::new(),
             neighbours_wanted: false,
@@ -161,12 +161,12 @@ impl Lower<'_> {
     fn accessor_body(&mut self, key: &Accessor, access: &Access, params: &[Value]) -> Values {
         if key.guard == Guard::InBounds {
             let limits = self.limits(access);
-            let forms: Vec<Linear> = params
+            let exprs: Vec<Affine> = params
                 .iter()
                 .zip(limits)
                 .map(|(v, limit)| self.index_form(*v, limit))
                 .collect();
-            return self.located(key, access, &forms);
+            return self.located(key, access, &exprs);
         }
         let masked = self.mask(access, params);
         let mut values = match key.how {
@@ -183,11 +183,11 @@ impl Lower<'_> {
     }
 
     /// The offset of an element whose indices are inside, and where it matters, whether it is there.
-    fn located(&mut self, key: &Accessor, access: &Access, forms: &[Linear]) -> Values {
+    fn located(&mut self, key: &Accessor, access: &Access, exprs: &[Affine]) -> Values {
         if !self.is_sparse(key.field) {
-            return [self.offset(access, forms)].into_iter().collect();
+            return [self.offset(access, exprs)].into_iter().collect();
         }
-        let (at, there) = self.sparse_offset(access, key.field, forms, key.how);
+        let (at, there) = self.sparse_offset(access, key.field, exprs, key.how);
         let mut values: Values = [self.materialize(&at)].into_iter().collect();
         if key.how != How::Look {
             values.push(there.unwrap_or_else(|| self.b.bool(true)));

@@ -13,8 +13,8 @@ mod walk;
 
 use accessors::Accessors;
 
+use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::analysis::entries::{Entry, changes_cells, entries, loses_cells};
-use crate::analysis::linear::{Linear, Sums};
 use crate::nodes::memories;
 use crate::passes::Cx;
 use crate::passes::demote_atomics::demote_local_atomics;
@@ -43,7 +43,7 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
         // Forms refer to the function as it is before lowering; new instructions only add to it.
         let before = f.clone();
         let structure = Structure::of(&before);
-        let sums = Sums::new(&before, &structure);
+        let affine = AffineAnalysis::new(&before, &structure);
         let changing: Vec<Tree> = m
             .trees
             .keys()
@@ -56,7 +56,7 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
         found.retain(|e| !loses_cells(m, &before, e.tree));
         let mut lower = Lower {
             b: Builder::new(m, &mut f),
-            sums,
+            affine,
             memory: &memory,
             entries: found,
             neighbours_wanted: cx.uses("neighbours"),
@@ -78,7 +78,7 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
 
 struct Lower<'a> {
     b: Builder<'a>,
-    sums: Sums<'a>,
+    affine: AffineAnalysis<'a>,
     memory: &'a PrimaryMap<Tree, TreeMemory>,
     /// Of lists that the function's loops run over.
     entries: Vec<Entry>,
@@ -96,7 +96,7 @@ struct Lower<'a> {
 /// A checked access: whether it is inside, and indices that are inside in any case.
 struct Masked {
     inside: Value,
-    indices: Vec<Linear>,
+    indices: Vec<Affine>,
     /// The indices as numbers to report.
     found: Values,
 }
@@ -150,12 +150,12 @@ impl Lower<'_> {
             _ if sparse => self.sparse_access((&data.op, &access, ty), index_args, operands),
             Guard::InBounds => {
                 let limits = self.limits(&access);
-                let forms: Vec<Linear> = index_args
+                let exprs: Vec<Affine> = index_args
                     .iter()
                     .zip(limits)
                     .map(|(v, limit)| self.index_form(*v, limit))
                     .collect();
-                let offset = self.offset(&access, &forms);
+                let offset = self.offset(&access, &exprs);
                 self.emit(&data.op, &access, ty, offset, operands)
             }
             Guard::Checked => self.masked_access(&data.op, &access, ty, index_args, operands),
@@ -283,23 +283,23 @@ impl Lower<'_> {
 
     /// An index that is inside, as a sum. A sum is what its value is up to wrapping: it may only be used
     /// where wrapping would lead outside.
-    fn index_form(&mut self, v: Value, (lo, extent): (i64, Option<u64>)) -> Linear {
-        let form = self.sums.form(v);
+    fn index_form(&mut self, v: Value, (lo, extent): (i64, Option<u64>)) -> Affine {
+        let expr = self.affine.expr(v);
         let Some(ty) = self.b.func.ty(v).as_scalar() else {
-            return form;
+            return expr;
         };
         // Offsets wrap with 64 bits themselves.
         let (Some((least, most)), true) = (ty.int_range(), ty.bits() < 64) else {
-            return form;
+            return expr;
         };
         let lo = i128::from(lo);
         let last = extent.map_or(most, |e| most.min(lo + i128::from(e) - 1));
         let wrap = 1i128 << ty.bits();
-        let (a, b) = self.sums.range_of(&form);
+        let (a, b) = self.affine.range_of(&expr);
         if a > last - wrap && b < least.max(lo) + wrap {
-            form
+            expr
         } else {
-            Linear::atom(v)
+            Affine::atom(v)
         }
     }
 
@@ -332,7 +332,7 @@ impl Lower<'_> {
                 Some(all) => self.b.binary(BinOp::And, all, ok),
                 None => ok,
             });
-            indices.push(Linear::atom(wide));
+            indices.push(Affine::atom(wide));
         }
         let inside = match inside {
             Some(v) => v,
@@ -347,7 +347,7 @@ impl Lower<'_> {
 
     /// An index as `i64`, frozen when it may come from memory; for `u64` also whether it fits there.
     fn widen(&mut self, index: Value) -> (Value, Option<Value>) {
-        let mut index = if self.sums.is_steady(index) {
+        let mut index = if self.affine.is_steady(index) {
             index
         } else {
             self.b.unary(UnOp::Freeze, index)
@@ -378,10 +378,10 @@ impl Lower<'_> {
         // Reading the first element of a field is always possible, so a load needs no branch.
         let readable = matches!(access.place, Place::Field(_));
         if let (Op::Load(_), true) = (op, readable) {
-            let first: Vec<Linear> = self
+            let first: Vec<Affine> = self
                 .starts(access)
                 .into_iter()
-                .map(Linear::constant)
+                .map(Affine::constant)
                 .collect();
             let first = self.offset(access, &first);
             let offset = self.offset(access, &masked.indices);

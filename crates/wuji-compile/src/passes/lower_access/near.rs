@@ -6,8 +6,8 @@
 
 use super::Lower;
 use super::walk::{How, Walk};
+use crate::analysis::affine::Affine;
 use crate::analysis::entries::{Near, NearAxis, near};
-use crate::analysis::linear::Linear;
 use wuji_ir::entities::{Field, Value};
 use wuji_ir::layout::NodeKind;
 use wuji_ir::ops::*;
@@ -33,7 +33,7 @@ impl Lower<'_> {
         }
         let near = near(
             self.b.module,
-            &mut self.sums,
+            &mut self.affine,
             &self.entries,
             field,
             index_args,
@@ -59,13 +59,13 @@ impl Lower<'_> {
     /// The index of the loop directly around.
     fn innermost_index(&self) -> Option<Value> {
         let mut region = self.b.region;
-        let f = self.sums.func;
+        let f = self.affine.func;
         while region.as_u32() < f.regions.len() as u32 {
-            let owner = self.sums.structure.owner[region].expand()?;
+            let owner = self.affine.structure.owner[region].expand()?;
             if let Op::For(..) = f.insts[owner].op {
                 return f.regions[region].params.first().copied();
             }
-            region = self.sums.structure.region_of[owner].expand()?;
+            region = self.affine.structure.region_of[owner].expand()?;
         }
         None
     }
@@ -100,7 +100,7 @@ impl Lower<'_> {
         near: &Near,
         fixed: &[usize],
         open: impl Fn(&NearAxis) -> bool,
-    ) -> Option<Linear> {
+    ) -> Option<Affine> {
         let mut choices_of = Vec::new();
         for choice in choices(near, &open) {
             let both: Vec<usize> = choice.iter().zip(fixed).map(|(a, b)| a + b).collect();
@@ -113,44 +113,44 @@ impl Lower<'_> {
         let mut values: Vec<Value> = Vec::new();
         for (base, rest) in &choices {
             let own = if same {
-                Linear::constant(rest.constant.wrapping_sub(shared.constant))
+                Affine::constant(rest.constant.wrapping_sub(shared.constant))
             } else {
                 rest.clone()
             };
-            let sum = self.sum(&Linear::atom(*base), &own, 1);
+            let sum = self.sum(&Affine::atom(*base), &own, 1);
             values.push(self.materialize(&sum));
         }
         for axis in near.axes.iter().filter(|a| open(a)) {
             values = self.choose(axis, &values);
         }
-        let at = Linear::atom(values[0]);
+        let at = Affine::atom(values[0]);
         Some(if same { self.sum(&at, &shared, 1) } else { at })
     }
 
     /// One choice of blocks, a number for each axis: the offset of the block, and the rest of the way from there.
-    fn choice(&mut self, field: Field, near: &Near, choice: &[usize]) -> Option<(Value, Linear)> {
+    fn choice(&mut self, field: Field, near: &Near, choice: &[usize]) -> Option<(Value, Affine)> {
         let data = self.b.module.fields[field].clone();
-        let mut rest = vec![Linear::default(); data.axes.len()];
+        let mut rest = vec![Affine::default(); data.axes.len()];
         let mut delta = Vec::new();
-        for (index, form) in &near.others {
-            rest[*index] = form.clone();
+        for (index, expr) in &near.others {
+            rest[*index] = expr.clone();
         }
         for (axis, k) in near.axes.iter().zip(choice) {
             delta.push(axis.first + *k as i64);
             let start = *k as i64 * axis.by as i64;
-            rest[axis.index] = self.sum(&axis.low, &Linear::constant(start), -1);
+            rest[axis.index] = self.sum(&axis.low, &Affine::constant(start), -1);
         }
         let base = self.neighbour(field, near, &delta)?;
         let levels = self.levels(field);
         let first = levels.iter().position(|l| l.node == near.block)? + 1;
-        let mut walk = Walk::at(data.tree, Linear::default(), rest);
+        let mut walk = Walk::at(data.tree, Affine::default(), rest);
         for level in &levels[first..] {
             // Bits need not be looked at: what is inactive is zero.
             self.enter(&mut walk, level);
             self.step(&mut walk, level, How::Look);
         }
         let place = self.memory[data.tree].place(field) as i64;
-        let at = self.sum(&walk.at, &Linear::constant(place), 1);
+        let at = self.sum(&walk.at, &Affine::constant(place), 1);
         Some((base, at))
     }
 
@@ -161,7 +161,7 @@ impl Lower<'_> {
             return Some(*known);
         }
         let entry = self.b.func.def(near.entry.offset)?;
-        let region = self.sums.structure.region_of[entry].expand()?;
+        let region = self.affine.structure.region_of[entry].expand()?;
         let mut needed = vec![entry];
         for axis in &near.axes {
             needed.push(self.b.func.def(axis.coord)?);
@@ -210,17 +210,17 @@ impl Lower<'_> {
             }
             coords.push(c);
         }
-        let mut rest = vec![Linear::default(); data.axes.len()];
+        let mut rest = vec![Affine::default(); data.axes.len()];
         for (axis, c) in near.axes.iter().zip(coords) {
             let safe = match inside {
                 Some(inside) => self.b.select(inside, c, axis.coord),
                 None => c,
             };
-            rest[axis.index] = self.scale(&Linear::atom(safe), axis.by as i64);
+            rest[axis.index] = self.scale(&Affine::atom(safe), axis.by as i64);
         }
         let levels = self.levels(field);
         let root = self.memory[data.tree].node_offset[levels[0].node];
-        let mut walk = Walk::at(data.tree, Linear::constant(root as i64), rest);
+        let mut walk = Walk::at(data.tree, Affine::constant(root as i64), rest);
         for level in &levels[1..] {
             self.enter(&mut walk, level);
             self.step(&mut walk, level, How::Look);

@@ -1,7 +1,7 @@
 //! Byte offsets of elements, as sums.
 
 use super::Lower;
-use crate::analysis::linear::Linear;
+use crate::analysis::affine::Affine;
 use crate::nodes::lists::morton_bits;
 use wuji_ir::entities::{Array, Field, Value};
 use wuji_ir::layout::{CellOrder, NodeData};
@@ -10,7 +10,7 @@ use wuji_ir::types::Scalar;
 
 impl Lower<'_> {
     /// Byte offset of an access whose indices are inside.
-    pub(super) fn offset(&mut self, access: &Access, indices: &[Linear]) -> Value {
+    pub(super) fn offset(&mut self, access: &Access, indices: &[Affine]) -> Value {
         let rank = indices.len() - access.dynamic_steps();
         let (indices, steps) = indices.split_at(rank);
         let within = self.path_offset(access, steps);
@@ -23,16 +23,16 @@ impl Lower<'_> {
             Place::Array(a) => self.array_offset(a, indices, &within),
             Place::Temp(t) => {
                 let base = self.temps[t.as_u32() as usize] as i64;
-                let sum = self.sum(&within, &Linear::constant(base), 1);
+                let sum = self.sum(&within, &Affine::constant(base), 1);
                 self.materialize(&sum)
             }
             Place::Local(_) => self.materialize(&within),
         }
     }
 
-    pub(super) fn path_offset(&mut self, access: &Access, steps: &[Linear]) -> Linear {
+    pub(super) fn path_offset(&mut self, access: &Access, steps: &[Affine]) -> Affine {
         let mut ty = self.b.module.place_elem(self.b.func, access.place).0;
-        let mut at = Linear::default();
+        let mut at = Affine::default();
         let mut steps = steps.iter();
         for step in &access.path {
             let structs = &self.b.module.structs;
@@ -44,8 +44,8 @@ impl Lower<'_> {
                 }
                 Step::Dynamic => {
                     let size = ty.elem().map_or(1, |s| i64::from(s.bytes()));
-                    if let Some(form) = steps.next() {
-                        at = self.sum(&at, form, size);
+                    if let Some(expr) = steps.next() {
+                        at = self.sum(&at, expr, size);
                     }
                     0
                 }
@@ -56,7 +56,7 @@ impl Lower<'_> {
     }
 
     /// From the root down: the cell in every node, times the size of a cell.
-    pub(super) fn field_offset(&mut self, field: Field, indices: &[Linear]) -> Linear {
+    pub(super) fn field_offset(&mut self, field: Field, indices: &[Affine]) -> Affine {
         let data = self.b.module.fields[field].clone();
         let memory = &self.memory[data.tree];
         let tree = &self.b.module.trees[data.tree];
@@ -69,15 +69,15 @@ impl Lower<'_> {
                 cell: memory.cell_size[*n] as i64,
             })
             .collect();
-        let mut at = Linear::constant(memory.place(field) as i64);
+        let mut at = Affine::constant(memory.place(field) as i64);
         // What is left of each index below the nodes seen so far.
-        let mut rest: Vec<Linear> = Vec::new();
-        for (form, (_, lo)) in indices.iter().zip(&data.axes) {
-            rest.push(self.sum(form, &Linear::constant(*lo), -1));
+        let mut rest: Vec<Affine> = Vec::new();
+        for (expr, (_, lo)) in indices.iter().zip(&data.axes) {
+            rest.push(self.sum(expr, &Affine::constant(*lo), -1));
         }
         for (level, node) in nodes.iter().enumerate() {
             at.constant = at.constant.wrapping_add(node.offset);
-            let mut coords: Vec<Linear> = Vec::new();
+            let mut coords: Vec<Affine> = Vec::new();
             for (axis, _) in &node.data.extents {
                 let Some(k) = data.axes.iter().position(|a| a.0 == *axis) else {
                     continue;
@@ -99,8 +99,8 @@ impl Lower<'_> {
     }
 
     /// The number of a cell from its coordinates along the axes of its node.
-    fn cell_number(&mut self, node: &NodeData, coords: &[Linear]) -> Linear {
-        let mut number = Linear::default();
+    fn cell_number(&mut self, node: &NodeData, coords: &[Affine]) -> Affine {
+        let mut number = Affine::default();
         match node.order {
             CellOrder::RowMajor => {
                 for ((_, extent), c) in node.extents.iter().zip(coords) {
@@ -118,28 +118,28 @@ impl Lower<'_> {
                     let x = self.b.binary(BinOp::Shl, x, shift);
                     bits = self.b.binary(BinOp::Or, bits, x);
                 }
-                number = Linear::atom(bits);
+                number = Affine::atom(bits);
             }
         }
         number
     }
 
     /// Quotient and remainder of a sum that is not negative, when they are sums, too.
-    pub(super) fn split(&mut self, sum: &Linear, by: u64) -> Option<(Linear, Linear)> {
+    pub(super) fn split(&mut self, sum: &Affine, by: u64) -> Option<(Affine, Affine)> {
         let (high, low) = self.parts(sum, by);
         let range = self.range(&low);
         (by == 1 || 0 <= range.0 && range.1 < i128::from(by)).then_some((high, low))
     }
 
     /// `by * high + low`, with all multiples in the high part.
-    pub(super) fn parts(&mut self, sum: &Linear, by: u64) -> (Linear, Linear) {
+    pub(super) fn parts(&mut self, sum: &Affine, by: u64) -> (Affine, Affine) {
         let Ok(by) = i64::try_from(by) else {
-            return (Linear::default(), sum.clone());
+            return (Affine::default(), sum.clone());
         };
-        let mut high = Linear::constant(sum.constant.div_euclid(by));
-        let mut low = Linear::constant(sum.constant.rem_euclid(by));
+        let mut high = Affine::constant(sum.constant.div_euclid(by));
+        let mut low = Affine::constant(sum.constant.rem_euclid(by));
         for (v, c) in &sum.terms {
-            let term = Linear::atom(*v);
+            let term = Affine::atom(*v);
             if c % by == 0 {
                 high = self.sum(&high, &term, c / by);
             } else {
@@ -150,7 +150,7 @@ impl Lower<'_> {
     }
 
     /// Quotient and remainder of a sum that is not negative.
-    pub(super) fn divide(&mut self, sum: &Linear, by: u64) -> (Linear, Linear) {
+    pub(super) fn divide(&mut self, sum: &Affine, by: u64) -> (Affine, Affine) {
         // The part that is a multiple goes up whole when the other part is known to be small.
         if let Some(parts) = self.split(sum, by) {
             return parts;
@@ -172,14 +172,14 @@ impl Lower<'_> {
             let q = self.b.value(Op::Bitcast(Scalar::I64), &[q]);
             (q, self.b.value(Op::Bitcast(Scalar::I64), &[r]))
         };
-        (Linear::atom(q), Linear::atom(r))
+        (Affine::atom(q), Affine::atom(r))
     }
 
     /// Ranges are known for what was there before lowering.
-    pub(super) fn range(&mut self, sum: &Linear) -> (i128, i128) {
-        let known = self.sums.func.values.len();
+    pub(super) fn range(&mut self, sum: &Affine) -> (i128, i128) {
+        let known = self.affine.func.values.len();
         if sum.terms.iter().all(|(v, _)| (v.as_u32() as usize) < known) {
-            self.sums.range_of(sum)
+            self.affine.range_of(sum)
         } else {
             (i128::MIN, i128::MAX)
         }
@@ -188,20 +188,20 @@ impl Lower<'_> {
     pub(super) fn array_offset(
         &mut self,
         array: Array,
-        indices: &[Linear],
-        within: &Linear,
+        indices: &[Affine],
+        within: &Affine,
     ) -> Value {
         let data = self.b.module.arrays[array].clone();
         let size = self.b.module.structs.size_align(data.elem).0 as i64;
         let mut at: Option<Value> = None;
         if data.contiguous {
-            for (k, form) in indices.iter().enumerate() {
+            for (k, expr) in indices.iter().enumerate() {
                 // The last index is scaled with the constants, so that neighbours share the rest.
                 let last = k + 1 == indices.len();
                 let scaled = if last {
-                    self.scale(form, size)
+                    self.scale(expr, size)
                 } else {
-                    form.clone()
+                    expr.clone()
                 };
                 let scaled = if last {
                     self.sum(&scaled, within, 1)
@@ -223,9 +223,9 @@ impl Lower<'_> {
                 });
             }
         } else {
-            for (k, form) in indices.iter().enumerate() {
+            for (k, expr) in indices.iter().enumerate() {
                 let stride = self.b.value(Op::ArrayStride(array, k as u8), &[]);
-                let index = self.materialize(form);
+                let index = self.materialize(expr);
                 let part = self.b.binary(BinOp::Mul, index, stride);
                 at = Some(match at {
                     None => part,
@@ -243,23 +243,23 @@ impl Lower<'_> {
 
     /// `a + factor * b`. Offsets of accesses that are inside fit `i64`; where a part does not, it is
     /// computed as a value, modulo 2^64.
-    pub(super) fn sum(&mut self, a: &Linear, b: &Linear, factor: i64) -> Linear {
+    pub(super) fn sum(&mut self, a: &Affine, b: &Affine, factor: i64) -> Affine {
         if let Some(sum) = a.add_scaled(b, factor) {
             return sum;
         }
         let (x, y) = (self.materialize(a), self.materialize(b));
         let factor = self.b.i64(factor);
         let y = self.b.binary(BinOp::Mul, y, factor);
-        Linear::atom(self.b.binary(BinOp::Add, x, y))
+        Affine::atom(self.b.binary(BinOp::Add, x, y))
     }
 
-    pub(super) fn scale(&mut self, a: &Linear, factor: i64) -> Linear {
-        self.sum(&Linear::default(), a, factor)
+    pub(super) fn scale(&mut self, a: &Affine, factor: i64) -> Affine {
+        self.sum(&Affine::default(), a, factor)
     }
 
     /// A sum as an `i64` value: the terms that change least first, the constant last, so that hoisting
     /// and sharing find equal parts.
-    pub(super) fn materialize(&mut self, sum: &Linear) -> Value {
+    pub(super) fn materialize(&mut self, sum: &Affine) -> Value {
         let mut terms: Vec<(usize, Value, i64)> = sum
             .terms
             .iter()
@@ -290,11 +290,11 @@ impl Lower<'_> {
 
     /// How deep in regions a value is defined; new values are local.
     pub(super) fn depth(&self, v: Value) -> usize {
-        let f = self.sums.func;
+        let f = self.affine.func;
         if v.as_u32() as usize >= f.values.len() {
             return usize::MAX;
         }
-        let structure = self.sums.structure;
+        let structure = self.affine.structure;
         let mut depth = 0;
         let mut at = structure.def_region(f, v);
         while let Some(r) = at {

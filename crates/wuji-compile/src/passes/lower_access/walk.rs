@@ -6,8 +6,8 @@
 //! is nothing to be made below it.
 
 use super::{Lower, Masked};
+use crate::analysis::affine::Affine;
 use crate::analysis::entries::Entry;
-use crate::analysis::linear::Linear;
 use crate::nodes::lists::morton_bits;
 use wuji_ir::entities::{Field, Inst, Node, Tree, Value};
 use wuji_ir::infer::dynamic_index;
@@ -54,9 +54,9 @@ pub(super) struct Level {
 pub(super) struct Walk {
     tree: Tree,
     /// Offset of the cell, or of where the next node starts.
-    pub(super) at: Linear,
+    pub(super) at: Affine,
     /// What is left of each index below the nodes seen so far.
-    rest: Vec<Linear>,
+    rest: Vec<Affine>,
     /// The last cell that had to be found; 0 when it, or one above, is absent. `None`: surely there.
     cell: Option<Value>,
     /// Whether bits and lengths on the way say that the cell is active. `None`: surely.
@@ -64,7 +64,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn at(tree: Tree, at: Linear, rest: Vec<Linear>) -> Walk {
+    pub(super) fn at(tree: Tree, at: Affine, rest: Vec<Affine>) -> Walk {
         Walk {
             tree,
             at,
@@ -127,12 +127,12 @@ impl Lower<'_> {
         }
         if access.guard == Guard::InBounds {
             let limits = self.limits(access);
-            let forms: Vec<Linear> = index_args
+            let exprs: Vec<Affine> = index_args
                 .iter()
                 .zip(limits)
                 .map(|(v, limit)| self.index_form(*v, limit))
                 .collect();
-            return self.sparse_inside((op, access, ty), &forms, operands);
+            return self.sparse_inside((op, access, ty), &exprs, operands);
         }
         let masked = self.mask(access, index_args);
         if index_args.is_empty() {
@@ -156,11 +156,11 @@ impl Lower<'_> {
     }
 
     /// The indices where they are inside, the smallest ones elsewhere.
-    pub(super) fn safe_indices(&mut self, masked: &Masked, starts: &[i64]) -> Vec<Linear> {
+    pub(super) fn safe_indices(&mut self, masked: &Masked, starts: &[i64]) -> Vec<Affine> {
         let mut out = Vec::new();
         for (index, start) in masked.found.iter().zip(starts) {
             let start = self.b.i64(*start);
-            out.push(Linear::atom(self.b.select(masked.inside, *index, start)));
+            out.push(Affine::atom(self.b.select(masked.inside, *index, start)));
         }
         out
     }
@@ -192,13 +192,13 @@ impl Lower<'_> {
     fn sparse_inside(
         &mut self,
         (op, access, ty): (&Op, &Access, Type),
-        forms: &[Linear],
+        exprs: &[Affine],
         operands: &[Value],
     ) -> Option<Value> {
         let Place::Field(field) = access.place else {
             return None;
         };
-        let (at, there) = self.sparse_offset(access, field, forms, How::of(op, access));
+        let (at, there) = self.sparse_offset(access, field, exprs, How::of(op, access));
         let Some(there) = there else {
             let offset = self.materialize(&at);
             return self.emit(op, access, ty, offset, operands);
@@ -220,15 +220,15 @@ impl Lower<'_> {
         &mut self,
         access: &Access,
         field: Field,
-        forms: &[Linear],
+        exprs: &[Affine],
         how: How,
-    ) -> (Linear, Option<Value>) {
-        let rank = forms.len() - access.dynamic_steps();
+    ) -> (Affine, Option<Value>) {
+        let rank = exprs.len() - access.dynamic_steps();
         let levels = self.levels(field);
-        let walk = self.walk(field, &levels, &forms[..rank], how);
-        let within = self.path_offset(access, &forms[rank..]);
+        let walk = self.walk(field, &levels, &exprs[..rank], how);
+        let within = self.path_offset(access, &exprs[rank..]);
         let place = self.memory[walk.tree].place(field) as i64;
-        let at = self.sum(&walk.at, &Linear::constant(place), 1);
+        let at = self.sum(&walk.at, &Affine::constant(place), 1);
         let at = self.sum(&at, &within, 1);
         let there = match how {
             How::Look => None,
@@ -250,7 +250,7 @@ impl Lower<'_> {
     }
 
     /// From the root to the cell of an element whose indices are inside.
-    fn walk(&mut self, field: Field, levels: &[Level], indices: &[Linear], how: How) -> Walk {
+    fn walk(&mut self, field: Field, levels: &[Level], indices: &[Affine], how: How) -> Walk {
         let (mut walk, start) = self.start(field, levels, indices, how);
         for level in &levels[start..] {
             self.enter(&mut walk, level);
@@ -265,18 +265,18 @@ impl Lower<'_> {
         &mut self,
         field: Field,
         levels: &[Level],
-        indices: &[Linear],
+        indices: &[Affine],
         how: How,
     ) -> (Walk, usize) {
         let data = self.b.module.fields[field].clone();
-        let mut rest: Vec<Linear> = Vec::new();
-        for (form, (_, lo)) in indices.iter().zip(&data.axes) {
-            rest.push(self.sum(form, &Linear::constant(*lo), -1));
+        let mut rest: Vec<Affine> = Vec::new();
+        for (expr, (_, lo)) in indices.iter().zip(&data.axes) {
+            rest.push(self.sum(expr, &Affine::constant(*lo), -1));
         }
         let root = self.memory[data.tree].node_offset[self.b.module.trees[data.tree].root()];
         let mut walk = Walk {
             tree: data.tree,
-            at: Linear::constant(root as i64),
+            at: Affine::constant(root as i64),
             rest,
             cell: None,
             set: None,
@@ -293,7 +293,7 @@ impl Lower<'_> {
                 continue;
             };
             walk.rest = low;
-            walk.at = Linear::atom(entry.offset);
+            walk.at = Affine::atom(entry.offset);
             match level.data.kind {
                 // The entry is the cell: the next node starts in it.
                 NodeKind::Pointer | NodeKind::Hash | NodeKind::Root | NodeKind::Dense => {}
@@ -332,8 +332,8 @@ impl Lower<'_> {
         field: Field,
         levels: &[Level],
         k: usize,
-        rest: &[Linear],
-    ) -> Option<Vec<Linear>> {
+        rest: &[Affine],
+    ) -> Option<Vec<Affine>> {
         let level = &levels[k];
         let axes = self.b.module.trees[entry.tree].axes(level.node);
         let data = self.b.module.fields[field].clone();
@@ -343,8 +343,8 @@ impl Lower<'_> {
             let by = spans(levels, k, *axis);
             let (high, low) = self.split(&rest[index], by)?;
             let same = match coord {
-                Some(v) => high == Linear::atom(*v),
-                None => high == Linear::constant(0),
+                Some(v) => high == Affine::atom(*v),
+                None => high == Affine::constant(0),
             };
             if !same {
                 return None;
@@ -356,11 +356,11 @@ impl Lower<'_> {
 
     /// From a cell to where the next node starts in it.
     pub(super) fn enter(&mut self, walk: &mut Walk, level: &Level) {
-        walk.at = self.sum(&walk.at, &Linear::constant(level.offset), 1);
+        walk.at = self.sum(&walk.at, &Affine::constant(level.offset), 1);
     }
 
     /// The coordinates of the cell in its container, in the order of the node's axes.
-    fn coordinates(&mut self, walk: &mut Walk, level: &Level) -> Vec<Linear> {
+    fn coordinates(&mut self, walk: &mut Walk, level: &Level) -> Vec<Affine> {
         let mut out = Vec::new();
         for (index, below) in &level.axes {
             let (high, low) = self.divide(&walk.rest[*index].clone(), *below);
@@ -371,11 +371,11 @@ impl Lower<'_> {
     }
 
     /// The number of the cell in its container.
-    fn number(&mut self, walk: &mut Walk, level: &Level) -> Linear {
+    fn number(&mut self, walk: &mut Walk, level: &Level) -> Affine {
         let coordinates = self.coordinates(walk, level);
         match level.data.order {
             CellOrder::RowMajor => {
-                let mut number = Linear::default();
+                let mut number = Affine::default();
                 for ((_, extent), c) in level.data.extents.iter().zip(&coordinates) {
                     number = self.scale(&number, *extent as i64);
                     number = self.sum(&number, c, 1);
@@ -384,7 +384,7 @@ impl Lower<'_> {
             }
             CellOrder::Morton => {
                 let values: Vec<Value> = coordinates.iter().map(|c| self.materialize(c)).collect();
-                Linear::atom(self.morton(&level.data, &values))
+                Affine::atom(self.morton(&level.data, &values))
             }
         }
     }
@@ -405,8 +405,8 @@ impl Lower<'_> {
     /// From where a node starts to one of its cells.
     pub(super) fn step(&mut self, walk: &mut Walk, level: &Level, how: How) {
         let find = match how {
-            How::Look | How::Ask => WalkOp::Find,
-            How::Make => WalkOp::Ensure,
+            How::Look | How::Ask => TreeAccessOp::Find,
+            How::Make => TreeAccessOp::Ensure,
         };
         match level.data.kind {
             NodeKind::Root => {}
@@ -443,21 +443,23 @@ impl Lower<'_> {
         }
     }
 
-    fn found(&mut self, walk: &mut Walk, level: &Level, find: WalkOp, args: &[Value]) {
-        let cell = self.b.value(Op::Walk(find, walk.tree, level.node), args);
+    fn found(&mut self, walk: &mut Walk, level: &Level, find: TreeAccessOp, args: &[Value]) {
+        let cell = self
+            .b
+            .value(Op::TreeAccess(find, walk.tree, level.node), args);
         walk.cell = Some(cell);
-        walk.at = Linear::atom(cell);
+        walk.at = Affine::atom(cell);
     }
 
     /// Bits and lengths: looked at, or set.
-    fn note(&mut self, walk: &mut Walk, level: &Level, number: &Linear, how: How) {
+    fn note(&mut self, walk: &mut Walk, level: &Level, number: &Affine, how: How) {
         let op = match how {
             How::Look => return,
-            How::Ask => WalkOp::Test,
-            How::Make => WalkOp::Touch,
+            How::Ask => TreeAccessOp::Test,
+            How::Make => TreeAccessOp::Touch,
         };
         let args = [self.materialize(&walk.at), self.materialize(number)];
-        let op = Op::Walk(op, walk.tree, level.node);
+        let op = Op::TreeAccess(op, walk.tree, level.node);
         if how == How::Make {
             self.b.push(op, &args);
             return;
@@ -554,7 +556,10 @@ impl Lower<'_> {
                         vec![s.materialize(&walk.at), s.materialize(&number)]
                     }
                 };
-                s.b.push(Op::Walk(WalkOp::Drop, walk.tree, last.node), &args);
+                s.b.push(
+                    Op::TreeAccess(TreeAccessOp::Drop, walk.tree, last.node),
+                    &args,
+                );
                 None
             },
             |_| {},
@@ -562,16 +567,16 @@ impl Lower<'_> {
     }
 
     /// To the cell that the field's node is in, not using entries: the caller wants the node's own place.
-    fn walk_above(&mut self, field: Field, above: &[Level], indices: &[Linear], how: How) -> Walk {
+    fn walk_above(&mut self, field: Field, above: &[Level], indices: &[Affine], how: How) -> Walk {
         let data = self.b.module.fields[field].clone();
-        let mut rest: Vec<Linear> = Vec::new();
-        for (form, (_, lo)) in indices.iter().zip(&data.axes) {
-            rest.push(self.sum(form, &Linear::constant(*lo), -1));
+        let mut rest: Vec<Affine> = Vec::new();
+        for (expr, (_, lo)) in indices.iter().zip(&data.axes) {
+            rest.push(self.sum(expr, &Affine::constant(*lo), -1));
         }
         let root = self.memory[data.tree].node_offset[self.b.module.trees[data.tree].root()];
         let mut walk = Walk {
             tree: data.tree,
-            at: Linear::constant(root as i64),
+            at: Affine::constant(root as i64),
             rest,
             cell: None,
             set: None,
@@ -593,11 +598,11 @@ impl Lower<'_> {
         &mut self,
         field: Field,
         skip: usize,
-        mut indices: Vec<Linear>,
+        mut indices: Vec<Affine>,
         how: How,
     ) -> (Walk, Node) {
         let start = self.b.module.fields[field].axes[skip].1;
-        indices.insert(skip, Linear::constant(start));
+        indices.insert(skip, Affine::constant(start));
         let levels = self.levels(field);
         let (last, above) = (&levels[levels.len() - 1], &levels[..levels.len() - 1]);
         let mut walk = self.walk_above(field, above, &indices, how);
@@ -615,9 +620,10 @@ impl Lower<'_> {
         self.b.region = yes;
         let (walk, node) = self.walk_to_list(field, skip, masked.indices.clone(), How::Make);
         let container = self.materialize(&walk.at);
-        let number = self
-            .b
-            .value(Op::Walk(WalkOp::Push, walk.tree, node), &[container]);
+        let number = self.b.value(
+            Op::TreeAccess(TreeAccessOp::Push, walk.tree, node),
+            &[container],
+        );
         let zero = self.b.i64(0);
         let failed = self.b.compare(CmpOp::Lt, number, zero);
         let most = self.b.module.trees[walk.tree].nodes[node].cells() as i64;
@@ -626,8 +632,10 @@ impl Lower<'_> {
             None,
             |s| {
                 // Without memory the list is not full, and that has been reported.
-                let length =
-                    s.b.value(Op::Walk(WalkOp::Length, walk.tree, node), &[container]);
+                let length = s.b.value(
+                    Op::TreeAccess(TreeAccessOp::Length, walk.tree, node),
+                    &[container],
+                );
                 let most = s.b.i64(most);
                 let full = s.b.compare(CmpOp::Ge, length, most);
                 s.when(
@@ -668,9 +676,10 @@ impl Lower<'_> {
         let safe = self.safe_indices(&masked, &starts);
         let (walk, node) = self.walk_to_list(field, skip, safe, How::Look);
         let container = self.materialize(&walk.at);
-        let length = self
-            .b
-            .value(Op::Walk(WalkOp::Length, walk.tree, node), &[container]);
+        let length = self.b.value(
+            Op::TreeAccess(TreeAccessOp::Length, walk.tree, node),
+            &[container],
+        );
         let zero = self.b.i64(0);
         let length = self.b.select(masked.inside, length, zero);
         self.b.convert(length, Scalar::I32)

@@ -288,7 +288,7 @@ impl Promoter<'_> {
             | Op::Inverse
             | Op::Reduce(_)
             | Op::Cell(..)
-            | Op::Walk(..)
+            | Op::TreeAccess(..)
             | Op::Cache(_)
             | Op::AssumeRange(..)
             | Op::ArrayExtent(..)
@@ -297,9 +297,9 @@ impl Promoter<'_> {
             | Op::MemStore(_)
             | Op::MemAtomic(..)
             | Op::MemCompareExchange(_)
-            | Op::LoadRows(_)
-            | Op::StoreRows(_)
-            | Op::AddRows(_)
+            | Op::LoadInterleaved(_)
+            | Op::StoreInterleaved(_)
+            | Op::AddInterleaved(_)
             | Op::Call(_)
             | Op::Random
             | Op::RandomKey

@@ -380,15 +380,15 @@ impl Scalarizer<'_> {
             | Op::ForEach(..)
             | Op::Call(_)
             | Op::Cell(..)
-            | Op::Walk(..)
+            | Op::TreeAccess(..)
             | Op::Cache(_)
             | Op::AssumeRange(..)
             | Op::ArrayExtent(..)
             | Op::ArrayStride(..)
             | Op::MemCompareExchange(_)
-            | Op::LoadRows(_)
-            | Op::StoreRows(_)
-            | Op::AddRows(_)
+            | Op::LoadInterleaved(_)
+            | Op::StoreInterleaved(_)
+            | Op::AddInterleaved(_)
             | Op::Random
             | Op::RandomKey
             | Op::Iteration

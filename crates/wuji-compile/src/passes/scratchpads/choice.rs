@@ -5,10 +5,10 @@
 //! for each element of its pad. How many particles are in a block is known only when it is there: so the code compares.
 
 use super::{Block, Fork, Pad, Use, behind, compare_assumptions, no_pad};
-use crate::analysis::linear::Sums;
+use crate::analysis::affine::AffineAnalysis;
 use crate::passes::Cx;
-use crate::passes::private_copies::trips;
-use crate::remark::Fate;
+use crate::passes::privatize::trips;
+use crate::remark::Decision;
 use crate::rewrite::Structure;
 use rustc_hash::FxHashSet;
 use wuji_ir::build::Builder;
@@ -34,7 +34,7 @@ pub(super) fn may_have_any(m: &Module, task: usize, cx: &Cx) -> bool {
     let f = &m.funcs[task.func];
     let (mut entry, mut calls) = (false, false);
     f.walk(|inst| match f.insts[inst].op {
-        Op::Walk(WalkOp::Entry, ..) => entry = true,
+        Op::TreeAccess(TreeAccessOp::Entry, ..) => entry = true,
         // Who knows what a function does to the field.
         Op::Call(_) => calls = true,
         _ => {}
@@ -43,8 +43,8 @@ pub(super) fn may_have_any(m: &Module, task: usize, cx: &Cx) -> bool {
 }
 
 /// Pads for fields that a loop over a list scatters to, or gathers from in no order.
-pub(super) fn by_cost(m: &mut Module, f: &mut Function, cx: &mut Cx) -> Vec<Fate> {
-    let mut fates = Vec::new();
+pub(super) fn by_cost(m: &mut Module, f: &mut Function, cx: &mut Cx) -> Vec<Decision> {
+    let mut decisions = Vec::new();
     for block in blocks(f) {
         let (mut pads, mut from) = (Vec::new(), None);
         let structure = Structure::of(f);
@@ -55,11 +55,11 @@ pub(super) fn by_cost(m: &mut Module, f: &mut Function, cx: &mut Cx) -> Vec<Fate
                 Ok((pad, work.turns, least))
             });
             match choice {
-                Err(why) => fates.push(no_pad(m, field, why)),
+                Err(why) => decisions.push(no_pad(m, field, why)),
                 // All pads of a block are used, or none.
                 Ok((_, turns, _)) if from.is_some_and(|(known, _)| known != turns) => {
                     let why = "it is used in another loop of the block than others with pads";
-                    fates.push(no_pad(m, field, why.to_owned()));
+                    decisions.push(no_pad(m, field, why.to_owned()));
                 }
                 Ok((pad, turns, least)) => {
                     if cx.fuel() {
@@ -71,10 +71,10 @@ pub(super) fn by_cost(m: &mut Module, f: &mut Function, cx: &mut Cx) -> Vec<Fate
             }
         }
         if let Some((turns, least)) = from {
-            fates.extend(make(m, f, pads, turns, least));
+            decisions.extend(make(m, f, pads, turns, least));
         }
     }
-    fates
+    decisions
 }
 
 /// Makes the pads of a block, for blocks of so many turns of a loop.
@@ -84,7 +84,7 @@ fn make(
     mut pads: Vec<Pad>,
     turns: Option<Inst>,
     least: u64,
-) -> Vec<Fate> {
+) -> Vec<Decision> {
     let Some(block) = pads.first().map(|pad| pad.block) else {
         return Vec::new();
     };
@@ -109,12 +109,12 @@ fn make(
         }
         None => None,
     };
-    let mut fates = Vec::new();
+    let mut decisions = Vec::new();
     for pad in pads {
-        fates.push(pad.fate(m, if turns.is_some() { least } else { 0 }));
+        decisions.push(pad.decision(m, if turns.is_some() { least } else { 0 }));
         pad.apply(m, f, worth);
     }
-    fates
+    decisions
 }
 
 /// Outermost parallel loops whose iterations are entries of a list.
@@ -127,7 +127,7 @@ fn blocks(f: &Function) -> Vec<Block> {
             return;
         };
         let body = data.regions[0];
-        let entry = |i: &Inst| matches!(f.insts[*i].op, Op::Walk(WalkOp::Entry, ..));
+        let entry = |i: &Inst| matches!(f.insts[*i].op, Op::TreeAccess(TreeAccessOp::Entry, ..));
         if structure.region_of[inst].expand() == Some(f.entry)
             && f.regions[body].insts.iter().any(entry)
         {
@@ -139,7 +139,7 @@ fn blocks(f: &Function) -> Vec<Block> {
 
 /// Fields that a block adds to, and fields that it reads at places which are not its loops' own.
 fn candidates(m: &Module, f: &Function, structure: &Structure, block: Block) -> Vec<Field> {
-    let mut sums = Sums::new(f, structure);
+    let mut affine = AffineAnalysis::new(f, structure);
     let mut asked: FxHashSet<Tree> = FxHashSet::default();
     let mut found: Vec<Field> = Vec::new();
     f.walk(|inst| {
@@ -171,7 +171,7 @@ fn candidates(m: &Module, f: &Function, structure: &Structure, block: Block) -> 
         // Elements in the order of the loops are read in rows, which needs no pad.
         let mut rows = || {
             let mut all = indices.iter();
-            all.all(|v| sums.form(*v).terms.iter().all(|(v, _)| known(v)))
+            all.all(|v| affine.expr(*v).terms.iter().all(|(v, _)| known(v)))
         };
         if adds || !rows() {
             found.push(field);
@@ -262,9 +262,9 @@ impl Work {
             };
         };
         let least = needed.saturating_sub(self.fixed).div_ceil(self.each.max(1));
-        let mut sums = Sums::new(f, structure);
+        let mut affine = AffineAnalysis::new(f, structure);
         let (lo, hi) = (f.insts[turns].args[0], f.insts[turns].args[1]);
-        let most = sums.range(hi).1.saturating_sub(sums.range(lo).0).max(0);
+        let most = affine.range(hi).1.saturating_sub(affine.range(lo).0).max(0);
         // Pads are filled in front of everything that uses them.
         let body = pad.block.body;
         let first = f.regions[body].insts.iter().position(|i| {

@@ -9,7 +9,7 @@ use super::{
 use crate::nodes::words::divide;
 use crate::passes::Cx;
 use crate::passes::bounds::materialize;
-use crate::remark::Fate;
+use crate::remark::Decision;
 use crate::rewrite::replace_uses;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Region, Value};
@@ -31,11 +31,11 @@ pub(super) fn as_told(
     f: &mut Function,
     cx: &mut Cx,
     fields: Vec<(Field, Option<Block>)>,
-) -> Vec<Fate> {
+) -> Vec<Decision> {
     let (sm, mut bytes) = (cx.options.sm, 0);
-    let (pads, mut fates) = planned(m, f, cx, fields, |pad| {
+    let (pads, mut decisions) = planned(m, f, cx, fields, |pad| {
         if pad.kind == Use::Scatter && !sums_pay(m, pad.field, sm) {
-            return Some("sums of floats are faster in the field itself on this GPU".into());
+            return Some("affine of floats are faster in the field itself on this GPU".into());
         }
         let with_it = bytes + pad.bytes(m);
         if with_it > MOST_SHARED_BYTES {
@@ -48,21 +48,21 @@ pub(super) fn as_told(
     });
     if !compare_assumptions(m, f, &pads, None) {
         let why = "what is assumed is not assumed in one place".to_owned();
-        fates.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));
-        return fates;
+        decisions.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));
+        return decisions;
     }
     let mut all = Vec::new();
     if let Some(pad) = pads.iter().find(|pad| pad.kind == Use::Scatter) {
         part_neighbours(m, f, pad.block.body);
     }
     for pad in pads {
-        fates.push(pad.fate(m, 0));
+        decisions.push(pad.decision(m, 0));
         let arrays = pad.arrays(m, f, true);
         pad.redirect_all(m, f, arrays);
         all.push((pad, arrays));
     }
     surround(m, f, &all);
-    fates
+    decisions
 }
 
 /// Elements of an entry that stand side by side are near each other, and would be added to the same places at the same time. Threads

@@ -11,12 +11,12 @@ mod choice;
 pub(crate) mod gpu;
 mod parts;
 
-use crate::analysis::linear::{Linear, Sums};
+use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::options::Target;
 use crate::passes::Cx;
 use crate::passes::bounds::indices::make_scalar;
 use crate::passes::bounds::materialize;
-use crate::remark::{Fate, Remark};
+use crate::remark::{Decision, Remark};
 use crate::rewrite::{Map, Structure, Substitution, clone_region};
 use parts::Parts;
 use wuji_ir::build::Builder;
@@ -49,30 +49,31 @@ pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
             true => hints(&m.funcs[func]),
             false => Vec::new(),
         };
-        let fates = if !hinted.is_empty() {
+        let decisions = if !hinted.is_empty() {
             let mut f = m.take_func(func);
             make_scalar(m, &mut f);
-            let fates = match on_gpu {
+            let decisions = match on_gpu {
                 true => gpu::as_told(m, &mut f, cx, hinted),
                 false => as_told(m, &mut f, cx, hinted),
             };
             m.funcs[func] = f;
-            fates
+            decisions
         } else if !on_gpu && cx.uses("tiles") && choice::may_have_any(m, t, cx) {
             let mut f = m.take_func(func);
             make_scalar(m, &mut f);
-            let fates = choice::by_cost(m, &mut f, cx);
+            let decisions = choice::by_cost(m, &mut f, cx);
             m.funcs[func] = f;
-            fates
+            decisions
         } else {
             continue;
         };
         let at = Position::of(m, span);
-        cx.remarks.extend(fates.into_iter().map(|fate| Remark {
-            task: name.clone(),
-            at: at.clone(),
-            fate,
-        }));
+        cx.remarks
+            .extend(decisions.into_iter().map(|decision| Remark {
+                task: name.clone(),
+                at: at.clone(),
+                decision,
+            }));
     }
     Ok(())
 }
@@ -97,18 +98,18 @@ fn as_told(
     f: &mut Function,
     cx: &mut Cx,
     fields: Vec<(Field, Option<Block>)>,
-) -> Vec<Fate> {
-    let (pads, mut fates) = planned(m, f, cx, fields, |_| None);
+) -> Vec<Decision> {
+    let (pads, mut decisions) = planned(m, f, cx, fields, |_| None);
     if compare_assumptions(m, f, &pads, None) {
         for pad in pads {
-            fates.push(pad.fate(m, 0));
+            decisions.push(pad.decision(m, 0));
             pad.apply(m, f, None);
         }
     } else {
         let why = "what is assumed is not assumed in one place".to_owned();
-        fates.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));
+        decisions.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));
     }
-    fates
+    decisions
 }
 
 /// The pads for these fields, and what becomes of those that get none; `refuse` may say why one is not wanted.
@@ -118,8 +119,8 @@ fn planned(
     cx: &mut Cx,
     fields: Vec<(Field, Option<Block>)>,
     mut refuse: impl FnMut(&Pad) -> Option<String>,
-) -> (Vec<Pad>, Vec<Fate>) {
-    let (mut pads, mut fates) = (Vec::new(), Vec::new());
+) -> (Vec<Pad>, Vec<Decision>) {
+    let (mut pads, mut decisions) = (Vec::new(), Vec::new());
     let structure = Structure::of(f);
     for (field, block) in fields {
         let pad = match block {
@@ -130,15 +131,15 @@ fn planned(
         match pad {
             Ok(pad) if cx.fuel() => pads.push(pad),
             Ok(_) => {}
-            Err(why) => fates.push(no_pad(m, field, why)),
+            Err(why) => decisions.push(no_pad(m, field, why)),
         }
     }
-    (pads, fates)
+    (pads, decisions)
 }
 
-fn no_pad(m: &Module, field: Field, why: String) -> Fate {
+fn no_pad(m: &Module, field: Field, why: String) -> Decision {
     let field = m.fields[field].name.clone();
-    Fate::NoPad { field, why }
+    Decision::NoPad { field, why }
 }
 
 /// How a field is used in a loop.
@@ -186,7 +187,7 @@ impl Order {
 struct Touch {
     inst: Inst,
     /// Each index less the part that all share.
-    offsets: Vec<Linear>,
+    offsets: Vec<Affine>,
     /// What is assumed for it.
     assumed: Vec<Inst>,
 }
@@ -196,7 +197,7 @@ struct Pad {
     kind: Use,
     block: Block,
     /// The part of each index that is the same for a block.
-    shared: Vec<Linear>,
+    shared: Vec<Affine>,
     /// Smallest and largest rest of each index.
     ranges: Vec<(i64, i64)>,
     touches: Vec<Touch>,
@@ -215,7 +216,7 @@ impl Pad {
         if leaves_early(f, block) {
             return Err("iterations of the loop end early".into());
         }
-        let mut sums = Sums::new(f, structure);
+        let mut affine = AffineAnalysis::new(f, structure);
         let mut pad = Pad {
             field,
             kind: Use::Gather,
@@ -244,7 +245,7 @@ impl Pad {
                 {
                     Use::Scatter
                 }
-                Op::Atomic(AtomicOp::Add, _) => return Err("old values of sums are used".into()),
+                Op::Atomic(AtomicOp::Add, _) => return Err("old values of affine are used".into()),
                 _ => return Err("it is neither only read nor only added to".into()),
             });
             let mut touch = Touch {
@@ -253,7 +254,7 @@ impl Pad {
                 assumed: Vec::new(),
             };
             for (k, index) in data.args[..rank].iter().enumerate() {
-                let parts = Parts::of(f, &mut sums, structure, body, *index).ok_or(
+                let parts = Parts::of(f, &mut affine, structure, body, *index).ok_or(
                     "how far it is from the block is not known; `assume_in_range` says so",
                 )?;
                 if pad.touches.is_empty() && pad.shared.len() == k {
@@ -298,8 +299,8 @@ impl Pad {
         Ok(pad)
     }
 
-    fn fate(&self, m: &Module, from: u64) -> Fate {
-        Fate::Pad {
+    fn decision(&self, m: &Module, from: u64) -> Decision {
+        Decision::Pad {
             field: m.fields[self.field].name.clone(),
             elements: self.len().unwrap_or(1),
             from,

@@ -1,6 +1,6 @@
 //! Indices, taken apart into what a block shares and what lies within it.
 
-use crate::analysis::linear::{Linear, Range, Sums};
+use crate::analysis::affine::{Affine, AffineAnalysis, Range};
 use crate::rewrite::Structure;
 use wuji_ir::entities::{Inst, Region, Value};
 use wuji_ir::module::Function;
@@ -9,8 +9,8 @@ use wuji_ir::ops::{BinOp, Op};
 /// An index, taken apart.
 pub(super) struct Parts {
     /// Without its constant, but for that of an origin far away.
-    pub(super) shared: Linear,
-    pub(super) offset: Linear,
+    pub(super) shared: Affine,
+    pub(super) offset: Affine,
     pub(super) range: (i64, i64),
     pub(super) assumed: Option<Inst>,
 }
@@ -18,31 +18,31 @@ pub(super) struct Parts {
 impl Parts {
     pub(super) fn of(
         f: &Function,
-        sums: &mut Sums<'_>,
+        affine: &mut AffineAnalysis<'_>,
         structure: &Structure,
         body: Region,
         index: Value,
     ) -> Option<Parts> {
-        let form = sums.form(index);
+        let expr = affine.expr(index);
         let whole = f.ty(index).as_scalar()?.int_range()?;
-        let mut shared = Linear::default();
-        let mut offset = Linear::constant(form.constant);
-        let mut range: Range = (form.constant.into(), form.constant.into());
+        let mut shared = Affine::default();
+        let mut offset = Affine::constant(expr.constant);
+        let mut range: Range = (expr.constant.into(), expr.constant.into());
         let mut assumed = None;
-        for (v, c) in &form.terms {
+        for (v, c) in &expr.terms {
             let here = structure.def_region(f, *v)?;
             let fixed = here == body || !structure.is_inside(here, body);
             if fixed {
-                shared = shared.add_scaled(&Linear::atom(*v), *c)?;
+                shared = shared.add_scaled(&Affine::atom(*v), *c)?;
                 continue;
             }
             // Near a sum that is the same for the block: by assumption, or because it is clamped to it.
             let near = match assumption(f, *v) {
                 _ if *c != 1 => None,
                 Some((inst, base, lo, hi)) if assumed.is_none() => {
-                    Some((Some(inst), sums.form(base), lo, hi - 1))
+                    Some((Some(inst), affine.expr(base), lo, hi - 1))
                 }
-                _ => clamped(f, sums, *v).map(|(base, lo, hi)| (None, base, lo, hi)),
+                _ => clamped(f, affine, *v).map(|(base, lo, hi)| (None, base, lo, hi)),
             };
             let near = near.filter(|(_, base, ..)| {
                 base.terms.iter().all(|(t, _)| {
@@ -53,7 +53,7 @@ impl Parts {
             let (lo, hi) = match near {
                 Some((inst, base, lo, hi)) => {
                     let constant = base.constant;
-                    let base = base.add_scaled(&Linear::constant(constant), -1)?;
+                    let base = base.add_scaled(&Affine::constant(constant), -1)?;
                     shared = shared.add_scaled(&base, 1)?;
                     offset = offset.add_scaled(&base, -1)?;
                     assumed = assumed.or(inst);
@@ -63,17 +63,17 @@ impl Parts {
                     )
                 }
                 None => {
-                    let (lo, hi) = sums.range(*v);
+                    let (lo, hi) = affine.range(*v);
                     let (a, b) = (lo.checked_mul((*c).into())?, hi.checked_mul((*c).into())?);
                     (a.min(b), a.max(b))
                 }
             };
-            offset = offset.add_scaled(&Linear::atom(*v), *c)?;
+            offset = offset.add_scaled(&Affine::atom(*v), *c)?;
             range = (range.0 + lo, range.1 + hi);
         }
         // Where a field has no bounds its origin is far away: that part is the same for all blocks.
         let far = (range.0 + (1 << 19)).div_euclid(1 << 20) << 20;
-        let origin = Linear::constant(i64::try_from(far).ok()?);
+        let origin = Affine::constant(i64::try_from(far).ok()?);
         shared = shared.add_scaled(&origin, 1)?;
         offset = offset.add_scaled(&origin, -1)?;
         range = (range.0 - far, range.1 - far);
@@ -82,9 +82,9 @@ impl Parts {
             return None;
         }
         // A machine integer may wrap where its form does not.
-        let (lo, hi) = sums.range_of(&form);
+        let (lo, hi) = affine.range_of(&expr);
         if assumed.is_none() && (lo < whole.0 || hi > whole.1) {
-            let (lo, hi) = sums.range_of(&shared);
+            let (lo, hi) = affine.range_of(&shared);
             if lo + range.0 < whole.0 || hi + range.1 > whole.1 {
                 return None;
             }
@@ -110,10 +110,10 @@ fn assumption(f: &Function, v: Value) -> Option<(Inst, Value, i64, i64)> {
 }
 
 /// What a value is clamped to: `lo` and `hi` more than a sum, as in `clamp(x, 4 * i, 4 * i + 3)`.
-fn clamped(f: &Function, sums: &mut Sums<'_>, v: Value) -> Option<(Linear, i64, i64)> {
+fn clamped(f: &Function, affine: &mut AffineAnalysis<'_>, v: Value) -> Option<(Affine, i64, i64)> {
     let data = &f.insts[f.def(v)?];
     let (outer, inner) = match data.op {
-        Op::Convert(_) => return clamped(f, sums, data.args[0]),
+        Op::Convert(_) => return clamped(f, affine, data.args[0]),
         Op::Binary(BinOp::Min) => (BinOp::Min, BinOp::Max),
         Op::Binary(BinOp::Max) => (BinOp::Max, BinOp::Min),
         _ => return None,
@@ -126,12 +126,12 @@ fn clamped(f: &Function, sums: &mut Sums<'_>, v: Value) -> Option<(Linear, i64, 
         if inside.op != Op::Binary(inner) {
             continue;
         }
-        let first = sums.form(data.args[limit]);
+        let first = affine.expr(data.args[limit]);
         for second in &inside.args {
-            let second = sums.form(*second);
+            let second = affine.expr(*second);
             // The machine compares integers, not sums: neither may wrap.
-            let wraps = [&first, &second].iter().any(|form| {
-                let (lo, hi) = sums.range_of(form);
+            let wraps = [&first, &second].iter().any(|expr| {
+                let (lo, hi) = affine.range_of(expr);
                 lo < whole.0 || hi > whole.1
             });
             let (low, high) = match outer {
@@ -139,7 +139,7 @@ fn clamped(f: &Function, sums: &mut Sums<'_>, v: Value) -> Option<(Linear, i64, 
                 _ => (&first, &second),
             };
             if !wraps && low.terms == high.terms && low.constant <= high.constant {
-                let base = low.add_scaled(&Linear::constant(low.constant), -1)?;
+                let base = low.add_scaled(&Affine::constant(low.constant), -1)?;
                 return Some((base, low.constant, high.constant));
             }
         }

@@ -86,12 +86,16 @@ impl Spot {
     }
 
     /// What a walk finds, or has brought about.
-    pub(super) fn of_walk(op: WalkOp, tree: Tree, node: Node, at: &[Value]) -> Option<Spot> {
+    pub(super) fn of_walk(op: TreeAccessOp, tree: Tree, node: Node, at: &[Value]) -> Option<Spot> {
         let shape = match op {
-            WalkOp::Find => Shape::Found(node),
-            WalkOp::Ensure => Shape::Ensured(node),
-            WalkOp::Touch => Shape::Touched(node),
-            WalkOp::Test | WalkOp::Drop | WalkOp::Push | WalkOp::Length | WalkOp::Entry => {
+            TreeAccessOp::Find => Shape::Found(node),
+            TreeAccessOp::Ensure => Shape::Ensured(node),
+            TreeAccessOp::Touch => Shape::Touched(node),
+            TreeAccessOp::Test
+            | TreeAccessOp::Drop
+            | TreeAccessOp::Push
+            | TreeAccessOp::Length
+            | TreeAccessOp::Entry => {
                 return None;
             }
         };
@@ -155,10 +159,14 @@ impl Writes {
             }
             Op::Call(_) | Op::Cell(CellOp::Deactivate, _) => self.everything(),
             Op::Thread(op) if !op.is_pure() => self.everything(),
-            Op::Walk(WalkOp::Ensure | WalkOp::Touch | WalkOp::Push, tree, _) => {
+            Op::TreeAccess(
+                TreeAccessOp::Ensure | TreeAccessOp::Touch | TreeAccessOp::Push,
+                tree,
+                _,
+            ) => {
                 self.add(Region::Nodes(*tree));
             }
-            Op::Walk(WalkOp::Drop, tree, _) => self.add(Region::Bytes(*tree)),
+            Op::TreeAccess(TreeAccessOp::Drop, tree, _) => self.add(Region::Bytes(*tree)),
             _ => {}
         }
     }

@@ -385,7 +385,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         let spot = match &data.op {
             Op::Load(access) => Spot::of_access(access, &data.args),
             Op::MemLoad(space, ty) => Spot::of_bytes(*space, *ty, data.args[0]),
-            Op::Walk(op, tree, node) => return self.find(inst, *op, *tree, *node),
+            Op::TreeAccess(op, tree, node) => return self.find(inst, *op, *tree, *node),
             _ => return self.keep(inst),
         };
         if let Some(value) = self.memory.value(&spot)
@@ -399,12 +399,12 @@ impl<'a, 'c> Simplifier<'a, 'c> {
     }
 
     /// What a walk finds is known when it was found, or brought about, before.
-    fn find(&mut self, inst: Inst, op: WalkOp, tree: Tree, node: Node) {
+    fn find(&mut self, inst: Inst, op: TreeAccessOp, tree: Tree, node: Node) {
         let args = self.f.insts[inst].args.clone();
         let Some(spot) = Spot::of_walk(op, tree, node, &args) else {
             return self.keep(inst);
         };
-        let ensured = Spot::of_walk(WalkOp::Ensure, tree, node, &args);
+        let ensured = Spot::of_walk(TreeAccessOp::Ensure, tree, node, &args);
         let known = ensured.and_then(|s| self.memory.value(&s));
         if let Some(value) = known.or_else(|| self.memory.value(&spot))
             && self.cx.fuel()
@@ -417,7 +417,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
     }
 
     /// A step that changes which cells there are.
-    fn bring_about(&mut self, inst: Inst, op: WalkOp, tree: Tree, node: Node) {
+    fn bring_about(&mut self, inst: Inst, op: TreeAccessOp, tree: Tree, node: Node) {
         let args = self.f.insts[inst].args.clone();
         let spot = Spot::of_walk(op, tree, node, &args);
         if let Some(value) = spot.as_ref().and_then(|s| self.memory.value(s))
@@ -508,7 +508,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 }
                 self.keep(inst);
             }
-            Op::Walk(op, tree, node) => {
+            Op::TreeAccess(op, tree, node) => {
                 let (op, tree, node) = (*op, *tree, *node);
                 self.bring_about(inst, op, tree, node);
             }

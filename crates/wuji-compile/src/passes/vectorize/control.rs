@@ -1,7 +1,7 @@
 //! Branches and loops. Where all lanes go the same way they stay what they are; elsewhere masks say who
 //! takes part.
 
-use super::emit::{Divergent, Emitter, Exit, Flow, Lanes, Mask, Parts, Target};
+use super::emit::{Divergent, Emitter, Exit, Flow, JumpTarget, Lanes, Mask, Parts};
 use smallvec::SmallVec;
 use wuji_ir::entities::*;
 use wuji_ir::module::*;
@@ -62,7 +62,7 @@ impl Emitter<'_> {
         leaves: bool,
     ) -> Exit {
         match self.targets.get(&label).cloned() {
-            Some(Target::Uniform {
+            Some(JumpTarget::Uniform {
                 label,
                 on_break,
                 on_continue,
@@ -76,7 +76,7 @@ impl Emitter<'_> {
                 });
                 Exit::Ended
             }
-            Some(Target::Divergent(d)) => {
+            Some(JumpTarget::Divergent(d)) => {
                 if leaves {
                     // Those that stay will write again when they leave.
                     let around = self.around.clone().unwrap_or_else(|| mask.clone());
@@ -98,7 +98,7 @@ impl Emitter<'_> {
                 }
                 Exit::Nobody
             }
-            Some(Target::Iteration) | None => Exit::Nobody,
+            Some(JumpTarget::Iteration) | None => Exit::Nobody,
         }
     }
 
@@ -216,7 +216,7 @@ impl Emitter<'_> {
     /// In the body of a loop that is left when nobody is in it any more: leaves it.
     fn leave_if_empty(&mut self, region: Region, mask: &Mask) -> bool {
         let target = self.targets.values().find_map(|t| match t {
-            Target::Divergent(d) if d.direct == Some(region) => d.label.clone(),
+            JumpTarget::Divergent(d) if d.direct == Some(region) => d.label.clone(),
             _ => None,
         });
         let (Some((label, values)), Mask::Some(m)) = (target, mask) else {
@@ -289,8 +289,8 @@ impl Emitter<'_> {
         let old = self.old;
         let divergent = self.shapes.divergent.contains(&inst);
         match &old.insts[inst].op {
-            Op::If if divergent => self.parted_if(inst, mask),
-            Op::If => self.joint_if(inst, mask),
+            Op::If if divergent => self.divergent_if(inst, mask),
+            Op::If => self.uniform_if(inst, mask),
             Op::Block(label) if divergent => self.parted_block(inst, *label, mask),
             Op::For(label, _) if divergent => {
                 let bounds = &old.insts[inst].args[..3];
@@ -306,7 +306,7 @@ impl Emitter<'_> {
     }
 
     /// All lanes go the same way.
-    fn joint_if(&mut self, inst: Inst, mask: Mask) -> Flow {
+    fn uniform_if(&mut self, inst: Inst, mask: Mask) -> Flow {
         let data = &self.old.insts[inst];
         let varying = self.varying(&data.results);
         let escapes = self.shapes.escapes.contains(&inst);
@@ -355,7 +355,7 @@ impl Emitter<'_> {
         })
     }
 
-    fn parted_if(&mut self, inst: Inst, mask: Mask) -> Flow {
+    fn divergent_if(&mut self, inst: Inst, mask: Mask) -> Flow {
         let data = &self.old.insts[inst];
         let condition = self.many(data.args[0]);
         let refused: Parts = condition
@@ -455,7 +455,7 @@ impl Emitter<'_> {
     fn parted_block(&mut self, inst: Inst, label: Label, mask: Mask) -> Flow {
         let data = &self.old.insts[inst];
         let d = self.landing(inst, None, None);
-        self.targets.insert(label, Target::Divergent(d.clone()));
+        self.targets.insert(label, JumpTarget::Divergent(d.clone()));
         if let Exit::Yield(values, mask) = self.region(data.regions[0], 0, mask.clone()) {
             self.arrive(&d, &values, &mask);
         }
@@ -597,7 +597,7 @@ impl Emitter<'_> {
         self.define(&params, &varying, rest);
         d.label = Some((fresh, Vec::new()));
         self.clear_waiting(&d);
-        self.targets.insert(label, Target::Divergent(d.clone()));
+        self.targets.insert(label, JumpTarget::Divergent(d.clone()));
         let exit = self.region(body, 0, Mask::Some(on));
         let (values, mut live) = self.next_turn(exit, &d, &initial);
         let mut moved = Parts::new();
@@ -720,7 +720,7 @@ impl Emitter<'_> {
         empty.extend(&given[1 + self.parts..]);
         d.label = Some((fresh, empty));
         self.clear_waiting(&d);
-        self.targets.insert(label, Target::Divergent(d.clone()));
+        self.targets.insert(label, JumpTarget::Divergent(d.clone()));
         let exit = self.region(body, 0, Mask::Some(on));
         let (values, live) = self.next_turn(exit, &d, &initial);
         let mut args: Values = live.iter().copied().collect();
@@ -779,7 +779,7 @@ impl Emitter<'_> {
         }
         self.define(&params, &on_continue, &given[own..]);
         if let Some(label) = data.op.label() {
-            let target = Target::Uniform {
+            let target = JumpTarget::Uniform {
                 label: fresh,
                 on_break: on_break.clone(),
                 on_continue,

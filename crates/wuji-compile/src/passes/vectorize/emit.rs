@@ -54,7 +54,7 @@ pub(super) enum Exit {
 
 /// What a jump to a label does.
 #[derive(Clone)]
-pub(super) enum Target {
+pub(super) enum JumpTarget {
     /// All lanes jump together: with these values varying.
     Uniform {
         label: Label,
@@ -113,7 +113,7 @@ pub(super) struct Emitter<'a> {
     /// Where constants and what comes from outside is spread over lanes, once.
     pub(super) prelude: Region,
     pub(super) map: FxHashMap<Value, Lanes>,
-    pub(super) targets: FxHashMap<Label, Target>,
+    pub(super) targets: FxHashMap<Label, JumpTarget>,
     pub(super) locals: FxHashMap<Local, SmallVec<[Local; 4]>>,
     /// Lanes that have not left yet, around a branch: what some of them take along, all may write down.
     pub(super) around: Option<Mask>,

@@ -1,4 +1,4 @@
-//! Rows of memory: what lanes access a constant distance apart is loaded and stored as a whole.
+//! Interleaved of memory: what lanes access a constant distance apart is loaded and stored as a whole.
 //!
 //! The components of a field of vectors, or the fields of one cell, stand side by side; those of the next
 //! iteration stand right behind. All that the lanes want of them is one run of memory, which is loaded
@@ -15,7 +15,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Imm, Scalar, Type};
 
-/// Rows of more elements are not worth shuffling.
+/// Interleaved of more elements are not worth shuffling.
 const LONGEST: i64 = 8;
 
 /// Up to so many elements of a row, one that is used pays for all.
@@ -130,7 +130,7 @@ impl Finder<'_> {
                 self.store(inst, *space, key);
             }
             Op::MemAtomic(_, space, _) | Op::MemCompareExchange(space) => self.touch(*space, true),
-            Op::AddRows(spaces) => spaces.iter().for_each(|s| self.touch(*s, true)),
+            Op::AddInterleaved(spaces) => spaces.iter().for_each(|s| self.touch(*s, true)),
             _ if data.regions.is_empty() && !matches!(data.op, Op::Call(_)) => {}
             _ => {
                 self.close(|_| true);
@@ -250,7 +250,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Rows out of what has one root: windows of one stride, from the lowest on.
+    /// Interleaved out of what has one root: windows of one stride, from the lowest on.
     fn finish(&mut self, open: Open) {
         let Open { key, accesses } = open;
         let mut order: Vec<usize> = (0..accesses.len()).collect();
@@ -334,15 +334,15 @@ fn may_overlap(m: &Module, a: Space, b: Space) -> bool {
 }
 
 impl Emitter<'_> {
-    fn rows(&self, group: &Group) -> Rows {
-        Rows {
+    fn rows(&self, group: &Group) -> Interleaved {
+        Interleaved {
             ty: self.vector(group.elem),
             stride: group.stride,
             columns: group.columns.clone(),
         }
     }
 
-    pub(super) fn load_rows(&mut self, group: &Group, mask: &Mask) {
+    pub(super) fn load_interleaved(&mut self, group: &Group, mask: &Mask) {
         let rows = self.rows(group);
         let offset = self.old.insts[group.lead].args[0];
         let mut columns: Vec<Parts> = vec![Parts::new(); rows.columns.len()];
@@ -352,7 +352,7 @@ impl Emitter<'_> {
             if let Mask::Some(m) = mask {
                 args.push(m[p]);
             }
-            let made = self.b.push(Op::LoadRows(rows.clone()), &args);
+            let made = self.b.push(Op::LoadInterleaved(rows.clone()), &args);
             for (column, v) in columns.iter_mut().zip(&self.b.func.insts[made].results) {
                 column.push(*v);
             }
@@ -363,7 +363,7 @@ impl Emitter<'_> {
         }
     }
 
-    pub(super) fn store_rows(&mut self, group: &Group, mask: &Mask) {
+    pub(super) fn store_interleaved(&mut self, group: &Group, mask: &Mask) {
         let rows = self.rows(group);
         let offset = self.old.insts[group.lead].args[0];
         let mut members = group.members.clone();
@@ -379,7 +379,7 @@ impl Emitter<'_> {
             if let Mask::Some(m) = mask {
                 args.push(m[p]);
             }
-            self.b.push(Op::StoreRows(rows.clone()), &args);
+            self.b.push(Op::StoreInterleaved(rows.clone()), &args);
         }
     }
 }

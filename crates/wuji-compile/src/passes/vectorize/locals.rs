@@ -26,7 +26,7 @@ impl Roles {
         self.0.get(&local).copied().unwrap_or(Role::Shared)
     }
 
-    pub(super) fn sums(&self) -> impl Iterator<Item = (Local, BinOp)> + '_ {
+    pub(super) fn affine(&self) -> impl Iterator<Item = (Local, BinOp)> + '_ {
         self.0.iter().filter_map(|(l, r)| match r {
             Role::Sum(op) => Some((*l, *op)),
             Role::Private | Role::Shared => None,

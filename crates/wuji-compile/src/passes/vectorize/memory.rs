@@ -16,7 +16,7 @@ impl Emitter<'_> {
             && (group.can_mask() || matches!(mask, Mask::All))
         {
             if leads {
-                self.load_rows(group, mask);
+                self.load_interleaved(group, mask);
             }
             return;
         }
@@ -65,7 +65,7 @@ impl Emitter<'_> {
             && (group.can_mask() || matches!(mask, Mask::All))
         {
             if leads {
-                self.store_rows(group, mask);
+                self.store_interleaved(group, mask);
             }
             return;
         }

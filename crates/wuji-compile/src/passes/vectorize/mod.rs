@@ -9,22 +9,22 @@
 mod control;
 mod emit;
 mod interleave;
+mod interleaved_add;
 mod locals;
 mod memory;
 mod plan;
-mod rows;
 mod serial;
 mod shapes;
 mod streams;
 
 use crate::passes::Cx;
 use crate::passes::reductions::used_values;
-use crate::remark::{Fate, Remark};
+use crate::remark::{Decision, Remark};
 use crate::rewrite::Structure;
-use emit::{Emitter, Lanes, Mask, Source, Target};
+use emit::{Emitter, JumpTarget, Lanes, Mask, Source};
 use interleave::Groups;
 use locals::Roles;
-use plan::Plan;
+use plan::VectorPlan;
 use rustc_hash::FxHashSet;
 use shapes::Shapes;
 use streams::Streams;
@@ -60,7 +60,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 cx.remarks.push(Remark {
                     task: name.clone(),
                     at: Position::of(m, span),
-                    fate: Fate::Scalar("it says `scalar`".to_owned()),
+                    decision: Decision::Scalar("it says `scalar`".to_owned()),
                 });
                 continue;
             }
@@ -73,15 +73,16 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                         false => Groups::default(),
                     };
                     let bits = cx.options.vector_bits;
-                    let plan = Plan::of((m, &old), inst, &shapes, &roles, &groups, bits, cost)?;
+                    let plan =
+                        VectorPlan::of((m, &old), inst, &shapes, &roles, &groups, bits, cost)?;
                     Ok((roles, shapes, groups, plan))
                 });
-            let fate = match roles_and_plan {
-                Err(why) => Fate::Scalar(why),
+            let decision = match roles_and_plan {
+                Err(why) => Decision::Scalar(why),
                 Ok((.., plan)) if plan.bytes > 0 && !fits(m, &f, plan.bytes) => {
-                    Fate::Scalar("there is no room on the stack for its arrays".to_owned())
+                    Decision::Scalar("there is no room on the stack for its arrays".to_owned())
                 }
-                Ok(_) if !cx.fuel() => Fate::Scalar("there is no fuel left".to_owned()),
+                Ok(_) if !cx.fuel() => Decision::Scalar("there is no fuel left".to_owned()),
                 Ok((roles, shapes, groups, plan)) => {
                     let streams = match iterations {
                         Some(n) => {
@@ -106,7 +107,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                         source,
                     }
                     .apply(inst, &plan, &streams);
-                    Fate::Vectors {
+                    Decision::Vectors {
                         lanes: plan.lanes,
                         vectors: plan.parts,
                         interleaved: !groups.is_empty(),
@@ -117,7 +118,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
             cx.remarks.push(Remark {
                 task: name.clone(),
                 at: Position::of(m, span),
-                fate,
+                decision,
             });
         }
         m.funcs[func] = f;
@@ -171,7 +172,7 @@ struct Rewrite<'a> {
 }
 
 impl Rewrite<'_> {
-    fn apply(&mut self, inst: Inst, plan: &Plan, streams: &Streams) {
+    fn apply(&mut self, inst: Inst, plan: &VectorPlan, streams: &Streams) {
         let Some(parent) = self.source.structure.region_of[inst].expand() else {
             return;
         };
@@ -185,11 +186,11 @@ impl Rewrite<'_> {
             self.source.old.insts[inst].args[1],
         );
         let group = i64::from(plan.lanes) * plan.parts as i64;
-        let mut sums = Vec::new();
+        let mut affine = Vec::new();
         let mut from = lo;
         let mut trips = plan.trips;
         if let Some(whole) = self.first_whole(parent, inst, streams) {
-            sums.extend(self.pass_over(inst, parent, (lo, whole), 1, plan.lanes, true));
+            affine.extend(self.pass_over(inst, parent, (lo, whole), 1, plan.lanes, true));
             (from, trips) = (whole, None);
         }
         if plan.main {
@@ -197,16 +198,16 @@ impl Rewrite<'_> {
                 Some(n) if n % group == 0 => hi,
                 _ => self.whole_groups(parent, (from, hi), group),
             };
-            sums.extend(self.pass_over(inst, parent, (from, end), plan.parts, plan.lanes, false));
+            affine.extend(self.pass_over(inst, parent, (from, end), plan.parts, plan.lanes, false));
             from = end;
         }
         let rest = trips.is_none_or(|n| n % group != 0) || !plan.main;
         if rest {
             let parts = if plan.main { 1 } else { plan.parts };
-            sums.extend(self.pass_over(inst, parent, (from, hi), parts, plan.lanes, true));
+            affine.extend(self.pass_over(inst, parent, (from, hi), parts, plan.lanes, true));
         }
         self.f.regions[parent].insts.extend(after);
-        self.add_up(inst, parent, sums);
+        self.add_up(inst, parent, affine);
     }
 
     /// Where whole groups of iterations end.
@@ -257,7 +258,7 @@ impl Rewrite<'_> {
         let mut e = Emitter::new(b, self.source, lanes, parts, parent, body);
         e.set(old.regions[body].params[0], Lanes::Strided(index, 1));
         if let Some(label) = old.insts[inst].op.label() {
-            e.targets.insert(label, Target::Iteration);
+            e.targets.insert(label, JumpTarget::Iteration);
         }
         let mask = if masked {
             let left = e.b.binary(BinOp::Sub, hi, index);
@@ -282,7 +283,7 @@ impl Rewrite<'_> {
         let locals = std::mem::take(&mut e.locals);
         self.f.regions[parent].insts.push(looped);
         let mut partials = Vec::new();
-        for (local, op) in self.source.roles.sums() {
+        for (local, op) in self.source.roles.affine() {
             for vector in locals.get(&local).into_iter().flatten() {
                 partials.push(Partial {
                     local,
@@ -296,8 +297,8 @@ impl Rewrite<'_> {
     }
 
     /// Vectors of partial sums start at the identity in front of everything, and are added up behind it.
-    fn add_up(&mut self, inst: Inst, parent: Region, sums: Vec<Partial>) {
-        if sums.is_empty() {
+    fn add_up(&mut self, inst: Inst, parent: Region, affine: Vec<Partial>) {
+        if affine.is_empty() {
             return;
         }
         let entry = self.f.entry;
@@ -307,7 +308,7 @@ impl Rewrite<'_> {
         b.span = old.spans[inst];
         let before = b.func.add_region(&[]);
         b.region = before;
-        for sum in &sums {
+        for sum in &affine {
             let Some(identity) = plan::identity(old, sum.local) else {
                 continue;
             };
@@ -318,7 +319,7 @@ impl Rewrite<'_> {
         }
         let after = b.func.add_region(&[]);
         b.region = after;
-        for sum in &sums {
+        for sum in &affine {
             let vector = b.load(Place::Local(sum.vector), &[]);
             let mut total = b.load(Place::Local(sum.local), &[]);
             let lanes = b.func.ty(vector).lanes().unwrap_or(1);

@@ -8,7 +8,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Imm, Scalar};
 
-pub(super) struct Plan {
+pub(super) struct VectorPlan {
     pub(super) lanes: u8,
     /// Vectors at a time, so that one can wait for another.
     pub(super) parts: usize,
@@ -46,7 +46,7 @@ struct Count {
     has_loop: bool,
 }
 
-impl Plan {
+impl VectorPlan {
     pub(super) fn of(
         (m, f): (&Module, &Function),
         inst: Inst,
@@ -55,7 +55,7 @@ impl Plan {
         groups: &Groups,
         vector_bits: u32,
         cost: bool,
-    ) -> Result<Plan, String> {
+    ) -> Result<VectorPlan, String> {
         let data = &f.insts[inst];
         let body = data.regions[0];
         if f.ty(data.args[0]) != I64 || data.args.len() != 3 {
@@ -93,7 +93,7 @@ impl Plan {
         if bytes > MOST_LOCAL_BYTES {
             return Err(format!("its local arrays take {bytes} bytes for all lanes"));
         }
-        for (local, _) in roles.sums() {
+        for (local, _) in roles.affine() {
             identity(f, local).ok_or("a sum does not start at a constant")?;
         }
         let mut parts = if bytes > 4096 || count.serial > 0 || count.gathers > 4 {
@@ -107,7 +107,7 @@ impl Plan {
                 parts /= 2;
             }
         }
-        Ok(Plan {
+        Ok(VectorPlan {
             lanes: lanes as u8,
             parts,
             main: count.insts * parts <= MOST_TWICE,

@@ -6,7 +6,7 @@
 //! step only takes freedom away, so it ends.
 
 use super::locals::{Role, Roles};
-use crate::analysis::linear::Sums;
+use crate::analysis::affine::AffineAnalysis;
 use crate::rewrite::Structure;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::entities::*;
@@ -46,7 +46,7 @@ pub(super) struct Shapes<'a> {
 }
 
 impl<'a> Shapes<'a> {
-    /// Looks at the body of the `for.parallel` instruction `inst`.
+    /// PollPolicy at the body of the `for.parallel` instruction `inst`.
     pub(super) fn of(
         f: &'a Function,
         structure: &'a Structure,
@@ -67,10 +67,10 @@ impl<'a> Shapes<'a> {
         };
         this.shapes.insert(index, Shape::Strided(1));
         this.collect_jumps(body);
-        let mut sums = Sums::new(f, structure);
+        let mut affine = AffineAnalysis::new(f, structure);
         loop {
             this.changed = false;
-            this.region(body, roles, &mut sums);
+            this.region(body, roles, &mut affine);
             this.part_lanes();
             if !this.changed {
                 break;
@@ -137,14 +137,14 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    fn region(&mut self, region: Region, roles: &Roles, sums: &mut Sums) {
+    fn region(&mut self, region: Region, roles: &Roles, affine: &mut AffineAnalysis) {
         let f = self.f;
         for inst in &f.regions[region].insts {
-            self.inst(*inst, roles, sums);
+            self.inst(*inst, roles, affine);
         }
     }
 
-    fn inst(&mut self, inst: Inst, roles: &Roles, sums: &mut Sums) {
+    fn inst(&mut self, inst: Inst, roles: &Roles, affine: &mut AffineAnalysis) {
         let f = self.f;
         let data = &f.insts[inst];
         let any_varies = |s: &Self, vs: &[Value]| vs.iter().any(|v| !s.is_uniform(*v));
@@ -155,7 +155,7 @@ impl<'a> Shapes<'a> {
                 }
                 let divergent = self.divergent.contains(&inst);
                 for r in &data.regions {
-                    self.region(*r, roles, sums);
+                    self.region(*r, roles, affine);
                     if let Term::Yield(values) = &f.regions[*r].term {
                         for (result, v) in data.results.iter().zip(values) {
                             self.vary_if(*result, divergent || !self.is_uniform(*v));
@@ -163,17 +163,17 @@ impl<'a> Shapes<'a> {
                     }
                 }
             }
-            Op::Loop(label) => self.looping(inst, *label, 0, roles, sums),
+            Op::Loop(label) => self.looping(inst, *label, 0, roles, affine),
             Op::For(label, _) => {
                 if any_varies(self, &data.args[..3]) {
                     self.mark_divergent(inst);
                     let index = f.regions[data.regions[0]].params[0];
                     self.raise(index, Shape::Varying);
                 }
-                self.looping(inst, *label, 3, roles, sums);
+                self.looping(inst, *label, 3, roles, affine);
             }
             Op::Block(label) => {
-                self.region(data.regions[0], roles, sums);
+                self.region(data.regions[0], roles, affine);
                 let divergent = self.divergent.contains(&inst);
                 if let Term::Yield(values) = &f.regions[data.regions[0]].term {
                     for (result, v) in data.results.iter().zip(values) {
@@ -201,14 +201,21 @@ impl<'a> Shapes<'a> {
             Op::Store(_) | Op::MemStore(_) | Op::Report(_) => {}
             _ => {
                 if let [result] = data.results[..] {
-                    let shape = self.pure(data, sums);
+                    let shape = self.pure(data, affine);
                     self.raise(result, shape);
                 }
             }
         }
     }
 
-    fn looping(&mut self, inst: Inst, label: Label, first: usize, roles: &Roles, sums: &mut Sums) {
+    fn looping(
+        &mut self,
+        inst: Inst,
+        label: Label,
+        first: usize,
+        roles: &Roles,
+        affine: &mut AffineAnalysis,
+    ) {
         let f = self.f;
         let data = &f.insts[inst];
         let body = data.regions[0];
@@ -229,7 +236,7 @@ impl<'a> Shapes<'a> {
                 self.vary_if(*param, other);
             }
         }
-        self.region(body, roles, sums);
+        self.region(body, roles, affine);
         self.breaks(inst, label, divergent);
     }
 
@@ -256,7 +263,7 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    fn pure(&self, data: &InstData, sums: &mut Sums) -> Shape {
+    fn pure(&self, data: &InstData, affine: &mut AffineAnalysis) -> Shape {
         let f = self.f;
         let shapes: Vec<Shape> = data.args.iter().map(|v| self.shape(*v)).collect();
         if shapes.iter().all(|s| *s == Shape::Uniform) {
@@ -286,7 +293,7 @@ impl<'a> Shapes<'a> {
             Op::Binary(BinOp::Shl) => constant(1)
                 .filter(|c| (0..31).contains(c))
                 .and_then(|c| stride(0)?.checked_mul(1 << c)),
-            Op::Convert(to) => self.converted(data, *to, sums).and(stride(0)),
+            Op::Convert(to) => self.converted(data, *to, affine).and(stride(0)),
             Op::Bitcast(to) if to.is_int() && int(data.args[0]) => stride(0),
             _ => None,
         };
@@ -300,13 +307,13 @@ impl<'a> Shapes<'a> {
 
     /// Whether steps from lane to lane stay what they are: always when a number is cut, otherwise when it
     /// cannot wrap.
-    fn converted(&self, data: &InstData, to: Scalar, sums: &mut Sums) -> Option<()> {
+    fn converted(&self, data: &InstData, to: Scalar, affine: &mut AffineAnalysis) -> Option<()> {
         let from = self.f.ty(data.args[0]).as_scalar().filter(|s| s.is_int())?;
         if to.bits() <= from.bits() {
             return Some(());
         }
-        let form = sums.form(data.args[0]);
-        let (lo, hi) = sums.range_of(&form);
+        let expr = affine.expr(data.args[0]);
+        let (lo, hi) = affine.range_of(&expr);
         let (least, most) = from.int_range()?;
         (least <= lo && hi <= most).then_some(())
     }

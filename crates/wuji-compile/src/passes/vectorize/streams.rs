@@ -5,9 +5,9 @@
 //! iterations up to such a place.
 
 use super::Rewrite;
-use super::plan::Plan;
+use super::plan::VectorPlan;
 use super::shapes::{Shape, Shapes};
-use crate::analysis::linear::Sums;
+use crate::analysis::affine::AffineAnalysis;
 use crate::rewrite::Structure;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::build::Builder;
@@ -66,7 +66,7 @@ impl Streams {
         structure: &Structure,
         inst: Inst,
         shapes: &Shapes,
-        plan: &Plan,
+        plan: &VectorPlan,
         (iterations, least): (u64, Option<u64>),
     ) -> Streams {
         let mut streams = Streams::default();
@@ -79,10 +79,10 @@ impl Streams {
         let body = f.insts[inst].regions[0];
         let twice = stored_twice(f, body);
         let index = f.regions[body].params[0];
-        let mut sums = Sums::new(f, structure);
+        let mut affine = AffineAnalysis::new(f, structure);
         let (lo, hi) = (f.insts[inst].args[0], f.insts[inst].args[1]);
         // At most: chunks may be shorter, but then there are few of them.
-        let trips = sums.range(hi).1.saturating_sub(sums.range(lo).0);
+        let trips = affine.range(hi).1.saturating_sub(affine.range(lo).0);
         let group = i64::from(plan.lanes) * plan.parts as i64;
         let no_rest = plan.trips.is_some_and(|n| n % group == 0);
         let mut first = None;
@@ -110,12 +110,12 @@ impl Streams {
             // Groups of vectors that are whole lines leave no line half done, once they begin with one.
             let lines = group * element % LINE == 0;
             let whole = if lines { vector.max(LINE) } else { vector };
-            let form = sums.form(offset);
+            let expr = affine.expr(offset);
             match &first {
                 None => {
-                    let begins = form
+                    let begins = expr
                         .without(index)
-                        .add_scaled(&sums.form(lo), form.coefficient(index));
+                        .add_scaled(&affine.expr(lo), expr.coefficient(index));
                     let known = begins.is_some_and(|at| {
                         at.constant % whole == 0 && at.terms.iter().all(|t| t.1 % whole == 0)
                     });
@@ -133,11 +133,11 @@ impl Streams {
                         element,
                         whole,
                     });
-                    first = Some((form, whole));
+                    first = Some((expr, whole));
                 }
                 // Others begin at such a place when the first one does.
-                Some((form_of_first, of_first)) => {
-                    let apart = form.add_scaled(form_of_first, -1);
+                Some((expr_of_first, of_first)) => {
+                    let apart = expr.add_scaled(expr_of_first, -1);
                     let apart = apart.and_then(|a| a.as_constant());
                     if whole != *of_first || apart.is_none_or(|a| a % whole != 0) {
                         continue;
@@ -168,10 +168,10 @@ fn used_fields(f: &Function) -> Option<FxHashSet<Field>> {
         | Op::MemStore(space)
         | Op::MemAtomic(_, space, _)
         | Op::MemCompareExchange(space) => touch(space),
-        Op::LoadRows(rows) | Op::StoreRows(rows) => {
+        Op::LoadInterleaved(rows) | Op::StoreInterleaved(rows) => {
             rows.columns.iter().for_each(|(space, _)| touch(space));
         }
-        Op::AddRows(spaces) => spaces.iter().for_each(&mut touch),
+        Op::AddInterleaved(spaces) => spaces.iter().for_each(&mut touch),
         Op::Call(_) => calls = true,
         _ => {}
     });

@@ -22,7 +22,7 @@ pub(super) struct Frame<'r> {
     pub(super) source: &'r Function,
     pub(super) file: File,
     pub(super) vars: Vec<Option<Binding>>,
-    pub(super) loops: FxHashMap<u32, Target>,
+    pub(super) loops: FxHashMap<u32, LoopTarget>,
     /// Where `return` goes; `None`: out of the function.
     pub(super) exit: Option<Exit>,
 }
@@ -42,7 +42,7 @@ impl<'r> Frame<'r> {
 
 /// Where the `break` and `continue` of a loop go.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct LoopTarget {
     pub(super) breaks: Exit,
     pub(super) continues: Next,
 }

@@ -5,7 +5,7 @@ use super::binding::{ArrayVal, Binding, Shape, Val};
 use super::body::{Body, Exit, Frame, get};
 use super::mentions::returns;
 use crate::lang::ast::{At, Expr, Kind, ParamKind, Pat};
-use crate::lang::recording::Target;
+use crate::lang::recording::CallTarget;
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
 use wuji_ir::ops::{BinOp, CmpOp, Op};
@@ -18,20 +18,20 @@ impl<'r> Body<'_, 'r> {
     pub(super) fn call(&mut self, at: At, number: u32, args: &'static [Expr]) -> Result<Val> {
         let callee = self.callee_of(at, number)?;
         match &callee.target {
-            Target::Function(k) => self.call_function(at, *k, args),
-            Target::Builtin(name) => {
+            CallTarget::Function(k) => self.call_function(at, *k, args),
+            CallTarget::Builtin(name) => {
                 let shape = self.cx.shape(&callee.result);
                 self.builtin(at, name, &shape, args)
             }
-            Target::Method(name) => {
+            CallTarget::Method(name) => {
                 let shape = self.cx.shape(&callee.result);
                 self.method(at, name, &shape, args)
             }
-            Target::Constructor => {
+            CallTarget::Constructor => {
                 let shape = self.cx.shape(&callee.result);
                 self.construct(at, &shape, args)
             }
-            Target::Unknown(name) => Err(self.not_a_func(at, name)),
+            CallTarget::Unknown(name) => Err(self.not_a_func(at, name)),
         }
     }
 
@@ -44,12 +44,12 @@ impl<'r> Body<'_, 'r> {
     ) -> Result<Val> {
         let callee = self.callee_of(at, number)?;
         match &callee.target {
-            Target::Function(k) => self.call_function(at, *k, args),
-            Target::Method(name) => {
+            CallTarget::Function(k) => self.call_function(at, *k, args),
+            CallTarget::Method(name) => {
                 let shape = self.cx.shape(&callee.result);
                 self.method(at, name, &shape, args)
             }
-            Target::Builtin(_) | Target::Constructor | Target::Unknown(_) => {
+            CallTarget::Builtin(_) | CallTarget::Constructor | CallTarget::Unknown(_) => {
                 Err(self.not_a_func(at, name))
             }
         }

@@ -2,7 +2,7 @@
 
 use super::MISTAKE;
 use super::binding::{Binding, Val};
-use super::body::{Body, Exit, Next, Target, get};
+use super::body::{Body, Exit, LoopTarget, Next, get};
 use crate::lang::ast::{Arm, At, Block, Choice, Expr, Kind, Node, Unary};
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Label, Value};
@@ -18,7 +18,7 @@ impl Body<'_, '_> {
         self.at(at);
         let label = self.f.fresh_label();
         let inst = self.push_open(Op::Block(label), &[]);
-        let target = Target {
+        let target = LoopTarget {
             breaks: Exit { label, inst },
             continues: Next::Break(label),
         };
@@ -298,7 +298,7 @@ impl Body<'_, '_> {
         self.at(at);
         let label = self.f.fresh_label();
         let inst = self.push_open(Op::Loop(label), &[]);
-        let target = Target {
+        let target = LoopTarget {
             breaks: Exit { label, inst },
             continues: Next::Continue(label),
         };
@@ -318,7 +318,7 @@ impl Body<'_, '_> {
         }
     }
 
-    fn target(&self, at: At, number: u32) -> Result<Target> {
+    fn target(&self, at: At, number: u32) -> Result<LoopTarget> {
         let target = self.frame().loops.get(&number).copied();
         target.ok_or_else(|| self.fail(at, MISTAKE, "there is no loop around this"))
     }

@@ -2,7 +2,7 @@
 
 use super::MISTAKE;
 use super::binding::{ArrayVal, Binding, Data, Val};
-use super::body::{Body, Exit, Next, Target};
+use super::body::{Body, Exit, LoopTarget, Next};
 use super::mentions::{leaves_loop, mentions};
 use crate::lang::ast::{Adapter, At, Domain, Expr, For, LoopMode, Pat, Range};
 use rustc_hash::FxHashSet;
@@ -319,7 +319,7 @@ impl Body<'_, '_> {
         let exit = outermost.unwrap_or(Exit { label, inst });
         self.frame_mut().loops.insert(
             f.label,
-            Target {
+            LoopTarget {
                 breaks: exit,
                 continues: Next::Continue(label),
             },
@@ -471,7 +471,7 @@ impl Body<'_, '_> {
         maps: &[Map],
         points: bool,
     ) -> Result<Val> {
-        let target = Target {
+        let target = LoopTarget {
             breaks: Exit { label, inst },
             continues: Next::Continue(label),
         };
@@ -615,7 +615,7 @@ impl Body<'_, '_> {
             for n in numbers {
                 let label = b.f.fresh_label();
                 let inst = b.push_open(Op::Block(label), &[]);
-                let target = Target {
+                let target = LoopTarget {
                     breaks: Exit {
                         label: outer,
                         inst: block,

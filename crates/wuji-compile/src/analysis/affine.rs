@@ -1,0 +1,328 @@
+//! Integers as sums: `2*v3 + v7 - 1`, and the ranges such sums can take.
+//!
+//! A value's *form* is a sum over values that are not taken apart further (loop indices, parameters,
+//! loaded numbers). Machine integers wrap, sums do not; but wrapping keeps a value equal to its form
+//! modulo 2^width. So whenever the form is known to lie inside the value's type, for example because it
+//! was compared with the bounds of a field, value and form are the same number.
+
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use wuji_ir::entities::{Region, Value};
+use wuji_ir::module::{Function, ValueDef};
+use wuji_ir::ops::{BinOp, MOST_THREADS, Op, ThreadOp, UnOp, WARP};
+use wuji_ir::types::Scalar;
+
+use crate::rewrite::Structure;
+
+/// The sum of `coefficient * value` over the terms, plus a constant.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Affine {
+    /// Sorted by value, no zero coefficients.
+    pub terms: SmallVec<[(Value, i64); 4]>,
+    pub constant: i64,
+}
+
+impl Affine {
+    pub fn constant(c: i64) -> Affine {
+        Affine {
+            terms: SmallVec::new(),
+            constant: c,
+        }
+    }
+
+    pub fn atom(v: Value) -> Affine {
+        Affine {
+            terms: smallvec::smallvec![(v, 1)],
+            constant: 0,
+        }
+    }
+
+    pub fn as_constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// `self + factor * other`; `None` when a number gets too large.
+    pub fn add_scaled(&self, other: &Affine, factor: i64) -> Option<Affine> {
+        let mut out = Affine {
+            terms: SmallVec::new(),
+            constant: self
+                .constant
+                .checked_add(other.constant.checked_mul(factor)?)?,
+        };
+        let (mut a, mut b) = (self.terms.iter().peekable(), other.terms.iter().peekable());
+        loop {
+            let (value, coefficient) = match (a.peek(), b.peek()) {
+                (None, None) => break,
+                (Some(x), Some(y)) if x.0 == y.0 => {
+                    let sum = (x.0, x.1.checked_add(y.1.checked_mul(factor)?)?);
+                    a.next();
+                    b.next();
+                    sum
+                }
+                (Some(x), y) if y.is_none_or(|y| x.0 < y.0) => {
+                    let term = **x;
+                    a.next();
+                    term
+                }
+                (_, Some(y)) => {
+                    let term = (y.0, y.1.checked_mul(factor)?);
+                    b.next();
+                    term
+                }
+                (Some(x), None) => {
+                    let term = **x;
+                    a.next();
+                    term
+                }
+            };
+            if coefficient != 0 {
+                out.terms.push((value, coefficient));
+            }
+        }
+        Some(out)
+    }
+
+    pub fn scaled(&self, factor: i64) -> Option<Affine> {
+        Affine::default().add_scaled(self, factor)
+    }
+
+    pub fn coefficient(&self, v: Value) -> i64 {
+        self.terms.iter().find(|t| t.0 == v).map_or(0, |t| t.1)
+    }
+
+    /// The sum without the term of `v`.
+    pub fn without(&self, v: Value) -> Affine {
+        Affine {
+            terms: self.terms.iter().copied().filter(|t| t.0 != v).collect(),
+            constant: self.constant,
+        }
+    }
+}
+
+/// A closed range of integers.
+pub type Range = (i128, i128);
+
+fn fits(r: Range, within: Range) -> bool {
+    within.0 <= r.0 && r.1 <= within.1
+}
+
+/// Forms and ranges of the integers of a function, worked out as they are asked for.
+#[derive(Debug)]
+pub struct AffineAnalysis<'f> {
+    pub func: &'f Function,
+    pub structure: &'f Structure,
+    exprs: SecondaryMap<Value, Option<Affine>>,
+    ranges: SecondaryMap<Value, Option<Range>>,
+    budget: u32,
+}
+
+/// How far one question may look back; beyond it a value stands for itself.
+const LOOK_BACK: u32 = 64;
+
+impl<'f> AffineAnalysis<'f> {
+    pub fn new(func: &'f Function, structure: &'f Structure) -> AffineAnalysis<'f> {
+        AffineAnalysis {
+            func,
+            structure,
+            exprs: SecondaryMap::new(),
+            ranges: SecondaryMap::new(),
+            budget: LOOK_BACK,
+        }
+    }
+
+    /// The form of an integer value.
+    pub fn expr(&mut self, v: Value) -> Affine {
+        if let Some(known) = &self.exprs[v] {
+            return known.clone();
+        }
+        if self.budget == 0 {
+            return Affine::atom(v);
+        }
+        self.budget -= 1;
+        let expr = self.derive_expr(v).unwrap_or_else(|| Affine::atom(v));
+        self.budget += 1;
+        self.exprs[v] = Some(expr.clone());
+        expr
+    }
+
+    fn derive_expr(&mut self, v: Value) -> Option<Affine> {
+        let f = self.func;
+        let inst = f.def(v)?;
+        let data = &f.insts[inst];
+        match &data.op {
+            Op::Const(imm) => Some(Affine::constant(i64::try_from(imm.as_int()?).ok()?)),
+            Op::Unary(UnOp::Freeze) => None,
+            Op::Unary(UnOp::Neg) => self.expr(data.args[0]).scaled(-1),
+            Op::Binary(op) if f.ty(v).as_scalar().is_some_and(Scalar::is_int) => {
+                let (a, b) = (self.expr(data.args[0]), self.expr(data.args[1]));
+                match op {
+                    BinOp::Add => a.add_scaled(&b, 1),
+                    BinOp::Sub => a.add_scaled(&b, -1),
+                    BinOp::Mul => match (a.as_constant(), b.as_constant()) {
+                        (_, Some(c)) => a.scaled(c),
+                        (Some(c), _) => b.scaled(c),
+                        (None, None) => None,
+                    },
+                    BinOp::Shl => match b.as_constant() {
+                        Some(c) if (0..31).contains(&c) => a.scaled(1 << c),
+                        _ => None,
+                    },
+                    _ => None,
+                }
+            }
+            Op::Convert(_) => {
+                let source = data.args[0];
+                let from = f.ty(source).as_scalar()?;
+                let limits = from.int_range()?;
+                f.ty(v).as_scalar().filter(|s| s.is_int())?;
+                let expr = self.expr(source);
+                fits(self.range_of(&expr), limits).then_some(expr)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a value is made of loop indices, parameters and constants alone, so that it cannot be
+    /// one of those numbers from memory that a race may change between two uses.
+    pub fn is_steady(&mut self, v: Value) -> bool {
+        let f = self.func;
+        // Values made during a rewrite are not looked into.
+        if v.as_u32() as usize >= f.values.len() {
+            return false;
+        }
+        self.expr(v)
+            .terms
+            .iter()
+            .all(|(v, _)| self.is_steady_atom(*v))
+    }
+
+    /// As [`AffineAnalysis::is_steady`], for a value that a form is made of.
+    pub fn is_steady_atom(&self, v: Value) -> bool {
+        let f = self.func;
+        match f.values[v].def {
+            ValueDef::Param(region, k) => {
+                let owner = self.structure.owner[region].expand();
+                region == f.entry
+                    || (k == 0 && owner.is_some_and(|o| matches!(f.insts[o].op, Op::For(..))))
+            }
+            ValueDef::Result(inst, _) => matches!(
+                f.insts[inst].op,
+                Op::ArrayExtent(..) | Op::Const(_) | Op::Unary(UnOp::Freeze)
+            ),
+        }
+    }
+
+    /// All numbers a form can be, from the ranges of its terms.
+    pub fn range_of(&mut self, expr: &Affine) -> Range {
+        let mut range = (i128::from(expr.constant), i128::from(expr.constant));
+        for (v, c) in &expr.terms {
+            let (lo, hi) = self.range(*v);
+            let (a, b) = (
+                lo.saturating_mul((*c).into()),
+                hi.saturating_mul((*c).into()),
+            );
+            range = (
+                range.0.saturating_add(a.min(b)),
+                range.1.saturating_add(a.max(b)),
+            );
+        }
+        range
+    }
+
+    /// All numbers an integer value can be.
+    pub fn range(&mut self, v: Value) -> Range {
+        if let Some(known) = self.ranges[v] {
+            return known;
+        }
+        let Some(all) = self.func.ty(v).as_scalar().and_then(Scalar::int_range) else {
+            return (i128::MIN, i128::MAX);
+        };
+        if self.budget == 0 {
+            return all;
+        }
+        self.budget -= 1;
+        // A loop's index may depend on itself through carried values: until it is known, anything.
+        self.ranges[v] = Some(all);
+        let range = self
+            .derive_range(v)
+            .filter(|r| fits(*r, all))
+            .unwrap_or(all);
+        self.budget += 1;
+        self.ranges[v] = Some(range);
+        range
+    }
+
+    fn derive_range(&mut self, v: Value) -> Option<Range> {
+        let f = self.func;
+        let inst = match f.values[v].def {
+            ValueDef::Result(inst, _) => inst,
+            ValueDef::Param(region, 0) => return self.index_range(region),
+            ValueDef::Param(..) => return None,
+        };
+        let data = &f.insts[inst];
+        match &data.op {
+            Op::Const(imm) => imm.as_int().map(|c| (c, c)),
+            Op::Unary(UnOp::Freeze) => Some(self.range(data.args[0])),
+            Op::Convert(_) => {
+                f.ty(data.args[0]).as_scalar().filter(|s| !s.is_float())?;
+                Some(self.range(data.args[0]))
+            }
+            Op::Select => {
+                let (a, b) = (self.range(data.args[1]), self.range(data.args[2]));
+                Some((a.0.min(b.0), a.1.max(b.1)))
+            }
+            Op::ArrayExtent(..) => Some((0, 1 << 60)),
+            Op::Thread(ThreadOp::Index) => Some((0, i128::from(MOST_THREADS) - 1)),
+            Op::Thread(ThreadOp::BlockSize) => Some((1, i128::from(MOST_THREADS))),
+            Op::Thread(ThreadOp::Block) => Some((0, i128::from(i32::MAX) - 1)),
+            Op::Thread(ThreadOp::Lane) => Some((0, i128::from(WARP) - 1)),
+            Op::Thread(ThreadOp::BarrierCount) => Some((0, i128::from(MOST_THREADS))),
+            Op::Thread(ThreadOp::Blocks) => Some((1, i128::from(i32::MAX))),
+            Op::Binary(op) => {
+                let (a, b) = (self.range(data.args[0]), self.range(data.args[1]));
+                match op {
+                    BinOp::Add => Some((a.0 + b.0, a.1 + b.1)),
+                    BinOp::Sub => Some((a.0 - b.1, a.1 - b.0)),
+                    BinOp::Mul => {
+                        let corners = [
+                            a.0.checked_mul(b.0)?,
+                            a.0.checked_mul(b.1)?,
+                            a.1.checked_mul(b.0)?,
+                            a.1.checked_mul(b.1)?,
+                        ];
+                        Some((*corners.iter().min()?, *corners.iter().max()?))
+                    }
+                    BinOp::Min => Some((a.0.min(b.0), a.1.min(b.1))),
+                    BinOp::Max => Some((a.0.max(b.0), a.1.max(b.1))),
+                    BinOp::Div if b.0 == b.1 && b.0 > 0 => Some((a.0 / b.0, a.1 / b.0)),
+                    BinOp::Rem if b.0 == b.1 && b.0 > 0 => {
+                        let low = if a.0 < 0 { -(b.0 - 1) } else { 0 };
+                        Some((low.max(a.0.min(0)), (b.0 - 1).min(a.1.max(0))))
+                    }
+                    BinOp::And if b.0 == b.1 && b.0 >= 0 => Some((0, b.0)),
+                    BinOp::And if a.0 == a.1 && a.0 >= 0 => Some((0, a.0)),
+                    BinOp::Shr if b.0 == b.1 && (0..64).contains(&b.0) => {
+                        Some((a.0 >> b.0, a.1 >> b.0))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Range of the index of a `for`: within its bounds.
+    fn index_range(&mut self, region: Region) -> Option<Range> {
+        let f = self.func;
+        let owner = self.structure.owner[region].expand()?;
+        let data = &f.insts[owner];
+        let Op::For(..) = data.op else { return None };
+        let (lo, hi) = (self.range(data.args[0]), self.range(data.args[1]));
+        let step = f.constant(data.args[2])?.as_int()?;
+        if step > 0 {
+            Some((lo.0, (hi.1 - 1).max(lo.0)))
+        } else {
+            Some(((hi.0 + 1).min(lo.1), lo.1))
+        }
+    }
+}

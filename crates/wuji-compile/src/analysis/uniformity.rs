@@ -1,0 +1,525 @@
+//! Which values, and which code, are the same for all threads of a block, or of a warp.
+//!
+//! Every value has a [`Uniformity`]. Control has one, too: where threads may have parted. A thread that leaves the function has ended,
+//! and is waited for by nobody, so that `return` parts nobody.
+
+use cranelift_entity::SecondaryMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use wuji_ir::entities::{Inst, Label, Local, Region, Value};
+use wuji_ir::module::{Bound, Function, Module, Task, TaskKind, Term};
+use wuji_ir::ops::*;
+use wuji_ir::types::Imm;
+
+/// Among whom something may differ.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Uniformity {
+    /// It is the same for all threads of a block.
+    #[default]
+    Block,
+    /// It is the same for all threads of a warp.
+    Warp,
+    /// Each thread may have its own.
+    Thread,
+}
+
+/// Something that threads do together where they may have parted.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Divergence {
+    pub inst: Inst,
+    /// Where they parted: a branch or a loop.
+    pub by: Inst,
+}
+
+/// PollPolicy for an instruction that threads do together and may not come to together, in a task whose function is one iteration.
+pub fn find_divergence(m: &Module, task: &Task) -> Option<Divergence> {
+    let f = &m.funcs[task.func];
+    let indices = indices(m, task);
+    let mut walk = Walk {
+        f,
+        counters: FxHashMap::default(),
+        written: written(m, f),
+        uniformity: SecondaryMap::new(),
+        locals: FxHashMap::default(),
+        left: FxHashMap::default(),
+        open: Vec::new(),
+        yielded: Vec::new(),
+        changed: true,
+        found: None,
+    };
+    let own = f.params().iter().skip(m.params.len());
+    for (p, index) in own.zip(indices) {
+        walk.uniformity[*p] = index.uniformity;
+        if let Some(run) = index.run {
+            walk.counters.insert(*p, run);
+        }
+    }
+    // Spreads only grow, so this ends.
+    while std::mem::replace(&mut walk.changed, false) {
+        walk.found = None;
+        walk.region(f.entry, Control::default());
+    }
+    walk.found
+}
+
+/// An index of a parallel loop.
+#[derive(Copy, Clone)]
+struct Index {
+    uniformity: Uniformity,
+    /// Where consecutive threads have consecutive ones: of how many threads runs are made that begin at a multiple of their length.
+    run: Option<Run>,
+}
+
+/// Values that count threads: all of a run lie between two multiples of its length.
+#[derive(Copy, Clone)]
+struct Run {
+    /// Threads of a block, or of a warp, if these are such runs.
+    block: Option<i128>,
+    warp: bool,
+}
+
+/// What is known of the indices of a loop.
+fn indices(m: &Module, task: &Task) -> Vec<Index> {
+    let (dims, hints): (Vec<(Option<i128>, Option<i128>)>, LoopHints) = match &task.kind {
+        TaskKind::Range { dims, hints } => {
+            let known = dims.iter().map(|d| match (d.lo, d.hi) {
+                (Bound::Const(lo), Bound::Const(hi)) => {
+                    (Some(lo.into()), Some(i128::from(hi) - i128::from(lo)))
+                }
+                (Bound::Const(lo), _) => (Some(lo.into()), None),
+                _ => (None, None),
+            });
+            (known.collect(), *hints)
+        }
+        // In the order of memory, which is that of the index where there is one.
+        TaskKind::Cells { field, hints } if m.fields[*field].rank() == 1 => {
+            let domain = m.fields[*field].domain(&m.trees);
+            let known = domain.iter().map(|d| (Some(d.0.into()), Some(d.1.into())));
+            (known.collect(), *hints)
+        }
+        TaskKind::Cells { field, hints } => (vec![(None, None); m.fields[*field].rank()], *hints),
+        TaskKind::Serial | TaskKind::Chunks { .. } => return Vec::new(),
+    };
+    let threads = i128::from(hints.threads());
+    let warp = i128::from(WARP);
+    let whole = threads % warp == 0;
+    let uniformity = |inner: Option<i128>| match inner {
+        Some(n) if n > 0 && n % threads == 0 => Uniformity::Block,
+        Some(n) if n > 0 && n % warp == 0 && whole => Uniformity::Warp,
+        _ => Uniformity::Thread,
+    };
+    let mut out = Vec::new();
+    for k in 0..dims.len() {
+        let inner = dims[k + 1..].iter();
+        let inner = inner.map(|d| d.1).try_fold(1i128, |n, e| n.checked_mul(e?));
+        let (lo, extent) = dims[k];
+        // A new line of the last axis begins with a new block.
+        let lines = |n: i128| k == 0 || extent.is_some_and(|e| e % n == 0);
+        let from = |n: i128| lo.is_some_and(|lo| lo >= 0 && lo % n == 0);
+        let last = k + 1 == dims.len();
+        let run = Run {
+            block: (last && lines(threads) && from(threads)).then_some(threads),
+            warp: last && whole && lines(warp) && from(warp),
+        };
+        out.push(Index {
+            uniformity: uniformity(inner),
+            run: (run.block.is_some() || run.warp).then_some(run),
+        });
+    }
+    out
+}
+
+/// What a function, or one that it calls, writes to.
+fn written(m: &Module, f: &Function) -> FxHashSet<Place> {
+    let mut places = FxHashSet::default();
+    let mut seen = FxHashSet::default();
+    let mut work = vec![f];
+    let mut array = false;
+    while let Some(f) = work.pop() {
+        f.walk(|inst| match &f.insts[inst].op {
+            Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
+                array |= matches!(a.place, Place::Array(_));
+                places.insert(a.place);
+            }
+            Op::Call(g) if seen.insert(*g) => work.push(&m.funcs[*g]),
+            _ => {}
+        });
+    }
+    if array {
+        // Those that overlap are told apart by nobody.
+        let overlapping = m.arrays.iter().filter(|(_, d)| !d.unaliased);
+        places.extend(overlapping.map(|(a, _)| Place::Array(a)));
+    }
+    places
+}
+
+/// How far threads may have parted at some place, and where.
+#[derive(Copy, Clone, Debug, Default)]
+struct Control {
+    uniformity: Uniformity,
+    by: Option<Inst>,
+}
+
+impl Control {
+    fn and(self, uniformity: Uniformity, by: Inst) -> Control {
+        match uniformity > self.uniformity {
+            true => Control {
+                uniformity,
+                by: Some(by),
+            },
+            false => self,
+        }
+    }
+
+    fn join(self, other: Control) -> Control {
+        match other.uniformity > self.uniformity {
+            true => other,
+            false => self,
+        }
+    }
+}
+
+/// A loop or block that is being walked.
+struct Open {
+    label: Label,
+    inst: Inst,
+    /// Threads that are still inside may be fewer than those that came.
+    control: Control,
+    /// Where it began.
+    outside: Uniformity,
+}
+
+struct Walk<'a> {
+    f: &'a Function,
+    written: FxHashSet<Place>,
+    /// Values that count threads.
+    counters: FxHashMap<Value, Run>,
+    uniformity: SecondaryMap<Value, Uniformity>,
+    /// What is stored in arrays that a thread has for itself.
+    locals: FxHashMap<Local, Uniformity>,
+    /// Threads that leave a loop do so in different turns.
+    left: FxHashMap<Label, Control>,
+    open: Vec<Open>,
+    /// What the regions of the branches around give.
+    yielded: Vec<Inst>,
+    changed: bool,
+    found: Option<Divergence>,
+}
+
+impl Walk<'_> {
+    fn of(&self, values: &[Value]) -> Uniformity {
+        values
+            .iter()
+            .map(|v| self.uniformity[*v])
+            .max()
+            .unwrap_or_default()
+    }
+
+    fn raise(&mut self, value: Value, uniformity: Uniformity) {
+        if uniformity > self.uniformity[value] {
+            self.uniformity[value] = uniformity;
+            self.changed = true;
+        }
+    }
+
+    fn region(&mut self, region: Region, outer: Control) {
+        let data = &self.f.regions[region];
+        for inst in &data.insts {
+            // Others may have left a loop or block around this by now.
+            let here = self.open.iter().fold(outer, |c, o| c.join(o.control));
+            self.inst(*inst, here);
+        }
+        let here = self.open.iter().fold(outer, |c, o| c.join(o.control));
+        match &data.term {
+            Term::Yield(values) => {
+                if let Some(inst) = self.yielded.last().copied() {
+                    for (k, v) in values.iter().enumerate() {
+                        let result = self.f.insts[inst].results[k];
+                        self.raise(result, self.uniformity[*v]);
+                    }
+                }
+            }
+            Term::Break(label, values) => self.leave(*label, values, here, true),
+            Term::Continue(label, values) => self.leave(*label, values, here, false),
+            Term::Return(_) | Term::Unreachable => {}
+        }
+    }
+
+    fn leave(&mut self, label: Label, values: &[Value], here: Control, breaks: bool) {
+        let Some(at) = self.open.iter().position(|o| o.label == label) else {
+            // The iteration is over, and so is the thread.
+            return;
+        };
+        let (inst, outside) = (self.open[at].inst, self.open[at].outside);
+        let data = &self.f.insts[inst];
+        let divergent = here.uniformity > outside;
+        let targets: Vec<Value> = match (breaks, &data.op) {
+            (true, _) => data.results.to_vec(),
+            (false, Op::For(..)) => self.f.regions[data.regions[0]].params[1..].to_vec(),
+            (false, _) => self.f.regions[data.regions[0]].params.to_vec(),
+        };
+        for (target, v) in targets.iter().zip(values) {
+            let own = self.uniformity[*v];
+            self.raise(
+                *target,
+                if divergent {
+                    own.max(here.uniformity)
+                } else {
+                    own
+                },
+            );
+        }
+        if !divergent {
+            return;
+        }
+        self.open[at].control = self.open[at].control.join(here);
+        if breaks {
+            let left = self.left.entry(label).or_default();
+            if here.uniformity > left.uniformity {
+                *left = here;
+                self.changed = true;
+            }
+        }
+    }
+
+    fn inst(&mut self, inst: Inst, here: Control) {
+        let f = self.f;
+        let data = &f.insts[inst];
+        let args = self.of(&data.args);
+        match &data.op {
+            Op::If => {
+                let condition = self.uniformity[data.args[0]];
+                let sides = &data.regions;
+                self.yielded.push(inst);
+                for side in sides {
+                    self.region(*side, here.and(condition, inst));
+                }
+                self.yielded.pop();
+                for (k, r) in data.results.iter().enumerate() {
+                    if self.differs(sides, k) {
+                        self.raise(*r, condition);
+                    }
+                }
+            }
+            Op::Block(label) => {
+                self.yielded.push(inst);
+                self.within(*label, inst, here, Control::default());
+                self.yielded.pop();
+            }
+            Op::Loop(label) => {
+                for (p, a) in f.regions[data.regions[0]].params.iter().zip(&data.args) {
+                    self.raise(*p, self.uniformity[*a]);
+                }
+                let left = self.left.get(label).copied().unwrap_or_default();
+                self.within(*label, inst, here, left);
+                for r in &data.results {
+                    self.raise(*r, left.uniformity);
+                }
+            }
+            Op::For(label, _) => {
+                let bounds = self.of(&data.args[..3]);
+                let params = &f.regions[data.regions[0]].params;
+                self.raise(params[0], self.of(&[data.args[0], data.args[2]]));
+                for (p, a) in params[1..].iter().zip(&data.args[3..]) {
+                    self.raise(*p, self.uniformity[*a]);
+                }
+                let left = self.left.get(label).copied().unwrap_or_default();
+                let left = left.and(bounds, inst);
+                self.within(*label, inst, here, left);
+                let carried = data.args[3..].iter().zip(&params[1..]);
+                for (r, (a, p)) in data.results.iter().zip(carried) {
+                    let last = self.uniformity[*a].max(self.uniformity[*p]);
+                    self.raise(*r, last.max(left.uniformity));
+                }
+            }
+            op => {
+                if let Op::Thread(together) = op {
+                    self.look(inst, *together, here);
+                }
+                if let Op::Store(a) = op
+                    && let Place::Local(l) = a.place
+                {
+                    let stored = args.max(here.uniformity);
+                    let now = self.locals.entry(l).or_default();
+                    if stored > *now {
+                        *now = stored;
+                        self.changed = true;
+                    }
+                }
+                let own = self.result(op, &data.args, args);
+                for r in &data.results {
+                    self.raise(*r, own);
+                }
+            }
+        }
+    }
+
+    /// Whether the sides of a branch do not give the same value from outside.
+    fn differs(&self, sides: &[Region], k: usize) -> bool {
+        let mut given = sides.iter().filter_map(|s| match &self.f.regions[*s].term {
+            Term::Yield(values) => Some(values[k]),
+            _ => None,
+        });
+        match (given.next(), given.next()) {
+            (Some(a), Some(b)) => a != b,
+            _ => false,
+        }
+    }
+
+    fn within(&mut self, label: Label, inst: Inst, here: Control, left: Control) {
+        self.open.push(Open {
+            label,
+            inst,
+            control: left,
+            outside: here.uniformity,
+        });
+        self.region(self.f.insts[inst].regions[0], here);
+        self.open.pop();
+    }
+
+    fn look(&mut self, inst: Inst, op: ThreadOp, here: Control) {
+        let allowed = match op.party() {
+            Party::Thread => Uniformity::Thread,
+            Party::Warp => Uniformity::Warp,
+            Party::Block => Uniformity::Block,
+        };
+        if here.uniformity > allowed
+            && let Some(by) = here.by
+            && self.found.is_none()
+        {
+            self.found = Some(Divergence { inst, by });
+        }
+    }
+
+    /// Among whom the results of an operation differ.
+    fn result(&self, op: &Op, args: &[Value], given: Uniformity) -> Uniformity {
+        match op {
+            Op::Thread(op) => match op {
+                ThreadOp::BlockSize
+                | ThreadOp::Block
+                | ThreadOp::Blocks
+                | ThreadOp::Barrier
+                | ThreadOp::BarrierAll
+                | ThreadOp::BarrierAny
+                | ThreadOp::BarrierCount
+                | ThreadOp::WarpBarrier
+                | ThreadOp::BlockFence
+                | ThreadOp::GridFence => Uniformity::Block,
+                ThreadOp::Ballot => Uniformity::Warp,
+                // All get what one lane has.
+                ThreadOp::Shuffle(Shuffle::From)
+                    if self.uniformity[args[1]] <= Uniformity::Warp =>
+                {
+                    Uniformity::Warp
+                }
+                ThreadOp::Index
+                | ThreadOp::Lane
+                | ThreadOp::ActiveMask
+                | ThreadOp::MatchAny
+                | ThreadOp::Shuffle(_) => Uniformity::Thread,
+            },
+            Op::Load(a) => match a.place {
+                Place::Local(l) if self.f.locals[l].shared => Uniformity::Thread,
+                Place::Local(l) => given.max(self.locals.get(&l).copied().unwrap_or_default()),
+                place if self.written.contains(&place) => Uniformity::Thread,
+                Place::Field(_) | Place::Array(_) | Place::Temp(_) => given,
+            },
+            Op::Atomic(..)
+            | Op::CompareExchange(_)
+            | Op::Random
+            | Op::Iteration
+            | Op::Call(_)
+            | Op::Cell(..)
+            | Op::TreeAccess(..)
+            | Op::MemLoad(..)
+            | Op::LoadInterleaved(_)
+            | Op::MemAtomic(..)
+            | Op::MemCompareExchange(_) => Uniformity::Thread,
+            // The number of a warp or block, and questions that it answers.
+            Op::Binary(BinOp::Div) | Op::Compare(CmpOp::Lt | CmpOp::Ge) => {
+                given.min(self.runs(args[0], self.number(args[1])))
+            }
+            Op::Compare(CmpOp::Le | CmpOp::Gt) => {
+                given.min(self.runs(args[0], self.number(args[1]).map(|n| n + 1)))
+            }
+            Op::Binary(BinOp::Shr) => {
+                let amount = self.number(args[1]).filter(|n| (0..31).contains(n));
+                given.min(self.runs(args[0], amount.map(|n| 1 << n)))
+            }
+            Op::Const(_)
+            | Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Fma
+            | Op::Convert(_)
+            | Op::Bitcast(_)
+            | Op::Splat(_)
+            | Op::Compose(_)
+            | Op::Extract(_)
+            | Op::Insert(_)
+            | Op::ExtractDyn
+            | Op::InsertDyn
+            | Op::Shuffle(_)
+            | Op::MatMul
+            | Op::Transpose
+            | Op::Dot
+            | Op::Cross
+            | Op::Outer
+            | Op::Determinant
+            | Op::Inverse
+            | Op::Reduce(_)
+            | Op::Store(_)
+            | Op::AssumeRange(..)
+            | Op::Cache(_)
+            | Op::ArrayExtent(..)
+            | Op::ArrayStride(..)
+            | Op::MemStore(_)
+            | Op::StoreInterleaved(_)
+            | Op::AddInterleaved(_)
+            | Op::If
+            | Op::Loop(_)
+            | Op::For(..)
+            | Op::Block(_)
+            | Op::ForEach(..)
+            | Op::RandomKey
+            | Op::Print(_)
+            | Op::Assert(_)
+            | Op::CheckIndex(_)
+            | Op::Report(_) => given,
+        }
+    }
+
+    /// What counts threads, in any integer type that can hold it.
+    fn counter(&self, v: Value) -> Option<Run> {
+        if let Some(run) = self.counters.get(&v) {
+            return Some(*run);
+        }
+        let data = &self.f.insts[self.f.def(v)?];
+        match data.op {
+            Op::Thread(ThreadOp::Index) => Some(Run {
+                block: None,
+                warp: true,
+            }),
+            Op::Convert(to) if to.is_int() && to.bits() >= 32 => self.counter(data.args[0]),
+            _ => None,
+        }
+    }
+
+    fn number(&self, v: Value) -> Option<i128> {
+        self.f.constant(v).and_then(Imm::as_int)
+    }
+
+    /// Among whom multiples of a number part a value, if it counts threads.
+    fn runs(&self, v: Value, by: Option<i128>) -> Uniformity {
+        let (Some(run), Some(by)) = (self.counter(v), by.filter(|n| *n > 0)) else {
+            return Uniformity::Thread;
+        };
+        if run.block.is_some_and(|threads| by % threads == 0) {
+            return Uniformity::Block;
+        }
+        match run.warp && by % i128::from(WARP) == 0 {
+            true => Uniformity::Warp,
+            false => Uniformity::Thread,
+        }
+    }
+}

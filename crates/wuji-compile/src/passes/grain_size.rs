@@ -1,0 +1,96 @@
+//! How many iterations of a task are worth handing to a thread: as many as take some microseconds.
+
+use crate::analysis::cost;
+use crate::passes::Cx;
+use wuji_ir::Result;
+use wuji_ir::entities::Region;
+use wuji_ir::module::{Bound, Function, Module, TaskKind};
+use wuji_ir::ops::{ForKind, Op, Sharing};
+
+use super::privatize::trips;
+
+/// Instructions of scalar code that a chunk should have. In vectors they take about as long as a thread needs to
+/// get to know of them.
+const WORK: u64 = 200_000;
+/// A chunk has as many iterations as this, however long they take...
+const FEWEST: u32 = 128;
+/// ... and need not have more than this, however short they are.
+const MOST: u32 = 32_768;
+
+/// Notes for each task the least number of iterations in a chunk.
+pub fn grain_size(m: &mut Module, _: &mut Cx) -> Result<()> {
+    for task in &mut m.tasks {
+        let TaskKind::Chunks { dims, hints, .. } = &mut task.kind else {
+            continue;
+        };
+        let list = |b: Bound| matches!(b, Bound::List(..));
+        hints.grain_size = Some(match dims.iter().any(|d| list(d.lo) || list(d.hi)) {
+            // What is behind an entry of a list is not known.
+            true => FEWEST,
+            false => least(&m.funcs[task.func]),
+        });
+    }
+    Ok(())
+}
+
+fn least(f: &Function) -> u32 {
+    let mut costs: Vec<Option<u64>> = Vec::new();
+    iterations(f, f.entry, &mut costs);
+    let longest = costs
+        .into_iter()
+        .try_fold(0, |most, cost| Some(most.max(cost?)));
+    match longest {
+        // Nothing is said about how often a loop inside goes round.
+        None | Some(0) => FEWEST,
+        Some(cost) => (WORK / cost).clamp(FEWEST.into(), MOST.into()) as u32,
+    }
+}
+
+/// The cost of an iteration of each innermost parallel loop. Gives whether there are any.
+fn iterations(f: &Function, region: Region, costs: &mut Vec<Option<u64>>) -> bool {
+    let mut found = false;
+    for inst in &f.regions[region].insts {
+        let data = &f.insts[*inst];
+        let mut inside = false;
+        for r in &data.regions {
+            inside |= iterations(f, *r, costs);
+        }
+        if !inside && matches!(data.op, Op::For(_, ForKind::Parallel)) {
+            costs.push(cost(f, data.regions[0]));
+            inside = true;
+        }
+        found |= inside;
+    }
+    found
+}
+
+/// What a region costs, when that can be said.
+fn cost(f: &Function, region: Region) -> Option<u64> {
+    let mut sum = 0u64;
+    for inst in &f.regions[region].insts {
+        let data = &f.insts[*inst];
+        let inside = || {
+            let costs = data.regions.iter().map(|r| cost(f, *r));
+            costs.sum::<Option<u64>>()
+        };
+        let own = match &data.op {
+            Op::Const(_) | Op::Report(_) => 0,
+            Op::Unary(op) => cost::unary(*op),
+            Op::Binary(op) => cost::binary(*op),
+            Op::MemLoad(..) | Op::MemStore(_) | Op::Load(_) | Op::Store(_) => 2,
+            Op::MemAtomic(_, _, Sharing::Owned) => 6,
+            Op::MemAtomic(_, _, Sharing::Shared) | Op::MemCompareExchange(_) => 80,
+            // Lanes that part take both sides.
+            Op::If | Op::Block(_) => 1 + inside()?,
+            // Seldom run.
+            Op::For(_, ForKind::Boundary) => 0,
+            Op::For(_, ForKind::Serial | ForKind::Parallel) => {
+                trips(f, *inst)?.saturating_mul(inside()?.saturating_add(1))
+            }
+            Op::Loop(_) | Op::Call(_) => return None,
+            _ => 1,
+        };
+        sum = sum.saturating_add(own);
+    }
+    Some(sum)
+}

@@ -1,0 +1,243 @@
+//! Steps of walks down a tree become loads, stores and calls; tasks that lose cells are followed by a
+//! collection.
+
+use crate::nodes::{Services, UPKEEP, Upkeep, collect, expand, rebuild};
+use crate::passes::Cx;
+use crate::rewrite::Substitution;
+use cranelift_entity::EntitySet;
+use wuji_ir::Result;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Func, Inst, Tree};
+use wuji_ir::layout::NodeKind;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::I64;
+
+pub fn lower_tree_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    if m.trees.values().all(|t| !t.is_sparse()) {
+        return Ok(());
+    }
+    let mut services = Services::new(m, cx.options.target)?;
+    add_upkeep(m, &mut services);
+    let funcs: Vec<Func> = m.funcs.keys().collect();
+    for func in funcs {
+        let mut f = m.take_func(func);
+        let mut subst = Substitution::new();
+        for region in f.walk_regions() {
+            let has = |i: &Inst| matches!(f.insts[*i].op, Op::TreeAccess(..));
+            if !f.regions[region].insts.iter().any(has) {
+                continue;
+            }
+            let insts = std::mem::take(&mut f.regions[region].insts);
+            let mut b = Builder::new(m, &mut f);
+            b.region = region;
+            for inst in insts {
+                let Op::TreeAccess(op, tree, node) = b.func.insts[inst].op else {
+                    b.func.regions[region].insts.push(inst);
+                    continue;
+                };
+                b.span = b.func.spans[inst];
+                let mut args = b.func.insts[inst].args.clone();
+                for a in &mut args {
+                    *a = subst.get(*a);
+                }
+                let values = expand(&mut services, &mut b, (op, tree, node), &args);
+                let results = b.func.insts[inst].results.clone();
+                for (old, new) in results.iter().zip(values) {
+                    subst.set(*old, new);
+                }
+            }
+        }
+        subst.apply(&mut f);
+        m.funcs[func] = f;
+    }
+    Ok(())
+}
+
+/// Trees that a function, or one that it calls, does something to.
+fn trees_with(
+    m: &Module,
+    func: Func,
+    wanted: impl Fn(TreeAccessOp, Tree) -> bool,
+) -> EntitySet<Tree> {
+    let mut found = EntitySet::new();
+    let mut seen = EntitySet::new();
+    let mut work = vec![func];
+    while let Some(id) = work.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let f = &m.funcs[id];
+        f.walk(|inst| match f.insts[inst].op {
+            Op::TreeAccess(op, tree, _) if wanted(op, tree) => {
+                found.insert(tree);
+            }
+            Op::Call(g) => work.push(g),
+            _ => {}
+        });
+    }
+    found
+}
+
+/// Puts collections behind tasks that deactivate cells, and brings hash tables in order before tasks
+/// that may add to them.
+fn add_upkeep(m: &mut Module, services: &mut Services) {
+    let hashed = |m: &Module, tree: Tree| {
+        let mut nodes = m.trees[tree].nodes.values();
+        nodes.any(|n| n.kind == NodeKind::Hash)
+    };
+    let tasks = std::mem::take(&mut m.tasks);
+    let mut out = Vec::new();
+    for task in tasks {
+        let grown = trees_with(m, task.func, |op, tree| {
+            op == TreeAccessOp::Ensure && hashed(m, tree)
+        });
+        let lost = trees_with(m, task.func, |op, _| op == TreeAccessOp::Drop);
+        let like = task.clone();
+        for tree in m
+            .trees
+            .keys()
+            .filter(|t| grown.contains(*t))
+            .collect::<Vec<_>>()
+        {
+            for step in rebuild(services, m, tree) {
+                out.push(upkeep(m, services, step, ("rebuild", tree), &like));
+            }
+        }
+        out.push(task);
+        for tree in m
+            .trees
+            .keys()
+            .filter(|t| lost.contains(*t))
+            .collect::<Vec<_>>()
+        {
+            for step in collect(services, m, tree) {
+                out.push(upkeep(m, services, step, ("collect", tree), &like));
+            }
+        }
+    }
+    m.tasks = out;
+}
+
+/// Threads of the block that brings a table in order.
+const BLOCK: u32 = 1024;
+
+/// A task for a step of the upkeep of a tree.
+fn upkeep(
+    m: &mut Module,
+    services: &mut Services,
+    step: Upkeep,
+    (what, tree): (&str, Tree),
+    like: &Task,
+) -> Task {
+    let mut types: Vec<_> = m.params.iter().map(|p| p.ty).collect();
+    let range = types.len();
+    let name = format!("{}.{what}.{tree}", m.name);
+    let shared = |hi: Bound, hints: LoopHints| TaskKind::Chunks {
+        dims: vec![RangeDim {
+            lo: Bound::Const(0),
+            hi,
+        }],
+        unit: 1,
+        hints,
+    };
+    let kind = match &step {
+        Upkeep::Alone(_) => TaskKind::Serial,
+        Upkeep::Shared(_, count) => shared(Bound::Temp(*count), LoopHints::default()),
+        Upkeep::Block(_) => {
+            let hints = LoopHints {
+                blocks: true,
+                block_size: Some(BLOCK),
+                ..LoopHints::default()
+            };
+            shared(Bound::Const(1), hints)
+        }
+    };
+    if kind != TaskKind::Serial {
+        types.extend([I64, I64]);
+    }
+    let mut f = Function::new(name.clone(), &types, &[]);
+    let args = f.params()[range..].to_vec();
+    let mut b = Builder::new(m, &mut f);
+    match step {
+        Upkeep::Alone(funcs) => {
+            for func in funcs {
+                b.push(Op::Call(func), &args);
+            }
+        }
+        Upkeep::Shared(func, _) => {
+            b.push(Op::Call(func), &args);
+        }
+        Upkeep::Block(tables) => {
+            // A table that is half rebuilt would be lost.
+            b.func.traits.uninterrupted = true;
+            let whole = (args[0], args[1], b.i64(1));
+            b.for_range(ForKind::Parallel, whole, &[], |b, _, _, _| {
+                services.rebuild_by_block(b, tree, tables);
+                Values::new()
+            });
+        }
+    }
+    b.end(Term::Return(Values::new()));
+    Task {
+        name,
+        kind,
+        func: m.funcs.push(f),
+        ordinal: UPKEEP,
+        lists: None,
+        copies: Copies::None,
+        span: like.span,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    const TEXT: &str = "\
+tree T0 { hash S1 [i: 4096] { place f0 } }
+field f0 \"x\": i32 in T0.S1 (i)
+kernel fn0 \"hash\"() {
+  v0: i32 = const 0
+  v1: i32 = const 64
+  foreach L0 (v2: i32) in v0..v1 {
+    store f0[v2], v2
+    deactivate f0[v2]
+    continue L0
+  }
+  return
+}
+";
+
+    /// The tasks that bring tables in order: how many threads they have, and how often those wait for each other.
+    fn rebuilds(options: &Options) -> Vec<(Option<u32>, usize)> {
+        let module = wuji_ir::text::parse(TEXT, "hash.wir").unwrap();
+        let lowered = crate::compile(module, options).unwrap();
+        let module = lowered.module();
+        let upkeep = module.tasks.iter().filter(|t| t.ordinal == UPKEEP);
+        upkeep
+            .filter_map(|task| {
+                let f = &module.funcs[task.func];
+                let mut barriers = 0;
+                f.walk(|i| {
+                    barriers += usize::from(f.insts[i].op == Op::Thread(ThreadOp::Barrier));
+                });
+                match &task.kind {
+                    TaskKind::Chunks { hints, .. } if hints.blocks => {
+                        Some((hints.block_size, barriers))
+                    }
+                    _ => None,
+                }
+            })
+            .collect()
+    }
+
+    /// One before cells may come, and one after some have gone.
+    #[test]
+    fn blocks_of_threads_bring_tables_in_order() {
+        let gpu = rebuilds(&Options::default().for_cuda(90));
+        assert_eq!(gpu, [(Some(BLOCK), 2), (Some(BLOCK), 2)]);
+        assert_eq!(rebuilds(&Options::default()), []);
+    }
+}

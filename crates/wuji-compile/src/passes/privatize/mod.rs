@@ -1,0 +1,373 @@
+//! Atomics that scatter over a field go to copies of it that workers have for themselves, and are merged
+//! after the task.
+//!
+//! A field qualifies when the task does nothing to it but one kind of atomic whose old value nobody uses, when all of
+//! its elements exist, and when a copy is worth its merging:
+//!
+//! - a copy has at most [`MOST_BYTES`];
+//! - where the number of iterations is known, they make at least one update for each [`BYTES_PER_UPDATE`] bytes;
+//! - where it is not, a copy has at most [`MOST_BYTES_UNKNOWN`], and the launch decides how many workers get one.
+//!
+//! Worker 0 works on the field itself, so a launch on one thread pays for nothing.
+//!
+//! In deterministic worlds the number of workers is fixed, and float updates of temps and updates at the end of chunks,
+//! where reductions leave their results, are done in this way too.
+
+mod upkeep;
+
+use crate::options::Target;
+use crate::passes::Cx;
+use crate::passes::reductions::used_values;
+use rustc_hash::{FxHashMap, FxHashSet};
+use wuji_ir::entities::{Field, Func, Inst, Node, Region, Temp, Tree};
+use wuji_ir::layout::TreeMemory;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::Imm;
+use wuji_ir::{Error, Result, infer};
+
+/// Bytes of one worker's copies for one task.
+const MOST_BYTES: u64 = 64 << 20;
+/// The same where nobody knows how often the loop runs.
+const MOST_BYTES_UNKNOWN: u64 = 1 << 20;
+/// Fields of so few bytes are merged in no time.
+const FEW_BYTES: u64 = 4096;
+/// To merge so many bytes costs about as much as is won by one update that needs no other core.
+pub const BYTES_PER_UPDATE: u64 = 4;
+
+pub fn privatize(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    let alone = cx.options.threads == 1 && !cx.options.deterministic;
+    // There are too many threads for a copy each, and their atomics are quick.
+    if alone || cx.options.target == Target::Cuda {
+        return Ok(());
+    }
+    let mut out = Vec::new();
+    for mut task in std::mem::take(&mut m.tasks) {
+        let plan = plan(m, &task, cx.options.deterministic)?;
+        let Some(plan) = plan.filter(|_| cx.fuel()) else {
+            out.push(task);
+            continue;
+        };
+        redirect(m, task.func, &plan);
+        let (fills, merges) = upkeep::tasks(m, &plan.groups, &task);
+        task.copies = Copies::Uses {
+            fields: plan.fields,
+            temps: plan.temps,
+            updates: plan.updates,
+        };
+        out.extend(fills);
+        out.push(task);
+        out.extend(merges);
+    }
+    m.tasks = out;
+    Ok(())
+}
+
+/// Fields of one node, whose elements lie side by side.
+struct Group {
+    tree: Tree,
+    node: Node,
+    memory: TreeMemory,
+    fields: Vec<(Field, AtomicOp)>,
+}
+
+impl Group {
+    fn bytes(&self, m: &Module) -> u64 {
+        let fields = self.fields.iter().map(|f| f.0);
+        merged_bytes(m, &self.memory, self.node, fields)
+    }
+}
+
+/// Bytes that are looked at to merge some fields of one node.
+pub fn merged_bytes(
+    m: &Module,
+    memory: &TreeMemory,
+    node: Node,
+    fields: impl Iterator<Item = Field>,
+) -> u64 {
+    let (mut elements, mut cells) = (0u64, 1u64);
+    for field in fields {
+        let data = &m.fields[field];
+        let tree = &m.trees[data.tree];
+        elements += m.structs.size_align(data.elem).0;
+        cells = tree
+            .path(node)
+            .iter()
+            .fold(1, |n, d| n.saturating_mul(tree.nodes[*d].cells()));
+    }
+    // What lies between the elements is passed over when it is much.
+    cells.saturating_mul(memory.cell_size[node].min(4 * elements))
+}
+
+struct PrivatizationPlan {
+    fields: Vec<(Field, AtomicOp)>,
+    temps: Vec<(Temp, AtomicOp)>,
+    groups: Vec<Group>,
+    updates: u64,
+}
+
+/// The copies that a task is better off with.
+fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<PrivatizationPlan>> {
+    let TaskKind::Chunks { dims, unit, hints } = &task.kind else {
+        return Ok(None);
+    };
+    if hints.serial || task.lists.is_some() {
+        return Ok(None);
+    }
+    let f = &m.funcs[task.func];
+    let mut groups = groups(m, &scattered(m, f))?;
+    let mut left = match iterations(dims, *unit) {
+        Some(_) => MOST_BYTES,
+        None => MOST_BYTES_UNKNOWN,
+    };
+    groups.retain(|group| {
+        let (bytes, updates) = (group.bytes(m), updates(m, f, f.entry, &group.fields));
+        let paid = iterations(dims, *unit).map_or(u64::MAX, |n| {
+            n.saturating_mul(updates).saturating_mul(BYTES_PER_UPDATE)
+        });
+        // What chunks leave at their ends is cheap to merge, in whichever order is asked for.
+        let ends = deterministic && updates == 0 && bytes <= FEW_BYTES;
+        let worth = ends || updates > 0 && bytes <= left.min(paid);
+        left -= if worth { bytes } else { 0 };
+        worth
+    });
+    let temps = match deterministic {
+        true => added_up(m, f),
+        false => Vec::new(),
+    };
+    let fields: Vec<_> = groups.iter().flat_map(|g| g.fields.clone()).collect();
+    let some = !groups.is_empty() || !temps.is_empty();
+    Ok(some.then(|| PrivatizationPlan {
+        updates: updates(m, f, f.entry, &fields),
+        temps,
+        fields,
+        groups,
+    }))
+}
+
+/// The fields that a task only ever updates, each by one operation.
+fn scattered(m: &Module, f: &Function) -> Vec<(Field, AtomicOp)> {
+    let used = used_values(f);
+    let mut found: Vec<(Field, AtomicOp)> = Vec::new();
+    let mut spoiled = touched_by_calls(m, f);
+    f.walk(|inst| {
+        let data = &f.insts[inst];
+        match &data.op {
+            Op::MemAtomic(op, Space::Tree(_, field), Sharing::Shared)
+                if *op != AtomicOp::Exchange && !used.contains(&data.results[0]) =>
+            {
+                match found.iter().find(|(other, _)| other == field) {
+                    None => found.push((*field, *op)),
+                    Some((_, other)) if other == op => {}
+                    Some(_) => {
+                        spoiled.insert(*field);
+                    }
+                }
+            }
+            op => spoiled.extend(field_of(op)),
+        }
+    });
+    found.retain(|(field, op)| {
+        let data = &m.fields[*field];
+        let exists = m.trees[data.tree].sparse_path(data.node).is_empty();
+        let scalars = m.structs.flatten(data.elem);
+        // A merge applies the operation to whole elements.
+        let merges = scalars.iter().all(|s| infer::atomic(*op, *s).is_ok());
+        exists && merges && !spoiled.contains(field)
+    });
+    found
+}
+
+/// The temps that a task only ever updates, each by one operation; none when it does anything else to temps that
+/// other threads could see.
+fn added_up(m: &Module, f: &Function) -> Vec<(Temp, AtomicOp)> {
+    let used = used_values(f);
+    let (offsets, size) = m.temp_offsets();
+    let temp_at = |offset: i128| {
+        let last = offsets.iter().rposition(|at| i128::from(*at) <= offset)?;
+        (offset < i128::from(size)).then(|| Temp::from_u32(last as u32))
+    };
+    let mut found: Vec<(Temp, AtomicOp)> = Vec::new();
+    let mut read: FxHashSet<Temp> = FxHashSet::default();
+    let mut fits = true;
+    let mut seen_calls = false;
+    f.walk(|inst| {
+        let data = &f.insts[inst];
+        let offset = || f.constant(*data.args.first()?).and_then(Imm::as_int);
+        match &data.op {
+            Op::MemAtomic(op, Space::Temps, Sharing::Shared) => {
+                let plain = *op != AtomicOp::Exchange && !used.contains(&data.results[0]);
+                match offset().and_then(temp_at).filter(|_| plain) {
+                    None => fits = false,
+                    Some(temp) => match found.iter().find(|(other, _)| *other == temp) {
+                        None => found.push((temp, *op)),
+                        Some((_, other)) => fits &= other == op,
+                    },
+                }
+            }
+            Op::MemLoad(Space::Temps, _) => match offset().and_then(temp_at) {
+                None => fits = false,
+                Some(temp) => {
+                    read.insert(temp);
+                }
+            },
+            Op::MemStore(Space::Temps) | Op::MemCompareExchange(Space::Temps) => fits = false,
+            Op::Call(_) => seen_calls = true,
+            _ => {}
+        }
+    });
+    // A function that is called might do anything to them.
+    fits &= !seen_calls && found.iter().all(|(temp, _)| !read.contains(temp));
+    fits &= found.iter().all(|(temp, op)| {
+        let scalars = m.structs.flatten(m.temps[*temp].ty);
+        scalars.iter().all(|s| infer::atomic(*op, *s).is_ok())
+    });
+    match fits {
+        true => found,
+        false => Vec::new(),
+    }
+}
+
+/// The field that an operation touches by byte offset.
+fn field_of(op: &Op) -> Option<Field> {
+    match op {
+        Op::MemLoad(space, _)
+        | Op::MemStore(space)
+        | Op::MemAtomic(_, space, _)
+        | Op::MemCompareExchange(space) => match space {
+            Space::Tree(_, field) | Space::Private(_, field) => Some(*field),
+            // Of those only sparse trees have some, away from fields that always exist.
+            Space::Nodes(_)
+            | Space::Bytes(_)
+            | Space::Streamed(_)
+            | Space::Array(_)
+            | Space::Temps => None,
+        },
+        _ => None,
+    }
+}
+
+fn touched_by_calls(m: &Module, f: &Function) -> FxHashSet<Field> {
+    let mut fields = FxHashSet::default();
+    let mut seen: FxHashSet<Func> = FxHashSet::default();
+    let mut work = vec![f];
+    while let Some(g) = work.pop() {
+        g.walk(|inst| {
+            if let Op::Call(callee) = g.insts[inst].op
+                && seen.insert(callee)
+            {
+                let callee = &m.funcs[callee];
+                callee.walk(|inst| fields.extend(field_of(&callee.insts[inst].op)));
+                work.push(callee);
+            }
+        });
+    }
+    fields
+}
+
+/// Scalars that one iteration updates, more or less: atomics outside of loops are made once a chunk and do
+/// not count.
+fn updates(m: &Module, f: &Function, region: Region, fields: &[(Field, AtomicOp)]) -> u64 {
+    let in_loop = region != f.entry;
+    let mut sum = 0u64;
+    for inst in &f.regions[region].insts {
+        let inside = |r: &Region| updates(m, f, *r, fields);
+        let data = &f.insts[*inst];
+        sum = sum.saturating_add(match &data.op {
+            Op::MemAtomic(_, Space::Tree(_, field), Sharing::Shared) if in_loop => {
+                let counts = fields.iter().any(|(other, _)| other == field);
+                let scalars = m.structs.flatten(f.ty(data.args[1])).len();
+                u64::from(counts) * scalars as u64
+            }
+            Op::If => data.regions.iter().map(inside).max().unwrap_or(0),
+            // Seldom run.
+            Op::For(_, ForKind::Boundary) => 0,
+            Op::For(_, ForKind::Serial) => {
+                let turns = trips(f, *inst).unwrap_or(UNKNOWN_TRIPS);
+                data.regions
+                    .iter()
+                    .map(inside)
+                    .sum::<u64>()
+                    .saturating_mul(turns)
+            }
+            Op::Loop(_) => {
+                let once: u64 = data.regions.iter().map(inside).sum();
+                once.saturating_mul(UNKNOWN_TRIPS)
+            }
+            _ => data.regions.iter().map(inside).sum(),
+        });
+    }
+    sum
+}
+
+/// Turns that a loop is thought to make when nothing is known about it.
+const UNKNOWN_TRIPS: u64 = 4;
+
+/// Turns of a loop from one constant to another.
+pub(super) fn trips(f: &Function, inst: Inst) -> Option<u64> {
+    let args = &f.insts[inst].args;
+    let number = |k: usize| f.constant(args[k]).and_then(Imm::as_int);
+    let (lo, hi, step) = (number(0)?, number(1)?, number(2)?);
+    let count = (hi - lo).checked_div(step)?;
+    Some(count.clamp(0, 1 << 20) as u64)
+}
+
+/// Iterations of a loop whose bounds are known.
+fn iterations(dims: &[RangeDim], unit: u64) -> Option<u64> {
+    let mut all = unit;
+    for dim in dims {
+        let (Bound::Const(lo), Bound::Const(hi)) = (dim.lo, dim.hi) else {
+            return None;
+        };
+        let count = i128::from(hi) - i128::from(lo);
+        all = all.saturating_mul(count.max(0) as u64);
+    }
+    Some(all)
+}
+
+fn groups(m: &Module, fields: &[(Field, AtomicOp)]) -> Result<Vec<Group>> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut places: FxHashMap<(Tree, Node), usize> = FxHashMap::default();
+    for (field, op) in fields {
+        let data = &m.fields[*field];
+        let key = (data.tree, data.node);
+        let at = match places.get(&key) {
+            Some(at) => *at,
+            None => {
+                let tree = &m.trees[data.tree];
+                let memory = TreeMemory::of(tree, &m.fields, &m.structs).ok_or_else(|| {
+                    let why = format!("{} is larger than 2^62 bytes", data.tree);
+                    Error::new("W0106", why)
+                })?;
+                groups.push(Group {
+                    tree: data.tree,
+                    node: data.node,
+                    memory,
+                    fields: Vec::new(),
+                });
+                places.insert(key, groups.len() - 1);
+                groups.len() - 1
+            }
+        };
+        groups[at].fields.push((*field, *op));
+    }
+    Ok(groups)
+}
+
+/// The task's atomics go to the running worker's copies.
+fn redirect(m: &mut Module, func: Func, plan: &PrivatizationPlan) {
+    for inst in m.funcs[func].insts.values_mut() {
+        if let Op::MemAtomic(_, space, sharing) = &mut inst.op
+            && let Space::Tree(tree, field) = *space
+            && plan.fields.iter().any(|(f, _)| *f == field)
+        {
+            *space = Space::Private(tree, field);
+            *sharing = Sharing::Owned;
+        }
+        if let Op::MemAtomic(_, Space::Temps, sharing) = &mut inst.op
+            && !plan.temps.is_empty()
+        {
+            *sharing = Sharing::Owned;
+        }
+    }
+}

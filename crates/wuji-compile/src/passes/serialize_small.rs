@@ -1,0 +1,224 @@
+//! Tasks that one thread runs better, or has to run: their updates need no atomics.
+//!
+//! In deterministic worlds those are the tasks whose floats are still updated in shared memory: on one thread the order of the
+//! updates is that of the iterations. In other worlds they are those where atomics cost more than the other threads
+//! are worth: an atomic takes the time of about [`ATOMIC`] plain instructions, however many threads there are.
+
+use crate::options::Target;
+use crate::passes::Cx;
+use rustc_hash::FxHashSet;
+use wuji_ir::Result;
+use wuji_ir::entities::{Func, Region};
+use wuji_ir::module::{Function, Module, TaskKind};
+use wuji_ir::ops::{AtomicOp, ForKind, Op, Sharing, Space};
+
+use super::privatize::trips;
+
+/// Instructions in the time of an atomic: some 25 cycles in which nothing else happens.
+const ATOMIC: u64 = 80;
+/// Instructions in the time of a plain update.
+const PLAIN: u64 = 3;
+/// Turns that a loop is thought to make when nothing is known about it, and calls of functions that call
+/// themselves: rather too many, for then all threads run it.
+const UNKNOWN: u64 = 32;
+const CALL: u64 = 1000;
+
+pub fn serialize_small(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    let (deterministic, threads) = (cx.options.deterministic, u64::from(cx.options.threads));
+    if cx.options.target == Target::Cuda {
+        return Ok(());
+    }
+    for t in 0..m.tasks.len() {
+        let func = m.tasks[t].func;
+        let alone = match deterministic {
+            true => updates_floats(m, func),
+            false => threads > 0 && Cost::of(m, &m.funcs[func]).alone(threads),
+        };
+        if !alone {
+            continue;
+        }
+        if let TaskKind::Chunks { hints, .. } = &mut m.tasks[t].kind {
+            hints.serial = true;
+            own(m, func);
+        }
+    }
+    Ok(())
+}
+
+/// What an iteration costs, more or less.
+#[derive(Copy, Clone, Default, PartialEq, Debug)]
+struct Cost {
+    /// Scalars that are updated by atomics.
+    atomics: u64,
+    /// Everything else.
+    others: u64,
+}
+
+impl Cost {
+    fn of(m: &Module, f: &Function) -> Cost {
+        Cost::of_region(m, f, f.entry)
+    }
+
+    /// Whether one thread is faster than all of them.
+    fn alone(self, threads: u64) -> bool {
+        let plain = self
+            .others
+            .saturating_add(PLAIN.saturating_mul(self.atomics));
+        let atomic = self
+            .others
+            .saturating_add(ATOMIC.saturating_mul(self.atomics));
+        // Not for little: who has many threads for other loops wants them for this one too.
+        threads == 1 || plain.saturating_mul(threads) < atomic / 4 * 3
+    }
+
+    fn of_region(m: &Module, f: &Function, region: Region) -> Cost {
+        let in_loop = region != f.entry;
+        let mut sum = Cost::default();
+        for inst in &f.regions[region].insts {
+            let data = &f.insts[*inst];
+            let inside = data.regions.iter().map(|r| Cost::of_region(m, f, *r));
+            let scalars = |v| m.structs.flatten(f.ty(v)).len() as u64;
+            let cost = match &data.op {
+                // What is outside of loops is done once a chunk.
+                Op::MemAtomic(_, space, Sharing::Shared) if in_loop => match space {
+                    Space::Tree(..) | Space::Array(_) | Space::Temps | Space::Private(..) => Cost {
+                        atomics: scalars(data.args[1]),
+                        others: 0,
+                    },
+                    Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) => Cost::others(1),
+                },
+                // To bring a cell about, or to report something, is seldom. Of two ways to do something, the one without
+                // atomics was made to be taken.
+                Op::If => (data.regions.iter())
+                    .filter(|r| !is_seldom(m, f, **r) && !f.regions[**r].insts.is_empty())
+                    .map(|r| Cost::of_region(m, f, *r))
+                    .min_by_key(|side| side.atomics)
+                    .unwrap_or_default(),
+                Op::For(_, ForKind::Boundary) => Cost::default(),
+                Op::For(_, ForKind::Serial) => {
+                    let turns = trips(f, *inst).unwrap_or(UNKNOWN);
+                    inside.fold(Cost::default(), Cost::plus).times(turns)
+                }
+                Op::Loop(_) => inside.fold(Cost::default(), Cost::plus).times(UNKNOWN),
+                // The outermost one is over the units: what is asked for is the cost of one.
+                Op::For(_, ForKind::Parallel) if in_loop => {
+                    let turns = trips(f, *inst).unwrap_or(UNKNOWN);
+                    inside.fold(Cost::default(), Cost::plus).times(turns)
+                }
+                Op::For(_, ForKind::Parallel) | Op::Block(_) => {
+                    inside.fold(Cost::default(), Cost::plus)
+                }
+                Op::Call(callee) if m.funcs[*callee].traits.inline => {
+                    let callee = &m.funcs[*callee];
+                    Cost::others(callee.insts.len() as u64)
+                }
+                Op::Call(_) => Cost::others(CALL),
+                Op::Const(_) => Cost::default(),
+                Op::MatMul | Op::Determinant | Op::Inverse => {
+                    Cost::others(3 * data.results.iter().map(|r| scalars(*r)).sum::<u64>())
+                }
+                _ => Cost::others(data.results.iter().map(|r| scalars(*r)).sum()),
+            };
+            sum = sum.plus(if in_loop || !data.regions.is_empty() {
+                cost
+            } else {
+                Cost::default()
+            });
+        }
+        sum
+    }
+
+    fn others(others: u64) -> Cost {
+        Cost { atomics: 0, others }
+    }
+
+    fn plus(self, other: Cost) -> Cost {
+        Cost {
+            atomics: self.atomics.saturating_add(other.atomics),
+            others: self.others.saturating_add(other.others),
+        }
+    }
+
+    fn times(self, turns: u64) -> Cost {
+        Cost {
+            atomics: self.atomics.saturating_mul(turns),
+            others: self.others.saturating_mul(turns),
+        }
+    }
+}
+
+/// Whether a branch reports something, or calls what brings a cell of a sparse node about.
+fn is_seldom(m: &Module, f: &Function, region: Region) -> bool {
+    let insts = &f.regions[region].insts;
+    insts.iter().any(|inst| match f.insts[*inst].op {
+        Op::Report(_) => true,
+        Op::Call(callee) => {
+            let g = &m.funcs[callee];
+            let (mut nodes, mut elements) = (false, false);
+            g.walk(|inst| match &g.insts[inst].op {
+                Op::MemLoad(space, _)
+                | Op::MemStore(space)
+                | Op::MemAtomic(_, space, _)
+                | Op::MemCompareExchange(space) => match space {
+                    Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) => nodes = true,
+                    Space::Tree(..) | Space::Array(_) | Space::Temps | Space::Private(..) => {
+                        elements = true;
+                    }
+                },
+                _ => {}
+            });
+            nodes && !elements
+        }
+        _ => false,
+    })
+}
+
+/// Whether a function, or one that it calls, updates floats that other threads may update too.
+fn updates_floats(m: &Module, func: Func) -> bool {
+    let mut seen: FxHashSet<Func> = [func].into_iter().collect();
+    let mut work = vec![func];
+    let mut found = false;
+    while let Some(id) = work.pop() {
+        let f = &m.funcs[id];
+        f.walk(|inst| {
+            let data = &f.insts[inst];
+            match data.op {
+                Op::MemAtomic(op, _, Sharing::Shared) => {
+                    let scalars = m.structs.flatten(f.ty(data.args[1]));
+                    found |= op != AtomicOp::Exchange && scalars.iter().any(|s| s.is_float());
+                }
+                Op::Call(callee) if seen.insert(callee) => work.push(callee),
+                _ => {}
+            }
+        });
+    }
+    found
+}
+
+/// What one thread runs needs no atomics on elements. Those on nodes stay: their functions are shared.
+fn own(m: &mut Module, func: Func) {
+    for inst in m.funcs[func].insts.values_mut() {
+        if let Op::MemAtomic(_, Space::Tree(..) | Space::Array(_) | Space::Temps, sharing) =
+            &mut inst.op
+        {
+            *sharing = Sharing::Owned;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn atomics_are_weighed_against_threads() {
+        let cost = |atomics, others| Cost { atomics, others };
+        // A particle that scatters to 27 nodes.
+        assert!(cost(108, 3000).alone(1) && cost(1, 5000).alone(1));
+        assert!(cost(108, 3000).alone(2));
+        assert!(!cost(108, 3000).alone(4));
+        // One that does much before it counts something.
+        assert!(!cost(1, 100).alone(2));
+        assert!(!cost(0, 10).alone(2));
+    }
+}

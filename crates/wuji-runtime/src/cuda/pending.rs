@@ -1,0 +1,440 @@
+//! Launches that nobody has waited for, and what they report.
+//!
+//! Each launch gets a number and a *slot*: a few words of the device in which it counts, site by site. Details go to one log that
+//! all launches write to, with their numbers. A kernel that reports also sets a word of the host, so without reports nothing is
+//! copied. Slots come from a ring of two halves; when one is full, the other is used again once the launches that had it are done.
+
+use super::context::Context;
+use super::memory::{Buffer, Pinned};
+use super::stream::{Event, Stream};
+use crate::report::{Collected, Collector, Telling};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::mem::size_of;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wuji_ir::entities::Field;
+use wuji_ir::module::Module;
+use wuji_ir::{Error, Result};
+use wuji_llvm::cuda::{DeviceLog, DeviceReports, REPORT_WORDS, REPORT_WRITTEN};
+
+/// Words of one half of the ring, and of what graphs have behind it.
+const HALF: usize = 1 << 14;
+const ALL: usize = 3 * HALF;
+/// Words for details of problems and for lines that are printed.
+const LOG_WORDS: usize = 1 << 20;
+
+const LOG_HEAD: usize = size_of::<DeviceLog>() / 8;
+const SLOT_HEAD: usize = size_of::<DeviceReports>() / 8;
+
+#[derive(Debug)]
+pub(super) struct PendingLaunches {
+    log: Buffer,
+    ring: Buffer,
+    /// Set by a kernel that reports something.
+    reported: Pinned,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Number of the last launch.
+    number: u64,
+    /// The half of the ring in use, and how many words of it are taken.
+    half: usize,
+    taken: usize,
+    /// In order.
+    pending: VecDeque<Pending>,
+    /// Launches of graphs, by their numbers, which they have each time.
+    graphs: BTreeMap<u64, InGraph>,
+    /// How many of them are known to be over, and when the last of those was.
+    past: usize,
+    began: Option<Instant>,
+    /// Behind the launches that have slots in each half.
+    marks: [Option<Event>; 2],
+    /// Why launches were ended that nobody has been told of yet.
+    stopped: Vec<Error>,
+    /// Why there is no memory for more cells.
+    refused: Option<Error>,
+}
+
+/// A launch in a graph.
+#[derive(Debug)]
+struct InGraph {
+    slot: usize,
+    info: LaunchInfo,
+    /// Its graph is gone; what it has reported is still told.
+    gone: bool,
+}
+
+/// A launch that may be under way. One of a whole graph has no slot.
+#[derive(Debug)]
+struct Pending {
+    number: u64,
+    /// Of the ring, at that time.
+    half: usize,
+    slot: Option<usize>,
+    info: Arc<LaunchInfo>,
+    /// Behind it, where time is limited, and when it was asked for.
+    end: Option<(Event, Instant)>,
+}
+
+/// What is needed to tell of a launch once it is over.
+#[derive(Debug)]
+pub(crate) struct LaunchInfo {
+    pub(crate) module: Arc<Module>,
+    /// Names of the fields of each tree, where they are not the module's.
+    pub(crate) names: SmallVec<[Option<Arc<[String]>>; 2]>,
+    /// Of the arrays of the launch.
+    pub(crate) extents: Vec<Vec<i64>>,
+}
+
+impl LaunchInfo {
+    fn field_name(&self, field: Field) -> Option<String> {
+        let fields = &self.module.fields;
+        let tree = fields.get(field)?.tree;
+        let first = fields.iter().find(|(_, f)| f.tree == tree)?.0;
+        let names = self.names.get(tree.as_u32() as usize)?.as_ref()?;
+        let place = field.as_u32() - first.as_u32();
+        names.get(place as usize).cloned()
+    }
+
+    fn tell(&self, collected: &Collected) -> Option<Error> {
+        collected.error(&Telling {
+            module: &self.module,
+            field_name: &|field| self.field_name(field),
+            array_extents: &self.extents,
+        })
+    }
+}
+
+/// What a launch gets to report with.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct PendingLaunch {
+    pub(crate) number: u64,
+    pub(crate) reports: u64,
+    pub(crate) log: u64,
+}
+
+/// What a launch that is over has reported.
+#[derive(Debug)]
+pub(crate) struct Reported {
+    pub(crate) number: u64,
+    pub(crate) collected: Collected,
+    pub(crate) error: Option<Error>,
+}
+
+/// What stands in the way of a slot.
+pub(super) enum Slot {
+    Free(usize),
+    /// A launch that has one of the next half is not over, or has reported something.
+    Taken,
+}
+
+impl PendingLaunches {
+    pub(super) fn new(context: &Arc<Context>, stream: &Stream) -> Result<PendingLaunches> {
+        let pending = PendingLaunches {
+            log: context.alloc(8 * (LOG_HEAD + LOG_WORDS) as u64)?,
+            ring: context.alloc(8 * ALL as u64)?,
+            reported: context.pinned(64)?,
+            state: Mutex::default(),
+        };
+        // SAFETY: both buffers are our own, and as long.
+        unsafe {
+            stream.fill(pending.ring.address(), pending.ring.bytes(), 0)?;
+            stream.fill(pending.log.address(), pending.log.bytes(), 0)?;
+        }
+        pending.reset_log(stream)?;
+        Ok(pending)
+    }
+
+    fn reset_log(&self, stream: &Stream) -> Result<()> {
+        let head = [0, LOG_WORDS as u64, self.reported.device()];
+        let bytes: Vec<u8> = head.iter().flat_map(|w| w.to_le_bytes()).collect();
+        // SAFETY: the buffer is our own, and longer; the bytes are ordinary memory.
+        unsafe { stream.copy_in(self.log.address(), &bytes) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn told_word(&self) -> &AtomicU64 {
+        // SAFETY: the word is our own, and aligned; kernels only ever store to it.
+        unsafe { &*self.reported.host().cast::<AtomicU64>() }
+    }
+
+    /// Whether a launch has reported something since that was gathered last.
+    pub(super) fn has_reports(&self) -> bool {
+        self.told_word().load(Ordering::Acquire) != 0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        let state = self.state();
+        state.pending.is_empty() && state.stopped.is_empty()
+    }
+
+    /// Whether one can have a slot for so many sites; else why not.
+    pub(super) fn fits(module: &Module) -> Result<()> {
+        match SLOT_HEAD + module.sites.len() <= HALF {
+            true => Ok(()),
+            false => Err(super::launch::unsupported(
+                "a kernel with so many places that can report something",
+            )),
+        }
+    }
+
+    /// PollPolicy for words of the ring.
+    pub(super) fn slot(&self, stream: &Stream, sites: usize) -> Result<Slot> {
+        let mut state = self.state();
+        let words = SLOT_HEAD + sites;
+        let half = state.half;
+        if state.taken + words <= HALF {
+            let at = half * HALF + state.taken;
+            state.taken += words;
+            return Ok(Slot::Free(at));
+        }
+        let next = 1 - half;
+        if state.marks[half].is_none() {
+            let mark = stream.context().untimed_event()?;
+            stream.record(&mark)?;
+            state.marks[half] = Some(mark);
+        }
+        if let Some(mark) = &state.marks[next]
+            && !mark.done()?
+        {
+            return Ok(Slot::Taken);
+        }
+        if self.has_reports() {
+            return Ok(Slot::Taken);
+        }
+        state.marks[next] = None;
+        while state.pending.front().is_some_and(|p| p.half == next) {
+            state.pending.pop_front();
+            state.past = state.past.saturating_sub(1);
+        }
+        (state.half, state.taken) = (next, words);
+        Ok(Slot::Free(next * HALF))
+    }
+
+    /// A launch that is about to be asked for.
+    pub(super) fn enter(&self, slot: usize, info: Arc<LaunchInfo>) -> PendingLaunch {
+        let mut state = self.state();
+        state.number += 1;
+        let number = state.number;
+        let half = slot / HALF;
+        state.pending.push_back(Pending {
+            number,
+            half,
+            slot: Some(slot),
+            info,
+            end: None,
+        });
+        self.launch(number, slot)
+    }
+
+    fn launch(&self, number: u64, slot: usize) -> PendingLaunch {
+        PendingLaunch {
+            number,
+            reports: self.ring.address() + 8 * slot as u64,
+            log: self.log.address(),
+        }
+    }
+
+    /// A slot for a launch in a graph, until it is let go.
+    pub(super) fn keep(&self, info: LaunchInfo) -> Result<PendingLaunch> {
+        let mut state = self.state();
+        let words = SLOT_HEAD + info.module.sites.len();
+        let mut taken: Vec<(usize, usize)> = state
+            .graphs
+            .values()
+            .map(|g| (g.slot, g.slot + SLOT_HEAD + g.info.module.sites.len()))
+            .collect();
+        taken.sort_unstable();
+        let mut slot = 2 * HALF;
+        for (from, to) in taken {
+            if slot + words <= from {
+                break;
+            }
+            slot = to;
+        }
+        if slot + words > ALL {
+            return Err(Error::new("W0134", "graphs have too many launches")
+                .note("there is room for what some thousand launches in graphs report")
+                .help("drop graphs that are not needed, or make them shorter"));
+        }
+        state.number += 1;
+        let number = state.number;
+        let gone = false;
+        state.graphs.insert(number, InGraph { slot, info, gone });
+        Ok(self.launch(number, slot))
+    }
+
+    /// Graphs with these launches are gone; what they have reported is gathered as that of others.
+    pub(super) fn let_go(&self, numbers: &[u64]) {
+        let mut state = self.state();
+        for number in numbers {
+            if let Some(launch) = state.graphs.get_mut(number) {
+                launch.gone = true;
+            }
+        }
+        if !self.has_reports() {
+            state.graphs.retain(|_, launch| !launch.gone);
+        }
+    }
+
+    /// A graph is about to be launched.
+    pub(super) fn enter_graph(&self, info: &Arc<LaunchInfo>) {
+        let mut state = self.state();
+        state.number += 1;
+        let (number, half) = (state.number, state.half);
+        state.pending.push_back(Pending {
+            number,
+            half,
+            slot: None,
+            info: info.clone(),
+            end: None,
+        });
+    }
+
+    /// Behind the last launch.
+    pub(super) fn ends_with(&self, end: Event) {
+        if let Some(last) = self.state().pending.back_mut() {
+            last.end = Some((end, Instant::now()));
+        }
+    }
+
+    /// The kernel that has been at work for longer than it may. `clock` says when a mark was passed.
+    pub(super) fn late(
+        &self,
+        limit: Duration,
+        clock: impl Fn(&Event) -> Result<Instant>,
+    ) -> Result<Option<String>> {
+        let mut state = self.state();
+        while let Some(launch) = state.pending.get(state.past) {
+            let Some((end, asked)) = &launch.end else {
+                break;
+            };
+            if !end.done()? {
+                let began = state.began.map_or(*asked, |b| b.max(*asked));
+                let late = began.elapsed() > limit;
+                return Ok(late.then(|| launch.info.module.name.clone()));
+            }
+            state.began = Some(clock(end)?);
+            state.past += 1;
+        }
+        Ok(None)
+    }
+
+    /// Kernels that may be under way, each once.
+    pub(super) fn kernels(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for launch in &self.state().pending {
+            let name = &launch.info.module.name;
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+
+    pub(super) fn refused(&self, error: Error) {
+        self.state().refused = Some(error);
+    }
+
+    pub(super) fn refusal(&self) -> Option<Error> {
+        self.state().refused.clone()
+    }
+
+    /// Keeps why launches were ended until somebody asks.
+    pub(super) fn stopped(&self, error: Error) {
+        self.state().stopped.push(error);
+    }
+
+    /// What was reported by all launches, in order, and why some were ended. The stream has done all its work.
+    pub(super) fn gather(&self, stream: &Stream) -> Result<(Vec<Reported>, Vec<Error>)> {
+        let mut state = self.state();
+        let pending = std::mem::take(&mut state.pending);
+        let stopped = std::mem::take(&mut state.stopped);
+        state.marks = [None, None];
+        (state.half, state.taken, state.past, state.began) = (0, 0, 0, None);
+        drop(state);
+        if self.told_word().swap(0, Ordering::Acquire) == 0 {
+            self.state().graphs.retain(|_, launch| !launch.gone);
+            return Ok((Vec::new(), stopped));
+        }
+        let ring = words(stream, self.ring.address(), ALL)?;
+        let head = words(stream, self.log.address(), LOG_HEAD)?;
+        let written = (head[0] as usize).min(LOG_WORDS);
+        let first = self.log.address() + 8 * LOG_HEAD as u64;
+        let log = words(stream, first, written)?;
+        // Where something was, nothing may seem to be.
+        // SAFETY: both buffers are our own, and as long.
+        unsafe {
+            stream.fill(self.ring.address(), self.ring.bytes(), 0)?;
+            stream.fill(first, 8 * written as u64, 0)?;
+        }
+        self.reset_log(stream)?;
+        let records = by_launch(&log);
+        let mut reported = Vec::new();
+        let mut tell = |number: u64, slot: usize, info: &LaunchInfo| {
+            let module = &info.module;
+            let counts = &ring[slot + SLOT_HEAD..][..module.sites.len()];
+            if counts.iter().all(|c| *c == 0) {
+                return;
+            }
+            let collector = Collector::new(module);
+            let records = records.get(&number).map_or(&[][..], Vec::as_slice);
+            collector.absorb(module, counts, records);
+            if let Some(collected) = collector.drain(module) {
+                reported.push(Reported {
+                    number,
+                    error: info.tell(&collected),
+                    collected,
+                });
+            }
+        };
+        for launch in pending {
+            if let Some(slot) = launch.slot {
+                tell(launch.number, slot, &launch.info);
+            }
+        }
+        let mut state = self.state();
+        for (number, launch) in &state.graphs {
+            tell(*number, launch.slot, &launch.info);
+        }
+        state.graphs.retain(|_, launch| !launch.gone);
+        Ok((reported, stopped))
+    }
+}
+
+/// The records of each launch, one behind the other.
+fn by_launch(log: &[u64]) -> HashMap<u64, Vec<u64>> {
+    let mut records: HashMap<u64, Vec<u64>> = HashMap::new();
+    let mut rest = log;
+    while let [first, launch, ..] = rest {
+        // There was no room for it, nor for what came after it.
+        if first & REPORT_WRITTEN == 0 {
+            break;
+        }
+        let count = ((*first & !REPORT_WRITTEN) >> 32) as usize;
+        let Some((record, after)) = rest.split_at_checked(REPORT_WORDS as usize + count) else {
+            break;
+        };
+        records.entry(*launch).or_default().extend(record);
+        rest = after;
+    }
+    records
+}
+
+fn words(stream: &Stream, at: u64, count: usize) -> Result<Vec<u64>> {
+    let mut bytes = vec![0; 8 * count];
+    // SAFETY: callers own that much memory there; the copy is waited for.
+    unsafe { stream.copy_out(&mut bytes, at) }?;
+    stream.synchronize()?;
+    let words = bytes.chunks_exact(8);
+    Ok(words
+        .map(|w| w.try_into().map_or(0, u64::from_le_bytes))
+        .collect())
+}
