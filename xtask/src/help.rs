@@ -6,7 +6,8 @@ Commands of the Wuji workspace
 Usage: cargo xtask COMMAND [OPTIONS]
 
   demo      simulate three materials and write target/demo/mpm88.gif
-  test      everything that must hold: format, lints, tests, doc tests, filetests, random programs, Python
+  test      everything that must hold: rules, format, lints, tests, doc tests, filetests, random programs, Python
+  rules     only the rules of this repository that neither rustc nor clippy checks
   bench     measure the workloads against hand-written loops
   peers     measure the sparse applications against the same programs in Taichi
   fuzz      random kernels over random layouts: interpreter against compiled code
@@ -37,7 +38,7 @@ Everything that must hold before a change lands
 Usage: cargo xtask test [--quick] [--fuzz-seconds N]
        cargo xtask test --backend cuda
 
-  --quick            only `cargo test` (with the filetests) and the tests in Python, no lints, doc tests or random programs
+  --quick            only the rules, `cargo test` (with the filetests) and the tests in Python, no lints, doc tests or random programs
   --fuzz-seconds N   how long to try random programs (default 30)
   --backend cuda     instead: the tests that can run kernels on the first GPU, there, those in Python included;
                      for a GPU machine without Rust there is `bundle`, and WUJI_TEST_BACKEND=cuda sh test.sh
@@ -47,6 +48,14 @@ It also has NVIDIA's ptxas, which assembles what kernels become for GPUs (unless
 Steps that need rustfmt or clippy are skipped, and said to be, where those are not installed
 (`rustup component add rustfmt clippy`). All steps run even when one fails; the closing table has
 the time of each. The golden files are rewritten by WUJI_BLESS=1 cargo xtask test --quick.";
+
+const RULES: &str = "\
+Check the rules of this repository that neither rustc nor clippy checks
+
+Usage: cargo xtask rules [NAME...]
+
+Without names it checks all of them, which takes less than a second. CONTRIBUTING.md explains the rules;
+each is a file in xtask/src/rules.";
 
 const BENCH: &str = "\
 Measure the workloads against hand-written loops
@@ -151,9 +160,10 @@ Usage: cargo xtask setup [--dry-run]
 LLVM is looked for in $LLVM_SYS_221_PREFIX, in the usual places of apt, dnf and brew, and as
 llvm-config-22 or llvm-config on the path.";
 
-const TOPICS: [(&str, &str); 10] = [
+const TOPICS: [(&str, &str); 11] = [
     ("demo", DEMO),
     ("test", TEST),
+    ("rules", RULES),
     ("bench", BENCH),
     ("peers", PEERS),
     ("fuzz", FUZZ),

@@ -11,6 +11,7 @@ mod fuzz;
 mod help;
 mod peers;
 mod python;
+mod rules;
 mod setup;
 mod shared_llvm;
 mod steps;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         "bench" => bench::bench(&rest),
         "peers" => peers::peers(&rest),
         "fuzz" => fuzz::fuzz(&rest),
+        "rules" => rules::rules(&rest),
         "bundle" => bundle::bundle(&rest),
         "python" => python::python(&rest),
         "wheel" => wheel::wheel(&rest),

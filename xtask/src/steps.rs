@@ -41,6 +41,20 @@ impl Steps {
         self.done.push((name, ending, start.elapsed()));
     }
 
+    /// Runs a check that is part of this program.
+    pub(crate) fn check(&mut self, name: &'static str, check: impl FnOnce() -> Result<(), String>) {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let ending = match check() {
+            Ok(()) => Ending::Passed,
+            Err(message) => {
+                println!("   {name} failed: {message}");
+                Ending::Failed
+            }
+        };
+        self.done.push((name, ending, start.elapsed()));
+    }
+
     /// Notes a step that could not be made.
     pub(crate) fn fail(&mut self, name: &'static str, why: &str) {
         println!("\n== {name} failed: {why}");

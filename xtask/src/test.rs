@@ -23,6 +23,7 @@ pub(crate) fn test(words: &[String]) -> Outcome {
     let llvm = setup::setup()?;
 
     let mut steps = Steps::new();
+    steps.check("rules", || crate::rules::rules(&[]));
     if !quick {
         if component("fmt") {
             steps.run("format", cargo(&llvm).args(["fmt", "--all", "--check"]));
