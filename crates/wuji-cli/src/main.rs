@@ -65,7 +65,7 @@ enum Command {
     ///
     /// Every error has one, like `W0401`; the pages are those of the book.
     Explain(explain::Explain),
-    /// PollPolicy at the cache of compiled kernels, or empties it.
+    /// Shows the cache of compiled kernels, or empties it.
     ///
     /// Programs keep machine code on disk, so that they need not compile again when they start again.
     Cache(cache::Cache),

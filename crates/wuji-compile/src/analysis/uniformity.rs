@@ -30,7 +30,7 @@ pub struct Divergence {
     pub by: Inst,
 }
 
-/// PollPolicy for an instruction that threads do together and may not come to together, in a task whose function is one iteration.
+/// Finds an instruction that threads do together and may not come to together, in a task whose function is one iteration.
 pub fn find_divergence(m: &Module, task: &Task) -> Option<Divergence> {
     let f = &m.funcs[task.func];
     let indices = indices(m, task);

@@ -1,4 +1,4 @@
-//! PollPolicy whether iterations that work together, as threads of a block, can do so: there must be such threads, and a loop of
+//! Checks whether iterations that work together, as threads of a block, can do so: there must be such threads, and a loop of
 //! a kind that gives each of them one iteration.
 
 use crate::analysis::uniformity::{Divergence, find_divergence};

@@ -506,7 +506,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// PollPolicy every so many turns whether the loop is to stop.
+    /// Checks every so many iterations whether the loop is to stop.
     pub(super) fn poll_now_and_then(&mut self) {
         let i32_ty = self.unit.emit.int_ty(32);
         let counter = self.at_entry(|g| {

@@ -340,7 +340,7 @@ impl SparseSolver {
         })
     }
 
-    /// PollPolicy at which elements a square matrix has.
+    /// Examines which elements a square matrix has.
     fn analyze(&self, py: Python<'_>, matrix: &SparseMatrix) -> PyResult<bool> {
         let data = matrix.copy();
         py.detach(|| each!(&data, m => self.analyzed(m)))

@@ -175,7 +175,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// PollPolicy all of them up; an error is the name of one that is not there.
+            /// Looks all of them up; an error is the name of one that is not there.
             ///
             /// # Safety
             /// The library is open, and is the driver's (or one that behaves like it).
@@ -416,7 +416,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// PollPolicy for the driver's library; `None` when this machine has none.
+    /// Looks for the driver's library; `None` when this machine has none.
     pub fn find() -> Option<Driver> {
         let library = library().as_ref().ok()?;
         let Some(address) = symbol(library.0, &[c"cuDriverGetVersion"]) else {

@@ -185,7 +185,7 @@ impl PendingLaunches {
         }
     }
 
-    /// PollPolicy for words of the ring.
+    /// Finds words of the ring.
     pub(super) fn slot(&self, stream: &Stream, sites: usize) -> Result<Slot> {
         let mut state = self.state();
         let words = SLOT_HEAD + sites;

@@ -285,7 +285,7 @@ impl Sparse {
         unsafe { self.seen.host().cast::<u64>().add(k).read_volatile() }
     }
 
-    /// PollPolicy at the numbers that have come back; waits for them where there may be too little room otherwise.
+    /// Reads the numbers that have come back; waits for them where there may be too little room otherwise.
     fn look(&mut self, engine: &Engine) -> Result<()> {
         let Some(asked) = &self.asked else {
             return Ok(());

@@ -46,7 +46,7 @@ pub(super) struct Shapes<'a> {
 }
 
 impl<'a> Shapes<'a> {
-    /// PollPolicy at the body of the `for.parallel` instruction `inst`.
+    /// Analyzes the body of the `for.parallel` instruction `inst`.
     pub(super) fn of(
         f: &'a Function,
         structure: &'a Structure,
