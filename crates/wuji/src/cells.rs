@@ -1,7 +1,7 @@
-//! The cells of a node, apart from what is in them.
+//! Views of the cells of a node: activation without elements.
 
-use crate::ask::Ask;
 use crate::axes::{Coordinates, ListCoordinates};
+use crate::host::{FieldHandle, HostAccess};
 use crate::layout::{Tree, TreeInner};
 use crate::world::World;
 use std::fmt;
@@ -27,21 +27,10 @@ use wuji_ir::entities;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Cells<const D: usize> {
-    tree: Arc<TreeInner>,
-    /// Its number among the fields of the tree.
-    field: entities::Field,
+    handle: FieldHandle,
 }
-
-/// Whether two handles mean the same cells.
-impl<const D: usize> PartialEq for Cells<D> {
-    fn eq(&self, other: &Cells<D>) -> bool {
-        Arc::ptr_eq(&self.tree, &other.tree) && self.field == other.field
-    }
-}
-
-impl<const D: usize> Eq for Cells<D> {}
 
 impl<const D: usize> fmt::Debug for Cells<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,104 +40,102 @@ impl<const D: usize> fmt::Debug for Cells<D> {
 
 impl<const D: usize> Cells<D> {
     pub(crate) fn new(tree: Arc<TreeInner>, field: entities::Field) -> Cells<D> {
-        Cells { tree, field }
+        Cells {
+            handle: FieldHandle { tree, field },
+        }
     }
 
     pub(crate) fn tree_inner(&self) -> &Arc<TreeInner> {
-        &self.tree
+        &self.handle.tree
     }
 
     pub(crate) fn number(&self) -> entities::Field {
-        self.field
+        self.handle.field
     }
 
     #[track_caller]
-    fn ask(&self) -> Result<Ask<'_>> {
-        Ask::new(&self.tree, self.field)
+    fn access(&self) -> Result<HostAccess<'_>> {
+        self.handle.access()
     }
 
     /// The name it has in the layout.
     pub fn name(&self) -> &str {
-        self.ask().map_or("", |ask| ask.name())
+        self.handle.name()
     }
 
     /// The tree of the node.
     pub fn tree(&self) -> Tree {
-        Tree {
-            inner: self.tree.clone(),
-        }
+        self.handle.tree()
     }
 
     /// The world it lives in.
     pub fn world(&self) -> &World {
-        &self.tree.world
+        self.handle.world()
     }
 
     /// How many cells there can be along each index.
     pub fn shape(&self) -> Result<[u64; D]> {
-        let ask = self.ask()?;
-        Ok(std::array::from_fn(|k| ask.domain()[k].1))
+        Ok(self.handle.domain_of_rank()?.map(|d| d.1))
     }
 
     /// The smallest coordinate along each index.
     pub fn offset(&self) -> Result<[i64; D]> {
-        let ask = self.ask()?;
-        Ok(std::array::from_fn(|k| ask.domain()[k].0))
+        Ok(self.handle.domain_of_rank()?.map(|d| d.0))
     }
 
     /// Whether a cell is active; those outside are not.
     #[track_caller]
     pub fn is_active(&self, at: impl Coordinates<D>) -> Result<bool> {
-        self.ask()?.is_active(&at.coordinates())
+        self.access()?.is_active(&at.coordinates())
     }
 
     /// Activates a cell, with all cells around it.
     #[track_caller]
     pub fn activate(&self, at: impl Coordinates<D>) -> Result<()> {
-        self.ask()?.activate(&at.coordinates())
+        self.access()?.activate(&at.coordinates())
     }
 
     /// Deactivates a cell and everything in it; of a list, all of its cells.
     #[track_caller]
     pub fn deactivate(&self, at: impl Coordinates<D>) -> Result<()> {
-        self.ask()?.deactivate(&at.coordinates())
+        self.access()?.deactivate(&at.coordinates())
     }
 
     /// Deactivates all cells, with everything in them. Cells of a dense node go with the innermost sparse
     /// node around them.
     #[track_caller]
     pub fn deactivate_all(&self) -> Result<()> {
-        self.ask()?.deactivate_all()
+        self.access()?.deactivate_all()
     }
 
     /// Adds a cell at the end of a list; gives its number. The list is named by all indices but its
     /// own.
     #[track_caller]
     pub fn append(&self, list: impl ListCoordinates<D>) -> Result<i32> {
-        self.ask()?.append(&list.coordinates(), &[])
+        self.access()?.append(&list.coordinates(), &[])
     }
 
     /// How many cells a list has.
     #[track_caller]
     pub fn length(&self, list: impl ListCoordinates<D>) -> Result<i32> {
-        self.ask()?.length(&list.coordinates())
+        self.access()?.length(&list.coordinates())
     }
 
     /// How many cells are active.
     #[track_caller]
     pub fn count_active(&self) -> Result<u64> {
-        self.ask()?.count()
+        self.access()?.count()
     }
 
     /// The coordinates of all active cells, row by row.
     #[track_caller]
     pub fn active(&self) -> Result<Vec<[i32; D]>> {
-        Ok(self.ask()?.export(0)?.0)
+        Ok(self.access()?.export(0)?.0)
     }
 
     /// Activates many cells at once.
     #[track_caller]
     pub fn import(&self, coordinates: &[[i32; D]]) -> Result<()> {
-        self.ask()?.import(coordinates, None)
+        self.access()?.import(coordinates, None)
     }
 }

@@ -33,14 +33,14 @@ extern crate self as wuji;
 
 pub mod args;
 pub mod array;
-mod ask;
+
 pub mod axes;
 pub mod cells;
-mod dense;
 pub mod dynamic;
 pub mod element;
 pub mod field;
 mod graph;
+mod host;
 pub mod lang;
 pub mod launch;
 pub mod layout;

@@ -182,7 +182,7 @@ impl<T: Element, const D: usize> Field<T, D> {
     #[track_caller]
     pub fn copy_from_field(&self, other: &Field<T, D>) -> Result<()> {
         let caller = Location::caller();
-        let (own, its) = (self.domain_of()?, other.domain_of()?);
+        let (own, its) = (self.domain()?, other.domain()?);
         if own != its {
             let (a, b) = (self.name(), other.name());
             let what = format!("field `{a}` cannot take the elements of field `{b}`");

@@ -1,31 +1,33 @@
-//! What the host asks about the cells of a field or view, whatever nodes they are in.
+//! One call of the host on a field or view: checks, activation, lists and exports, whatever nodes are above.
 
 use crate::element::Element;
 use crate::layout::{TreeBody, TreeInner};
 use crate::services::{Service, Subject};
 use crate::world::here;
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::panic::Location;
 use wuji_ir::entities::{self, Node};
 use wuji_ir::layout::NodeKind;
 use wuji_ir::{Error, Result};
 use wuji_runtime::Memory;
+use wuji_runtime::address::Address;
 use wuji_runtime::array::ArrayArg;
 
-/// One field or view, and the line that asks.
-pub(crate) struct Ask<'a> {
+/// A field or view, and the line of the user that accesses it.
+pub(crate) struct HostAccess<'a> {
     tree: &'a TreeInner,
     pub(crate) body: &'a TreeBody,
     field: entities::Field,
     caller: &'static Location<'static>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> HostAccess<'a> {
     #[track_caller]
-    pub(crate) fn new(tree: &'a TreeInner, field: entities::Field) -> Result<Ask<'a>> {
+    pub(crate) fn new(tree: &'a TreeInner, field: entities::Field) -> Result<HostAccess<'a>> {
         let caller = Location::caller();
         (tree.world.not_recording()).map_err(|e| e.at(Some(here(caller))))?;
-        Ok(Ask {
+        Ok(HostAccess {
             tree,
             body: tree.body().map_err(|e| e.at(Some(here(caller))))?,
             field,
@@ -44,6 +46,11 @@ impl<'a> Ask<'a> {
     /// Smallest coordinate and extent along each index.
     pub(crate) fn domain(&self) -> &'a [(i64, u64)] {
         &self.body.domains[self.place()]
+    }
+
+    /// How elements are found; `None` where a node is sparse, and only kernels find them.
+    pub(crate) fn address(&self) -> Option<&'a Address> {
+        self.body.addresses.get(self.place())
     }
 
     fn node(&self) -> Node {
@@ -80,10 +87,10 @@ impl<'a> Ask<'a> {
         slots.map_err(|e| e.or_at(here(self.caller)))
     }
 
-    /// Zeros on the device of the field, until they are dropped.
-    pub(crate) fn room_on_device(&self, bytes: u64) -> Result<Memory> {
-        let room = self.tree.world.device().reserve(bytes);
-        room.map_err(|e| e.or_at(here(self.caller)))
+    /// Allocates zeroed memory on the device of the field.
+    pub(crate) fn allocate_on_device(&self, bytes: u64) -> Result<Memory> {
+        let memory = self.tree.world.device().reserve(bytes);
+        memory.map_err(|e| e.or_at(here(self.caller)))
     }
 
     /// Whether an index is in the domain.
@@ -93,9 +100,10 @@ impl<'a> Ask<'a> {
     }
 
     pub(crate) fn inside(&self, at: &[i64]) -> Result<()> {
-        match self.contains(at) {
-            true => Ok(()),
-            false => Err(self.outside(at)),
+        if self.contains(at) {
+            Ok(())
+        } else {
+            Err(self.outside(at))
         }
     }
 
@@ -111,14 +119,51 @@ impl<'a> Ask<'a> {
             .note(format!("its elements are [{}]", bounds.join(", ")))
     }
 
-    pub(crate) fn get<T: Element>(&self, at: &[i64]) -> Result<T> {
+    /// Reads bytes `part` of one element. `None` in a sparse layout, where [`HostAccess::load`] reads it.
+    pub(crate) fn read<R>(
+        &self,
+        at: &[i64],
+        part: Range<usize>,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
         self.inside(at)?;
-        Ok(T::from_slots(&self.slots(Service::Get, &words(at), &[])?))
+        let Some(address) = self.address() else {
+            return Ok(None);
+        };
+        let offset = address.offset(at.iter().copied());
+        let range = offset + part.start..offset + part.end;
+        let mut guard = self.body.memory.lock();
+        guard.fetch(range.clone())?;
+        Ok(Some(read(&guard.bytes()[range])))
     }
 
-    pub(crate) fn set<T: Element>(&self, at: &[i64], value: T) -> Result<()> {
+    /// Writes bytes `part` of one element. Returns false in a sparse layout, where [`HostAccess::store`] writes it.
+    pub(crate) fn write(
+        &self,
+        at: &[i64],
+        part: Range<usize>,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<bool> {
         self.inside(at)?;
-        let params = with_value(words(at), value);
+        let Some(address) = self.address() else {
+            return Ok(false);
+        };
+        let offset = address.offset(at.iter().copied());
+        let range = offset + part.start..offset + part.end;
+        let mut guard = self.body.memory.lock();
+        write(&mut guard.bytes_mut()[range.clone()]);
+        guard.send(range).map(|()| true)
+    }
+
+    /// The scalars of one element, read by a kernel.
+    pub(crate) fn load(&self, at: &[i64]) -> Result<SmallVec<[u64; 4]>> {
+        self.slots(Service::Get, &words(at), &[])
+    }
+
+    /// Writes the scalars of one element by a kernel, which activates it.
+    pub(crate) fn store(&self, at: &[i64], value: &[u64]) -> Result<()> {
+        let mut params = words(at);
+        params.extend(value);
         self.serve(Service::Set, &params, &[]).map(|_| ())
     }
 
@@ -208,13 +253,13 @@ impl<'a> Ask<'a> {
 
     /// Coordinates, and values where `size` is not 0, of all active cells, row by row.
     pub(crate) fn export<const D: usize>(&self, size: usize) -> Result<(Vec<[i32; D]>, Vec<u64>)> {
-        let found = self.export_rows(D, size)?;
+        let found = self.export_cells(D, size)?;
         let row = |n: usize| std::array::from_fn(|k| found.coordinates[n * D + k]);
         Ok(((0..found.rows).map(row).collect(), found.values))
     }
 
     /// The same, for a rank that is known at run time.
-    pub(crate) fn export_rows(&self, rank: usize, size: usize) -> Result<Rows> {
+    pub(crate) fn export_cells(&self, rank: usize, size: usize) -> Result<ActiveCells> {
         self.fits_i32()?;
         let mut room = self.count()?;
         loop {
@@ -247,11 +292,11 @@ impl<'a> Ask<'a> {
         values: Option<(&mut [u64], usize)>,
     ) -> Result<()> {
         let flat = coordinates.as_flattened();
-        self.import_rows((coordinates.len(), D), flat, values)
+        self.import_cells((coordinates.len(), D), flat, values)
     }
 
     /// The same, for a rank that is known at run time.
-    pub(crate) fn import_rows(
+    pub(crate) fn import_cells(
         &self,
         (rows, rank): (usize, usize),
         coordinates: &[i32],
@@ -329,7 +374,7 @@ pub(crate) fn with_value<T: Element>(mut params: Vec<u64>, value: T) -> Vec<u64>
 }
 
 /// Active cells: how many, where they are, and what is in them.
-pub(crate) struct Rows {
+pub(crate) struct ActiveCells {
     pub(crate) rows: usize,
     /// Those of one cell after the other.
     pub(crate) coordinates: Vec<i32>,
@@ -338,7 +383,12 @@ pub(crate) struct Rows {
 }
 
 /// The exported rows in the order of their coordinates: loops find them in any order.
-fn sorted(coordinates: &[u64], values: &[u64], rows: usize, (rank, size): (usize, usize)) -> Rows {
+fn sorted(
+    coordinates: &[u64],
+    values: &[u64],
+    rows: usize,
+    (rank, size): (usize, usize),
+) -> ActiveCells {
     let coordinate = |n: usize| (coordinates[n / 2] >> (n % 2 * 32)) as u32 as i32;
     let found: Vec<i32> = (0..rows * rank).map(coordinate).collect();
     let row = |n: usize| &found[n * rank..(n + 1) * rank];
@@ -357,7 +407,7 @@ fn sorted(coordinates: &[u64], values: &[u64], rows: usize, (rank, size): (usize
         word.copy_from_slice(chunk);
         u64::from_ne_bytes(word)
     });
-    Rows {
+    ActiveCells {
         rows,
         coordinates: order.iter().flat_map(|n| row(*n)).copied().collect(),
         values: words.collect(),

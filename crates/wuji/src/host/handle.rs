@@ -1,0 +1,71 @@
+//! Which field of which tree a handle of the public API refers to.
+
+use crate::host::HostAccess;
+use crate::layout::{Tree, TreeInner};
+use crate::world::World;
+use std::sync::Arc;
+use wuji_ir::Result;
+use wuji_ir::entities::Field;
+
+/// A field, or a view of cells, of a tree. Handles keep their tree alive.
+#[derive(Clone)]
+pub(crate) struct FieldHandle {
+    pub(crate) tree: Arc<TreeInner>,
+    pub(crate) field: Field,
+}
+
+/// Whether two handles refer to the same field.
+impl PartialEq for FieldHandle {
+    fn eq(&self, other: &FieldHandle) -> bool {
+        Arc::ptr_eq(&self.tree, &other.tree) && self.field == other.field
+    }
+}
+
+impl Eq for FieldHandle {}
+
+impl FieldHandle {
+    /// Starts an access of the host, on behalf of the caller's line.
+    #[track_caller]
+    pub(crate) fn access(&self) -> Result<HostAccess<'_>> {
+        HostAccess::new(&self.tree, self.field)
+    }
+
+    /// Its position in the tables of the tree.
+    pub(crate) fn index(&self) -> usize {
+        self.field.as_u32() as usize
+    }
+
+    /// The name in the layout; empty while the layout is incomplete.
+    pub(crate) fn name(&self) -> &str {
+        let body = self.tree.body();
+        body.map_or("", |b| b.names.get(self.index()).map_or("", String::as_str))
+    }
+
+    /// Smallest coordinate and extent along each index.
+    pub(crate) fn domain(&self) -> Result<&[(i64, u64)]> {
+        Ok(&self.tree.body()?.domains[self.index()])
+    }
+
+    /// The same for a rank that is part of the type.
+    pub(crate) fn domain_of_rank<const D: usize>(&self) -> Result<[(i64, u64); D]> {
+        let domain = self.domain()?;
+        Ok(std::array::from_fn(|k| {
+            domain.get(k).copied().unwrap_or((0, 1))
+        }))
+    }
+
+    /// Whether no node above it is sparse: all elements always exist, and the host finds them by itself.
+    pub(crate) fn is_dense(&self) -> Result<bool> {
+        Ok(self.tree.body()?.addresses.get(self.index()).is_some())
+    }
+
+    pub(crate) fn tree(&self) -> Tree {
+        Tree {
+            inner: self.tree.clone(),
+        }
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.tree.world
+    }
+}
