@@ -6,7 +6,7 @@ use wuji::prelude::*;
 fn check(result: wuji::Result<()>, expected: Expect) {
     let error = result.unwrap_err().to_string();
     // Where this file is, is nobody's business.
-    let error = error.replace("crates/wuji/tests/", "");
+    let error = error.replace("crates/wuji/tests/api/", "");
     expected.assert_eq(&error);
 }
 

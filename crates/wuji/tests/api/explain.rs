@@ -300,7 +300,7 @@ fn there_are_not_vectors_of_any_width() -> Result<()> {
     let x = w.field::<f32, 1>("x", [100])?;
     expect![[r#"
         error[W0303]: there are no vectors of 100 bits
-          --> crates/wuji/tests/explain.rs:305:17
+          --> crates/wuji/tests/api/explain.rs:305:17
           = help: say 128, 256 or 512"#]]
     .assert_eq(&asked_not_to(&x).unwrap_err().to_string());
     Ok(())
