@@ -20,7 +20,7 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
         return peers(&args.rest(), json.as_deref());
     }
     if args.flag("--python") {
-        return faces(&args.rest());
+        return frontends(&args.rest());
     }
     let rest = args.rest();
     let llvm = setup::setup()?;
@@ -97,13 +97,13 @@ fn peers_environment() -> Result<PathBuf, String> {
 }
 
 /// `cargo xtask bench --python`: the same kernels from Python and from Rust, in turn.
-fn faces(words: &[String]) -> Outcome {
+fn frontends(words: &[String]) -> Outcome {
     let llvm = setup::setup()?;
     crate::python::build(&llvm, true)?;
     let python = crate::python::environment(&["numpy"])?;
     run(cargo(&llvm).args(["build", "--release", "--bin", "wuji-bench"]))?;
     run(Command::new(python)
-        .arg(root().join("benches/python/faces.py"))
+        .arg(root().join("benches/python/frontends.py"))
         .arg("--program")
         .arg(target().join("release/wuji-bench"))
         .args(words)

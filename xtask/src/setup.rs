@@ -318,7 +318,7 @@ fn add_llvm_source(sudo: bool) -> Outcome {
 }
 
 fn privileged(sudo: bool, words: &[&str]) -> Command {
-    // `env` keeps the front end quiet behind sudo as well, which drops the caller's variables.
+    // `env` keeps the frontend quiet behind sudo as well, which drops the caller's variables.
     let quiet = ["env", "DEBIAN_FRONTEND=noninteractive"];
     let mut all: Vec<&str> = if sudo { vec!["sudo", "-n"] } else { Vec::new() };
     all.extend(quiet);

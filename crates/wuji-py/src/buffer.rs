@@ -147,7 +147,7 @@ impl<'py> Lent<'py> {
                 found => return found,
             }
         }
-        // The front end has a class around ours.
+        // The frontend has a class around ours.
         if let Ok(inner) = value.getattr(pyo3::intern!(value.py(), "_native"))
             && let Ok(own) = inner.cast::<Ndarray>()
         {

@@ -48,7 +48,7 @@ pub(crate) fn waiting<R: Send>(
     py.detach(work).map_err(|error| late(py, &error))
 }
 
-/// What a kernel has done that nobody has waited for is an exception of the class that its own call would have raised.
+/// The error of a pending launch is an exception of the class that its own call would have raised.
 #[cold]
 fn late(py: Python<'_>, error: &Error) -> PyErr {
     let failed = failed(py, error);

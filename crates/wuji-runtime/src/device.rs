@@ -648,7 +648,7 @@ impl Drop for Device {
 }
 
 impl Device {
-    /// Waits for launches that nobody has waited for. What went wrong in them goes to the log.
+    /// Waits for pending launches. Their errors go to the log.
     pub fn settle(&self) {
         let Runner::Cuda(loader) = &self.runner else {
             return;

@@ -490,8 +490,8 @@ impl Drop for MemoryGuard<'_> {
 }
 
 impl MemoryGuard<'_> {
-    /// Brings some of the bytes here, if they are on a device; the others are not looked at. What launches have reported that
-    /// nobody has waited for is an error of this.
+    /// Copies some of the bytes to the host, if they are on a device; the others are not touched. Returns the errors of pending
+    /// launches.
     pub fn fetch(&mut self, range: Range<usize>) -> Result<()> {
         let memory = self.memory;
         match memory.on_device() {

@@ -20,8 +20,8 @@ enum Kept {
     Problem(Error),
 }
 
-/// The way out of one device for lines. Those of launches that nobody has waited for are kept until nobody holds the device:
-/// whoever takes a line may launch.
+/// Where one device prints. Lines of pending launches are buffered until the device lock is free, because a print callback may
+/// launch kernels.
 #[derive(Default)]
 pub(crate) struct PrintSink {
     printer: Mutex<Option<Printer>>,

@@ -108,8 +108,8 @@ impl World {
         World::cuda(best.map_or(0, |d| d.ordinal as u32))
     }
 
-    /// Waits until everything is done that was launched so far. Reading a field does the same. On a GPU, what went wrong in a
-    /// launch that nobody has waited for comes out here.
+    /// Waits until everything is done that was launched so far. Reading a field does the same. On a GPU, it returns the errors of
+    /// pending launches.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let at = here(Location::caller());

@@ -1,4 +1,4 @@
-"""What programs ask Taichi's front end for: the current options, the current world."""
+"""What programs ask Taichi's frontend for: the current options, the current world."""
 
 from __future__ import annotations
 

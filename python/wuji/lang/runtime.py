@@ -118,7 +118,7 @@ atexit.register(_native.before_exit)
 
 
 def _settle() -> None:
-    """Kernels on a GPU that nobody has waited for still print, and say what went wrong."""
+    """Pending launches on a GPU still print, and report their errors."""
     for world in list(_alive):
         if not world.closed and world.config.arch is archs.cuda:
             try:

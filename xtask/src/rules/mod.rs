@@ -3,12 +3,14 @@
 //! A rule is one file here, one function from all sources to its violations, and one row in [`RULES`].
 //! CONTRIBUTING.md explains the rules to people.
 
+mod doc_paths;
 mod file_size;
 mod global_state;
 mod layers;
 mod pass_table;
 mod sources;
 mod unsafe_code;
+mod vocabulary;
 
 use crate::Outcome;
 use crate::args::Args;
@@ -25,6 +27,11 @@ struct Rule {
 
 /// Every rule, in alphabetical order.
 const RULES: &[Rule] = &[
+    Rule {
+        name: "doc_paths",
+        sentence: "pages that sources name exist",
+        check: doc_paths::check,
+    },
     Rule {
         name: "file_size",
         sentence: "no source file has more than 800 lines",
@@ -49,6 +56,11 @@ const RULES: &[Rule] = &[
         name: "unsafe_code",
         sentence: "`unsafe` is in the listed crates and files only",
         check: unsafe_code::check,
+    },
+    Rule {
+        name: "vocabulary",
+        sentence: "names and prose use the established vocabulary",
+        check: vocabulary::check,
     },
 ];
 

@@ -39,7 +39,7 @@ pub(super) type PlaceLike = (String, u32);
 impl Builder {
     /// An error at the instruction that is being built.
     pub(super) fn wrong(&self, what: impl std::fmt::Display) -> PyErr {
-        let what = format!("the front end built something that does not fit: {what}");
+        let what = format!("the frontend built something that does not fit: {what}");
         let error = Error::new("W0290", what).at(Position::of(&self.m, self.span));
         raised(&error)
     }

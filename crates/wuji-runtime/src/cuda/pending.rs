@@ -1,4 +1,4 @@
-//! Launches that nobody has waited for, and what they report.
+//! Pending launches and their buffered reports.
 //!
 //! Each launch gets a number and a *slot*: a few words of the device in which it counts, site by site. Details go to one log that
 //! all launches write to, with their numbers. A kernel that reports also sets a word of the host, so without reports nothing is

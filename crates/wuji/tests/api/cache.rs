@@ -156,7 +156,7 @@ fn damaged_entries_are_compiled_again_and_mended() {
         }
         let again = run(&folder.world(Tier::Best));
         assert_eq!((again.0, &again.1, again.2), (first.0, &first.1, false));
-        assert!(run(&folder.world(Tier::Best)).2, "mended");
+        assert!(run(&folder.world(Tier::Best)).2, "repaired");
     }
     for file in folder.files() {
         fs::write(&file, b"").unwrap();

@@ -54,7 +54,7 @@ impl Region {
 enum Shape {
     Path(SmallVec<[Step; 2]>),
     Bytes(Type),
-    /// What a step of a walk finds; and what it has brought about, which stays.
+    /// Cells that a tree access finds or allocates; allocated cells stay.
     Found(Node),
     Ensured(Node),
     Touched(Node),
@@ -85,7 +85,7 @@ impl Spot {
         }
     }
 
-    /// What a walk finds, or has brought about.
+    /// Cells that a tree access finds or allocates.
     pub(super) fn of_walk(op: TreeAccessOp, tree: Tree, node: Node, at: &[Value]) -> Option<Spot> {
         let shape = match op {
             TreeAccessOp::Find => Shape::Found(node),
@@ -267,7 +267,7 @@ impl Memory {
         }
         for region in &writes.regions {
             for r in self.aliases(m, *region) {
-                // What has been brought about stays, unless cells are dropped.
+                // Allocated cells stay, unless cells are deactivated.
                 let stays = matches!(region, Region::Nodes(_));
                 for e in self.by_region.get(&r).cloned().unwrap_or_default() {
                     if !(stays && self.entries[e].spot.is_lasting()) {

@@ -398,7 +398,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         self.keep(inst);
     }
 
-    /// What a walk finds is known when it was found, or brought about, before.
+    /// The result of a tree access is known when the cell was found or allocated before.
     fn find(&mut self, inst: Inst, op: TreeAccessOp, tree: Tree, node: Node) {
         let args = self.f.insts[inst].args.clone();
         let Some(spot) = Spot::of_walk(op, tree, node, &args) else {

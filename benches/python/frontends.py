@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same kernels from Python and from Rust, in turn, in one run: what does the Python face cost?
+"""The same kernels from Python and from Rust, in turn, in one run: what does the Python frontend cost?
 
 The workloads are those of `wuji-bench` with the same sizes, layouts and arithmetic. Run by `cargo xtask bench --python`, which builds both.
 """
