@@ -37,7 +37,7 @@ pub(crate) enum ArgKind<'a> {
     Array(ArrayOperand<'a>),
 }
 
-/// An array, or a copy of one whose elements lie differently on the host.
+/// An array argument, or a copy of it where the host layout differs from that of kernels.
 #[derive(Debug)]
 pub(crate) struct ArrayOperand<'a> {
     pub(crate) ty: TypeOf,
@@ -50,7 +50,7 @@ pub(crate) enum ArrayData<'a> {
         buffer: Vec<u64>,
         size: usize,
         extents: Vec<usize>,
-        /// Puts the buffer back where it came from; `None` for an array that is only read.
+        /// Copies the buffer back to the host array; `None` for a read-only array.
         back: Option<Box<dyn FnMut(&[u64]) + 'a>>,
     },
 }
@@ -69,7 +69,7 @@ impl ArrayData<'_> {
         }
     }
 
-    /// Hands what the launch has written to its owner.
+    /// Copies what the launch has written back to the host array.
     pub(crate) fn put_back(&mut self) {
         if let ArrayData::Copied {
             buffer,
@@ -91,7 +91,7 @@ impl fmt::Debug for ArrayData<'_> {
     }
 }
 
-/// Something that kernels take.
+/// A type that kernels take as an argument.
 pub trait KernelArg<'a> {
     fn arg(self) -> Result<Arg<'a>>;
 }
@@ -164,7 +164,7 @@ impl<'a, T: Element, const D: usize> KernelArg<'a> for &'a mut ArrayMut<'_, T, D
     }
 }
 
-/// Only what lies on the host as in kernels: copies of overlapping arrays would not overlap.
+/// Only elements with the same layout on the host and in kernels: copies of overlapping arrays would not overlap.
 impl<'a, T: Element + Plain, const D: usize> KernelArg<'a> for &'a SharedArray<'_, T, D> {
     fn arg(self) -> Result<Arg<'a>> {
         let data = ArrayArg::cells(self.data(), self.strides())?;
@@ -212,7 +212,7 @@ fn write<'a, T: Element>(data: &'a mut [T], strides: &Strides) -> Result<Arg<'a>
     })))
 }
 
-/// The elements of an array, row by row, as they lie in the memory of kernels.
+/// The elements of an array in row-major order, in the layout of kernels.
 fn copied<'a, T: Element>(
     data: &[T],
     strides: &Strides,
@@ -254,7 +254,7 @@ fn words_to_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_ne_bytes()).collect()
 }
 
-/// Where each element is in its slice, row by row.
+/// The position of each element in its slice, in row-major order.
 fn positions(strides: &Strides) -> impl Iterator<Item = usize> {
     let count: usize = match strides.extents.contains(&0) {
         true => 0,

@@ -13,8 +13,7 @@
 //! # }
 //! ```
 //!
-//! A [`SharedArray`] may overlap others, as arrays of a host program can; a launch finds out whether it
-//! does, and uses code that is right for it.
+//! A [`SharedArray`] may alias others. A launch checks for overlap and picks the code for it.
 
 use crate::element::Element;
 use crate::world::here;
@@ -37,8 +36,7 @@ pub struct ArrayMut<'a, T, const D: usize> {
     strides: Strides,
 }
 
-/// An array that kernels read and write, and that may overlap other such arrays. Cells stay on their
-/// thread, which waits for the launch.
+/// An array that kernels read and write, and that may alias others. A `Cell` is not `Sync`, so the launch is synchronous.
 #[derive(Clone, Debug)]
 pub struct SharedArray<'a, T: Copy, const D: usize> {
     data: &'a [Cell<T>],
@@ -142,7 +140,7 @@ impl<'a, T, const D: usize> Array<'a, T, D> {
 }
 
 impl<T: Element, const D: usize> ArrayMut<'_, T, D> {
-    /// Puts a value into one element; `None` outside.
+    /// Stores a value in one element; `None` outside.
     pub fn set(&mut self, at: [usize; D], value: T) -> Option<()> {
         let k = locate(&self.strides, &at)?;
         self.data[k] = value;

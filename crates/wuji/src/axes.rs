@@ -1,4 +1,4 @@
-//! The eight named axes, alone and together.
+//! The eight named axes and their combinations.
 //!
 //! The order of axes in a node is the order in memory, slowest first: a node over [`IJ`] keeps cells
 //! of one `i` together, one over [`JI`] cells of one `j`. It never changes how a kernel names an
@@ -41,8 +41,7 @@ impl Axes {
     }
 }
 
-/// Several together, in order. More than the eight there are can only repeat some, which a layout
-/// refuses; so one more than eight is kept and the rest is dropped.
+/// A sequence of axes. More than eight must repeat one, which a layout refuses; so the ninth is kept and the rest dropped.
 impl<const N: usize> From<[Axes; N]> for Axes {
     fn from(parts: [Axes; N]) -> Axes {
         let mut all = Axes::new([]);

@@ -1,4 +1,4 @@
-//! What a field holds and a kernel takes: scalars, and whatever is made of them.
+//! Element types of fields and arguments: scalars, vectors, matrices, tuples and structs.
 
 use half::f16;
 use wuji_ir::Result;
@@ -45,14 +45,13 @@ pub trait Element: Copy + Send + Sync + 'static {
     /// From the first `SCALARS` slots.
     fn from_slots(slots: &[u64]) -> Self;
 
-    /// An array for kernels to read in place; `None` when values lie on the host in another way
-    /// than in the memory of kernels, and have to be copied.
+    /// A read-only array argument in place; `None` when the host layout differs from that of kernels, and values must be copied.
     #[doc(hidden)]
     fn lend<'a>(_data: &'a [Self], _strides: &Strides) -> Option<Result<ArrayArg<'a>>> {
         None
     }
 
-    /// An array for kernels to read and write in place, of every type that can be lent.
+    /// A writable array argument in place, for every type that needs no copy.
     #[doc(hidden)]
     fn lend_mut<'a>(_data: &'a mut [Self], _strides: &Strides) -> Option<Result<ArrayArg<'a>>> {
         None
@@ -248,7 +247,7 @@ mod tests {
     use super::*;
     use crate::lang::{Matrix, Vector};
 
-    /// Both representations give the value back, and memory agrees with the layout rules of the IR.
+    /// Both representations round-trip, and memory agrees with the layout rules of the IR.
     fn check<T: Element + PartialEq + std::fmt::Debug>(value: T) {
         let mut structs = Structs::default();
         let ty = T::ir_type(&mut structs);

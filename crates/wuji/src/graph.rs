@@ -1,4 +1,4 @@
-//! Graphs: launches that are put together once and run again and again.
+//! Graphs: sequences of launches that are recorded once and replayed.
 
 use crate::launch::Compiled;
 use crate::layout::{TreeBody, TreeInner};
@@ -30,9 +30,9 @@ pub(crate) struct Recorder {
 
 /// Launches in order, with their arguments.
 ///
-/// On a GPU they are one graph of CUDA's, which the host launches as a whole: kernels of a few microseconds follow each other without
-/// waiting for the host. On the CPU they run one after the other. Numbers that kernels got by value are those of the recording; what is in
-/// fields is what is there at the time.
+/// On a GPU this is a CUDA graph: one launch of the host runs all kernels, so that short ones follow each other without launch
+/// overhead. On the CPU they run one after the other. Arguments by value are those of the recording; fields have their current
+/// contents.
 ///
 /// ```
 /// use wuji::prelude::*;
@@ -77,7 +77,7 @@ impl fmt::Debug for Graph {
     }
 }
 
-/// Ends a recording, however it goes.
+/// Ends a recording when it goes out of scope.
 struct Recording<'a>(&'a World);
 
 impl Drop for Recording<'_> {
@@ -88,9 +88,9 @@ impl Drop for Recording<'_> {
 }
 
 impl World {
-    /// Records the launches that a function makes in this world, on this thread, instead of running them. Other threads launch as
-    /// ever. Whatever needs the host in between is an error: results, arrays of the host, access to fields; on a GPU also kernels
-    /// that draw random numbers, for those would be the same each time.
+    /// Records the launches that a function makes in this world on this thread, instead of running them. Other threads are not
+    /// affected. Anything that needs the host in between is an error: return values, host arrays, host access to fields; on a GPU
+    /// also kernels with random numbers, which would repeat in every replay.
     #[track_caller]
     pub fn record(&self, launches: impl FnOnce() -> Result<()>) -> Result<Graph> {
         let at = here(Location::caller());
@@ -139,7 +139,7 @@ impl World {
         Ok(())
     }
 
-    /// The host cannot look at fields while it records.
+    /// The host cannot access fields while it records.
     pub(crate) fn not_recording(&self) -> Result<()> {
         match self.is_recording() {
             false => Ok(()),
@@ -208,7 +208,7 @@ impl Graph {
         work(&steps)
     }
 
-    /// Runs all launches. As with kernels, nobody waits for them on a GPU, and what they report comes out of whatever waits.
+    /// Runs all launches. On a GPU this is asynchronous; the next synchronizing call returns what they report.
     #[track_caller]
     pub fn launch(&self) -> Result<()> {
         let at = here(Location::caller());

@@ -1,8 +1,8 @@
-//! Calling a kernel: which code fits the arguments, and running it on them.
+//! Launches: finding or compiling the code for the arguments, and running it.
 //!
-//! Code is kept by structure: the instance of the kernel, the shapes of the trees its fields are in,
-//! which arguments are the same field or in the same tree, and what is known of its arrays. Where
-//! things are is told at every launch.
+//! Code is keyed by structure: the instance of the kernel, the shapes of the trees of its fields, which
+//! arguments are the same field or in the same tree, and the flags of its arrays. Addresses are launch
+//! arguments.
 
 use crate::args::{Arg, ArgKind, ArrayOperand, KernelArg, TypeOf};
 use crate::element::Element;
@@ -22,7 +22,7 @@ use wuji_ir::{Error, Result};
 use wuji_runtime::array::{ArrayArg, KeptArrays, unaliased};
 use wuji_runtime::{Bindings, Collected, Memory, Outcome, Program, Telling};
 
-/// What a kernel gives back.
+/// The return type of a kernel.
 pub trait KernelResult: Sized {
     /// How many scalars.
     const SCALARS: usize;
@@ -56,11 +56,11 @@ pub struct Call<'a> {
     /// Each once, in the order of their first fields.
     trees: SmallVec<[Arc<TreeInner>; 4]>,
     arrays: SmallVec<[ArrayOperand<'a>; 2]>,
-    /// The first thing that was wrong with an argument.
+    /// The first error of an argument.
     error: Option<Error>,
 }
 
-/// What an argument is, as far as code is concerned.
+/// What the key of the code says about an argument.
 #[derive(Copy, Clone, Debug)]
 enum Kind {
     World,
@@ -71,7 +71,7 @@ enum Kind {
     Array(u32),
 }
 
-/// What code is found by.
+/// The key that compiled code is found by.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Key {
     kernel: TypeId,
@@ -80,7 +80,7 @@ pub(crate) struct Key {
     words: SmallVec<[usize; 16]>,
 }
 
-/// Code, and what a launch needs to know to use it.
+/// Compiled code and how arguments map to it.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     program: Program,
@@ -165,7 +165,7 @@ impl<'a> Call<'a> {
         });
         match slots {
             Ok(slots) => Ok(R::from_result(&slots)),
-            // What happened inside of the kernel has a position of its own.
+            // An error inside the kernel has a position of its own.
             Err(e) if e.at.is_some() => Err(e),
             Err(e) => Err(e.at(Some(here(caller)))),
         }
@@ -267,7 +267,7 @@ impl Key {
     }
 }
 
-/// Everything that code is made from.
+/// Everything that code is compiled from.
 #[derive(Debug)]
 struct Source<'c> {
     name: &'static str,
@@ -352,7 +352,7 @@ impl Compiled {
         &self.program
     }
 
-    /// What went wrong in a launch, or in launches before it that nobody had waited for.
+    /// The error of a launch, or of pending launches before it.
     pub(crate) fn told(
         &self,
         bodies: &[&TreeBody],

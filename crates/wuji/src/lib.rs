@@ -25,8 +25,8 @@
 //! }
 //! ```
 //!
-//! Architecture invariant: no function here panics on what a user hands it, and none is `unsafe`
-//! but the one that makes a promise, [`WorldBuilder::unchecked`].
+//! Architecture invariant: no function here panics on user input, and none is `unsafe` except
+//! [`WorldBuilder::unchecked`], where the user promises that accesses are in bounds.
 
 // The macros say `::wuji`, here too.
 extern crate self as wuji;
@@ -75,11 +75,11 @@ pub use wuji_runtime::log::Level;
 pub use wuji_runtime::profile::{self, Profiler};
 pub use wuji_runtime::{Foreground, Interrupter, Progress, Tier};
 
-// What the expansions of the macros name.
+// Names that macro expansions use.
 #[doc(hidden)]
 pub use lang::private as __private;
 
-/// What most programs need.
+/// The names that most programs need.
 pub mod prelude {
     pub use crate::axes::{I, IJ, IJK, IJKL, J, JI, K, L};
     pub use crate::lang::*;

@@ -1,4 +1,4 @@
-//! Nested arrays and vectors, and fields.
+//! Conversion between fields and nested arrays or vectors.
 //!
 //! ```
 //! use wuji::prelude::*;
@@ -18,7 +18,7 @@ use crate::world::here;
 use std::panic::Location;
 use wuji_ir::{Error, Result};
 
-/// Values in arrays, vectors or slices, `D` of them one in the other.
+/// Values in arrays, vectors or slices nested `D` deep.
 pub trait Nested<T, const D: usize> {
     /// How many there are along each index, from outside in, judged by the first of each.
     #[doc(hidden)]
@@ -29,7 +29,7 @@ pub trait Nested<T, const D: usize> {
     fn flatten(&self, extents: &[usize], out: &mut Vec<T>) -> bool;
 }
 
-/// A vector of vectors, `D` one in the other.
+/// A vector of vectors nested `D` deep.
 pub trait NestedVec<T, const D: usize> {
     type Nested;
 
@@ -177,8 +177,8 @@ impl<T: Element, const D: usize> Field<T, D> {
         Ok(<Depth as NestedVec<T, D>>::nest(values, &extents))
     }
 
-    /// Takes the elements of another field of the same shape, which may have another layout and live in another world. What
-    /// does not exist there does not exist here either, in a sparse layout; in a dense one it becomes zero.
+    /// Copies the elements of a field of the same shape, in any layout and any world. Inactive elements stay inactive in a
+    /// sparse layout and become zero in a dense one.
     #[track_caller]
     pub fn copy_from_field(&self, other: &Field<T, D>) -> Result<()> {
         let caller = Location::caller();

@@ -1,7 +1,7 @@
-//! What the host does to trees with sparse nodes: small kernels, made when they are first needed.
+//! Services: small kernels for host access to sparse trees, compiled at first use.
 //!
-//! Nobody but the compiler knows how a cell is found, so the host asks for elements as everybody does,
-//! and every backend gives the same answers.
+//! Only compiled code knows how to find a cell. So the host reads and writes elements by kernels, too,
+//! and all backends agree.
 
 use crate::launch::Compiled;
 use crate::layout::{TreeBody, TreeInner, TreeShape, nothing};
@@ -20,7 +20,7 @@ use wuji_ir::{Error, Result};
 use wuji_runtime::Bindings;
 use wuji_runtime::array::ArrayArg;
 
-/// What is asked for. Parameters come in this order: indices as `i64`, then a value.
+/// Which service. Parameters: indices as `i64`, then a value.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Service {
     /// An element.
@@ -35,8 +35,8 @@ pub(crate) enum Service {
     Length,
     /// How many cells are active, `i64`.
     Count,
-    /// Coordinates of the active cells to an array of `i32`, one row each. Gives how many there are;
-    /// what does not fit is left out.
+    /// Coordinates of the active cells to an array of `i32`, one row each. Returns how many there are;
+    /// the array may be too short for them.
     List,
     /// As `List`, with the elements to another array.
     Export,
@@ -52,14 +52,14 @@ pub(crate) enum Service {
     FillBox,
 }
 
-/// Whose cells it is about.
+/// The field or node that a service works on.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Subject {
     Field(Field),
     Node(Node),
 }
 
-/// What code is found by: the address of a shape, which the world keeps.
+/// The key of the code: the address of a shape, which the world keeps alive.
 pub(crate) type ServiceKey = (usize, Subject, Service);
 
 impl TreeInner {
@@ -88,7 +88,7 @@ impl TreeInner {
         };
         let (device, program) = (self.world.device(), compiled.program());
         let outcome = match service {
-            // As other kernels of the user's, these go on by themselves.
+            // Asynchronous, as all launches.
             Service::Fill | Service::FillBox | Service::DeactivateAll => {
                 device.run(program, &bindings)
             }

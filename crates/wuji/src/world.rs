@@ -23,8 +23,8 @@ use wuji_runtime::{
     Backend, Device, DeviceOptions, Instance, Interrupter, Program, Progress, Tier,
 };
 
-/// One device, its memory and its kernels. A handle: clones mean the same world, which lives as long
-/// as any of them, or any field in it. Worlds share nothing with each other.
+/// One device, its memory and its kernels. A reference-counted handle: the world lives as long as any
+/// clone of it, or any field in it. Worlds share nothing with each other.
 ///
 /// Launches on one world run one after the other, from whichever thread they come.
 ///
@@ -49,11 +49,11 @@ struct Inner {
     options: Options,
     shapes: Mutex<FxHashMap<String, Arc<TreeShape>>>,
     kernels: RwLock<FxHashMap<Key, Arc<Compiled>>>,
-    /// What the host does to sparse trees.
+    /// Compiled kernels for host access to sparse trees.
     services: RwLock<FxHashMap<ServiceKey, Arc<Compiled>>>,
     /// Those that may still be alive, the oldest first.
     trees: Mutex<Vec<Weak<TreeInner>>>,
-    /// Kernels that faces have loaded as modules, and how many there were.
+    /// Kernels that frontends have loaded as modules, and how many there were.
     loaded: Mutex<(usize, Vec<Weak<Compiled>>)>,
     closed: AtomicBool,
     /// The graph that a thread records, and whether one may be.
@@ -90,8 +90,8 @@ impl World {
     /// # fn main() -> wuji::Result<()> {
     /// let world = World::cuda(0)?;
     /// let x = world.field::<f32, 1>("x", [1 << 20])?;
-    /// double(&x)?; // goes to the device; the host goes on
-    /// println!("{}", x.get(0)?); // waits for it
+    /// double(&x)?; // asynchronous
+    /// println!("{}", x.get(0)?); // synchronizes
     /// # Ok(())
     /// # }
     /// ```
@@ -108,8 +108,7 @@ impl World {
         World::cuda(best.map_or(0, |d| d.ordinal as u32))
     }
 
-    /// Waits until everything is done that was launched so far. Reading a field does the same. On a GPU, it returns the errors of
-    /// pending launches.
+    /// Waits for all pending launches. Host access to a field does the same. On a GPU it returns the error of a pending launch.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let at = here(Location::caller());
@@ -118,8 +117,8 @@ impl World {
         done.map_err(|e| e.or_at(at))
     }
 
-    /// The stream of CUDA's that everything of this world is launched on, as the driver names it (`CUstream`), for other libraries that
-    /// launch there too, or make streams of theirs wait for it. It is the same for as long as the world lives. `None` on the CPU.
+    /// The CUDA stream of this world (`CUstream`), for other libraries that launch on it or make their streams wait for it. It does
+    /// not change during the life of the world. `None` on the CPU.
     ///
     /// ```
     /// # fn main() -> wuji::Result<()> {
@@ -136,8 +135,7 @@ impl World {
         WorldBuilder::default()
     }
 
-    /// Bytes of the trees that are alive in this world, counted as if all of it were touched; of sparse
-    /// trees, what their cells have taken so far.
+    /// Bytes of all trees of this world: dense trees in full, sparse trees as far as cells are allocated.
     pub fn memory_used(&self) -> u64 {
         self.inner.device.memory_used()
     }
@@ -152,7 +150,7 @@ impl World {
         self.inner.device.threads()
     }
 
-    /// Ends the launch that is running in this world, from another thread.
+    /// A handle that interrupts the running launch from another thread.
     pub fn interrupter(&self) -> Interrupter {
         self.inner.device.interrupter()
     }
@@ -172,9 +170,8 @@ impl World {
         self.inner.device.on_print(print);
     }
 
-    /// What became of each parallel loop of the kernels compiled so far: how many iterations it runs at a
-    /// time, or why it runs one after the other. Each is a line of text when printed; with `WUJI_EXPLAIN=1`
-    /// in the environment they go to the standard error output by themselves.
+    /// The compiler's decisions about each parallel loop so far: how wide it was vectorized, or why not. Each prints as a line of
+    /// text; `WUJI_EXPLAIN=1` in the environment prints them to standard error.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -202,7 +199,7 @@ impl World {
         remarks.into_iter().filter(|r| r.at.is_some()).collect()
     }
 
-    /// Where the time of this world goes: launches, task by task, once it was started; compilations always.
+    /// The profiler: compilations always, launches by task once it is started.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -234,31 +231,29 @@ impl World {
         self.inner.device.profiler()
     }
 
-    /// The kernels of this world in the order in which they were compiled: how often each was launched, and how its code
-    /// was made. Filling, copying and counting fields on the host are kernels too.
+    /// All kernels of this world in order of compilation, with their launch counts and how they were compiled. Host operations on
+    /// fields (fill, copy, count) are kernels, too.
     pub fn kernel_history(&self) -> Vec<KernelHistory> {
         self.inner.device.profiler().kernels()
     }
 
-    /// Hands whatever this world says that is no error to a function, instead of standard error output: kernels that are
-    /// compiled, a cache that cannot be used.
+    /// Sends log messages (compilations, an unusable cache) to a function instead of standard error.
     pub fn on_log(&self, listener: impl Fn(Level, &str) + Send + Sync + 'static) {
         self.inner.device.log().listen(listener);
     }
 
-    /// How much this world says from now on.
+    /// Sets the log level.
     pub fn set_log_level(&self, level: Level) {
         self.inner.device.log().set_level(level);
     }
 
-    /// The folder in which code is kept from one run of the program to the next, if there is one.
+    /// The folder of the kernel cache, if there is one.
     pub fn cache(&self) -> Option<&Cache> {
         self.inner.device.cache()
     }
 
-    /// Hands every step of every compilation to a function: for a progress bar. [`Progress::tier`] says what is made, and
-    /// [`Progress::background`] whether a launch waits for it; what is made in the background is told by the thread that
-    /// makes it.
+    /// Calls a function at every step of every compilation, for a progress bar. [`Progress::tier`] is the tier, and
+    /// [`Progress::background`] tells whether a launch waits for it. Background compilation calls it from its own thread.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -293,15 +288,14 @@ impl World {
             .collect()
     }
 
-    /// How many kernels have been made ready to run so far: instances, and layouts they were made for.
+    /// Number of kernels compiled so far; each combination of instance and layout counts.
     pub fn kernels(&self) -> usize {
         let kernels = self.inner.kernels.read();
         let loaded = lock(&self.inner.loaded).0;
         kernels.unwrap_or_else(PoisonError::into_inner).len() + loaded
     }
 
-    /// Ends the world, although there are still handles to it: its memory is given back now, and whatever would use it, or run
-    /// a kernel in it, is an error from now on.
+    /// Closes the world and frees its memory, even if handles to it remain. Later accesses and launches are errors.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -344,11 +338,10 @@ impl World {
         }
     }
 
-    /// Waits until every kernel that has been launched so far has the best code it can get. Benchmarks call this after a
+    /// Waits for background compilation: every kernel launched so far then runs its best code. Benchmarks call this after a
     /// first run; other programs need not.
     ///
-    /// The error is the first of a compilation that no launch has told yet; all kernels can be launched all
-    /// the same.
+    /// Returns the first compilation error that no launch has returned yet. The kernels can still be launched.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -361,9 +354,9 @@ impl World {
     /// }
     /// let world = World::cpu()?;
     /// let x = world.field::<f32, 1>("x", 1000)?;
-    /// double(&x)?; // code that was made quickly
+    /// double(&x)?; // first tier
     /// world.finish_compiling()?;
-    /// double(&x)?; // the best code
+    /// double(&x)?; // best tier
     /// # Ok(())
     /// # }
     /// ```
@@ -392,7 +385,7 @@ impl World {
         kernels.get(key).cloned()
     }
 
-    /// Keeps code. When two threads have made it at once, both use the same from here on.
+    /// Inserts compiled code. If two threads compiled it at once, both use the first.
     pub(crate) fn enter_kernel(&self, key: Key, compiled: Compiled) -> Arc<Compiled> {
         let kernels = self.inner.kernels.write();
         let mut kernels = kernels.unwrap_or_else(PoisonError::into_inner);
@@ -423,7 +416,7 @@ impl World {
         Instance::new(&self.inner.device, module, &self.inner.options)
     }
 
-    /// Makes a kernel ready that a face has built as a module.
+    /// Loads a kernel that a frontend has built as a module.
     pub(crate) fn load_kernel(&self, module: Module, first: &[u32]) -> Result<Arc<Compiled>> {
         let compiled = Arc::new(Compiled::of(self.load(module)?, first));
         let mut loaded = lock(&self.inner.loaded);
@@ -440,7 +433,7 @@ impl World {
         self.inner.device.load(module, &self.inner.options)
     }
 
-    /// What the host does to sparse trees: it sorts what it is given, so that order does not matter.
+    /// Loads a service. Services sort their results, so the order of iterations does not matter.
     pub(crate) fn load_service(&self, module: Module) -> Result<Program> {
         let options = Options {
             deterministic: false,
@@ -465,7 +458,7 @@ impl World {
     }
 }
 
-/// Whether two handles mean the same world.
+/// Whether two handles refer to the same world.
 impl PartialEq for World {
     fn eq(&self, other: &World) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
@@ -493,13 +486,13 @@ pub struct WorldBuilder {
 }
 
 impl WorldBuilder {
-    /// How many threads run parallel loops; all cores when not said.
+    /// Number of worker threads; default: all cores.
     pub fn threads(mut self, threads: usize) -> WorldBuilder {
         self.device.threads = Some(threads);
         self
     }
 
-    /// How floats may be treated.
+    /// The floating-point mode: strict, default or fast.
     pub fn math(mut self, math: Math) -> WorldBuilder {
         self.options.math = math;
         self
@@ -511,13 +504,12 @@ impl WorldBuilder {
         self
     }
 
-    /// How many bytes the trees of this world may take together. A dense tree beyond that is refused when it is made;
-    /// kernels that want more cells of sparse trees are told that there is no memory left.
+    /// Maximum number of bytes of all trees of this world. A dense tree beyond it is refused; a kernel that activates more cells
+    /// of a sparse tree fails with an out-of-memory error.
     ///
-    /// When not said, it is nine tenths of the memory of the machine, or of the control group that the process is in, and
-    /// a dense tree must also fit into what is available when it is made. The memory of a dense tree is given by the
-    /// system page by page, as it is touched: for one that is larger than memory, and touched here and there, say
-    /// a limit that is large enough.
+    /// Default: nine tenths of the memory of the machine, or of the process's control group, and a dense tree must also fit into
+    /// the memory available at the time. The system allocates the pages of a dense tree at first touch: for a tree that is larger
+    /// than memory but touched sparsely, set a limit that is large enough.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -533,15 +525,14 @@ impl WorldBuilder {
         self
     }
 
-    /// How good the code of kernels is, and how soon it is there.
+    /// The compilation tiers.
     ///
-    /// By default kernels start with code that is made in a third of the time or less. One that has run for as long as
-    /// making that took gets the best code, made by another thread and used as soon as it is there, even in the
-    /// middle of a launch. [`Tier::Best`] waits for the best code at the first launch; [`Tier::Fast`]
-    /// never makes it. With [`Math::Strict`] both give the same bits, except where the order of float additions
-    /// is open anyway (sums over a loop); otherwise products may be fused into sums in one of them, and
-    /// functions come from another library. Where bits must repeat from run to run, choose one; worlds that are
-    /// [`deterministic`](WorldBuilder::deterministic) start with the best.
+    /// By default kernels start in a first tier that compiles in a third of the time or less. A hot kernel, one that has run for
+    /// as long as its compilation took, is compiled again in the background; the better code replaces the old one between two
+    /// chunks, even in the middle of a launch. [`Tier::Best`] waits for the best code at the first launch; [`Tier::Fast`] never
+    /// compiles it. With [`Math::Strict`] both tiers give the same bits, except for float reductions, whose order is unspecified.
+    /// Otherwise one tier may contract products and sums, or use another math library. Where results must repeat bit by bit,
+    /// choose one tier; [`deterministic`](WorldBuilder::deterministic) worlds use the best.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -557,9 +548,8 @@ impl WorldBuilder {
         self
     }
 
-    /// Where code is kept from one run of the program to the next. Unless told otherwise, in a folder of the user's; see
-    /// [`CacheChoice::Usual`]. A folder that is named here but cannot be used is an error; the usual one is a line in
-    /// the log.
+    /// The folder of the kernel cache. Default: a folder of the user; see [`CacheChoice::Usual`]. If a folder that is named here
+    /// cannot be used, that is an error; if the usual one cannot be used, a log message.
     ///
     /// ```
     /// use wuji::{CacheChoice, World};
@@ -574,21 +564,20 @@ impl WorldBuilder {
         self
     }
 
-    /// How many bytes the cache of kernels may take; when not said, what `WUJI_CACHE_LIMIT` says in megabytes, or
-    /// one gigabyte. What was not used for longest goes first.
+    /// Maximum size of the kernel cache in bytes. Default: `WUJI_CACHE_LIMIT` megabytes, or one gigabyte. The least recently used
+    /// entries are evicted first.
     pub fn cache_limit(mut self, bytes: u64) -> WorldBuilder {
         self.device.cache_limit = Some(bytes);
         self
     }
 
-    /// How much the world says that is no error; when not said, what the environment variable `WUJI_LOG` says, or warnings.
+    /// The log level. Default: the environment variable `WUJI_LOG`, or warnings.
     pub fn log(mut self, level: Level) -> WorldBuilder {
         self.device.log = Some(level);
         self
     }
 
-    /// How long one launch may take before it is ended with an error; what it has written until then stays. Launches are not
-    /// limited when not said.
+    /// Time limit of one launch. A launch that exceeds it is interrupted with an error; what it has written stays. Default: none.
     ///
     /// ```
     /// use std::time::Duration;
@@ -613,24 +602,24 @@ impl WorldBuilder {
         self
     }
 
-    /// Waits for every launch on a GPU, so that whatever it reports comes out of its own call. Otherwise launches go on by themselves,
-    /// and their reports come out of whatever waits for them. When not said, debug worlds wait, and so do all where the environment
-    /// variable `WUJI_LAUNCH_BLOCKING` (or `CUDA_LAUNCH_BLOCKING`) is 1. On the CPU every launch is waited for.
+    /// Makes every launch on a GPU synchronous: its own call returns what it reports. Otherwise launches are asynchronous, and the
+    /// next synchronizing call returns their reports. Default: synchronous in debug worlds, and if the environment variable
+    /// `WUJI_LAUNCH_BLOCKING` (or `CUDA_LAUNCH_BLOCKING`) is 1. Launches on the CPU are always synchronous.
     pub fn wait_for_launches(mut self, wait: bool) -> WorldBuilder {
         self.device.wait_for_launches = Some(wait);
         self
     }
 
-    /// Whether kernels on a GPU use mathematical functions of NVIDIA's `libdevice`, where they are quicker than Wuji's own. When not said,
-    /// the library is looked for: at the path that the environment variable `WUJI_LIBDEVICE` says, which may also be `off`, or in the CUDA
-    /// installation. In strict mode they are always Wuji's own.
+    /// Whether kernels on a GPU call NVIDIA's `libdevice` for the mathematical functions that are faster there. Default: if it is
+    /// found, at the path in the environment variable `WUJI_LIBDEVICE` (or `off`) or in the CUDA installation. Strict mode never
+    /// uses it.
     pub fn libdevice(mut self, choice: LibdeviceChoice) -> WorldBuilder {
         self.device.libdevice = choice;
         self
     }
 
-    /// Also checks what costs time: that the arithmetic behind an index does not overflow. When not said, whether the environment
-    /// variable `WUJI_DEBUG` is 1. Accesses outside of fields and failed assertions are told in every world.
+    /// Adds checks that cost time: overflow of index arithmetic. Default: whether the environment variable `WUJI_DEBUG` is 1.
+    /// Out-of-range writes and failed assertions are reported in every world.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -656,9 +645,8 @@ impl WorldBuilder {
         self
     }
 
-    /// Leaves out optimizations, by their names in the compiler's table of passes: for experiments that ask
-    /// what each of them is worth. Kernels mean the same without them. A name that is no optimization is an
-    /// error of the first kernel that is compiled.
+    /// Disables optimizations by name, for ablation studies. The results of kernels do not change. An unknown name is an error of
+    /// the first compilation.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -675,10 +663,9 @@ impl WorldBuilder {
         self
     }
 
-    /// Makes results the same, bit for bit, from run to run and for any number of threads: sums of floats are made in
-    /// one order, and loops over sparse fields go through their cells in one order. Kernels that use what tells
-    /// the order of iterations, such as the old value of an atomic, are refused. It costs time where many
-    /// iterations add to one field, most of it where that field is sparse: such loops run on one thread.
+    /// Makes results bitwise reproducible from run to run and for any number of threads: float reductions and loops over sparse
+    /// fields have a fixed order. Kernels that observe the order of iterations, for example by the old value of an atomic, are
+    /// refused. Scatters become slower; those into sparse fields run on one thread.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -707,8 +694,7 @@ impl WorldBuilder {
         self
     }
 
-    /// How wide vectors are, in bits: 128, 256 or 512; what suits the processor when not said. Wider ones
-    /// than the processor has are made of several.
+    /// SIMD width in bits: 128, 256 or 512. Default: what suits the processor. Wider vectors than the processor has are split.
     pub fn vector_bits(mut self, bits: u32) -> WorldBuilder {
         self.options.vector_bits = bits;
         self
@@ -726,19 +712,19 @@ impl WorldBuilder {
         self
     }
 
-    /// Leaves out the checks that keep accesses inside their fields and arrays.
+    /// Removes the bounds checks of fields and arrays.
     ///
     /// # Safety
     /// With this, no kernel that runs in the world may access an element outside its field, array or
     /// local array, not even to read it.
-    // The one promise that the API can be asked to believe; nothing unsafe happens here.
+    // The one promise that the user can make; nothing unsafe happens here.
     #[allow(unsafe_code)]
     pub unsafe fn unchecked(mut self) -> WorldBuilder {
         self.options.bounds = Bounds::Unchecked;
         self
     }
 
-    /// Makes the world.
+    /// Builds the world.
     #[track_caller]
     pub fn build(mut self) -> Result<World> {
         let at = here(Location::caller());
@@ -777,7 +763,7 @@ pub(crate) fn here(location: &Location<'_>) -> Position {
     }
 }
 
-/// A lock whose contents no panic can leave half-done.
+/// Locks a mutex whose contents no panic can leave inconsistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
