@@ -15,7 +15,7 @@ pub struct Animation {
 /// The last index of a palette of 256 means: as in the frame before.
 const COLORS: usize = 255;
 const SAME: u8 = 255;
-/// Colours are told apart by 5 bits a component when the palette is made.
+/// The palette distinguishes colours by 5 bits per component.
 const CUBE: usize = 1 << 15;
 
 impl Animation {

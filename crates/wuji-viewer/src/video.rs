@@ -79,7 +79,7 @@ impl Video {
             Some(frames) => frames.write_all(picture.pixels.as_flattened()),
             None => Ok(()),
         };
-        // Where it has gone away, what it said tells more than the broken pipe.
+        // If the encoder has exited, its own output explains more than the broken pipe.
         written.or_else(|error| self.finish().and(Err(error)))
     }
 

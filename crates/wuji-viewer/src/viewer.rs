@@ -11,7 +11,7 @@ use crate::picture::Picture;
 use crate::recording::Recording;
 use crate::x11::Display;
 
-/// How many frames a program gets to show where nobody can close its window.
+/// Number of frames without a display, where no user can close the window.
 const HEADLESS_FRAMES: usize = 120;
 
 /// What a viewer can show: a picture, or what a picture can be made of.
@@ -219,7 +219,7 @@ impl Viewer {
         }
     }
 
-    /// Whether there is a point in another frame: nobody has closed the window, its display is there, and the last frame has not been shown.
+    /// Whether to show another frame: the window is open, the display is connected, and the frame limit is not reached.
     pub fn is_open(&self) -> bool {
         !matches!(self.output, Output::Closed(_))
             && self.limit.is_none_or(|limit| self.frames < limit)
@@ -364,7 +364,7 @@ impl Viewer {
 }
 
 impl Drop for Viewer {
-    /// A recording that nobody finished is finished.
+    /// Finishes a recording that was not finished.
     fn drop(&mut self) {
         if let Err(error) = self.write() {
             eprintln!("{error}");

@@ -1,6 +1,6 @@
 //! A window of the X Window System, which on Wayland is there too (XWayland). Only the core protocol: no extension, no C library.
 //!
-//! Whatever goes wrong with the connection is an error value; the viewer takes it for a window that was closed.
+//! A failed connection is an error value; the viewer treats it as a closed window.
 
 use x11rb::connection::{Connection, RequestConnection as _};
 use x11rb::errors::{ConnectionError, ReplyError, ReplyOrIdError};

@@ -1,4 +1,4 @@
-//! Which functions and methods are part of the language: told by their names as rustc prints them.
+//! The functions and methods of the language, identified by their names as rustc prints them.
 
 use super::lower::is_simt;
 use super::recording::CallTarget;
@@ -284,7 +284,7 @@ fn split_as(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Without what stands in angle brackets.
+/// Removes generic arguments in angle brackets.
 fn without_generics(text: &str) -> String {
     let mut depth = 0usize;
     let mut out = String::new();

@@ -148,7 +148,7 @@ impl<X> OnlyInKernels<X> {
     }
 }
 
-/// Kernels are not run as Rust, and what they call with fields or arrays is called by nobody else.
+/// Kernels do not run as Rust, and only they call functions that take fields or arrays.
 #[cold]
 fn not_on_the_host() -> ! {
     unreachable!("a `#[func]` that works on fields or arrays runs inside of kernels only")

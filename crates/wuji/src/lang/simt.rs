@@ -1,9 +1,8 @@
-//! Threads of a GPU that work together: arrays that a block of them shares, barriers, and what the 32 threads of a warp tell each
-//! other.
+//! Cooperative thread blocks: shared memory, barriers, and warp-level communication.
 //!
-//! The iterations of a parallel loop that uses any of this run in blocks, of as many threads as
-//! [`block_size`](super::block_size) says, or 256, and every thread has one iteration. Only GPUs can do it, and the interpreter; a launch
-//! on a CPU is W0350. On the host, where a `#[func]` may run as well, a thread is alone.
+//! A parallel loop that uses any of this is cooperative. It runs in thread blocks of [`block_size`](super::block_size) threads,
+//! default 256, with one iteration per thread. Only GPUs and the interpreter support it; a launch on a CPU is error W0350. On the
+//! host, where a `#[func]` may run as well, a thread is alone in its block.
 //!
 //! ```
 //! use wuji::prelude::*;
@@ -42,16 +41,16 @@
 //! # }
 //! ```
 //!
-//! **All threads come to barriers.** A barrier under a condition that differs from thread to thread would never be passed; it is an
-//! error when the kernel is compiled (W0352). So is what a warp does together where its threads may have parted. A thread that has ended, by
-//! `continue` of the parallel loop or a failed assertion, is waited for by nobody.
+//! **Barriers need uniform control flow.** A barrier under a divergent condition would deadlock; it is a compile-time error (W0352).
+//! So is a warp operation where the threads of a warp may have diverged. Barriers do not wait for threads that have exited, by
+//! `continue` of the parallel loop or a failed assertion.
 
 use crate::element::ScalarElement;
 
-/// An array that all threads of a block have in common; zero when the block begins.
+/// A shared-memory array of a thread block, zero at the start of the block.
 ///
-/// It is bound by `let`, in the body of a parallel loop. `+= -= *= &= |= ^=` on its elements are atomic; other threads see what a thread
-/// has stored behind the next [`block::sync`]. All shared arrays of a loop have 48 KiB at most.
+/// It is bound by `let` in the body of a parallel loop. `+= -= *= &= |= ^=` on its elements are atomic. Other threads see stores
+/// after the next [`block::sync`]. The shared arrays of a loop have 48 KiB in total.
 #[must_use]
 pub fn shared<T: Copy + Default, const N: usize>() -> [T; N] {
     [T::default(); N]
@@ -101,13 +100,13 @@ pub mod block {
         i32::from(condition)
     }
 
-    /// Other threads of the block see what this one has written before what it writes next. Nobody waits.
+    /// A memory fence for the block: other threads see earlier writes before later ones. It does not wait.
     pub fn fence() {}
 }
 
 /// All threads of a loop.
 pub mod grid {
-    /// Other threads see what this one has written before what it writes next. Nobody waits.
+    /// A memory fence for the device: other threads see earlier writes before later ones. It does not wait.
     pub fn fence() {}
 }
 

@@ -31,7 +31,7 @@ use wuji_ir::entities::{File, Func};
 use wuji_ir::module::{self, Module};
 use wuji_ir::{Error, Position, Result, types::Type};
 
-/// The code of what rustc and the macros let nobody write.
+/// The error code for what rustc and the macros should have refused.
 const MISTAKE: &str = "W0200";
 const OURS: &str = "no kernel that rustc accepts should lead here: this is a mistake of Wuji";
 

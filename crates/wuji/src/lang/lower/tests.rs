@@ -398,7 +398,7 @@ fn structs_and_exits() {
     "#]]);
 }
 
-/// Nobody can record nothing; if it happens all the same, it is said whose mistake it is.
+/// An empty recording is a bug of the macros, and the error says so.
 #[test]
 fn nothing_recorded() {
     let nothing = crate::lang::recording::Recording {
