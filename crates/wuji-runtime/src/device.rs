@@ -1,21 +1,24 @@
 //! A device: its memory, its turn order, and how it runs modules.
 
+use crate::backend::cpu::launch::NativeLaunch;
+use crate::backend::cpu::load::Loader;
+use crate::backend::cpu::pool::Pool;
+use crate::backend::cpu::tier::{Background, Remarks, Tier};
+use crate::backend::cuda::engine::Engine as CudaEngine;
+use crate::backend::cuda::load::CudaLoader;
+use crate::backend::cuda::{self, DeviceInfo, LibdeviceChoice};
+use crate::backend::interpreter::run_interpreted;
 use crate::cache::{self, Cache};
-use crate::cuda::engine::Engine as CudaEngine;
-use crate::cuda::{self, DeviceInfo, LibdeviceChoice};
-use crate::interpreted::run_interpreted;
-use crate::launch::{Bindings, Engine, Outcome, check, run_native};
-use crate::load::{CudaLoader, Loader, reset_guards};
+use crate::guards::reset_guards;
+use crate::launch::{Bindings, Outcome, check};
 use crate::log::{Level, Log};
 use crate::machine::Amounts;
 use crate::memory::{Bytes, DeviceLock, Memory};
-use crate::pool::Pool;
 use crate::profile::Profiler;
 use crate::program::{Code, Program};
 use crate::progress::{Progress, ProgressListeners};
 use crate::report::Collected;
 use crate::stop::{Interrupter, Listening, StaticStop, Stop, Watchdog, on_ctrl_c, stopped};
-use crate::tier::{Background, Remarks, Tier};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use wuji_compile::{Cx, Options, Remark, run_pass};
@@ -605,16 +608,19 @@ impl Device {
                     pool, background, ..
                 },
             ) => {
-                let engine = Engine {
+                let launch = NativeLaunch {
                     pool,
                     background,
                     threads: self.threads as u64,
                     interrupt: self.stop.word(),
                     seed,
-                    launch,
+                    number: launch,
                     profiler: self.profiler.is_on().then_some(&*self.profiler),
+                    program,
+                    native,
+                    bindings,
                 };
-                let outcome = run_native(&engine, program, native, bindings);
+                let outcome = launch.run();
                 for (memory, plan) in bindings.trees.iter().zip(&program.sparse) {
                     if let Some(plan) = plan {
                         memory.count(plan.used(memory));

@@ -2,8 +2,8 @@
 //! IR with. It is used like the interpreter's `Machine`, so the two are easily compared.
 
 use crate::array::ArrayArg;
+use crate::backend::interpreter::read_scalar;
 use crate::device::Device;
-use crate::interpreted::read_scalar;
 use crate::launch::Bindings;
 use crate::memory::Memory;
 use crate::program::{Program, field_address, tree_memory};

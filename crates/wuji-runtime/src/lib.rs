@@ -6,21 +6,18 @@
 
 pub mod address;
 pub mod array;
+mod backend;
 pub mod cache;
 pub mod callable;
 pub mod components;
-mod copies;
-pub mod cuda;
 pub mod device;
+mod guards;
 
 pub mod instance;
-mod interpreted;
 pub mod launch;
-mod load;
 pub mod log;
 mod machine;
 pub mod memory;
-pub mod pool;
 mod print_sink;
 pub mod profile;
 pub mod program;
@@ -30,15 +27,16 @@ pub mod report;
 pub mod script;
 mod sparse;
 mod stop;
-pub mod tier;
 
+pub use backend::cpu::pool::{self, Pool};
+pub use backend::cpu::tier::{self, Tier, before_exit};
+pub use backend::cuda;
 pub use device::{Backend, Device, DeviceOptions};
 pub use instance::Instance;
 pub use launch::{Bindings, Outcome};
 pub use memory::{Memory, MemoryGuard};
-pub use pool::Pool;
+
 pub use program::Program;
 pub use progress::Progress;
 pub use report::{Collected, Telling};
 pub use stop::{Foreground, Interrupter};
-pub use tier::{Tier, before_exit};

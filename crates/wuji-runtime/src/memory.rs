@@ -1,9 +1,9 @@
 //! Memory of trees: reserved at once, zero, and taken from the system page by page when touched.
 
 use crate::array::{ArrayArg, Owner};
-use crate::copies::Neutral;
-use crate::cuda::engine::Engine;
-use crate::cuda::tree::DeviceTree;
+use crate::backend::cpu::copies::Neutral;
+use crate::backend::cuda::engine::Engine;
+use crate::backend::cuda::tree::DeviceTree;
 use crate::print_sink::PrintSink;
 use std::ops::Range;
 use std::ptr::NonNull;

@@ -1,18 +1,17 @@
 //! A module that a device can run, and what has to be known of it at every launch.
 
-use crate::copies::{CopyPlan, Upkeep};
-use crate::cuda::code::{CudaCode, Image};
-use crate::cuda::engine::Engine;
+use crate::backend::cpu::tier::{Tier, TieredCode};
+use crate::backend::cuda::code::{CudaCode, Image};
+use crate::backend::cuda::engine::Engine;
+use crate::backend::tasks::{LaunchPlan, TaskPlan};
 use crate::memory::DeviceLock;
 use crate::profile::Kernel;
 use crate::report::Collector;
-use crate::sparse::{ListPlan, SparsePlan};
-use crate::tier::{Tier, TieredCode};
-use smallvec::SmallVec;
+use crate::sparse::SparsePlan;
 use std::sync::Arc;
-use wuji_ir::entities::{Field, Temp, Tree};
-use wuji_ir::layout::{TreeMemory, header};
-use wuji_ir::module::{Bound, Copies, Module, RangeDim, TaskKind};
+use wuji_ir::entities::{Field, Tree};
+use wuji_ir::layout::TreeMemory;
+use wuji_ir::module::Module;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 use wuji_llvm::CompiledKernel;
@@ -62,58 +61,6 @@ pub(crate) struct Native {
     pub(crate) result: Vec<(Scalar, usize)>,
 }
 
-#[derive(Debug)]
-pub(crate) struct TaskPlan {
-    /// Its number in the code.
-    pub(crate) number: usize,
-    pub(crate) ordinal: u32,
-    /// The list of active cells that it makes.
-    pub(crate) list: Option<ListPlan>,
-    /// `None` for serial code.
-    pub(crate) chunks: Option<ChunkPlan>,
-    /// What it needs when its workers update copies of trees.
-    pub(crate) copies: Option<CopyPlan>,
-}
-
-#[derive(Debug)]
-pub(crate) struct ChunkPlan {
-    pub(crate) dims: SmallVec<[(BoundSource, BoundSource); 1]>,
-    /// Iterations in a unit.
-    pub(crate) unit: u64,
-    /// Iterations that the user wants in a chunk.
-    pub(crate) block: Option<u32>,
-    /// In order, on one thread.
-    pub(crate) serial: bool,
-    /// Iterations that are worth handing out.
-    pub(crate) grain_size: u64,
-    /// On a GPU, each iteration has a thread of its own.
-    pub(crate) cooperative: bool,
-}
-
-/// Where a bound of a loop is found at launch.
-#[derive(Copy, Clone, Debug)]
-pub(crate) enum BoundSource {
-    Const(i64),
-    Slot(usize, Scalar),
-    Temp(usize, Scalar),
-    /// A word in the memory of a tree.
-    Tree(usize, u64),
-}
-
-impl ChunkPlan {
-    /// How many units there are, at every launch.
-    fn known_units(&self) -> Result<u64> {
-        let mut units = 1u64;
-        for dim in &self.dims {
-            let (BoundSource::Const(lo), BoundSource::Const(hi)) = *dim else {
-                return Err(broken("a task that keeps copies has no fixed size"));
-            };
-            units = units.saturating_mul(hi.saturating_sub(lo).max(0) as u64);
-        }
-        Ok(units)
-    }
-}
-
 impl Program {
     /// A module that is interpreted.
     pub(crate) fn interpreted(
@@ -134,7 +81,11 @@ impl Program {
         for k in 0..module.tasks.len() {
             code.task(k).ok_or_else(|| broken("a task has no code"))?;
         }
-        let (tasks, temp_size, result) = Program::plans(&module)?;
+        let LaunchPlan {
+            tasks,
+            temp_size,
+            result,
+        } = LaunchPlan::of(&module)?;
         let native = Native {
             code: Arc::new(code),
             tasks,
@@ -152,120 +103,9 @@ impl Program {
         image: Image,
         kernel: Arc<Kernel>,
     ) -> Result<Program> {
-        let (tasks, temp_size, result) = Program::plans(&module)?;
-        let code = CudaCode::new(engine, &module, image, tasks, (temp_size, result))?;
+        let plan = LaunchPlan::of(&module)?;
+        let code = CudaCode::new(engine, &module, image, plan)?;
         Program::new(lock, module, Code::Cuda(Box::new(code)), kernel)
-    }
-
-    /// How the tasks of a lowered module are launched, how many bytes their temps take, and where the scalars of the
-    /// result are there.
-    #[allow(clippy::type_complexity)]
-    fn plans(module: &Module) -> Result<(Vec<TaskPlan>, usize, Vec<(Scalar, usize)>)> {
-        let (temps, temp_size) = module.temp_offsets();
-        let slots = module.param_slots();
-        let place = |bound: Bound| match bound {
-            Bound::Const(c) => Ok(BoundSource::Const(c)),
-            Bound::Param(p) => {
-                let ty = module.params.get(p as usize).and_then(|p| p.ty.as_scalar());
-                let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar parameter"))?;
-                Ok(BoundSource::Slot(slots[p as usize], scalar))
-            }
-            Bound::Temp(t) => {
-                let ty = module.temps.get(t).and_then(|t| t.ty.as_scalar());
-                let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar temp"))?;
-                Ok(BoundSource::Temp(offset(&temps, t), scalar))
-            }
-            Bound::List(tree, node) => {
-                let memory = tree_memory(module, tree)?;
-                let node = memory.node(node);
-                let node = node.ok_or_else(|| broken("a list of a node that has none"))?;
-                Ok(BoundSource::Tree(
-                    tree.as_u32() as usize,
-                    node.header + header::LISTED,
-                ))
-            }
-        };
-        let mut tasks: Vec<TaskPlan> = Vec::new();
-        let mut fills = SmallVec::new();
-        for (k, task) in module.tasks.iter().enumerate() {
-            let chunks = match &task.kind {
-                TaskKind::Serial => None,
-                TaskKind::Chunks { dims, unit, hints } => {
-                    let both = |d: &RangeDim| Ok((place(d.lo)?, place(d.hi)?));
-                    Some(ChunkPlan {
-                        dims: dims.iter().map(both).collect::<Result<_>>()?,
-                        unit: (*unit).max(1),
-                        block: hints.block_size,
-                        serial: hints.serial,
-                        grain_size: hints.grain_size.map_or(1, u64::from),
-                        cooperative: hints.cooperative,
-                    })
-                }
-                TaskKind::Range { .. } | TaskKind::Cells { .. } => {
-                    return Err(broken("a task was left that is neither serial nor chunks"));
-                }
-            };
-            let upkeep = || match &chunks {
-                Some(plan) => Ok(Upkeep {
-                    number: k,
-                    units: plan.known_units()?,
-                }),
-                None => Err(broken("copies are merged by serial code")),
-            };
-            let copies = match &task.copies {
-                Copies::None => None,
-                Copies::Uses {
-                    fields,
-                    temps: own,
-                    updates,
-                } => {
-                    let mut plan = CopyPlan::of(module, fields, *updates)?;
-                    for (temp, op) in own {
-                        let scalars = module.structs.scalar_offsets(module.temps[*temp].ty);
-                        let at = offset(&temps, *temp);
-                        let scalars = scalars.into_iter();
-                        plan.temps
-                            .extend(scalars.map(|(s, within)| (at + within as usize, s, *op)));
-                    }
-                    plan.fills = std::mem::take(&mut fills);
-                    Some(plan)
-                }
-                Copies::Fills(_) => {
-                    fills.push(upkeep()?);
-                    continue;
-                }
-                Copies::Merges(_) => {
-                    let user = tasks.last_mut().and_then(|t| t.copies.as_mut());
-                    let user = user.ok_or_else(|| broken("copies are merged that nobody uses"))?;
-                    user.merges.push(upkeep()?);
-                    continue;
-                }
-            };
-            tasks.push(TaskPlan {
-                number: k,
-                copies,
-                ordinal: task.ordinal,
-                list: match task.lists {
-                    None => None,
-                    Some((tree, node)) => {
-                        let memory = tree_memory(module, tree)?;
-                        let number = tree.as_u32() as usize;
-                        ListPlan::of(number, &module.trees[tree], &memory, node)
-                    }
-                },
-                chunks,
-            });
-        }
-        let result = match module.result {
-            Some(t) => module
-                .structs
-                .scalar_offsets(module.temps[t].ty)
-                .into_iter()
-                .map(|(scalar, at)| (scalar, offset(&temps, t) + at as usize))
-                .collect(),
-            None => Vec::new(),
-        };
-        Ok((tasks, temp_size as usize, result))
     }
 
     fn new(
@@ -333,10 +173,6 @@ impl Program {
             Code::Cuda(_) | Code::Interpreted => None,
         }
     }
-}
-
-fn offset(temps: &[u64], temp: Temp) -> usize {
-    temps[temp.as_u32() as usize] as usize
 }
 
 pub(crate) fn broken(why: &str) -> Error {

@@ -1,6 +1,6 @@
 //! Launches that are prepared once and run many times.
 
-use crate::cuda::captured::{self, Captured};
+use crate::backend::cuda::captured::{self, Captured};
 use crate::device::Device;
 use crate::launch::{Bindings, Outcome, check, released};
 use crate::program::Program;

@@ -2,7 +2,7 @@
 //!
 //! Compiled code looks at one word when its loops turn, and leaves when it is not zero.
 
-use crate::pool::forks;
+use crate::backend::cpu::pool::forks;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant};

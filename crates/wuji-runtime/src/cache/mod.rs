@@ -14,8 +14,8 @@ mod folder;
 pub(crate) use entry::Entry;
 pub use folder::Choice;
 
+use crate::backend::cpu::tier::Tier;
 use crate::log::{Level, Log};
-use crate::tier::Tier;
 use checksum::checksum;
 use std::fs;
 use std::io;

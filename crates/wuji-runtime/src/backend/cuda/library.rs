@@ -282,11 +282,11 @@ impl fmt::Debug for Functions {
 /// `Result<(), Failed>`; after the device has failed nothing is called any more.
 macro_rules! ask {
     ($driver:expr, $name:ident($($argument:expr),* $(,)?)) => {{
-        let driver: &'static $crate::cuda::library::Functions = $driver;
-        match $crate::cuda::error::healthy() {
+        let driver: &'static $crate::backend::cuda::library::Functions = $driver;
+        match $crate::backend::cuda::error::healthy() {
             Ok(()) => {
                 let code = (driver.$name)($($argument),*);
-                $crate::cuda::error::checked(driver, stringify!($name), code)
+                $crate::backend::cuda::error::checked(driver, stringify!($name), code)
             }
             Err(failed) => Err(failed),
         }
@@ -297,8 +297,8 @@ pub(super) use ask;
 /// The same, with our error.
 macro_rules! call {
     ($driver:expr, $name:ident($($argument:expr),* $(,)?)) => {
-        $crate::cuda::library::ask!($driver, $name($($argument),*))
-            .map_err($crate::cuda::error::Failed::error)
+        $crate::backend::cuda::library::ask!($driver, $name($($argument),*))
+            .map_err($crate::backend::cuda::error::Failed::error)
     };
 }
 pub(super) use call;

@@ -4,7 +4,8 @@ use super::engine::Engine;
 use super::memory::Buffer;
 use super::module::{CudaModule, Function};
 use super::pending::LaunchInfo;
-use crate::program::{TaskPlan, broken};
+use crate::backend::tasks::{LaunchPlan, TaskPlan};
+use crate::program::broken;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex};
 use wuji_ir::Result;
@@ -131,8 +132,7 @@ impl CudaCode {
         engine: &Arc<Engine>,
         module: &Module,
         image: Image,
-        plans: Vec<TaskPlan>,
-        (temp_size, result): (usize, Vec<(Scalar, usize)>),
+        plan: LaunchPlan,
     ) -> Result<CudaCode> {
         let context = engine.context();
         Engine::suits(module)?;
@@ -141,7 +141,7 @@ impl CudaCode {
         }
         let loaded = context.load(&image.code)?;
         let mut tasks = Vec::new();
-        for plan in plans {
+        for plan in plan.tasks {
             let name = image.kernels.get(plan.number);
             let name = name.and_then(|n| CString::new(n.as_str()).ok());
             let name = name.ok_or_else(|| broken("a task has no code"))?;
@@ -159,8 +159,8 @@ impl CudaCode {
             engine: engine.clone(),
             tasks,
             layout: DeviceLayout::of(module),
-            temps: context.alloc(temp_size as u64)?,
-            result,
+            temps: context.alloc(plan.temp_size as u64)?,
+            result: plan.result,
             draws: image.draws,
             prints: module
                 .sites

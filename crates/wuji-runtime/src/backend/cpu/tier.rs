@@ -5,10 +5,10 @@
 //! thread while the first runs on. Both do the same to the same memory, so they change places between two
 //! chunks of a loop: one long launch speeds up on its way.
 
+use super::load::note_better;
+use crate::backend::cpu::pool::forks;
 use crate::cache::{Cache, Entry, Key};
-use crate::load::note_better;
 use crate::log::Log;
-use crate::pool::forks;
 use crate::profile::{Kernel, Profiler};
 use crate::progress::ProgressListeners;
 use std::collections::VecDeque;

@@ -4,11 +4,11 @@
 //! tree. Between launches the fields of a copy are neutral: what a worker leaves there is merged, in the order
 //! of the workers, right after the task.
 
-use crate::launch::{read_temp, write_temp};
+use crate::backend::cpu::pool::Pool;
+use crate::backend::cpu::tier::TieredCode;
+use crate::backend::tasks::{read_temp, write_temp};
 use crate::memory::{Memory, TreeCopy};
-use crate::pool::Pool;
 use crate::program::tree_memory;
-use crate::tier::TieredCode;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wuji_compile::passes::privatize::{BYTES_PER_UPDATE, merged_bytes};

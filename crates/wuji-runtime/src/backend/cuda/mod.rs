@@ -21,6 +21,7 @@ mod functions;
 pub(crate) mod graph;
 pub(crate) mod launch;
 mod library;
+pub(crate) mod load;
 pub mod measure;
 pub(crate) mod memory;
 pub(crate) mod module;

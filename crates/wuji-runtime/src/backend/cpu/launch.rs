@@ -1,0 +1,348 @@
+//! One launch of machine code.
+
+use super::copies::CopyLaunch;
+use super::pool::Pool;
+use super::tier::{Background, TieredCode};
+use crate::array::ArrayArg;
+use crate::backend::tasks::{ChunkPlan, TaskPlan, Word, read_temp, units};
+use crate::launch::{Bindings, Outcome};
+use crate::memory::Memory;
+use crate::profile::Profiler;
+use crate::program::{Native, Program};
+use crate::report::{TaskHost, report};
+use crate::sparse::ListPlan;
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+use wuji_compile::nodes::UPKEEP;
+use wuji_ir::Result;
+use wuji_ir::random::task_key;
+use wuji_llvm::abi::{ArrayView, LaunchContext};
+
+/// Chunks are made for so many threads where they must not depend on how many there are.
+const FIXED_THREADS: u64 = 8;
+/// Chunks have no more iterations, so that launches of any length can be stopped between two of them.
+const CHUNK_MAX: u64 = 1 << 20;
+/// Chunks per thread, so that threads which got easy ones can take more, and all end at about the same time.
+const CHUNKS_PER_THREAD: u64 = 64;
+/// Bytes of a cache line: as many of the smallest elements fill one.
+const LINE_UNITS: u64 = 64;
+
+/// A launch of machine code, and what it needs of its device. The caller holds the device lock and has checked the bindings.
+pub(crate) struct NativeLaunch<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) background: &'a Background,
+    pub(crate) threads: u64,
+    pub(crate) interrupt: &'a AtomicU32,
+    pub(crate) seed: u64,
+    /// Number of the launch.
+    pub(crate) number: u64,
+    /// Set while tasks are timed.
+    pub(crate) profiler: Option<&'a Profiler>,
+    pub(crate) program: &'a Program,
+    pub(crate) native: &'a Native,
+    pub(crate) bindings: &'a Bindings<'a>,
+}
+
+impl NativeLaunch<'_> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        let (program, native) = (self.program, self.native);
+        let mut temps: SmallVec<[u64; 16]> = SmallVec::new();
+        temps.resize(native.temp_size.div_ceil(8), 0);
+        let started = native.code.is_watched().then(Instant::now);
+        let ended = self.run_tasks(&mut temps, started);
+        if let Some(started) = started {
+            native.code.add_spent(started.elapsed());
+        }
+        // Whatever happened, the next launch finds no reports of this one.
+        let collected = program.collector.drain(&program.module);
+        let finished = ended?;
+        let mut outcome = Outcome {
+            collected: collected.map(Box::new),
+            ..Outcome::default()
+        };
+        if finished {
+            let scalars = native.result.iter();
+            let scalars = scalars.map(|(scalar, at)| read_temp(&temps, *at, *scalar));
+            outcome.result.extend(scalars);
+        }
+        Ok(outcome)
+    }
+
+    /// Returns whether the kernel has come to its end.
+    fn run_tasks(&self, temps: &mut [u64], started: Option<Instant>) -> Result<bool> {
+        let bindings = self.bindings;
+        let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
+        let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
+        let mut over = false;
+        for task in &self.native.tasks {
+            // Deactivated cells are collected even after an interrupt. Otherwise they would take memory until some later
+            // launch collects them.
+            let keeps_up = task.ordinal == UPKEEP && task.list.is_none();
+            if over && !keeps_up {
+                continue;
+            }
+            let begin = self.profiler.map(|p| (p, p.now()));
+            let list = match &task.list {
+                None => None,
+                Some(plan) => match ListUpdate::begin(plan, bindings.trees[plan.tree]) {
+                    Some(list) => Some(list),
+                    None => continue,
+                },
+            };
+            let units = self.units(task, temps)?;
+            let host = TaskHost {
+                module: &self.program.module,
+                collector: &self.program.collector,
+                task: task.ordinal,
+            };
+            let context = LaunchContext {
+                params: bindings.params.as_ptr(),
+                trees: trees.as_ptr(),
+                arrays: arrays.as_ptr(),
+                temps: temps.as_mut_ptr().cast(),
+                interrupt: self.interrupt,
+                random_key: task_key(self.seed, self.number, u64::from(task.ordinal)),
+                report,
+                host: host.pointer(),
+                // Worker 0 works on the trees.
+                copies: trees.as_ptr(),
+            };
+            let code = TaskCode {
+                code: &self.native.code,
+                background: self.background,
+                number: task.number,
+                interrupt: (!keeps_up).then_some(self.interrupt),
+                started,
+            };
+            self.run_units(task, &code, &context, units, temps)?;
+            if let Some(list) = list
+                && !self.is_interrupted()
+            {
+                list.finish(self.program.deterministic);
+            }
+            if let Some((profiler, begin)) = begin {
+                let unit = task.chunks.as_ref().map_or(1, |p| p.unit);
+                let iterations = units.saturating_mul(unit);
+                profiler.task(&self.program.kernel, task.number, iterations, begin);
+            }
+            // An assertion that fails in serial code ends the kernel.
+            let serial = task.chunks.is_none();
+            let stopped = serial && self.program.collector.stopped(task.ordinal);
+            over |= stopped || self.is_interrupted();
+        }
+        Ok(!over)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed) != 0
+    }
+
+    /// How many units a task has.
+    fn units(&self, task: &TaskPlan, temps: &[u64]) -> Result<u64> {
+        let Some(plan) = &task.chunks else {
+            return Ok(1);
+        };
+        units(plan, self.bindings.params, |word| match word {
+            Word::Temp(at, scalar) => read_temp(temps, at, scalar),
+            Word::Tree(tree, at) => self.bindings.trees[tree].word(at),
+        })
+    }
+
+    /// Runs the units of a task: on the calling thread, or in chunks on the pool.
+    fn run_units(
+        &self,
+        task: &TaskPlan,
+        code: &TaskCode<'_>,
+        context: &LaunchContext,
+        units: u64,
+        temps: &mut [u64],
+    ) -> Result<()> {
+        let deterministic = self.program.deterministic;
+        let plan = task.chunks.as_ref();
+        // Chunks of deterministic kernels do not depend on the number of threads, and lists are made in order.
+        let threads = if deterministic {
+            FIXED_THREADS
+        } else {
+            self.threads
+        };
+        let grain = plan
+            .filter(|_| !deterministic || task.list.is_none())
+            .and_then(|plan| grain_of(plan, units, threads));
+        let shared = Shared(context);
+        let run = |begin: i64, end: i64| {
+            let Shared(context) = &shared;
+            code.run(context, begin, end);
+        };
+        let Some(grain) = grain else {
+            if units > 0 {
+                run(0, units as i64);
+            }
+            return Ok(());
+        };
+        let Some(copies) = &task.copies else {
+            if !deterministic {
+                return self.pool.run(units as i64, grain as i64, &run);
+            }
+            let chunks = units.div_ceil(grain) as i64;
+            return self.pool.run(chunks, 1, &|from, to| {
+                for chunk in from as u64..to as u64 {
+                    let end = (chunk + 1).saturating_mul(grain).min(units);
+                    run((chunk * grain) as i64, end as i64);
+                }
+            });
+        };
+        let launch = CopyLaunch {
+            plan: copies,
+            code: &self.native.code,
+            pool: self.pool,
+            threads: self.threads,
+            trees: self.bindings.trees,
+            context,
+        };
+        let unit = plan.map_or(1, |p| p.unit);
+        let work = |context: &LaunchContext, begin, end| code.run(context, begin, end);
+        if deterministic {
+            launch.run_in_order((units, unit), grain, temps, &work)
+        } else {
+            launch.run((units, unit), grain, &work)
+        }
+    }
+}
+
+/// The code of one task, as workers call it.
+struct TaskCode<'a> {
+    code: &'a std::sync::Arc<TieredCode>,
+    background: &'a Background,
+    /// Its number in the code.
+    number: usize,
+    /// What ends it between two chunks; `None`: nothing does.
+    interrupt: Option<&'a AtomicU32>,
+    /// When the launch began, if the kernel may become hot.
+    started: Option<Instant>,
+}
+
+impl TaskCode<'_> {
+    fn run(&self, context: &LaunchContext, begin: i64, end: i64) {
+        // Code of short loops does not poll it.
+        if let Some(interrupt) = self.interrupt
+            && interrupt.load(Ordering::Relaxed) != 0
+        {
+            return;
+        }
+        if let Some(started) = self.started
+            && self.code.is_watched()
+            && self.code.hot_after(started.elapsed())
+        {
+            self.background.ask(self.code);
+        }
+        let Some(task) = self.code.task(self.number) else {
+            // All code of a program has as many tasks.
+            return;
+        };
+        // SAFETY: `check` has seen that memory, arrays and slots are those the code was made for, `context` outlives
+        // the call, and the units are within the task's.
+        unsafe { task(context, begin, end) };
+    }
+}
+
+/// A list of active cells that a task makes again.
+struct ListUpdate<'a> {
+    plan: &'a ListPlan,
+    memory: &'a Memory,
+    stamp: u64,
+}
+
+impl<'a> ListUpdate<'a> {
+    /// `None` when the list is up to date.
+    fn begin(plan: &'a ListPlan, memory: &'a Memory) -> Option<ListUpdate<'a>> {
+        let stamp = plan.begin(memory)?;
+        Some(ListUpdate {
+            plan,
+            memory,
+            stamp,
+        })
+    }
+
+    fn finish(&self, deterministic: bool) {
+        if deterministic {
+            self.plan.sort(self.memory);
+        }
+        self.plan.finish(self.memory, self.stamp);
+    }
+}
+
+/// A context that several threads read.
+struct Shared<'a>(&'a LaunchContext);
+
+// SAFETY: nothing writes to a context, and what it points to is shared by design: parameters and
+// addresses are only read, memory follows the rules for races in `docs/ir.md`, the host side of
+// `report` is a `TaskHost`, which is `Sync`.
+unsafe impl Sync for Shared<'_> {}
+// SAFETY: as above.
+unsafe impl Send for Shared<'_> {}
+
+/// Units per chunk; `None` when the calling thread runs all of them.
+fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
+    let per_unit = |iterations: u64| iterations.div_ceil(plan.unit).max(1);
+    let iterations = units.saturating_mul(plan.unit);
+    if units < 2 || threads < 2 || plan.serial {
+        return None;
+    }
+    if let Some(block) = plan.block {
+        let grain = per_unit(u64::from(block));
+        return (grain < units).then_some(grain);
+    }
+    // Waking another thread costs more than what it would get.
+    if iterations < 2 * plan.grain_size {
+        return None;
+    }
+    let even = units.div_ceil(threads * CHUNKS_PER_THREAD);
+    // Chunks begin at whole cache lines, where there is room for that.
+    let even = match even >= 16 * LINE_UNITS {
+        true => even.next_multiple_of(LINE_UNITS),
+        false => even,
+    };
+    let grain = even.min(per_unit(CHUNK_MAX)).max(per_unit(plan.grain_size));
+    (grain < units).then_some(grain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(unit: u64, block: Option<u32>) -> ChunkPlan {
+        ChunkPlan {
+            dims: SmallVec::new(),
+            unit,
+            block,
+            serial: false,
+            grain_size: 128,
+            cooperative: false,
+        }
+    }
+
+    #[test]
+    fn grains() {
+        assert_eq!(grain_of(&plan(1, None), 0, 8), None);
+        assert_eq!(grain_of(&plan(1, None), 100, 8), None);
+        assert_eq!(grain_of(&plan(1, None), 1 << 20, 1), None);
+        assert_eq!(grain_of(&plan(1, None), 1 << 20, 8), Some(1 << 11));
+        assert_eq!(grain_of(&plan(1, None), 1000, 8), Some(128));
+        assert_eq!(grain_of(&plan(320, None), 640, 2), Some(5));
+        assert_eq!(grain_of(&plan(1, Some(4)), 100, 2), Some(4));
+        assert_eq!(grain_of(&plan(64, Some(4)), 100, 2), Some(1));
+        let cheap = ChunkPlan {
+            grain_size: 20_000,
+            ..plan(1, None)
+        };
+        assert_eq!(grain_of(&cheap, 39_999, 8), None);
+        assert_eq!(grain_of(&cheap, 40_000, 8), Some(20_000));
+        assert_eq!(grain_of(&cheap, 1 << 30, 8), Some(1 << 20));
+        let serial = ChunkPlan {
+            serial: true,
+            ..plan(1, Some(4))
+        };
+        assert_eq!(grain_of(&serial, 1 << 20, 8), None);
+    }
+}

@@ -1,0 +1,328 @@
+//! How the tasks of a lowered module are launched: what backends with compiled code share.
+
+use crate::backend::cpu::copies::{CopyPlan, Upkeep};
+use crate::program::{broken, integer, tree_memory};
+use crate::sparse::ListPlan;
+use smallvec::SmallVec;
+use wuji_ir::entities::{Field, Node, Temp, Tree};
+use wuji_ir::layout::header;
+use wuji_ir::module::{Bound, Copies, Module, RangeDim, Task, TaskKind};
+use wuji_ir::ops::AtomicOp;
+use wuji_ir::types::{Imm, Scalar};
+use wuji_ir::{Error, Result};
+
+/// How a lowered module is launched.
+#[derive(Debug)]
+pub(crate) struct LaunchPlan {
+    pub(crate) tasks: Vec<TaskPlan>,
+    /// Bytes of all temps.
+    pub(crate) temp_size: usize,
+    /// The scalars of the result and their offsets in the temps.
+    pub(crate) result: Vec<(Scalar, usize)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TaskPlan {
+    /// Its number in the code.
+    pub(crate) number: usize,
+    pub(crate) ordinal: u32,
+    /// The list of active cells that it makes.
+    pub(crate) list: Option<ListPlan>,
+    /// `None` for serial code.
+    pub(crate) chunks: Option<ChunkPlan>,
+    /// What it needs when its workers update copies of trees.
+    pub(crate) copies: Option<CopyPlan>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ChunkPlan {
+    pub(crate) dims: SmallVec<[(BoundSource, BoundSource); 1]>,
+    /// Iterations in a unit.
+    pub(crate) unit: u64,
+    /// Iterations that the user wants in a chunk.
+    pub(crate) block: Option<u32>,
+    /// In order, on one thread.
+    pub(crate) serial: bool,
+    /// Iterations that are worth handing out.
+    pub(crate) grain_size: u64,
+    /// On a GPU, each iteration has a thread of its own.
+    pub(crate) cooperative: bool,
+}
+
+/// Where a bound of a loop is found at launch.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum BoundSource {
+    Const(i64),
+    Slot(usize, Scalar),
+    Temp(usize, Scalar),
+    /// A word in the memory of a tree.
+    Tree(usize, u64),
+}
+
+impl ChunkPlan {
+    /// How many units there are, at every launch.
+    fn known_units(&self) -> Result<u64> {
+        let mut units = 1u64;
+        for dim in &self.dims {
+            let (BoundSource::Const(lo), BoundSource::Const(hi)) = *dim else {
+                return Err(broken("a task that keeps copies has no fixed size"));
+            };
+            units = units.saturating_mul(hi.saturating_sub(lo).max(0) as u64);
+        }
+        Ok(units)
+    }
+}
+
+impl LaunchPlan {
+    pub(crate) fn of(module: &Module) -> Result<LaunchPlan> {
+        let (temps, temp_size) = module.temp_offsets();
+        let planner = Planner {
+            module,
+            temps,
+            slots: module.param_slots(),
+        };
+        Ok(LaunchPlan {
+            tasks: planner.tasks()?,
+            temp_size: temp_size as usize,
+            result: planner.result(),
+        })
+    }
+}
+
+/// A module whose launch is being planned.
+struct Planner<'m> {
+    module: &'m Module,
+    /// Offsets of the temps.
+    temps: Vec<u64>,
+    /// The first slot of each parameter.
+    slots: Vec<usize>,
+}
+
+impl Planner<'_> {
+    fn tasks(&self) -> Result<Vec<TaskPlan>> {
+        let mut tasks: Vec<TaskPlan> = Vec::new();
+        let mut fills = SmallVec::new();
+        for (number, task) in self.module.tasks.iter().enumerate() {
+            let chunks = self.chunks(task)?;
+            let copies = match &task.copies {
+                Copies::None => None,
+                Copies::Uses {
+                    fields,
+                    temps,
+                    updates,
+                } => {
+                    let mut plan = self.copies(fields, temps, *updates)?;
+                    plan.fills = std::mem::take(&mut fills);
+                    Some(plan)
+                }
+                Copies::Fills(_) => {
+                    fills.push(upkeep(number, chunks.as_ref())?);
+                    continue;
+                }
+                Copies::Merges(_) => {
+                    let user = tasks.last_mut().and_then(|t| t.copies.as_mut());
+                    let user = user.ok_or_else(|| broken("copies are merged that no task uses"))?;
+                    user.merges.push(upkeep(number, chunks.as_ref())?);
+                    continue;
+                }
+            };
+            let list = match task.lists {
+                None => None,
+                Some((tree, node)) => self.list(tree, node)?,
+            };
+            tasks.push(TaskPlan {
+                number,
+                ordinal: task.ordinal,
+                list,
+                chunks,
+                copies,
+            });
+        }
+        Ok(tasks)
+    }
+
+    fn chunks(&self, task: &Task) -> Result<Option<ChunkPlan>> {
+        match &task.kind {
+            TaskKind::Serial => Ok(None),
+            TaskKind::Chunks { dims, unit, hints } => {
+                let both = |d: &RangeDim| Ok((self.bound(d.lo)?, self.bound(d.hi)?));
+                Ok(Some(ChunkPlan {
+                    dims: dims.iter().map(both).collect::<Result<_>>()?,
+                    unit: (*unit).max(1),
+                    block: hints.block_size,
+                    serial: hints.serial,
+                    grain_size: hints.grain_size.map_or(1, u64::from),
+                    cooperative: hints.cooperative,
+                }))
+            }
+            TaskKind::Range { .. } | TaskKind::Cells { .. } => {
+                Err(broken("a task was left that is neither serial nor chunks"))
+            }
+        }
+    }
+
+    fn bound(&self, bound: Bound) -> Result<BoundSource> {
+        let module = self.module;
+        match bound {
+            Bound::Const(c) => Ok(BoundSource::Const(c)),
+            Bound::Param(p) => {
+                let ty = module.params.get(p as usize).and_then(|p| p.ty.as_scalar());
+                let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar parameter"))?;
+                Ok(BoundSource::Slot(self.slots[p as usize], scalar))
+            }
+            Bound::Temp(t) => {
+                let ty = module.temps.get(t).and_then(|t| t.ty.as_scalar());
+                let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar temp"))?;
+                Ok(BoundSource::Temp(self.offset(t), scalar))
+            }
+            Bound::List(tree, node) => {
+                let memory = tree_memory(module, tree)?;
+                let node = memory.node(node);
+                let node = node.ok_or_else(|| broken("a list of a node that has none"))?;
+                let word = node.header + header::LISTED;
+                Ok(BoundSource::Tree(tree.as_u32() as usize, word))
+            }
+        }
+    }
+
+    fn copies(
+        &self,
+        fields: &[(Field, AtomicOp)],
+        temps: &[(Temp, AtomicOp)],
+        updates: u64,
+    ) -> Result<CopyPlan> {
+        let module = self.module;
+        let mut plan = CopyPlan::of(module, fields, updates)?;
+        for (temp, op) in temps {
+            let scalars = module.structs.scalar_offsets(module.temps[*temp].ty);
+            let start = self.offset(*temp);
+            let scalars = scalars.into_iter();
+            plan.temps
+                .extend(scalars.map(|(s, within)| (start + within as usize, s, *op)));
+        }
+        Ok(plan)
+    }
+
+    fn list(&self, tree: Tree, node: Node) -> Result<Option<ListPlan>> {
+        let memory = tree_memory(self.module, tree)?;
+        let number = tree.as_u32() as usize;
+        Ok(ListPlan::of(
+            number,
+            &self.module.trees[tree],
+            &memory,
+            node,
+        ))
+    }
+
+    fn result(&self) -> Vec<(Scalar, usize)> {
+        let Some(temp) = self.module.result else {
+            return Vec::new();
+        };
+        let scalars = (self.module.structs).scalar_offsets(self.module.temps[temp].ty);
+        let start = self.offset(temp);
+        scalars
+            .into_iter()
+            .map(|(scalar, within)| (scalar, start + within as usize))
+            .collect()
+    }
+
+    fn offset(&self, temp: Temp) -> usize {
+        self.temps[temp.as_u32() as usize] as usize
+    }
+}
+
+/// A task that fills or merges copies.
+fn upkeep(number: usize, chunks: Option<&ChunkPlan>) -> Result<Upkeep> {
+    let chunks = chunks.ok_or_else(|| broken("copies are merged by serial code"))?;
+    Ok(Upkeep {
+        number,
+        units: chunks.known_units()?,
+    })
+}
+
+/// A scalar at a byte offset in the temps, zero-extended. It does not cross a word.
+pub(crate) fn read_temp(temps: &[u64], at: usize, scalar: Scalar) -> u64 {
+    let word = temps.get(at / 8).copied().unwrap_or(0).to_ne_bytes();
+    let bytes = word.iter().skip(at % 8).take(scalar.bytes() as usize);
+    let mut own = [0; 8];
+    for (to, from) in own.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    // Compiled code is for little-endian processors.
+    u64::from_le_bytes(own)
+}
+
+/// Puts a scalar at a byte offset in the temps.
+pub(crate) fn write_temp(temps: &mut [u64], at: usize, value: Imm) {
+    let Some(word) = temps.get_mut(at / 8) else {
+        return;
+    };
+    let mut bytes = word.to_le_bytes();
+    let own = value.bits().to_le_bytes();
+    let scalar = own.iter().take(value.ty.bytes() as usize);
+    for (to, from) in bytes.iter_mut().skip(at % 8).zip(scalar) {
+        *to = *from;
+    }
+    *word = u64::from_le_bytes(bytes);
+}
+
+/// A number that earlier tasks have left.
+pub(crate) enum Word {
+    Temp(usize, Scalar),
+    Tree(usize, u64),
+}
+
+/// How many units a task has.
+pub(crate) fn units(plan: &ChunkPlan, params: &[u64], word: impl Fn(Word) -> u64) -> Result<u64> {
+    let value = |place: BoundSource| match place {
+        BoundSource::Const(c) => i128::from(c),
+        BoundSource::Slot(at, scalar) => integer(scalar, params[at]),
+        BoundSource::Temp(at, scalar) => integer(scalar, word(Word::Temp(at, scalar))),
+        BoundSource::Tree(tree, at) => i128::from(word(Word::Tree(tree, at))),
+    };
+    let mut total = 1u128;
+    for (lo, hi) in &plan.dims {
+        let count = (value(*hi) - value(*lo)).max(0) as u128;
+        total = total.saturating_mul(count);
+    }
+    // An empty dimension makes the loop empty however long the others are.
+    match u64::try_from(total) {
+        Ok(n) if n <= i64::MAX as u64 => Ok(n),
+        _ => Err(
+            Error::new("W0406", "a parallel loop has more than 2^63 iterations")
+                .help("make its ranges smaller"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_units() {
+        let dims = |dims: &[(BoundSource, BoundSource)]| ChunkPlan {
+            dims: dims.iter().copied().collect(),
+            unit: 1,
+            block: None,
+            serial: false,
+            grain_size: 128,
+            cooperative: false,
+        };
+        let count = |d: &[(BoundSource, BoundSource)]| units(&dims(d), &[u64::MAX], |_| 7);
+        let c = BoundSource::Const;
+        assert_eq!(count(&[(c(2), c(5)), (c(-1), c(1))]).unwrap(), 6);
+        assert_eq!(count(&[(c(5), c(2)), (c(0), c(i64::MAX))]).unwrap(), 0);
+        let minus_one = BoundSource::Slot(0, Scalar::I32);
+        assert_eq!(
+            count(&[(minus_one, BoundSource::Temp(0, Scalar::U8))]).unwrap(),
+            8
+        );
+        let big = BoundSource::Slot(0, Scalar::U64);
+        assert_eq!(count(&[(c(0), big)]).unwrap_err().code, "W0406");
+        assert_eq!(
+            count(&[(c(i64::MIN), c(i64::MAX))]).unwrap_err().code,
+            "W0406"
+        );
+    }
+}
