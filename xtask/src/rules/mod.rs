@@ -9,6 +9,7 @@ mod global_state;
 mod layers;
 mod pass_table;
 mod sources;
+mod type_names;
 mod unsafe_code;
 mod vocabulary;
 
@@ -51,6 +52,11 @@ const RULES: &[Rule] = &[
         name: "pass_table",
         sentence: "docs/architecture.md lists the passes, in order",
         check: pass_table::check,
+    },
+    Rule {
+        name: "type_names",
+        sentence: "types with names that fit many things are defined once",
+        check: type_names::check,
     },
     Rule {
         name: "unsafe_code",
