@@ -6,7 +6,6 @@ mod gpu;
 mod host;
 mod launches;
 mod measure;
-mod pattern;
 mod pool;
 mod serve;
 mod sparse;
@@ -18,12 +17,12 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use regex_lite::Regex;
 use wuji::{Math, Tier, World};
 
 use case::{Case, Contender};
 use cpp::Cpp;
 use measure::{Clock, Row, interleave};
-use pattern::Pattern;
 use pool::Pool;
 use study::{Bench, Study};
 
@@ -36,7 +35,7 @@ wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] 
 const GUARD: &str = "guard_ratio";
 
 struct Options {
-    filter: Option<Pattern>,
+    filter: Option<Regex>,
     json: Option<String>,
     cpp: Option<String>,
     guard: bool,
@@ -86,7 +85,7 @@ impl Options {
                 _ => Err(format!("`{text}`: expected a positive number")),
             };
             match name.as_str() {
-                "--filter" => options.filter = Some(Pattern::parse(&value()?)?),
+                "--filter" => options.filter = Some(regex(&value()?)?),
                 "--json" => options.json = Some(value()?),
                 "--cpp" => options.cpp = Some(value()?),
                 "--guard" => options.guard = true,
@@ -107,6 +106,10 @@ impl Options {
         }
         Ok(Some(options))
     }
+}
+
+fn regex(text: &str) -> Result<Regex, String> {
+    Regex::new(text).map_err(|e| format!("`--filter {text}`: {e}"))
 }
 
 fn main() -> ExitCode {
@@ -137,7 +140,7 @@ fn run(parsed: Result<Option<Options>, String>) -> Result<(), String> {
 
 fn bench(options: &Options) -> Result<(), String> {
     let filter = options.filter.as_ref();
-    let wanted = |name: &str| filter.is_none_or(|filter| filter.matches(name));
+    let wanted = |name: &str| filter.is_none_or(|filter| filter.is_match(name));
     if options.gpu {
         return gpu::run(wanted, options.json.as_deref(), &options.without);
     }

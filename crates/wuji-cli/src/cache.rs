@@ -1,8 +1,8 @@
 //! `wuji cache`: compiled kernels on disk.
 
 use crate::failure::Done;
-use crate::json::Object;
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use std::io::Write;
 use wuji_ir::Error;
 use wuji_runtime::cache::{Cache as Folder, Info};
@@ -82,19 +82,19 @@ impl Found {
         }
     }
 
-    pub(crate) fn json(&self, object: Object) -> Object {
-        let object = match self.info() {
-            None => object.null("cache_folder"),
-            Some(info) => object
-                .text("cache_folder", &info.folder.display().to_string())
-                .count("cache_entries", info.entries as u64)
-                .count("cache_bytes", info.bytes)
-                .count("cache_limit", info.limit),
-        };
-        match self {
-            Found::None | Found::Usable(_) => object.null("cache_problem"),
-            Found::Unusable(_, why) => object.text("cache_problem", &reason(why)),
+    /// Adds what is known of the cache to an object.
+    pub(crate) fn add_to(&self, object: &mut Value) {
+        object["cache_folder"] = Value::Null;
+        if let Some(info) = self.info() {
+            object["cache_folder"] = json!(info.folder.display().to_string());
+            object["cache_entries"] = json!(info.entries);
+            object["cache_bytes"] = json!(info.bytes);
+            object["cache_limit"] = json!(info.limit);
         }
+        object["cache_problem"] = match self {
+            Found::None | Found::Usable(_) => Value::Null,
+            Found::Unusable(_, why) => json!(reason(why)),
+        };
     }
 }
 
@@ -131,8 +131,9 @@ impl Cache {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
         match self.command {
             Command::Info { json: true } => {
-                let object = Found::look().json(Object::new().text("kind", "cache"));
-                writeln!(out, "{}", object.end())?;
+                let mut object = json!({ "kind": "cache" });
+                Found::look().add_to(&mut object);
+                writeln!(out, "{object}")?;
             }
             Command::Info { json: false } => match Found::look() {
                 Found::Unusable(_, why) => return Err(why.into()),
@@ -144,11 +145,9 @@ impl Cache {
                     None => (0, 0),
                 };
                 if json {
-                    let object = Object::new()
-                        .text("kind", "cache_cleared")
-                        .count("entries", count as u64)
-                        .count("bytes", bytes);
-                    writeln!(out, "{}", object.end())?;
+                    let object =
+                        json!({ "kind": "cache_cleared", "entries": count, "bytes": bytes });
+                    writeln!(out, "{object}")?;
                 } else {
                     let kernels = counted(count, "kernel");
                     writeln!(out, "{kernels} removed, {}", size(bytes))?;

@@ -2,9 +2,9 @@
 
 use crate::cache::Found;
 use crate::failure::{Done, Failure};
-use crate::json::Object;
 use crate::{growing, profile};
 use clap::Args;
+use serde_json::{Value, json};
 use std::io::Write;
 use wuji_llvm::{Host, Jit, JitOptions, llvm_version};
 use wuji_runtime::cuda::{self, DeviceInfo, Driver, LibdeviceChoice};
@@ -57,32 +57,26 @@ impl Doctor {
         let gpus = driver.map(|_| cuda::devices());
         let cache = Found::look();
         if self.json {
-            let object = Object::new()
-                .text("kind", "machine")
-                .count("threads", threads as u64)
-                .text("wuji", env!("CARGO_PKG_VERSION"));
-            let object = match &host {
-                Some(host) => object
-                    .text("triple", &host.triple)
-                    .text("cpu", &host.cpu)
-                    .count("vector_bits", host.vector_bits().into())
-                    .count("preferred_vector_bits", host.preferred_vector_bits().into())
-                    .text("llvm", &llvm_version()?)
-                    .text("features", &host.features),
-                None => object.null("llvm"),
-            };
-            let object = match driver {
-                Some(driver) => object.text("gpu_driver", &driver.to_string()),
-                None => object.null("gpu_driver"),
-            };
-            let libdevice = LibdeviceChoice::Find.path();
-            let object = match &libdevice {
-                Some(path) => object.text("libdevice", &path.display().to_string()),
-                None => object.null("libdevice"),
-            };
-            writeln!(out, "{}", cache.json(object).end())?;
+            let mut machine = json!({
+                "kind": "machine",
+                "threads": threads,
+                "wuji": env!("CARGO_PKG_VERSION"),
+                "llvm": null,
+                "gpu_driver": driver.map(|driver| driver.to_string()),
+                "libdevice": LibdeviceChoice::Find.path().map(|path| path.display().to_string()),
+            });
+            if let Some(host) = &host {
+                machine["triple"] = json!(host.triple);
+                machine["cpu"] = json!(host.cpu);
+                machine["vector_bits"] = json!(host.vector_bits());
+                machine["preferred_vector_bits"] = json!(host.preferred_vector_bits());
+                machine["llvm"] = json!(llvm_version()?);
+                machine["features"] = json!(host.features);
+            }
+            cache.add_to(&mut machine);
+            writeln!(out, "{machine}")?;
             for gpu in gpus.iter().flatten().flatten() {
-                writeln!(out, "{}", gpu_json(gpu).end())?;
+                writeln!(out, "{}", gpu_json(gpu))?;
             }
         } else {
             writeln!(out, "wuji      {}", env!("CARGO_PKG_VERSION"))?;
@@ -150,35 +144,24 @@ fn gpu_line(gpu: &DeviceInfo) -> String {
     )
 }
 
-fn gpu_json(gpu: &DeviceInfo) -> Object {
+fn gpu_json(gpu: &DeviceInfo) -> Value {
     let (major, minor) = gpu.capability;
-    Object::new()
-        .text("kind", "gpu")
-        .count("ordinal", gpu.ordinal as u64)
-        .text("name", &gpu.name)
-        .text("sm", &format!("{major}{minor}"))
-        .count("memory_bytes", gpu.memory)
-        .count("multiprocessors", gpu.multiprocessors.into())
-        .count("clock_khz", gpu.clock_khz.into())
-        .count("warp", gpu.warp.into())
-        .count(
-            "threads_per_multiprocessor",
-            gpu.threads_per_multiprocessor.into(),
-        )
-        .count(
-            "registers_per_multiprocessor",
-            gpu.registers_per_multiprocessor.into(),
-        )
-        .count(
-            "blocks_per_multiprocessor",
-            gpu.blocks_per_multiprocessor.into(),
-        )
-        .count("shared_bytes_per_block", gpu.shared_per_block.into())
-        .count(
-            "shared_bytes_per_multiprocessor",
-            gpu.shared_per_multiprocessor.into(),
-        )
-        .count("l2_bytes", gpu.l2_bytes)
+    json!({
+        "kind": "gpu",
+        "ordinal": gpu.ordinal,
+        "name": gpu.name,
+        "sm": format!("{major}{minor}"),
+        "memory_bytes": gpu.memory,
+        "multiprocessors": gpu.multiprocessors,
+        "clock_khz": gpu.clock_khz,
+        "warp": gpu.warp,
+        "threads_per_multiprocessor": gpu.threads_per_multiprocessor,
+        "registers_per_multiprocessor": gpu.registers_per_multiprocessor,
+        "blocks_per_multiprocessor": gpu.blocks_per_multiprocessor,
+        "shared_bytes_per_block": gpu.shared_per_block,
+        "shared_bytes_per_multiprocessor": gpu.shared_per_multiprocessor,
+        "l2_bytes": gpu.l2_bytes,
+    })
 }
 
 /// The features that matter to kernels, by name.

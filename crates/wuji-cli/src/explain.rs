@@ -6,8 +6,8 @@ use crate::paint::Paint;
 use clap::Args;
 use clap::error::ErrorKind;
 use std::io::Write;
+use strsim::levenshtein;
 use wuji_ir::codes::{self, Code};
-use wuji_ir::diag::edits;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -59,7 +59,7 @@ fn near(asked: &str) -> Vec<&'static Code> {
     let looks_alike = |code: &&Code| {
         let known = &code.code[1..];
         match digits.len() {
-            1..=5 => edits(&format!("{digits:0>4}"), known) == 1,
+            1..=5 => levenshtein(&format!("{digits:0>4}"), known) == 1,
             _ => false,
         }
     };

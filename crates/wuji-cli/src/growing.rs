@@ -1,8 +1,8 @@
 //! Kernels that grow: the time per instruction should not.
 
 use crate::failure::Done;
-use crate::json::Object;
 use crate::profile::instructions;
+use serde_json::json;
 use std::fmt::Write;
 use std::io;
 use std::time::{Duration, Instant};
@@ -249,14 +249,15 @@ pub(crate) fn print(jit: &Jit, rounds: u32, json: bool, out: &mut dyn io::Write)
             for (line, time) in lines.iter_mut().zip([quick, fast, all, best]) {
                 let each = time.as_secs_f64() * 1e6 / n as f64;
                 if json {
-                    let object = Object::new()
-                        .text("kind", "growing")
-                        .text("shape", name)
-                        .text("stage", line.0)
-                        .count("written", n as u64)
-                        .count("lowered", instructions(&lowered) as u64)
-                        .number("us_per_instruction", each);
-                    writeln!(out, "{}", object.end())?;
+                    let object = json!({
+                        "kind": "growing",
+                        "shape": name,
+                        "stage": line.0,
+                        "written": n,
+                        "lowered": instructions(&lowered),
+                        "us_per_instruction": each,
+                    });
+                    writeln!(out, "{object}")?;
                 }
                 line.1.push(each);
             }

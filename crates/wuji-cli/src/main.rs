@@ -8,7 +8,6 @@ mod explain;
 mod failure;
 mod growing;
 mod input;
-mod json;
 mod markdown;
 mod opt;
 mod options;

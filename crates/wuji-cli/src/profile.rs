@@ -1,7 +1,7 @@
 //! Where the time goes when a kernel is compiled.
 
 use crate::failure::Done;
-use crate::json::Object;
+use serde_json::json;
 use std::io::Write;
 use std::time::{Duration, Instant};
 use wuji_compile::{Lowered, Options};
@@ -141,24 +141,26 @@ fn ms(d: Duration) -> f64 {
 fn tell_json(kernel: &str, tier: &str, b: &Breakdown, out: &mut dyn Write) -> Done {
     for (stage, label) in Stage::ALL {
         for row in b.rows.iter().filter(|r| r.0 == stage) {
-            let object = Object::new()
-                .text("kind", "compile")
-                .text("kernel", kernel)
-                .text("tier", tier)
-                .text("stage", label)
-                .text("pass", &row.1)
-                .number("ms", ms(row.2));
-            writeln!(out, "{}", object.end())?;
+            let object = json!({
+                "kind": "compile",
+                "kernel": kernel,
+                "tier": tier,
+                "stage": label,
+                "pass": row.1,
+                "ms": ms(row.2),
+            });
+            writeln!(out, "{object}")?;
         }
     }
-    let object = Object::new()
-        .text("kind", "compile_total")
-        .text("kernel", kernel)
-        .text("tier", tier)
-        .count("instructions", b.instructions as u64)
-        .count("object_bytes", b.bytes as u64)
-        .number("wall_ms", ms(b.wall));
-    writeln!(out, "{}", object.end())?;
+    let object = json!({
+        "kind": "compile_total",
+        "kernel": kernel,
+        "tier": tier,
+        "instructions": b.instructions,
+        "object_bytes": b.bytes,
+        "wall_ms": ms(b.wall),
+    });
+    writeln!(out, "{object}")?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::passes::{self, Cx, PASSES, Pass, PassKind, PrintAfter, Timing};
 use crate::remark::Remark;
 use std::time::Instant;
-use wuji_ir::diag::edits;
+use strsim::levenshtein;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 
@@ -239,7 +239,7 @@ fn step(pass: &'static Pass, module: &mut Module, cx: &mut Cx) -> Result<()> {
 fn nearest(name: &str) -> Option<&'static str> {
     let parts = passes::SWITCHES.iter().map(|s| s.0);
     let names = PASSES.iter().map(|p| p.name).chain(parts);
-    let near = names.map(|n| (edits(name, n), n)).min()?;
+    let near = names.map(|n| (levenshtein(name, n), n)).min()?;
     (near.0 <= name.len() / 3).then_some(near.1)
 }
 

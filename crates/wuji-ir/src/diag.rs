@@ -110,33 +110,3 @@ fn source_line(at: &Position) -> Option<String> {
 }
 
 impl std::error::Error for Error {}
-
-/// How many characters have to be changed, added or removed (Levenshtein): what was meant by a word that is not known is near it.
-pub fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let change = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::edits;
-
-    #[test]
-    fn words_are_some_edits_apart() {
-        assert_eq!(edits("", "abc"), 3);
-        assert_eq!(edits("0401", "0401"), 0);
-        assert_eq!(edits("0401", "0410"), 2);
-        assert_eq!(edits("0401", "0402"), 1);
-        assert_eq!(edits("401", "0401"), 1);
-    }
-}

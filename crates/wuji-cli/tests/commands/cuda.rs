@@ -48,7 +48,7 @@ fn devices_are_listed() {
     let line = "\n          0: Imaginary GPU, sm_70, 4 multiprocessors at 1.50 GHz, 0.2 GiB\n";
     assert!(told.contains(line), "{told}");
     let told = doctor(&["--json"], "");
-    assert!(told.contains("{\"kind\":\"gpu\",\"ordinal\":0,"), "{told}");
+    assert!(told.contains("\"kind\":\"gpu\""), "{told}");
     let told = doctor(&[], "devices=0");
     let line = "\ngpu       driver for CUDA 12.4; the driver does not start: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected\n";
     assert!(told.contains(line), "{told}");

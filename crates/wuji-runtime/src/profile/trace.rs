@@ -2,7 +2,7 @@
 
 use super::{Events, Kernel, lock};
 use crate::backend::cpu::tier::Tier;
-use std::fmt::Write;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ use std::time::Duration;
 const COMPILER: u64 = 0;
 
 pub(super) fn json(kernels: &[Arc<Kernel>], events: &Events) -> String {
-    let mut out = String::from("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    out.push_str("{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"thread_name\",\"args\":{\"name\":\"compiler\"}}");
+    let mut all = vec![json!({
+        "ph": "M", "pid": 1, "tid": COMPILER, "name": "thread_name", "args": { "name": "compiler" },
+    })];
     for kernel in kernels {
         for c in lock(&kernel.compilations).iter() {
             let tier = match c.tier {
@@ -19,70 +20,32 @@ pub(super) fn json(kernels: &[Arc<Kernel>], events: &Events) -> String {
                 Tier::Best => "best",
             };
             let from = if c.cached { "cache" } else { "compiler" };
-            event(&mut out, &kernel.name, "compile", COMPILER, c.begin, c.time);
-            let _ = write!(
-                out,
-                "\"tier\":\"{tier}\",\"from\":\"{from}\",\"bytes\":{}}}}}",
-                c.bytes
-            );
+            let args = json!({ "tier": tier, "from": from, "bytes": c.bytes });
+            let time = (c.begin, c.time);
+            all.push(event(&kernel.name, "compile", COMPILER, time, args));
         }
     }
     for e in &events.all {
         let (name, at) = e.kernel.task(e.task);
-        event(&mut out, name, "launch", e.thread, e.begin, e.time);
-        let _ = write!(
-            out,
-            "\"kernel\":{},\"iterations\":{}",
-            quoted(&e.kernel.name),
-            e.iterations
-        );
+        let mut args = json!({ "kernel": e.kernel.name, "iterations": e.iterations });
         if let Some(at) = at {
-            let _ = write!(out, ",\"at\":{}", quoted(&at.to_string()));
+            args["at"] = json!(at.to_string());
         }
-        out.push_str("}}");
+        all.push(event(name, "launch", e.thread, (e.begin, e.time), args));
     }
-    let _ = write!(
-        out,
-        "\n],\"otherData\":{{\"lost_events\":{}}}}}\n",
-        events.lost
-    );
-    out
+    let trace = json!({
+        "displayTimeUnit": "ms",
+        "traceEvents": all,
+        "otherData": { "lost_events": events.lost },
+    });
+    format!("{trace}\n")
 }
 
-/// The beginning of an event, up to its arguments.
-fn event(out: &mut String, name: &str, kind: &str, thread: u64, begin: Duration, time: Duration) {
+/// An event that has a beginning and a duration.
+fn event(name: &str, kind: &str, thread: u64, time: (Duration, Duration), args: Value) -> Value {
     let micros = |d: Duration| d.as_nanos() as f64 / 1e3;
-    let _ = write!(
-        out,
-        ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{thread},\"cat\":\"{kind}\",\"name\":{},\"ts\":{:.3},\"dur\":{:.3},\"args\":{{",
-        quoted(name),
-        micros(begin),
-        micros(time)
-    );
-}
-
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if u32::from(c) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn names_are_quoted() {
-        assert_eq!(quoted("a\"b\\c\nd"), "\"a\\\"b\\\\c\\u000ad\"");
-    }
+    json!({
+        "ph": "X", "pid": 1, "tid": thread, "cat": kind, "name": name,
+        "ts": micros(time.0), "dur": micros(time.1), "args": args,
+    })
 }
