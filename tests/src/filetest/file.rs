@@ -1,5 +1,6 @@
 //! The parts of a filetest.
 
+use super::check::Check;
 use std::path::{Path, PathBuf};
 
 const OUTPUT: &str = "; output:";
@@ -13,6 +14,8 @@ pub struct TestFile {
     pub commands: Vec<(String, String)>,
     /// What follows `; output:`, without the comment signs.
     pub output: String,
+    /// The `; check:` lines, which take the place of the whole output.
+    pub(super) checks: Vec<Check>,
 }
 
 impl TestFile {
@@ -23,6 +26,7 @@ impl TestFile {
             text,
             commands: Vec::new(),
             output: String::new(),
+            checks: Vec::new(),
         };
         let mut in_output = false;
         for (number, line) in file.text.lines().enumerate() {
@@ -43,11 +47,20 @@ impl TestFile {
                     None => (command.trim(), ""),
                 };
                 file.commands.push((name.to_owned(), arguments.to_owned()));
+            } else if let Some(check) = Check::parse(line) {
+                let check = check.map_err(|e| format!("line {}: {e}", number + 1))?;
+                file.checks.push(check);
             }
         }
         let golden = |c: &&(String, String)| matches!(c.0.as_str(), "error" | "pass" | "ptx");
-        if file.commands.iter().filter(golden).count() > 1 {
+        let goldens = file.commands.iter().filter(golden).count();
+        if goldens > 1 {
             return Err("one command at most may look at the output".to_owned());
+        }
+        if !file.checks.is_empty() && (goldens == 0 || in_output) {
+            return Err(format!(
+                "`; check:` lines need a command with an output, and no `{OUTPUT}`"
+            ));
         }
         if file.commands.is_empty() {
             return Err("the file has no `; test:` line".to_owned());

@@ -11,11 +11,14 @@
 //! ; test: run own_math               ... with mathematical functions that are written out
 //! ```
 //!
+//! Instead of the whole output, `; check:` lines show the few lines of it that matter; the README of the folder
+//! `filetests` explains them.
+//!
 //! A file may have several `; test:` lines, of which one at most looks at the output. With `WUJI_BLESS=1`
 //! in the environment the output found replaces the one in the file.
 
+mod check;
 mod commands;
-mod diff;
 mod file;
 mod native;
 mod run;
@@ -55,15 +58,25 @@ pub fn check(path: &Path, bless: bool) -> Result<(), String> {
         };
         match (command.run)(&file, arguments).map_err(|e| format!("test: {name}: {e}"))? {
             None => {}
+            Some(output) if !file.checks.is_empty() => {
+                check::check(&file.checks, &output).map_err(|e| format!("test: {name}: {e}"))?;
+            }
             Some(output) if output == file.output => {}
             Some(output) if bless => file.bless(&output)?,
             Some(output) => {
                 return Err(format!(
                     "test: {name}: the output differs (- expected, + found; WUJI_BLESS=1 takes it)\n{}",
-                    diff::lines(&file.output, &output)
+                    difference(&file.output, &output)
                 ));
             }
         }
     }
     Ok(())
+}
+
+/// Both texts as one, with `-` before lines of the first only and `+` before lines of the second only.
+fn difference(before: &str, after: &str) -> String {
+    let diff = similar::TextDiff::from_lines(before, after);
+    let changes = diff.iter_all_changes();
+    changes.map(|c| format!("{}{c}", c.tag())).collect()
 }
