@@ -1,7 +1,6 @@
 //! The type rules: what an operation gives for arguments of given types, or why it does not fit.
 
 use crate::entities::Field;
-use crate::layout::NodeKind;
 use crate::module::{Function, Module};
 use crate::ops::*;
 use crate::types::{BOOL, I32, I64, Scalar, Type, U32, U64};
@@ -261,20 +260,9 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
         }
         Op::TreeAccess(op, tree, node) => {
             let data = &m.trees[*tree].nodes[*node];
-            let by_hash = data.kind == NodeKind::Hash;
-            let found = match op {
-                TreeAccessOp::Find | TreeAccessOp::Ensure | TreeAccessOp::Drop if by_hash => {
-                    data.extents.len()
-                }
-                TreeAccessOp::Drop if matches!(data.kind, NodeKind::Dynamic { .. }) => 1,
-                TreeAccessOp::Find
-                | TreeAccessOp::Ensure
-                | TreeAccessOp::Drop
-                | TreeAccessOp::Test
-                | TreeAccessOp::Touch => 2,
-                TreeAccessOp::Push | TreeAccessOp::Length | TreeAccessOp::Entry => 1,
-            };
-            count(found)?;
+            let operands = data.kind.format().operands(*op, data.extents.len());
+            let missing = || format!("a {} node has no such operation", data.kind.name());
+            count(operands.ok_or_else(missing)?)?;
             args.iter().try_for_each(|a| same(*a, I64))?;
             match op {
                 TreeAccessOp::Find
@@ -434,18 +422,13 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
 /// Which index of a field in a dynamic node runs along the list.
 pub fn dynamic_index(m: &Module, field: Field) -> Result<usize, String> {
     let data = &m.fields[field];
-    let node = &m.trees[data.tree].nodes[data.node];
-    match node.kind {
-        NodeKind::Dynamic { .. } => data
-            .axes
-            .iter()
-            .position(|a| node.extents.first().is_some_and(|e| e.0 == a.0))
-            .ok_or_else(|| "no index runs along the list".into()),
-        kind => Err(format!(
-            "{field} is in a {} node, not in a dynamic one",
-            kind.name()
-        )),
-    }
+    let tree = &m.trees[data.tree];
+    let Some(axis) = tree.list_axis(data.node) else {
+        let kind = tree.nodes[data.node].kind.name();
+        return Err(format!("{field} is in a {kind} node, not in a dynamic one"));
+    };
+    let index = data.axes.iter().position(|a| a.0 == axis);
+    index.ok_or_else(|| "no index runs along the list".into())
 }
 
 /// Type of the accessed component, and the arguments after indices and dynamic steps.

@@ -6,7 +6,7 @@ use crate::field::Field;
 use crate::world::World;
 use pyo3::prelude::*;
 use wuji::Error;
-use wuji::dynamic::{self, Kind};
+use wuji::dynamic::{self, NodeKind};
 
 /// A tree under construction. Node 0 is the root.
 #[pyclass(module = "wuji._native")]
@@ -42,18 +42,13 @@ impl Layout {
         chunk: u32,
         morton: bool,
     ) -> PyResult<u32> {
-        let kind = match kind {
-            "dense" => Kind::Dense,
-            "pointer" => Kind::Pointer,
-            "bitmasked" => Kind::Bitmasked,
-            "hash" => Kind::Hash,
-            "dynamic" => Kind::Dynamic { chunk },
-            other => {
-                let error = Error::new("W0102", format!("`{other}` is no kind of node"));
-                let known = "there are `dense`, `pointer`, `bitmasked`, `hash` and `dynamic`";
-                return Err(raised(&error.help(known)));
-            }
+        let Some(kind) = NodeKind::from_name(kind) else {
+            let error = Error::new("W0102", format!("`{kind}` is no kind of node"));
+            let names = NodeKind::BELOW_ROOT.map(|k| format!("`{}`", k.name()));
+            let known = format!("there are {}", names.join(", "));
+            return Err(raised(&error.help(known)));
         };
+        let kind = kind.format().with_parameters(&[chunk]);
         let layout = self.open()?;
         let node = layout.node(parent, kind, &axes, &extents).or_raise()?;
         if morton {

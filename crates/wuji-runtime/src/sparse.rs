@@ -3,7 +3,7 @@
 
 use crate::memory::Memory;
 use wuji_ir::entities::Node;
-use wuji_ir::layout::{NodeKind, TreeData, TreeMemory, header, tree_header};
+use wuji_ir::layout::{TreeData, TreeMemory, header, tree_header};
 
 /// Where the words of a tree are that the host looks at.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl ListPlan {
     ) -> Option<ListPlan> {
         let path = tree.sparse_path(node);
         let list = &memory.node(node)?.list;
-        let hash = tree.nodes[node].kind == NodeKind::Hash;
+        let hash = tree.nodes[node].kind.is_hashed();
         Some(ListPlan {
             hashed: hash.then_some((list.entries, list.words)),
             tree: number,

@@ -6,7 +6,7 @@ use crate::options::Target;
 use smallvec::smallvec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Tree, Value};
-use wuji_ir::layout::NodeKind;
+use wuji_ir::layout::{Dynamic, NodeKind};
 use wuji_ir::module::{Module, Term, Values};
 use wuji_ir::ops::*;
 use wuji_ir::types::Scalar;
@@ -253,7 +253,7 @@ impl Services {
             let real = s.is_real(b, tree, p[0]);
             let kind = b.module.trees[tree].nodes[node].kind;
             when(b, real, |b| {
-                if let NodeKind::Dynamic { chunk } = kind {
+                if let NodeKind::Dynamic(Dynamic { chunk }) = kind {
                     let length = plus(b, p[1], 1);
                     let old = atomic(b, AtomicOp::Max, tree, p[0], length);
                     let fresh = b.compare(CmpOp::Lt, old, length);
@@ -292,7 +292,7 @@ impl Services {
         self.function(m, (Service::Drop, tree, node), (params, 0), |s, b, p| {
             let real = s.is_real(b, tree, p[0]);
             when(b, real, |b| match kind {
-                NodeKind::Dynamic { chunk } => s.drop_list(b, tree, node, chunk, p[0]),
+                NodeKind::Dynamic(Dynamic { chunk }) => s.drop_list(b, tree, node, chunk, p[0]),
                 NodeKind::Bitmasked => s.drop_bit(b, tree, node, p[0], p[1]),
                 NodeKind::Pointer | NodeKind::Hash | NodeKind::Root | NodeKind::Dense => {
                     let slot = s.slot(b, tree, node, p[0], p[1]);
@@ -383,7 +383,7 @@ impl Services {
         self.function(m, (Service::Push, tree, node), (1, 1), |s, b, p| {
             let data = b.module.trees[tree].nodes[node].clone();
             let chunk = match data.kind {
-                NodeKind::Dynamic { chunk } => u64::from(chunk),
+                NodeKind::Dynamic(Dynamic { chunk }) => u64::from(chunk),
                 _ => 1,
             };
             let real = s.is_real(b, tree, p[0]);

@@ -6,7 +6,7 @@ use super::{Service, Services, allocates_below};
 use crate::options::Target;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Temp, Tree, Value};
-use wuji_ir::layout::{Arena, Child, NodeKind, header, shard};
+use wuji_ir::layout::{Arena, Child, Dynamic, NodeKind, header, shard};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::I64;
@@ -50,7 +50,7 @@ impl Services {
             NodeKind::Pointer => {
                 slots(b, self, data.cells());
             }
-            NodeKind::Dynamic { chunk } => {
+            NodeKind::Dynamic(Dynamic { chunk }) => {
                 let zero = b.i64(0);
                 store(b, tree, container, zero);
                 slots(b, self, data.cells().div_ceil(u64::from(chunk)));
@@ -333,7 +333,7 @@ impl Services {
     /// `(offset)`: everything below one allocation, which in a dynamic node is several cells.
     fn empty_allocation(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
         let one = self.empty(m, tree, node);
-        let NodeKind::Dynamic { chunk } = m.trees[tree].nodes[node].kind else {
+        let NodeKind::Dynamic(Dynamic { chunk }) = m.trees[tree].nodes[node].kind else {
             return one;
         };
         let cell = self.memory[tree].cell_size[node];

@@ -34,7 +34,7 @@ impl Services {
     /// Where it is kept whether a cell is active; its coordinates follow.
     pub(super) fn record(b: &mut Builder, arena: &Arena, number: Value, axes: usize) -> Value {
         let words = times(b, number, 1 + axes as i64);
-        word(b, arena.keys, words)
+        word(b, arena.records, words)
     }
 
     fn record_of(b: &mut Builder, arena: &Arena, cell: Value, axes: usize) -> Value {

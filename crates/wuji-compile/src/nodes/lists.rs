@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Node, Temp, Tree, Value};
-use wuji_ir::layout::{CellOrder, NodeData, NodeKind, TreeData, header};
+use wuji_ir::layout::{CellOrder, Dynamic, NodeData, NodeKind, TreeData, header};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Scalar, Type};
@@ -523,7 +523,7 @@ impl Maker {
                     |_| acc,
                 )
             }
-            NodeKind::Dynamic { chunk } => {
+            NodeKind::Dynamic(Dynamic { chunk }) => {
                 let most = b.i64(data.cells() as i64);
                 let length = load(b, self.tree, container);
                 let length = b.binary(BinOp::Min, length, most);

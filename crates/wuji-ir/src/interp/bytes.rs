@@ -5,7 +5,7 @@ use super::error::{TOO_LARGE, stop};
 use super::store::FieldDomain;
 use crate::Result;
 use crate::entities::{Field, Node, Tree};
-use crate::layout::{Axis, CellOrder, NodeKind, TreeData, TreeMemory, header, tree_header};
+use crate::layout::{Axis, CellOrder, TreeData, TreeMemory, header, tree_header};
 use crate::module::Module;
 use crate::types::{Imm, Scalar};
 use rustc_hash::FxHashMap;
@@ -170,10 +170,7 @@ impl TreeBytes {
                     return false;
                 };
                 let cell = self.memory.cell_size[path[k]].max(1);
-                let cells = match tree.nodes[path[k]].kind {
-                    NodeKind::Dynamic { chunk } => u64::from(chunk),
-                    _ => 1,
-                };
+                let cells = tree.nodes[path[k]].kind.format().cells_per_allocation();
                 let at = at % arena.cell;
                 if at >= cell * cells {
                     return false;

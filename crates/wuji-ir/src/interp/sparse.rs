@@ -8,7 +8,7 @@ use super::{Memory, compute::reported};
 use crate::Result;
 use crate::entities::{Field, Node, Tree, Value};
 use crate::infer::dynamic_index;
-use crate::layout::{Axis, NodeKind, TreeData};
+use crate::layout::{Activity, Axis, TreeData};
 use crate::module::{InstData, Module, SiteKind, Span};
 use crate::ops::{Activation, CellOp, Place};
 use crate::types::Imm;
@@ -71,21 +71,10 @@ impl Projection {
 /// The axes of the keys of a node: all on the way to it, but not that along a list.
 fn key_axes(tree: &TreeData, node: Node) -> Vec<Axis> {
     let mut axes = tree.axes(node);
-    if let Some(list) = list_axis(tree, node) {
+    if let Some(list) = tree.list_axis(node) {
         axes.retain(|a| *a != list);
     }
     axes
-}
-
-fn list_axis(tree: &TreeData, node: Node) -> Option<Axis> {
-    match tree.nodes[node].kind {
-        NodeKind::Dynamic { .. } => tree.nodes[node].extents.first().map(|e| e.0),
-        NodeKind::Root
-        | NodeKind::Dense
-        | NodeKind::Bitmasked
-        | NodeKind::Pointer
-        | NodeKind::Hash => None,
-    }
 }
 
 /// The sparse nodes on the way to the elements of a field.
@@ -113,7 +102,7 @@ impl Route {
             .sparse_path(data.node)
             .into_iter()
             .map(|node| {
-                let along = list_axis(tree, node);
+                let along = tree.list_axis(node);
                 let index = along.and_then(|a| axes.iter().position(|b| *b == a));
                 Hop {
                     node,
@@ -136,13 +125,14 @@ impl Route {
 
 impl TreeCells {
     pub(super) fn new(tree: &TreeData) -> TreeCells {
-        let nodes = tree.nodes.values().map(|n| match n.kind {
-            NodeKind::Root | NodeKind::Dense => Active::Inherited,
-            NodeKind::Bitmasked | NodeKind::Pointer | NodeKind::Hash => {
-                Active::Cells(FxHashSet::default())
-            }
-            NodeKind::Dynamic { .. } => Active::Lists(FxHashMap::default()),
-        });
+        let nodes = tree
+            .nodes
+            .values()
+            .map(|n| match n.kind.format().activity() {
+                Activity::Inherited => Active::Inherited,
+                Activity::Individual => Active::Cells(FxHashSet::default()),
+                Activity::Prefix => Active::Lists(FxHashMap::default()),
+            });
         TreeCells {
             nodes: nodes.collect(),
         }

@@ -9,11 +9,13 @@ use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
 use std::fmt;
 
+mod kinds;
 mod memory;
 
-pub use memory::{
-    Arena, ListMemory, NodeMemory, TreeMemory, hash_table, header, shard, tree_header,
+pub use kinds::{
+    Activity, Container, Dynamic, LevelFormat, ListEntry, NodeKind, Parameter, hash_table,
 };
+pub use memory::{Arena, ListMemory, NodeMemory, TreeMemory, header, shard, tree_header};
 
 /// One of the eight named axes, `i` to `p`.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -42,54 +44,6 @@ impl Axis {
 impl fmt::Display for Axis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(Axis::NAMES[self.number()])
-    }
-}
-
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-pub enum NodeKind {
-    /// One cell, always there.
-    Root,
-    /// All cells, one after the other, there whenever the parent's cell is.
-    Dense,
-    /// As dense, with one bit per cell that says whether it is active.
-    Bitmasked,
-    /// One pointer per cell; a cell has memory while it is active.
-    Pointer,
-    /// Cells that have memory while they are active, found by hashing their coordinates.
-    Hash,
-    /// A list that grows at its end: cells `0..length` are active. Memory comes `chunk` cells at a time.
-    Dynamic { chunk: u32 },
-}
-
-impl NodeKind {
-    /// The spelling in the text format.
-    pub const fn name(self) -> &'static str {
-        match self {
-            NodeKind::Root => "root",
-            NodeKind::Dense => "dense",
-            NodeKind::Bitmasked => "bitmasked",
-            NodeKind::Pointer => "pointer",
-            NodeKind::Hash => "hash",
-            NodeKind::Dynamic { .. } => "dynamic",
-        }
-    }
-
-    /// Whether cells can be absent though their parent's cell is there.
-    pub const fn is_sparse(self) -> bool {
-        match self {
-            NodeKind::Root | NodeKind::Dense => false,
-            NodeKind::Bitmasked | NodeKind::Pointer | NodeKind::Hash | NodeKind::Dynamic { .. } => {
-                true
-            }
-        }
-    }
-
-    /// Whether active cells get memory of their own.
-    pub const fn allocates(self) -> bool {
-        match self {
-            NodeKind::Root | NodeKind::Dense | NodeKind::Bitmasked => false,
-            NodeKind::Pointer | NodeKind::Hash | NodeKind::Dynamic { .. } => true,
-        }
     }
 }
 
@@ -200,6 +154,31 @@ impl TreeData {
         let mut path = self.path(node);
         path.retain(|n| self.nodes[*n].kind.is_sparse());
         path
+    }
+
+    /// The axis along which a node is a list, if it is one.
+    pub fn list_axis(&self, node: Node) -> Option<Axis> {
+        let data = &self.nodes[node];
+        match data.kind.format().activity() {
+            Activity::Prefix => data.extents.first().map(|e| e.0),
+            Activity::Inherited | Activity::Individual => None,
+        }
+    }
+
+    /// Whether cells of some node from the root to `node` are found by hashing.
+    pub fn is_hashed(&self, node: Node) -> bool {
+        let path = self.path(node);
+        path.iter().any(|n| self.nodes[*n].kind.is_hashed())
+    }
+
+    /// "the pointer node over `i`, `j`", for errors.
+    pub fn describe(&self, node: Node) -> String {
+        if node == self.root() {
+            return "the root".to_owned();
+        }
+        let data = &self.nodes[node];
+        let axes: Vec<String> = data.extents.iter().map(|e| format!("`{}`", e.0)).collect();
+        format!("the {} node over {}", data.kind.name(), axes.join(", "))
     }
 
     /// Total extent of an axis from the root down to `node`: 1 where no node splits it.

@@ -155,7 +155,7 @@ impl Parser<'_> {
                         break;
                     }
                 }
-            } else if let Some(kind) = self.c.peek_word().and_then(node_kind) {
+            } else if let Some(kind) = self.c.peek_word().and_then(NodeKind::from_name) {
                 self.c.word("a node")?;
                 let (node, at) = self.c.id::<Node>("S", "a node like `S1`")?;
                 if node.as_u32() == 0 || !numbers.insert(node.as_u32()) {
@@ -168,20 +168,18 @@ impl Parser<'_> {
                     p.c.expect(":")?;
                     Ok((axis, p.c.number("an extent", u64::MAX)?))
                 })?;
-                let order = match self.c.eat_word("morton") {
-                    true => CellOrder::Morton,
-                    false => CellOrder::RowMajor,
+                let order = if self.c.eat_word("morton") {
+                    CellOrder::Morton
+                } else {
+                    CellOrder::RowMajor
                 };
-                let kind = match kind {
-                    NodeKind::Dynamic { .. } => {
-                        self.c.expect_word("chunk")?;
-                        let chunk = self.c.number("a number of cells", u64::from(u32::MAX))?;
-                        NodeKind::Dynamic {
-                            chunk: chunk as u32,
-                        }
-                    }
-                    kind => kind,
-                };
+                let mut values: SmallVec<[u32; 1]> = SmallVec::new();
+                for parameter in kind.format().parameters() {
+                    self.c.expect_word(parameter.keyword)?;
+                    let value = self.c.number(parameter.meaning, u64::from(u32::MAX))?;
+                    values.push(value as u32);
+                }
+                let kind = kind.format().with_parameters(&values);
                 let children_of = self.children(node, depth + 1, nodes, numbers)?;
                 children.push(Child::Node(node));
                 nodes.push(ReadNode {
@@ -449,19 +447,6 @@ impl Parser<'_> {
             self.c.signed("a bound").map(Bound::Const)
         }
     }
-}
-
-/// A kind of node by its spelling.
-fn node_kind(word: &str) -> Option<NodeKind> {
-    [
-        NodeKind::Dense,
-        NodeKind::Bitmasked,
-        NodeKind::Pointer,
-        NodeKind::Hash,
-        NodeKind::Dynamic { chunk: 0 },
-    ]
-    .into_iter()
-    .find(|k| k.name() == word)
 }
 
 pub(super) fn too_deep(p: &Parser<'_>, at: usize, what: &str) -> crate::Error {

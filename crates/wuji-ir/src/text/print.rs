@@ -3,7 +3,7 @@
 use super::lex::{is_plain_name, quote};
 use super::print_body::BodyPrinter;
 use crate::entities::*;
-use crate::layout::{CellOrder, Child, FieldData, NodeKind, TreeData};
+use crate::layout::{CellOrder, Child, FieldData, TreeData};
 use crate::module::*;
 use crate::ops::{LoopHints, Place};
 use cranelift_entity::EntityRef;
@@ -157,8 +157,8 @@ fn print_children(tree: &TreeData, node: Node, depth: usize, out: &mut String) -
                 if data.order == CellOrder::Morton {
                     out.push_str(" morton");
                 }
-                if let NodeKind::Dynamic { chunk } = data.kind {
-                    write!(out, " chunk {chunk}")?;
+                for parameter in data.kind.format().parameters() {
+                    write!(out, " {} {}", parameter.keyword, parameter.value)?;
                 }
                 if depth > MAX_NESTING {
                     out.push_str(" { ... }\n");

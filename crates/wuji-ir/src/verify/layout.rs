@@ -21,7 +21,7 @@ fn links(m: &Module, tree: Tree) -> Result<()> {
     for (node, data) in nodes {
         let name = format!("{tree}.{node}");
         let is_first = node.as_u32() == 0;
-        if is_first != (data.kind == NodeKind::Root) || is_first != data.parent.is_none() {
+        if is_first != data.kind.is_root() || is_first != data.parent.is_none() {
             return Err(wrong(format!(
                 "{name}: the first node, and only it, is the root"
             )));
@@ -66,84 +66,30 @@ fn links(m: &Module, tree: Tree) -> Result<()> {
     nodes.keys().try_for_each(|node| kind(m, tree, node))
 }
 
-/// The longest list, so that lengths and numbers of cells fit `i32`.
-const LONGEST_LIST: u64 = i32::MAX as u64;
-
-/// A node is where its kind allows, and splits what its kind allows. Parents and children are known to
-/// be sound.
+/// A node is where its kind allows, and splits what its kind allows. Parents, children and extents are sound.
 fn kind(m: &Module, tree: Tree, node: Node) -> Result<()> {
     let data = &m.trees[tree].nodes[node];
     let name = format!("{tree}.{node}");
-    match data.kind {
-        NodeKind::Root | NodeKind::Dense | NodeKind::Bitmasked | NodeKind::Pointer => {}
-        NodeKind::Hash => {
-            if data.parent != Some(m.trees[tree].root()) {
-                let above = data
-                    .parent
-                    .map_or("root", |p| m.trees[tree].nodes[p].kind.name());
-                return Err(wrong(format!(
-                    "{name}: a hash node stands directly below the root, not below a {above} node"
-                ))
-                .help("use a pointer node here"));
-            }
-        }
-        NodeKind::Dynamic { chunk } => list(&m.trees[tree], node, chunk, &name)?,
+    let format = data.kind.format();
+    format.verify(&m.trees[tree], node, &name)?;
+    if data.order == CellOrder::RowMajor {
+        return Ok(());
     }
-    match (data.order, data.kind) {
-        (CellOrder::RowMajor, _) => Ok(()),
-        (CellOrder::Morton, NodeKind::Dense | NodeKind::Bitmasked | NodeKind::Pointer) => {
-            match data.extents.iter().find(|e| !e.1.is_power_of_two()) {
-                None => Ok(()),
-                Some((axis, extent)) => Err(wrong(format!(
-                    "{name} is in Morton order, but its extent {extent} along axis {axis} is no power of two"
-                ))),
-            }
-        }
-        (
-            CellOrder::Morton,
-            kind @ (NodeKind::Root | NodeKind::Hash | NodeKind::Dynamic { .. }),
-        ) => Err(wrong(format!(
+    if !format.supports_morton() {
+        return Err(wrong(format!(
             "{name}: cells of a {} node cannot be in Morton order",
-            kind.name()
+            format.name()
+        )));
+    }
+    match data.extents.iter().find(|e| !e.1.is_power_of_two()) {
+        None => Ok(()),
+        Some((axis, extent)) => Err(wrong(format!(
+            "{name} is in Morton order, but its extent {extent} along axis {axis} is no power of two"
         ))),
     }
 }
 
-/// A dynamic node has one axis, which is its own.
-fn list(tree: &TreeData, node: Node, chunk: u32, name: &str) -> Result<()> {
-    let &[(axis, extent)] = tree.nodes[node].extents.as_slice() else {
-        return Err(wrong(format!(
-            "{name}: a dynamic node splits exactly one axis, found {}",
-            tree.nodes[node].extents.len()
-        )));
-    };
-    if extent > LONGEST_LIST {
-        return Err(wrong(format!(
-            "{name} has extent {extent} along axis {axis}; a dynamic node has at most {LONGEST_LIST} cells"
-        )));
-    }
-    if chunk == 0 || u64::from(chunk) > extent {
-        return Err(wrong(format!(
-            "{name}: a chunk of a dynamic node with extent {extent} has 1 to {extent} cells, not {chunk}"
-        )));
-    }
-    let related = |other: Node| {
-        other != node && (tree.path(node).contains(&other) || tree.path(other).contains(&node))
-    };
-    let splits = |other: &Node| tree.nodes[*other].extents.iter().any(|e| e.0 == axis);
-    match tree.nodes.keys().filter(|n| related(*n)).find(splits) {
-        None => Ok(()),
-        Some(other) => Err(wrong(format!(
-            "{name} is a list along axis {axis}, which {other} splits, too"
-        ))
-        .help("give the dynamic node an axis of its own")),
-    }
-}
-
 fn extents(name: &str, data: &NodeData) -> Result<()> {
-    if data.kind == NodeKind::Root && !data.extents.is_empty() {
-        return Err(wrong(format!("{name}: the root splits no axis")));
-    }
     for (k, (axis, extent)) in data.extents.iter().enumerate() {
         if data.extents[..k].iter().any(|e| e.0 == *axis) {
             return Err(wrong(format!("{name} splits axis {axis} twice")));

@@ -525,12 +525,7 @@ impl Builder {
                     i32::try_from(*from).is_ok() && i32::try_from(last).is_ok()
                 });
                 // Below hash nodes without bounds there are cells beyond; nobody writes there but with larger integers.
-                let tree = &self.m.trees[data.tree];
-                narrowed = !fits
-                    && tree
-                        .path(data.node)
-                        .iter()
-                        .any(|n| tree.nodes[*n].kind == wuji_ir::layout::NodeKind::Hash);
+                narrowed = !fits && self.m.trees[data.tree].is_hashed(data.node);
                 let ty = Type::Scalar(if fits { Scalar::I32 } else { Scalar::I64 });
                 (Domain::Field(field), Vec::new(), vec![ty; data.rank()])
             }

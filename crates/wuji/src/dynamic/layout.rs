@@ -1,7 +1,7 @@
 //! Layouts, node by node.
 
 use crate::axes::Extents;
-use crate::layout::node::{State, usual_chunk};
+use crate::layout::node::State;
 use crate::layout::{Elem, Tree, TreeInner, nothing};
 use crate::world::{World, here};
 use smallvec::SmallVec;
@@ -11,20 +11,6 @@ use wuji_ir::entities::{self, Node};
 use wuji_ir::layout::{Axis, NodeKind};
 use wuji_ir::types::Type;
 use wuji_ir::{Error, Result};
-
-/// What nodes there are besides the root.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Kind {
-    Dense,
-    Pointer,
-    Bitmasked,
-    /// Without extents it has no bounds.
-    Hash,
-    /// Memory for so many cells at a time; 0 chooses.
-    Dynamic {
-        chunk: u32,
-    },
-}
 
 /// A tree under construction. Nodes are numbers; 0 is the root.
 pub struct Layout {
@@ -49,14 +35,15 @@ impl Layout {
 
     /// A node of dense cells; see [`Layout::node`].
     pub fn dense(&mut self, parent: u32, axes: &[usize], extents: &[i64]) -> Result<u32> {
-        self.node(parent, Kind::Dense, axes, extents)
+        self.node(parent, NodeKind::Dense, axes, extents)
     }
 
-    /// A node over some of the axes 0 to 7, slowest in memory first, below another one.
+    /// A node over some of the axes 0 to 7, slowest in memory first, below another one. A hash node without extents is
+    /// unbounded; parameters that are 0 get defaults.
     pub fn node(
         &mut self,
         parent: u32,
-        kind: Kind,
+        kind: NodeKind,
         axes: &[usize],
         extents: &[i64],
     ) -> Result<u32> {
@@ -68,22 +55,15 @@ impl Layout {
                     .help("axes are numbered 0 to 7")
             })?);
         }
-        let unbounded = kind == Kind::Hash && extents.is_empty();
-        let node_kind = match kind {
-            Kind::Dense => NodeKind::Dense,
-            Kind::Pointer => NodeKind::Pointer,
-            Kind::Bitmasked => NodeKind::Bitmasked,
-            Kind::Hash => NodeKind::Hash,
-            Kind::Dynamic { chunk: 0 } => NodeKind::Dynamic {
-                chunk: usual_chunk(extents.first().copied().unwrap_or(1).into()),
-            },
-            Kind::Dynamic { chunk } => NodeKind::Dynamic { chunk },
+        let unbounded = kind.is_hashed() && extents.is_empty();
+        let extents: SmallVec<[i128; 3]> = extents.iter().map(|e| i128::from(*e)).collect();
+        let kind = kind.format().with_defaults(&extents);
+        let extents = if unbounded {
+            Extents::All(1)
+        } else {
+            Extents::Each(extents)
         };
-        let extents = match unbounded {
-            true => Extents::All(1),
-            false => Extents::Each(extents.iter().map(|e| i128::from(*e)).collect()),
-        };
-        let node = self.state.add(parent, node_kind, &named, extents)?;
+        let node = self.state.add(parent, kind, &named, extents)?;
         if unbounded {
             self.state.unbounded.push(node);
         }
@@ -140,12 +120,11 @@ impl Layout {
 
     fn known(&self, node: u32) -> Result<Node> {
         let node = entities::Node::from_u32(node);
-        match self.state.data.nodes.is_valid(node) {
-            true => Ok(node),
-            false => Err(Error::new(
-                "W0102",
-                format!("the layout has no node {node}"),
-            )),
+        if self.state.data.nodes.is_valid(node) {
+            Ok(node)
+        } else {
+            let why = format!("the layout has no node {node}");
+            Err(Error::new("W0102", why))
         }
     }
 }

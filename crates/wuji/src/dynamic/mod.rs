@@ -37,13 +37,14 @@ mod tests;
 pub use array::Array;
 pub use field::{Field, Slots};
 pub use kernel::{Kernel, Launched};
-pub use layout::{Kind, Layout};
+pub use layout::Layout;
 pub use wuji_runtime::array::{ArrayArg, Owner, unaliased};
 pub use wuji_runtime::before_exit;
 pub use wuji_runtime::memory::Way;
 
 use crate::layout::Tree;
 use wuji_ir::Result;
+pub use wuji_ir::layout::NodeKind;
 use wuji_ir::module::Module;
 use wuji_ir::types::Scalar;
 

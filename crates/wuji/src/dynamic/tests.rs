@@ -4,7 +4,7 @@ use crate::prelude::*;
 use wuji_ir::types::Type;
 
 /// A tree of one field `x` of `f32x2`, 4 by 6, with blocks of a kind.
-fn blocks(world: &World, kind: Kind, offset: Option<&[i64]>) -> dynamic::Field {
+fn blocks(world: &World, kind: NodeKind, offset: Option<&[i64]>) -> dynamic::Field {
     let mut layout = Layout::new(world);
     let outer = layout.node(0, kind, &[1, 0], &[3, 2]).unwrap();
     let inner = layout.dense(outer, &[0, 1], &[2, 2]).unwrap();
@@ -20,7 +20,12 @@ fn bits(numbers: &[f32]) -> Vec<u64> {
 #[test]
 fn elements_by_slots_and_bytes() {
     let world = World::builder().threads(2).build().unwrap();
-    for kind in [Kind::Dense, Kind::Pointer, Kind::Bitmasked, Kind::Hash] {
+    for kind in [
+        NodeKind::Dense,
+        NodeKind::Pointer,
+        NodeKind::Bitmasked,
+        NodeKind::Hash,
+    ] {
         let x = blocks(&world, kind, Some(&[-2, 10]));
         assert_eq!(x.domain().unwrap(), [(-2, 4), (10, 6)]);
         assert_eq!(x.ty().to_string(), "f32x2");
@@ -55,7 +60,7 @@ fn elements_by_slots_and_bytes() {
 #[test]
 fn wrong_use_is_told() {
     let world = World::interpreter().unwrap();
-    let x = blocks(&world, Kind::Dense, None);
+    let x = blocks(&world, NodeKind::Dense, None);
     let code = |result: Result<()>| result.unwrap_err().code;
     assert_eq!(code(x.get(&[1]).map(|_| ())), "W0111");
     assert_eq!(code(x.get(&[4, 0]).map(|_| ())), "W0111");
@@ -69,7 +74,7 @@ fn wrong_use_is_told() {
         |module: Module| Kernel::load(&world, module, std::slice::from_ref(&tree)).map(|_| ());
     assert_eq!(code(kernel(Module::default())), "W0118");
     let mut module = Module::default();
-    enter(&mut module, &blocks(&world, Kind::Pointer, None).tree()).unwrap();
+    enter(&mut module, &blocks(&world, NodeKind::Pointer, None).tree()).unwrap();
     assert_eq!(code(kernel(module)), "W0118");
     tree.destroy();
     assert_eq!(code(x.fill(&[0, 0])), "W0131");

@@ -211,13 +211,10 @@ impl<'a> HostAccess<'a> {
 
     /// Whether a list is in the domain; an error when there are no lists.
     fn has_list(&self, at: &[i64]) -> Result<bool> {
-        if let NodeKind::Dynamic { .. } = self.kind() {
-            let data = &self.body.shape.data.nodes[self.node()];
+        if let Some(list) = self.body.shape.data.list_axis(self.node()) {
             let axes = &self.body.shape.fields[self.place()].axes;
-            let others = axes.iter().zip(self.domain()).filter(|((axis, _), _)| {
-                let mut own = data.extents.iter();
-                !own.any(|e| e.0 == *axis)
-            });
+            let others = axes.iter().zip(self.domain());
+            let others = others.filter(|((axis, _), _)| *axis != list);
             return Ok(others.zip(at).all(|((_, domain), c)| inside(*domain, *c)));
         }
         let (name, kind) = (self.name(), self.kind().name());

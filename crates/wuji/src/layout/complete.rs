@@ -1,6 +1,6 @@
 //! What follows from a finished description: extents without bounds, origins, memory.
 
-use super::node::{State, named};
+use super::node::State;
 use super::{TreeBody, TreeShape};
 use crate::world::World;
 use cranelift_entity::PrimaryMap;
@@ -25,7 +25,7 @@ pub(super) fn complete(world: &World, mut state: State, at: &Position) -> Result
     }
     for (node, data) in state.data.nodes.iter() {
         if data.children.is_empty() && node != state.data.root() {
-            let what = named(&state.data, node);
+            let what = state.data.describe(node);
             return Err(fail(
                 Error::new("W0105", format!("{what} holds nothing"))
                     .help("place a field in its cells, or leave the node out"),

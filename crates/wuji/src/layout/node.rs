@@ -62,22 +62,6 @@ const MAX_DEPTH: usize = 64;
 /// Bits of the number of a cell along a Z-curve.
 const MORTON_BITS: u32 = 62;
 
-/// How many cells of a list get memory at a time, unless somebody says: about 64 pointers to chunks in the cell that holds
-/// the list, as long as chunks are neither tiny nor mostly empty.
-pub(crate) fn usual_chunk(longest: i128) -> u32 {
-    (longest / 64).clamp(32, 1024).min(longest.max(1)) as u32
-}
-
-/// "the pointer node over `i`, `j`", for errors.
-pub(crate) fn named(data: &TreeData, node: entities::Node) -> String {
-    let node = &data.nodes[node];
-    if node.kind == NodeKind::Root {
-        return "the root".to_owned();
-    }
-    let axes: Vec<String> = node.extents.iter().map(|e| format!("`{}`", e.0)).collect();
-    format!("the {} node over {}", node.kind.name(), axes.join(", "))
-}
-
 impl<'a> Node<'a> {
     /// A node of cells one after the other, the last axis fastest, in each cell of this node.
     #[track_caller]
@@ -126,13 +110,11 @@ impl<'a> Node<'a> {
     pub fn dynamic(self, axis: impl Into<Axes>, most: impl Into<Extents>) -> Node<'a> {
         let at = Location::caller();
         let most = most.into();
-        let longest = match &most {
-            Extents::All(n) => Some(*n),
-            Extents::Each(list) => list.first().copied(),
+        let extents = match &most {
+            Extents::All(n) => std::slice::from_ref(n),
+            Extents::Each(list) => list,
         };
-        let kind = NodeKind::Dynamic {
-            chunk: longest.map_or(1, usual_chunk),
-        };
+        let kind = NodeKind::dynamic(0).format().with_defaults(extents);
         self.add(kind, axis.into(), most, at)
     }
 
@@ -151,7 +133,7 @@ impl<'a> Node<'a> {
             self.build.state.borrow_mut().fail(error.at(Some(here(at))));
             return self;
         }
-        self.add(NodeKind::Dynamic { chunk }, axis.into(), most.into(), at)
+        self.add(NodeKind::dynamic(chunk), axis.into(), most.into(), at)
     }
 
     /// Orders the cells of this node along a Z-shaped curve, so that neighbours along every axis are
@@ -317,15 +299,6 @@ fn checked_axes(
     axes: &[Axis],
 ) -> Result<SmallVec<[Axis; 3]>> {
     let what = kind.name();
-    if kind == NodeKind::Hash && data.nodes[parent].kind != NodeKind::Root {
-        let above = named(data, parent);
-        return Err(Error::new(
-            "W0120",
-            format!("a hash node hangs below {above}"),
-        )
-        .note("cells of a hash node are found by their coordinates alone, so it hangs directly below the root")
-        .help("use `pointer` here, or put the hash node at the top"));
-    }
     if axes.is_empty() {
         return Err(
             Error::new("W0102", format!("a {what} node needs at least one axis"))
@@ -346,35 +319,10 @@ fn checked_axes(
             format!("a tree has at most {MAX_DEPTH} levels"),
         ));
     }
-    if let NodeKind::Dynamic { .. } = kind {
-        if axes.len() > 1 {
-            let n = axes.len();
-            return Err(
-                Error::new("W0121", format!("a dynamic node splits {n} axes"))
-                    .note("a dynamic node is a list, which has one index")
-                    .help("split the other axes in a node above or below it"),
-            );
-        }
-        let above = path.iter().rev().find(|n| {
-            let mut extents = data.nodes[**n].extents.iter();
-            extents.any(|e| axes.contains(&e.0))
-        });
-        if let Some(above) = above {
-            let (axis, above) = (axes[0], named(data, *above));
-            return Err(Error::new(
-                "W0121",
-                format!("a dynamic node splits axis `{axis}`, which {above} splits, too"),
-            )
-            .note("the index along a list is an axis of its own")
-            .help("use an axis that no other node on the way splits, such as `L`"));
-        }
-    }
-    for above in path {
-        let NodeKind::Dynamic { .. } = data.nodes[above].kind else {
-            continue;
-        };
-        let mut split = data.nodes[above].extents.iter();
-        if let Some((axis, _)) = split.find(|e| axes.contains(&e.0)) {
+    kind.format().check_axes(data, parent, axes)?;
+    let lists = path.into_iter().filter_map(|n| data.list_axis(n));
+    for axis in lists {
+        if axes.contains(&axis) {
             return Err(Error::new(
                 "W0121",
                 format!("a {what} node splits axis `{axis}`, along which the dynamic node above it is a list"),
@@ -400,47 +348,27 @@ fn checked_extents(
                 .help("give one extent for each axis, or one number for all of them"));
         }
     };
-    if let (NodeKind::Dynamic { chunk }, [most]) = (kind, &extents[..])
-        && i128::from(chunk) > *most
-        && *most > 0
-    {
-        return Err(Error::new(
-            "W0123",
-            format!("a list of at most {most} cells has chunks of {chunk} cells"),
-        )
-        .help("a chunk is at most as long as the list"));
-    }
+    kind.format().check_extents(&extents)?;
     let checked = axes.iter().zip(&extents).map(|(axis, extent)| {
         let positive = u64::try_from(*extent).ok().filter(|e| *e > 0);
         let positive = positive.ok_or_else(|| {
             Error::new("W0101", format!("axis `{axis}` has extent {extent}"))
                 .help("an extent is at least 1")
         })?;
-        if let NodeKind::Dynamic { .. } = kind
-            && positive > i32::MAX as u64
-        {
-            return Err(
-                Error::new("W0101", format!("a list has room for {extent} cells"))
-                    .help("`append` gives an `i32`, so it is at most 2147483647"),
-            );
-        }
         Ok((*axis, positive))
     });
     checked.collect()
 }
 
 fn morton(data: &TreeData, node: entities::Node) -> Result<()> {
-    let what = named(data, node);
+    let what = data.describe(node);
     let data = &data.nodes[node];
-    match data.kind {
-        NodeKind::Dense | NodeKind::Bitmasked | NodeKind::Pointer => {}
-        NodeKind::Root | NodeKind::Hash | NodeKind::Dynamic { .. } => {
-            return Err(Error::new(
-                "W0122",
-                format!("{what} has no cells that can be put along a Z-curve"),
-            )
-            .help("`morton` follows `dense`, `bitmasked` or `pointer`"));
-        }
+    if !data.kind.format().supports_morton() {
+        return Err(Error::new(
+            "W0122",
+            format!("{what} has no cells that can be put along a Z-curve"),
+        )
+        .help("`morton` follows `dense`, `bitmasked` or `pointer`"));
     }
     if let Some((axis, extent)) = data.extents.iter().find(|e| !e.1.is_power_of_two()) {
         return Err(Error::new(

@@ -6,7 +6,7 @@ use crate::world::World;
 use std::fmt;
 use wuji_ir::Result;
 use wuji_ir::entities::Node;
-use wuji_ir::layout::{NodeKind, header, shard};
+use wuji_ir::layout::{header, shard};
 
 /// The memory of one tree, node by node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,17 +129,17 @@ impl Tree {
         let body = self.inner.body()?;
         let mut nodes = Vec::new();
         for (node, data) in body.shape.data.nodes.iter() {
-            if data.kind == NodeKind::Dense {
+            // Other nodes are part of the cells around them.
+            if !data.kind.is_root() && !data.kind.is_sparse() {
                 continue;
             }
-            let active = match data.kind.is_sparse() {
-                true => {
-                    let counted =
-                        self.inner
-                            .serve(Subject::Node(node), Service::Count, &[], &[])?;
-                    counted.first().copied().unwrap_or(0)
-                }
-                false => 1,
+            let active = if data.kind.is_sparse() {
+                let counted = self
+                    .inner
+                    .serve(Subject::Node(node), Service::Count, &[], &[])?;
+                counted.first().copied().unwrap_or(0)
+            } else {
+                1
             };
             let (allocated, free, bytes) = allocations(body, node)?;
             nodes.push(NodeReport {
@@ -151,10 +151,7 @@ impl Tree {
                         (name, bounded.then_some(*extent))
                     })
                     .collect(),
-                depth: match data.kind {
-                    NodeKind::Root => 0,
-                    _ => body.shape.data.sparse_path(node).len(),
-                },
+                depth: body.shape.data.sparse_path(node).len(),
                 active,
                 allocated,
                 free,
@@ -168,7 +165,7 @@ impl Tree {
 /// Allocated and free cells of a node, and their bytes.
 fn allocations(body: &TreeBody, node: Node) -> Result<(u64, u64, u64)> {
     let kind = body.shape.data.nodes[node].kind;
-    if kind == NodeKind::Root {
+    if kind.is_root() {
         return Ok((1, 0, body.layout.cell_size[node]));
     }
     let Some(memory) = body.layout.node(node) else {
@@ -207,9 +204,6 @@ fn allocations(body: &TreeBody, node: Node) -> Result<(u64, u64, u64)> {
         unused += 1;
         next = word(arena.next + (next - 1) * 8);
     }
-    let cells = match kind {
-        NodeKind::Dynamic { chunk } => u64::from(chunk),
-        _ => 1,
-    };
+    let cells = kind.format().cells_per_allocation();
     Ok((allocated * cells, unused * cells, allocated * arena.cell))
 }

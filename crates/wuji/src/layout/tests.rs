@@ -134,7 +134,7 @@ fn chunks_of_lists() {
         nodes
             .values()
             .find_map(|n| match n.kind {
-                NodeKind::Dynamic { chunk } => Some(chunk),
+                NodeKind::Dynamic(list) => Some(list.chunk),
                 _ => None,
             })
             .unwrap()

@@ -71,7 +71,7 @@ impl Generator<'_> {
             0 => NodeKind::Dense,
             1 => NodeKind::Bitmasked,
             2 => NodeKind::Pointer,
-            3 => NodeKind::Dynamic { chunk: 1 },
+            3 => NodeKind::dynamic(1),
             _ => NodeKind::Hash,
         }
     }
@@ -110,7 +110,7 @@ impl Generator<'_> {
                 let extent = self.dice.between(1, 30) as u64;
                 let chunk = self.dice.between(1, extent as i64) as u32;
                 extents = vec![(*self.dice.pick(&fresh), extent)];
-                kind = NodeKind::Dynamic { chunk };
+                kind = NodeKind::dynamic(chunk);
             } else {
                 kind = NodeKind::Pointer;
             }

@@ -8,7 +8,7 @@ use crate::passes::Cx;
 use smallvec::SmallVec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Node, Tree, Value};
-use wuji_ir::layout::{Axis, CellOrder, NodeData, NodeKind};
+use wuji_ir::layout::{Axis, CellOrder, Dynamic, NodeData, NodeKind};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::I64;
@@ -80,7 +80,7 @@ pub(super) fn plan(m: &Module, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
         let own = data.extents.iter().any(|e| e.0 == axis);
         let (extent, scale) = match data.kind {
             NodeKind::Bitmasked => (tree.extent(parent, axis), span(at, axis)),
-            NodeKind::Dynamic { chunk } if own => (
+            NodeKind::Dynamic(Dynamic { chunk }) if own => (
                 data.cells().div_ceil(chunk.into()),
                 span(at + 1, axis).saturating_mul(chunk.into()),
             ),
@@ -100,7 +100,7 @@ pub(super) fn plan(m: &Module, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
     let mut given = dims.len();
     let shape = match data.kind {
         NodeKind::Root | NodeKind::Dense | NodeKind::Pointer | NodeKind::Hash => Shape::Cell,
-        NodeKind::Dynamic { chunk } => {
+        NodeKind::Dynamic(Dynamic { chunk }) => {
             let axis = data.extents[0].0;
             dims.push(dim(chunk.into(), axis, span(at + 1, axis)));
             Shape::Row

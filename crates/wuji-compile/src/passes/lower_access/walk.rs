@@ -11,7 +11,7 @@ use crate::analysis::entries::Entry;
 use crate::nodes::lists::morton_bits;
 use wuji_ir::entities::{Field, Inst, Node, Tree, Value};
 use wuji_ir::infer::dynamic_index;
-use wuji_ir::layout::{CellOrder, NodeData, NodeKind};
+use wuji_ir::layout::{CellOrder, Dynamic, NodeData, NodeKind};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
@@ -430,7 +430,7 @@ impl Lower<'_> {
                 let args: Vec<Value> = coordinates.iter().map(|c| self.materialize(c)).collect();
                 self.found(walk, level, find, &args);
             }
-            NodeKind::Dynamic { chunk } => {
+            NodeKind::Dynamic(Dynamic { chunk }) => {
                 let number = self.number(walk, level);
                 let (chunk, within) = self.divide(&number, chunk.into());
                 let container = walk.at.clone();
@@ -696,7 +696,7 @@ fn spans(levels: &[Level], k: usize, axis: wuji_ir::layout::Axis) -> u64 {
     let own = levels[k].data.extents.iter().find(|e| e.0 == axis);
     let factor = match (levels[k].data.kind, own) {
         (NodeKind::Bitmasked, Some((_, extent))) => *extent,
-        (NodeKind::Dynamic { chunk }, Some(_)) => chunk.into(),
+        (NodeKind::Dynamic(Dynamic { chunk }), Some(_)) => chunk.into(),
         _ => 1,
     };
     below.saturating_mul(factor)

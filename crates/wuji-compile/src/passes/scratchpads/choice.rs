@@ -12,8 +12,7 @@ use crate::remark::Decision;
 use crate::rewrite::Structure;
 use rustc_hash::FxHashSet;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Field, Inst, Node, Region, Tree, Value};
-use wuji_ir::layout::NodeKind;
+use wuji_ir::entities::{Field, Inst, Region, Tree, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
@@ -314,8 +313,6 @@ fn version(m: &mut Module, f: &mut Function, block: Block, condition: Value) -> 
 
 /// Whether a field's elements are found by hashing.
 fn is_hashed(m: &Module, field: Field) -> bool {
-    let tree = &m.trees[m.fields[field].tree];
-    let path = tree.path(m.fields[field].node);
-    let hash = |node: &Node| tree.nodes[*node].kind == NodeKind::Hash;
-    path.iter().any(hash)
+    let data = &m.fields[field];
+    m.trees[data.tree].is_hashed(data.node)
 }

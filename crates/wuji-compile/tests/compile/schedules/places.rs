@@ -3,7 +3,7 @@
 use super::machine::Memory;
 use std::collections::BTreeSet;
 use wuji_ir::entities::{Node, Tree};
-use wuji_ir::layout::{Child, NodeKind, TreeData, TreeMemory, hash_table, header, shard};
+use wuji_ir::layout::{Child, Dynamic, NodeKind, TreeData, TreeMemory, hash_table, header, shard};
 use wuji_ir::module::Module;
 
 pub(crate) fn find(memory: &Memory, at: u64) -> u64 {
@@ -74,7 +74,7 @@ impl<'a> Places<'a> {
         };
         match data.kind {
             NodeKind::Pointer => below(self, data.cells()),
-            NodeKind::Dynamic { chunk } => below(self, data.cells().div_ceil(chunk.into())),
+            NodeKind::Dynamic(list) => below(self, data.cells().div_ceil(list.chunk.into())),
             NodeKind::Hash => self.table(node),
             NodeKind::Bitmasked | NodeKind::Dense | NodeKind::Root => {}
         }
@@ -87,7 +87,7 @@ impl<'a> Places<'a> {
         let slots = self.memory.range(own.table as i64..end as i64);
         let cells: Vec<u64> = slots.map(|s| *s.1).filter(|c| *c as i64 > 0).collect();
         for cell in cells {
-            let record = arena.keys + (cell - arena.data) / arena.cell * 16;
+            let record = arena.records + (cell - arena.data) / arena.cell * 16;
             let (alive, name) = (find(self.memory, record), find(self.memory, record + 8));
             assert_eq!(alive, 1, "a cell that is not active is in a table");
             self.names.push((name as i64, cell));
@@ -158,7 +158,7 @@ pub(crate) fn lists(m: &Module, memory: &Memory, list: u64) -> Vec<u64> {
     let slots = layout.node_offset[root] + layout.node_offset[block] + layout.first_cell[block];
     let cell = find(memory, slots + 8 * list);
     let container = cell + layout.node_offset[node];
-    let NodeKind::Dynamic { chunk } = tree.nodes[node].kind else {
+    let NodeKind::Dynamic(Dynamic { chunk }) = tree.nodes[node].kind else {
         panic!("no list");
     };
     let length = find(memory, container).min(tree.nodes[node].cells());

@@ -8,7 +8,6 @@ use crate::lang::ast::{Adapter, At, Domain, Expr, For, LoopMode, Pat, Range};
 use rustc_hash::FxHashSet;
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Label, Value};
-use wuji_ir::layout::NodeKind;
 use wuji_ir::module::{Term, Values};
 use wuji_ir::ops::{self, BinOp, CmpOp, ForKind, LoopHints, Op, Place};
 use wuji_ir::types::{Scalar, Type};
@@ -144,9 +143,7 @@ impl Body<'_, '_> {
     fn is_hashed(&self, field: wuji_ir::entities::Field) -> bool {
         let m = &self.cx.module;
         let data = &m.fields[field];
-        let tree = &m.trees[data.tree];
-        let path = tree.path(data.node);
-        path.iter().any(|n| tree.nodes[*n].kind == NodeKind::Hash)
+        m.trees[data.tree].is_hashed(data.node)
     }
 
     fn fits_i32(&self, at: At, var: u32, field: wuji_ir::entities::Field) -> Result<()> {

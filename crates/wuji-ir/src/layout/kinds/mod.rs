@@ -1,0 +1,261 @@
+//! Node kinds: one file per kind, each with the [`LevelFormat`] of one level of a tree.
+//!
+//! [`NodeKind::format`] is the only place of this crate that matches on [`NodeKind`]; everything else asks the format.
+//! The level functions, which emit code for a kind, are in `wuji_compile::nodes`.
+
+mod bitmasked;
+mod dense;
+mod dynamic;
+mod hash;
+mod pointer;
+mod root;
+
+pub use dynamic::Dynamic;
+pub use hash::hash_table;
+
+use super::{Axis, TreeData};
+use crate::diag::{Error, Result};
+use crate::entities::Node;
+use crate::ops::TreeAccessOp;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// Bytes of a pointer, of a word of a mask and of a length.
+pub(super) const WORD: u64 = 8;
+
+/// How a node stores its cells.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum NodeKind {
+    /// One cell, always present.
+    Root,
+    /// All cells, contiguous, present whenever the parent's cell is.
+    Dense,
+    /// As dense, with one bit per cell: whether it is active.
+    Bitmasked,
+    /// One pointer per cell; a cell has memory while it is active.
+    Pointer,
+    /// Cells that have memory while they are active, found by hashing their coordinates.
+    Hash,
+    /// A list that grows at its end: cells `0..length` are active.
+    Dynamic(Dynamic),
+}
+
+impl NodeKind {
+    /// Every kind that can stand below the root. Parameters are 0.
+    pub const BELOW_ROOT: [NodeKind; 5] = [
+        NodeKind::Dense,
+        NodeKind::Pointer,
+        NodeKind::Bitmasked,
+        NodeKind::Hash,
+        NodeKind::dynamic(0),
+    ];
+
+    /// A list that allocates `chunk` cells at a time.
+    pub const fn dynamic(chunk: u32) -> NodeKind {
+        NodeKind::Dynamic(Dynamic { chunk })
+    }
+
+    /// Properties and layout of the kind.
+    pub fn format(&self) -> &dyn LevelFormat {
+        match self {
+            NodeKind::Root => &root::Root,
+            NodeKind::Dense => &dense::Dense,
+            NodeKind::Bitmasked => &bitmasked::Bitmasked,
+            NodeKind::Pointer => &pointer::Pointer,
+            NodeKind::Hash => &hash::Hash,
+            NodeKind::Dynamic(dynamic) => dynamic,
+        }
+    }
+
+    /// The kind with this keyword, if it can stand below the root. Parameters are 0.
+    pub fn from_name(name: &str) -> Option<NodeKind> {
+        NodeKind::BELOW_ROOT.into_iter().find(|k| k.name() == name)
+    }
+
+    /// The keyword in the text format.
+    pub fn name(&self) -> &'static str {
+        self.format().name()
+    }
+
+    /// Whether it is the kind of the first node of a tree.
+    pub fn is_root(&self) -> bool {
+        *self == NodeKind::Root
+    }
+
+    /// Whether cells can be absent though their parent's cell is present.
+    pub fn is_sparse(&self) -> bool {
+        self.format().activity() != Activity::Inherited
+    }
+
+    /// Whether active cells get memory of their own.
+    pub fn allocates(&self) -> bool {
+        self.format().allocates()
+    }
+
+    /// Whether cells are found by hashing their coordinates.
+    pub fn is_hashed(&self) -> bool {
+        self.format().is_hashed()
+    }
+}
+
+/// Which cells of a container are active.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Activity {
+    /// All of them, whenever the parent's cell is.
+    Inherited,
+    /// Any subset.
+    Individual,
+    /// The first ones: a list, along the node's only axis.
+    Prefix,
+}
+
+/// What one entry of a node's list of active cells covers.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum ListEntry {
+    /// One cell. The offset and the coordinates are those of the cell.
+    Cell,
+    /// Up to 64 consecutive cells of a container; the second word is their mask. The offset and the coordinates are those
+    /// of the container.
+    MaskWord,
+    /// The first cells of an allocation; the second word is their number. The offset is that of the allocation, the
+    /// coordinate along the list is its number in the container.
+    Chunk {
+        /// Cells of an allocation.
+        cells: u64,
+    },
+}
+
+/// What a node occupies in a cell of its parent.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Container {
+    pub size: u64,
+    pub align: u64,
+    /// Offset of the first cell, or of the first pointer, from the start.
+    pub first_cell: u64,
+}
+
+/// A number that belongs to a kind.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Parameter {
+    /// The keyword in the text format.
+    pub keyword: &'static str,
+    /// A phrase for errors, with an article.
+    pub meaning: &'static str,
+    pub value: u32,
+}
+
+/// Properties, layout, text and checks of a node kind.
+///
+/// The defaults describe a dense node without parameters.
+pub trait LevelFormat: fmt::Debug + Sync {
+    fn kind(&self) -> NodeKind;
+
+    /// The keyword in the text format.
+    fn name(&self) -> &'static str;
+
+    // ---- cells ----
+
+    fn activity(&self) -> Activity {
+        Activity::Inherited
+    }
+
+    /// Of a kind that is sparse.
+    fn list_entry(&self) -> ListEntry {
+        ListEntry::Cell
+    }
+
+    /// Whether active cells get memory of their own, from an arena of the node.
+    fn allocates(&self) -> bool {
+        false
+    }
+
+    /// Cells that get memory at a time.
+    fn cells_per_allocation(&self) -> u64 {
+        1
+    }
+
+    /// Whether cells are found by hashing their coordinates: there is no container, lists have no order, and extents may
+    /// be left out.
+    fn is_hashed(&self) -> bool {
+        false
+    }
+
+    /// Whether cells can be numbered along a Z-curve.
+    fn supports_morton(&self) -> bool {
+        false
+    }
+
+    // ---- memory ----
+
+    /// What the node occupies in a cell of its parent, given the number of its cells, which may be too large, and the size
+    /// and alignment of one. `None` when that is too large.
+    fn container(&self, cells: Option<u64>, cell_size: u64, align: u64) -> Option<Container>;
+
+    /// Entries of the list of active cells for one container with so many cells. Kinds that allocate have one entry per
+    /// allocation instead.
+    fn list_entries(&self, cells: u64) -> u64 {
+        cells
+    }
+
+    /// Words that are kept beside each allocated cell of a node with so many axes.
+    fn record_words(&self, axes: usize) -> u64 {
+        let _ = axes;
+        0
+    }
+
+    /// Words of the table that cells are found by; and how many of them a GPU uses.
+    fn table_words(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    // ---- text ----
+
+    fn parameters(&self) -> SmallVec<[Parameter; 1]> {
+        SmallVec::new()
+    }
+
+    /// The kind with other values of its parameters; missing values are 0, additional ones are ignored.
+    fn with_parameters(&self, values: &[u32]) -> NodeKind {
+        let _ = values;
+        self.kind()
+    }
+
+    /// The kind with parameters for a node of these extents where they are 0.
+    fn with_defaults(&self, extents: &[i128]) -> NodeKind {
+        let _ = extents;
+        self.kind()
+    }
+
+    // ---- checks ----
+
+    /// Operands of a tree access, all `i64`, for a node with so many axes; `None` when the kind does not have the operation.
+    fn operands(&self, op: TreeAccessOp, axes: usize) -> Option<usize> {
+        let _ = (op, axes);
+        None
+    }
+
+    /// Whether a node may be where it is and split what it splits. Parents, children and extents are sound. `name` is the
+    /// node's, for errors.
+    fn verify(&self, tree: &TreeData, node: Node, name: &str) -> Result<()> {
+        let _ = (tree, node, name);
+        Ok(())
+    }
+
+    /// As [`verify`](LevelFormat::verify), for users of the public API, before the node is added: whether it may stand below
+    /// `parent` and split `axes`.
+    fn check_axes(&self, tree: &TreeData, parent: Node, axes: &[Axis]) -> Result<()> {
+        let _ = (tree, parent, axes);
+        Ok(())
+    }
+
+    /// As [`check_axes`](LevelFormat::check_axes), for its extents.
+    fn check_extents(&self, extents: &[i128]) -> Result<()> {
+        let _ = extents;
+        Ok(())
+    }
+}
+
+/// An error of the verifier.
+fn malformed(why: String) -> Error {
+    Error::new("W0022", why)
+}
