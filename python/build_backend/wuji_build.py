@@ -1,4 +1,4 @@
-"""What `pip install .` calls (PEP 517): cargo builds the extension module and writes the wheel."""
+"""Build backend for `pip install .` (PEP 517): cargo builds the extension module and the wheel."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import wuji_wheel
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _cargo(*words: str) -> None:
+def _cargo(*args: str) -> None:
     try:
-        subprocess.run(["cargo", *words], cwd=ROOT, check=True)
+        subprocess.run(["cargo", *args], cwd=ROOT, check=True)
     except FileNotFoundError:
         raise SystemExit("error: cargo is not installed; see https://rustup.rs") from None
 
@@ -41,8 +41,8 @@ def build_wheel(
 ) -> str:
     out = Path(wheel_directory).resolve()
     _cargo("xtask", "wheel", "--out", str(out))
-    made = sorted(out.glob("wuji-*.whl"), key=lambda path: path.stat().st_mtime)
-    return made[-1].name
+    wheels = sorted(out.glob("wuji-*.whl"), key=lambda path: path.stat().st_mtime)
+    return wheels[-1].name
 
 
 def build_editable(
@@ -55,19 +55,19 @@ def build_editable(
 
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:
-    """All files that git has, and what the package says of itself."""
+    """Write a source distribution: all tracked files, plus the metadata."""
     try:
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        raise SystemExit("error: a source package is made from a checkout of the repository, with git") from None
+        raise SystemExit("error: a source distribution needs a git checkout of the repository") from None
     name = f"wuji-{_version()}"
     path = Path(sdist_directory) / f"{name}.tar.gz"
     with tarfile.open(path, "w:gz") as packed:
         for file in listed.stdout.decode().split("\0"):
             if file:
                 packed.add(ROOT / file, f"{name}/{file}")
-        said = wuji_wheel.metadata(_version()).encode()
+        metadata = wuji_wheel.metadata(_version()).encode()
         about = tarfile.TarInfo(f"{name}/PKG-INFO")
-        about.size = len(said)
-        packed.addfile(about, io.BytesIO(said))
+        about.size = len(metadata)
+        packed.addfile(about, io.BytesIO(metadata))
     return path.name

@@ -1,6 +1,6 @@
-"""Writes the wheel: the sources of the package, the extension module, and what a wheel says of itself.
+"""Writes the wheel: package sources, extension module, metadata.
 
-`cargo xtask wheel` calls this as a program, with the module that it has built.
+`cargo xtask wheel` runs this as a program, with the module that it has built.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIRES = ["numpy>=1.23"]
-# What every system with a `manylinux` tag has.
-EVERYWHERE = {
+# Libraries that every `manylinux` system has.
+MANYLINUX_LIBRARIES = {
     "libc.so.6",
     "libm.so.6",
     "libmvec.so.1",
@@ -29,11 +29,11 @@ EVERYWHERE = {
 
 
 class Elf:
-    """The few tables of a 64-bit ELF file that say what it asks of the system."""
+    """Reads the dynamic dependencies of a 64-bit ELF file."""
 
     def __init__(self, data: bytes) -> None:
         if data[:6] != b"\x7fELF\x02\x01":
-            raise SystemExit("error: the module is no 64-bit ELF file")
+            raise SystemExit("error: the module is not a 64-bit ELF file")
         self.data = data
         (start,) = struct.unpack_from("<Q", data, 0x28)
         size, count = struct.unpack_from("<HH", data, 0x3A)
@@ -47,7 +47,7 @@ class Elf:
         return self.data[start : self.data.index(b"\0", start)].decode()
 
     def libraries(self) -> list[str]:
-        """Those that are loaded with it."""
+        """Return the shared libraries it depends on."""
         dynamic = self._section(6)
         if dynamic is None:
             return []
@@ -56,7 +56,7 @@ class Elf:
         return [self._text(names, value) for tag, value in entries if tag == 1]
 
     def versions(self) -> list[str]:
-        """Versions of symbols that it needs, such as ``GLIBC_2.34``."""
+        """Return the symbol versions it needs, such as ``GLIBC_2.34``."""
         table = self._section(0x6FFFFFFE)
         if table is None:
             return []
@@ -73,12 +73,12 @@ class Elf:
 
 
 def platform_tag(libraries: list[bytes]) -> str:
-    """The oldest glibc that has everything these ask for; the plain name of the machine where they need more than that."""
+    """Return the `manylinux` tag of the oldest sufficient glibc, or a plain `linux` tag if other libraries are needed."""
     elves, machine = [Elf(library) for library in libraries], platform.machine()
     needed = {library for elf in elves for library in elf.libraries()}
-    foreign = [l for l in sorted(needed) if l not in EVERYWHERE and not l.startswith("ld-linux")]
+    foreign = [l for l in sorted(needed) if l not in MANYLINUX_LIBRARIES and not l.startswith("ld-linux")]
     if foreign:
-        print(f"  it needs {', '.join(foreign)}, which not every system has")
+        print(f"  not portable: depends on {', '.join(foreign)}")
         return f"linux_{machine}"
     versions = [re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", v) for elf in elves for v in elf.versions()]
     major, minor = max(((int(m[1]), int(m[2])) for m in versions if m), default=(2, 17))
@@ -107,16 +107,16 @@ def metadata(version: str) -> str:
 
 
 def sources() -> list[tuple[str, bytes]]:
-    """The files of the package that travel."""
+    """Return the package files that belong in the wheel."""
     package = ROOT / "python" / "wuji"
-    kept = {".py", ".pyi", ".typed", ".md", ".json", ".txt"}
+    suffixes = {".py", ".pyi", ".typed", ".md", ".json", ".txt"}
     files = [p for p in package.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-    files = [p for p in files if p.suffix in kept or p.name == "py.typed"]
+    files = [p for p in files if p.suffix in suffixes or p.name == "py.typed"]
     return [(p.relative_to(package.parent).as_posix(), p.read_bytes()) for p in sorted(files)]
 
 
 def write(module: bytes, out: Path, version: str, llvm: bytes | None = None, stored: bool = False) -> Path:
-    """The wheel that travels; LLVM is in the module, or beside it."""
+    """Write a binary wheel. LLVM is linked into the module, or added as a library."""
     files = [*sources(), ("wuji/_native.abi3.so", module)]
     libraries = [module]
     if llvm is not None:
@@ -126,7 +126,7 @@ def write(module: bytes, out: Path, version: str, llvm: bytes | None = None, sto
 
 
 def write_editable(out: Path, version: str) -> Path:
-    """A wheel that leads to the checkout."""
+    """Write an editable wheel, which points to the checkout."""
     files = [("wuji.pth", f"{ROOT / 'python'}\n".encode())]
     return pack(files, f"cp311-abi3-linux_{platform.machine()}", out, version)
 
@@ -151,7 +151,7 @@ def pack(files: list[tuple[str, bytes]], tag: str, out: Path, version: str, stor
     method = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
     with zipfile.ZipFile(path, "w", method, compresslevel=9) as zipped:
         for name, data in files:
-            # The same bytes from run to run.
+            # Reproducible: fixed timestamps.
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             entry.compress_type = method
             entry.external_attr = (0o755 if ".so" in name else 0o644) << 16
@@ -160,12 +160,12 @@ def pack(files: list[tuple[str, bytes]], tag: str, out: Path, version: str, stor
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Writes the wheel of Wuji.")
+    parser = argparse.ArgumentParser(description="Write Wuji's wheel.")
     parser.add_argument("--library", type=Path, required=True, help="the extension module")
-    parser.add_argument("--out", type=Path, required=True, help="the folder for the wheel")
+    parser.add_argument("--out", type=Path, required=True, help="output folder")
     parser.add_argument("--version", required=True)
-    parser.add_argument("--llvm", type=Path, help="LLVM as a library of its own, for a module that has none inside")
-    parser.add_argument("--stored", action="store_true", help="do not pack: who packs the wheel again packs better")
+    parser.add_argument("--llvm", type=Path, help="the LLVM library, for a module that links it dynamically")
+    parser.add_argument("--stored", action="store_true", help="do not compress, for a wheel that is repacked later")
     options = parser.parse_args()
     llvm = options.llvm.read_bytes() if options.llvm else None
     path = write(options.library.read_bytes(), options.out, options.version, llvm, options.stored)

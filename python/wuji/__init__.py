@@ -143,7 +143,7 @@ ijkl = _Axis(0, 1, 2, 3)
 
 TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "error", "critical"
 
-# Loaded when first used, so that importing Wuji stays quick.
+# Submodules load on first access, to keep `import wuji` fast.
 _LAZY = {
     "math": "math", "algorithms": "algorithms", "linalg": "linalg", "tools": "tools", "profiler": "profiler", "ui": "ui",
     "graph": "graph", "sparse": "sparse", "simt": "simt", "ad": "ad", "aot": "aot", "experimental": "experimental",
@@ -188,7 +188,7 @@ def __dir__() -> list[str]:
     return sorted({*(n for n in globals() if not n.startswith("_")), *_LAZY, *_LAZY_NAMES})
 
 
-# What is loaded when it is first used is not here, but is as public.
+# Lazily loaded names are public, too, but not listed here.
 __all__ = [
     "Arch", "ArgPack", "CRITICAL", "DEBUG", "ERROR", "Field", "FieldsBuilder", "INFO", "Layout", "Matrix",
     "MatrixField", "MatrixNdarray", "Ndarray", "SNode", "ScalarField", "ScalarNdarray", "Struct", "StructField",

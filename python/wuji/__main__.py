@@ -1,4 +1,4 @@
-"""The command ``wuji``, or ``python -m wuji``."""
+"""Command-line entry point: ``wuji``, or ``python -m wuji``."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from collections.abc import Sequence
 
 from .cli import files, programs
 
-# Commands of Taichi that were for its own developers, or for parts that are not here.
-_OTHERS = {
-    "changelog": "printed what was new in Taichi; ours is in the repository",
+# Taichi subcommands without a counterpart: developer tools, and features that Wuji does not have yet.
+_TAICHI_ONLY = {
+    "changelog": "printed what was new in Taichi; Wuji's changelog is in its repository",
     "release": "made a release of Taichi",
-    "format": "formatted Taichi's sources; `ruff format` does it for yours",
-    "format_all": "formatted all of Taichi's sources; `ruff format` does it for yours",
-    "regression": "compared Taichi's benchmarks; ours are run by `cargo xtask bench`",
-    "baseline": "kept results of Taichi's benchmarks; ours are run by `cargo xtask bench`",
-    "test": "ran Taichi's tests; ours are run by `cargo xtask test`",
-    "lint": "checked Taichi's sources; `ruff check` does it for yours",
-    "module": "made C++ headers of modules that were compiled ahead of time, which is not yet in this version",
+    "format": "formatted Taichi's sources; use `ruff format` for your own",
+    "format_all": "formatted all of Taichi's sources; use `ruff format` for your own",
+    "regression": "compared Taichi's benchmarks; run Wuji's with `cargo xtask bench`",
+    "baseline": "stored Taichi's benchmark results; run Wuji's benchmarks with `cargo xtask bench`",
+    "test": "ran Taichi's tests; run Wuji's with `cargo xtask test`",
+    "lint": "linted Taichi's sources; use `ruff check` for your own",
+    "module": "generated C++ headers for AOT modules; ahead-of-time compilation is not implemented yet",
 }
 
 _EXAMPLES = """examples:
-  wuji run simulation.py             runs a program; `import taichi` is Wuji in it
-  wuji debug simulation.py           the same, with all checks
-  wuji example                       lists the examples; `wuji example julia` runs one
-  wuji diagnose                      what to put into a report
-  wuji cache info                    where compiled kernels are kept
-  wuji video frame-*.png -o a.mp4    makes a video of pictures
+  wuji run simulation.py             run a program; `import taichi` resolves to Wuji
+  wuji debug simulation.py           the same, in debug mode with all checks
+  wuji example                       list the examples; `wuji example julia` runs one
+  wuji diagnose                      print system information for a bug report
+  wuji cache info                    show the cache of compiled kernels
+  wuji video frame-*.png -o a.mp4    encode frames as a video
 """
 
 
@@ -46,28 +46,28 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Does what the words say. 0: done, 1: it has failed, 2: nobody can do what was asked."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] in _OTHERS:
-        print(f"wuji: `{words[0]}` {_OTHERS[words[0]]}", file=sys.stderr)
+    """Run the command line and return its exit status: 0 success, 1 failure, 2 usage error."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    if argv and argv[0] in _TAICHI_ONLY:
+        print(f"wuji: `{argv[0]}` {_TAICHI_ONLY[argv[0]]}", file=sys.stderr)
         return 2
     parser = _parser()
     try:
-        asked = parser.parse_args(words)
+        args = parser.parse_args(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
-    if asked.version:
+    if args.version:
         from . import __version__
 
         print(f"wuji {__version__}")
         return 0
-    if asked.command is None:
+    if args.command is None:
         parser.print_help()
         return 2
     try:
-        return int(asked.act(asked) or 0)
+        return int(args.handler(args) or 0)
     except (OSError, ValueError, RuntimeError) as error:
-        if getattr(asked, "own_errors", True):
+        if getattr(args, "catch_errors", True):
             print(f"wuji: {error}", file=sys.stderr)
             return 1
         raise

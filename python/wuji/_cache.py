@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: how many there are, and how to be rid of them."""
+"""Inspect and clear the on-disk cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Cached(NamedTuple):
 
 
 def folder() -> str | None:
-    """Where the current world keeps compiled kernels, or where one would; nothing where it does not."""
+    """Return the cache folder of the current world, or of a default world if none exists; None if caching is off."""
     from .lang import runtime
 
     if runtime.initialized():
@@ -34,20 +34,20 @@ def _files(path: str | None) -> tuple[str | None, list[os.DirEntry[str]]]:
 
 
 def info(path: str | None = None) -> Cached:
-    """What is in the folder."""
+    """Count the cache entries and their total size."""
     where, files = _files(path)
     return Cached(where, len(files), sum(e.stat().st_size for e in files))
 
 
 def clean(path: str | None = None) -> Cached:
-    """Removes compiled kernels, and nothing else. Programs that run keep theirs."""
+    """Delete all cache entries and nothing else. Running programs keep the kernels they have loaded."""
     where, files = _files(path)
     removed = size = 0
     for entry in files:
         try:
             bytes_ = entry.stat().st_size
             os.remove(entry.path)
-        except FileNotFoundError:  # somebody else was quicker
+        except FileNotFoundError:  # another process deleted it first
             continue
         removed += 1
         size += bytes_
@@ -55,7 +55,7 @@ def clean(path: str | None = None) -> Cached:
 
 
 def size(count: float) -> str:
-    """A number of bytes for people."""
+    """Format a byte count for display."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"

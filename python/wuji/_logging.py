@@ -1,4 +1,4 @@
-"""How much Wuji says about what it does."""
+"""Logging: levels, and output to standard error."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ def _checked(level: str) -> str:
     return level
 
 
-class _Level:
+class _LogLevel:
     def __init__(self) -> None:
-        asked = os.environ.get("TI_LOG_LEVEL", INFO)
-        self.now = asked if asked in _ORDER else INFO
+        requested = os.environ.get("TI_LOG_LEVEL", INFO)
+        self.current = requested if requested in _ORDER else INFO
 
 
-_level = _Level()
+_level = _LogLevel()
 
 
 def set_logging_level(level: str) -> None:
-    """Says only what is of this level and above: ``ti.TRACE``, ``ti.DEBUG``, ``ti.INFO``, ``ti.WARN``, ``ti.ERROR``, ``ti.CRITICAL``.
+    """Set the logging level and drop messages below it.
 
-    From ``ti.DEBUG`` on, the core says what it compiles.
+    Args:
+        level: ``ti.TRACE``, ``ti.DEBUG``, ``ti.INFO``, ``ti.WARN``, ``ti.ERROR`` or ``ti.CRITICAL``.
+            At ``ti.DEBUG`` and below, the core also logs what it compiles.
     """
     from .lang import runtime
 
-    _level.now = _checked(level)
+    _level.current = _checked(level)
     if runtime.initialized():
         world = runtime.current()
         world.config.log_level = level
@@ -43,7 +45,7 @@ def set_logging_level(level: str) -> None:
 
 
 def is_logging_effective(level: str) -> bool:
-    """Whether something of this level would be said."""
+    """Return whether a message of this level would be printed."""
     return _ORDER.index(_checked(level)) >= _ORDER.index(current_level())
 
 
@@ -53,36 +55,36 @@ def current_level() -> str:
     if runtime.initialized():
         level = runtime.current().config.log_level
         return level if level in _ORDER else INFO
-    return _level.now
+    return _level.current
 
 
-def _say(level: str, text: object) -> None:
+def _log(level: str, text: object) -> None:
     if is_logging_effective(level):
         print(f"[Wuji] {'warning' if level == WARN else level}: {text}" if level != INFO else f"[Wuji] {text}", file=sys.stderr)
 
 
 def trace(msg: Any, *_: Any) -> None:
-    _say(TRACE, msg)
+    _log(TRACE, msg)
 
 
 def debug(msg: Any, *_: Any) -> None:
-    _say(DEBUG, msg)
+    _log(DEBUG, msg)
 
 
 def info(msg: Any, *_: Any) -> None:
-    _say(INFO, msg)
+    _log(INFO, msg)
 
 
 def warn(msg: Any, *_: Any) -> None:
-    _say(WARN, msg)
+    _log(WARN, msg)
 
 
 def error(msg: Any, *_: Any) -> None:
-    _say(ERROR, msg)
+    _log(ERROR, msg)
 
 
 def critical(msg: Any, *_: Any) -> None:
-    _say(CRITICAL, msg)
+    _log(CRITICAL, msg)
 
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""What the extension module has: worlds, memory, a builder of kernels, launches.
+"""Interface of the extension module: worlds, memory, a kernel builder, launches.
 
-Types of values are spelled as in the text of the IR: ``"f32"``, ``"i64x3"``, ``"f32x2x3"``, ``"s0"``.
+Types are spelled as in the text of the IR: ``"f32"``, ``"i64x3"``, ``"f32x2x3"``, ``"s0"``.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, final
 __version__: str
 
 class NativeError(Exception):
-    """Whatever the core refuses or reports."""
+    """An error of the core."""
 
     code: str
     message: str
@@ -18,10 +18,10 @@ class NativeError(Exception):
     column: int
     notes: list[str]
     help: str | None
-    result: Any  # of a launch that ran to its end all the same
+    result: Any  # result of a launch that finished despite the error
 
 def cuda_devices() -> list[tuple[str, tuple[int, int]]]:
-    """Name and compute capability of each NVIDIA GPU."""
+    """Return name and compute capability of each NVIDIA GPU."""
 
 @final
 class World:
@@ -29,31 +29,31 @@ class World:
         cls,
         *,
         interpreter: bool = False,
-        cuda: int | None = None,  # number of the device
+        cuda: int | None = None,  # device number
         threads: int | None = None,
         math: str = "default",  # "strict", "default", "fast"
         seed: int = 0,
         debug: bool = False,
         deterministic: bool = False,
         memory_limit: int | None = None,
-        cache: str | None = None,  # None: the usual place; "off"; else a folder
+        cache: str | None = None,  # None: the default folder; "off"; else a folder
         cache_limit: int | None = None,
         log: str | None = None,  # "off", "error", "warn", "info", "debug", "trace"
         tier: str | None = None,  # "fast", "best", "both"
         time_limit: float | None = None,  # seconds
-        libdevice: str | None = None,  # on a GPU; None: what is found
-        wait_for_launches: bool | None = None,  # on a GPU; None: in debug worlds, and where the environment says so
+        libdevice: str | None = None,  # GPU only; None: search
+        wait_for_launches: bool | None = None,  # GPU only; None: in debug worlds, or as the environment says
         without: Sequence[str] = (),
-        printer: Callable[[str], object] | None = None,  # gets lines without their ends
-        # Gets the message and the whole text of accesses outside of fields in launches on a GPU that nobody waits for; otherwise they
-        # are errors of whatever waits.
+        printer: Callable[[str], object] | None = None,  # called with lines, without line breaks
+        # Called with message and full text of out-of-bounds accesses in asynchronous launches on a GPU. Without it they are errors of the next
+        # synchronizing call.
         dropped: Callable[[str, str], object] | None = None,
     ) -> World: ...
     @property
     def threads(self) -> int: ...
     def synchronize(self) -> None: ...
     def record(self, launches: Callable[[], object]) -> Graph:
-        """The launches that a function makes on this thread, instead of running them. Arrays have to be kept as long as the graph."""
+        """Record the launches that a function makes on this thread instead of running them. The caller keeps the arrays alive."""
     def kernels(self) -> int: ...
     @property
     def cuda_stream(self) -> int | None: ...
@@ -65,25 +65,25 @@ class World:
     def profile(self, on: bool) -> None: ...
     def profile_clear(self) -> None: ...
     def profile_tasks(self) -> list[tuple[str, str, int, float, float, float, float]]:
-        """Kernel, task, count, and seconds: total, least, mean, most."""
+        """Return kernel, task, count, and seconds: total, minimum, mean, maximum."""
     def profile_trace(self) -> str:
-        """As JSON for Chrome or Perfetto."""
+        """Return a JSON trace for Chrome or Perfetto."""
     def profile_report(self) -> str: ...
     def cache_folder(self) -> str | None: ...
     def interrupt(self) -> None: ...
     def close(self) -> None:
-        """No more launches, layouts, or accesses of fields of this world: they raise. Memory goes with it."""
+        """Close the world and free its memory. Later launches, layouts and field accesses raise."""
 
 @final
 class Graph:
-    """Launches that are run as a whole."""
+    """A recorded sequence of launches."""
 
     def launch(self) -> None: ...
     def __len__(self) -> int: ...
 
 @final
 class Layout:
-    """A tree under construction. Node 0 is the root."""
+    """A layout under construction. Node 0 is the root."""
 
     def __new__(cls, world: World) -> Layout: ...
     def node(
@@ -92,15 +92,15 @@ class Layout:
         kind: str,  # "dense", "pointer", "bitmasked", "hash", "dynamic"
         axes: Sequence[int],  # 0 to 7
         extents: Sequence[int],  # empty for a hash node without bounds
-        chunk: int = 0,  # dynamic: 0 chooses
+        chunk: int = 0,  # dynamic: 0 lets the core choose
         morton: bool = False,
     ) -> int: ...
     def place(
         self, node: int, name: str, type: str, offset: Sequence[int] | None = None
     ) -> int:
-        """Number of the field in its tree. ``type``: scalar, vector or matrix. Indices are in the order of axis numbers."""
+        """Place a field of a scalar, vector or matrix type; return its number in the tree. Indices are ordered by axis number."""
     def cells(self, node: int, name: str) -> int:
-        """A field without elements that stands for the cells of a node."""
+        """Create a field without elements that represents the cells of a node."""
     def finish(self) -> Tree: ...
 
 @final
@@ -110,11 +110,11 @@ class Tree:
     def report(self) -> str: ...
     def clear(self) -> None: ...
     def destroy(self) -> None:
-        """Gives the memory back now; whatever uses the tree after that raises."""
+        """Free the memory now. Later uses of the tree raise."""
 
 @final
 class Field:
-    """Elements are scalars, or flat tuples of scalars. Components are numbered row by row."""
+    """A field. Elements are scalars or flat tuples of scalars; components are in row-major order."""
 
     @property
     def name(self) -> str: ...
@@ -134,10 +134,10 @@ class Field:
     def set_part(self, index: tuple[int, ...], component: int, value: Any) -> None: ...
     def fill(self, value: Any) -> None: ...
     def read_into(self, buffer: object) -> None:
-        """All elements, row by row, into a C-contiguous writable buffer of exactly their bytes."""
+        """Copy all elements, row-major, to a C-contiguous writable buffer of exactly their size."""
     def write_from(self, buffer: object) -> None: ...
     def copy_from(self, other: Field) -> None:
-        """Same type and shape; layouts may differ."""
+        """Copy all elements from a field of the same type and shape. Layouts may differ."""
     def is_active(self, index: tuple[int, ...]) -> bool: ...
     def activate(self, index: tuple[int, ...]) -> None: ...
     def deactivate(self, index: tuple[int, ...]) -> None: ...
@@ -149,8 +149,10 @@ class Field:
 
 @final
 class Ndarray:
-    """Zeroed memory with a shape; has the buffer protocol (``shape`` then element shape) and DLPack. It is the host's, or that of the
-    GPU of its world, where there is no buffer protocol."""
+    """A zero-initialized array on the host, or on the GPU of its world.
+
+    Supports DLPack and, on the host, the buffer protocol. The axes of elements come last.
+    """
 
     def __new__(cls, type: str, shape: Sequence[int], world: World | None = None) -> Ndarray: ...
     @property
@@ -171,30 +173,36 @@ class Ndarray:
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 def before_exit() -> None:
-    """Ends what runs in the background; for the end of the process."""
+    """Stop background compilation. Called at exit."""
 
 def describe_array(value: object) -> tuple[str, tuple[int, ...], bool, bool] | None:
-    """Scalar type, shape, C-contiguous, writable, of an `Ndarray` (element axes last), of an object with the buffer
-    protocol, or of one with ``__dlpack__`` on the CPU or an NVIDIA GPU; ``None`` of anything else."""
+    """Describe an array: scalar type, shape, C-contiguous, writable.
 
-# A value, local, label, function or message of the function under construction: a small number.
+    Accepts an `Ndarray` (element axes last), an object with the buffer protocol, and an object with ``__dlpack__`` on the CPU or an
+    NVIDIA GPU. Returns ``None`` for anything else.
+    """
+
+# A value, local, label, function or message of the function under construction: a small integer.
 Value: TypeAlias = int
-# Where an access goes: "f" (field of the module), "a" (array), "l" (local), "t" (shared variable), and its number.
+# Base of an access: "f" (field), "a" (array), "l" (local), "t" (launch-scope variable), and its number.
 Place: TypeAlias = tuple[str, int]
 
 @final
 class Builder:
-    """One kernel under construction. Instructions go to the end of the innermost open region. What stands behind a
-    jump in a region is checked and dropped. Whatever does not fit raises `NativeError`; nothing panics."""
+    """A kernel under construction.
+
+    Instructions are appended to the innermost open region. Unreachable code after a jump is checked and dropped. Invalid operands raise
+    `NativeError`.
+    """
 
     def __new__(cls, name: str) -> Builder: ...
-    # Things the kernel mentions.
+    # Declarations.
     def file(self, path: str) -> int: ...
     def span(self, file: int, line: int, column: int) -> None:
-        """Where the instructions that follow come from; columns from 1."""
+        """Set the source location of the following instructions; columns count from 1."""
     def struct(self, name: str, fields: Sequence[tuple[str, str]]) -> str: ...
     def tree(self, tree: Tree) -> int:
-        """The module's number of the tree's first field. A tree that is known already keeps its number."""
+        """Return the module's number of the tree's first field. Adding a tree twice returns the same number."""
     def array(
         self,
         name: str,
@@ -205,12 +213,12 @@ class Builder:
         unaliased: bool = False,
     ) -> int: ...
     def param(self, name: str, type: str) -> Value:
-        """By-value parameters come before the first instruction."""
+        """Declare a by-value parameter, before the first instruction."""
     def result(self, type: str) -> None: ...
     # Values.
     def type_of(self, value: Value) -> str: ...
     def const(self, type: str, value: int | float | bool) -> Value:
-        """Of a scalar type; integers wrap."""
+        """Emit a scalar constant; integers wrap."""
     def zero(self, type: str) -> Value: ...
     def unary(self, op: str, a: Value) -> Value: ...
     def binary(self, op: str, a: Value, b: Value) -> Value: ...
@@ -236,11 +244,11 @@ class Builder:
     def reduce(self, op: str, a: Value) -> Value: ...
     def random(self) -> Value: ...
     def array_extent(self, array: int, axis: int) -> Value: ...
-    # Places. A path has constant components, and values wrapped in a one-tuple for components known at run time.
+    # Memory. A path has constant components, and one-tuples of values for dynamic components.
     def local(self, name: str, type: str, length: int | None = None, shared: bool = False) -> int:
-        """``shared``: an array that threads of a block have in common."""
+        """``shared``: an array in the shared memory of a thread block."""
     def shared(self, type: str) -> int:
-        """A variable that lives for one launch and that iterations of parallel loops share."""
+        """Create a launch-scope variable that iterations of parallel loops share."""
     def load(
         self, place: Place, indices: Sequence[Value] = (), path: Sequence[int | tuple[Value]] = ()
     ) -> Value: ...
@@ -272,10 +280,10 @@ class Builder:
     def cell(self, op: str, field: int, indices: Sequence[Value]) -> Value | None:
         """``is_active``, ``activate``, ``deactivate``, ``append``, ``length``."""
     def thread(self, op: str, values: Sequence[Value]) -> Value | None:
-        """What threads of a block know of each other, and do together: ``thread_index``, ``barrier``, ``ballot``, ..."""
+        """Emit a warp or block operation: ``thread_index``, ``barrier``, ``ballot``, ..."""
     def cache(self, field: int) -> None: ...
     def assume_range(self, value: Value, base: Value, low: int, high: int) -> Value: ...
-    # Talking to the host. Pieces are texts, and holes: a type, and digits behind the point or None.
+    # Messages. Pieces are text, or placeholders: a type, and a number of decimals or None.
     def print(
         self, pieces: Sequence[str | tuple[str, int | None]], values: Sequence[Value]
     ) -> None: ...
@@ -286,13 +294,13 @@ class Builder:
         values: Sequence[Value],
     ) -> None: ...
     def check_index(self, index: Value, length: int) -> None: ...
-    # Control. Each begin_ opens a region that its end_ closes.
+    # Control flow. Each begin_ opens a region that its end_ closes.
     def begin_if(self, condition: Value) -> None: ...
     def begin_else(self) -> None: ...
     def end_if(self) -> None:
-        """Without `begin_else` the other side is empty."""
+        """Without `begin_else`, the else region is empty."""
     def begin_for(self, low: Value, high: Value, step: Value) -> tuple[int, Value]:
-        """Label and index."""
+        """Return label and index."""
     def end_for(self) -> None: ...
     def begin_loop(self) -> int: ...
     def end_loop(self) -> None: ...
@@ -306,46 +314,51 @@ class Builder:
         serial: bool = False,
         simd: bool | None = None,
     ) -> tuple[int, list[Value]]:
-        """Label and indices."""
+        """Return label and indices."""
     def end_foreach(self) -> None: ...
     def jump_break(self, label: int) -> None: ...
     def jump_continue(self, label: int) -> None: ...
     def jump_return(self, value: Value | None = None) -> None: ...
     def closed(self) -> bool:
         """Whether the innermost region has ended in a jump."""
-    # Functions that are called, not inlined; they may call themselves.
+    # Functions that are called instead of inlined; they may be recursive.
     def declare(self, name: str, params: Sequence[str], result: str | None) -> int: ...
     def begin_function(self, function: int) -> list[Value]:
-        """Its parameters. Until `end_function`, instructions go there."""
+        """Return the parameters. Instructions go to this function until `end_function`."""
     def end_function(self) -> None: ...
     def call(self, function: int, arguments: Sequence[Value]) -> Value | None: ...
-    # The end.
+    # Completion.
     def text(self) -> str: ...
     def finish(self, world: World, arguments: Sequence[tuple[str, int]]) -> Program:
-        """Makes the kernel ready to run. ``arguments`` says what a call gets, in order: ``("p", n)`` is the n-th
-        parameter, ``("a", n)`` the n-th array. Fields are bound for good."""
+        """Compile the kernel.
+
+        ``arguments`` maps the arguments of a call: ``("p", n)`` is the n-th parameter, ``("a", n)`` the n-th array. Fields are bound
+        permanently.
+        """
 
 @final
 class Program:
-    """A kernel that is ready to run."""
+    """A compiled kernel."""
 
     @property
     def name(self) -> str: ...
     def __call__(self, *arguments: Any) -> Any:
-        """Runs it. A scalar parameter takes a number (also of NumPy), others a flat sequence of numbers. An array
-        takes what `describe_array` knows. Gives nothing, a number, or a flat tuple of numbers. What is no number of
-        its type raises `TypeError` or `OverflowError`; an array that the code is not made for gives
-        `NotImplemented`, and nothing has run."""
+        """Launch the kernel.
+
+        A scalar parameter takes a number (Python or NumPy), other parameters a flat sequence of numbers, an array anything that
+        `describe_array` accepts. Returns nothing, a number, or a flat tuple of numbers. Raises `TypeError` or `OverflowError` for numbers
+        that do not fit. Returns `NotImplemented`, without launching, if the code was not compiled for such an array.
+        """
     def text(self) -> str: ...
 
 @final
 class SparseMatrix:
-    """A sparse matrix of f32 or f64. Arrays have one axis and no gaps; what does not fit raises `ValueError` or `IndexError`."""
+    """A sparse matrix of f32 or f64. Arrays are contiguous with one axis; mismatches raise `ValueError` or `IndexError`."""
 
     def __new__(
         cls, dtype: str, rows: int, columns: int, at_rows: object, at_columns: object, values: object
     ) -> SparseMatrix:
-        """From elements in any order, whose places are arrays of i32. Those at the same place are added up."""
+        """Build a matrix from entries in any order, with i32 indices. Entries at the same position are added up."""
     @property
     def dtype(self) -> str: ...
     @property
@@ -354,7 +367,7 @@ class SparseMatrix:
     def columns(self) -> int: ...
     @property
     def stored(self) -> int:
-        """How many elements are stored."""
+        """Number of stored entries."""
     def get(self, row: int, column: int) -> float: ...
     def set(self, row: int, column: int, value: float) -> None: ...
     def scaled(self, factor: float) -> SparseMatrix: ...
@@ -362,48 +375,53 @@ class SparseMatrix:
     def plus(self, other: SparseMatrix, factor: float) -> SparseMatrix:
         """``self + factor * other``."""
     def times(self, other: SparseMatrix) -> SparseMatrix:
-        """Element by element."""
+        """Return the element-wise product."""
     def product(self, other: SparseMatrix) -> SparseMatrix: ...
     def apply(self, x: object, y: object) -> None:
         """``y = self x``."""
-    def conjugate(self, b: object, x: object, enough: float, most: int) -> tuple[int, bool]:
-        """Solves ``self x = b`` by conjugate gradients; ``x`` is where it starts. Gives how many steps it took, and whether what is left of
-        ``b`` is at most ``enough`` of its length."""
+    def conjugate(self, b: object, x: object, tolerance: float, max_steps: int) -> tuple[int, bool]:
+        """Solve ``self x = b`` by conjugate gradients, starting at ``x``.
+
+        Returns the number of iterations, and whether the residual is at most ``tolerance`` times the norm of ``b``.
+        """
     def triplets(self, at_rows: object, at_columns: object, values: object) -> None:
-        """All stored elements, into arrays of so many."""
+        """Write all stored entries to arrays of that length."""
 
 @final
 class SparseSolver:
-    """Factors of a square matrix: "LLT", "LDLT" or "LU"."""
+    """A factorization of a square matrix: "LLT", "LDLT" or "LU"."""
 
     def __new__(cls, method: str, ordering: str) -> SparseSolver: ...
     def analyze(self, matrix: SparseMatrix) -> bool: ...
     def factorize(self, matrix: SparseMatrix) -> bool:
-        """Gives whether there are such factors."""
+        """Factorize; return whether that succeeded."""
     def solve(self, b: object, x: object) -> None: ...
 
 @final
 class Window:
-    """A window on the display; `OSError` where there is none."""
+    """A window on the display; raises `OSError` without one."""
 
     def __new__(cls, title: str) -> Window: ...
     def show(self, width: int, height: int, rgba: bytes) -> None:
-        """Rows from top to bottom. The window opens with the first picture, in its size."""
+        """Show rows from top to bottom. The first frame opens the window and sets its size."""
     def events(self) -> list[tuple[str, str, bool, float, float]]:
-        """What has happened since the last call: ``"key"``, ``"button"``, ``"move"``, ``"wheel"`` or ``"close"``, which key or
-        button, whether it went down (or away, for the wheel), and where the pointer was, from 0 to 1, to the right and up."""
+        """Return the events since the last call.
+
+        An event has a kind (``"key"``, ``"button"``, ``"move"``, ``"wheel"`` or ``"close"``), a key or button, whether it was pressed (or
+        scrolled up, for the wheel), and the cursor position in [0, 1], x to the right and y up.
+        """
     def close(self) -> None: ...
     def is_open(self) -> bool: ...
 
 @final
 class Recording:
-    """Frames that become a file: ``x.gif``, or ``x.mp4`` by the program ``ffmpeg``."""
+    """Encodes frames to a file: ``x.gif``, or ``x.mp4`` with ``ffmpeg``."""
 
     def __new__(cls, path: str, fps: float) -> Recording: ...
     def push(self, width: int, height: int, rgb: bytes) -> None: ...
     def finish(self) -> None: ...
 
 def read_png(path: str) -> tuple[int, int, int, bytes]:
-    """Width, height, channels (1 to 4) and rows from top to bottom, a byte a channel."""
+    """Return width, height, channels (1 to 4) and rows from top to bottom, one byte per channel."""
 
 def write_png(path: str, width: int, height: int, channels: int, data: bytes) -> None: ...

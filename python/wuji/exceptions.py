@@ -1,18 +1,18 @@
-"""What can go wrong, as classes. Each has the name that programs written for Taichi catch."""
+"""Exception classes. Each one is also available under Taichi's name for it."""
 
 from __future__ import annotations
 
 
 class WujiError(Exception):
-    """Anything that Wuji refuses or reports.
+    """Base class of all errors that Wuji raises.
 
-    ``code`` is the number in the book's index of errors, such as ``W0204``; empty where there is none.
+    ``code`` identifies the error in the documentation's error index, such as ``W0204``. It is empty for errors without a page there.
     """
 
     code: str = ""
 
     def __init__(self, message: str = "", code: str = "") -> None:
-        self.said = message  # without the code
+        self.message = message  # without the `error[...]` prefix
         if code:
             self.code = code
             if not message.startswith("error["):
@@ -25,51 +25,51 @@ class WujiCompilationError(WujiError):
 
 
 class WujiSyntaxError(WujiCompilationError, SyntaxError):
-    """Python that the kernel language does not have."""
+    """The kernel language does not support this Python construct."""
 
     def __str__(self) -> str:
-        # That of SyntaxError adds a place of its own.
+        # `SyntaxError.__str__` would append its own file and line.
         return str(self.args[0]) if self.args else ""
 
 
 class WujiNameError(WujiCompilationError, NameError):
-    """A name that nothing has."""
+    """An undefined name."""
 
 
 class WujiTypeError(WujiCompilationError, TypeError):
-    """Types that do not go together."""
+    """Incompatible types."""
 
 
 class WujiIndexError(WujiCompilationError, IndexError):
-    """Indices that do not fit what they are for."""
+    """Wrong number or kind of indices."""
 
 
 class WujiRuntimeError(WujiError, RuntimeError):
-    """Something went wrong outside of the compiler: in a launch, in a layout, with data."""
+    """An error outside the compiler: in a launch, a field layout or the data."""
 
 
 class WujiAssertionError(WujiRuntimeError, AssertionError):
-    """An assertion of a kernel failed."""
+    """An `assert` in a kernel failed."""
 
 
 class WujiRuntimeTypeError(WujiRuntimeError, TypeError):
-    """An argument of a kernel is not of its type."""
+    """A kernel argument does not match its declared type."""
 
     @classmethod
     def argument(cls, name: str, needed: object, provided: object) -> WujiRuntimeTypeError:
-        return cls(f"Argument `{name}` cannot be converted into required type {needed}; it is {provided}")
+        return cls(f"Argument `{name}` cannot be converted to required type {needed}; got {provided}")
 
 
 class WujiArrayError(WujiRuntimeTypeError, ValueError):
-    """An array is not of the type that a kernel says. Taichi raises a `ValueError`."""
+    """An array does not match its declared element type or shape. Also a `ValueError`, as in Taichi."""
 
 
 class WujiCallError(WujiRuntimeTypeError, WujiSyntaxError):
-    """A kernel is called with too many arguments, or too few. Taichi raises a `TaichiSyntaxError`."""
+    """A kernel call has the wrong number of arguments. Also a `SyntaxError`, as in Taichi."""
 
 
 class NotYet(WujiError, NotImplementedError):
-    """A name of the contract that this version does not have."""
+    """A part of Taichi's API that is not implemented yet."""
 
 
 TaichiCompilationError = WujiCompilationError

@@ -1,4 +1,4 @@
-"""What a device can do, by the names that programs ask for: ``ti.extension.sparse``."""
+"""Backend features that programs can query, such as ``ti.extension.sparse``."""
 
 from __future__ import annotations
 
@@ -28,14 +28,12 @@ bls = Extension.bls
 assertion = Extension.assertion
 extfunc = Extension.extfunc
 
-# Quantized types, meshes and gradients are to come; functions of other languages are not.
-_HERE = {Extension.sparse, Extension.data64, Extension.bls, Extension.assertion}
+# Quantized types, meshes and automatic differentiation are planned. External functions (`extfunc`) are not.
+_SUPPORTED = {Extension.sparse, Extension.data64, Extension.bls, Extension.assertion}
 
 
 def is_supported(arch: Any, extension: Extension) -> bool:
-    """Whether this version does it on a device."""
+    """Return whether a backend supports an extension."""
     from .lang import arch as archs
 
-    # Blocks of threads have no memory of their own yet: what asks for it is accepted, and changes nothing.
-    without = {Extension.bls} if arch is archs.cuda else set()
-    return archs.is_supported(arch) and extension in _HERE - without
+    return archs.is_supported(arch) and extension in _SUPPORTED

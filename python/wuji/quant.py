@@ -1,4 +1,4 @@
-"""Quantized types: their names. What they stand for is not yet in this version."""
+"""Quantized types. Placeholders: not implemented yet."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 from .lang.missing import function, refuse
 
-_FEATURE = "quantized types are"
+_FEATURE = "quantized types"
 
 
 class BitpackedFields:
-    """Fields whose elements share a word."""
+    """A bit-packed struct: several quantized fields in one word."""
 
     def __init__(self, max_num_bits: Any) -> None:
         refuse("ti.BitpackedFields", _FEATURE)
 
     def place(self, *args: Any, shared_exponent: bool = False) -> None:
-        """Puts fields into the word."""
+        """Place fields in the bit-packed struct."""
 
 
 int = function("ti.types.quant.int", _FEATURE)

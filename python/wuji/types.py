@@ -1,4 +1,4 @@
-"""Types: of scalars, of what is made of them, and of parameters of kernels."""
+"""Scalar types, compound types and kernel parameter annotations."""
 
 from . import quant
 from .lang import compound as annotations
@@ -56,7 +56,7 @@ from .lang.dtypes import (
 
 
 def is_tensor(spec: object) -> bool:
-    """Whether it is the type of vectors or matrices."""
+    """Return whether a type is a vector or matrix type."""
     return isinstance(spec, MatrixType)
 
 

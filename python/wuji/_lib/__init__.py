@@ -1,4 +1,4 @@
-"""Names under which programs ask Taichi's core for facts."""
+"""Stand-in for Taichi's `_lib`: queries that programs make about the core."""
 
 from . import core, utils
 

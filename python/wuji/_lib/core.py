@@ -1,4 +1,4 @@
-"""Facts about the core: which devices there are, versions, names of types."""
+"""Stand-in for Taichi's core module: available backends, versions and type names."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def clean_offline_cache_files(path: str = "") -> int:
     return clean(path or None).files
 
 
-class _NotHere(NotYet, AttributeError):
-    """So that `hasattr` can ask."""
+class _NotAvailable(NotYet, AttributeError):
+    """Also an `AttributeError`, so that `hasattr` returns False."""
 
 
 def __getattr__(name: str) -> Any:
@@ -138,7 +138,7 @@ def __getattr__(name: str) -> Any:
         return _dtypes.by_name(name.removeprefix("DataType_"))
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _NotHere(f"`_lib.core.{name}` is inside Taichi's engine, which this is not", "W0607")
+    raise _NotAvailable(f"`_lib.core.{name}` is internal to Taichi's runtime; Wuji has no equivalent", "W0607")
 
 
 __all__ = ["Arch", "DataType", "Extension", "Layout", "SNode", "is_integral", "is_real", "is_signed"]

@@ -1,4 +1,4 @@
-"""Where things are."""
+"""Stand-in for Taichi's `_lib.utils`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Automatic differentiation: its names. What they stand for is not yet in this version."""
+"""Automatic differentiation. Placeholders: not implemented yet."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from ..lang.missing import function, refuse
 
-_FEATURE = "automatic differentiation is"
+_FEATURE = "automatic differentiation"
 
 
 class Tape:
-    """Records launches, to run them backwards."""
+    """Record kernel launches and replay them in reverse to compute gradients."""
 
     def __init__(self, loss: Any = None, clear_gradients: bool = True, validation: bool = False, grad_check: Any = None) -> None:
         refuse("ti.ad.Tape", _FEATURE)
@@ -22,11 +22,11 @@ class Tape:
         pass
 
     def grad(self) -> None:
-        """Runs what was recorded backwards."""
+        """Run the reverse pass over the recorded launches."""
 
 
 class FwdMode:
-    """Derivatives along a direction, together with the values."""
+    """Forward-mode differentiation: propagate tangents together with primal values."""
 
     def __init__(self, loss: Any, param: Any, seed: Any = None, clear_gradients: bool = True) -> None:
         refuse("ti.ad.FwdMode", _FEATURE)
@@ -39,7 +39,7 @@ class FwdMode:
 
 
 def no_grad(func: Any) -> Any:
-    """Marks a function that gradients do not go through. Without gradients, that is every function."""
+    """Mark a function as not differentiable. Has no effect without automatic differentiation."""
     return func
 
 

@@ -1,4 +1,4 @@
-"""Sorting, and running sums."""
+"""Parallel algorithms: sort and prefix sum."""
 
 from .scan import PrefixSumExecutor
 from .sort import parallel_sort

@@ -1,4 +1,4 @@
-"""Running sums."""
+"""Parallel prefix sum."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _BLOCK = 4096
 
 
 @func
-def _within(data: template(), sums: template(), count: Any) -> None:  # type: ignore[valid-type]
-    """Running sums inside of each block, and the sum of each block."""
+def _scan_blocks(data: template(), sums: template(), count: Any) -> None:  # type: ignore[valid-type]
+    """Scan each block, and compute the sum of each block."""
     for block in range((count + (_BLOCK - 1)) // _BLOCK):
         total = ops.zero(sums[0])
         for i in range(block * _BLOCK, ops.min(count, (block + 1) * _BLOCK)):
@@ -27,8 +27,8 @@ def _within(data: template(), sums: template(), count: Any) -> None:  # type: ig
 
 
 @func
-def _across(data: template(), sums: template(), count: Any) -> None:  # type: ignore[valid-type]
-    """What all blocks before sum up to is added to each block."""
+def _add_offsets(data: template(), sums: template(), count: Any) -> None:  # type: ignore[valid-type]
+    """Add to each block the sum of all previous blocks."""
     blocks = (count + (_BLOCK - 1)) // _BLOCK
     for _ in range(1):
         total = ops.zero(sums[0])
@@ -43,40 +43,40 @@ def _across(data: template(), sums: template(), count: Any) -> None:  # type: ig
 
 @kernel
 def _sum_field(data: template(), sums: NdarrayType(ndim=1), count: int):  # type: ignore[no-untyped-def,valid-type]
-    _within(data, sums, count)
-    _across(data, sums, count)
+    _scan_blocks(data, sums, count)
+    _add_offsets(data, sums, count)
 
 
 @kernel
 def _sum_array(data: NdarrayType(ndim=1), sums: NdarrayType(ndim=1), count: int):  # type: ignore[no-untyped-def,valid-type]
-    _within(data, sums, count)
-    _across(data, sums, count)
+    _scan_blocks(data, sums, count)
+    _add_offsets(data, sums, count)
 
 
 class PrefixSumExecutor:
-    """Replaces the first ``length`` elements of a field by their running sums: each by the sum of itself and all before.
+    """Computes the inclusive prefix sum of the first ``length`` elements, in place.
 
-    Elements are integers or floats of any size; the sum has their type. One executor can be used again and again.
+    Elements are integers or floats of any size; sums have the same type. An executor can be reused.
     """
 
     def __init__(self, length: int) -> None:
         if length < 0:
-            raise WujiRuntimeError(f"`PrefixSumExecutor` of {length} elements")
+            raise WujiRuntimeError(f"`PrefixSumExecutor`: the length cannot be negative, but is {length}")
         self.length = int(length)
         self.sorting_length = self.length
         self._sums: dict[Any, Ndarray] = {}
 
     def run(self, input_arr: Any) -> None:
-        """Does it, in place, to a field or array with one axis."""
+        """Scan a 1-D field or array in place."""
         if not isinstance(input_arr, (ScalarField, Ndarray)) or isinstance(getattr(input_arr, "element_type", None), MatrixType):
-            raise WujiTypeError(f"`PrefixSumExecutor.run` takes a field or array of numbers, not {type(input_arr).__name__}")
+            raise WujiTypeError(f"`PrefixSumExecutor.run` needs a field or array of scalars, not {type(input_arr).__name__}")
         if len(input_arr.shape) != 1 or input_arr.shape[0] < self.length:
             raise WujiRuntimeError(
-                f"`PrefixSumExecutor` of {self.length} elements does not fit something of shape {tuple(input_arr.shape)}"
+                f"`PrefixSumExecutor` of length {self.length} cannot run on shape {tuple(input_arr.shape)}"
             )
         dtype = input_arr.dtype
         if dtype.is_bool:
-            raise WujiTypeError("`PrefixSumExecutor.run` of truth values\n  = help: use a field of integers")
+            raise WujiTypeError("`PrefixSumExecutor.run` does not support bool\n  = help: use a field of integers")
         if not self.length:
             return
         sums = self._sums.get(dtype)

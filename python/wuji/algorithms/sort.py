@@ -1,4 +1,4 @@
-"""Sorting by the digits of keys, the last one first: each pass keeps the order of what has the same digit."""
+"""Parallel radix sort, least significant digit first. Each pass is stable."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..lang.ndarray import Ndarray, ndarray
 from ..lang.static import static
 
 _DIGITS = 256
-_BLOCK = 8192  # elements that one thread takes, at least
-_MOST_BLOCKS = 64
+_BLOCK = 8192  # minimum number of elements per thread
+_MAX_BLOCKS = 64
 _WORDS = {8: dtypes.u8, 16: dtypes.u16, 32: dtypes.u32, 64: dtypes.u64}
 
 _Array: Any = NdarrayType(ndim=1)
@@ -24,7 +24,7 @@ _Array: Any = NdarrayType(ndim=1)
 
 @func
 def _digit(key: Any, shift: Any, word: template(), kind: template()) -> Any:  # type: ignore[valid-type]
-    """A digit of the unsigned number that has the same place among all as the key."""
+    """Return a digit of the key, mapped to an unsigned integer with the same order."""
     bits = ops.bit_cast(key, word)
     top = ops.cast(static(1 << (word.bits - 1)), word)
     if static(kind == "i"):
@@ -35,7 +35,7 @@ def _digit(key: Any, shift: Any, word: template(), kind: template()) -> Any:  # 
 
 
 @kernel
-def _count_up(order: _Array):  # type: ignore[no-untyped-def]
+def _iota(order: _Array):  # type: ignore[no-untyped-def]
     for i in order:
         order[i] = i
 
@@ -46,7 +46,7 @@ def _pass(  # type: ignore[no-untyped-def]
     order: _Array,
     to_keys: _Array,
     to_order: _Array,
-    places: _Array,
+    offsets: _Array,
     ordered: template(),  # type: ignore[valid-type]
     dtype: template(),  # type: ignore[valid-type]
     shift: dtypes.i32,  # type: ignore[valid-type]
@@ -54,32 +54,32 @@ def _pass(  # type: ignore[no-untyped-def]
     size: dtypes.i32,  # type: ignore[valid-type]
 ):
     word = static(_WORDS[dtype.bits])
-    blocks = places.shape[0] // _DIGITS
-    # How often each digit comes in each block. No other thread counts there.
+    blocks = offsets.shape[0] // _DIGITS
+    # Histogram: count each digit per block. Blocks do not share counters.
     for block in range(blocks):
         for d in range(_DIGITS):
-            places[block * _DIGITS + d] = 0
+            offsets[block * _DIGITS + d] = 0
         for i in range(block * size, ops.min((block + 1) * size, count)):
             at = block * _DIGITS + _digit(keys[i], shift, word, static(dtype.kind))
-            places[at] = places[at] + ops.cast(1, dtypes.i32)
-    # Where the first one goes.
+            offsets[at] = offsets[at] + ops.cast(1, dtypes.i32)
+    # Exclusive prefix sum: offset of the first key of each digit.
     for _ in range(1):
         total = ops.cast(0, dtypes.i32)
         for d in range(_DIGITS):
             for block in range(blocks):
                 at = block * _DIGITS + d
-                here = places[at]
-                places[at] = total
-                total += here
+                in_block = offsets[at]
+                offsets[at] = total
+                total += in_block
     for block in range(blocks):
         for i in range(block * size, ops.min((block + 1) * size, count)):
             key = keys[i]
             at = block * _DIGITS + _digit(key, shift, word, static(dtype.kind))
-            place = places[at]
-            places[at] = place + ops.cast(1, dtypes.i32)
-            to_keys[place] = key
+            offset = offsets[at]
+            offsets[at] = offset + ops.cast(1, dtypes.i32)
+            to_keys[offset] = key
             if static(ordered):
-                to_order[place] = order[i]
+                to_order[offset] = order[i]
 
 
 @kernel
@@ -89,21 +89,23 @@ def _gather(source: _Array, order: _Array, target: _Array):  # type: ignore[no-u
 
 
 def parallel_sort(keys: Any, values: Any = None) -> None:
-    """Sorts keys upwards, in place, and values along with them. Equal keys keep their order.
+    """Sort keys in ascending order, in offset, and permute values accordingly. The sort is stable.
 
-    Keys are a field or array of numbers with one axis; values any field or array as long. Floats that are no numbers go to the end.
+    Args:
+        keys: A 1-D field or array of scalars. NaNs sort to the end.
+        values: A field or array of the same length, of any element type.
     """
     if not isinstance(keys, (ScalarField, Ndarray)) or isinstance(getattr(keys, "element_type", None), MatrixType):
-        raise WujiTypeError(f"`parallel_sort` sorts a field or array of numbers, not {type(keys).__name__}")
+        raise WujiTypeError(f"`parallel_sort` needs keys in a field or array of scalars, not {type(keys).__name__}")
     if len(keys.shape) != 1:
-        raise WujiRuntimeError(f"`parallel_sort` sorts something with one axis, not of shape {tuple(keys.shape)}")
+        raise WujiRuntimeError(f"`parallel_sort` needs keys with one axis, not shape {tuple(keys.shape)}")
     if keys.dtype.is_bool:
-        raise WujiTypeError("`parallel_sort` of truth values\n  = help: use a field of integers")
+        raise WujiTypeError("`parallel_sort` does not support bool\n  = help: use a field of integers")
     count = keys.shape[0]
     columns = _columns(values)
     for column in columns:
         if tuple(column.shape) != (count,):
-            raise WujiRuntimeError(f"`parallel_sort` of {count} keys with values of shape {tuple(column.shape)}")
+            raise WujiRuntimeError(f"shape mismatch: `parallel_sort` of {count} keys and values of shape {tuple(column.shape)}")
     if count < 2:
         return
     data, order = _sorted(_read(keys), bool(columns))
@@ -116,24 +118,24 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
 
 
 def _sorted(keys: Ndarray, ordered: bool) -> tuple[Ndarray, Ndarray]:
-    """Keys in order, and where each was; the array that was given is used up."""
+    """Return the sorted keys and their permutation. Overwrites the input array."""
     count = keys.shape[0]
     dtype: DataType = keys.dtype
-    size = max(_BLOCK, -(-count // _MOST_BLOCKS))
-    places = ndarray(dtypes.i32, -(-count // size) * _DIGITS)
+    size = max(_BLOCK, -(-count // _MAX_BLOCKS))
+    offsets = ndarray(dtypes.i32, -(-count // size) * _DIGITS)
     other = ndarray(dtype, count)
     order, other_order = (ndarray(dtypes.i32, count if ordered else 1) for _ in range(2))
     if ordered:
-        _count_up(order)
+        _iota(order)
     for shift in range(0, dtype.bits, 8):
-        _pass(keys, order, other, other_order, places, ordered, dtype, shift, count, size)
+        _pass(keys, order, other, other_order, offsets, ordered, dtype, shift, count, size)
         keys, other = other, keys
         order, other_order = other_order, order
     return keys, order
 
 
 def _columns(values: Any) -> list[Any]:
-    """The fields and arrays that values are made of."""
+    """Return the fields and arrays that hold the values."""
     if values is None:
         return []
     if isinstance(values, StructField):
@@ -142,11 +144,11 @@ def _columns(values: Any) -> list[Any]:
         return [c for part in values._parts for c in _columns(part)]
     if isinstance(values, (Field, Ndarray)):
         return [values]
-    raise WujiTypeError(f"`parallel_sort` takes values in a field or array, not in {type(values).__name__}")
+    raise WujiTypeError(f"`parallel_sort` needs values in a field or array, not {type(values).__name__}")
 
 
 def _read(source: Any) -> Ndarray:
-    """A copy as an array, which code is compiled for once and for all."""
+    """Copy to an array, so that kernels are specialized on its type only."""
     element = source.type if isinstance(source, MatrixField) else getattr(source, "element_type", source.dtype)
     copy = ndarray(element, source.shape)
     if isinstance(source, Ndarray):

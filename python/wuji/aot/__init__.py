@@ -1,4 +1,4 @@
-"""Kernels compiled ahead of time: its names. What they stand for is not yet in this version."""
+"""Ahead-of-time compilation. Placeholders: not implemented yet."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from ..lang.missing import function, refuse
 
-_FEATURE = "compiling ahead of time is"
+_FEATURE = "ahead-of-time compilation"
 
 
 class DeviceCapability(str, enum.Enum):
-    """What a device that runs SPIR-V may be able to do."""
+    """Optional SPIR-V capabilities of a device."""
 
     spirv_version_1_3 = "spirv_version_1_3"
     spirv_version_1_4 = "spirv_version_1_4"
@@ -42,7 +42,7 @@ class DeviceCapability(str, enum.Enum):
 
 
 class Module:
-    """Kernels, graphs and fields, saved to be run without Python."""
+    """An AOT module: kernels, graphs and fields saved for use without Python."""
 
     def __init__(self, arch: Any = None, caps: Any = None) -> None:
         refuse("ti.aot.Module", _FEATURE)
@@ -56,7 +56,7 @@ class Module:
 
 
 class GfxRuntime140:
-    """What is in the files of a module."""
+    """Metadata of a saved AOT module."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         refuse("ti.aot.GfxRuntime140", _FEATURE)

@@ -1,1 +1,1 @@
-"""What the command ``wuji`` can do."""
+"""Subcommands of ``wuji``."""

@@ -1,1 +1,1 @@
-"""Ways for programs that were written for others to run here: `taichi`."""
+"""Compatibility with other packages: `taichi`."""

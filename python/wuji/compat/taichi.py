@@ -1,4 +1,4 @@
-"""Programs that say ``import taichi`` run on Wuji once this is imported:
+"""Make ``import taichi`` resolve to Wuji.
 
 ```python
 import wuji.compat.taichi    # before anything imports taichi
@@ -6,8 +6,8 @@ import taichi as ti          # Wuji
 import taichi.math as tm     # wuji.math
 ```
 
-``python -m wuji run program.py`` does so for a program that nobody wants to change. The real Taichi is left alone: it may be installed, but cannot be
-used in the same process.
+``python -m wuji run program.py`` does this for an unmodified program. Taichi itself may be installed, but cannot be used in the same
+process.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import Any
 
 import wuji as _wuji
 
-# The version of the language; `wuji.__version__` is that of the engine.
+# Version of the language; `wuji.__version__` is that of Wuji.
 __version__ = (1, 7, 4)
-# Modules of it are found by `_Finder`.
+# Empty: `_Finder` finds the submodules.
 __path__: list[str] = []
 
-# Modules that have another name here.
+# Modules with a different name in Wuji.
 _MOVED = {
     "types.primitive_types": "lang.dtypes",
     "types.compound_types": "lang.compound",
@@ -59,15 +59,15 @@ class _Loader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # It keeps the name it has here.
+        # Keep the module's own spec.
         module.__spec__ = self.spec
-        # One that is a package there, but not here, may have moved modules in it.
+        # A package in Taichi may be a plain module here; let it have submodules.
         if not hasattr(module, "__path__"):
             module.__path__ = []
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds ``taichi.x`` as ``wuji.x``: the same module, not a second one."""
+    """Resolves ``taichi.x`` to ``wuji.x``: the same module object, not a copy."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -75,15 +75,15 @@ class _Finder(importlib.abc.MetaPathFinder):
         if not fullname.startswith("taichi."):
             return None
         name = fullname.removeprefix("taichi.")
-        ours = f"wuji.{_MOVED.get(name, name)}"
+        target_name = f"wuji.{_MOVED.get(name, name)}"
         try:
-            importlib.import_module(ours)
+            importlib.import_module(target_name)
         except ModuleNotFoundError as error:
-            if error.name is not None and ours.startswith(error.name):
+            if error.name is not None and target_name.startswith(error.name):
                 return None
             raise
-        is_package = hasattr(sys.modules[ours], "__path__")
-        return importlib.machinery.ModuleSpec(fullname, _Loader(ours), origin="wuji", is_package=is_package)
+        is_package = hasattr(sys.modules[target_name], "__path__")
+        return importlib.machinery.ModuleSpec(fullname, _Loader(target_name), origin="wuji", is_package=is_package)
 
 
 def __getattr__(name: str) -> Any:
@@ -98,18 +98,18 @@ __all__ = [name for name in dir(_wuji) if not name.startswith("_")]  # noqa: PLE
 
 
 def install() -> None:
-    """Makes ``import taichi`` import Wuji in this process. Importing this module has done so."""
-    ours = sys.modules[__name__]
-    there = sys.modules.get("taichi")
-    if there is not None and there is not ours:
-        raise ImportError("taichi itself is imported already; import wuji.compat.taichi before it")
-    sys.modules["taichi"] = ours
+    """Make ``import taichi`` import Wuji in this process. Importing this module calls it."""
+    module = sys.modules[__name__]
+    loaded = sys.modules.get("taichi")
+    if loaded is not None and loaded is not module:
+        raise ImportError("taichi is already imported; import wuji.compat.taichi before it")
+    sys.modules["taichi"] = module
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 def uninstall() -> None:
-    """Makes ``import taichi`` mean Taichi again."""
+    """Undo `install`."""
     for name in [n for n in sys.modules if n == "taichi" or n.startswith("taichi.")]:
         del sys.modules[name]
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]

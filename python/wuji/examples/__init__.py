@@ -1,4 +1,4 @@
-"""Programs to look at and to begin with: `wuji example`."""
+"""Example programs: `wuji example`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def known() -> dict[str, str]:
-    """Names of the examples, and the first sentence of each."""
+    """Return the names of the examples with the first line of their docstrings."""
     found = {}
     for name in sorted(os.listdir(_FOLDER)):
         if name.endswith(".py") and not name.startswith("_"):
@@ -30,27 +30,27 @@ def path(name: str) -> str:
 
 
 def frames(gui: GUI) -> Iterator[int]:
-    """Counts frames until somebody closes the window or presses Escape, and shows each.
+    """Yield frame numbers until the window is closed or Escape is pressed; show each frame.
 
-    ``wuji example julia 30`` ends after 30 frames. Without a window, frames go to ``NAME.gif``, and there are 60.
+    ``wuji example julia 30`` stops after 30 frames. Without a display, 60 frames are written to ``NAME.gif``.
     """
     from ..tools.video import make
 
-    asked = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else None
-    windowless = gui._window is None
-    limit = asked if asked is not None else (60 if windowless else sys.maxsize)
-    kept = []
+    requested = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else None
+    offscreen = gui._window is None
+    limit = requested if requested is not None else (60 if offscreen else sys.maxsize)
+    images = []
     frame = 0
     while gui.running and frame < limit:
         if gui.get_event(gui.ESCAPE):
             break
         yield frame
-        if windowless:
-            kept.append((gui.get_image()[:, :, :3].clip(0, 1) * 255).astype("uint8"))
+        if offscreen:
+            images.append((gui.get_image()[:, :, :3].clip(0, 1) * 255).astype("uint8"))
         gui.show()
         frame += 1
-    if kept:
+    if images:
         name = f"{os.path.splitext(os.path.basename(sys.argv[0]))[0]}.gif"
-        make(name, kept, 25)
-        print(f"{len(kept)} frames in {name}")
+        make(name, images, 25)
+        print(f"{len(images)} frames in {name}")
     gui.close()

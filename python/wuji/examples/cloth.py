@@ -1,4 +1,4 @@
-"""A sheet of cloth that falls onto a ball: masses and springs."""
+"""Cloth that falls onto a sphere: a mass-spring system."""
 
 import wuji as ti
 from wuji.examples import frames
@@ -15,7 +15,7 @@ x = ti.Vector.field(3, ti.f32, shape=(n, n))
 v = ti.Vector.field(3, ti.f32, shape=(n, n))
 shown = ti.Vector.field(2, ti.f32, shape=(n, n))
 
-# To neighbours, to those across, and to the next but one, which keeps the sheet from folding.
+# Structural, shear and bending springs.
 springs = [(a, b) for a in range(-2, 3) for b in range(-2, 3) if (a, b) != (0, 0) and abs(a) + abs(b) <= 2]
 
 
@@ -37,7 +37,7 @@ def step():
                 rest = size * (a * a + b * b) ** 0.5
                 length = d.norm(1e-9)
                 force += stiffness * (length - rest) * d / length
-                # Friction along the spring.
+                # Damping along the spring.
                 force += 2.0 * (v[i + a, j + b] - v[i, j]).dot(d) / length * d / length
         v[i, j] += force * dt
     for i, j in x:

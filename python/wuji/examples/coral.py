@@ -1,4 +1,4 @@
-"""Coral that grows: particles wander in a world without edges, of which only what is used takes memory."""
+"""Coral growth: diffusion-limited aggregation on an unbounded sparse grid."""
 
 import wuji as ti
 from wuji.examples import frames
@@ -9,14 +9,14 @@ size, walkers = 400, 2000
 full = size * 0.45
 coral = ti.field(ti.i32)
 ti.root.hash(ti.ij).dense(ti.ij, 16).place(coral)
-place = ti.Vector.field(2, ti.i32, shape=walkers)
+walker = ti.Vector.field(2, ti.i32, shape=walkers)
 reach = ti.field(ti.f32, shape=())
 pixels = ti.Vector.field(3, ti.f32, shape=(size, size))
 
 
 @ti.func
 def start():
-    """Somewhere on a ring around what has grown."""
+    """Return a random point on a ring around the coral."""
     angle = ti.random() * 2 * ti.math.pi
     return int(ti.Vector([ti.cos(angle), ti.sin(angle)]) * (reach[None] + 8))
 
@@ -25,25 +25,25 @@ def start():
 def begin():
     coral[0, 0] = 1
     reach[None] = 4
-    for k in place:
-        place[k] = start()
+    for k in walker:
+        walker[k] = start()
 
 
 @ti.kernel
 def wander(frame: ti.i32, steps: ti.i32):
-    for k in place:
-        p = place[k]
+    for k in walker:
+        p = walker[k]
         for _ in range(steps):
             p += int(ti.floor(ti.Vector([ti.random(), ti.random()]) * 3)) - 1
             touches = coral[p.x - 1, p.y] + coral[p.x + 1, p.y] + coral[p.x, p.y - 1] + coral[p.x, p.y + 1] > 0
             if touches:
-                # Writing makes the cell exist.
+                # A write activates the cell.
                 coral[p] = frame + 1
                 ti.atomic_max(reach[None], p.cast(float).norm())
                 p = start()
             elif p.cast(float).norm() > reach[None] + 30:
                 p = start()
-        place[k] = p
+        walker[k] = p
 
 
 @ti.kernel
@@ -51,7 +51,7 @@ def paint(frame: ti.i32):
     for i, j in pixels:
         pixels[i, j] = [0.03, 0.06, 0.1]
     for i, j in coral:
-        # Only cells that exist are visited.
+        # A struct-for visits active cells only.
         x, y = i + size // 2, j + size // 2
         if coral[i, j] > 0 and 0 <= x < size and 0 <= y < size:
             age = 1 - coral[i, j] / (frame + 2)

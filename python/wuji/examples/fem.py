@@ -1,4 +1,4 @@
-"""A hollow ball that sags under its weight: finite elements, and conjugate gradients without a matrix."""
+"""A hollow sphere that sags under its weight: matrix-free finite elements with conjugate gradients."""
 
 import itertools
 
@@ -13,23 +13,23 @@ n, block = 64, 8
 soft, hard = (1.0, 0.8), (4.0, 3.0)
 vec3 = ti.math.vec3
 
-# Displacement, residual, direction, and the operator times the direction. Nodes exist where there is material.
+# Displacement, residual, search direction, and operator times direction. Nodes are active where there is material.
 u, r, p, kp = (ti.Vector.field(3, ti.f32) for _ in range(4))
 lam, mu = ti.field(ti.f32), ti.field(ti.f32)
 blocks = ti.root.pointer(ti.ijk, n // block)
 for field in (u, r, p, kp):
-    # Each component in rows of its own.
+    # SOA: each component in its own array.
     for c in range(3):
         blocks.dense(ti.ijk, block).place(field.get_scalar_field(c))
 for field in (lam, mu):
     blocks.dense(ti.ijk, block).place(field)
 lowest = ti.field(ti.i32, shape=())
-places = ti.Vector.field(2, ti.f32, shape=n * n)
+points = ti.Vector.field(2, ti.f32, shape=n * n)
 bent = ti.field(ti.f32, shape=n * n)
 
 
 def overlap(a, b, i, j):
-    """Over a cell: the slope along `i` of the function of corner `a`, times that along `j` of corner `b`, integrated."""
+    """Integrate, over a cell, the derivative along `i` of the shape function of corner `a` times that along `j` of corner `b`."""
     value = 1.0
     for d in range(3):
         sa, sb = 2 * (a >> d & 1) - 1, 2 * (b >> d & 1) - 1
@@ -42,7 +42,7 @@ def overlap(a, b, i, j):
     return value
 
 
-# The force on corner `a` by moving corner `b`: for Lame's first parameter, and for the second.
+# Stiffness matrices: force on corner `a` per displacement of corner `b`, for Lame's first and second parameter.
 stiffness = np.zeros((8, 8, 2, 3, 3))
 for a, b, i, j in itertools.product(range(8), range(8), range(3), range(3)):
     stiffness[a, b, 0, i, j] = overlap(a, b, i, j)
@@ -69,7 +69,7 @@ def fill():
 
 @ti.kernel
 def weigh(bottom: ti.i32) -> ti.f64:
-    """Each cell weighs on its corners."""
+    """Distribute the weight of each cell to its corners."""
     total = ti.f64(0)
     for I in ti.grouped(r):
         weight = 0.0
@@ -84,7 +84,7 @@ def weigh(bottom: ti.i32) -> ti.f64:
 
 @ti.kernel
 def apply(bottom: ti.i32) -> ti.f64:
-    """`kp = K p`, and `p . kp`: each node gathers the forces of the eight cells around it. Nodes at the bottom are held."""
+    """Compute `kp = K p` and `p . kp`: each node gathers the forces of its eight cells. Nodes at the bottom are fixed."""
     work = ti.f64(0)
     for I in ti.grouped(p):
         force = vec3(0)
@@ -122,13 +122,13 @@ def turn(beta: ti.f32):
 
 @ti.kernel
 def look():
-    """Nodes of a cut through the middle, moved as much further as makes it visible."""
+    """Project the nodes of a cross section, with exaggerated displacement."""
     most = 1e-9
     for I in ti.grouped(u):
         ti.atomic_max(most, u[I].norm())
     for i, j in ti.ndrange(n, n):
         moved = u[i, j, n // 2] / most
-        places[i * n + j] = ti.Vector([i + 0.5, j + 0.5]) / n + 0.07 * moved.xy
+        points[i * n + j] = ti.Vector([i + 0.5, j + 0.5]) / n + 0.07 * moved.xy
         bent[i * n + j] = moved.norm() if mu[i, j, n // 2] > 0 else -1.0
 
 
@@ -145,5 +145,5 @@ for _frame in frames(gui):
     look()
     there = bent.to_numpy() >= 0
     shade = (bent.to_numpy()[there] * 15).astype(int)
-    gui.circles(places.to_numpy()[there], radius=6, palette=palette, palette_indices=shade)
+    gui.circles(points.to_numpy()[there], radius=6, palette=palette, palette_indices=shade)
     gui.text(f"residual {(left / start) ** 0.5:.1e}", pos=(0.02, 0.05), font_size=16)

@@ -1,4 +1,4 @@
-"""Smoke that rises: an incompressible fluid on a grid."""
+"""Rising smoke: an incompressible fluid on a grid."""
 
 import wuji as ti
 from wuji.examples import frames
@@ -15,7 +15,7 @@ divergence = ti.field(ti.f32, shape=(n, n))
 
 @ti.func
 def at(field: ti.template(), p):
-    """The field between its elements; outside, what is at the border."""
+    """Interpolate a field bilinearly, clamped at the border."""
     p = ti.math.clamp(p, 0.0, n - 1.001)
     base = int(p)
     f = p - base
@@ -35,8 +35,8 @@ def advect(v: ti.template(), old: ti.template(), new: ti.template()):
 @ti.kernel
 def stir(v: ti.template(), s: ti.template(), t: ti.f32):
     for i, j in s:
-        place = ti.Vector([i, j]) / n
-        d = (place - ti.Vector([0.5 + 0.1 * ti.sin(t * 0.7), 0.1])).norm()
+        p = ti.Vector([i, j]) / n
+        d = (p - ti.Vector([0.5 + 0.1 * ti.sin(t * 0.7), 0.1])).norm()
         if d < 0.06:
             s[i, j] = 1.0
             v[i, j] += ti.Vector([ti.sin(t) * 0.6, 2.0]) * dt

@@ -1,4 +1,4 @@
-"""Spots that divide: two substances react and spread at different speeds."""
+"""Gray-Scott reaction-diffusion: spots that divide."""
 
 import wuji as ti
 from wuji.examples import frames
@@ -22,7 +22,7 @@ def begin(uv: ti.template()):
 @ti.kernel
 def step(now: ti.template(), new: ti.template()):
     for i, j in now:
-        # The world is a torus.
+        # Periodic boundary.
         around = ti.Vector([0.0, 0.0])
         for a, b in ti.static([(-1, 0), (1, 0), (0, -1), (0, 1)]):
             around += now[(i + a) % n, (j + b) % n]

@@ -1,4 +1,4 @@
-"""Drops that melt together: their surface as triangles, written to a PLY file that other programs read."""
+"""Metaballs: marching tetrahedra, exported as a PLY file."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ count = ti.field(ti.i32, shape=())
 pixels = ti.Vector.field(3, ti.f32, shape=(320, 320))
 vec3 = ti.math.vec3
 
-# A cube is six tetrahedra around a diagonal; each has at most two triangles, which needs no tables.
+# Six tetrahedra around a diagonal fill a cube. Each yields at most two triangles, so no case tables are needed.
 cube = [vec3(0, 0, 0), vec3(1, 0, 0), vec3(1, 1, 0), vec3(0, 1, 0), vec3(0, 0, 1), vec3(1, 0, 1), vec3(1, 1, 1), vec3(0, 1, 1)]
 tetrahedra = [(0, 6, 1, 2), (0, 6, 2, 3), (0, 6, 3, 7), (0, 6, 7, 4), (0, 6, 4, 5), (0, 6, 5, 1)]
 
@@ -55,12 +55,12 @@ def surface():
                 inside += d[c] > 0
             for c in ti.static(range(4)):
                 o = ti.static([m for m in range(4) if m != c])
-                # One corner alone on its side: a triangle.
+                # One corner on its own side: a triangle.
                 if (inside == 1 and d[c] > 0) or (inside == 3 and d[c] <= 0):
                     triangle(*[between(p[c], p[m], d[c], d[m]) for m in o])
             for a, b in ti.static([(0, 1), (0, 2), (0, 3)]):
                 o = ti.static([m for m in range(4) if m not in (a, b)])
-                # Two and two: a quadrilateral.
+                # Two corners on each side: a quadrilateral.
                 if inside == 2 and (d[a] > 0) == (d[b] > 0):
                     q0, q1 = between(p[a], p[o[0]], d[a], d[o[0]]), between(p[a], p[o[1]], d[a], d[o[1]])
                     q2, q3 = between(p[b], p[o[1]], d[b], d[o[1]]), between(p[b], p[o[0]], d[b], d[o[0]])
@@ -70,7 +70,7 @@ def surface():
 
 @ti.func
 def at(p):
-    """The density between elements."""
+    """Interpolate the density trilinearly."""
     base = int(ti.floor(p))
     f = p - base
     d = 0.0
@@ -87,7 +87,7 @@ def paint():
     for i, j in pixels:
         c = vec3(0.08, 0.1, 0.13)
         p = vec3(i / 320 * (n - 1), j / 320 * (n - 1), n - 2)
-        # Straight down into the grid, to the first point that is inside.
+        # March down into the grid to the first point inside.
         while p.z > 1 and at(p) <= 0:
             p.z -= 0.25
         if p.z > 1:

@@ -1,4 +1,4 @@
-"""A fractal that moves: one thread for each pixel."""
+"""An animated Julia set: one thread per pixel."""
 
 import wuji as ti
 from wuji.examples import frames

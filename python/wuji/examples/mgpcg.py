@@ -1,4 +1,4 @@
-"""Poisson's equation where the domain has holes: conjugate gradients, preconditioned by multigrid."""
+"""Poisson's equation on a domain with holes: multigrid-preconditioned conjugate gradients."""
 
 import wuji as ti
 from wuji.examples import frames
@@ -6,10 +6,9 @@ from wuji.examples import frames
 ti.init(arch=ti.cpu)
 
 n, levels, block = 512, 5, 8
-sweeps, at_the_bottom = 2, 20
+sweeps, bottom_sweeps = 2, 20
 
-# A tree for each level, with half of the cells a side of the one before. Outside of what exists everything is zero, so
-# boundaries need no code.
+# One tree per level, each with half the resolution of the previous one. Inactive cells read as zero, so boundaries need no code.
 r = [ti.field(ti.f32) for _ in range(levels)]
 z = [ti.field(ti.f32) for _ in range(levels)]
 x, p, ap = (ti.field(ti.f32) for _ in range(3))
@@ -24,7 +23,7 @@ vec2, vec3 = ti.math.vec2, ti.math.vec3
 
 @ti.func
 def exists(i, j):
-    """A ring with three holes, in units of the width."""
+    """Return whether a cell belongs to the domain: a ring with three holes."""
     at = vec2(i, j) / n - 0.5
     inside = 0.12 < at.norm() < 0.46
     for k in ti.static(range(3)):
@@ -55,7 +54,7 @@ def around(f, i, j):
 
 @ti.kernel
 def smooth(level: ti.template(), color: ti.i32):
-    """Half a sweep of Gauss-Seidel, over one colour of a checkerboard."""
+    """Run half a Gauss-Seidel sweep, over one color of a checkerboard."""
     for i, j in z[level]:
         if (i + j) & 1 == color:
             z[level][i, j] = (r[level][i, j] + around(z[level], i, j)) / 4
@@ -63,7 +62,7 @@ def smooth(level: ti.template(), color: ti.i32):
 
 @ti.kernel
 def restrict(level: ti.template()):
-    """What is left at one level is the right-hand side of the next."""
+    """Restrict the residual of a level to the right-hand side of the next one."""
     for i, j in r[level + 1]:
         r[level + 1][i, j] = 0
         z[level + 1][i, j] = 0
@@ -90,9 +89,9 @@ def v_cycle():
         for k in range(2 * sweeps):
             smooth(level, k % 2)
         restrict(level)
-    for k in range(4 * at_the_bottom):
-        # The same colours backwards: the whole stays symmetric.
-        smooth(levels - 1, k % 2 if k < 2 * at_the_bottom else 1 - k % 2)
+    for k in range(4 * bottom_sweeps):
+        # The second half runs the colors in reverse, which keeps the preconditioner symmetric.
+        smooth(levels - 1, k % 2 if k < 2 * bottom_sweeps else 1 - k % 2)
     for level in reversed(range(levels - 1)):
         prolongate(level)
         for k in range(2 * sweeps):

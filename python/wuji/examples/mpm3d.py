@@ -1,4 +1,4 @@
-"""Two blocks of jelly that collide in three dimensions, on a grid that exists only where they are."""
+"""Two jelly cubes that collide: MPM in 3-D on a sparse grid."""
 
 import wuji as ti
 from wuji.examples import frames
@@ -21,7 +21,7 @@ affine = ti.Matrix.field(3, 3, ti.f32)
 deformation = ti.Matrix.field(3, 3, ti.f32)
 ti.root.dense(ti.i, particles).place(x, v, affine, deformation)
 
-# Blocks of nodes come into being where something is written, and each has a list of the particles in it.
+# Blocks of grid nodes are activated on write. Each block has a list of its particles.
 momentum = ti.Vector.field(3, ti.f32)
 mass = ti.field(ti.f32)
 bucket = ti.field(ti.i32)
@@ -33,7 +33,7 @@ lists.place(bucket)
 
 @ti.func
 def base(p):
-    """The lowest of the 27 nodes around a particle."""
+    """Return the lowest of the 27 grid nodes around a particle."""
     return ti.floor(x[p] * n - 0.5, ti.i32)
 
 
@@ -61,7 +61,7 @@ def sort():
 
 @ti.func
 def near(p, i, j, k):
-    """The base of a particle that is in the list of a block: it lies in the block, and the compiler may rely on it."""
+    """Return the base of a particle in the list of a block. It lies in the block; `assume_in_range` tells the compiler."""
     at, first = base(p), ti.Vector([i, j, k]) * block
     for d in ti.static(range(3)):
         at[d] = ti.assume_in_range(at[d], first[d], 0, block)
@@ -70,7 +70,7 @@ def near(p, i, j, k):
 
 @ti.kernel
 def to_grid():
-    # Block by block: what a thread adds to the grid goes to a pad of its own first.
+    # Accumulate in a scratchpad per block, then add it to the grid.
     ti.block_local(momentum, mass)
     for i, j, k, l in bucket:
         p = bucket[i, j, k, l]
@@ -80,7 +80,7 @@ def to_grid():
         one = ti.Matrix.identity(ti.f32, 3)
         F = (one + dt * affine[p]) @ deformation[p]
         deformation[p] = F
-        # A Neo-Hookean solid.
+        # Neo-Hookean elasticity.
         stress = mu * (F @ F.transpose() - one) + one * lam * ti.log(F.determinant())
         moves = -dt * 4 * n * n * volume * stress + volume * affine[p]
         for offset in ti.static(ti.grouped(ti.ndrange(3, 3, 3))):
@@ -122,7 +122,7 @@ begin()
 gui = ti.GUI("Jelly", res=480, background_color=0x10161C)
 for _frame in frames(gui):
     for _ in range(16):
-        # All blocks are gone; those that are needed come again.
+        # Clear the grid: deactivate all blocks. Writes activate those that are needed.
         blocks.deactivate_all()
         sort()
         to_grid()

@@ -1,4 +1,4 @@
-"""A block of fluid that falls: the material point method in two dimensions."""
+"""A falling block of fluid: the material point method (MLS-MPM) in 2-D."""
 
 import wuji as ti
 from wuji.examples import frames

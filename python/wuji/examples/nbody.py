@@ -1,4 +1,4 @@
-"""Stars that attract each other, all pairs of them."""
+"""N-body gravity, all pairs."""
 
 import wuji as ti
 from wuji.examples import frames
@@ -7,8 +7,8 @@ ti.init(arch=ti.cpu)
 
 n = 1000
 dt = 2e-5
-place = ti.Vector.field(2, ti.f32, shape=n)
-speed = ti.Vector.field(2, ti.f32, shape=n)
+position = ti.Vector.field(2, ti.f32, shape=n)
+velocity = ti.Vector.field(2, ti.f32, shape=n)
 
 
 @ti.kernel
@@ -17,8 +17,8 @@ def begin():
         angle = ti.random() * 2 * ti.math.pi
         distance = (ti.sqrt(ti.random()) * 0.7 + 0.3) * 0.3
         around = ti.Vector([ti.cos(angle), ti.sin(angle)])
-        place[i] = 0.5 + around * distance
-        speed[i] = ti.Vector([-around.y, around.x]) * 60
+        position[i] = 0.5 + around * distance
+        velocity[i] = ti.Vector([-around.y, around.x]) * 60
 
 
 @ti.kernel
@@ -27,11 +27,11 @@ def step():
         force = ti.Vector([0.0, 0.0])
         for j in range(n):
             if i != j:
-                apart = place[j] - place[i]
+                apart = position[j] - position[i]
                 force += apart / (apart.norm() + 1e-2) ** 3
-        speed[i] += dt * force
+        velocity[i] += dt * force
     for i in range(n):
-        place[i] += dt * speed[i]
+        position[i] += dt * velocity[i]
 
 
 begin()
@@ -39,4 +39,4 @@ gui = ti.GUI("Stars", res=512, background_color=0x05080F)
 for _frame in frames(gui):
     for _ in range(4):
         step()
-    gui.circles(place.to_numpy(), radius=1.5, color=0xFFE0A0)
+    gui.circles(position.to_numpy(), radius=1.5, color=0xFFE0A0)

@@ -1,4 +1,4 @@
-"""Light in a room of shapes: a path tracer that marches through distances."""
+"""A path tracer in a room of signed distance fields."""
 
 import wuji as ti
 from wuji.examples import frames
@@ -14,7 +14,7 @@ vec3 = ti.math.vec3
 
 @ti.func
 def distance(p):
-    """How far the nearest surface is."""
+    """Return the distance to the nearest surface."""
     ball = (p - vec3(-0.55, 0.45, 0.2)).norm() - 0.45
     q = abs(p - vec3(0.65, 0.35, -0.1)) - vec3(0.35)
     box = ti.max(q, 0.0).norm() + ti.min(q.max(), 0.0) - 0.02
@@ -46,8 +46,8 @@ def normal(p):
 
 
 @ti.func
-def anywhere(n):
-    """A direction on the side of a surface, more often straight than flat."""
+def sample_hemisphere(n):
+    """Sample a direction on the hemisphere around a normal, cosine-weighted."""
     z = 2 * ti.random() - 1
     a = 2 * ti.math.pi * ti.random()
     r = ti.sqrt(1 - z * z)
@@ -70,13 +70,13 @@ def sample():
                     break
                 t += step
             p += d * t
-            # A lamp in the ceiling.
+            # Area light in the ceiling.
             if p.y > 2.19 and abs(p.x) < 0.7 and abs(p.z - 0.3) < 0.7:
                 light = weight * 7.0
                 break
             n = normal(p)
             weight *= color(p)
-            d = anywhere(n)
+            d = sample_hemisphere(n)
             p += n * 2e-3
         sums[i, j] += light
 

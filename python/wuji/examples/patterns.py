@@ -1,4 +1,4 @@
-"""Patterns that other examples draw: the sign of yin and yang."""
+"""Patterns for other examples: the yin-yang symbol."""
 
 import wuji as ti
 
@@ -10,7 +10,7 @@ def _disc(pos, center, radius):
 
 @ti.func
 def taichi_logo(pos: ti.template(), scale: float = 1 / 1.11):
-    """0 where the sign is dark and 1 where it is light, for places from 0 to 1."""
+    """Return 0 where the symbol is dark and 1 where it is light, at a position in [0, 1]."""
     p = (pos - 0.5) / scale + 0.5
     middle = ti.Vector([0.5, 0.5])
     upper = ti.Vector([0.5, 0.75])

@@ -1,4 +1,4 @@
-"""Layers of a convolutional network on the voxels of a surface: nothing else takes memory or time."""
+"""Sparse convolution: network layers on the voxels of a surface."""
 
 import numpy as np
 
@@ -10,10 +10,10 @@ ti.init(arch=ti.cpu)
 n, block, channels = 64, 4, 8
 features = ti.Vector.field(channels, ti.f32)
 result = ti.Vector.field(channels, ti.f32)
-# Blocks exist where the surface is, and in them a bit for each voxel says whether it does.
+# Blocks are active near the surface; a bitmask marks the active voxels of a block.
 ti.root.pointer(ti.ijk, n // block).bitmasked(ti.ijk, block).place(features, result)
 
-# For each of 27 neighbours, and each channel there, what it means for all channels here.
+# For each of 27 neighbors and each input channel: weights of all output channels.
 weights = ti.Vector.field(channels, ti.f32, shape=(3, 3, 3, channels))
 picture = ti.Vector.field(3, ti.f32, shape=(n, n))
 pixels = ti.Vector.field(3, ti.f32, shape=(6 * n, 6 * n))
@@ -21,7 +21,7 @@ pixels = ti.Vector.field(3, ti.f32, shape=(6 * n, 6 * n))
 
 @ti.kernel
 def surface():
-    """A wavy sphere. Writing to a voxel makes it exist."""
+    """Activate the voxels of a wavy sphere by writing to them."""
     for I in ti.grouped(ti.ndrange(n, n, n)):
         at = (I + 0.5) / n - 0.5
         wave = 0.03 * ti.sin(at.x * 20) * ti.sin(at.y * 20)
@@ -32,7 +32,7 @@ def surface():
 
 @ti.kernel
 def layer(source: ti.template(), target: ti.template()):
-    # Over voxels that exist; neighbours that do not are zero.
+    # A struct-for over active voxels. Inactive neighbors read as zero.
     for i, j, k in target:
         total = ti.Vector.zero(ti.f32, channels)
         for a, b, c in ti.static(ti.ndrange(3, 3, 3)):
@@ -47,7 +47,7 @@ def look(source: ti.template()):
         color = ti.math.vec3(0.05, 0.07, 0.1)
         for k in range(n):
             v = source[i, j, k]
-            # The nearest voxel of the surface that this column meets.
+            # Keep the closest voxel of the column.
             if v.norm_sqr() > 0:
                 color = 0.5 + 0.5 * ti.math.vec3(v[0], v[1], v[2])
         picture[i, j] = color

@@ -1,4 +1,4 @@
-"""Light in smoke: a path tracer through densities that exist only where there is smoke."""
+"""A volumetric path tracer on a sparse density grid."""
 
 import wuji as ti
 from wuji.examples import frames
@@ -19,7 +19,7 @@ pixels = ti.Vector.field(3, ti.f32, shape=(size, size))
 
 @ti.kernel
 def puff():
-    """A billowing ball. Only voxels with smoke are written, so only their blocks exist."""
+    """Fill a billowing sphere. Only voxels with smoke are written, so only their blocks are allocated."""
     for I in ti.grouped(ti.ndrange(n, n, n)):
         at = (I + 0.5) / n - 0.5
         swell, scale = 0.0, 1.0
@@ -34,26 +34,26 @@ def puff():
 
 @ti.func
 def smoke(at):
-    # Outside of the field, and where no block is, there are zeros.
+    # Out-of-bounds and inactive voxels read as zero.
     return density[ti.floor(at * n, ti.i32)]
 
 
 @ti.func
 def through(origin, direction):
-    """Where a ray enters the unit cube, and where it leaves."""
+    """Return where a ray enters and leaves the unit cube."""
     a, b = -origin / direction, (1 - origin) / direction
     return vec2(ti.max(ti.min(a, b).max(), 0.0), ti.max(a, b).min())
 
 
 @ti.func
 def free_path():
-    """To the next event, if the smoke were at its thickest everywhere; by chance it was none."""
+    """Sample the distance to the next collision at maximum density (delta tracking)."""
     return -ti.log(1 - ti.random()) / extinction
 
 
 @ti.func
 def lit(origin):
-    """What comes from the lamp, if nothing is in the way."""
+    """Return the light from the lamp if it is not occluded."""
     way = lamp - origin
     distance = way.norm()
     direction = way / distance
@@ -67,7 +67,7 @@ def lit(origin):
 
 
 @ti.func
-def anywhere():
+def sample_sphere():
     z, phi = 2 * ti.random() - 1, 2 * ti.math.pi * ti.random()
     r = ti.sqrt(1 - z * z)
     return vec3(r * ti.cos(phi), r * ti.sin(phi), z)
@@ -91,7 +91,7 @@ def trace():
             if ti.random() < smoke(p):
                 weight *= albedo
                 light += lit(p) * weight
-                origin, direction, t = p, anywhere(), 0.0
+                origin, direction, t = p, sample_sphere(), 0.0
                 far = through(origin, direction).y
                 met += 1
         sums[i, j] += light

@@ -1,4 +1,4 @@
-"""Waves on a pond: drops fall, rings run, the shore sends them back."""
+"""Water waves: drops, rings and reflections."""
 
 import wuji as ti
 from wuji.examples import frames
@@ -21,7 +21,7 @@ def drop(h: ti.template(), x: ti.f32, y: ti.f32):
 @ti.kernel
 def step(now: ti.template(), last: ti.template(), new: ti.template()):
     for i, j in now:
-        # Outside of a field there is nothing: the shore is where height is zero.
+        # Out-of-bounds reads return zero: the shore is a fixed boundary.
         around = now[i - 1, j] + now[i + 1, j] + now[i, j - 1] + now[i, j + 1] - 4 * now[i, j]
         new[i, j] = (2 * now[i, j] - last[i, j] + speed * around) * damping
 

@@ -1,4 +1,4 @@
-"""What was once new."""
+"""Deprecated names from Taichi's `experimental` module."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def real_func(fn: Any) -> Any:
-    """The old name of `ti.real_func`."""
+    """Deprecated alias of `ti.real_func`."""
     from ..lang.func import real_func as current
 
-    warnings.warn("`ti.experimental.real_func` is now `ti.real_func`", DeprecationWarning, stacklevel=2)
+    warnings.warn("`ti.experimental.real_func` is deprecated; use `ti.real_func` instead", DeprecationWarning, stacklevel=2)
     return current(fn)
 
 

@@ -1,4 +1,4 @@
-"""Graphs: launches of kernels that are put together once and run again and again, with arguments that have names."""
+"""Graphs: sequences of kernel launches, built once and run many times with named arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..lang.texture import Format, Texture
 
 
 class ArgKind(enum.Enum):
-    """What an argument of a graph is."""
+    """Kind of a graph argument."""
 
     SCALAR = 0
     MATRIX = 1
@@ -30,9 +30,11 @@ class ArgKind(enum.Enum):
 
 
 class Arg:
-    """An argument of a graph: its kind, its name, and its type.
+    """A named, typed argument of a graph.
 
-    ``ti.graph.Arg(ti.graph.ArgKind.NDARRAY, "x", ti.f32, ndim=1)``
+    ```python
+    x = ti.graph.Arg(ti.graph.ArgKind.NDARRAY, "x", ti.f32, ndim=1)
+    ```
     """
 
     def __init__(
@@ -47,9 +49,9 @@ class Arg:
         **old: Any,
     ) -> None:
         if not isinstance(tag, ArgKind):
-            raise WujiRuntimeError(f"an argument of a graph has a `ti.graph.ArgKind`, not {tag!r}")
+            raise WujiRuntimeError(f"a graph argument needs a `ti.graph.ArgKind`, not {tag!r}")
         if old:
-            raise WujiRuntimeError(f"`ti.graph.Arg` has no argument `{next(iter(old))}`: use `ndim`, and `fmt` for textures that are written to")
+            raise WujiRuntimeError(f"`ti.graph.Arg` has no argument `{next(iter(old))}`: use `ndim`, and `fmt` for writable textures")
         self.tag = tag
         self.name = name
         self.fmt = fmt
@@ -57,16 +59,16 @@ class Arg:
         found: Any = dtype if isinstance(dtype, MatrixType) else scalar_type(dtype)
         if tag in (ArgKind.TEXTURE, ArgKind.RWTEXTURE):
             if self.ndim not in (1, 2, 3):
-                raise WujiRuntimeError(f"argument `{name}` of a graph is a texture: `ndim` is 1, 2 or 3, not {self.ndim}")
+                raise WujiRuntimeError(f"graph argument `{name}` is a texture: `ndim` must be 1, 2 or 3, not {self.ndim}")
         elif found is None:
-            raise WujiRuntimeError(f"argument `{name}` of a graph has no type: {dtype!r} is none")
+            raise WujiRuntimeError(f"graph argument `{name}` needs a type; {dtype!r} is not one")
         if tag is ArgKind.SCALAR and isinstance(found, MatrixType):
-            raise WujiRuntimeError(f"Tag {tag} must specify a scalar type, but found {found}: argument `{name}` of a graph")
+            raise WujiRuntimeError(f"Tag {tag} must specify a scalar type, but found {found} (graph argument `{name}`)")
         if tag is ArgKind.MATRIX and not isinstance(found, MatrixType):
-            raise WujiRuntimeError(f"Tag {tag} must specify a vector or matrix type, but found {found}: argument `{name}` of a graph")
+            raise WujiRuntimeError(f"Tag {tag} must specify a vector or matrix type, but found {found} (graph argument `{name}`)")
         if tag is ArgKind.NDARRAY:
             if self.ndim is None:
-                raise WujiRuntimeError(f"argument `{name}` of a graph is an array and needs `ndim`")
+                raise WujiRuntimeError(f"graph argument `{name}` is an array and needs `ndim`")
             if element_shape:
                 found = MatrixType(element_shape[0], element_shape[1] if len(element_shape) > 1 else 1, len(element_shape), found)
         self.dtype: DataType | MatrixType | None = found
@@ -85,34 +87,34 @@ class Arg:
     def _same(self, other: Arg) -> bool:
         return (self.tag, self.dtype, self.ndim, self.fmt) == (other.tag, other.dtype, other.ndim, other.fmt)
 
-    def _suits(self, parameter: Parameter) -> None:
-        """Whether a parameter of a kernel can take it."""
-        said: Any = parameter.type
+    def _check_parameter(self, parameter: Parameter) -> None:
+        """Raise if a kernel parameter cannot take this argument."""
+        annotated: Any = parameter.type
         found: Any = None
         wanted: Any = None
         if self.tag in (ArgKind.SCALAR, ArgKind.MATRIX):
             if parameter.kind == "value":
-                found, wanted = self.dtype, said
+                found, wanted = self.dtype, annotated
         elif self.tag is ArgKind.NDARRAY:
-            if isinstance(said, NdarrayType):
-                if said.ndim not in (None, self.ndim):
-                    raise WujiCompilationError(f"{self.ndim} from Arg {self.name} doesn't match kernel's annotated ndim={said.ndim}")
-                free = said.dtype is None or isinstance(said.dtype, ElementRank)
-                found, wanted = self.dtype, self.dtype if free else said.dtype
+            if isinstance(annotated, NdarrayType):
+                if annotated.ndim not in (None, self.ndim):
+                    raise WujiCompilationError(f"{self.ndim} from Arg {self.name} doesn't match kernel's annotated ndim={annotated.ndim}")
+                free = annotated.dtype is None or isinstance(annotated.dtype, ElementRank)
+                found, wanted = self.dtype, self.dtype if free else annotated.dtype
         else:
             kind = TextureType if self.tag is ArgKind.TEXTURE else RWTextureType
-            if said is kind:
+            if annotated is kind:
                 return
-            if isinstance(said, kind):
-                found, wanted = self.ndim, said.num_dimensions
+            if isinstance(annotated, kind):
+                found, wanted = self.ndim, annotated.num_dimensions
         if found is None or found != wanted:
             raise WujiCompilationError(
-                f"Arg {self.name}'s dtype {self.dtype} doesn't match kernel's annotated dtype={said}: "
+                f"Arg {self.name}'s dtype {self.dtype} doesn't match kernel's annotated dtype={annotated}: "
                 f"it is a {self.tag.name} for parameter `{parameter.name}`"
             )
 
     def _check(self, value: Any) -> None:
-        """Whether a value can be given for it."""
+        """Raise if a value cannot be passed for this argument."""
         ok = False
         if self.tag is ArgKind.SCALAR:
             ok = emit.is_number(value)
@@ -122,37 +124,37 @@ class Arg:
             if isinstance(value, Ndarray):
                 if value.element_type != self.dtype:
                     raise WujiRuntimeError(
-                        f"argument `{self.name}` of a graph is an array of {self.dtype}, not of {value.element_type}: dtype mismatch"
+                        f"graph argument `{self.name}` is an array of {self.dtype}, not of {value.element_type}: dtype mismatch"
                     )
                 if len(value.shape) != self.ndim:
-                    raise WujiRuntimeError(f"argument `{self.name}` of a graph is an array with {self.ndim} axes, not {len(value.shape)}")
+                    raise WujiRuntimeError(f"graph argument `{self.name}` is an array with {self.ndim} axes, not {len(value.shape)}")
                 return
             ok = not isinstance(value, Field) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
         else:
             ok = isinstance(value, Texture) and value.num_dims == self.ndim
         if not ok:
-            raise WujiRuntimeError(f"argument `{self.name}` of a graph is a {self.tag.name}, not {type(value).__name__}")
+            raise WujiRuntimeError(f"graph argument `{self.name}` is a {self.tag.name}, not {type(value).__name__}")
 
 
 class Sequential:
-    """Launches in order."""
+    """A sequence of launches."""
 
     def __init__(self) -> None:
         self._steps: list[Sequential | tuple[Any, tuple[Any, ...]]] = []
 
     def dispatch(self, kernel_fn: Any, *args: Any) -> None:
-        """Adds a launch of a kernel. Arguments are `Arg`, or values that are the same in every run (as templates are)."""
+        """Append a launch. Each argument is an `Arg`, or a value that is the same in every run, such as a template argument."""
         if isinstance(kernel_fn, BoundKernel):
             parameters = kernel_fn.kernel.parameters[1:]
         elif isinstance(kernel_fn, Kernel):
             parameters = kernel_fn.parameters
         else:
-            raise WujiRuntimeError(f"a graph launches kernels, not {type(kernel_fn).__name__}")
+            raise WujiRuntimeError(f"`dispatch` needs a kernel, not {type(kernel_fn).__name__}")
         if len(args) != len(parameters):
             raise WujiCompilationError(f"kernel `{kernel_fn.__name__}` takes {len(parameters)} arguments, not {len(args)}")
         for arg, parameter in zip(args, parameters, strict=True):
             if isinstance(arg, Arg):
-                arg._suits(parameter)
+                arg._check_parameter(parameter)
         self._steps.append((kernel_fn, args))
 
     def _launches(self) -> Iterator[tuple[Any, tuple[Any, ...]]]:
@@ -164,25 +166,25 @@ class Sequential:
 
 
 class GraphBuilder(Sequential):
-    """A graph under construction: `dispatch` kernels, `append` sequences, `compile`."""
+    """Builds a graph: `dispatch` kernels, `append` sequences, then `compile`."""
 
     def create_sequential(self) -> Sequential:
-        """A sequence to fill and to append, also several times."""
+        """Create a sequence. It can be appended any number of times."""
         return Sequential()
 
     def append(self, node: Sequential) -> None:
-        """Adds all launches of a sequence."""
+        """Append all launches of a sequence."""
         if not isinstance(node, Sequential):
-            raise WujiRuntimeError(f"a graph is made of sequences, not of {type(node).__name__}")
+            raise WujiRuntimeError(f"`append` needs a sequence, not {type(node).__name__}")
         self._steps.append(node)
 
     def compile(self) -> Graph:
-        """The graph as it is now."""
+        """Return the graph of everything added so far."""
         return Graph(list(self._launches()))
 
 
 class Graph:
-    """Launches with arguments that have names. `GraphBuilder.compile` makes one."""
+    """A compiled sequence of launches with named arguments. Created by `GraphBuilder.compile`."""
 
     def __init__(self, launches: list[tuple[Any, tuple[Any, ...]]]) -> None:
         self._launches = launches
@@ -190,23 +192,23 @@ class Graph:
         for _, args in launches:
             for arg in args:
                 if isinstance(arg, Arg) and not self._args.setdefault(arg.name, arg)._same(arg):
-                    raise WujiCompilationError(f"a graph has two different arguments `{arg.name}`")
-        # The arguments of the last run, the graph that was made of them, and whether there can be none.
+                    raise WujiCompilationError(f"the graph has two different arguments named `{arg.name}`")
+        # Arguments of the last run, the CUDA graph captured for them, and whether capture is impossible.
         self._last: list[Any] | None = None
         self._native: _native.Graph | None = None
-        self._unfit = False
+        self._uncapturable = False
 
     def run(self, args: dict[str, Any]) -> None:
-        """Launches everything with these values. Names that the graph does not have are left aside.
+        """Run all launches with these arguments. Unknown names are ignored.
 
-        On a GPU, launches that have the same arguments as in the run before become a graph of CUDA's, and are replayed as a whole from then on.
+        On CUDA, a run with the same arguments as the previous one is captured as a CUDA graph and replayed from then on.
         """
         for name, arg in self._args.items():
             if name not in args:
-                raise WujiRuntimeError(f"a graph needs a value for its argument `{name}`")
+                raise WujiRuntimeError(f"the graph needs a value for argument `{name}`")
             arg._check(args[name])
         world = runtime.current()
-        if world.config.arch is not archs.cuda or self._unfit or not self._stays(world, args):
+        if world.config.arch is not archs.cuda or self._uncapturable or not self._unchanged(world, args):
             return self._launch(args)
         if self._native is None:
             try:
@@ -214,7 +216,7 @@ class Graph:
             except (WujiError, _native.NativeError) as e:
                 if getattr(e, "code", None) != "W0134":
                     raise
-                self._unfit = True
+                self._uncapturable = True
                 return self._launch(args)
         self._native.launch()
 
@@ -222,8 +224,8 @@ class Graph:
         for kernel, given in self._launches:
             kernel(*(args[a.name] if isinstance(a, Arg) else a for a in given))
 
-    def _stays(self, world: Any, args: dict[str, Any]) -> bool:
-        """Whether the arguments are those of the last run, and can be kept."""
+    def _unchanged(self, world: Any, args: dict[str, Any]) -> bool:
+        """Return whether the arguments equal those of the last run, and can be captured."""
         now: list[Any] = [world]
         for name in self._args:
             value = args[name]

@@ -1,10 +1,10 @@
-"""The language of kernels: its types, its values, its compiler, and the data it works on."""
+"""The kernel language: types, values, compiler, fields and arrays."""
 
 from typing import Any as _Any
 
 
 def __getattr__(name: str) -> _Any:
-    """Modules when they are first asked for, and the names that Taichi has here as well: ``ti.lang.impl``, ``ti.lang.Matrix``."""
+    """Load submodules on first access, and forward names that Taichi has here: ``ti.lang.impl``, ``ti.lang.Matrix``."""
     import importlib
     from importlib.util import find_spec
 

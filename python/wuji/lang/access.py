@@ -1,4 +1,4 @@
-"""Elements of fields and arrays in kernels, and what can be asked of cells."""
+"""Element access in kernels, and operations on sparse cells."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from typing import Any
 
 from ..exceptions import WujiIndexError, WujiSyntaxError, WujiTypeError
 from . import context, dtypes, emit
-from .compound import MatrixType
+from .compound import MatrixType, type_by_ir
 from .context import Compilation
 from .field import ComponentField, Field, MatrixField, ScalarField, StructField
+from .naming import label
 from .snode import Leaf, PlaceNode, SNode
-from .values import Expr, PlaceRef, Ref, SplitRef, StructVal
+from .values import Expr, MemoryRef, Ref, SplitRef, StructVal
 
 
 def index_ids(indices: list[Any]) -> tuple[int, ...]:
-    """Indices as values: integers of any type."""
+    """Return the value ids of integer indices."""
     ids: list[int] = []
     for index in indices:
         if isinstance(index, Expr):
             if index.shape or not (index.dtype.is_int or index.dtype.is_bool):
                 raise WujiIndexError(
-                    f"{emit.describe(index)} is no index\n  = help: convert it to an integer, as in `ti.cast(i, ti.i32)` or `int(i)`"
+                    f"{emit.describe(index)} cannot be an index\n  = help: convert it to an integer, as in `ti.cast(i, ti.i32)` or `int(i)`"
                 )
             value = index.load()
             ids.append(value.id if index.dtype.is_int else emit.convert(value, dtypes.i32).id)
@@ -30,7 +31,7 @@ def index_ids(indices: list[Any]) -> tuple[int, ...]:
             dtype = dtypes.i32 if low <= number <= high else dtypes.i64
             ids.append(emit.constant(number, dtype).id)
         else:
-            raise WujiIndexError(f"{emit.describe(index)} is no index")
+            raise WujiIndexError(f"{emit.describe(index)} cannot be an index")
     return tuple(ids)
 
 
@@ -47,39 +48,39 @@ def _activates(cx: Compilation, leaf: Leaf) -> bool:
 
 
 def element_of_field(cx: Compilation, field: Field, indices: list[Any]) -> Any:
-    """``x[i, j]``: something to read and to write to."""
+    """Return a reference to ``x[i, j]``."""
     rank = len(field.shape)
     if len(indices) != rank:
         node = field._first.node
         if node is not None and node.kind == "dynamic" and len(indices) == rank - 1:
             return DynamicList(field, indices)
         raise WujiIndexError(
-            f"field {field.name or '(without a name)'} has {rank} {'index' if rank == 1 else 'indices'}, not {len(indices)}"
+            f"field {label(field.name)} has {rank} {'index' if rank == 1 else 'indices'}, not {len(indices)}"
         )
     return _element(cx, field, index_ids(indices))
 
 
 def _element(cx: Compilation, field: Field, ids: tuple[int, ...]) -> Any:
-    cx.kept.append(field)
+    cx.keep_alive.append(field)
     if isinstance(field, ComponentField):
         leaf = field._first
-        return PlaceRef(("f", leaf_number(cx, leaf)), field.dtype, ids, (field._number,), _activates(cx, leaf))
+        return MemoryRef(("f", leaf_number(cx, leaf)), field.dtype, ids, (field._number,), _activates(cx, leaf))
     if isinstance(field, ScalarField):
         leaf = field._leaf
-        return PlaceRef(("f", leaf_number(cx, leaf)), field.dtype, ids, (), _activates(cx, leaf))
+        return MemoryRef(("f", leaf_number(cx, leaf)), field.dtype, ids, (), _activates(cx, leaf))
     if isinstance(field, MatrixField):
         if field._parts is not None:
             parts: list[Ref] = [_element(cx, p, ids) for p in field._parts]
             return SplitRef(parts, field.type)
         leaf = field._leaves()[0]
-        return PlaceRef(("f", leaf_number(cx, leaf)), field.type, ids, (), _activates(cx, leaf))
+        return MemoryRef(("f", leaf_number(cx, leaf)), field.type, ids, (), _activates(cx, leaf))
     if isinstance(field, StructField):
         return StructVal(field.struct_type, {k: _element(cx, f, ids) for k, f in field._members.items()})
-    raise WujiTypeError(f"{field!r} has no elements that kernels can reach")
+    raise WujiTypeError(f"{field!r} cannot be accessed in a kernel")
 
 
 class ArrayVal:
-    """An array argument of the kernel."""
+    """An array argument in a kernel."""
 
     def __init__(self, number: int, element: Any, ndim: int, name: str, clamp: bool, writable: bool = True) -> None:
         self.number = number
@@ -102,11 +103,11 @@ class ArrayVal:
         )
 
     def element_shape(self) -> list[int]:
-        """That of a vector or matrix; empty of numbers."""
+        """Return the shape of an element: that of a vector or matrix, empty for scalars."""
         return list(self.element_type.shape) if isinstance(self.element_type, MatrixType) else []
 
     def extents(self) -> list[tuple[int, int]]:
-        """The bounds of a loop over all elements."""
+        """Return the bounds of a loop over all elements."""
         b = context.builder()
         zero = b.const("i32", 0)
         return [(zero, b.convert(b.array_extent(self.number, axis), "i32")) for axis in range(self.ndim)]
@@ -119,7 +120,7 @@ class ArrayVal:
         ids = index_ids(indices[: self.ndim])
         if self.clamp:
             ids = tuple(self._clamped(k, axis) for axis, k in enumerate(ids))
-        ref = PlaceRef(("a", self.number), ty, ids) if self.writable else ReadOnly(("a", self.number), ty, ids)
+        ref = MemoryRef(("a", self.number), ty, ids) if self.writable else ReadOnlyRef(("a", self.number), ty, ids)
         if extra:
             return ref[tuple(indices[self.ndim :])]
         return ref
@@ -131,16 +132,16 @@ class ArrayVal:
         return b.binary("max", b.binary("min", wide, last), b.const("i64", 0))
 
     def __repr__(self) -> str:
-        return f"<array {self.name} of a kernel>"
+        return f"<array {self.name} in a kernel>"
 
 
-class ReadOnly(PlaceRef):
-    """An element of an array that Python says must not be written to."""
+class ReadOnlyRef(MemoryRef):
+    """An element of a read-only array."""
 
     __slots__ = ()
 
     def store(self, value: Any) -> None:
-        raise WujiTypeError("this array can only be read\n  = help: pass a copy, or set `flags.writeable` of the NumPy array")
+        raise WujiTypeError("this array is read-only\n  = help: pass a copy, or set `flags.writeable` of the NumPy array")
 
     def atomic(self, op: str, value: Any) -> Expr:
         self.store(value)
@@ -148,11 +149,11 @@ class ReadOnly(PlaceRef):
 
     def part(self, step: int | Expr) -> Ref:
         path: Any = (*self.path, step if isinstance(step, int) else (step.id,))
-        return ReadOnly(self.place, self.dtype, self.indices, path)
+        return ReadOnlyRef(self.base, self.dtype, self.indices, path)
 
 
 class DynamicList:
-    """``x[i]`` where the last node of ``x`` is a list: to append to, to ask for its length."""
+    """``x[i]`` where the innermost node of ``x`` is dynamic: supports `append` and `length`."""
 
     def __init__(self, field: Any, indices: list[Any]) -> None:
         self.field = field
@@ -160,29 +161,29 @@ class DynamicList:
 
     def _number(self) -> int:
         cx = context.current()
-        cx.kept.append(self.field)
+        cx.keep_alive.append(self.field)
         if isinstance(self.field, SNode):
             return cell_number(cx, self.field)
         return leaf_number(cx, self.field._first)
 
     def append(self, *values: Any) -> Expr:
-        """Adds an element at the end; gives its number, or -1 when the list is full."""
+        """Append an element and return its index, or -1 if the list is full."""
         at = Expr(_some(context.builder().cell("append", self._number(), self.ids)), dtypes.i32)
         if values:
             value = values[0] if len(values) == 1 else list(values)
             b = context.builder()
             b.begin_if(emit.compare("ge", at, 0, ">=").id)
-            place = _element(context.current(), self.field, (*self.ids, at.id))
-            place.store(value)
+            ref = _element(context.current(), self.field, (*self.ids, at.id))
+            ref.store(value)
             b.end_if()
         return at
 
     def length(self) -> Expr:
-        """How many elements the list has."""
+        """Return the number of elements in the list."""
         return Expr(_some(context.builder().cell("length", self._number(), self.ids)), dtypes.i32)
 
     def deactivate(self) -> None:
-        """Removes all elements."""
+        """Remove all elements."""
         ids = (*self.ids, context.builder().const("i32", 0))
         context.builder().cell("deactivate", self._number(), ids)
 
@@ -199,9 +200,9 @@ def _some(value: int | None) -> int:
 
 
 def cell_number(cx: Compilation, node: SNode) -> int:
-    """The field of the module that stands for the cells of a node."""
+    """Return the module's field number that represents the cells of a node."""
     cells = node._cells()
-    cx.kept.append(node)
+    cx.keep_alive.append(node)
     return cx.field_number(cells.tree, node.cells_number)
 
 
@@ -212,7 +213,7 @@ def _node_of(thing: Any, what: str) -> SNode:
         return thing._parent  # type: ignore[return-value]
     if isinstance(thing, SNode):
         return thing
-    raise WujiTypeError(f"`{what}` is about a node of a layout, not {emit.describe(thing)}")
+    raise WujiTypeError(f"`{what}` needs an SNode or a field, not {emit.describe(thing)}")
 
 
 def _coordinates(node: SNode, indices: Any, what: str, list_axis: bool = True) -> tuple[int, ...]:
@@ -232,8 +233,16 @@ def _coordinates(node: SNode, indices: Any, what: str, list_axis: bool = True) -
     return index_ids(parts)
 
 
+def _index_parts(indices: Any) -> list[Any]:
+    if indices is None:
+        return []
+    if isinstance(indices, (list, tuple)):
+        return list(indices)
+    return emit.components(indices) if isinstance(indices, Expr) else [indices]
+
+
 def is_active(node: Any, indices: Any) -> Any:
-    """Whether a cell of a sparse node is active. Indices count cells of that node."""
+    """Return whether a cell of a sparse node is active. Indices count cells of that node."""
     node = _node_of(node, "is_active")
     cx = context.current()
     found = cx.builder.cell("is_active", cell_number(cx, node), _coordinates(node, indices, "is_active"))
@@ -241,14 +250,14 @@ def is_active(node: Any, indices: Any) -> Any:
 
 
 def activate(node: Any, indices: Any) -> None:
-    """Makes a cell of a sparse node active. Indices count cells of that node."""
+    """Activate a cell of a sparse node. Indices count cells of that node."""
     node = _node_of(node, "activate")
     cx = context.current()
     cx.builder.cell("activate", cell_number(cx, node), _coordinates(node, indices, "activate"))
 
 
 def deactivate(node: Any, indices: Any) -> None:
-    """Makes a cell of a sparse node inactive, with everything below it. Indices count cells of that node."""
+    """Deactivate a cell of a sparse node and everything below it. Indices count cells of that node."""
     node = _node_of(node, "deactivate")
     cx = context.current()
     if node.kind == "dynamic":
@@ -259,45 +268,35 @@ def deactivate(node: Any, indices: Any) -> None:
 
 
 def append(node: Any, indices: Any, val: Any) -> Any:
-    """Adds an element at the end of a list; gives its number, or -1 when the list is full."""
-    parts = list(indices) if isinstance(indices, (list, tuple)) else emit.components(indices) if isinstance(indices, Expr) else [] if indices is None else [indices]
+    """Append an element to a dynamic list and return its index, or -1 if the list is full."""
+    parts = _index_parts(indices)
     if isinstance(node, Field):
         return DynamicList(node, parts).append(val)
     snode = _node_of(node, "append")
     if snode.kind != "dynamic":
-        raise WujiTypeError(f"`append` is about a dynamic node, not {snode!r}")
+        raise WujiTypeError(f"`append` needs a dynamic node, not {snode!r}")
     cx = context.current()
     at = Expr(_some(cx.builder.cell("append", cell_number(cx, snode), index_ids(parts))), dtypes.i32)
-    # The value goes to what is placed in the list.
+    # Store the value to the fields placed in the list.
     values = val if isinstance(val, (list, tuple)) else [val]
     cx.builder.begin_if(emit.compare("ge", at, 0, ">=").id)
     ids = (*index_ids(parts), at.id)
     for leaf, value in zip(snode.leaves, values, strict=False):
-        ty = _leaf_type(leaf)
-        PlaceRef(("f", leaf_number(cx, leaf)), ty, ids).store(value)
+        MemoryRef(("f", leaf_number(cx, leaf)), type_by_ir(leaf.type), ids).store(value)
     cx.builder.end_if()
     return at
 
 
-def _leaf_type(leaf: Leaf) -> Any:
-    scalar, *shape = leaf.type.split("x")
-    dtype = dtypes.by_ir(scalar)
-    if not shape:
-        return dtype
-    return MatrixType(int(shape[0]), int(shape[1]) if len(shape) > 1 else 1, len(shape), dtype)
-
-
 def length(node: Any, indices: Any) -> Any:
-    """How many elements a list has."""
-    parts = list(indices) if isinstance(indices, (list, tuple)) else emit.components(indices) if isinstance(indices, Expr) else [] if indices is None else [indices]
+    """Return the number of elements in a dynamic list."""
     snode = _node_of(node, "length")
     if snode.kind != "dynamic":
-        raise WujiTypeError(f"`length` is about a dynamic node, not {snode!r}")
-    return DynamicList(snode, parts).length()
+        raise WujiTypeError(f"`length` needs a dynamic node, not {snode!r}")
+    return DynamicList(snode, _index_parts(indices)).length()
 
 
 def rescale_index(a: Any, b: Any, I: Any) -> Any:  # noqa: E741
-    """The index of a cell of ``b`` that holds, or is held by, the cell ``I`` of ``a``."""
+    """Return the index of the cell of ``b`` that contains, or is contained in, cell ``I`` of ``a``."""
     from . import ops
     from .matrix import Matrix
 
@@ -315,31 +314,31 @@ def rescale_index(a: Any, b: Any, I: Any) -> Any:  # noqa: E741
 
 
 def get_addr(field: Any, indices: Any) -> Any:
-    raise WujiSyntaxError("`get_addr`: elements have no address that means anything outside of their kernel")
+    raise WujiSyntaxError("`get_addr` is not supported: element addresses are only valid inside a kernel")
 
 
 def no_activate(*nodes: Any) -> None:
-    """Writes to fields below these nodes, in the loop that follows, do not activate cells."""
+    """Do not let writes activate cells below these nodes in the next loop."""
     cx = context.current()
     for node in nodes:
         cx.inactive.append(_node_of(node, "no_activate"))
 
 
 def block_local(*fields: Any) -> None:
-    """The loop that follows should keep what it touches of these fields close by."""
+    """Cache the accessed region of these fields in a scratchpad (block-local storage) in the next loop."""
     cx = context.current()
     for field in fields:
         if not isinstance(field, Field):
-            raise WujiTypeError(f"`block_local` is about fields, not {emit.describe(field)}")
+            raise WujiTypeError(f"`block_local` needs fields, not {emit.describe(field)}")
         pending: list[Any] = cx.__dict__.setdefault("cached", [])
         pending.extend(leaf_number(cx, leaf) for leaf in field._leaves())
 
 
 def cache_read_only(*_: Any) -> None:
-    """A hint for GPUs; nothing on the CPU."""
+    """Accepted and ignored. Hint that fields are read-only; the compiler detects that itself."""
 
 
 def assume_in_range(val: Any, base: Any, low: int, high: int) -> Any:
-    """The value, which is expected from ``base + low`` to less than ``base + high``."""
+    """Return ``val``, and assert that it is in ``[base + low, base + high)``."""
     v, b = emit.expr(val), emit.convert(base, emit.element(val))
     return Expr(context.builder().assume_range(v.id, b.id, int(low), int(high)), v.ty)

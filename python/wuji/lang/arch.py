@@ -1,4 +1,4 @@
-"""Names of the devices that programs may ask for."""
+"""Backends that programs may ask for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .. import _native
 
 
 class Arch:
-    """A kind of device."""
+    """A backend."""
 
     __slots__ = ("name",)
 
@@ -48,12 +48,12 @@ def by_name(name: str) -> Arch:
 
 
 def is_supported(arch: Arch, use_gles: bool = False) -> bool:
-    """Whether kernels can run there, on this machine."""
+    """Return whether this machine can run kernels on a backend."""
     return arch is cpu or (arch is cuda and bool(cuda_devices()))
 
 
 def cuda_devices() -> list[tuple[str, tuple[int, int]]]:
-    """Name and compute capability of each NVIDIA GPU that can be used."""
+    """Return name and compute capability of each usable NVIDIA GPU."""
     try:
         return _native.cuda_devices()
     except _native.NativeError:

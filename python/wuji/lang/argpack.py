@@ -1,4 +1,4 @@
-"""Arguments that travel together."""
+"""Argument packs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .struct import _value
 
 
 class ArgPack:
-    """A value of an `ti.types.argpack`."""
+    """A value of a `ti.types.argpack` type."""
 
     def __init__(self, ty: ArgPackType, values: dict[str, Any]) -> None:
         entries: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Types made of others: vectors, matrices, structs; and what kernels may be annotated with."""
+"""Compound types (vectors, matrices, structs) and parameter annotations."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class CompoundType:
-    """A type that is no scalar."""
+    """Base class of types that are not scalar."""
 
     __slots__ = ()
 
 
 class MatrixType(CompoundType):
-    """``ti.types.vector(n, dtype)`` or ``ti.types.matrix(n, m, dtype)``. Called, it makes a value."""
+    """A vector or matrix type: ``ti.types.vector(n, dtype)`` or ``ti.types.matrix(n, m, dtype)``. Call it to create a value."""
 
     __slots__ = ("dtype", "ir", "m", "n", "ndim", "shape")
 
     def __init__(self, n: int, m: int, ndim: int, dtype: Any = None) -> None:
         for extent in (n, m)[:ndim]:
             if not isinstance(extent, int) or isinstance(extent, bool) or not 1 <= extent <= 255:
-                raise WujiTypeError(f"a vector or matrix has 1 to 255 components along each axis, not {extent!r}")
+                raise WujiTypeError(f"the extents of a vector or matrix must be 1 to 255, not {extent!r}")
         self.n = n
         self.m = m
         self.ndim = ndim
@@ -60,7 +60,7 @@ class MatrixType(CompoundType):
         return self if dtype is self.dtype else MatrixType(self.n, self.m, self.ndim, dtype)
 
     def __call__(self, *args: Any) -> Any:
-        """A vector or matrix: from components, from vectors and matrices whose components follow one another, or from one number for all."""
+        """Create a value from components, from concatenated vectors and matrices, or from one scalar for all components."""
         from . import matrix
 
         return matrix.construct(self, args)
@@ -86,7 +86,7 @@ class VectorType(MatrixType):
 
 
 class StructType(CompoundType):
-    """Named members in order, and functions that are called like methods."""
+    """A struct type: ordered named members and methods."""
 
     __slots__ = ("__dict__", "members", "methods", "name")
 
@@ -132,12 +132,12 @@ def member_type(name: str, spec: Any) -> Any:
         return spec
     found = dtypes.scalar_type(spec)
     if found is None:
-        raise WujiTypeError(f"member `{name}` of a struct has type {spec!r}, which is no scalar, vector, matrix or struct type")
+        raise WujiTypeError(f"member `{name}` of a struct has type {spec!r}, which is not a scalar, vector, matrix or struct type")
     return found
 
 
 class NdarrayType:
-    """The annotation of an argument that is an array: ``ti.types.ndarray(dtype=ti.f32, ndim=2)``."""
+    """Annotation of an array parameter: ``ti.types.ndarray(dtype=ti.f32, ndim=2)``."""
 
     __slots__ = ("boundary", "dtype", "ndim", "needs_grad")
 
@@ -154,29 +154,29 @@ class NdarrayType:
         if ndim is None:
             ndim = field_dim
         elif field_dim is not None and field_dim != ndim:
-            raise ValueError("`ndim` and `field_dim` say different things")
+            raise ValueError("`ndim` and `field_dim` differ")
         if isinstance(dtype, CompoundType):
             if element_dim is not None or element_shape is not None:
-                raise ValueError("`dtype` is a vector or matrix type and says it all; leave out `element_dim` and `element_shape`")
+                raise ValueError("`element_dim` and `element_shape` cannot be combined with a vector or matrix `dtype`")
             if not isinstance(dtype, MatrixType):
-                raise WujiTypeError("elements of arrays are scalars, vectors or matrices")
+                raise WujiTypeError("array elements must be scalars, vectors or matrices")
         elif dtype is not None:
             dtype = dtypes.need_scalar(dtype)
         if element_shape is not None:
             shape = tuple(element_shape)
             if element_dim is not None and element_dim != len(shape):
-                raise ValueError("`element_dim` is not the number of axes of `element_shape`")
+                raise ValueError("`element_dim` does not match `element_shape`")
             if len(shape) == 1:
                 dtype = VectorType(shape[0], dtype)
             elif len(shape) == 2:
                 dtype = MatrixType(shape[0], shape[1], 2, dtype)
             elif shape:
-                raise ValueError("elements of arrays have at most two axes")
+                raise ValueError("array elements have at most two axes")
         elif element_dim not in (None, 0):
-            # How many components there are is seen when an array comes.
+            # The shape is taken from the array at the call.
             dtype = ElementRank(element_dim, dtype)
         if boundary not in ("unsafe", "clamp"):
-            raise ValueError(f"`boundary` is 'unsafe' or 'clamp', not {boundary!r}")
+            raise ValueError(f"`boundary` must be 'unsafe' or 'clamp', not {boundary!r}")
         self.dtype = dtype
         self.ndim = ndim
         self.needs_grad = needs_grad
@@ -193,20 +193,22 @@ class NdarrayType:
 
 
 class ElementRank:
-    """Vectors or matrices of a size that is not said."""
+    """Vector or matrix elements of unspecified shape."""
 
     __slots__ = ("dtype", "ndim")
 
     def __init__(self, ndim: int, dtype: DataType | None) -> None:
         if ndim not in (1, 2):
-            raise ValueError("elements of arrays have at most two axes")
+            raise ValueError("array elements have at most two axes")
         self.ndim = ndim
         self.dtype = dtype
 
 
 class Template:
-    """The annotation of an argument that is known when a kernel is compiled: ``ti.template()``. It is a field, a number, a type or a
-    function, and each one gets code of its own."""
+    """Annotation of a compile-time parameter: ``ti.template()``.
+
+    The argument may be a field, a number, a type or a function. Each distinct argument gets its own specialization.
+    """
 
     __slots__ = ("dim", "tensor")
 
@@ -218,17 +220,17 @@ class Template:
         return "template()"
 
 
-# The parentheses may be left out in an annotation.
+# An annotation may omit the parentheses.
 template = Template
 
 
 def is_template(annotation: Any) -> bool:
-    """Whether an annotation says that an argument is known when the kernel is compiled, with or without parentheses."""
+    """Return whether an annotation marks a compile-time parameter, with or without parentheses."""
     return isinstance(annotation, Template) or annotation is Template or annotation is template
 
 
 class ArgPackType(CompoundType):
-    """Arguments that travel together: ``ti.types.argpack(view=ti.math.mat4, speed=ti.f32)``."""
+    """A named group of kernel arguments: ``ti.types.argpack(view=ti.math.mat4, speed=ti.f32)``."""
 
     __slots__ = ("members",)
 
@@ -245,7 +247,7 @@ class ArgPackType(CompoundType):
 
 
 class RefType:
-    """The annotation of a parameter of a `real_func` that changes the caller's variable: ``ti.ref(ti.f32)``."""
+    """Annotation of a by-reference parameter of a `real_func`: ``ti.ref(ti.f32)``."""
 
     __slots__ = ("to",)
 
@@ -261,7 +263,7 @@ def ref(to: Any) -> Any:
 
 
 class TextureType:
-    """The annotation of an argument that is a texture to sample."""
+    """Annotation of a texture parameter that the kernel samples."""
 
     __slots__ = ("num_dimensions",)
 
@@ -275,7 +277,7 @@ class TextureType:
 
 
 class RWTextureType:
-    """The annotation of an argument that is a texture to read and write."""
+    """Annotation of a texture parameter that the kernel reads and writes."""
 
     __slots__ = ("fmt", "lod", "num_dimensions")
 
@@ -291,7 +293,7 @@ class RWTextureType:
 
 
 class SparseMatrixBuilderType:
-    """The annotation of an argument that collects the elements of a sparse matrix."""
+    """Annotation of a sparse matrix builder parameter."""
 
     __slots__ = ()
 
@@ -300,17 +302,17 @@ class SparseMatrixBuilderType:
 
 
 def vector(n: int, dtype: Any = None) -> VectorType:
-    """The type of vectors with ``n`` components."""
+    """Return the type of vectors with ``n`` components."""
     return VectorType(n, dtype)
 
 
 def matrix(n: int, m: int, dtype: Any = None) -> MatrixType:
-    """The type of matrices with ``n`` rows and ``m`` columns."""
+    """Return the type of matrices with ``n`` rows and ``m`` columns."""
     return MatrixType(n, m, 2, dtype)
 
 
 def struct(**members: Any) -> StructType:
-    """The type of structs with these members."""
+    """Return a struct type with these members."""
     return StructType(**members)
 
 
@@ -325,20 +327,29 @@ sparse_matrix_builder = SparseMatrixBuilderType
 
 
 def value_type(spec: Any) -> Any:
-    """The scalar, vector, matrix or struct type that an annotation names; ``None`` when it names something else."""
+    """Return the scalar, vector, matrix or struct type that an annotation names, or None."""
     if isinstance(spec, (MatrixType, StructType)):
         return spec
     return dtypes.scalar_type(spec)
 
 
+def type_by_ir(ir: str) -> Any:
+    """Return the scalar, vector or matrix type with this spelling in the IR, such as ``f32x3``."""
+    scalar, *shape = ir.split("x")
+    dtype = dtypes.by_ir(scalar)
+    if not shape:
+        return dtype
+    return MatrixType(int(shape[0]), int(shape[1]) if len(shape) > 1 else 1, len(shape), dtype)
+
+
 def element_of(ty: Any) -> DataType:
-    """The scalar type of a scalar, vector or matrix type."""
+    """Return the scalar type of a scalar, vector or matrix type."""
     found: DataType = ty.dtype if isinstance(ty, MatrixType) else ty
     return found
 
 
 def flat_scalars(ty: Any) -> list[DataType]:
-    """All scalars of a type, depth first."""
+    """Return all scalars of a type, depth first."""
     if isinstance(ty, MatrixType):
         return [ty.dtype] * ty.count
     if isinstance(ty, StructType):

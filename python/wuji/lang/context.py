@@ -1,4 +1,4 @@
-"""The kernel that is being compiled. One at a time: whoever compiles holds the lock."""
+"""The kernel being compiled. Compilation is serialized by `lock`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def python_only(function: Function) -> Function:
-    """Marks what is called from Python and has no meaning in a kernel: there it would be done once, while the kernel is compiled."""
+    """Mark a function as Python-scope only. Calls to it from a kernel are rejected: they would run once, at compile time."""
     function._wuji_python_only = True  # type: ignore[attr-defined]
     return function
 
 
 class Compilation:
-    """A kernel under construction, and what is known of the place that is being compiled."""
+    """A kernel under construction, plus the compiler state at the current statement."""
 
     def __init__(self, builder: _native.Builder, runtime: Runtime, name: str) -> None:
         self.builder = builder
         self.runtime = runtime
         self.name = name
-        self.loop: object = None  # the parallel loop around, if any
+        self.loop: object = None  # the enclosing parallel loop, if any
         self.files: dict[str, int] = {}
-        self.kept: list[Any] = []  # what has to live as long as the code
-        self.fields: dict[int, int] = {}  # id of a tree: number of its first field
-        self.functions: dict[Any, Any] = {}  # real functions: what was declared for them
+        self.keep_alive: list[Any] = []  # objects that must outlive the compiled code
+        self.fields: dict[int, int] = {}  # id of a tree -> number of its first field in this kernel
+        self.functions: dict[Any, Any] = {}  # real functions -> their declarations
         self.config = LoopConfig()
-        self.shallow = True  # whether a loop here would be at the top of the kernel
-        self.inactive: list[Any] = []  # nodes that writes do not activate
+        self.outermost = True  # whether a loop here would be outermost in the kernel
+        self.inactive: list[Any] = []  # nodes under `ti.no_activate`
 
     def new_var(self, name: str, ty: Any) -> Var:
         from .values import Var
@@ -43,7 +43,7 @@ class Compilation:
         return Var(("l", self.builder.local(name, ty.ir)), ty, name, self.loop)
 
     def new_shared(self, name: str, ty: Any) -> Var:
-        """A variable of the kernel that iterations of its parallel loops change."""
+        """Create a kernel-scope variable that iterations of parallel loops update."""
         from .values import Var
 
         return Var(("t", self.builder.shared(ty.ir)), ty, name, self.loop)
@@ -55,16 +55,16 @@ class Compilation:
         return number
 
     def field_number(self, tree: Any, number: int) -> int:
-        """The number that a field of a tree has in this kernel."""
+        """Return the number of a tree's field in this kernel."""
         first = self.fields.get(id(tree))
         if first is None:
             first = self.fields[id(tree)] = self.builder.tree(tree)
-            self.kept.append(tree)
+            self.keep_alive.append(tree)
         return first + number
 
 
 class LoopConfig:
-    """What `loop_config` says of the next loop."""
+    """The `ti.loop_config` settings for the next loop."""
 
     __slots__ = ("block_dim", "parallelize", "serialize", "simd")
 
@@ -82,7 +82,7 @@ def current() -> Compilation:
     if _current is None:
         from ..exceptions import WujiRuntimeError
 
-        raise WujiRuntimeError("this works only in a kernel")
+        raise WujiRuntimeError("this function can only be called inside a kernel")
     return _current
 
 
@@ -91,7 +91,7 @@ def compiling() -> Compilation | None:
 
 
 def enter(compilation: Compilation | None) -> Compilation | None:
-    """Makes a compilation the current one; gives the one before. Only with the lock."""
+    """Set the current compilation and return the previous one. The caller holds `lock`."""
     global _current
     before = _current
     _current = compilation

@@ -1,4 +1,4 @@
-"""Small matrices in kernels as products of simpler ones: singular values, rotations, eigenvalues; and linear equations."""
+"""Decompositions of 2x2 and 3x3 matrices in kernels: SVD, polar, eigenvalues; and linear solves."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from .matrix import Matrix, Vector
 from .ops import abs, cmp_gt, cmp_lt, max, min, select, sqrt
 from .static import static
 
-# Columns of a rotated matrix that are this close to a right angle are at one, and so many rounds bring them there.
-_CLOSE = {16: 1e-3, 32: 1e-7, 64: 2e-16}
-_MOST_ROUNDS = 12
+# Convergence tolerance of Jacobi sweeps by float width, and their maximum number.
+_TOLERANCE = {16: 1e-3, 32: 1e-7, 64: 2e-16}
+_MAX_SWEEPS = 12
 
 
-def _square(value: Any, what: str, dt: Any) -> Any:
-    """A matrix of floats with 2 or 3 rows and as many columns, as a value of the kernel."""
+def _need_square(value: Any, what: str, dt: Any) -> Any:
+    """Convert a 2x2 or 3x3 matrix to a run-time matrix of floats."""
     if context.compiling() is None:
-        raise WujiSyntaxError(f"`{what}` works in kernels: Taichi functions cannot be called from Python-scope")
+        raise WujiSyntaxError(f"`{what}` can only be called in a kernel: Taichi functions cannot be called from Python-scope")
     matrix = emit.expr(value)
     if matrix.shape not in ((2, 2), (3, 3)):
-        raise WujiCompilationError(f"`{what}` is for matrices with 2 or 3 rows and as many columns, not for shape {list(matrix.shape)}")
+        raise WujiCompilationError(f"`{what}` needs a 2x2 or 3x3 matrix, not shape {list(matrix.shape)}")
     return emit.convert(matrix, _float(matrix.dtype, dt))
 
 
 def _float(dtype: DataType, dt: Any) -> DataType:
-    """The type to compute with: what was said, else the matrix's own."""
+    """Return the float type to compute with: ``dt`` if given, else that of the matrix."""
     wanted = dtypes.need_scalar(dt) if dt is not None else dtype
     return wanted if wanted.is_float else defaults.fp
 
 
 @contextmanager
-def _numbers_of(matrix: Any) -> Iterator[None]:
-    """Meanwhile numbers that are written in code have the type of the matrix, whatever the defaults of the world are."""
+def _literals_like(matrix: Any) -> Iterator[None]:
+    """Give literals the type of the matrix, whatever the world's defaults are."""
     before = defaults.fp, defaults.ip
     defaults.fp, defaults.ip = matrix.dtype, dtypes.i32
     try:
@@ -46,66 +46,79 @@ def _numbers_of(matrix: Any) -> Iterator[None]:
         defaults.fp, defaults.ip = before
 
 
-def _only(size: int, matrix: Any, what: str) -> None:
+def _need_size(size: int, matrix: Any, what: str) -> None:
     if matrix.shape != (size, size):
-        raise WujiCompilationError(f"`{what}` is for matrices with {size} rows and columns, not for shape {list(matrix.shape)}")
+        raise WujiCompilationError(f"`{what}` needs a {size}x{size} matrix, not shape {list(matrix.shape)}")
 
 
 def svd(A: Any, dt: Any = None) -> Any:
-    """``U, S, V`` with ``A = U @ S @ V.transpose()``, for matrices with 2 or 3 rows.
+    """Compute the singular value decomposition ``A = U @ S @ V.transpose()`` of a 2x2 or 3x3 matrix.
 
-    Singular values, on the diagonal of ``S``, descend. With 2 rows they are not negative and ``V`` is a rotation. With 3 rows ``U`` and
-    ``V`` are rotations, and the last singular value has the sign of the determinant.
+    Singular values, on the diagonal of ``S``, are in descending order.
+    2x2: they are nonnegative, and ``V`` is a rotation.
+    3x3: ``U`` and ``V`` are rotations, and the last singular value has the sign of the determinant.
+
+    Returns:
+        ``U, S, V``.
     """
-    matrix = _square(A, "svd", dt)
-    with _numbers_of(matrix):
-        return _svd2(matrix) if matrix.shape[0] == 2 else _svd3(matrix, _CLOSE[matrix.dtype.bits])
+    matrix = _need_square(A, "svd", dt)
+    with _literals_like(matrix):
+        return _svd2(matrix) if matrix.shape[0] == 2 else _svd3(matrix, _TOLERANCE[matrix.dtype.bits])
 
 
 def polar_decompose(A: Any, dt: Any = None) -> Any:
-    """``U, P`` with ``A = U @ P``, ``U`` orthogonal and ``P`` symmetric, for matrices with 2 or 3 rows.
+    """Compute the polar decomposition ``A = U @ P`` of a 2x2 or 3x3 matrix; ``U`` is orthogonal, ``P`` symmetric.
 
-    With 2 rows ``P`` has no negative eigenvalues. With 3 rows ``U`` is a rotation, also where ``A`` mirrors.
+    2x2: ``P`` is positive semidefinite. 3x3: ``U`` is a rotation, even if the determinant of ``A`` is negative.
+
+    Returns:
+        ``U, P``.
     """
-    matrix = _square(A, "polar_decompose", dt)
+    matrix = _need_square(A, "polar_decompose", dt)
     u, s, v = svd(matrix)
     turned = matrix_ops.transpose(v)
     return matrix_ops.matmul(u, turned), matrix_ops.matmul(matrix_ops.matmul(v, s), turned)
 
 
 def sym_eig(A: Any, dt: Any = None) -> Any:
-    """Eigenvalues of a symmetric matrix as a vector, and eigenvectors of length 1 as the columns of a matrix; for 2 or 3 rows.
+    """Compute the eigenvalues and eigenvectors of a symmetric 2x2 or 3x3 matrix. Only the lower triangle is read.
 
-    With 2 rows eigenvalues descend, with 3 rows they ascend. Only the lower triangle counts.
+    Eigenvalues are in descending order for 2x2 and in ascending order for 3x3.
+
+    Returns:
+        Eigenvalues as a vector, and normalized eigenvectors as the columns of a matrix.
     """
-    matrix = _square(A, "sym_eig", dt)
-    with _numbers_of(matrix):
-        return _sym_eig2(matrix) if matrix.shape[0] == 2 else _sym_eig3(matrix, _CLOSE[matrix.dtype.bits])
+    matrix = _need_square(A, "sym_eig", dt)
+    with _literals_like(matrix):
+        return _sym_eig2(matrix) if matrix.shape[0] == 2 else _sym_eig3(matrix, _TOLERANCE[matrix.dtype.bits])
 
 
 def eig(A: Any, dt: Any = None) -> Any:
-    """Eigenvalues and eigenvectors of a matrix with 2 rows, which may be complex.
+    """Compute the eigenvalues and eigenvectors, possibly complex, of a 2x2 matrix.
 
-    Eigenvalues are the rows of a matrix: real part, imaginary part. Eigenvectors are the columns of a matrix with 4 rows: real and
-    imaginary part of the first component, then of the second. The greater eigenvalue, or the one with a positive imaginary part, is first.
+    The larger eigenvalue, or the one with a positive imaginary part, comes first.
+
+    Returns:
+        Eigenvalues as the rows of a 2x2 matrix (real part, imaginary part), and eigenvectors as the columns of a 4x2 matrix
+        (real and imaginary part of the first component, then of the second).
     """
-    matrix = _square(A, "eig", dt)
-    _only(2, matrix, "eig")
-    with _numbers_of(matrix):
+    matrix = _need_square(A, "eig", dt)
+    _need_size(2, matrix, "eig")
+    with _literals_like(matrix):
         return _eig2(matrix)
 
 
 def solve(A: Any, b: Any, dt: Any = None) -> Any:
-    """The vector ``x`` with ``A @ x = b``, for matrices with 2 or 3 rows. Without one, what comes out is not finite."""
-    matrix = _square(A, "solve", dt)
+    """Solve ``A @ x = b`` for a 2x2 or 3x3 matrix. The result is not finite if ``A`` is singular."""
+    matrix = _need_square(A, "solve", dt)
     n = matrix.shape[0]
     right = emit.convert(b, matrix.dtype)
     if right.shape not in ((n,), (n, 1)):
-        raise WujiCompilationError(f"`solve` of shapes {list(matrix.shape)} and {list(right.shape)}, which do not go together")
+        raise WujiCompilationError(f"shape mismatch: `solve` of {list(matrix.shape)} and {list(right.shape)}")
     entries = emit.components(matrix)
     rows = [[*entries[r * n : (r + 1) * n], x] for r, x in enumerate(emit.components(right))]
     for k in range(n):
-        # The greatest number of the column goes to the diagonal.
+        # Partial pivoting.
         for r in range(k + 1, n):
             swap = cmp_gt(abs(rows[r][k]), abs(rows[k][k]))
             pairs = list(zip(rows[k], rows[r], strict=True))
@@ -123,51 +136,50 @@ def solve(A: Any, b: Any, dt: Any = None) -> Any:
     return Matrix(found)
 
 
-def _unit_or(x: Any, y: Any, length: Any) -> tuple[Any, Any]:
-    """A direction of length 1; that of the first axis where there is none."""
+def _normalize_or_x(x: Any, y: Any, length: Any) -> tuple[Any, Any]:
+    """Normalize a 2-D direction; return the first axis if its length is zero."""
     some = cmp_gt(length, 0.0)
     by = select(some, length, 1.0)
     return select(some, ops.truediv(x, by), 1.0), select(some, ops.truediv(y, by), 0.0)
 
 
 def _half_angle(cosine: Any, sine: Any) -> tuple[Any, Any]:
-    """Cosine and sine of half an angle from -pi to pi."""
-    high = sqrt(ops.mul(ops.add(abs(cosine), 1.0), 0.5))  # at least the root of a half
+    """Return cosine and sine of half an angle in [-pi, pi]."""
+    high = sqrt(ops.mul(ops.add(abs(cosine), 1.0), 0.5))  # at least sqrt(0.5)
     low = ops.truediv(ops.mul(abs(sine), 0.5), high)
     acute = ops.cmp_ge(cosine, 0.0)
     s = select(acute, low, high)
     return select(acute, high, low), select(cmp_lt(sine, 0.0), ops.neg(s), s)
 
 
-def _greatest(parts: list[Any]) -> Any:
-    """The greatest absolute value; one where all are zero."""
+def _largest(parts: list[Any]) -> Any:
+    """Return the largest absolute value, or one if all are zero."""
     most = max(*(abs(p) for p in parts))
     return select(cmp_gt(most, 0.0), most, 1.0)
 
 
-def _turn2(s00: Any, s01: Any, s11: Any) -> tuple[Any, Any, Any]:
-    """The rotation (cosine, sine) to the eigenvectors of a symmetric matrix, that of the greater eigenvalue first; and half the difference
-    of the eigenvalues."""
+def _diagonalize2(s00: Any, s01: Any, s11: Any) -> tuple[Any, Any, Any]:
+    """Return cosine and sine of the rotation that diagonalizes a symmetric 2x2 matrix, larger eigenvalue first, and half the difference of the eigenvalues."""
     f = ops.mul(ops.sub(s00, s11), 0.5)
     r = sqrt(ops.add(ops.mul(f, f), ops.mul(s01, s01)))
-    c, s = _half_angle(*_unit_or(f, s01, r))
+    c, s = _half_angle(*_normalize_or_x(f, s01, r))
     return c, s, r
 
 
 def _svd2(matrix: Any) -> Any:
     parts = emit.components(matrix)
-    # So that squares stay in range.
-    size = _greatest(parts)
+    # Scale, so that squares neither overflow nor underflow.
+    size = _largest(parts)
     a, b, c, d = (ops.truediv(p, size) for p in parts)
-    # The nearest rotation, times something symmetric.
+    # Polar decomposition: closest rotation times a symmetric matrix.
     e, h = ops.mul(ops.add(a, d), 0.5), ops.mul(ops.sub(c, b), 0.5)
     q = sqrt(ops.add(ops.mul(e, e), ops.mul(h, h)))
-    cr, sr = _unit_or(e, h, q)
+    cr, sr = _normalize_or_x(e, h, q)
     s00 = ops.add(ops.mul(cr, a), ops.mul(sr, c))
     s01 = ops.add(ops.mul(cr, b), ops.mul(sr, d))
     s10 = ops.sub(ops.mul(cr, c), ops.mul(sr, a))
     s11 = ops.sub(ops.mul(cr, d), ops.mul(sr, b))
-    ct, st, r = _turn2(s00, ops.mul(ops.add(s01, s10), 0.5), s11)
+    ct, st, r = _diagonalize2(s00, ops.mul(ops.add(s01, s10), 0.5), s11)
     first, second = ops.mul(ops.add(q, r), size), ops.mul(ops.sub(q, r), size)
     sign = select(cmp_lt(second, 0.0), emit.constant(-1.0, matrix.dtype), 1.0)
     u00 = ops.sub(ops.mul(cr, ct), ops.mul(sr, st))
@@ -179,9 +191,9 @@ def _svd2(matrix: Any) -> Any:
 
 def _sym_eig2(matrix: Any) -> Any:
     parts = emit.components(matrix)
-    size = _greatest(parts)
+    size = _largest(parts)
     a, _, b, d = (ops.truediv(p, size) for p in parts)
-    c, s, r = _turn2(a, b, d)
+    c, s, r = _diagonalize2(a, b, d)
     middle = ops.mul(ops.add(a, d), 0.5)
     values = [ops.mul(ops.add(middle, r), size), ops.mul(ops.sub(middle, r), size)]
     return Matrix(values), Matrix([[c, ops.neg(s)], [s, c]])
@@ -189,7 +201,7 @@ def _sym_eig2(matrix: Any) -> Any:
 
 def _eig2(matrix: Any) -> Any:
     parts = emit.components(matrix)
-    size = _greatest(parts)
+    size = _largest(parts)
     a, b, c, d = (ops.truediv(p, size) for p in parts)
     f = ops.mul(ops.sub(a, d), 0.5)
     under = ops.add(ops.mul(f, f), ops.mul(b, c))
@@ -202,7 +214,7 @@ def _eig2(matrix: Any) -> Any:
         step = ops.mul(root, sign)
         re, im = ops.add(middle, select(real, step, 0.0)), select(real, zero, step)
         values += [ops.mul(re, size), ops.mul(im, size)]
-        # At a right angle to a row of `A - value`: to the one with the greater numbers. Without any, every vector will do.
+        # Perpendicular to the row of `A - value` with the larger norm. If both rows are zero, any vector will do.
         second = ops.sub(step, f), b
         first = ops.add(f, step), c
         longer = ops.cmp_ge(
@@ -210,11 +222,11 @@ def _eig2(matrix: Any) -> Any:
         )
         x, y = select(longer, first[0], second[1]), select(longer, first[1], second[0])
         length = sqrt(ops.add(ops.mul(x, x), ops.mul(y, y)))
-        rx, ry = _unit_or(x, y, length)
+        rx, ry = _normalize_or_x(x, y, length)
         if k == 1:
             some = cmp_gt(length, 0.0)
             rx, ry = select(some, rx, 0.0), select(some, ry, 1.0)
-        # Complex: (value - d, c), where c is not zero.
+        # Complex: (value - d, c); c is nonzero.
         whole = sqrt(ops.add(ops.add(ops.mul(f, f), ops.mul(root, root)), ops.mul(c, c)))
         by = select(cmp_gt(whole, 0.0), whole, 1.0)
         vectors.append(
@@ -229,14 +241,14 @@ def _eig2(matrix: Any) -> Any:
 
 
 @func
-def _right_angle(p: Any, q: Any, close: Any) -> Any:  # type: ignore[no-untyped-def,unused-ignore]
-    """Cosine and sine of the rotation after which two columns are at a right angle; 1 and 0 where they are."""
+def _orthogonalize(p: Any, q: Any, tolerance: Any) -> Any:  # type: ignore[no-untyped-def,unused-ignore]
+    """Return cosine and sine of the rotation that makes two columns orthogonal; 1 and 0 if they already are."""
     cosine = ops.one(p[0])
     sine = ops.zero(p[0])
     alpha = p.norm_sqr()
     beta = q.norm_sqr()
     gamma = p.dot(q)
-    if gamma * gamma > close * close * alpha * beta:
+    if gamma * gamma > tolerance * tolerance * alpha * beta:
         delta = beta - alpha
         t = 2.0 * gamma / (abs(delta) + sqrt(delta * delta + 4.0 * gamma * gamma))
         if delta < 0.0:
@@ -247,8 +259,8 @@ def _right_angle(p: Any, q: Any, close: Any) -> Any:  # type: ignore[no-untyped-
 
 
 @func
-def _aside(v: Any) -> Any:
-    """A vector of length 1 at a right angle to one of length 1."""
+def _perpendicular(v: Any) -> Any:
+    """Return a unit vector perpendicular to a unit vector."""
     x = abs(v)
     w = Vector([0 * v[0], -v[2], v[1]])
     if x[0] > x[1] or x[0] > x[2]:
@@ -259,7 +271,7 @@ def _aside(v: Any) -> Any:
 
 
 @func
-def _svd3(A: Any, close: Any) -> Any:
+def _svd3(A: Any, tolerance: Any) -> Any:
     size = abs(A).max()
     if size == 0.0:
         size = ops.one(size)
@@ -267,25 +279,25 @@ def _svd3(A: Any, close: Any) -> Any:
     V = ops.zero(A)
     for k in static(range(3)):
         V[k, k] = 1.0
-    # Columns are turned in pairs until all are at right angles.
-    rounds = 0
-    busy = True
-    while busy and rounds < _MOST_ROUNDS:
-        busy = False
-        rounds += 1
+    # One-sided Jacobi: rotate pairs of columns until all are orthogonal.
+    sweeps = 0
+    rotated = True
+    while rotated and sweeps < _MAX_SWEEPS:
+        rotated = False
+        sweeps += 1
         for p, q in static(((0, 1), (0, 2), (1, 2))):
             x = B[:, p]
             y = B[:, q]
-            c, s = _right_angle(x, y, close)
+            c, s = _orthogonalize(x, y, tolerance)
             if s != 0.0:
-                busy = True
+                rotated = True
                 B[:, p] = c * x - s * y
                 B[:, q] = s * x + c * y
                 v = V[:, p]
                 w = V[:, q]
                 V[:, p] = c * v - s * w
                 V[:, q] = s * v + c * w
-    # Long ones first; turning them into each other's place keeps rotations rotations.
+    # Sort by descending norm. Negating one column of each swap preserves rotations.
     for p, q in static(((0, 1), (1, 2), (0, 1))):
         x = B[:, p]
         y = B[:, q]
@@ -301,15 +313,15 @@ def _svd3(A: Any, close: Any) -> Any:
         u0 = B[:, 0] / first
     u1 = B[:, 1] - u0 * u0.dot(B[:, 1])
     rest = u1.norm()
-    # What is left of a matrix of lower rank is noise, in any direction.
-    if rest > 4.0 * close * first:
+    # For a rank-deficient matrix, the remainder is noise in an arbitrary direction.
+    if rest > 4.0 * tolerance * first:
         u1 = u1 / rest
         u1 = (u1 - u0 * u0.dot(u1)).normalized()
     else:
-        u1 = _aside(u0)
+        u1 = _perpendicular(u0)
     u2 = u0.cross(u1)
     S = ops.zero(A)
-    # Equal ones must not pass each other by a rounding, nor noise go below zero.
+    # Rounding must not reorder equal singular values or make noise negative.
     second = min(max(u1.dot(B[:, 1]), 0.0), first)
     third = min(max(u2.dot(B[:, 2]), -second), second)
     S[0, 0] = first * size
@@ -319,7 +331,7 @@ def _svd3(A: Any, close: Any) -> Any:
 
 
 @func
-def _sym_eig3(A: Any, close: Any) -> Any:
+def _sym_eig3(A: Any, tolerance: Any) -> Any:
     size = abs(A).max()
     if size == 0.0:
         size = ops.one(size)
@@ -330,16 +342,16 @@ def _sym_eig3(A: Any, close: Any) -> Any:
     V = ops.zero(A)
     for k in static(range(3)):
         V[k, k] = 1.0
-    # Rows and columns are turned in pairs until only the diagonal is left.
-    rounds = 0
-    busy = True
-    while busy and rounds < _MOST_ROUNDS:
-        busy = False
-        rounds += 1
+    # Jacobi: rotate pairs of rows and columns until the matrix is diagonal.
+    sweeps = 0
+    rotated = True
+    while rotated and sweeps < _MAX_SWEEPS:
+        rotated = False
+        sweeps += 1
         for p, q, r in static(((0, 1, 2), (0, 2, 1), (1, 2, 0))):
             g = B[p, q]
-            if abs(g) > 0.25 * close:
-                busy = True
+            if abs(g) > 0.25 * tolerance:
+                rotated = True
                 delta = B[q, q] - B[p, p]
                 t = 2.0 * g / (abs(delta) + sqrt(delta * delta + 4.0 * g * g))
                 if delta < 0.0:

@@ -1,4 +1,4 @@
-"""Scalar types, and which of two a result has."""
+"""Scalar types and type promotion."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 
 class DataType:
-    """A scalar type, such as ``ti.f32``. Called in a kernel it converts: ``ti.f32(x)``."""
+    """A scalar type, such as ``ti.f32``. Call it in a kernel to convert: ``ti.f32(x)``."""
 
     __slots__ = ("bits", "format", "ir", "kind", "name", "numpy_name")
 
     def __init__(self, name: str, ir: str, kind: str, bits: int, numpy_name: str, format: str) -> None:
         self.name = name
-        self.ir = ir  # its spelling in the IR
+        self.ir = ir  # spelling in the IR
         self.kind = kind  # "i", "u", "f" or "b"
         self.bits = bits
         self.numpy_name = numpy_name
-        self.format = format  # of the module struct
+        self.format = format  # format character of the `struct` module
 
     def __repr__(self) -> str:
         return self.name
@@ -33,7 +33,7 @@ class DataType:
         from . import ops
 
         if more:
-            raise TypeError(f"{self.name} converts one value")
+            raise TypeError(f"{self.name} takes one value")
         return ops.cast(value, self)
 
     @property
@@ -42,7 +42,7 @@ class DataType:
 
     @property
     def is_int(self) -> bool:
-        """Integers, truth values excluded."""
+        """Whether this is an integer type; bool is not."""
         return self.kind in "iu"
 
     @property
@@ -50,13 +50,13 @@ class DataType:
         return self.kind == "b"
 
     def range(self) -> tuple[int, int]:
-        """The least and the greatest number of an integer type."""
+        """Return the smallest and largest value of an integer type."""
         if self.kind == "i":
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
 
     def wrap(self, value: int) -> int:
-        """The number that an integer wraps to."""
+        """Wrap an integer to the range of the type."""
         value &= (1 << self.bits) - 1
         if self.kind == "i" and value >> (self.bits - 1):
             value -= 1 << self.bits
@@ -91,7 +91,7 @@ def by_ir(name: str) -> DataType:
 
 
 class Defaults:
-    """The types of Python's numbers in kernels; `init` sets them."""
+    """Types of Python's numbers in kernels. `init` sets them."""
 
     __slots__ = ("fp", "ip")
 
@@ -104,7 +104,7 @@ defaults = Defaults()
 
 
 def scalar_type(spec: Any) -> DataType | None:
-    """The scalar type that an annotation or argument names: ours, Python's ``int``, ``float`` and ``bool``, NumPy's, torch's."""
+    """Return the scalar type that a Wuji, Python, NumPy or torch type names, or None."""
     if isinstance(spec, DataType):
         return spec
     if spec is float:
@@ -127,12 +127,12 @@ def need_scalar(spec: Any) -> DataType:
     if found is None:
         from ..exceptions import WujiTypeError
 
-        raise WujiTypeError(f"{spec!r} is no scalar type; there are {', '.join(t.name for t in ALL)}")
+        raise WujiTypeError(f"{spec!r} is not a scalar type; the scalar types are {', '.join(t.name for t in ALL)}")
     return found
 
 
 def of_constant(value: Any) -> DataType | None:
-    """The type that a number of Python's has in a kernel."""
+    """Return the type of a Python or NumPy scalar in a kernel, or None."""
     kind = type(value)
     if kind is bool:
         return u1
@@ -159,7 +159,7 @@ def of_constant(value: Any) -> DataType | None:
 
 
 def promote(a: DataType, b: DataType) -> DataType:
-    """The type of ``a + b``: floats before integers, then the wider one, then the unsigned one. Sums of truth values are numbers."""
+    """Return the type of ``a + b``: float over integer, then the wider type, then unsigned. Two bools give the default integer."""
     if a is b:
         return defaults.ip if a is u1 else a
     if a.kind == "f" or b.kind == "f":
@@ -178,7 +178,7 @@ def promote(a: DataType, b: DataType) -> DataType:
 
 
 def loses(source: DataType, target: DataType) -> bool:
-    """Whether numbers of ``source`` may not all be numbers of ``target``, as far as warnings go."""
+    """Return whether assigning ``source`` to ``target`` warns about lost precision."""
     if source is target or source is u1:
         return False
     if source.is_float and not target.is_float:

@@ -1,4 +1,4 @@
-"""Instructions for operations on the values of kernels: conversion, broadcasting, arithmetic as Python has it."""
+"""Emit instructions for operations on run-time values: conversion, broadcasting, and arithmetic with Python's semantics."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Number = (int, float)
 
 
 def constant(value: Any, dtype: DataType | None = None) -> Expr:
-    """A number that is known now."""
+    """Emit a constant."""
     if dtype is None:
         dtype = dtypes.of_constant(value)
         if dtype is None:
-            raise WujiTypeError(f"{describe(value)} is no number")
+            raise WujiTypeError(f"{describe(value)} is not a number")
         if dtype.is_int:
             value = int(value)
             low, high = dtype.range()
             if not low <= value <= high:
                 raise WujiTypeError(
-                    f"the integer {value} is out of range for {dtype}, the type of integers here\n"
-                    f"  = help: say which type it has, as in `ti.i64({value})`, or `ti.init(default_ip=ti.i64)`"
+                    f"the integer {value} is out of range for {dtype}, the default integer type\n"
+                    f"  = help: give it a type, as in `ti.i64({value})`, or use `ti.init(default_ip=ti.i64)`"
                 )
     return Expr(context.builder().const(dtype.ir, convert_constant(value, dtype)), dtype)
 
@@ -36,7 +36,7 @@ def convert_constant(value: Any, dtype: DataType) -> int | float | bool:
     if dtype is u1:
         return bool(value)
     if isinstance(value, float):
-        # As the conversion of a value does it: towards zero, and not beyond the ends.
+        # Same as the run-time conversion: truncate and saturate.
         if value != value:
             return 0
         low, high = dtype.range()
@@ -45,13 +45,13 @@ def convert_constant(value: Any, dtype: DataType) -> int | float | bool:
 
 
 def describe(value: Any) -> str:
-    """What something is, for messages."""
+    """Describe a value for error messages."""
     if isinstance(value, Expr):
         return f"a value of type {value.ty}"
     if isinstance(value, StructVal):
         return f"a struct {value.ty}"
     if isinstance(value, str):
-        return f"the text {value!r}"
+        return f"the string {value!r}"
     if value is None:
         return "None"
     if isinstance(value, (int, float)):
@@ -60,12 +60,12 @@ def describe(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number of Python's or NumPy's."""
+    """Return whether a value is a Python or NumPy scalar."""
     return type(value) in (int, float, bool) or dtypes.of_constant(value) is not None
 
 
 def type_of(value: Any) -> Any:
-    """The type of something that a kernel can compute with."""
+    """Return the type a value has in a kernel."""
     if isinstance(value, Expr):
         return value.ty
     found = dtypes.of_constant(value)
@@ -77,11 +77,11 @@ def type_of(value: Any) -> Any:
         return value.type
     if isinstance(value, (list, tuple)) and value:
         return expr(value).ty
-    raise WujiTypeError(f"{describe(value)} cannot be computed with in a kernel")
+    raise WujiTypeError(f"{describe(value)} is not a value that a kernel can compute with")
 
 
 def expr(value: Any) -> Expr:
-    """Something as a value of the kernel."""
+    """Convert a value to an `Expr`."""
     if isinstance(value, Expr):
         return value.load()
     if is_number(value):
@@ -90,11 +90,11 @@ def expr(value: Any) -> Expr:
 
     if isinstance(value, (Matrix, list, tuple)):
         return in_kernel(value)
-    raise WujiTypeError(f"{describe(value)} cannot be computed with in a kernel")
+    raise WujiTypeError(f"{describe(value)} is not a value that a kernel can compute with")
 
 
 def convert(value: Any, dtype: DataType) -> Expr:
-    """Something with another scalar type, component by component."""
+    """Convert the scalar type of a value, component-wise."""
     if not isinstance(value, Expr) and is_number(value):
         return constant(value, dtype)
     source = expr(value)
@@ -106,7 +106,7 @@ def convert(value: Any, dtype: DataType) -> Expr:
 
 
 def shaped(value: Expr, like: Any) -> Expr:
-    """A scalar in every component of a vector or matrix type; other values stay as they are."""
+    """Broadcast a scalar to a vector or matrix type; return other values unchanged."""
     if isinstance(like, MatrixType) and not isinstance(value.ty, MatrixType):
         ty = like.with_dtype(value.dtype)
         return Expr(context.builder().splat(ty.ir, value.id), ty)
@@ -114,34 +114,34 @@ def shaped(value: Expr, like: Any) -> Expr:
 
 
 def fit(value: Any, ty: Any) -> Expr:
-    """Something as a value of exactly this type: what is stored in a place."""
+    """Convert a value to exactly this type, for a store."""
     if isinstance(ty, MatrixType):
         converted = shaped(convert(value, ty.dtype), ty)
         if converted.shape != ty.shape:
-            raise WujiTypeError(f"{describe(converted)} does not fit {ty}: the shapes are {list(converted.shape)} and {list(ty.shape)}")
+            raise WujiTypeError(f"{describe(converted)} cannot be converted to {ty}: the shapes are {list(converted.shape)} and {list(ty.shape)}")
         return converted
     if isinstance(value, StructVal):
-        raise WujiTypeError(f"{describe(value)} does not fit {ty}")
+        raise WujiTypeError(f"{describe(value)} cannot be converted to {ty}")
     converted = convert(value, ty)
     if converted.shape:
-        raise WujiTypeError(f"{describe(converted)} does not fit {ty}, which is one number")
+        raise WujiTypeError(f"{describe(converted)} cannot be converted to {ty}, a scalar")
     return converted
 
 
 def join(a: Any, b: Any, what: str) -> Any:
-    """The shape of an operation on two types: that of either when the other is a number."""
+    """Return the broadcast type of two operands. Scalars broadcast to any shape."""
     if isinstance(a, MatrixType):
         if isinstance(b, MatrixType) and a.shape != b.shape:
             raise WujiTypeError(
-                f"`{what}` of shapes {list(a.shape)} and {list(b.shape)}, which are not the same"
-                + ("\n  = help: the product of matrices is `a @ b`" if what == "*" else "")
+                f"shape mismatch: `{what}` of {list(a.shape)} and {list(b.shape)}"
+                + ("\n  = help: use `a @ b` for a matrix product" if what == "*" else "")
             )
         return a
     return b
 
 
 def same(a: Any, b: Any, what: str, dtype: DataType | None = None) -> tuple[Expr, Expr]:
-    """Two operands with one type."""
+    """Convert two operands to a common type."""
     ta, tb = type_of(a), type_of(b)
     if dtype is None:
         dtype = promote(ta.dtype if isinstance(ta, MatrixType) else ta, tb.dtype if isinstance(tb, MatrixType) else tb)
@@ -160,12 +160,12 @@ def element(a: Any) -> DataType:
 
 
 def integers(a: Any, b: Any, what: str) -> DataType:
-    """The type of an operation that only integers have."""
+    """Return the common type of two integer operands; reject floats."""
     ta, tb = element(a), element(b)
     for t in (ta, tb):
         if t.is_float:
             raise WujiTypeError(
-                f"`{what}` works on integers, not on {t}\n  = help: convert it first, as in `ti.cast(x, ti.i32)`"
+                f"`{what}` needs integers, not {t}\n  = help: convert it first, as in `ti.cast(x, ti.i32)`"
             )
     return u1 if ta is tb is u1 else promote(ta, tb)
 
@@ -182,8 +182,8 @@ def divide(a: Any, b: Any) -> Expr:
     return binary("div", a, b, "/", dtype if dtype.is_float else defaults.fp)
 
 
-def known_int(value: Any) -> int | None:
-    """An integer that is known now."""
+def constant_int(value: Any) -> int | None:
+    """Return the value of a compile-time integer, or None."""
     return int(value) if not isinstance(value, Expr) and is_number(value) and not isinstance(value, float) else None
 
 
@@ -195,18 +195,18 @@ def floor_divide(a: Any, b: Any) -> Expr:
         return Expr(bld.unary("floor", x.id), x.ty)
     if dtype.kind == "u":
         return binary("div", a, b, "//", dtype)
-    n = known_int(b)
+    n = constant_int(b)
     if n is not None and n > 0 and n & (n - 1) == 0:
         return binary("shr", a, n.bit_length() - 1, "//", dtype)
     x, y = same(a, b, "//", dtype)
     quotient = bld.binary("div", x.id, y.id)
-    off = _off(x, y)
+    off = _needs_floor_fix(x, y)
     less = bld.binary("sub", quotient, fit(1, x.ty).id)
     return Expr(bld.select(off, less, quotient), x.ty)
 
 
-def _off(x: Expr, y: Expr) -> int:
-    """Whether the remainder is not zero and has another sign than the divisor."""
+def _needs_floor_fix(x: Expr, y: Expr) -> int:
+    """Return whether the remainder is nonzero and its sign differs from the divisor's."""
     bld = context.builder()
     zero = bld.zero(x.ty.ir)
     rest = bld.binary("rem", x.id, y.id)
@@ -224,29 +224,29 @@ def modulo(a: Any, b: Any) -> Expr:
         return Expr(bld.binary("sub", x.id, bld.binary("mul", y.id, whole)), x.ty)
     if dtype.kind == "u":
         return binary("rem", a, b, "%", dtype)
-    n = known_int(b)
+    n = constant_int(b)
     if n is not None and n > 0 and n & (n - 1) == 0:
         return binary("and", a, n - 1, "%", dtype)
     x, y = same(a, b, "%", dtype)
     rest = bld.binary("rem", x.id, y.id)
     more = bld.binary("add", rest, y.id)
-    return Expr(bld.select(_off(x, y), more, rest), x.ty)
+    return Expr(bld.select(_needs_floor_fix(x, y), more, rest), x.ty)
 
 
 def power(a: Any, b: Any) -> Expr:
     base, exponent = element(a), element(b)
-    # Integers to the power of integers keep their type.
+    # An integer base with an integer exponent keeps its type.
     dtype = promote(base, exponent) if base.is_float or exponent.is_float or base is u1 else base
-    n = known_int(b)
+    n = constant_int(b)
     if n is not None and abs(n) <= 64:
-        return _whole_power(convert(a, dtype), n, dtype)
+        return _constant_power(convert(a, dtype), n, dtype)
     if dtype.is_float:
         return binary("pow", a, b, "**", dtype)
-    return _integer_power(a, b, dtype)
+    return _run_time_power(a, b, dtype)
 
 
-def _whole_power(x: Expr, n: int, dtype: DataType) -> Expr:
-    """By squares and products."""
+def _constant_power(x: Expr, n: int, dtype: DataType) -> Expr:
+    """Raise to a constant power by repeated squaring."""
     bld = context.builder()
     result: int | None = None
     square, rest = x.id, abs(n)
@@ -262,10 +262,10 @@ def _whole_power(x: Expr, n: int, dtype: DataType) -> Expr:
     return Expr(bld.binary("div", one.id, result) if n < 0 else result, x.ty)
 
 
-def _integer_power(a: Any, b: Any, dtype: DataType) -> Expr:
-    """A loop over the bits of the exponent."""
+def _run_time_power(a: Any, b: Any, dtype: DataType) -> Expr:
+    """Raise to a run-time power: loop over the bits of the exponent."""
     if type_of(b) != element(b) or type_of(a) != element(a):
-        raise WujiTypeError("`**` of vectors of integers needs an exponent that is a constant")
+        raise WujiTypeError("`**` on integer vectors needs a compile-time constant exponent")
     cx, bld = context.current(), context.builder()
     base, result = (cx.new_var(name, dtype) for name in ("base", "result"))
     rest = cx.new_var("rest", element(b))
@@ -292,7 +292,7 @@ def unary(op: str, a: Any) -> Expr:
 
 
 def float_unary(op: str, a: Any) -> Expr:
-    """A function of floats; integers become floats of the default type first."""
+    """Apply a floating-point function. Integers convert to the default float type first."""
     dtype = element(a)
     return unary(op, a if dtype.is_float else convert(a, defaults.fp))
 
@@ -303,16 +303,16 @@ def float_binary(op: str, a: Any, b: Any, what: str) -> Expr:
 
 
 def truth(value: Any) -> Expr:
-    """Something as a truth value; vectors component by component."""
+    """Convert a value to bool, component-wise."""
     return convert(value, u1)
 
 
 def condition(value: Any, what: str) -> Expr:
-    """Something as the one truth value that control flow needs."""
+    """Convert a value to the single bool that control flow needs."""
     result = truth(value)
     if result.shape:
         raise WujiTypeError(
-            f"the condition of `{what}` is {describe(value)}, not one truth value\n"
+            f"the condition of `{what}` must be a scalar, not {describe(value)}\n"
             "  = help: use `.all()` or `.any()`"
         )
     return result
@@ -323,12 +323,12 @@ def logical_not(value: Any) -> Expr:
 
 
 def take(value: Expr, component: int) -> Expr:
-    """A component of a vector or matrix, by its number row by row."""
+    """Return a component of a vector or matrix, by row-major number."""
     return Expr(context.builder().extract(value.id, component), tensor(value).dtype)
 
 
 def compose(parts: list[Any], shape: tuple[int, ...], dtype: DataType | None = None) -> Expr:
-    """A vector or matrix of scalars, row by row."""
+    """Build a vector or matrix from scalars in row-major order."""
     if dtype is None:
         types = [element(p) for p in parts]
         dtype = types[0]
@@ -340,7 +340,7 @@ def compose(parts: list[Any], shape: tuple[int, ...], dtype: DataType | None = N
 
 
 def components(value: Any) -> list[Any]:
-    """The scalars of a vector or matrix, row by row."""
+    """Return the scalars of a vector or matrix in row-major order."""
     loaded = expr(value)
     if not isinstance(loaded.ty, MatrixType):
         return [loaded]
@@ -355,12 +355,12 @@ def select(condition_: Any, a: Any, b: Any) -> Expr:
     dtype = ea if ea is eb else promote(ea, eb)
     x, y = shaped(convert(a, dtype), like), shaped(convert(b, dtype), like)
     if c.shape and x.shape and c.shape != x.shape:
-        raise WujiTypeError(f"`select` of shapes {list(c.shape)} and {list(x.shape)}, which are not the same")
+        raise WujiTypeError(f"shape mismatch: `select` of {list(c.shape)} and {list(x.shape)}")
     return Expr(context.builder().select(c.id, x.id, y.id), x.ty)
 
 
 def random(dtype: DataType) -> Expr:
-    """A random number: floats from 0 to less than 1, integers with any bits."""
+    """Emit a random number: floats in [0, 1), integers over their full range."""
     bld = context.builder()
     bits = bld.random()
     if dtype.is_float:

@@ -1,4 +1,4 @@
-"""How errors are shown: a code, the user's line with a caret, notes, help. The same in Rust and Python."""
+"""Render errors: code, source line with a caret, notes, help. The Rust core uses the same format."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CODES: dict[type[WujiError], str] = {
 }
 
 
-def render(code: str, message: str, place: tuple[str, int, int] | None, notes: list[str] | None = None, help: str | None = None) -> str:
-    """``column`` counts from 1."""
+def render(code: str, message: str, location: tuple[str, int, int] | None, notes: list[str] | None = None, help: str | None = None) -> str:
+    """Format an error message. ``location`` is file, line and column; line and column count from 1."""
     first, *rest = message.split("\n")
     text = f"error[{code}]: {first}" if code else first
     margin = "  "
-    if place is not None and place[1]:
-        file, line, column = place
+    if location is not None and location[1]:
+        file, line, column = location
         text += f"\n  --> {file}:{line}:{column}"
         source = linecache.getline(file, line).rstrip("\n").replace("\t", " ")
         if source:
@@ -46,21 +46,21 @@ def code_of(error: WujiError) -> str:
     return next((code for cls, code in _CODES.items() if isinstance(error, cls)), "W0600")
 
 
-# Errors of the core that are about the program, not about its run.
+# Code prefixes of core errors that belong to compilation rather than execution.
 _COMPILE = ("W00", "W02", "W03")
 
 
-def told(error: _native.NativeError) -> WujiError:
-    """An error of the core as one of the classes that programs catch."""
-    from .text import written
+def from_native(error: _native.NativeError) -> WujiError:
+    """Convert a core error to one of the public exception classes."""
+    from .text import format_marked
 
     code = error.code
-    text = written(str(error))
-    made: WujiError
+    text = format_marked(str(error))
     if code == "W0403":
-        made = exceptions.WujiAssertionError(text, code)
-    elif code.startswith(_COMPILE):
-        made = exceptions.WujiCompilationError(text, code)
-    else:
-        made = exceptions.WujiRuntimeError(text, code)
-    return made
+        return exceptions.WujiAssertionError(text, code)
+    if code.startswith(_COMPILE):
+        return exceptions.WujiCompilationError(text, code)
+    return exceptions.WujiRuntimeError(text, code)
+
+
+told = from_native  # the name that the extension module calls

@@ -1,4 +1,4 @@
-"""The classes of errors, where Taichi has them."""
+"""Stand-in for Taichi's `lang.exception`."""
 
 from ..exceptions import (
     TaichiAssertionError,

@@ -1,4 +1,4 @@
-"""Fields: elements at coordinates, wherever the layout puts them."""
+"""Fields: multi-dimensional data in a layout."""
 
 from __future__ import annotations
 
@@ -7,36 +7,38 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _native
-from ..exceptions import NotYet, WujiRuntimeError, WujiTypeError
+from ..exceptions import WujiRuntimeError, WujiTypeError
 from . import dtypes, runtime, torch_gpu
 from .compound import MatrixType, StructType
 from .context import python_only
 from .dtypes import DataType
+from .errors import from_native
 from .matrix import Matrix
-from .naming import assigned
+from .missing import refuse
+from .naming import assigned, label
 from .ndarray import Element, flat_value, shape_of
 from .snode import Axis, FieldsBuilder, Leaf, PlaceNode, SNode
 from .struct import Struct
 
 
 class Layout(enum.Enum):
-    """How the components of a field lie in memory: those of one element together, or each component by itself."""
+    """Memory layout of vector and struct fields: array of structs or struct of arrays."""
 
     AOS = 1
     SOA = 2
 
 
 class Field:
-    """What all fields have."""
+    """Base class of all fields."""
 
     def __init__(self, name: str = "") -> None:
         self._name = name
         self.grad: Any = None
         self.dual: Any = None
-        self._builder: FieldsBuilder | None = None  # of a field with a shape: its own tree
+        self._builder: FieldsBuilder | None = None  # owner of the tree, for a field created with a shape
 
     def __del__(self) -> None:
-        # A tree of one field goes with it, at once.
+        # A field created with a shape owns its tree and frees it immediately.
         builder = self.__dict__.get("_builder")
         if builder is not None:
             for leaf in self._leaves():
@@ -48,7 +50,7 @@ class Field:
                 builder.tree = None
                 builder.root.children.clear()
 
-    # To be said by each kind.
+    # Implemented by each kind of field.
     def _leaves(self) -> list[Leaf]:
         raise NotImplementedError
 
@@ -65,43 +67,43 @@ class Field:
 
     @property
     def node(self) -> SNode:
-        """The node it is placed in."""
+        """The node that the field is placed in."""
         node = self._first.node
         if node is None:
             raise WujiRuntimeError(
-                f"field {self._name or '(without a name)'} has no place yet\n  = help: give it a shape, or place it: `ti.root.dense(ti.i, n).place(x)`"
+                f"field {label(self._name)} is not placed yet\n  = help: give it a shape, or place it: `ti.root.dense(ti.i, n).place(x)`"
             )
         return node
 
     @property
     def snode(self) -> SNode:
-        """Itself as the end of its path, whose parent is the node it is placed in."""
+        """The field as a leaf SNode; its parent is the node that the field is placed in."""
         return PlaceNode(self.node)
 
     def parent(self, n: int = 1) -> SNode | None:
-        """The node it is placed in, or one above that."""
+        """Return the node that the field is placed in, or the ``n``-th ancestor."""
         return self.snode.parent(n)
 
-    # Of a field whose only node is a list, in kernels.
+    # For a 1-D field in a dynamic node, inside kernels.
     def _list(self) -> Any:
         from .access import DynamicList
         from .context import current
 
         current()
         if self.node.kind != "dynamic" or len(self.shape) != 1:
-            raise WujiTypeError(f"field {self._name or '(without a name)'} is no list by itself; which of its lists is meant is said by its other indices: `x[i].append(v)`")
+            raise WujiTypeError(f"field {label(self._name)} is not a single dynamic list\n  = help: select a list with the other indices: `x[i].append(v)`")
         return DynamicList(self, [])
 
     def append(self, *values: Any) -> Any:
-        """Adds an element at the end of the list; gives its number."""
+        """Append an element to the list and return its index."""
         return self._list().append(*values)
 
     def length(self) -> Any:
-        """How many elements the list has."""
+        """Return the number of elements in the list."""
         return self._list().length()
 
     def deactivate(self) -> None:
-        """Removes all elements of the list."""
+        """Remove all elements of the list."""
         self._list().deactivate()
 
     @property
@@ -126,11 +128,11 @@ class Field:
 
     @python_only
     def copy_from(self, other: Any) -> None:
-        """Takes all elements from another field of the same shape."""
+        """Copy all elements from another field of the same shape."""
         if not isinstance(other, Field):
             raise TypeError(f"`copy_from` takes a field, not {type(other).__name__}")
         if self.shape != other.shape:
-            raise ValueError(f"fields of shapes {self.shape} and {other.shape}")
+            raise ValueError(f"shape mismatch: {self.shape} and {other.shape}")
         self._copy(other)
 
     def _copy(self, other: Any) -> None:
@@ -146,14 +148,14 @@ class Field:
 
     @python_only
     def to_torch(self, device: Any = None) -> Any:
-        """A copy as a torch tensor; without the host, if it goes to the GPU that kernels run on."""
+        """Copy to a torch tensor. A copy to the GPU that kernels run on stays on the device."""
         import torch
 
         core = self._core()
         if core is not None and device is not None:
             leaf, shape, dtype = core
             native = leaf.ready()
-            if torch_gpu.is_near(torch, device, native.gpu):
+            if torch_gpu.is_same_gpu(torch, device, native.gpu):
                 out = torch_gpu.empty(torch, shape, dtype, device)
                 if out is not None:
                     native.read_into(out)
@@ -162,23 +164,23 @@ class Field:
 
     @python_only
     def from_torch(self, arr: Any) -> None:
-        """Takes all elements from a torch tensor; without the host, if it lies on the GPU that kernels run on."""
+        """Copy all elements from a torch tensor. A copy from the GPU that kernels run on stays on the device."""
         import torch
 
         core = self._core()
         if core is not None and getattr(arr, "is_cuda", False):
             leaf, shape, dtype = core
             native = leaf.ready()
-            # A matrix of one column is as good as a vector.
+            # Accept an n x 1 matrix for a vector.
             flat = arr[..., 0] if tuple(arr.shape) == (*shape, 1) and len(shape) > len(self.shape) else arr
-            near = torch_gpu.fitting(torch, flat, shape, dtype, native.gpu)
-            if near is not None:
-                native.write_from(near)
+            source = torch_gpu.as_source(torch, flat, shape, dtype, native.gpu)
+            if source is not None:
+                native.write_from(source)
                 return
         self.from_numpy(arr.detach().cpu().numpy())
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
-        """The field of the core that has all elements, if there is one, and the shape and type of its numbers."""
+        """Return the leaf that holds all elements, with the shape and type of its scalars; None if there is no single leaf."""
         return None
 
     @python_only
@@ -192,26 +194,26 @@ class Field:
         self.from_numpy(arr.numpy())
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """A copy, for `numpy.asarray(x)` and whatever calls it, such as plots."""
+        """Copy to a NumPy array, for `numpy.asarray(x)` and its callers, such as plotting libraries."""
         found = self.to_numpy()
         if isinstance(found, dict):
-            raise TypeError("a field of structs is several arrays; `to_numpy` gives them by name")
+            raise TypeError("a struct field is not a single array; `to_numpy` returns a dict of arrays")
         return found if dtype is None else found.astype(dtype)
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(
-            f"field {self._name or '(without a name)'} is looped over in kernels\n"
-            "  = help: outside of kernels, take `x.to_numpy()`"
+            f"field {label(self._name)} can only be iterated over in kernels\n"
+            "  = help: outside kernels, use `x.to_numpy()`"
         )
 
     def __len__(self) -> int:
         shape = self.shape
         if not shape:
-            raise TypeError("a field without indices has no length")
+            raise TypeError("a 0-D field has no length")
         return shape[0]
 
     def __reduce__(self) -> Any:
-        raise TypeError("fields cannot be pickled: their memory belongs to a world; take `to_numpy()`")
+        raise TypeError("fields cannot be pickled: their memory belongs to a world; pickle `to_numpy()` instead")
 
     def __str__(self) -> str:
         if self._first.node is None:
@@ -222,12 +224,12 @@ class Field:
 def _check_rank(key: tuple[Any, ...], field: Field) -> None:
     rank = len(field.shape)
     if len(key) != rank:
-        _ = field.node  # one without a place has no indices at all, and says so
-        raise IndexError(f"field {field.name or '(without a name)'} has {rank} indices, not {len(key)}")
+        _ = field.node  # raises if the field is not placed yet
+        raise IndexError(f"field {label(field.name)} has {rank} indices, not {len(key)}")
 
 
 class ScalarField(Field):
-    """A field of numbers."""
+    """A field of scalars."""
 
     def __init__(self, dtype: Any, name: str = "") -> None:
         super().__init__(name)
@@ -259,7 +261,7 @@ class ScalarField(Field):
             raise _element_error(e, key, self) from None
 
     def fill(self, val: Any) -> None:
-        """Puts one number into every element that exists."""
+        """Set every active element to one value."""
         self._leaf.ready().fill(val)
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
@@ -267,7 +269,7 @@ class ScalarField(Field):
 
     def _copy(self, other: Any) -> None:
         if not isinstance(other, ScalarField):
-            raise TypeError("a field of numbers takes the elements of another field of numbers")
+            raise TypeError("a scalar field can only copy from another scalar field")
         if other.dtype is self.dtype:
             self._leaf.ready().copy_from(other._leaf.ready())
         else:
@@ -275,7 +277,7 @@ class ScalarField(Field):
 
     @python_only
     def to_numpy(self, dtype: Any = None) -> Any:
-        """A copy as a NumPy array."""
+        """Copy to a NumPy array."""
         import numpy
 
         out = numpy.empty(self.shape, dtype=self.dtype.numpy_name)
@@ -284,7 +286,7 @@ class ScalarField(Field):
 
     @python_only
     def from_numpy(self, arr: Any) -> None:
-        """Takes all elements from a NumPy array of the same shape."""
+        """Copy all elements from a NumPy array of the same shape."""
         self._leaf.ready().write_from(_fitting(arr, self.shape, self.dtype))
 
     def get_scalar_field(self, *_: int) -> ScalarField:
@@ -303,24 +305,22 @@ def _fitting(arr: Any, shape: tuple[int, ...], dtype: DataType) -> Any:
     import numpy
 
     if not hasattr(arr, "shape"):
-        raise TypeError(f"{type(arr).__name__} is no NumPy array")
+        raise TypeError(f"{type(arr).__name__} is not a NumPy array")
     if tuple(arr.shape) != shape:
-        raise ValueError(f"an array of shape {tuple(arr.shape)} for a field of shape {shape}")
+        raise ValueError(f"shape mismatch: array {tuple(arr.shape)}, field {shape}")
     return numpy.ascontiguousarray(arr, dtype=dtype.numpy_name)
 
 
 def _element_error(e: _native.NativeError, key: Any, field: Field) -> Exception:
-    from .errors import told
-
     if len(key) != len(field.shape):
-        return IndexError(f"field {field.name or '(without a name)'} has {len(field.shape)} indices, not {len(key)}")
+        return IndexError(f"field {label(field.name)} has {len(field.shape)} indices, not {len(key)}")
     if e.code in ("W0111", "W0401"):
         return IndexError(str(e))
-    return told(e)
+    return from_native(e)
 
 
 class ComponentField(ScalarField):
-    """One component of a field of vectors, as a field."""
+    """One component of a vector or matrix field, as a scalar field."""
 
     def __init__(self, whole: MatrixField, number: int) -> None:
         Field.__init__(self, f"{whole.name}.{number}" if whole.name else "")
@@ -372,7 +372,7 @@ class MatrixField(Field):
         self._leaf: Leaf | None = Leaf(name, ty.ir)
         self._parts: list[ScalarField] | None = None
 
-    # What it is.
+    # Element type.
     @property
     def n(self) -> int:
         return self.type.n
@@ -404,21 +404,21 @@ class MatrixField(Field):
             leaf.place(node, offset)
 
     def _split(self) -> list[ScalarField]:
-        """Gives every component a place of its own."""
+        """Store every component in a field of its own."""
         if self._parts is None:
             self._parts = [ScalarField(self.dtype, f"{self._name}.{k}" if self._name else "") for k in range(self.type.count)]
             self._leaf = None
         return self._parts
 
     def get_scalar_field(self, *indices: int) -> ScalarField:
-        """One component as a field; where it has no place yet, it can be placed by itself."""
+        """Return one component as a scalar field. Before the field is placed, each component can be placed separately."""
         number = indices[0]
         if len(indices) == 2:
             number = indices[0] * self.m + indices[1] if self.ndim == 2 else indices[0]
         elif self.ndim == 2:
             number = indices[0] * self.m
         if not 0 <= number < self.type.count:
-            raise IndexError(f"a {self.type} has no component {indices}")
+            raise IndexError(f"{self.type} has no component {indices}")
         if self._parts is None and self._leaf is not None and self._leaf.node is not None:
             return ComponentField(self, number)
         return self._split()[number]
@@ -429,7 +429,7 @@ class MatrixField(Field):
         _check_rank(at, self)
         try:
             if self._parts is not None:
-                return SplitElement(self, at)
+                return Element(_ComponentFields(self._parts), at, self.type, [p[at] for p in self._parts])
             assert self._leaf is not None
             native = self._leaf.ready()
             return Element(native, at, self.type, list(native.get(at)))
@@ -451,7 +451,7 @@ class MatrixField(Field):
             raise _element_error(e, at, self) from None
 
     def fill(self, val: Any) -> None:
-        """Puts one value into every element that exists."""
+        """Set every active element to one value."""
         flat = flat_value(self.type, val)
         if self._parts is not None:
             for part, x in zip(self._parts, flat, strict=True):
@@ -462,7 +462,7 @@ class MatrixField(Field):
 
     @python_only
     def to_numpy(self, keep_dims: bool = False, dtype: Any = None) -> Any:
-        """A copy as a NumPy array; axes of elements come last."""
+        """Copy to a NumPy array. The axes of elements come last."""
         import numpy
 
         if self._parts is not None:
@@ -478,7 +478,7 @@ class MatrixField(Field):
 
     @python_only
     def from_numpy(self, arr: Any) -> None:
-        """Takes all elements from a NumPy array; axes of elements come last."""
+        """Copy all elements from a NumPy array. The axes of elements come last."""
         if self.ndim == 1 and tuple(getattr(arr, "shape", ())) == (*self.shape, self.n, 1):
             arr = arr[..., 0]
         whole = _fitting(arr, self.shape + self.type.shape, self.dtype)
@@ -495,7 +495,7 @@ class MatrixField(Field):
 
     def _copy(self, other: Any) -> None:
         if not isinstance(other, MatrixField) or other.type.shape != self.type.shape:
-            raise TypeError("a field of vectors takes the elements of another one with as many components")
+            raise TypeError("a vector or matrix field can only copy from a field with the same element shape")
         if self._leaf is not None and other._leaf is not None and other.type == self.type:
             self._leaf.ready().copy_from(other._leaf.ready())
         else:
@@ -505,18 +505,8 @@ class MatrixField(Field):
         return f"<ti field {self._name + ' ' if self._name else ''}of {self.type}, shape {self.shape}>"
 
 
-class SplitElement(Element):
-    """An element whose components lie in fields of their own."""
-
-    __slots__ = ()
-
-    def __new__(cls, field: MatrixField, at: tuple[int, ...]) -> Any:
-        parts = field._split()
-        return Element(_Parts(parts), at, field.type, [p[at] for p in parts])
-
-
-class _Parts:
-    """Several fields, used like one with as many components."""
+class _ComponentFields:
+    """The component fields of a split vector field, with the interface of a single native field."""
 
     def __init__(self, parts: list[ScalarField]) -> None:
         self.parts = parts
@@ -530,7 +520,7 @@ class _Parts:
 
 
 class StructField(Field):
-    """A field of structs: a field for each member, side by side."""
+    """A field of structs: one field per member."""
 
     def __init__(self, ty: StructType, name: str = "") -> None:
         super().__init__(name)
@@ -554,7 +544,7 @@ class StructField(Field):
         return self.struct_type
 
     def get_member_field(self, key: str) -> Field:
-        """The field of one member."""
+        """Return the field of a member."""
         return self._members[key]
 
     def __getattr__(self, name: str) -> Any:
@@ -588,14 +578,14 @@ class StructField(Field):
             self._members[k][at] = v  # type: ignore[index]
 
     def fill(self, val: Any) -> None:
-        """Puts one value into every member of every element."""
+        """Set every active element; ``val`` is a struct, a dict, or one value for all members."""
         for k, member in self._members.items():
             entry = val.entries[k] if isinstance(val, Struct) else val[k] if isinstance(val, dict) else val
             member.fill(entry)  # type: ignore[attr-defined]
 
     @python_only
     def to_numpy(self) -> dict[str, Any]:
-        """Copies of the members as NumPy arrays, by their names."""
+        """Copy each member to a NumPy array; return them by name."""
         return {k: f.to_numpy() for k, f in self._members.items()}
 
     @python_only
@@ -614,7 +604,7 @@ class StructField(Field):
 
     def _copy(self, other: Any) -> None:
         if not isinstance(other, StructField) or other.keys != self.keys:
-            raise TypeError("a field of structs takes the elements of another one with the same members")
+            raise TypeError("a struct field can only copy from a struct field with the same members")
         for k, member in self._members.items():
             member._copy(other._members[k])
 
@@ -623,14 +613,14 @@ class StructField(Field):
 
 
 class StructElement(Struct):
-    """An element of a field of structs: writing to its members writes to the field."""
+    """An element of a struct field. Writing to its members writes to the field."""
 
     def __new__(cls, field: StructField, at: tuple[int, ...]) -> Any:
-        made: Any = object.__new__(cls)
-        object.__setattr__(made, "_type", field.struct_type)
-        object.__setattr__(made, "_field", field)
-        object.__setattr__(made, "_at", at)
-        return made
+        created: Any = object.__new__(cls)
+        object.__setattr__(created, "_type", field.struct_type)
+        object.__setattr__(created, "_field", field)
+        object.__setattr__(created, "_at", at)
+        return created
 
     @property
     def _entries(self) -> dict[str, Any]:
@@ -665,32 +655,32 @@ def _member_field(ty: Any, name: str) -> Field:
     return ScalarField(ty, name)
 
 
-def _no_gradients(needs_grad: bool, needs_dual: bool) -> None:
+def _reject_gradients(needs_grad: bool, needs_dual: bool) -> None:
     if needs_grad or needs_dual:
-        raise NotYet("`needs_grad`: automatic differentiation is not yet in this version", "W0607")
+        refuse("needs_grad", "automatic differentiation")
 
 
-def _give_shape(field: Field, shape: Any, order: str | None, offset: Any, parts: list[Field] | None = None) -> None:
-    """Makes a tree for one field: dense, in the order of its indices unless said otherwise."""
+def _allocate(field: Field, shape: Any, order: str | None, offset: Any, parts: list[Field] | None = None) -> None:
+    """Create a tree for one field: dense, with the axes in index order unless `order` is given."""
     if shape is None:
         if offset is not None:
-            raise WujiRuntimeError("an offset without a shape\n  = help: fields without a shape get it where they are placed: `.place(x, offset=...)`")
+            raise WujiRuntimeError("`offset` needs a `shape`\n  = help: without a shape, pass the offset when placing the field: `.place(x, offset=...)`")
         if order is not None:
-            raise WujiRuntimeError("an order without a shape")
+            raise WujiRuntimeError("`order` needs a `shape`")
         runtime.current()
         return
     extents = shape_of(shape)
     for extent in extents:
         if extent < 1:
-            raise WujiRuntimeError(f"a field of shape {extents}: every extent is at least 1", "W0101")
+            raise WujiRuntimeError(f"invalid field shape {extents}: every extent must be at least 1", "W0101")
     if len(extents) > 8:
-        raise WujiRuntimeError(f"a field with {len(extents)} indices; there are at most 8", "W0103")
-    where = None if offset is None else shape_of(offset)
-    if where is not None and len(where) != len(extents):
-        raise WujiRuntimeError(f"the shape {extents} has {len(extents)} numbers and the offset {where} has {len(where)}", "W0104")
+        raise WujiRuntimeError(f"a field cannot have {len(extents)} axes; the maximum is 8", "W0103")
+    offsets = None if offset is None else shape_of(offset)
+    if offsets is not None and len(offsets) != len(extents):
+        raise WujiRuntimeError(f"shape {extents} and offset {offsets} have different lengths: {len(extents)} and {len(offsets)}", "W0104")
     if order is not None:
         if sorted(order) != list("ijklmnop"[: len(extents)]):
-            raise WujiRuntimeError(f"the order {order!r} does not name each of the {len(extents)} axes once")
+            raise WujiRuntimeError(f"`order` {order!r} must name each of the {len(extents)} axes once")
     builder = FieldsBuilder()
     for part in parts or [field]:
         node = builder.root
@@ -700,7 +690,7 @@ def _give_shape(field: Field, shape: Any, order: str | None, offset: Any, parts:
                 node = node.dense(Axis(axis), extents[axis])
         elif extents:
             node = node.dense(Axis(*range(len(extents))), extents)
-        part._place(node, where)
+        part._place(node, offsets)
     field._builder = builder
 
 
@@ -714,15 +704,29 @@ def field(
     needs_grad: bool = False,
     needs_dual: bool = False,
 ) -> Any:
-    """A field: ``ti.field(ti.f32, shape=(640, 320))``. Without a shape it gets its place in a layout later."""
-    _no_gradients(needs_grad, needs_dual)
+    """Create a field.
+
+    Args:
+        dtype: Element type: scalar, vector, matrix or struct.
+        shape: Extent of each axis. Without a shape, place the field in a layout: ``ti.root.dense(ti.i, n).place(x)``.
+        order: Memory order of the axes, outermost first, such as ``"ji"``.
+        name: Name for messages. The default is the variable that the field is assigned to.
+        offset: Index of the first element.
+        needs_grad: Not implemented yet.
+        needs_dual: Not implemented yet.
+
+    ```python
+    pixels = ti.field(ti.f32, shape=(640, 320))
+    ```
+    """
+    _reject_gradients(needs_grad, needs_dual)
     if isinstance(dtype, MatrixType):
         return matrix_field(dtype, shape=shape, order=order, name=name, offset=offset)
     if isinstance(dtype, StructType):
         return struct_field(dtype, shape=shape, name=name, offset=offset)
-    made = ScalarField(dtype, name or assigned())
-    _give_shape(made, shape, order, offset)
-    return made
+    created = ScalarField(dtype, name or assigned())
+    _allocate(created, shape, order, offset)
+    return created
 
 
 def matrix_field(
@@ -736,17 +740,17 @@ def matrix_field(
     layout: Layout = Layout.AOS,
     ndim: int | None = None,
 ) -> MatrixField:
-    _no_gradients(needs_grad, needs_dual)
-    made = MatrixField(ty, name or assigned())
+    _reject_gradients(needs_grad, needs_dual)
+    created = MatrixField(ty, name or assigned())
     parts: list[Field] | None = None
     if layout is Layout.SOA:
         if shape is None:
-            raise WujiRuntimeError("`layout` without a shape: components are apart where each is placed by itself")
-        parts = list(made._split())
+            raise WujiRuntimeError("`layout` needs a `shape`\n  = help: without a shape, place each component separately: `.place(x.get_scalar_field(0))`")
+        parts = list(created._split())
     elif layout is not Layout.AOS:
-        raise WujiTypeError(f"`layout` is ti.Layout.AOS or ti.Layout.SOA, not {layout!r}")
-    _give_shape(made, shape, order, offset, parts)
-    return made
+        raise WujiTypeError(f"`layout` must be ti.Layout.AOS or ti.Layout.SOA, not {layout!r}")
+    _allocate(created, shape, order, offset, parts)
+    return created
 
 
 def struct_field(
@@ -759,8 +763,8 @@ def struct_field(
     layout: Layout = Layout.AOS,
     order: str | None = None,
 ) -> StructField:
-    _no_gradients(needs_grad, needs_dual)
-    made = StructField(ty, name or assigned())
-    parts = list(made._members.values()) if layout is Layout.SOA else None
-    _give_shape(made, shape, order, offset, parts)
-    return made
+    _reject_gradients(needs_grad, needs_dual)
+    created = StructField(ty, name or assigned())
+    parts = list(created._members.values()) if layout is Layout.SOA else None
+    _allocate(created, shape, order, offset, parts)
+    return created

@@ -1,4 +1,4 @@
-"""``x.fill(v)`` in a kernel: a loop over the field."""
+"""``x.fill(v)`` inside a kernel: a loop over the field."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _fill(field: template(), value: template()):  # type: ignore[no-untyped-def,
 
 
 def fill(caller: Any, node: ast.Call, field: Field, args: list[Any], named: dict[str, Any]) -> None:
-    """What a kernel does for a call of ``field.fill``."""
+    """Compile a call of ``field.fill``."""
     if len(args) + len(named) != 1 or set(named) - {"val"}:
         raise WujiTypeError("`fill` takes one value")
     value = args[0] if args else named["val"]

@@ -1,4 +1,4 @@
-"""Functions of kernels: `func`, `real_func`, `pyfunc`."""
+"""Functions callable from kernels: `func`, `real_func` and `pyfunc`."""
 
 from __future__ import annotations
 
@@ -29,23 +29,15 @@ from .signatures import MISSING
 from .struct import Struct
 from .values import Expr, Ref, StructVal, is_device
 
-_MOST_INLINED = 100
+_MAX_INLINE_DEPTH = 100
 
 
-class Func:
-    """A function that becomes part of whatever calls it."""
+class KernelFunction:
+    """A Python function that kernels can call, with its source."""
 
-    _wuji_kind = "func"
-
-    def __init__(self, function: FunctionType, pyfunc: bool = False) -> None:
-        if isinstance(function, (staticmethod, classmethod)):
-            function = function.__func__
-        if not isinstance(function, FunctionType):
-            raise WujiSyntaxError("`ti.func` decorates a function")
+    def __init__(self, function: FunctionType) -> None:
         self.function = function
-        self.pyfunc = pyfunc
         self._source: Source | None = None
-        self._parameters: list[tuple[str, Any, Any]] | None = None
         functools.update_wrapper(self, function)
 
     @property
@@ -55,14 +47,29 @@ class Func:
         self._source.refresh()
         return self._source
 
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else BoundFunc(self, instance)
+
+
+class Func(KernelFunction):
+    """A function that is inlined into its callers."""
+
+    _wuji_kind = "func"
+
+    def __init__(self, function: FunctionType, pyfunc: bool = False) -> None:
+        if isinstance(function, (staticmethod, classmethod)):
+            function = function.__func__
+        if not isinstance(function, FunctionType):
+            raise WujiSyntaxError("`ti.func` can only decorate a function")
+        super().__init__(function)
+        self.pyfunc = pyfunc
+        self._parameters: list[tuple[str, Any, Any]] | None = None
+
     @property
     def parameters(self) -> list[tuple[str, Any, Any]]:
         if self._parameters is None:
             self._parameters = signatures.parameters(self.function)
         return self._parameters
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else BoundFunc(self, instance)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         cx = context.compiling()
@@ -70,18 +77,18 @@ class Func:
             if self.pyfunc:
                 return self.function(*args, **named)
             raise WujiSyntaxError(
-                f"`{self.function.__name__}` is a `ti.func`: it is called from kernels, not from Python\n"
-                "  = help: `ti.pyfunc` works in both"
+                f"`{self.function.__name__}` is a `ti.func`: it can only be called from kernels, not from Python\n"
+                "  = help: use `ti.pyfunc` to call it from both"
             )
         return inline(cx, self, list(args), named)
 
     def _wuji_call(self, caller: Any, node: ast.Call, args: list[Any], named: dict[str, Any]) -> Any:
-        shallow = caller.shallow and not caller.depth
+        outermost = caller.outermost and not caller.depth
         try:
-            return inline(caller.cx, self, args, named, shallow)
+            return inline(caller.cx, self, args, named, outermost)
         except WujiError as e:
             if getattr(e, "_wuji_located", False):
-                file, line, column = caller.place(node)
+                file, line, column = caller.location(node)
                 margin = re.search(r"\n( +)\|", e.args[0])
                 e.args = (f"{e.args[0]}\n{margin[1] if margin else '  '}= note: called at {file}:{line}:{column}",)
             raise
@@ -93,7 +100,7 @@ class Func:
 
 
 class BoundFunc:
-    """A function together with the object it was taken from."""
+    """A method bound to its object."""
 
     _wuji_kind = "func"
 
@@ -108,8 +115,8 @@ class BoundFunc:
         return self.func._wuji_call(caller, node, [self.instance, *args], named)
 
 
-class Itself:
-    """An argument that is the caller's thing, not a copy of its value."""
+class ByReference:
+    """An argument passed by reference instead of by value."""
 
     __slots__ = ("value",)
 
@@ -118,43 +125,22 @@ class Itself:
 
 
 def bind_struct_method(method: Any, value: StructVal) -> Any:
-    """A method of a struct type, called on a value of a kernel, which it may change."""
+    """Bind a struct method to a run-time struct. The method may modify the struct."""
     if isinstance(method, staticmethod):
         method = method.__func__
         return method if hasattr(method, "_wuji_kind") else Func(method)
-    return BoundFunc(method if hasattr(method, "_wuji_kind") else Func(method), Itself(value))
+    return BoundFunc(method if hasattr(method, "_wuji_kind") else Func(method), ByReference(value))
 
 
-def bind(name: str, parameters: list[tuple[str, Any, Any]], args: list[Any], named: dict[str, Any]) -> list[Any]:
-    """One value for each parameter."""
-    if len(args) > len(parameters):
-        raise WujiTypeError(f"`{name}` takes {len(parameters)} arguments, not {len(args)}")
-    out: list[Any] = list(args)
-    names = [p[0] for p in parameters]
-    for k in named:
-        if k not in names:
-            raise WujiTypeError(f"`{name}` has no parameter `{k}`")
-        if names.index(k) < len(args):
-            raise WujiTypeError(f"parameter `{k}` of `{name}` is given twice")
-    for k, _, default in parameters[len(args) :]:
-        if k in named:
-            out.append(named[k])
-        elif default is not MISSING:
-            out.append(default)
-        else:
-            raise WujiTypeError(f"`{name}` needs a value for its parameter `{k}`")
-    return out
-
-
-def inline(cx: Compilation, func: Func, args: list[Any], named: dict[str, Any], shallow: bool = False) -> Any:
-    """Compiles the body of a function in the place of a call."""
+def inline(cx: Compilation, func: Func, args: list[Any], named: dict[str, Any], outermost: bool = False) -> Any:
+    """Compile the body of a function at the call site."""
     name = func.function.__name__
-    values = bind(name, func.parameters, args, named)
+    values = signatures.bind(f"`{name}`", func.parameters, args, named, WujiTypeError)
     depth = cx.__dict__.get("inlined", 0)
-    if depth >= _MOST_INLINED:
+    if depth >= _MAX_INLINE_DEPTH:
         raise WujiCompilationError(
-            f"`{name}` calls itself, or is {_MOST_INLINED} calls deep, and every call is compiled in its place\n"
-            "  = help: `ti.real_func` can call itself"
+            f"inlining `{name}` exceeds the limit of {_MAX_INLINE_DEPTH} nested calls; is it recursive?\n"
+            "  = help: use `ti.real_func` for recursion"
         )
     source = func.source
     fc = FunctionCompiler(cx, source, kernel=False)
@@ -162,7 +148,7 @@ def inline(cx: Compilation, func: Func, args: list[Any], named: dict[str, Any], 
         fc.scope.define(pname, _argument(cx, source, pname, annotation, value))
     fc.scope.push()
     fc.returns = returns = InlineReturn(has_early_return(source.node))
-    fc.shallow = shallow and not returns.early
+    fc.outermost = outermost and not returns.early
     cx.__dict__["inlined"] = depth + 1
     try:
         if returns.early:
@@ -175,126 +161,114 @@ def inline(cx: Compilation, func: Func, args: list[Any], named: dict[str, Any], 
             cx.builder.end_block()
     finally:
         cx.__dict__["inlined"] = depth
-    return _result_as_said(func, returns.result())
+    return _convert_result(func, returns.result())
 
 
-def _result_as_said(func: Func, value: Any) -> Any:
-    said = signatures.result(func.function)
-    if said is MISSING or said is None or value is None:
+def _convert_result(func: Func, value: Any) -> Any:
+    annotation = signatures.result(func.function)
+    if annotation is MISSING or annotation is None or value is None:
         return value
-    ty = value_type(said)
+    ty = value_type(annotation)
     if isinstance(ty, StructType) or ty is None:
         return value
     if is_device(value) or emit.is_number(value) or isinstance(value, Matrix):
         if isinstance(ty, DataType):
-            # Of a vector that is said to be a number, each component becomes one.
+            # A scalar annotation converts each component of a vector.
             return emit.convert(value, ty)
         return emit.fit(value, ty)
     return value
 
 
 def _argument(cx: Compilation, source: Source, name: str, annotation: Any, value: Any) -> Any:
-    """What a parameter means in the body: the caller's thing itself, or a copy of the value."""
-    if isinstance(value, Itself):
+    """Return what a parameter is bound to: the caller's object, or a copy of the value."""
+    if isinstance(value, ByReference):
         return value.value
     if is_template(annotation) or isinstance(annotation, (NdarrayType, TextureType, RWTextureType, SparseMatrixBuilderType)):
         return value
     ty = None if annotation is MISSING or annotation is Any else value_type(annotation)
     if ty is None and annotation is not MISSING and annotation is not Any:
-        raise WujiTypeError(f"parameter `{name}` has the annotation {annotation!r}, which is no type of values")
+        raise WujiTypeError(f"parameter `{name}` is annotated with {annotation!r}, which is not a value type")
     if isinstance(value, (Ref, StructVal)):
         value = value.load()
     if ty is not None:
         if isinstance(ty, StructType):
-            place = typed_storage(cx, ty, name)
-            place.store(value)
-            return place
+            ref = typed_storage(cx, ty, name)
+            ref.store(value)
+            return ref
         if isinstance(value, (Expr, Matrix, list, tuple)) or emit.is_number(value):
             value = emit.fit(value, ty)
     if name in source.assigned or isinstance(value, (StructVal, Struct)):
         if is_device(value) or emit.is_number(value) or isinstance(value, (Matrix, Struct)):
-            place = storage(cx, value, name)
-            store_into(place, value)
-            return place
+            ref = storage(cx, value, name)
+            store_into(ref, value)
+            return ref
     return value
 
 
 def has_early_return(node: ast.FunctionDef) -> bool:
-    """Whether the function may return under a condition, or in a loop, that is known only when the kernel runs."""
+    """Return whether the function may return inside run-time control flow."""
 
-    def look(nodes: list[ast.stmt], runtime: bool) -> bool:
+    def visit(nodes: list[ast.stmt], runtime: bool) -> bool:
         for n in nodes:
             if isinstance(n, ast.Return) and runtime:
                 return True
-            if isinstance(n, ast.If) and (look(n.body, runtime or not is_static_call(n.test)) or look(n.orelse, runtime or not is_static_call(n.test))):
+            if isinstance(n, ast.If) and (visit(n.body, runtime or not is_static_call(n.test)) or visit(n.orelse, runtime or not is_static_call(n.test))):
                 return True
             if isinstance(n, (ast.For, ast.While)):
                 inside = runtime or isinstance(n, ast.While) or not is_static_call(n.iter)
-                if look(n.body, inside):
+                if visit(n.body, inside):
                     return True
         return False
 
-    return look(node.body, False)
+    return visit(node.body, False)
 
 
 class InlineReturn:
-    """How a function that becomes part of its caller returns."""
+    """Compiles `return` in an inlined function."""
 
     def __init__(self, early: bool) -> None:
         self.early = early
         self.label: int | None = None
-        self.place: Any = None
+        self.ref: Any = None
         self.value: Any = None
 
-    def give(self, fc: Any, value: Any) -> None:
+    def emit_return(self, fc: Any, value: Any) -> None:
         if not self.early:
             self.value = value
             raise Returned
         if value is not None:
-            if self.place is None:
-                self.place = storage(fc.cx, value, "result")
-            store_into(self.place, value)
+            if self.ref is None:
+                self.ref = storage(fc.cx, value, "result")
+            store_into(self.ref, value)
         fc.b.jump_break(self.label)
 
     def result(self) -> Any:
         if not self.early:
             return self.value
-        return _loaded(self.place)
+        return _loaded(self.ref)
 
 
-def _loaded(place: Any) -> Any:
-    if isinstance(place, (Ref, StructVal)):
-        return place.load()
-    if isinstance(place, (list, tuple)):
-        return type(place)(_loaded(p) for p in place)
-    return place
+def _loaded(ref: Any) -> Any:
+    if isinstance(ref, (Ref, StructVal)):
+        return ref.load()
+    if isinstance(ref, (list, tuple)):
+        return type(ref)(_loaded(p) for p in ref)
+    return ref
 
 
-class RealFunc:
-    """A function that is called, not inlined: it may call itself."""
+class RealFunc(KernelFunction):
+    """A function that is called instead of inlined, so it may be recursive."""
 
     _wuji_kind = "real_func"
 
     def __init__(self, function: FunctionType) -> None:
         if not isinstance(function, FunctionType):
-            raise WujiSyntaxError("`ti.real_func` decorates a function")
-        self.function = function
-        self._source: Source | None = None
+            raise WujiSyntaxError("`ti.real_func` can only decorate a function")
+        super().__init__(function)
         self._inlined: Func | None = None
-        functools.update_wrapper(self, function)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else BoundFunc(self, instance)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        raise WujiSyntaxError(f"`{self.function.__name__}` is a `ti.real_func`: it is called from kernels, not from Python")
-
-    @property
-    def source(self) -> Source:
-        if self._source is None:
-            self._source = Source(self.function)
-        self._source.refresh()
-        return self._source
+        raise WujiSyntaxError(f"`{self.function.__name__}` is a `ti.real_func`: it can only be called from kernels, not from Python")
 
     def _wuji_call(self, caller: Any, node: ast.Call, args: list[Any], named: dict[str, Any]) -> Any:
         from .real import call_real
@@ -306,7 +280,7 @@ class RealFunc:
         return call_real(caller.cx, self, args, named)
 
     def _takes_arrays(self) -> bool:
-        """An array is no value that a call could pass: such a function becomes part of its kernel after all, and cannot call itself."""
+        """Return whether a parameter is an array. Arrays cannot be passed to a call, so such a function is inlined and cannot be recursive."""
         return any(isinstance(annotation, NdarrayType) for _, annotation, _ in signatures.parameters(self.function))
 
     def __repr__(self) -> str:
@@ -314,18 +288,23 @@ class RealFunc:
 
 
 def func(fn: Any, is_real_function: bool = False) -> Any:
-    """Makes a function that kernels can call; it becomes part of them."""
-    signatures.settle(fn)
+    """Decorate a function that kernels can call. It is inlined into its callers.
+
+    Args:
+        fn: The function.
+        is_real_function: Same as decorating with `ti.real_func`.
+    """
+    signatures.resolve_early(fn)
     return RealFunc(fn) if is_real_function else Func(fn)
 
 
 def real_func(fn: Any) -> Any:
-    """Makes a function that kernels call without becoming part of them, so that it may call itself. Parameters and result have types."""
-    signatures.settle(fn)
+    """Decorate a function that kernels call without inlining, so it may be recursive. Parameters and result need annotations."""
+    signatures.resolve_early(fn)
     return RealFunc(fn)
 
 
 def pyfunc(fn: Any) -> Any:
-    """Makes a function that kernels and Python can call."""
-    signatures.settle(fn)
+    """Decorate a function that both kernels and Python can call."""
+    signatures.resolve_early(fn)
     return Func(fn, pyfunc=True)

@@ -1,4 +1,4 @@
-"""What programs ask Taichi's frontend for: the current options, the current world."""
+"""Stand-in for Taichi's `lang.impl`: current options, current world."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .struct import Struct
 
 
 class _Runtime:
-    """The current world, as programs look at it."""
+    """View of the current world with Taichi's attribute names."""
 
     @property
     def prog(self) -> Any:
-        """Something that is true where there is a world."""
+        """The current world, or None."""
         return runtime.current() if runtime.initialized() else None
 
     @property
@@ -75,29 +75,29 @@ pytaichi = _Runtime()
 
 
 def get_runtime() -> _Runtime:
-    """The current world."""
+    """Return the view of the current world."""
     return pytaichi
 
 
 def current_cfg() -> Config:
-    """The options of the current world: ``current_cfg().arch``."""
+    """Return the options of the current world: ``current_cfg().arch``."""
     return runtime.current().config
 
 
 def default_cfg() -> Config:
-    """Options as they are where nobody says otherwise."""
+    """Return the default options."""
     from . import arch
 
     return Config(arch.cpu)
 
 
 def inside_kernel() -> bool:
-    """Whether a kernel is being compiled."""
+    """Return whether a kernel is being compiled."""
     return context.compiling() is not None
 
 
 def get_cuda_compute_capability() -> int:
-    """Of the first NVIDIA GPU: 90 is 9.0; 0 where there is none."""
+    """Return the compute capability of the first NVIDIA GPU: 90 means 9.0; 0 without a GPU."""
     from .arch import cuda_devices
 
     devices = cuda_devices()
@@ -105,12 +105,12 @@ def get_cuda_compute_capability() -> int:
 
 
 def cook_dtype(dtype: Any) -> Any:
-    """A scalar type from ``float``, ``int``, ``bool`` or itself."""
+    """Return the scalar type for ``float``, ``int``, ``bool`` or a scalar type."""
     return need_scalar(dtype)
 
 
 def __getattr__(name: str) -> Any:
-    """Whatever else Taichi has here, where Wuji has it elsewhere."""
+    """Forward other names of Taichi's module to `wuji`."""
     import wuji
 
     if name.startswith("__"):

@@ -1,4 +1,4 @@
-"""Kernels: which code fits the arguments of a call, and running it."""
+"""Kernels: specialization on the arguments of a call, compilation and launch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 from .. import _native
 from ..exceptions import (
-    NotYet,
     WujiArrayError,
     WujiCallError,
     WujiError,
@@ -33,13 +32,15 @@ from .compound import (
     StructType,
     TextureType,
     is_template,
+    type_by_ir,
     value_type,
 )
 from .context import Compilation
 from .dtypes import DataType
-from .errors import told
+from .errors import from_native
 from .field import Field
 from .matrix import Matrix
+from .missing import refuse
 from .ndarray import Ndarray, flat_value
 from .real import ir_type, pack, result_type
 from .runtime import Runtime
@@ -47,13 +48,13 @@ from .signatures import MISSING
 from .struct import Struct
 from .values import Expr, StructVal
 
-_MOST_SCALARS = 64
-# What a launch reports in release builds without failing: what was written outside was dropped.
+_MAX_SCALARS = 64
+# Errors that are only warnings outside debug mode: out-of-bounds writes are dropped, reads return zero.
 _DROPPED = ("W0401", "W0402")
 
 
 class Parameter:
-    """A parameter of a kernel, as its annotation says."""
+    """A kernel parameter, classified by its annotation."""
 
     __slots__ = ("annotation", "default", "kind", "name", "type")
 
@@ -65,7 +66,7 @@ class Parameter:
         if is_self or is_template(annotation):
             self.kind = "template"
         elif annotation is MISSING:
-            raise WujiSyntaxError(f"Taichi kernels parameters must be type annotated: parameter `{name}` of kernel `{kernel}` has no type\n  = help: such as `{name}: ti.f32`, `{name}: ti.template()`")
+            raise WujiSyntaxError(f"Taichi kernels parameters must be type annotated: parameter `{name}` of kernel `{kernel}` has no annotation\n  = help: annotate it, as in `{name}: ti.f32` or `{name}: ti.template()`")
         elif isinstance(annotation, NdarrayType) or annotation is NdarrayType:
             self.kind = "array"
             self.type = annotation if isinstance(annotation, NdarrayType) else NdarrayType()
@@ -81,24 +82,24 @@ class Parameter:
                 if annotation.__class__.__module__ in ("numpy", "torch") or getattr(annotation, "__module__", "") == "numpy":
                     self.kind, self.type = "array", NdarrayType()
                     return
-                raise WujiSyntaxError(f"Invalid type annotation of parameter `{name}` of kernel `{kernel}`: {annotation!r}")
+                raise WujiSyntaxError(f"Invalid type annotation for parameter `{name}` of kernel `{kernel}`: {annotation!r}")
             self.kind = "value"
 
 
-class Specialized:
-    """Code for one structure of arguments."""
+class Specialization:
+    """A kernel compiled for one combination of argument types and template arguments."""
 
-    __slots__ = ("kept", "program", "take", "wrap")
+    __slots__ = ("keep_alive", "program", "take", "wrap")
 
-    def __init__(self, program: _native.Program, take: Any, wrap: Any, kept: list[Any]) -> None:
+    def __init__(self, program: _native.Program, take: Any, wrap: Any, keep_alive: list[Any]) -> None:
         self.program = program
-        self.take: Callable[[tuple[Any, ...]], list[Any]] = take  # what the program gets, of the arguments of the kernel
-        self.wrap: Callable[[Any], Any] | None = wrap  # what the kernel gives, of what the program gives
-        self.kept = kept
+        self.take: Callable[[tuple[Any, ...]], list[Any]] = take  # kernel arguments -> program arguments
+        self.wrap: Callable[[Any], Any] | None = wrap  # program result -> kernel result
+        self.keep_alive = keep_alive
 
 
 class Kernel:
-    """A function that runs on a device. Loops at its top are parallel."""
+    """A function that runs on a device. Its outermost loops are parallel."""
 
     _wuji_kind = "kernel"
 
@@ -109,11 +110,11 @@ class Kernel:
         self._source: Source | None = None
         self._runtime: Runtime | None = None
         self._fast: _native.Program | None = None
-        self._codes: dict[Any, Specialized] = {}
+        self._codes: dict[Any, Specialization] = {}
         self._warned = False
         functools.update_wrapper(self, function)
 
-    # What it is.
+    # Signature and source.
     @property
     def parameters(self) -> list[Parameter]:
         if self._parameters is None:
@@ -123,10 +124,10 @@ class Kernel:
                 Parameter(name, p, a, d, k == 0 and self.in_class and a is MISSING) for k, (p, a, d) in enumerate(listed)
             ]
             scalars = sum(_count(p.type) for p in self._parameters if p.kind in ("value", "pack"))
-            if scalars > _MOST_SCALARS:
+            if scalars > _MAX_SCALARS:
                 raise WujiRuntimeError(
-                    f"The number of elements in kernel arguments is too big! kernel `{name}` has {scalars} numbers as arguments; at most {_MOST_SCALARS} are allowed\n"
-                    "  = help: pass them in a field or array"
+                    f"The number of elements in kernel arguments is too big! Kernel `{name}` takes {scalars} scalars; the limit is {_MAX_SCALARS}\n"
+                    "  = help: pass them in a field or an array"
                 )
         return self._parameters
 
@@ -144,16 +145,16 @@ class Kernel:
         return BoundKernel(self, instance)
 
     def grad(self, *_: Any, **__: Any) -> Any:
-        raise NotYet("`kernel.grad`: automatic differentiation is not yet in this version", "W0607")
+        refuse("kernel.grad", "automatic differentiation")
 
     def __repr__(self) -> str:
         return f"<ti.kernel {self.function.__qualname__}>"
 
     def __reduce__(self) -> Any:
-        # By its name, as functions are.
+        # Pickle by qualified name, like a function.
         return self.function.__qualname__
 
-    # Running it.
+    # Launch.
     def __call__(self, *args: Any, **named: Any) -> Any:
         fast = self._fast
         if fast is not None and self._runtime is runtime._state.runtime and not named:
@@ -164,7 +165,7 @@ class Kernel:
             except (TypeError, OverflowError, ValueError) as e:
                 if len(args) == len(self.parameters):
                     raise self._bad_argument(args, e) from None
-                # Some have values of their own, or too many were given.
+                # Default arguments are missing, or there are too many arguments.
                 return self._call(args, named)
             if result is not NotImplemented:
                 return result
@@ -180,11 +181,12 @@ class Kernel:
             self._warned = False
             self._codes = world.codes.setdefault(self, {})
         full = self._bind(args, named)
-        for hopeful in (True, False):
-            key = self._key(full, hopeful)
+        # Optimistic code assumes that arrays do not alias; the program returns `NotImplemented` if they do.
+        for unaliased in (True, False):
+            key = self._key(full, unaliased)
             code = self._codes.get(key)
             if code is None:
-                code = self._compile(world, full, key, hopeful)
+                code = self._compile(world, full, key, unaliased)
             try:
                 given = code.take(full)
                 result = code.program(*given)
@@ -195,33 +197,16 @@ class Kernel:
                 raise self._bad_argument(full, e) from None
             if result is not NotImplemented:
                 return code.wrap(result) if code.wrap is not None else result
-        raise WujiRuntimeError(f"kernel `{self.function.__name__}` cannot run on these arrays")
+        raise WujiRuntimeError(f"kernel `{self.function.__name__}` does not accept these arrays")
 
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        parameters = self.parameters
-        if not named and len(args) == len(parameters):
+        if not named and len(args) == len(self.parameters):
             return args
-        name = self.function.__name__
-        out = list(args)
-        if len(out) > len(parameters):
-            raise WujiCallError(f"kernel `{name}` takes {len(parameters)} arguments, not {len(out)}")
-        known = [p.name for p in parameters]
-        for k in named:
-            if k not in known:
-                raise WujiCallError(f"kernel `{name}` has no parameter `{k}`")
-            if known.index(k) < len(args):
-                raise WujiCallError(f"parameter `{k}` of kernel `{name}` is given twice")
-        for p in parameters[len(args) :]:
-            if p.name in named:
-                out.append(named[p.name])
-            elif p.default is not MISSING:
-                out.append(p.default)
-            else:
-                raise WujiCallError(f"kernel `{name}` needs a value for its parameter `{p.name}`")
-        return tuple(out)
+        parameters = [(p.name, p.annotation, p.default) for p in self.parameters]
+        return tuple(signatures.bind(f"kernel `{self.function.__name__}`", parameters, args, named, WujiCallError))
 
-    def _key(self, args: tuple[Any, ...], hopeful: bool) -> Any:
-        """What code depends on."""
+    def _key(self, args: tuple[Any, ...], unaliased: bool) -> Any:
+        """Return the specialization key of a call."""
         parts: list[Any] = []
         arrays = False
         for p, value in zip(self.parameters, args, strict=True):
@@ -236,11 +221,11 @@ class Kernel:
                 arrays = True
                 parts.append(object_key(self, p, value))
         if arrays:
-            parts.append(hopeful)
+            parts.append(unaliased)
         return tuple(parts)
 
-    # Making code.
-    def _compile(self, world: Runtime, args: tuple[Any, ...], key: Any, hopeful: bool) -> Specialized:
+    # Compilation.
+    def _compile(self, world: Runtime, args: tuple[Any, ...], key: Any, unaliased: bool) -> Specialization:
         name = self.function.__name__
         with context.lock:
             known = self._codes.get(key)
@@ -251,13 +236,13 @@ class Kernel:
             cx = Compilation(_native.Builder(name), world, name)
             before = context.enter(cx)
             try:
-                code = self._build(cx, source, args, hopeful)
+                code = self._build(cx, source, args, unaliased)
             except _native.NativeError as e:
-                raise told(e) from None
+                raise from_native(e) from None
             except WujiError as e:
                 if world.config.print_full_traceback:  # type: ignore[attr-defined]
                     raise
-                # The user's line is in the message; ours are of no use.
+                # The message shows the user's source line; frames of the compiler would only add noise.
                 raise e.with_traceback(None) from None
             finally:
                 context.enter(before)
@@ -267,10 +252,10 @@ class Kernel:
                 self._fast = code.program
             return code
 
-    def _build(self, cx: Compilation, source: Source, args: tuple[Any, ...], hopeful: bool) -> Specialized:
+    def _build(self, cx: Compilation, source: Source, args: tuple[Any, ...], unaliased: bool) -> Specialization:
         b = cx.builder
         fc = FunctionCompiler(cx, source, kernel=True)
-        binder = Binder(self, cx, hopeful)
+        binder = Binder(self, cx, unaliased)
         for p, value in zip(self.parameters, args, strict=True):
             fc.scope.define(p.name, binder.parameter(p, value))
         self._assignable(cx, fc)
@@ -293,20 +278,20 @@ class Kernel:
         if config.print_ir or config.print_preprocessed_ir:  # type: ignore[attr-defined]
             print(b.text())
         program = b.finish(cx.runtime.native, binder.arguments)
-        return Specialized(program, binder.taker(), wrap, cx.kept)
+        return Specialization(program, binder.taker(), wrap, cx.keep_alive)
 
     def _assignable(self, cx: Compilation, fc: FunctionCompiler) -> None:
-        """Parameters that the body assigns to are variables."""
+        """Turn parameters that the body assigns to into variables."""
         from .compiler.statements import storage, store_into
 
         for p in self.parameters:
             value = fc.scope.local(p.name)
             if p.name in fc.source.assigned and isinstance(value, (Expr, StructVal)):
-                place = storage(cx, value, p.name, fc.shares(p.name))
-                store_into(place, value)
-                fc.scope.define(p.name, place)
+                ref = storage(cx, value, p.name, fc.shares(p.name))
+                store_into(ref, value)
+                fc.scope.define(p.name, ref)
 
-    # When something is wrong.
+    # Errors.
     def _failed(self, error: _native.NativeError) -> Any:
         world = self._runtime
         if error.code in _DROPPED and world is not None and not world.config.debug and not world.config.check_out_of_bound:  # type: ignore[attr-defined]
@@ -314,7 +299,7 @@ class Kernel:
                 self._warned = True
                 warnings.warn(str(error), RuntimeWarning, stacklevel=4)
             return getattr(error, "result", None)
-        raise told(error) from None
+        raise from_native(error) from None
 
     def _bad_argument(self, args: tuple[Any, ...], error: Exception) -> Exception:
         name = self.function.__name__
@@ -323,7 +308,7 @@ class Kernel:
         for p, value in zip(self.parameters, args, strict=True):
             if p.kind == "value" and not _fits(p.type, value):
                 return WujiRuntimeTypeError(
-                    f"Argument `{p.name}` of kernel `{name}` cannot be converted into required type {p.type}: it is {value!r} of type {type(value).__name__}"
+                    f"Argument `{p.name}` of kernel `{name}` cannot be converted to required type {p.type}: got {value!r} of type {type(value).__name__}"
                 )
             if p.kind == "array":
                 array_key(self, p, value)
@@ -341,7 +326,7 @@ def _count(ty: Any) -> int:
 
 
 def _fits(ty: Any, value: Any) -> bool:
-    """Whether a value of Python's can be one of a type."""
+    """Return whether a Python value can be converted to a type."""
     try:
         if isinstance(ty, MatrixType):
             flat = flat_value(ty, value)
@@ -359,7 +344,7 @@ def _fits(ty: Any, value: Any) -> bool:
 
 
 def template_key(value: Any) -> Any:
-    """What code depends on of a template argument. Numbers that are equal and not the same, such as 0.0 and -0.0, differ."""
+    """Return the specialization key of a template argument. It distinguishes equal but different numbers, such as 0.0 and -0.0."""
     kind = type(value)
     if kind is float:
         return (kind, value.hex())
@@ -375,7 +360,7 @@ def template_key(value: Any) -> Any:
 
 
 def array_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
-    """What code depends on of an array: scalar type, axes, elements, gaps, whether it may be written to."""
+    """Return the specialization key of an array: element type, rank, contiguity, writability."""
     spec: NdarrayType = p.type
     name = kernel.function.__name__
 
@@ -391,39 +376,39 @@ def array_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
         if found is None:
             if isinstance(value, Field):
                 raise wrong("an array", "a field (annotate it with `ti.template()`)")
-            raise WujiRuntimeTypeError(f"Argument `{p.name}` of kernel `{name}` cannot be converted into required type {spec}: it is {_kind(value)}")
+            raise WujiRuntimeTypeError(f"Argument `{p.name}` of kernel `{name}` cannot be converted to required type {spec}: got {_kind(value)}")
         scalar, shape, contiguous, writable = found
-        said = spec.dtype
-        if isinstance(said, (MatrixType, ElementRank)):
-            count = said.ndim
+        declared = spec.dtype
+        if isinstance(declared, (MatrixType, ElementRank)):
+            count = declared.ndim
             if len(shape) < count:
                 raise wrong(f"an array with at least {count} axes", f"one with {len(shape)}")
             inner, shape = shape[len(shape) - count :], shape[: len(shape) - count]
-            if isinstance(said, MatrixType) and inner != said.shape:
-                raise wrong(f"elements of shape {said.shape}", f"{inner}")
+            if isinstance(declared, MatrixType) and inner != declared.shape:
+                raise wrong(f"elements of shape {declared.shape}", f"{inner}")
             dtype = dtypes.by_ir(scalar)
             element = MatrixType(inner[0], inner[1] if count > 1 else 1, count, dtype)
         else:
             element = dtypes.by_ir(scalar)
-    said = spec.dtype
-    if isinstance(said, MatrixType):
-        if element != said:
-            raise wrong(f"elements of type {said}", f"{element}")
-    elif isinstance(said, ElementRank):
-        if not isinstance(element, MatrixType) or element.ndim != said.ndim or said.dtype not in (None, element.dtype):
-            raise wrong(f"elements with {said.ndim} axes", f"{element}")
-    elif said is not None and said is not element:
-        raise wrong(f"elements of type {said}", f"{element}")
+    declared = spec.dtype
+    if isinstance(declared, MatrixType):
+        if element != declared:
+            raise wrong(f"elements of type {declared}", f"{element}")
+    elif isinstance(declared, ElementRank):
+        if not isinstance(element, MatrixType) or element.ndim != declared.ndim or declared.dtype not in (None, element.dtype):
+            raise wrong(f"elements with {declared.ndim} axes", f"{element}")
+    elif declared is not None and declared is not element:
+        raise wrong(f"elements of type {declared}", f"{element}")
     if spec.ndim is not None and spec.ndim != len(shape):
         raise wrong(f"an array with {spec.ndim} axes", f"one with {len(shape)}")
     return (element.ir, len(shape), contiguous, writable)
 
 
 def object_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
-    """What code depends on of a texture or a builder of a sparse matrix."""
+    """Return the specialization key of a texture or a sparse matrix builder."""
     if not hasattr(value, "_wuji_key"):
         raise WujiRuntimeTypeError(
-            f"Argument `{p.name}` of kernel `{kernel.function.__name__}` cannot be converted into required type {p.type}: it is {type(value).__name__}"
+            f"Argument `{p.name}` of kernel `{kernel.function.__name__}` cannot be converted to required type {p.type}: got {type(value).__name__}"
         )
     try:
         return value._wuji_key(p.type)
@@ -432,7 +417,7 @@ def object_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """What was given in the place of an array."""
+    """Describe an argument that is not an array, for error messages."""
     dtype = getattr(value, "dtype", None)
     return type(value).__name__ if dtype is None else f"{type(value).__name__} of {dtype}"
 
@@ -441,7 +426,7 @@ def _pack_key(kernel: Kernel, ty: ArgPackType, value: Any) -> Any:
     from .argpack import ArgPack
 
     if not isinstance(value, ArgPack):
-        raise WujiRuntimeTypeError(f"an argpack is needed, not {type(value).__name__}")
+        raise WujiRuntimeTypeError(f"expected an argpack, got {type(value).__name__}")
     keys = []
     for name, spec in ty.members.items():
         if isinstance(spec, NdarrayType):
@@ -454,12 +439,12 @@ def _pack_key(kernel: Kernel, ty: ArgPackType, value: Any) -> Any:
 
 
 class Binder:
-    """Parameters of the kernel become parameters and arrays of the IR; and how a call finds what to pass for them."""
+    """Maps kernel parameters to IR parameters and arrays, and records how a call marshals its arguments."""
 
-    def __init__(self, kernel: Kernel, cx: Compilation, hopeful: bool) -> None:
+    def __init__(self, kernel: Kernel, cx: Compilation, unaliased: bool) -> None:
         self.kernel = kernel
         self.cx = cx
-        self.hopeful = hopeful
+        self.unaliased = unaliased
         self.arguments: list[tuple[str, int]] = []
         self.steps: list[Callable[[tuple[Any, ...]], Any]] = []
         self.position = 0
@@ -471,7 +456,7 @@ class Binder:
         self.position += 1
         if p.kind == "template":
             self.plain = False
-            self.cx.kept.append(value)
+            self.cx.keep_alive.append(value)
             return value
         return self.bind(p, p.type, p.name, value, lambda args: args[position])
 
@@ -506,15 +491,10 @@ class Binder:
 
     def array(self, p: Parameter, spec: NdarrayType, name: str, value: Any, get: Callable[[tuple[Any, ...]], Any]) -> ArrayVal:
         ir, rank, contiguous, writable = array_key(self.kernel, p, value)
-        number = self.cx.builder.array(name, ir, rank, writable, contiguous, self.hopeful)
+        number = self.cx.builder.array(name, ir, rank, writable, contiguous, self.unaliased)
         self.arguments.append(("a", number))
         self.steps.append(lambda args: _bare(get(args)))
-        scalar, *shape = ir.split("x")
-        dtype = dtypes.by_ir(scalar)
-        element: Any = dtype
-        if shape:
-            element = MatrixType(int(shape[0]), int(shape[1]) if len(shape) > 1 else 1, len(shape), dtype)
-        return ArrayVal(number, element, rank, name, spec.boundary == "clamp", writable)
+        return ArrayVal(number, type_by_ir(ir), rank, name, spec.boundary == "clamp", writable)
 
     def taker(self) -> Any:
         steps = self.steps
@@ -534,20 +514,20 @@ def _member(get: Callable[[tuple[Any, ...]], Any], name: str) -> Callable[[tuple
 
 
 class PackVal:
-    """An argpack in a kernel."""
+    """An argpack inside a kernel."""
 
     def __init__(self, members: dict[str, Any]) -> None:
         self.__dict__.update(members)
 
 
 class KernelReturn:
-    """How a kernel returns."""
+    """Compiles `return` in a kernel."""
 
     def __init__(self, ty: Any) -> None:
         self.ty = ty
         self.seen = False
 
-    def give(self, fc: Any, value: Any) -> None:
+    def emit_return(self, fc: Any, value: Any) -> None:
         self.seen = True
         if self.ty is None:
             if value is not None:
@@ -557,14 +537,14 @@ class KernelReturn:
             fc.b.jump_return()
             return
         if value is None:
-            raise WujiSyntaxError("`return` without a value in a kernel that returns one")
+            raise WujiSyntaxError("`return` without a value, but the kernel is annotated with a return type")
         if isinstance(self.ty, tuple) and not isinstance(value, (tuple, list)):
-            raise WujiTypeError(f"one value is returned where {len(self.ty)} were said")
+            raise WujiTypeError(f"the kernel returns one value, but its return annotation has {len(self.ty)}")
         fc.b.jump_return(pack(fc.cx, self.ty, value))
 
 
 def wrapper(ty: Any) -> Any:
-    """From the numbers that a program gives to what the kernel gives; nothing for one number."""
+    """Return a function that rebuilds the kernel's result from flat scalars; None for a single scalar."""
     if isinstance(ty, DataType):
         return None
 
@@ -584,7 +564,7 @@ def wrapper(ty: Any) -> Any:
 
 
 class BoundKernel:
-    """A kernel that is a method, with its object."""
+    """A kernel that is a method, bound to its object."""
 
     _wuji_kind = "kernel"
     __slots__ = ("instance", "kernel")
@@ -609,23 +589,34 @@ class BoundKernel:
 
 
 def kernel(fn: Any) -> Any:
-    """Makes a kernel of a function: it is compiled at its first call, for the types and layouts it finds."""
-    signatures.settle(fn)
+    """Decorate a function as a kernel.
+
+    The kernel is compiled on its first call, and again for every new combination of argument types and template arguments.
+    Its outermost loops run in parallel.
+
+    ```python
+    @ti.kernel
+    def scale(x: ti.template(), factor: ti.f32):
+        for i in x:  # parallel
+            x[i] *= factor
+    ```
+    """
+    signatures.resolve_early(fn)
     if isinstance(fn, (staticmethod, classmethod)):
         return type(fn)(kernel(fn.__func__))
     if not isinstance(fn, FunctionType):
-        raise WujiSyntaxError("`ti.kernel` decorates a function")
+        raise WujiSyntaxError("`ti.kernel` can only decorate a function")
     return Kernel(fn, in_class=_in_class(fn))
 
 
 def _in_class(fn: FunctionType) -> bool:
-    """Whether a function is being defined in the body of a class."""
+    """Return whether a function is defined in a class body."""
     outer = fn.__qualname__.rpartition(".")[0]
     return bool(outer) and not outer.endswith("<locals>")
 
 
 def data_oriented(cls: Any) -> Any:
-    """Marks a class whose methods may be kernels: `self` is known when they are compiled."""
+    """Decorate a class whose methods may be kernels. `self` is a compile-time constant in them."""
 
     for attribute in vars(cls).values():
         if isinstance(attribute, staticmethod) and isinstance(attribute.__func__, Kernel):

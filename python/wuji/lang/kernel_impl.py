@@ -1,4 +1,4 @@
-"""Where Taichi has kernels and functions."""
+"""Stand-in for Taichi's `lang.kernel_impl`."""
 
 from .func import func, pyfunc, real_func
 from .kernel import Kernel, data_oriented, kernel

@@ -1,4 +1,4 @@
-"""NVIDIA's library of mathematical functions, in packages that bring it: that of the compiler, and Triton, which comes with PyTorch."""
+"""Find NVIDIA's libdevice in Python packages: the CUDA compiler packages and Triton, which PyTorch installs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _WITHIN = {
 }
 
 
-def find(said: str) -> str | None:
-    """What the extension's world is told: a path, `off`, or nothing, and then it looks for a CUDA installation."""
-    if said:
-        return said if said == "off" else os.path.expanduser(said)
+def find(annotation: str) -> str | None:
+    """Return the path of libdevice, ``off``, or None to let the core search for a CUDA installation."""
+    if annotation:
+        return annotation if annotation == "off" else os.path.expanduser(annotation)
     if os.environ.get("WUJI_LIBDEVICE"):
         return None
     for package, folders in _WITHIN.items():

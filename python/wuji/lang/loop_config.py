@@ -1,11 +1,12 @@
-"""Hints for loops."""
+"""Loop configuration: `ti.loop_config` and thread indices."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..exceptions import NotYet, WujiTypeError
+from ..exceptions import WujiTypeError
 from . import context
+from .missing import refuse
 from .ops import kernel_only
 
 
@@ -19,15 +20,20 @@ def loop_config(
     bit_vectorize: bool = False,
     simd: bool | None = None,
 ) -> None:
-    """Says how the loop that follows runs.
+    """Configure the next loop.
 
-    ``serialize``: in order, on one thread. ``block_dim``: how many iterations a thread takes at a time. ``simd``: several iterations per
-    instruction, or never (Wuji's own). ``parallelize``, ``block_dim_adaptive``: accepted; the number of threads is the world's.
+    Args:
+        block_dim: GPU: threads per block. CPU: iterations that a thread takes at a time.
+        serialize: Run the iterations in order, on one thread.
+        parallelize: 1 means `serialize`; other values are accepted and ignored. The world sets the number of threads.
+        block_dim_adaptive: Accepted and ignored.
+        bit_vectorize: Not implemented yet.
+        simd: Force or forbid vectorization. None lets the compiler decide. An extension to Taichi's API.
     """
     if bit_vectorize:
-        raise NotYet("`bit_vectorize`: quantized types are not yet in this version", "W0607")
+        refuse("bit_vectorize", "quantized types")
     if block_dim is not None and (not isinstance(block_dim, int) or block_dim < 1):
-        raise WujiTypeError(f"`block_dim` is a positive integer, not {block_dim!r}")
+        raise WujiTypeError(f"`block_dim` must be a positive integer, not {block_dim!r}")
     config = context.current().config
     config.serialize = serialize
     config.parallelize = parallelize
@@ -37,13 +43,13 @@ def loop_config(
 
 @kernel_only
 def mesh_local(*_: Any) -> None:
-    """Meshes are not yet in this version."""
-    raise NotYet("meshes are not yet in this version", "W0607")
+    """Not implemented yet (meshes)."""
+    refuse("mesh_local", "meshes")
 
 
 @kernel_only
 def global_thread_idx() -> Any:
-    """The number of the thread among all that run the loop, on a GPU."""
+    """Return the index of the thread among all threads of the loop. GPU only."""
     from ..simt.block import global_thread_idx as number
 
     return number()

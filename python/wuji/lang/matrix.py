@@ -1,4 +1,4 @@
-"""Vectors and matrices: as values of Python's, and what can be done with them in kernels too."""
+"""Vectors and matrices as Python values, and component access in kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SWIZZLES = ("xyzw", "rgba", "stpq")
 
 
 def swizzle(name: str, count: int) -> list[int] | None:
-    """The components that an attribute such as ``zyx`` names."""
+    """Return the components that a swizzle such as ``zyx`` names, or None."""
     if not 1 <= len(name) <= 4:
         return None
     for letters in SWIZZLES:
@@ -25,7 +25,7 @@ def swizzle(name: str, count: int) -> list[int] | None:
             if -1 in found:
                 return None
             if builtin_max(found) >= count:
-                raise WujiIndexError(f"`.{name}` of a vector with {count} components")
+                raise WujiIndexError(f"`.{name}` is out of range for a vector with {count} components")
             return found
     return None
 
@@ -34,7 +34,7 @@ builtin_max = max
 
 
 def _flatten(rows: Any) -> tuple[list[Any], tuple[int, ...]]:
-    """The numbers in a list, a list of lists, or a list of vectors; and their shape."""
+    """Return the scalars in a list, a list of lists or a list of vectors, with their shape."""
     if isinstance(rows, Matrix):
         return list(rows.entries), rows.shape
     if isinstance(rows, Expr):
@@ -45,25 +45,25 @@ def _flatten(rows: Any) -> tuple[list[Any], tuple[int, ...]]:
     if not isinstance(rows, (list, tuple)):
         rows = list(rows) if isinstance(rows, (range, Iterator)) else rows
     if not isinstance(rows, (list, tuple)):
-        raise WujiTypeError(f"a vector or matrix is made from a list, not from {emit.describe(rows)}")
+        raise WujiTypeError(f"a vector or matrix needs a list of components, not {emit.describe(rows)}")
     if not rows:
-        raise WujiTypeError("a vector or matrix has at least one component")
+        raise WujiTypeError("a vector or matrix needs at least one component")
     nested = [isinstance(r, (list, tuple, Matrix)) or (isinstance(r, Expr) and bool(r.shape)) or hasattr(r, "tolist") and getattr(r, "shape", ()) != () for r in rows]
     if not any(nested):
         return list(rows), (len(rows),)
     if not all(nested):
-        raise WujiTypeError("some rows of the matrix are lists and others are numbers")
+        raise WujiTypeError("the rows of a matrix must be all lists or all scalars")
     parts = [_flatten(r) for r in rows]
     lengths = {shape for _, shape in parts}
     if len(lengths) > 1 or len(parts[0][1]) != 1:
-        raise WujiTypeError("the rows of a matrix have one length: " + ", ".join(str(list(s)) for _, s in parts))
+        raise WujiTypeError("the rows of a matrix must have the same length: " + ", ".join(str(list(s)) for _, s in parts))
     return [x for entries, _ in parts for x in entries], (len(rows), parts[0][1][0])
 
 
 class Matrix(Operators):
     """A matrix, or with one axis a vector: ``ti.Matrix([[1, 2], [3, 4]])``.
 
-    In a kernel the same call makes a value of the kernel.
+    In a kernel, the same call creates a run-time value.
     """
 
     __slots__ = ("entries", "shape", "_dtype")
@@ -90,14 +90,14 @@ class Matrix(Operators):
         if dtype is not None:
             entries = [emit.convert_constant(x, dtype) for x in entries]
         elif any(isinstance(x, float) for x in entries):
-            # One that is not whole makes all of them numbers of that kind, now and when others are put in their places.
+            # One float makes all entries float, also those assigned later.
             entries = [float(x) if isinstance(x, int) else x for x in entries]
         made.entries = entries
         made.shape = shape
         made._dtype = dtype
         return made
 
-    # What it is.
+    # Shape and type.
     @property
     def n(self) -> int:
         return self.shape[0]
@@ -118,7 +118,7 @@ class Matrix(Operators):
         for x in self.entries:
             t = dtypes.of_constant(x)
             if t is None:
-                raise WujiTypeError(f"{emit.describe(x)} is no number")
+                raise WujiTypeError(f"{emit.describe(x)} is not a number")
             found = t if found is None or found is t else dtypes.promote(found, t)
         return found or defaults.fp
 
@@ -132,15 +132,15 @@ class Matrix(Operators):
     def __len__(self) -> int:
         return self.n
 
-    def _place(self, at: Any) -> int:
+    def _number(self, at: Any) -> int:
         at = at if isinstance(at, tuple) else (at,)
         if len(at) == 2 and self.ndim == 1 and at[1] == 0:
             at = at[:1]
         if len(at) != self.ndim:
-            raise WujiIndexError(f"{len(at)} indices for a {'matrix' if self.ndim == 2 else 'vector'}")
+            raise WujiIndexError(f"a {'matrix' if self.ndim == 2 else 'vector'} cannot be indexed with {len(at)} indices")
         for k, extent in zip(at, self.shape, strict=True):
             if not isinstance(k, slice) and not -extent <= int(k) < extent:
-                raise WujiIndexError(f"index {k} of an axis with {extent} components")
+                raise WujiIndexError(f"index {k} is out of range for an axis with {extent} components")
         number = 0
         for k, extent in zip(at, self.shape, strict=True):
             number = number * extent + (int(k) + extent) % extent
@@ -152,12 +152,12 @@ class Matrix(Operators):
         parts = at if isinstance(at, tuple) else (at,)
         if any(isinstance(p, slice) for p in parts):
             return matrix_ops.slice_of(self, parts)
-        return self.entries[self._place(at)]
+        return self.entries[self._number(at)]
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        self._put(self._place(at), value)
+        self._set_entry(self._number(at), value)
 
-    def _put(self, number: int, value: Any) -> None:
+    def _set_entry(self, number: int, value: Any) -> None:
         whole = isinstance(value, int) and isinstance(self.entries[number], float)
         self.entries[number] = float(value) if whole else value
 
@@ -177,27 +177,27 @@ class Matrix(Operators):
     __str__ = __repr__
 
     def _map(self, f: Callable[..., Any], *args: Any) -> Any:
-        """A function component by component; numbers among the arguments go with every component."""
+        """Apply a function component-wise. Scalar arguments broadcast."""
         columns: list[Any] = []
         for a in args:
             if isinstance(a, (list, tuple)) or hasattr(a, "tolist") and getattr(a, "shape", ()) != ():
                 a = Matrix(a)
             if isinstance(a, Matrix):
                 if a.shape != self.shape:
-                    raise WujiTypeError(f"shapes {list(self.shape)} and {list(a.shape)} are not the same")
+                    raise WujiTypeError(f"shape mismatch: {list(self.shape)} and {list(a.shape)}")
                 columns.append(a.entries)
             else:
                 columns.append([a] * len(self.entries))
         return Matrix._of([f(*row) for row in zip(*columns, strict=True)], self.shape)
 
     def to_list(self) -> list[Any]:
-        """Its numbers: a list, of a matrix a list of rows."""
+        """Return the entries as a list, or as a list of rows for a matrix."""
         if self.ndim == 1:
             return list(self.entries)
         return [self.entries[r * self.m : (r + 1) * self.m] for r in range(self.n)]
 
     def to_numpy(self, keep_dims: bool = False) -> Any:
-        """Its numbers as a NumPy array."""
+        """Return the entries as a NumPy array."""
         import numpy
 
         shape = (self.n, self.m) if keep_dims else self.shape
@@ -221,9 +221,9 @@ class Matrix(Operators):
         if len(parts) == 1:
             values = [value]
         if len(values) != len(parts):
-            raise WujiTypeError(f"`.{name}` takes {len(parts)} numbers, not {len(values)}")
+            raise WujiTypeError(f"`.{name}` takes {len(parts)} values, not {len(values)}")
         for k, x in zip(parts, values, strict=True):
-            self._put(k, x)
+            self._set_entry(k, x)
 
     def __eq__(self, other: object) -> Any:
         from . import ops
@@ -242,21 +242,21 @@ class Matrix(Operators):
     __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
-        raise WujiTypeError("a vector is no truth value\n  = help: use `.all()` or `.any()`")
+        raise WujiTypeError("a vector cannot be converted to bool\n  = help: use `.all()` or `.any()`")
 
     def __reduce__(self) -> Any:
         return (_restore, (self.entries, self.shape, self._dtype))
 
     def cast(self, dtype: Any) -> Matrix:
-        """With another scalar type."""
+        """Return a copy with another scalar type."""
         return Matrix._of(list(self.entries), self.shape, dtypes.need_scalar(dtype))
 
     def fill(self, value: Any) -> None:
-        """Puts one number into every component."""
+        """Set every component to one value."""
         for k in range(len(self.entries)):
-            self._put(k, value)
+            self._set_entry(k, value)
 
-    # Other ways to make one.
+    # Constructors.
     @staticmethod
     def zero(dt: Any, n: int, m: int | None = None) -> Any:
         return _filled(0, dt, n, m)
@@ -267,12 +267,12 @@ class Matrix(Operators):
 
     @staticmethod
     def unit(n: int, i: Any, dt: Any = None) -> Any:
-        """A vector of zeros with a one at ``i``."""
+        """Return the ``i``-th unit vector of ``n`` components."""
         to = dtypes.need_scalar(int if dt is None else dt)
         if isinstance(i, Expr):
             return emit.compose([emit.select(emit.compare("eq", i, k, "=="), emit.constant(1, to), emit.constant(0, to)) for k in range(n)], (n,), to)
         if not 0 <= i < n:
-            raise WujiIndexError(f"a unit vector of {n} components along {i}")
+            raise WujiIndexError(f"index {i} is out of range for a unit vector with {n} components")
         return Matrix._of([int(k == i) for k in range(n)], (n,), to)
 
     @staticmethod
@@ -294,7 +294,7 @@ class Matrix(Operators):
     @classmethod
     @context.python_only
     def field(cls, n: int, m: Any = None, dtype: Any = None, shape: Any = None, **options: Any) -> Any:
-        """A field of matrices."""
+        """Create a field of matrices."""
         from . import field
 
         return field.matrix_field(MatrixType(n, m, 2, dtype), shape=shape, **options)
@@ -302,7 +302,7 @@ class Matrix(Operators):
     @classmethod
     @context.python_only
     def ndarray(cls, n: int, m: int, dtype: Any, shape: Any, **options: Any) -> Any:
-        """An array of matrices."""
+        """Create an array of matrices."""
         from . import ndarray
 
         return ndarray.ndarray(MatrixType(n, m, 2, dtype), shape, **options)
@@ -316,7 +316,7 @@ class Vector(Matrix):
     @classmethod
     @context.python_only
     def field(cls, n: int, dtype: Any = None, shape: Any = None, **options: Any) -> Any:  # type: ignore[override]
-        """A field of vectors."""
+        """Create a field of vectors."""
         from . import field
 
         return field.matrix_field(MatrixType(n, 1, 1, dtype), shape=shape, **options)
@@ -324,7 +324,7 @@ class Vector(Matrix):
     @classmethod
     @context.python_only
     def ndarray(cls, n: int, dtype: Any, shape: Any, **options: Any) -> Any:  # type: ignore[override]
-        """An array of vectors."""
+        """Create an array of vectors."""
         from . import ndarray
 
         return ndarray.ndarray(MatrixType(n, 1, 1, dtype), shape, **options)
@@ -340,9 +340,9 @@ def _filled(value: int, dt: Any, n: int, m: int | None) -> Matrix:
 
 
 def construct(ty: MatrixType, args: tuple[Any, ...]) -> Any:
-    """What calling a vector or matrix type makes."""
+    """Create a value of a vector or matrix type from constructor arguments."""
     if not args:
-        raise WujiTypeError(f"{ty} is made from its components, or from one number for all of them")
+        raise WujiTypeError(f"{ty} needs its components, or one scalar for all of them")
     entries: list[Any] = []
     for a in args:
         if isinstance(a, (list, tuple, Matrix)) or (isinstance(a, Expr) and a.shape) or hasattr(a, "tolist"):
@@ -359,7 +359,7 @@ def construct(ty: MatrixType, args: tuple[Any, ...]) -> Any:
 
 
 def in_kernel(value: Any) -> Expr:
-    """A vector or matrix of Python's as a value of the kernel that is being compiled."""
+    """Convert a Python vector or matrix to a run-time value of the current kernel."""
     if isinstance(value, Matrix):
         return emit.compose(list(value.entries), value.shape, value.dtype)
     entries, shape = _flatten(value)
@@ -367,7 +367,7 @@ def in_kernel(value: Any) -> Expr:
 
 
 def attribute(value: Any, name: str) -> Any:
-    """An attribute of a vector or matrix: components by letters, or a method."""
+    """Look up an attribute of a vector or matrix: a swizzle or a method."""
     if name.startswith("_"):
         raise AttributeError(name)
     shape = value.shape
@@ -384,17 +384,17 @@ def attribute(value: Any, name: str) -> Any:
             return Expr(context.builder().shuffle(value.id, parts), MatrixType(len(parts), 1, 1, value.dtype))
     method = matrix_ops.METHODS.get(name)
     if method is None:
-        what = "number" if not shape else "vector" if len(shape) == 1 else "matrix"
+        what = "scalar" if not shape else "vector" if len(shape) == 1 else "matrix"
         raise AttributeError(f"a {what} has no attribute `{name}`")
     if not shape:
-        raise AttributeError(f"a number has no attribute `{name}`")
+        raise AttributeError(f"a scalar has no attribute `{name}`")
     return lambda *args, **named: method(value, *args, **named)
 
 
 def component(value: Expr, at: Any) -> Any:
-    """``v[i]``, ``a[i, j]``, and slices of those, in a kernel."""
+    """Index a run-time vector or matrix: ``v[i]``, ``a[i, j]`` and slices."""
     if not value.shape:
-        raise WujiTypeError(f"a number of type {value.ty} has no components")
+        raise WujiTypeError(f"a scalar of type {value.ty} has no components")
     ty = tensor(value)
     at = at if isinstance(at, tuple) else (at,)
     if len(at) == 1 and isinstance(at[0], (list, Matrix)):
@@ -409,19 +409,19 @@ def component(value: Expr, at: Any) -> Any:
     if ty.ndim == 1 and len(at) == 2 and at[1] == 0:
         at = at[:1]
     if len(at) != ty.ndim:
-        raise WujiIndexError(f"{len(at)} indices for a {'matrix' if ty.ndim == 2 else 'vector'}, which has {ty.ndim}")
+        raise WujiIndexError(f"a {'matrix' if ty.ndim == 2 else 'vector'} needs {ty.ndim} {'indices' if ty.ndim == 2 else 'index'}, not {len(at)}")
     number: Any = 0
     for k, extent in zip(at, ty.shape, strict=True):
         if isinstance(k, Expr):
             if not k.dtype.is_int or k.shape:
-                raise WujiIndexError(f"{emit.describe(k)} is no index\n  = help: convert it to an integer")
+                raise WujiIndexError(f"{emit.describe(k)} cannot be an index\n  = help: convert it to an integer")
             k = k.load()
             context.builder().check_index(k.id, extent)
         else:
             if isinstance(k, bool) or not emit.is_number(k) or isinstance(k, float):
-                raise WujiIndexError(f"{emit.describe(k)} is no index")
+                raise WujiIndexError(f"{emit.describe(k)} cannot be an index")
             if not -extent <= k < extent:
-                raise WujiIndexError(f"index {k} of an axis with {extent} components")
+                raise WujiIndexError(f"index {k} is out of range for an axis with {extent} components")
             k = int(k) % extent
         if isinstance(number, Expr) or isinstance(k, Expr):
             from . import ops
@@ -437,14 +437,14 @@ def component(value: Expr, at: Any) -> Any:
 
 
 def store_parts(value: Ref, parts: list[int], shape: tuple[int, ...]) -> SplitRef:
-    """Several components as one place."""
+    """Return several components as one assignable reference."""
     return SplitRef([value.part(k) for k in parts], MatrixType(shape[0], shape[1] if len(shape) > 1 else 1, len(shape), value.dtype))
 
 
-def _give_operators() -> None:
-    from .ops import give_operators
+def _define_operators() -> None:
+    from .ops import define_operators
 
-    give_operators(Matrix, compared=False)
+    define_operators(Matrix, compared=False)
 
 
-_give_operators()
+_define_operators()

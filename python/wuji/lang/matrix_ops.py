@@ -1,4 +1,4 @@
-"""What vectors and matrices can be asked, in kernels and outside of them: one function each for both."""
+"""Vector and matrix functions. Each works both in kernels and in Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _list(value: Any) -> list[Any]:
     return list(value.entries) if isinstance(value, Matrix) else emit.components(value)
 
 
-def _make(entries: list[Any], shape: tuple[int, ...], like: Any = None) -> Any:
+def _make(entries: list[Any], shape: tuple[int, ...]) -> Any:
     from .matrix import Matrix
 
     if _kernel(*entries):
@@ -30,16 +30,16 @@ def _make(entries: list[Any], shape: tuple[int, ...], like: Any = None) -> Any:
     return Matrix._of(entries, shape, None)
 
 
-def _want(value: Any, ndim: int, what: str) -> None:
+def _need_rank(value: Any, ndim: int, what: str) -> None:
     if len(value.shape) != ndim:
-        raise WujiTypeError(f"`{what}` is for {'vectors' if ndim == 1 else 'matrices'}, not for shape {list(value.shape)}")
+        raise WujiTypeError(f"`{what}` needs a {'vector' if ndim == 1 else 'matrix'}, not shape {list(value.shape)}")
 
 
 def _reduce(value: Any, op: str, host: Any) -> Any:
     if _kernel(value):
         x = emit.expr(value)
         if x.dtype is dtypes.u1:
-            # Truth values are counted.
+            # Bools count as integers.
             x = emit.convert(x, dtypes.defaults.ip)
         return Expr(context.builder().reduce(op, x.id), x.dtype)
     result = value.entries[0]
@@ -49,37 +49,37 @@ def _reduce(value: Any, op: str, host: Any) -> Any:
 
 
 def sum(value: Any) -> Any:
-    """The sum of all components."""
+    """Return the sum of all components."""
     return _reduce(value, "add", lambda a, b: a + b)
 
 
 def max(value: Any) -> Any:
-    """The greatest component."""
+    """Return the largest component."""
     return _reduce(value, "max", lambda a, b: a if a > b else b)
 
 
 def min(value: Any) -> Any:
-    """The least component."""
+    """Return the smallest component."""
     return _reduce(value, "min", lambda a, b: a if a < b else b)
 
 
 def any(value: Any) -> Any:
-    """Whether some component is not zero."""
+    """Return whether any component is nonzero."""
     if _kernel(value):
         return _reduce(emit.truth(value), "or", None)
     return builtins.any(value.entries)
 
 
 def all(value: Any) -> Any:
-    """Whether every component is not zero."""
+    """Return whether all components are nonzero."""
     if _kernel(value):
         return _reduce(emit.truth(value), "and", None)
     return builtins.all(value.entries)
 
 
 def dot(a: Any, b: Any) -> Any:
-    """The sum of the products of components."""
-    _want(a, 1, "dot")
+    """Return the dot product."""
+    _need_rank(a, 1, "dot")
     if _kernel(a, b):
         x, y = emit.same(a, b, "dot")
         return Expr(context.builder().dot(x.id, y.id), x.dtype)
@@ -87,9 +87,9 @@ def dot(a: Any, b: Any) -> Any:
 
 
 def cross(a: Any, b: Any) -> Any:
-    """The cross product of vectors with 3 components, or the number it is for 2."""
+    """Return the cross product of 3-D vectors, or the scalar cross product of 2-D vectors."""
     if a.shape not in ((2,), (3,)) or tuple(b.shape) != a.shape:
-        raise WujiTypeError(f"`cross` is for two vectors with 2 or 3 components, not for shapes {list(a.shape)} and {list(b.shape)}")
+        raise WujiTypeError(f"`cross` needs two vectors with 2 or 3 components, not shapes {list(a.shape)} and {list(b.shape)}")
     if _kernel(a, b):
         x, y = emit.same(a, b, "cross")
         ty = x.ty if a.shape == (3,) else x.dtype
@@ -101,9 +101,9 @@ def cross(a: Any, b: Any) -> Any:
 
 
 def outer_product(a: Any, b: Any) -> Any:
-    """The matrix of all products of a component of one and a component of the other."""
-    _want(a, 1, "outer_product")
-    _want(b, 1, "outer_product")
+    """Return the outer product."""
+    _need_rank(a, 1, "outer_product")
+    _need_rank(b, 1, "outer_product")
     if _kernel(a, b):
         dtype = dtypes.promote(emit.element(a), emit.element(b))
         x, y = emit.convert(a, dtype), emit.convert(b, dtype)
@@ -112,12 +112,12 @@ def outer_product(a: Any, b: Any) -> Any:
 
 
 def norm_sqr(value: Any) -> Any:
-    """The sum of the squares of all components."""
+    """Return the squared norm."""
     return sum(ops.mul(value, value))
 
 
 def norm(value: Any, eps: Any = 0) -> Any:
-    """The length; ``eps`` is added to its square."""
+    """Return the Euclidean (Frobenius) norm; ``eps`` is added to its square."""
     squared = norm_sqr(value)
     return ops.sqrt(squared if _zero(eps) else ops.add(squared, eps))
 
@@ -127,19 +127,19 @@ def _zero(value: Any) -> bool:
 
 
 def norm_inv(value: Any, eps: Any = 0) -> Any:
-    """One by the length."""
+    """Return the reciprocal of the norm; ``eps`` is added to its square."""
     squared = norm_sqr(value)
     return ops.rsqrt(squared if _zero(eps) else ops.add(squared, eps))
 
 
 def normalized(value: Any, eps: Any = 0) -> Any:
-    """The vector of length 1 in the same direction."""
+    """Return the vector divided by its norm plus ``eps``."""
     length = norm(value)
     return ops.truediv(value, length if _zero(eps) else ops.add(length, eps))
 
 
 def transpose(value: Any) -> Any:
-    """Rows become columns; of a vector, a matrix with one row."""
+    """Return the transpose. A vector becomes a matrix with one row."""
     if len(value.shape) == 1:
         return _make(_list(value), (1, value.shape[0]))
     n, m = value.shape
@@ -149,18 +149,18 @@ def transpose(value: Any) -> Any:
     return _make([value.entries[r * m + c] for c in range(m) for r in range(n)], (m, n))
 
 
-def _square(value: Any, what: str, most: int = 4) -> int:
-    _want(value, 2, what)
+def _need_square(value: Any, what: str, largest: int = 4) -> int:
+    _need_rank(value, 2, what)
     n, m = value.shape
-    if n != m or n > most:
-        raise WujiTypeError(f"`{what}` is for square matrices with at most {most} rows, not for shape {list(value.shape)}")
+    if n != m or n > largest:
+        raise WujiTypeError(f"`{what}` needs a square matrix with at most {largest} rows, not shape {list(value.shape)}")
     found: int = n
     return found
 
 
 def trace(value: Any) -> Any:
-    """The sum of the diagonal."""
-    n = _square(value, "trace", 255)
+    """Return the trace."""
+    n = _need_square(value, "trace", 255)
     entries = _list(value)
     result = entries[0]
     for k in range(1, n):
@@ -173,7 +173,7 @@ def _floats(value: Any) -> Expr:
 
 
 def determinant(value: Any) -> Any:
-    n = _square(value, "determinant")
+    n = _need_square(value, "determinant")
     if _kernel(value):
         x = emit.expr(value)
         if not x.dtype.is_float:
@@ -193,7 +193,7 @@ def _host_determinant(rows: list[list[Any]], n: int) -> Any:
 
 
 def inverse(value: Any) -> Any:
-    n = _square(value, "inverse")
+    n = _need_square(value, "inverse")
     if _kernel(value):
         x = _floats(value)
         return Expr(context.builder().inverse(x.id), x.ty)
@@ -210,17 +210,17 @@ def inverse(value: Any) -> Any:
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """Matrix by matrix, or matrix by vector."""
+    """Return a matrix-matrix or matrix-vector product."""
     from .matrix import Matrix
 
     a, b = (Matrix(v) if isinstance(v, (list, tuple)) else v for v in (a, b))
     sa: tuple[int, ...] = getattr(a, "shape", ())
     sb: tuple[int, ...] = getattr(b, "shape", ())
     if len(sa) == 1 and len(sb) == 2 and sb[0] == 1:
-        # A column by a row.
+        # Column times row.
         return matmul(_make(_list(a), (sa[0], 1)), b)
     if len(sa) != 2 or len(sb) not in (1, 2) or sa[1] != sb[0]:
-        raise WujiTypeError(f"`@` of shapes {list(sa)} and {list(sb)}, which do not go together")
+        raise WujiTypeError(f"shape mismatch: `@` of {list(sa)} and {list(sb)}")
     shape = (sa[0], *sb[1:])
     if _kernel(a, b):
         dtype = dtypes.promote(emit.element(a), emit.element(b))
@@ -239,29 +239,29 @@ def matmul(a: Any, b: Any) -> Any:
 
 
 def diag(value: Any) -> Any:
-    """The diagonal of a matrix as a vector."""
-    _want(value, 2, "diag")
+    """Return the diagonal of a matrix as a vector."""
+    _need_rank(value, 2, "diag")
     n = builtins.min(value.shape)
     entries = _list(value)
     return _make([entries[k * value.shape[1] + k] for k in range(n)], (n,))
 
 
 def slice_of(value: Any, at: tuple[Any, ...]) -> Any:
-    """Rows, columns, and parts of them."""
+    """Return a slice: rows, columns or parts of them."""
     from .matrix import store_parts
 
     shape = value.shape
     if len(at) != len(shape):
-        raise WujiTypeError(f"{len(at)} indices for shape {list(shape)}")
+        raise WujiTypeError(f"shape {list(shape)} cannot be indexed with {len(at)} indices")
     picks: list[Any] = []
     out: list[int] = []
     for part, extent in zip(at, shape, strict=True):
         if isinstance(part, slice):
             if _kernel(part.start, part.stop, part.step):
-                raise WujiTypeError("the ends of a slice are constants")
+                raise WujiTypeError("slice bounds must be compile-time constants")
             chosen = list(range(*part.indices(extent)))
             if not chosen:
-                raise WujiTypeError("a slice without components")
+                raise WujiTypeError("empty slice")
             picks.append(chosen)
             out.append(len(chosen))
         elif isinstance(part, Expr):
@@ -270,7 +270,7 @@ def slice_of(value: Any, at: tuple[Any, ...]) -> Any:
             return _dynamic_slice(value, at)
         else:
             if not -extent <= part < extent:
-                raise WujiTypeError(f"index {part} of an axis with {extent} components")
+                raise WujiTypeError(f"index {part} is out of range for an axis with {extent} components")
             picks.append([part % extent])
     numbers = picks[0]
     if len(shape) == 2:
@@ -282,7 +282,7 @@ def slice_of(value: Any, at: tuple[Any, ...]) -> Any:
 
 
 def _dynamic_slice(value: Any, at: tuple[Any, ...]) -> Any:
-    """A row or column whose number is known when the kernel runs."""
+    """Return a row or column with a run-time index."""
     row, column = at
     if isinstance(column, slice):
         chosen = range(*column.indices(value.shape[1]))
@@ -298,19 +298,19 @@ def _dynamic_slice(value: Any, at: tuple[Any, ...]) -> Any:
 
 
 def cast(value: Any, dtype: Any) -> Any:
-    """With another scalar type."""
+    """Convert to another scalar type."""
     return ops.cast(value, dtype)
 
 
 def fill(value: Any, number: Any) -> Any:
-    """Puts one number into every component."""
+    """Set every component to one value."""
     if not isinstance(value, Ref):
-        raise WujiTypeError("`fill` needs a variable or an element to write to")
+        raise WujiTypeError("`fill` needs an assignable variable or element")
     value.store(emit.fit(number, tensor(value)))
 
 
 def to_list(value: Any) -> list[Any]:
-    """The components: a list, of a matrix a list of rows."""
+    """Return the components as a list, or as a list of rows for a matrix."""
     entries = _list(value)
     if len(value.shape) == 1:
         return entries

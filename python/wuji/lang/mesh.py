@@ -1,14 +1,14 @@
-"""Meshes: their names. What they stand for is not yet in this version."""
+"""Meshes. Placeholders: not implemented yet."""
 
 from __future__ import annotations
 
 from .missing import function, refuse
 
-_FEATURE = "meshes are"
+_FEATURE = "meshes"
 
 
 class Mesh:
-    """Vertices, edges, faces and cells, with how they meet."""
+    """A mesh: vertices, edges, faces and cells, and their relations."""
 
     def __init__(self) -> None:
         refuse("ti.Mesh", _FEATURE)
@@ -19,7 +19,7 @@ class Mesh:
 
 
 class MeshInstance:
-    """A mesh with data on it."""
+    """A mesh with attributes."""
 
     def __init__(self, *_: object) -> None:
         refuse("ti.MeshInstance", _FEATURE)

@@ -1,4 +1,4 @@
-"""Which devices there are and what they can do."""
+"""Stand-in for Taichi's `lang.misc`: backends and what they support."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ x86_64 = x64
 
 
 def is_arch_supported(arch: Arch, use_gles: bool = False) -> bool:
-    """Whether this version runs kernels there."""
+    """Return whether this machine can run kernels on a backend."""
     return archs.is_supported(arch)
 
 
 def is_extension_supported(arch: Arch, ext: Extension) -> bool:
-    """Whether this version can do something there: ``ti.extension.sparse``."""
+    """Return whether a backend supports an extension, such as ``ti.extension.sparse``."""
     return is_supported(arch, ext)
 
 
@@ -31,33 +31,33 @@ def get_host_arch_list() -> list[Arch]:
 
 
 def adaptive_arch_select(arch: Any, enable_fallback: bool = True) -> Arch:
-    """The device that `init` would choose."""
+    """Return the backend that `init` would choose."""
     from . import options
 
     return options._choose(arch, enable_fallback)
 
 
 def loop_unique(val: Any, covers: Any = None) -> Any:
-    """Says that a value differs in each iteration. The compiler finds out by itself."""
+    """Return ``val``. Hint that it is unique per iteration; the compiler detects that itself."""
     return val
 
 
 def timeline_clear() -> None:
-    """Forgets what was measured."""
+    """Clear the kernel profiler."""
     from ..profiler import clear_kernel_profiler_info
 
     clear_kernel_profiler_info()
 
 
 def timeline_save(fn: str) -> None:
-    """Writes what was measured for ``chrome://tracing``."""
+    """Save the kernel profile as a trace for ``chrome://tracing``."""
     from ..profiler import save_trace
 
     save_trace(fn)
 
 
 def __getattr__(name: str) -> Any:
-    """Whatever else Taichi has here, where Wuji has it elsewhere."""
+    """Forward other names of Taichi's module to `wuji`."""
     import wuji
 
     if name.startswith("__"):

@@ -1,4 +1,4 @@
-"""Names of the contract that this version does not have: they exist, and say so when they are used."""
+"""Placeholders for parts of Taichi's API that are not implemented: the names exist and raise `NotYet` when used."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ..exceptions import NotYet
 
 
 def refuse(name: str, feature: str) -> NoReturn:
-    """Says that something is not there yet: ``feature`` is what it is part of."""
-    raise NotYet(f"`{name}`: {feature} not yet in this version", "W0607")
+    """Raise `NotYet` for a name. ``feature`` is the feature it belongs to."""
+    raise NotYet(f"`{name}`: not implemented yet ({feature})", "W0607")
 
 
 def function(name: str, feature: str) -> Any:
-    """A function that refuses to be called."""
+    """Return a function that raises `NotYet` when called."""
 
     def missing(*_: Any, **__: Any) -> NoReturn:
         refuse(name, feature)
 
     missing.__name__ = missing.__qualname__ = name.rpartition(".")[2]
-    missing.__doc__ = f"Not yet in this version: {feature.removesuffix(' are').removesuffix(' is')}."
+    missing.__doc__ = f"Not implemented yet ({feature})."
     return missing

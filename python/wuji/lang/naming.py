@@ -1,4 +1,4 @@
-"""What the program calls the things it makes: ``x = ti.field(...)`` is called ``x`` in messages."""
+"""Infer names for messages: ``x = ti.field(...)`` names the field ``x``."""
 
 from __future__ import annotations
 
@@ -12,25 +12,30 @@ from types import FrameType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _EXAMPLES = os.path.join(_PACKAGE, "examples") + os.sep
-# One target, which may be an attribute, and may have a type.
+# One target, possibly an attribute, possibly annotated.
 _ASSIGNED = re.compile(r"\s*(?:\w+\.)*([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
 
 
+def label(name: str) -> str:
+    """Return a field's name for messages."""
+    return name or "(unnamed)"
+
+
 def assigned() -> str:
-    """The variable that the program's current line assigns to; empty where that cannot be told."""
+    """Return the variable that the caller's current line assigns to, or an empty string."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _own(frame.f_code.co_filename):
         frame = frame.f_back
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
     if ";" in line:
-        # Several statements: the one that is being run.
+        # Several statements: take the one being executed.
         line = line[line.rfind(";", 0, _column(frame)) + 1 :]
     found = _ASSIGNED.match(line)
     return found[1] if found else _among_several(line, frame)
 
 
 def _among_several(line: str, frame: FrameType) -> str:
-    """Of ``x, y = ti.field(...), ti.field(...)``: the one whose turn it is."""
+    """For ``x, y = ti.field(...), ti.field(...)``: return the target of the value being evaluated."""
     try:
         body = ast.parse(line.strip()).body
     except (SyntaxError, ValueError):
@@ -40,7 +45,7 @@ def _among_several(line: str, frame: FrameType) -> str:
     targets, values = body[0].targets[0], body[0].value
     if not isinstance(targets, ast.Tuple) or not isinstance(values, ast.Tuple) or len(targets.elts) != len(values.elts):
         return ""
-    # Where it is, without what stands in front of the line.
+    # Column without the line's indentation.
     column = _column(frame) - (len(line) - len(line.lstrip()))
     for target, value in zip(targets.elts, values.elts, strict=True):
         if value.col_offset <= column < (value.end_col_offset or 0):
@@ -49,7 +54,7 @@ def _among_several(line: str, frame: FrameType) -> str:
 
 
 def _column(frame: FrameType) -> int:
-    """Where in its line a frame is."""
+    """Return the column that a frame is executing."""
     positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
     return (positions and positions[2]) or 0
 

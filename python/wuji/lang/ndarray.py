@@ -1,4 +1,4 @@
-"""Arrays: memory with a shape that kernels take as arguments, on the device of its world."""
+"""Arrays: dense memory on the device of its world, passed to kernels as arguments."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import operator
 from typing import Any
 
 from .. import _native
-from ..exceptions import NotYet, WujiRuntimeError, WujiTypeError
+from ..exceptions import WujiRuntimeError, WujiTypeError
 from . import dtypes, runtime, torch_gpu
 from .compound import MatrixType
 from .context import python_only
 from .dtypes import DataType
+from .errors import from_native
 from .matrix import Matrix, Vector
+from .missing import refuse
 
-# As DLPack counts devices.
+# Device type in DLPack.
 _CUDA = 2
 
 
 class NdarrayTypeInfo:
-    """What `Ndarray.get_type` gives."""
+    """Result of `Ndarray.get_type`."""
 
     def __init__(self, element_type: Any, shape: tuple[int, ...], needs_grad: bool) -> None:
         self.element_type = element_type
@@ -39,9 +41,7 @@ class Ndarray:
         try:
             self._native = _native.Ndarray(element.ir, shape, runtime.current().native)
         except _native.NativeError as e:
-            from .errors import told
-
-            raise told(e) from None
+            raise from_native(e) from None
 
     @property
     def dtype(self) -> DataType:
@@ -64,10 +64,10 @@ class Ndarray:
         elif not isinstance(key, tuple):
             key = tuple(key) if isinstance(key, (list, Matrix)) else (key,)
         if len(key) != len(self.shape):
-            raise IndexError(f"{len(key)} indices for an array with {len(self.shape)} axes")
+            raise IndexError(f"an array with {len(self.shape)} axes cannot be indexed with {len(key)} indices")
         for k, extent in zip(key, self.shape, strict=True):
             if not -extent <= k < extent:
-                raise IndexError(f"index {k} of an axis with {extent} elements")
+                raise IndexError(f"index {k} is out of range for an axis with {extent} elements")
         return tuple(int(k) % extent for k, extent in zip(key, self.shape, strict=True))
 
     def __getitem__(self, key: Any) -> Any:
@@ -82,12 +82,12 @@ class Ndarray:
 
     @python_only
     def fill(self, val: Any) -> None:
-        """Puts one value into every element."""
+        """Set every element to one value."""
         self._native.fill(flat_value(self.element_type, val))
 
     @python_only
     def to_numpy(self) -> Any:
-        """A copy as a NumPy array; axes of elements come last."""
+        """Copy to a NumPy array. The axes of elements come last."""
         import numpy
 
         out = numpy.empty(self.shape + self.element_shape, dtype=self.dtype.numpy_name)
@@ -96,22 +96,22 @@ class Ndarray:
 
     @python_only
     def from_numpy(self, arr: Any) -> None:
-        """Takes all elements from a NumPy array of the same shape."""
+        """Copy all elements from a NumPy array of the same shape."""
         import numpy
 
         wanted = self.shape + self.element_shape
         if not hasattr(arr, "shape"):
-            raise TypeError(f"{type(arr).__name__} is no NumPy array")
+            raise TypeError(f"{type(arr).__name__} is not a NumPy array")
         if tuple(arr.shape) != wanted:
-            raise ValueError(f"an array of shape {tuple(arr.shape)} for one of shape {wanted}")
+            raise ValueError(f"shape mismatch: {tuple(arr.shape)} and {wanted}")
         self._native.write_from(numpy.ascontiguousarray(arr, dtype=self.dtype.numpy_name))
 
     @python_only
     def to_torch(self, device: Any = None) -> Any:
-        """A copy as a torch tensor; without the host, if it goes to the GPU that the array lies on."""
+        """Copy to a torch tensor. A copy to the GPU of the array stays on the device."""
         import torch
 
-        if torch_gpu.is_near(torch, device, self._gpu):
+        if torch_gpu.is_same_gpu(torch, device, self._gpu):
             out = torch_gpu.empty(torch, self.shape + self.element_shape, self.dtype, device)
             if out is not None:
                 self._native.read_into(out)
@@ -120,26 +120,26 @@ class Ndarray:
 
     @python_only
     def from_torch(self, arr: Any) -> None:
-        """Takes all elements from a torch tensor; without the host, if it lies on the same GPU."""
+        """Copy all elements from a torch tensor. A copy from the same GPU stays on the device."""
         import torch
 
-        near = torch_gpu.fitting(torch, arr, self.shape + self.element_shape, self.dtype, self._gpu)
-        if near is not None:
-            self._native.write_from(near)
+        source = torch_gpu.as_source(torch, arr, self.shape + self.element_shape, self.dtype, self._gpu)
+        if source is not None:
+            self._native.write_from(source)
         else:
             self.from_numpy(arr.detach().cpu().numpy())
 
     @property
     def _gpu(self) -> int | None:
-        """The number of the GPU that the elements lie on."""
+        """The GPU that holds the elements, or None."""
         kind, number = self.__dlpack_device__()
         return number if kind == _CUDA else None
 
     @python_only
     def copy_from(self, other: Ndarray) -> None:
-        """Takes all elements from another array of the same type and shape."""
+        """Copy all elements from another array of the same type and shape."""
         if not isinstance(other, Ndarray) or other.shape != self.shape or other.element_type != self.element_type:
-            raise WujiTypeError("`copy_from` takes an array of the same type and shape")
+            raise WujiTypeError("`copy_from` needs an array of the same type and shape")
         self._native.copy_from(other._native)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -154,7 +154,7 @@ class Ndarray:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("an array without axes has no length")
+            raise TypeError("a 0-D array has no length")
         return self.shape[0]
 
     def __deepcopy__(self, memo: Any) -> Ndarray:
@@ -166,7 +166,7 @@ class Ndarray:
         return f"<{type(self).__name__} {self.element_type}, shape {self.shape}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("arrays of Wuji cannot be pickled; take `to_numpy()`")
+        raise TypeError("arrays cannot be pickled: their memory belongs to a world; pickle `to_numpy()` instead")
 
 
 class ScalarNdarray(Ndarray):
@@ -182,7 +182,7 @@ class VectorNdarray(MatrixNdarray):
 
 
 class Element(Vector):
-    """An element of an array or field that is a vector or matrix: writing to its components writes to the array."""
+    """A vector or matrix element of an array or field. Writing to its components writes to the array."""
 
     __slots__ = ("_at", "_from")
 
@@ -197,7 +197,7 @@ class Element(Vector):
         return made
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        number: Any = self._place(at)
+        number: Any = self._number(at)
         self._from.set_part(self._at, number, value)
         self.entries[number] = value
 
@@ -219,7 +219,7 @@ class MatrixElement(Matrix):
 
 
 def flat_value(ty: Any, value: Any) -> Any:
-    """A value as the extension takes it: a number, or all numbers row by row."""
+    """Convert a value for the native interface: a scalar, or all scalars in row-major order."""
     if not isinstance(ty, MatrixType):
         return value
     if hasattr(value, "tolist"):
@@ -228,30 +228,36 @@ def flat_value(ty: Any, value: Any) -> Any:
         value = Matrix(value)
     if isinstance(value, Matrix):
         if value.shape != ty.shape and len(value.entries) != ty.count:
-            raise WujiTypeError(f"a value of shape {list(value.shape)} for elements of shape {list(ty.shape)}")
+            raise WujiTypeError(f"shape mismatch: value {list(value.shape)}, element {list(ty.shape)}")
         return tuple(value.entries)
     return (value,) * ty.count
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
-    """A shape, however it was given."""
+    """Normalize a shape argument to a tuple."""
     try:
         if hasattr(shape, "__index__"):
             return (operator.index(shape),)
         return tuple(operator.index(s) for s in shape)
     except TypeError:
-        raise WujiTypeError(f"a shape is an integer, or several of them, not {shape!r}") from None
+        raise WujiTypeError(f"a shape must be an integer or a sequence of integers, not {shape!r}") from None
 
 
 @python_only
 def ndarray(dtype: Any, shape: Any, needs_grad: bool = False) -> Ndarray:
-    """An array of zeros: ``ti.ndarray(ti.f32, shape=(16, 8))``. Elements are scalars, vectors or matrices."""
+    """Create an array of zeros: ``ti.ndarray(ti.f32, shape=(16, 8))``.
+
+    Args:
+        dtype: Element type: scalar, vector or matrix.
+        shape: Extent of each axis.
+        needs_grad: Not implemented yet.
+    """
     runtime.current()
     if needs_grad:
-        raise NotYet("`needs_grad`: automatic differentiation is not yet in this version", "W0607")
+        refuse("needs_grad", "automatic differentiation")
     extents = shape_of(shape)
     if any(e < 0 for e in extents):
-        raise WujiRuntimeError(f"an array of shape {extents}", "W0101")
+        raise WujiRuntimeError(f"invalid array shape {extents}: extents cannot be negative", "W0101")
     if isinstance(dtype, MatrixType):
         return (VectorNdarray if dtype.ndim == 1 else MatrixNdarray)(dtype, extents)
     return ScalarNdarray(dtypes.need_scalar(dtype), extents)

@@ -1,4 +1,4 @@
-"""Domains of loops."""
+"""Loop domains: `range`, `ti.ndrange` and `ti.grouped`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class RangeVal:
         if len(args) == 2:
             return RangeVal(args[0], args[1])
         raise WujiSyntaxError(
-            f"Range should have 1 or 2 arguments, found {len(args)}\n  = help: `ti.static(range(...))` may have steps; or compute `low + step * i`"
+            f"Range should have 1 or 2 arguments, found {len(args)}\n  = help: compute `low + step * i`, or use `ti.static(range(...))`, which supports a step"
         )
 
 
 class NDRange:
-    """``ti.ndrange(n, (low, high), ...)``: all combinations of indices."""
+    """``ti.ndrange(n, (low, high), ...)``: the Cartesian product of ranges."""
 
     def __init__(self, *args: Any) -> None:
         self.nested = False
@@ -39,7 +39,7 @@ class NDRange:
         self.groups: list[Any] = []
         for arg in args:
             if isinstance(arg, NDRange):
-                # Indices of a range inside come together.
+                # The indices of a nested range form one tuple.
                 self.nested = True
                 self.groups.append(len(arg.axes))
                 self.axes.extend(arg.axes)
@@ -49,15 +49,15 @@ class NDRange:
                 arg = tuple(emit.components(arg))
             if isinstance(arg, (tuple, list)):
                 if len(arg) != 2:
-                    raise WujiSyntaxError(f"a range of `ti.ndrange` has a low and a high end, not {len(arg)} numbers")
+                    raise WujiSyntaxError(f"a range of `ti.ndrange` must be a (low, high) pair, not {len(arg)} values")
                 low, high = arg
             else:
                 low, high = 0, arg
             for end in (low, high):
                 if not isinstance(end, Expr) and (not emit.is_number(end) or isinstance(end, float) and not float(end).is_integer()):
-                    raise WujiTypeError(f"the end of a range is an integer, not {emit.describe(end)}")
+                    raise WujiTypeError(f"range bounds must be integers, not {emit.describe(end)}")
                 if isinstance(end, Expr) and end.dtype.is_float:
-                    raise WujiTypeError(f"the end of a range is an integer, not {emit.describe(end)}")
+                    raise WujiTypeError(f"range bounds must be integers, not {emit.describe(end)}")
             low, high = (int(e) if not isinstance(e, Expr) else e.load() for e in (low, high))
             self.axes.append((low, high))
 
@@ -68,7 +68,7 @@ class NDRange:
     def _known(self) -> list[range]:
         for low, high in self.axes:
             if isinstance(low, Expr) or isinstance(high, Expr):
-                raise WujiTypeError("the ends of a static range are known when the kernel is compiled")
+                raise WujiTypeError("the bounds of a static range must be compile-time constants")
         return [range(low, high) for low, high in self.axes]
 
     def items(self) -> Iterator[Any]:
@@ -84,7 +84,7 @@ class NDRange:
         return (Matrix(list(p)) for p in itertools.product(*self._known()))
 
     def shape_like(self, indices: list[Any]) -> Any:
-        """Indices as the ranges were nested."""
+        """Group flat indices like the nested ranges."""
         out: list[Any] = []
         at = 0
         for group in self.groups:
@@ -101,7 +101,7 @@ class NDRange:
 
 
 class Grouped:
-    """``ti.grouped(x)``: indices as one vector."""
+    """``ti.grouped(x)``: yields the indices as one vector."""
 
     def __init__(self, over: Any) -> None:
         self.over = over
@@ -109,16 +109,16 @@ class Grouped:
     def __iter__(self) -> Iterator[Any]:
         if isinstance(self.over, NDRange):
             return self.over.vectors()
-        raise TypeError("fields are looped over in kernels")
+        raise TypeError("fields can only be iterated over in kernels")
 
 
 def ndrange(*args: Any) -> NDRange:
-    """All combinations of indices, each from 0 to less than a number, or between two of a pair."""
+    """Return the Cartesian product of ranges. Each argument is an upper bound, or a (low, high) pair."""
     if not args:
-        raise WujiSyntaxError("`ti.ndrange` of nothing")
+        raise WujiSyntaxError("`ti.ndrange` needs at least one range")
     return NDRange(*args)
 
 
 def grouped(x: Any) -> Grouped:
-    """Loops over it give their indices as one vector."""
+    """Make a loop over ``x`` yield its indices as one vector: ``for I in ti.grouped(x)``."""
     return Grouped(x)

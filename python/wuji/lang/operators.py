@@ -1,4 +1,4 @@
-"""Which operators numbers, vectors and matrices have, for tools that look at types. What they do is in `ops` and `matrix_ops`."""
+"""Declares the operators of run-time values, vectors and matrices for type checkers. `ops` and `matrix_ops` define them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 
 class Operators:
-    """Base of what can be computed with."""
+    """Base class of values with operators."""
 
     __slots__ = ()
 

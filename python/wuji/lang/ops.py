@@ -1,4 +1,4 @@
-"""Functions that work on numbers and vectors, in kernels and outside of them."""
+"""Functions on scalars and vectors. Each works both in kernels and in Python."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from .dtypes import DataType, defaults, u1
 from .values import Expr, Ref, StructVal
 
 
-def takes_places(f: Any) -> Any:
-    """Marks a function whose arguments are places to write to, not the values that are in them."""
-    f._wuji_takes_places = True
+def takes_references(f: Any) -> Any:
+    """Mark a function that takes references to its arguments instead of their values."""
+    f._wuji_takes_references = True
     return f
 
 
 def kernel_only(f: Any) -> Any:
-    """Marks a function that means something in kernels only."""
+    """Mark a function that can only be called in a kernel."""
 
     def outside(*args: Any, **named: Any) -> Any:
         if context.compiling() is None:
-            raise WujiRuntimeError(f"`{f.__name__}` works only in a kernel")
+            raise WujiRuntimeError(f"`{f.__name__}` can only be called in a kernel")
         return f(*args, **named)
 
     outside.__name__ = f.__name__
     outside.__doc__ = f.__doc__
-    outside._wuji_takes_places = getattr(f, "_wuji_takes_places", False)  # type: ignore[attr-defined]
+    outside._wuji_takes_references = getattr(f, "_wuji_takes_references", False)  # type: ignore[attr-defined]
     return outside
 
 
 def _host_map(f: Callable[..., Any], *args: Any) -> Any:
-    """A function of numbers, component by component where an argument is a vector."""
+    """Apply a scalar function; component-wise if an argument is a vector."""
     from .matrix import Matrix
 
     like = next((a for a in args if isinstance(a, Matrix)), None)
@@ -66,13 +66,13 @@ def _of_float(op: str, host: Callable[[float], Any], doc: str) -> Any:
         try:
             return host(x)
         except (ValueError, OverflowError):
-            return _edge(op, x)
+            return _edge_case(op, x)
 
     return _function(op, lambda x: emit.float_unary(op, x), safe, doc)
 
 
-def _edge(op: str, x: float) -> float:
-    """What the function gives where Python's raises."""
+def _edge_case(op: str, x: float) -> float:
+    """Return the result where Python's function raises."""
     if op == "log" and x == 0:
         return -math.inf
     if op == "exp":
@@ -80,20 +80,20 @@ def _edge(op: str, x: float) -> float:
     return math.nan
 
 
-sin = _of_float("sin", math.sin, "The sine.")
-cos = _of_float("cos", math.cos, "The cosine.")
-tan = _of_float("tan", math.tan, "The tangent.")
-asin = _of_float("asin", math.asin, "The angle with this sine.")
-acos = _of_float("acos", math.acos, "The angle with this cosine.")
-tanh = _of_float("tanh", math.tanh, "The hyperbolic tangent.")
-exp = _of_float("exp", math.exp, "e to this power.")
-log = _of_float("log", math.log, "The natural logarithm.")
-sqrt = _of_float("sqrt", math.sqrt, "The square root.")
+sin = _of_float("sin", math.sin, "Return the sine.")
+cos = _of_float("cos", math.cos, "Return the cosine.")
+tan = _of_float("tan", math.tan, "Return the tangent.")
+asin = _of_float("asin", math.asin, "Return the arcsine.")
+acos = _of_float("acos", math.acos, "Return the arccosine.")
+tanh = _of_float("tanh", math.tanh, "Return the hyperbolic tangent.")
+exp = _of_float("exp", math.exp, "Return the exponential.")
+log = _of_float("log", math.log, "Return the natural logarithm.")
+sqrt = _of_float("sqrt", math.sqrt, "Return the square root.")
 rsqrt = _function(
     "rsqrt",
     lambda x: emit.float_unary("rsqrt", x),
     lambda x: 1.0 / math.sqrt(x) if x > 0 else (math.inf if x == 0 else math.nan),
-    "One by the square root.",
+    "Return the reciprocal square root.",
 )
 
 
@@ -114,14 +114,14 @@ def _half_to_even(x: float) -> float:
     return float(builtins.round(x))
 
 
-floor = _rounding("floor", "floor", math.floor, "The greatest whole number that is not greater.")
-ceil = _rounding("ceil", "ceil", math.ceil, "The least whole number that is not less.")
-# As in Taichi: what a kernel computes goes away from zero at a half, what Python computes to the even one.
-round = _rounding("round", "round", _half_to_even, "The nearest whole number; of two, in a kernel that farther from zero, elsewhere the even one.")
+floor = _rounding("floor", "floor", math.floor, "Round down to an integer.")
+ceil = _rounding("ceil", "ceil", math.ceil, "Round up to an integer.")
+# As in Taichi: ties round away from zero in kernels and to even in Python.
+round = _rounding("round", "round", _half_to_even, "Round to the nearest integer. Ties round away from zero in kernels and to even in Python.")
 
 
 def abs(x: Any) -> Any:
-    """The number without its sign."""
+    """Return the absolute value."""
     if _in_kernel(x):
         return emit.expr(x) if emit.element(x).kind in "ub" else emit.unary("abs", x)
     return _host_map(builtins.abs, x)
@@ -162,7 +162,7 @@ def _bits(op: str, what: str) -> Callable[[Any, Any], Expr]:
 
 
 def _shift(op: str, what: str) -> Callable[[Any, Any], Expr]:
-    """What is shifted keeps its type, whatever that of the distance."""
+    """The result has the type of the shifted operand, whatever the type of the shift count."""
 
     def f(a: Any, b: Any) -> Expr:
         emit.integers(a, b, what)
@@ -209,7 +209,7 @@ def _raw_div(a: Any, b: Any) -> Any:
 
 
 def bit_shr(a: Any, b: Any) -> Any:
-    """Shifts to the right and puts zeros in front, whatever the sign."""
+    """Shift right logically: fill with zeros, regardless of the sign."""
     if _in_kernel(a, b):
         emit.integers(a, b, "bit_shr")
         dtype = _number(emit.element(a))
@@ -224,7 +224,7 @@ def bit_shr(a: Any, b: Any) -> Any:
 def _extreme(op: str, host: Callable[..., Any], doc: str) -> Any:
     def f(*args: Any) -> Any:
         if not args:
-            raise WujiTypeError(f"`{op}` of nothing")
+            raise WujiTypeError(f"`{op}` needs at least one argument")
         if len(args) == 1 and isinstance(args[0], (list, tuple)):
             args = tuple(args[0])
         result = args[0]
@@ -241,8 +241,8 @@ def _extreme(op: str, host: Callable[..., Any], doc: str) -> Any:
     return f
 
 
-max = _extreme("max", builtins.max, "The greatest of several, component by component.")
-min = _extreme("min", builtins.min, "The least of several, component by component.")
+max = _extreme("max", builtins.max, "Return the maximum of the arguments, component-wise.")
+min = _extreme("min", builtins.min, "Return the minimum of the arguments, component-wise.")
 
 
 def logical_and(a: Any, b: Any) -> Any:
@@ -258,7 +258,7 @@ def logical_or(a: Any, b: Any) -> Any:
 
 
 def select(cond: Any, x1: Any, x2: Any) -> Any:
-    """``x1`` where the condition holds, else ``x2``; component by component."""
+    """Return ``x1`` where the condition holds, else ``x2``, component-wise."""
     if _in_kernel(cond, x1, x2):
         return emit.select(cond, x1, x2)
     return _host_map(lambda c, a, b: a if c else b, cond, x1, x2)
@@ -268,7 +268,7 @@ ifte = select
 
 
 def cast(obj: Any, dtype: Any) -> Any:
-    """Converts to another scalar type: floats become integers towards zero."""
+    """Convert to another scalar type. Floats truncate toward zero."""
     to = dtypes.need_scalar(dtype)
     if _in_kernel(obj):
         return emit.convert(obj, to)
@@ -279,13 +279,13 @@ def cast(obj: Any, dtype: Any) -> Any:
     if isinstance(obj, (list, tuple)):
         return type(obj)(cast(x, to) for x in obj)
     if context.compiling() is not None and emit.is_number(obj):
-        # So that a number keeps its type: `ti.u8(3)` is no `i32`.
+        # Keep the type of a constant: `ti.u8(3)` is not an `i32`.
         return emit.constant(obj, to)
     return emit.convert_constant(obj, to)
 
 
 def bit_cast(obj: Any, dtype: Any) -> Any:
-    """The same bits as another type of the same size."""
+    """Reinterpret the bits as another type of the same size."""
     to = dtypes.need_scalar(dtype)
     if not _in_kernel(obj):
         if context.compiling() is None:
@@ -293,52 +293,52 @@ def bit_cast(obj: Any, dtype: Any) -> Any:
 
             source = dtypes.of_constant(obj)
             if source is None or source.bits != to.bits:
-                raise WujiTypeError(f"{obj!r} does not have the size of {to}")
+                raise WujiTypeError(f"`bit_cast` of {obj!r} to {to}: the sizes differ")
             return struct.unpack("<" + to.format, struct.pack("<" + source.format, obj))[0]
         obj = emit.expr(obj)
     if emit.element(obj).bits != to.bits:
-        raise WujiTypeError(f"`bit_cast` from {emit.element(obj)} to {to}, which have different sizes")
+        raise WujiTypeError(f"`bit_cast` from {emit.element(obj)} to {to}: the sizes differ")
     x = emit.expr(obj)
     ty = x.ty.with_dtype(to) if isinstance(x.ty, MatrixType) else to
     return Expr(context.builder().bitcast(x.id, to.ir), ty)
 
 
 def zero(x: Any) -> Any:
-    """Zero, of the type and shape of something."""
+    """Return zero with the type and shape of ``x``."""
     return mul(x, 0) if not isinstance(x, Expr) else Expr(context.builder().zero(x.ty.ir), x.ty)
 
 
 def one(x: Any) -> Any:
-    """One, of the type and shape of something."""
+    """Return one with the type and shape of ``x``."""
     return add(zero(x), 1) if not isinstance(x, Expr) else emit.fit(1, x.ty)
 
 
 def random(dtype: Any = float) -> Any:
-    """A random number: floats from 0 to less than 1, integers with any bits."""
+    """Return a uniform random number: floats in [0, 1), integers over their full range."""
     to = dtypes.need_scalar(dtype)
     if context.compiling() is not None:
         return emit.random(to)
-    import random as pythons
+    import random as python_random
 
     if to.is_float:
-        return pythons.random()
-    return to.wrap(pythons.getrandbits(to.bits))
+        return python_random.random()
+    return to.wrap(python_random.getrandbits(to.bits))
 
 
 def randn(dt: Any = None) -> Any:
-    """A random number of the normal distribution."""
+    """Return a random number from the standard normal distribution."""
     to = dtypes.need_scalar(float if dt is None else dt)
     if context.compiling() is not None:
         # 1 - x is never zero.
         u = sub(emit.constant(1.0, to), emit.random(to))
         return mul(sqrt(mul(log(u), -2.0)), cos(mul(emit.random(to), 2 * math.pi)))
-    import random as pythons
+    import random as python_random
 
-    return pythons.gauss(0.0, 1.0)
+    return python_random.gauss(0.0, 1.0)
 
 
 def frexp(x: Any) -> Any:
-    """A fraction from 0.5 to less than 1 and a power of two, whose product is the number."""
+    """Return the fraction, in [0.5, 1), and the exponent of a float."""
     if not _in_kernel(x):
         return math.frexp(x)
     from .struct import kernel_tuple
@@ -348,7 +348,7 @@ def frexp(x: Any) -> Any:
     if not dtype.is_float or bits is None:
         raise WujiTypeError(f"`frexp` takes an f32 or f64, not {dtype}")
     word, digits, field, bias = bits
-    # What is below the normal numbers is made normal first.
+    # Scale subnormals to normal numbers first.
     tiny = cmp_lt(abs(x), 2.0 ** (2 - bias - 0))
     scaled = select(tiny, mul(x, 2.0**digits), x)
     raw = bit_cast(scaled, word)
@@ -360,36 +360,36 @@ def frexp(x: Any) -> Any:
     return kernel_tuple([select(plain, fraction, x), select(plain, whole, 0)])
 
 
-# Atomic updates: the place is changed, the value before is given.
+# Atomics: update in place, return the old value.
 
 
 def _atomic(name: str, op: str, negate: bool = False) -> Any:
-    @takes_places
+    @takes_references
     def f(x: Any, y: Any) -> Any:
         if isinstance(x, StructVal) or not isinstance(x, Ref):
             if not isinstance(x, Expr):
                 raise WujiTypeError(
-                    f"`{name}` needs a place to write to, such as `x[i]`, not {emit.describe(x)}"
+                    f"`{name}` needs an assignable element, such as `x[i]`, not {emit.describe(x)}"
                 )
-            raise WujiTypeError(f"`{name}` needs a place to write to, not a value that was computed")
+            raise WujiTypeError(f"`{name}` needs an assignable element, such as `x[i]`, not a computed value")
         return update(x, op, neg(y) if negate else y)
 
     f.__name__ = f.__qualname__ = name
-    f.__doc__ = "Updates an element at once, whoever else does so meanwhile; gives the value before."
+    f.__doc__ = "Update an element atomically and return its old value."
     return kernel_only(f)
 
 
-def update(place: Ref, op: str, value: Any) -> Expr:
-    """Changes a place; gives the value before. Variables that nobody else can reach need no atomic operation."""
-    dtype = place.dtype
+def update(ref: Ref, op: str, value: Any) -> Expr:
+    """Update a reference and return its old value. Private variables need no atomic operation."""
+    dtype = ref.dtype
     if op in ("and", "or", "xor"):
         if dtype.is_float:
-            raise WujiTypeError(f"`atomic_{op}` works on integers, not on {dtype}")
-    if getattr(place, "private", False):
-        old = place.load()
-        place.store(_combine(op, old, value))
+            raise WujiTypeError(f"`atomic_{op}` needs integers, not {dtype}")
+    if getattr(ref, "private", False):
+        old = ref.load()
+        ref.store(_combine(op, old, value))
         return old
-    return place.atomic(op, value)
+    return ref.atomic(op, value)
 
 
 def _combine(op: str, a: Expr, b: Any) -> Expr:
@@ -447,8 +447,8 @@ _COMPARE = {"lt": cmp_lt, "le": cmp_le, "gt": cmp_gt, "ge": cmp_ge, "eq": cmp_eq
 _UNARY = {"neg": neg, "pos": lambda a: a, "abs": abs, "invert": bit_not}
 
 
-def give_operators(cls: type, compared: bool) -> None:
-    """Operators of a class are these functions."""
+def define_operators(cls: type, compared: bool) -> None:
+    """Define a class's operators by the functions of this module."""
     for name, f in _BINARY.items():
         setattr(cls, f"__{name}__", lambda a, b, f=f: f(a, b))
         setattr(cls, f"__r{name}__", lambda a, b, f=f: f(b, a))
@@ -459,7 +459,7 @@ def give_operators(cls: type, compared: bool) -> None:
         setattr(cls, f"__{name}__", lambda a, f=f: f(a))
 
 
-give_operators(Expr, compared=True)
+define_operators(Expr, compared=True)
 setattr(Expr, "__getitem__", _index)  # noqa: B010
 setattr(Expr, "__getattr__", _attribute)  # noqa: B010
 setattr(Expr, "__hash__", None)  # noqa: B010

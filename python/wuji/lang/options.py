@@ -1,4 +1,4 @@
-"""The options of `init`: names, defaults, and what each of them does here."""
+"""Options of `init`: names, defaults, and their translation for the core."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import arch as archs
 from . import dtypes, libdevice
 from .arch import Arch
 
-# What acts here.
+# Options that have an effect.
 _ACTIVE: dict[str, Any] = {
     "log_level": "info",
     "short_circuit_operators": True,
@@ -31,10 +31,10 @@ _ACTIVE: dict[str, Any] = {
     "random_seed": 0,
     "verbose": True,
     "make_cpu_multithreading_loop": True,
-    # Wuji's own.
+    # Extensions to Taichi's options.
     "deterministic": False,
     "interpreter": False,
-    "libdevice": "",  # what is found
+    "libdevice": "",  # search
     "memory_limit": 0,
     "tier": "",
     "time_limit": 0.0,
@@ -42,8 +42,8 @@ _ACTIVE: dict[str, Any] = {
     "without": "",
 }
 
-# What means nothing here: accepted, kept in `ti.cfg`, and without effect. Why: docs/python/options.md.
-_IDLE: dict[str, Any] = {
+# Options without effect: accepted, and stored in `ti.cfg`. docs/python/options.md gives the reasons.
+_IGNORED: dict[str, Any] = {
     "ad_stack_size": 0,
     "advanced_optimization": True,
     "allow_nv_shader_extension": True,
@@ -98,7 +98,7 @@ _IDLE: dict[str, Any] = {
     "use_llvm": True,
     "verbose_kernel_launches": False,
     "vk_api_version": "",
-    # Of the asynchronous engine, as it was up to version 1.0.4.
+    # Taichi's asynchronous engine, up to version 1.0.4.
     "async_mode": False,
     "async_opt_passes": 3,
     "async_opt_fusion": True,
@@ -112,14 +112,14 @@ _IDLE: dict[str, Any] = {
     "async_max_fuse_per_task": 1,
 }
 
-DEFAULTS = {**_ACTIVE, **_IDLE}
-# What the core says of itself. At the usual level it says what the environment (WUJI_LOG) lets it say.
+DEFAULTS = {**_ACTIVE, **_IGNORED}
+# Log levels of the core. At the default level, the environment variable WUJI_LOG decides.
 _LOGS = {"trace": "trace", "debug": "debug", "warn": "warn", "error": "error", "critical": "error", "off": "off"}
 _LEVELS = ("trace", "debug", "info", "warn", "error", "critical")
 
 
 class Config:
-    """The options of a world, as attributes."""
+    """Options of a world, as attributes."""
 
     arch: Arch
     default_fp: dtypes.DataType
@@ -140,7 +140,7 @@ class Config:
         return dtypes.u64 if self.default_ip.bits == 64 else dtypes.u32
 
     def native(self) -> dict[str, Any]:
-        """The arguments of the extension's world."""
+        """Return the arguments of the native world."""
         values = self.__dict__
         threads = values["cpu_max_num_threads"] or None
         if not values["make_cpu_multithreading_loop"]:
@@ -170,8 +170,8 @@ class Config:
         }
 
 
-def says(level: str, asked: str) -> bool:
-    return _LEVELS.index(level) >= _LEVELS.index(asked if asked in _LEVELS else "info")
+def is_enabled(level: str, requested: str) -> bool:
+    return _LEVELS.index(level) >= _LEVELS.index(requested if requested in _LEVELS else "info")
 
 
 def _from_text(name: str, text: str, like: Any) -> Any:
@@ -185,17 +185,17 @@ def _from_text(name: str, text: str, like: Any) -> Any:
             return type(like)(text)
         except ValueError:
             pass
-    raise ValueError(f"the environment variable TI_{name.upper()} is {text!r}, which is no {type(like).__name__}")
+    raise ValueError(f"the environment variable TI_{name.upper()} must be a {type(like).__name__}, not {text!r}")
 
 
 def read(arch: Any, given: dict[str, Any], fallback: bool = True) -> Config:
-    """The options that were given, or set by the environment, or are usual."""
+    """Combine explicit options, environment variables and defaults."""
     given = dict(given)
-    asked = os.environ.get("TI_ARCH")
-    if asked:
-        if asked not in ("cpu", "gpu") and asked not in archs._ALL:
-            raise ValueError(f"the environment variable TI_ARCH is {asked!r}, which is no arch")
-        arch = archs.gpu if asked == "gpu" else archs.by_name(asked)
+    requested = os.environ.get("TI_ARCH")
+    if requested:
+        if requested not in ("cpu", "gpu") and requested not in archs._ALL:
+            raise ValueError(f"the environment variable TI_ARCH must name a backend, not {requested!r}")
+        arch = archs.gpu if requested == "gpu" else archs.by_name(requested)
     config = Config(_choose(arch, fallback))
     for name in ("default_fp", "default_ip"):
         if name in given:
@@ -206,12 +206,12 @@ def read(arch: Any, given: dict[str, Any], fallback: bool = True) -> Config:
             continue
         allowed = (dtypes.f16, dtypes.f32, dtypes.f64) if name == "default_fp" else (dtypes.i32, dtypes.i64)
         if value not in allowed:
-            raise ValueError(f"{name} is one of {', '.join(map(str, allowed))}, not {value}")
+            raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value}")
         setattr(config, name, value)
-    for name, usual in DEFAULTS.items():
+    for name, default in DEFAULTS.items():
         text = os.environ.get(f"TI_{name.upper()}")
         if text is not None:
-            setattr(config, name, _from_text(name, text, usual))
+            setattr(config, name, _from_text(name, text, default))
     for name, value in given.items():
         if name not in DEFAULTS:
             raise KeyError(_unknown(name))
@@ -232,14 +232,14 @@ def _choose(arch: Any, fallback: bool) -> Arch:
     wanted = list(arch) if isinstance(arch, (list, tuple)) else [arch]
     for choice in wanted:
         if not isinstance(choice, Arch):
-            raise TypeError(f"`arch` is one of ti.cpu, ti.gpu, ti.cuda, ..., not {choice!r}")
+            raise TypeError(f"`arch` must be one of ti.cpu, ti.gpu, ti.cuda, ..., not {choice!r}")
         if archs.is_supported(choice):
             return choice
     names = ", ".join(a.name for a in wanted)
     if not fallback:
-        raise NotYet(f"this version runs kernels on {archs.cpu.name} and, where there is an NVIDIA GPU, on cuda; not on {names}", "W0607")
-    # Asked for with leave to fall back: said, and never silently.
-    print(f"[Wuji] warning: there is no {names} here; kernels run on {archs.cpu.name}", file=sys.stderr)
+        raise NotYet(f"no supported backend among {names}; this machine has {archs.cpu.name}{', cuda' if archs.cuda_devices() else ''}", "W0607")
+    # Fallback is allowed, but never silent.
+    print(f"[Wuji] warning: no {names} on this machine; falling back to {archs.cpu.name}", file=sys.stderr)
     return archs.cpu
 
 
@@ -248,7 +248,7 @@ def check_version(wanted: str) -> None:
     try:
         need = tuple(int(x) for x in wanted.lstrip("v").split("."))
     except ValueError:
-        raise WujiRuntimeError(f"`require_version` is {wanted!r}, which is no version") from None
-    # Programs ask for versions of Taichi, whose language this is.
+        raise WujiRuntimeError(f"`require_version` {wanted!r} is not a version number") from None
+    # Programs name Taichi versions.
     if need > max(have, (1, 7, 4)):
-        raise WujiRuntimeError(f"the program needs version {wanted}; this is Wuji {_native.__version__}, which has the language of 1.7")
+        raise WujiRuntimeError(f"the program requires version {wanted}, but Wuji {_native.__version__} implements the language of Taichi 1.7")

@@ -10,13 +10,13 @@ from .compiler.function import FunctionCompiler
 from .compiler.statements import typed_storage
 from .compound import RefType, StructType, is_template, value_type
 from .context import Compilation
-from .func import Itself, RealFunc, bind
+from .func import ByReference, RealFunc
 from .signatures import MISSING
 from .values import Expr, Ref, StructVal
 
 
 def ir_type(cx: Compilation, ty: Any) -> str:
-    """The type in the IR; structs are entered into the module."""
+    """Return the IR spelling of a type. Structs are declared in the module."""
     if isinstance(ty, StructType):
         return cx.builder.struct(ty.name, [(k, ir_type(cx, t)) for k, t in ty.members.items()])
     if isinstance(ty, tuple):
@@ -26,12 +26,12 @@ def ir_type(cx: Compilation, ty: Any) -> str:
 
 
 def pack(cx: Compilation, ty: Any, value: Any) -> int:
-    """A value of a type as one value of the IR."""
+    """Convert a value to a single IR value of a type."""
     b = cx.builder
     if isinstance(ty, tuple):
         parts = list(value) if isinstance(value, (list, tuple)) else [value]
         if len(parts) != len(ty):
-            raise WujiTypeError(f"{len(parts)} values are returned where {len(ty)} were said")
+            raise WujiTypeError(f"{len(parts)} values returned, but the return annotation has {len(ty)}")
         return b.compose(ir_type(cx, ty), [pack(cx, t, v) for t, v in zip(ty, parts, strict=True)])
     if isinstance(ty, StructType):
         from .struct import Struct, construct
@@ -55,26 +55,26 @@ def unpack(cx: Compilation, ty: Any, value: int) -> Any:
 
 
 def result_type(function: Any) -> Any:
-    """What a function is said to return: a type, a tuple of types, or nothing."""
-    said = signatures.result(function)
-    if said is MISSING or said is None:
+    """Return the annotated return type: a type, a tuple of types, or None."""
+    annotation = signatures.result(function)
+    if annotation is MISSING or annotation is None:
         return None
-    args = getattr(said, "__args__", None)
-    if args is not None and getattr(said, "__origin__", None) is tuple:
-        said = args
-    if isinstance(said, (tuple, list)):
-        types = tuple(value_type(t) for t in said)
+    args = getattr(annotation, "__args__", None)
+    if args is not None and getattr(annotation, "__origin__", None) is tuple:
+        annotation = args
+    if isinstance(annotation, (tuple, list)):
+        types = tuple(value_type(t) for t in annotation)
         if any(t is None for t in types):
-            raise WujiSyntaxError(f"`{function.__name__}` returns {said!r}, which are no types of values")
+            raise WujiSyntaxError(f"the return annotation of `{function.__name__}` is {annotation!r}, which are not value types")
         return types
-    ty = value_type(said)
+    ty = value_type(annotation)
     if ty is None:
-        raise WujiSyntaxError(f"`{function.__name__}` returns {said!r}, which is no type of values")
+        raise WujiSyntaxError(f"the return annotation of `{function.__name__}` is {annotation!r}, which is not a value type")
     return ty
 
 
-class Declared:
-    """A real function as one kernel knows it."""
+class Declaration:
+    """A real function declared in one kernel."""
 
     def __init__(self, cx: Compilation, func: RealFunc) -> None:
         self.parameters = signatures.parameters(func.function)
@@ -82,16 +82,16 @@ class Declared:
         self.references: list[int] = []
         for k, (name, annotation, _) in enumerate(self.parameters):
             if is_template(annotation) or annotation is MISSING:
-                raise WujiSyntaxError(f"parameter `{name}` of the real function `{func.function.__name__}` needs a type")
+                raise WujiSyntaxError(f"parameter `{name}` of the real function `{func.function.__name__}` needs an annotation")
             if isinstance(annotation, RefType):
                 self.references.append(k)
                 annotation = annotation.to
             ty = value_type(annotation)
             if ty is None:
-                raise WujiSyntaxError(f"parameter `{name}` of `{func.function.__name__}` has the annotation {annotation!r}, which is no type of values")
+                raise WujiSyntaxError(f"parameter `{name}` of `{func.function.__name__}` is annotated with {annotation!r}, which is not a value type")
             self.types.append(ty)
         self.result = result_type(func.function)
-        # What is changed through references comes back beside the result.
+        # Reference parameters are passed by value and returned next to the result.
         outs = [self.types[k] for k in self.references]
         self.returned: Any = self.result
         if outs:
@@ -101,36 +101,36 @@ class Declared:
 
 
 class RealReturn:
-    """How a real function returns."""
+    """Compiles `return` in a real function."""
 
-    def __init__(self, declared: Declared, places: list[Any]) -> None:
+    def __init__(self, declared: Declaration, refs: list[Any]) -> None:
         self.declared = declared
-        self.places = places
+        self.refs = refs
 
-    def give(self, fc: Any, value: Any) -> None:
+    def emit_return(self, fc: Any, value: Any) -> None:
         d = self.declared
         if (value is None) != (d.result is None):
             raise WujiTypeError(
-                "the function says that it returns nothing" if d.result is None else "the function says that it returns something"
+                "`return` with a value, but the function has no return annotation" if d.result is None else "`return` without a value, but the function has a return annotation"
             )
         if d.returned is None:
             fc.b.jump_return()
             return
         if d.references:
-            value = ((value,) if d.result is not None else ()) + tuple(self.places[k].load() for k in d.references)
+            value = ((value,) if d.result is not None else ()) + tuple(self.refs[k].load() for k in d.references)
         fc.b.jump_return(pack(fc.cx, d.returned, value))
 
 
 def call_real(cx: Compilation, func: RealFunc, args: list[Any], named: dict[str, Any]) -> Any:
     declared = cx.functions.get(func)
     if declared is None:
-        declared = cx.functions[func] = Declared(cx, func)
+        declared = cx.functions[func] = Declaration(cx, func)
         _define(cx, func, declared)
-    values = bind(func.function.__name__, declared.parameters, args, named)
+    values = signatures.bind(f"`{func.function.__name__}`", declared.parameters, args, named, WujiTypeError)
     for k in declared.references:
         if not isinstance(values[k], (Ref, StructVal)):
-            raise WujiTypeError(f"argument `{declared.parameters[k][0]}` is a reference; it needs a variable, not {emit.describe(values[k])}")
-    values = [v.value if isinstance(v, Itself) else v for v in values]
+            raise WujiTypeError(f"argument `{declared.parameters[k][0]}` is passed by reference; it needs a variable, not {emit.describe(values[k])}")
+    values = [v.value if isinstance(v, ByReference) else v for v in values]
     ids = [pack(cx, t, v) for t, v in zip(declared.types, values, strict=True)]
     result = cx.builder.call(declared.number, ids)
     if declared.returned is None:
@@ -145,28 +145,28 @@ def call_real(cx: Compilation, func: RealFunc, args: list[Any], named: dict[str,
     return value
 
 
-def _define(cx: Compilation, func: RealFunc, declared: Declared) -> None:
+def _define(cx: Compilation, func: RealFunc, declared: Declaration) -> None:
     source = func.source
     params = cx.builder.begin_function(declared.number)
-    loop, shallow = cx.loop, cx.shallow
-    # Locals of the function are its own, whichever loop calls it.
-    cx.loop, cx.shallow = object(), False
+    loop, outermost = cx.loop, cx.outermost
+    # Locals belong to the function, regardless of the loop that calls it.
+    cx.loop, cx.outermost = object(), False
     fc = FunctionCompiler(cx, source, kernel=False, real=True)
-    places = []
+    refs = []
     for (name, _, _), ty, value in zip(declared.parameters, declared.types, params, strict=True):
-        place = typed_storage(cx, ty, name)
-        place.store(unpack(cx, ty, value))
-        fc.scope.define(name, place)
-        places.append(place)
+        ref = typed_storage(cx, ty, name)
+        ref.store(unpack(cx, ty, value))
+        fc.scope.define(name, ref)
+        refs.append(ref)
     fc.scope.push()
-    fc.returns = RealReturn(declared, places)
+    fc.returns = RealReturn(declared, refs)
     fc.depth = 1
     fc.body(source.node.body)
     if not cx.builder.closed():
         if declared.result is None:
-            fc.returns.give(fc, None)
+            fc.returns.emit_return(fc, None)
         else:
             zero = cx.builder.zero(ir_type(cx, declared.returned))
             cx.builder.jump_return(zero)
     cx.builder.end_function()
-    cx.loop, cx.shallow = loop, shallow
+    cx.loop, cx.outermost = loop, outermost

@@ -1,4 +1,4 @@
-"""Worlds as Python sees them: `init`, `reset`, `World`, and which one is the current one."""
+"""Worlds: `init`, `reset`, `World`, and the current world."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from . import arch as archs
 from . import dtypes, options
 from .arch import Arch
 from .context import python_only
-from .errors import told
+from .errors import from_native
 from .options import Config
 
-# Worlds that there are.
-_alive: weakref.WeakSet[Runtime] = weakref.WeakSet()
+# All open worlds.
+_open_worlds: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 
 class Runtime:
-    """A world: one device, its memory, its kernels."""
+    """A world: a device with its memory and kernels."""
 
     def __init__(self, config: Config) -> None:
         from .snode import FieldsBuilder
@@ -33,36 +33,36 @@ class Runtime:
         self.config = config
         from .text import write_line
 
-        # As for launches that are waited for: accesses outside of fields are worth a warning.
+        # Out-of-bounds accesses warn, as for synchronous launches.
         strict = config.debug or config.check_out_of_bound  # type: ignore[attr-defined]
         try:
-            self.native = _native.World(**config.native(), printer=write_line, dropped=None if strict else self._dropped)
+            self.native = _native.World(**config.native(), printer=write_line, dropped=None if strict else self._warn_dropped)
         except _native.NativeError as e:
-            raise told(e) from None
-        _alive.add(self)
+            raise from_native(e) from None
+        _open_worlds.add(self)
         if config.kernel_profiler:
             self.native.profile(True)
         self.closed = False
         self.root = FieldsBuilder(self)
         self.pending: list[FieldsBuilder] = []
         self.warned: set[Any] = set()
-        # Code goes with its kernel.
+        # Compiled code lives as long as its kernel.
         self.codes: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
         self.builders: weakref.WeakSet[FieldsBuilder] = weakref.WeakSet()
 
-    def _dropped(self, message: str, text: str) -> None:
+    def _warn_dropped(self, message: str, text: str) -> None:
         if message not in self.warned:
             self.warned.add(message)
             warnings.warn(text, RuntimeWarning, stacklevel=3)
 
     def close(self) -> None:
-        """Frees everything. Fields and kernels of this world cannot be used after that."""
+        """Free everything. Fields and kernels of this world cannot be used afterwards."""
         if not self.closed:
             self.closed = True
             self.native.close()
 
     def materialize(self) -> None:
-        """Makes the fields that were placed in the root so far."""
+        """Allocate the fields placed in the root so far."""
         if not self.root.empty:
             builder = self.root
             from .snode import FieldsBuilder
@@ -72,9 +72,14 @@ class Runtime:
 
 
 class World:
-    """A world of its own, beside the one that `init` makes: ``with ti.World() as w: ...``
+    """An independent world next to the one that `init` creates.
 
-    Inside of the block, fields are made and kernels run in this world.
+    Inside the ``with`` block, fields are allocated and kernels run in this world.
+
+    ```python
+    with ti.World(arch=ti.cpu) as world:
+        x = ti.field(ti.f32, 16)
+    ```
     """
 
     def __init__(self, arch: Any = None, **settings: Any) -> None:
@@ -90,7 +95,7 @@ class World:
         _activate(self._before.pop())
 
     def close(self) -> None:
-        """Frees everything in it."""
+        """Free everything in the world."""
         self.runtime.close()
 
     @property
@@ -101,7 +106,7 @@ class World:
 class _State:
     def __init__(self) -> None:
         self.runtime: Runtime | None = None
-        # In a process that was forked: the world of the process it came from, whose threads it does not have.
+        # After a fork: the parent's world. Its threads do not exist in the child.
         self.forked: Runtime | None = None
 
 
@@ -113,13 +118,13 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-# Before the libraries of the process are taken apart, which compilers in the background must not see.
+# Stop background compilation before the process unloads its libraries.
 atexit.register(_native.before_exit)
 
 
-def _settle() -> None:
-    """Pending launches on a GPU still print, and report their errors."""
-    for world in list(_alive):
+def _synchronize_at_exit() -> None:
+    """Synchronize pending GPU launches at exit, so that their output and errors are not lost."""
+    for world in list(_open_worlds):
         if not world.closed and world.config.arch is archs.cuda:
             try:
                 world.native.synchronize()
@@ -127,8 +132,8 @@ def _settle() -> None:
                 print(e, file=sys.stderr)
 
 
-# Called before the other one.
-atexit.register(_settle)
+# Handlers run in reverse order, so this one runs first.
+atexit.register(_synchronize_at_exit)
 _lock = threading.RLock()
 
 
@@ -145,11 +150,11 @@ def current() -> Runtime:
         return runtime
     if _state.forked is not None:
         raise WujiRuntimeError(
-            "this process was forked from one that uses Wuji, whose threads it does not have\n"
-            "  = help: start processes with `multiprocessing.get_context('spawn')`, or call `ti.init` in the new one",
+            "this process was forked from a process that uses Wuji; a forked child does not have its threads\n"
+            "  = help: start processes with `multiprocessing.get_context('spawn')`, or call `ti.init` in the child",
             "W0606",
         )
-    raise WujiRuntimeError("there is no world yet\n  = help: call `ti.init(arch=ti.cpu)` first", "W0605")
+    raise WujiRuntimeError("Wuji is not initialized\n  = help: call `ti.init(arch=ti.cpu)` first", "W0605")
 
 
 def initialized() -> bool:
@@ -166,10 +171,17 @@ def init(
     require_version: str | None = None,
     **kwargs: Any,
 ) -> None:
-    """Makes a new world and forgets the one before, with all its fields.
+    """Create a new world and make it the current one. The previous world and all its fields are freed.
 
-    Options are those of Taichi 1.7; ``docs/python/options.md`` says what each does here. Each can also be set by the
-    environment, as ``TI_DEBUG=1``.
+    Every option can also be set by an environment variable, as in ``TI_DEBUG=1``.
+
+    Args:
+        arch: Backend, or a list of backends in order of preference: ``ti.cpu``, ``ti.gpu``, ``ti.cuda``.
+        default_fp: Type of float constants in kernels: ``ti.f32`` or ``ti.f64``.
+        default_ip: Type of integer constants in kernels: ``ti.i32`` or ``ti.i64``.
+        enable_fallback: Fall back to the CPU, with a warning, if no backend in ``arch`` is available.
+        require_version: Raise if the program needs a newer version.
+        **kwargs: Options of Taichi 1.7 and a few more; see ``docs/python/options.md``.
     """
     if default_fp is not None:
         kwargs["default_fp"] = default_fp
@@ -181,14 +193,14 @@ def init(
     with _lock:
         reset()
         _activate(Runtime(config))
-    if config.verbose and options.says("info", config.log_level):
+    if config.verbose and options.is_enabled("info", config.log_level):
         version = ".".join(map(str, sys.version_info[:3]))
         print(f"[Wuji] version {_native.__version__}, arch={config.arch.name}, threads={current().native.threads}, python {version}", file=sys.stderr)
 
 
 @python_only
 def reset() -> None:
-    """Forgets the world: its fields are freed, and defaults are as they were."""
+    """Free the current world with its fields, and restore the defaults."""
     with _lock:
         runtime = _state.runtime
         _state.runtime = None
@@ -200,19 +212,19 @@ def reset() -> None:
 
 @python_only
 def sync() -> None:
-    """Waits until all launches have ended. On the CPU they have."""
+    """Wait until all pending launches have finished. CPU launches are synchronous."""
     current().native.synchronize()
 
 
 @python_only
 def cuda_stream() -> int | None:
-    """The stream that everything is launched on, for other libraries: `torch.cuda.ExternalStream(ti.cuda_stream())`. Nothing on the CPU."""
+    """Return the CUDA stream of all launches, for other libraries: `torch.cuda.ExternalStream(ti.cuda_stream())`. None on the CPU."""
     return current().native.cuda_stream
 
 
 @python_only
 def finish_compiling() -> None:
-    """Waits until every kernel that was launched so far has its best code, which is otherwise made in the background: for benchmarks."""
+    """Wait until background compilation has produced optimized code for all kernels launched so far. For benchmarks."""
     current().native.finish_compiling()
 
 

@@ -1,23 +1,27 @@
-"""What parameters are said to be, also where Python was told to keep that as text."""
+"""Parameter and return annotations, including postponed ones (`from __future__ import annotations`)."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..exceptions import WujiError
 
 
 def parameters(function: FunctionType) -> list[tuple[str, Any, Any]]:
-    """Name, annotation and default value of every parameter; `MISSING` where there is none."""
+    """Return name, annotation and default of each parameter; `MISSING` where there is none."""
     from ..exceptions import WujiSyntaxError
 
     code = function.__code__
     if code.co_flags & 0x04:
-        raise WujiSyntaxError(f"`{function.__name__}` has `*args`; kernels and functions have fixed parameters")
+        raise WujiSyntaxError(f"`{function.__name__}` has `*args`; kernels and functions need a fixed number of parameters")
     if code.co_flags & 0x08:
-        raise WujiSyntaxError(f"`{function.__name__}` has `**kwargs`; kernels and functions have fixed parameters")
+        raise WujiSyntaxError(f"`{function.__name__}` has `**kwargs`; kernels and functions need a fixed number of parameters")
     if code.co_kwonlyargcount or code.co_posonlyargcount:
-        raise WujiSyntaxError(f"`{function.__name__}` has keyword-only or positional-only parameters; kernels have plain ones")
+        raise WujiSyntaxError(f"`{function.__name__}` has keyword-only or positional-only parameters, which kernels and functions do not support")
     names = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
@@ -25,30 +29,55 @@ def parameters(function: FunctionType) -> list[tuple[str, Any, Any]]:
     return [(n, resolve(function, hints[n]) if n in hints else MISSING, given.get(n, MISSING)) for n in names]
 
 
+def bind(
+    what: str,
+    parameters: Sequence[tuple[str, Any, Any]],
+    args: Sequence[Any],
+    named: dict[str, Any],
+    error: type[WujiError],
+) -> list[Any]:
+    """Match the arguments of a call to parameters: one value for each. ``what`` names the callee in errors."""
+    if len(args) > len(parameters):
+        raise error(f"{what} takes {len(parameters)} arguments, not {len(args)}")
+    names = [name for name, _, _ in parameters]
+    for name in named:
+        if name not in names:
+            raise error(f"{what} has no parameter `{name}`")
+        if names.index(name) < len(args):
+            raise error(f"{what} got multiple values for parameter `{name}`")
+    values = list(args)
+    for name, _, default in parameters[len(args) :]:
+        value = named.get(name, default)
+        if value is MISSING:
+            raise error(f"{what} needs a value for parameter `{name}`")
+        values.append(value)
+    return values
+
+
 def result(function: FunctionType) -> Any:
     hint = function.__annotations__.get("return", MISSING)
     return hint if hint is MISSING else resolve(function, hint)
 
 
-def settle(function: Any) -> None:
-    """Looks at annotations that are text while the names around the function are known: those of a function around it are gone later."""
+def resolve_early(function: Any) -> None:
+    """Evaluate string annotations at decoration time, while the locals of an enclosing function are still alive."""
     function = getattr(function, "__func__", function)
     hints = getattr(function, "__annotations__", {})
     if not any(isinstance(h, str) for h in hints.values()):
         return
-    around = dict(sys._getframe(2).f_locals)
+    enclosing = dict(sys._getframe(2).f_locals)
     for name, hint in hints.items():
         if isinstance(hint, str):
             try:
-                hints[name] = resolve(function, hint, around)
+                hints[name] = resolve(function, hint, enclosing)
             except NameError:
-                pass  # It may be defined later.
+                pass  # may be defined later
 
 
-def resolve(function: FunctionType, hint: Any, around: dict[str, Any] | None = None) -> Any:
+def resolve(function: FunctionType, hint: Any, enclosing: dict[str, Any] | None = None) -> Any:
     if not isinstance(hint, str):
         return hint
-    names = {**function.__globals__, **(around or {})}
+    names = {**function.__globals__, **(enclosing or {})}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             names[name] = cell.cell_contents

@@ -1,4 +1,4 @@
-"""Where Taichi has `simt`."""
+"""Stand-in for Taichi's `lang.simt`."""
 
 from ..simt import block, grid, subgroup, warp
 

@@ -1,13 +1,16 @@
-"""Layouts: trees of nodes, and what is placed in them."""
+"""Layouts: trees of SNodes with fields placed in them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
-from ..exceptions import NotYet, WujiRuntimeError
+from ..exceptions import WujiRuntimeError
 from . import runtime
 from .context import python_only
+from .errors import from_native
+from .missing import refuse
+from .naming import label
 
 if TYPE_CHECKING:
     from .field import Field
@@ -17,7 +20,7 @@ _LETTERS = "ijklmnop"
 
 
 class Axis:
-    """One or several axes, such as ``ti.ij``."""
+    """One or more axes, such as ``ti.ij``."""
 
     __slots__ = ("numbers",)
 
@@ -35,15 +38,15 @@ class Axis:
 
 
 def axes(*numbers: int) -> Axis:
-    """Axes by their numbers: ``ti.axes(0, 1)`` is ``ti.ij``."""
+    """Return axes by number: ``ti.axes(0, 1)`` is ``ti.ij``."""
     for k in numbers:
         if not isinstance(k, int) or not 0 <= k < len(_LETTERS):
-            raise WujiRuntimeError(f"there are {len(_LETTERS)} axes, numbered from 0; {k!r} is none of them")
+            raise WujiRuntimeError(f"invalid axis {k!r}: axes are numbered 0 to {len(_LETTERS) - 1}")
     return Axis(*numbers)
 
 
 class SNode:
-    """A node of a layout. What hangs below it shares its cells."""
+    """A node of a layout tree. Its children divide its cells."""
 
     def __init__(self, builder: FieldsBuilder, parent: SNode | None, kind: str, axis: Axis | None, dims: tuple[int, ...], chunk: int = 0) -> None:
         self._owner = builder
@@ -55,7 +58,7 @@ class SNode:
         self.is_morton = False
         self.children: list[SNode] = []
         self.leaves: list[Leaf] = []
-        self.cells: _native.Field | None = None  # stands for its cells, once there is a tree
+        self.cells: _native.Field | None = None  # handle of its cells, once the tree exists
         self.cells_number = -1
 
     def __repr__(self) -> str:
@@ -64,13 +67,13 @@ class SNode:
         axes = "".join(_LETTERS[k] for k in self.axes)
         return f"{self._parent!r}.{self.kind}({axes}, {list(self.dims)})"
 
-    # Building.
+    # Construction.
     def _add(self, kind: str, axis: Any, dims: Any, chunk: int = 0) -> SNode:
         self._owner._open()
         if isinstance(axis, (list, tuple)):
             axis = axes(*axis)
         if not isinstance(axis, Axis):
-            raise WujiRuntimeError(f"the axes of a node are such as ti.ij, not {axis!r}")
+            raise WujiRuntimeError(f"the axes of a node must be given as in `ti.ij`, not {axis!r}")
         if isinstance(dims, int) or hasattr(dims, "__index__"):
             sizes = (int(dims),) * len(axis)
         else:
@@ -78,47 +81,47 @@ class SNode:
             if len(sizes) == 1:
                 sizes *= len(axis)
         if len(sizes) != len(axis) and not (kind == "hash" and not sizes):
-            raise WujiRuntimeError(f"{len(axis)} axes ({axis}) have {len(sizes)} sizes")
+            raise WujiRuntimeError(f"{len(axis)} axes ({axis}), but {len(sizes)} dimensions")
         for size in sizes:
             if size < 1:
-                raise WujiRuntimeError(f"a node has a size of {size}; it is at least 1", "W0101")
+                raise WujiRuntimeError(f"invalid dimension {size} of a node: it must be at least 1", "W0101")
         child = SNode(self._owner, self, kind, axis, sizes, chunk)
         self.children.append(child)
         return child
 
     def dense(self, axes: Any, dimensions: Any) -> SNode:
-        """Cells one after the other."""
+        """Add a dense node: all cells are allocated, contiguously."""
         return self._add("dense", axes, dimensions)
 
     def pointer(self, axes: Any, dimensions: Any) -> SNode:
-        """Cells that have memory while they are active."""
+        """Add a pointer node: a cell is allocated while it is active."""
         return self._add("pointer", axes, dimensions)
 
     def bitmasked(self, axes: Any, dimensions: Any) -> SNode:
-        """As `dense`, with a bit for each cell that says whether it is active."""
+        """Add a bitmasked node: dense, plus one activity bit per cell."""
         return self._add("bitmasked", axes, dimensions)
 
     def hash(self, axes: Any, dimensions: Any = ()) -> SNode:
-        """Cells that are found by their coordinates; without dimensions there is no end to them. Only below the root."""
+        """Add a hash node: cells are found by their coordinates. Without dimensions it is unbounded. Only allowed below the root."""
         return self._add("hash", axes, dimensions)
 
     def dynamic(self, axis: Any, dimension: int, chunk_size: int | None = None) -> SNode:
-        """A list of at most so many cells, which grows."""
+        """Add a dynamic node: a growing list of at most ``dimension`` cells."""
         return self._add("dynamic", axis, dimension, chunk_size or 0)
 
     def morton(self) -> SNode:
-        """Orders the cells along a Z-shaped curve."""
+        """Store the cells in Morton order (Z-order curve)."""
         self._owner._open()
         self.is_morton = True
         return self
 
     def quant_array(self, *_: Any, **__: Any) -> SNode:
-        raise NotYet("`quant_array`: quantized types are not yet in this version", "W0607")
+        refuse("quant_array", "quantized types")
 
     bit_array = bit_struct = quant_array
 
     def place(self, *args: Any, offset: Any = None) -> SNode:
-        """Puts fields into the cells of this node."""
+        """Place fields in the cells of this node."""
         from .field import Field
 
         self._owner._open()
@@ -129,19 +132,19 @@ class SNode:
             elif isinstance(arg, (list, tuple)):
                 self.place(*arg, offset=offset)
             elif type(arg).__name__ == "BitpackedFields":
-                raise NotYet("quantized types are not yet in this version", "W0607")
+                refuse("ti.BitpackedFields", "quantized types")
             else:
-                raise ValueError(f"{arg!r} cannot be placed in a layout; fields can")
+                raise ValueError(f"{arg!r} cannot be placed in a layout: it is not a field")
         return self
 
     def lazy_grad(self) -> None:
-        raise NotYet("`lazy_grad`: automatic differentiation is not yet in this version", "W0607")
+        refuse("lazy_grad", "automatic differentiation")
 
     lazy_dual = lazy_grad
 
-    # Asking.
+    # Queries.
     def parent(self, n: int = 1) -> SNode | None:
-        """The node above, or so many above."""
+        """Return the parent node, or the ``n``-th ancestor."""
         node: SNode | None = self
         for _ in range(n):
             node = node._parent if node is not None else None
@@ -164,7 +167,7 @@ class SNode:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many cells along each axis, from the root on."""
+        """Number of cells along each axis, accumulated from the root."""
         extents = self._extents()
         return tuple(extents[k] for k in sorted(extents))
 
@@ -179,18 +182,14 @@ class SNode:
     def _cells(self) -> _native.Field:
         self._owner._ensure()
         if self.cells is None:
-            raise WujiRuntimeError(f"{self!r} has no cells of its own to ask about")
+            raise WujiRuntimeError(f"{self!r} has no cells")
         return self.cells
 
     @python_only
     def deactivate_all(self) -> None:
-        """Deactivates all cells, with everything below them."""
+        """Deactivate all cells and everything below them."""
         self._owner._ensure()
-        if self._parent is None:
-            for child in self.children:
-                child.deactivate_all()
-            return
-        if self.kind == "dense":
+        if self.kind in ("root", "dense"):
             for child in self.children:
                 child.deactivate_all()
             return
@@ -208,7 +207,7 @@ class SNode:
 
 
 class Leaf:
-    """A field of the tree: scalars, vectors or matrices in the cells of one node."""
+    """A field placed in one node: scalars, vectors or matrices."""
 
     __slots__ = ("name", "native", "node", "number", "offset", "type")
 
@@ -222,24 +221,24 @@ class Leaf:
 
     def place(self, node: SNode, offset: tuple[int, ...] | None) -> None:
         if self.node is not None:
-            raise WujiRuntimeError(f"field {self.name or '(without a name)'} has been placed already")
+            raise WujiRuntimeError(f"field {label(self.name)} is already placed")
         rank = node.num_dims
         if offset is not None and len(offset) != rank:
             raise WujiRuntimeError(
-                f"the offset of a field has as many numbers as it has indices: {rank}, not {len(offset)}", "W0104"
+                f"the offset of a field must have one entry per axis: {rank}, not {len(offset)}", "W0104"
             )
         self.node = node
         self.offset = offset
         node.leaves.append(self)
 
     def ready(self) -> _native.Field:
-        """Its memory."""
+        """Return the allocated field; allocate its tree if necessary."""
         native = self.native
         if native is not None:
             return native
         if self.node is None:
             raise WujiRuntimeError(
-                f"field {self.name or '(without a name)'} has no place yet\n"
+                f"field {label(self.name)} is not placed yet\n"
                 "  = help: give it a shape, or place it: `ti.root.dense(ti.i, n).place(x)`"
             )
         self.node._owner._ensure()
@@ -248,7 +247,7 @@ class Leaf:
 
 
 class PlaceNode(SNode):
-    """A field as the end of its path: its parent is the node that it is placed in."""
+    """A field as a leaf SNode: its parent is the node that it is placed in."""
 
     def __init__(self, node: SNode) -> None:
         super().__init__(node._owner, node, "place", None, ())
@@ -276,7 +275,7 @@ class PlaceNode(SNode):
 
 
 class FieldsBuilder:
-    """A tree under construction; `finalize` makes it, and gives what `destroy`s it."""
+    """Builds a layout tree. `finalize` allocates it and returns a handle to `destroy` it."""
 
     def __init__(self, owner: Runtime | None = None) -> None:
         self._runtime = owner if owner is not None else runtime.current()
@@ -295,17 +294,17 @@ class FieldsBuilder:
 
     def _open(self) -> None:
         if self.finalized:
-            raise WujiRuntimeError("the layout is complete; nothing can be added to it any more\n  = help: use another `ti.FieldsBuilder()`")
+            raise WujiRuntimeError("the layout is already finalized; no nodes or fields can be added\n  = help: use a new `ti.FieldsBuilder()`")
 
     def _ensure(self) -> None:
-        """Fields are made when somebody first needs one of them."""
+        """Allocate the tree on first use."""
         if self.tree is None:
             if self._runtime.root is self:
                 self._runtime.materialize()
             else:
                 self.finalize()
         if self.tree is not None and self.tree.destroyed:
-            raise WujiRuntimeError("this field belongs to a tree that was destroyed", "W0113")
+            raise WujiRuntimeError("the tree of this field was destroyed", "W0113")
 
     def dense(self, indices: Any, dimensions: Any) -> SNode:
         return self._root.dense(indices, dimensions)
@@ -336,36 +335,34 @@ class FieldsBuilder:
 
     @python_only
     def deactivate_all(self) -> None:
-        """Deactivates all cells of all sparse nodes."""
+        """Deactivate all cells of all sparse nodes."""
         self._ensure()
         self._root.deactivate_all()
 
     @python_only
     def finalize(self, raise_warning: bool = True) -> SNodeTree:
-        """Makes the tree and its memory."""
+        """Build the tree and allocate its memory."""
         if self.finalized:
-            raise WujiRuntimeError("the layout is complete already")
+            raise WujiRuntimeError("the layout is already finalized")
         if self.empty and raise_warning:
-            runtime.warn("finalizing a layout that has no fields")
+            runtime.warn("finalizing an empty layout")
         self.finalized = True
         layout = _native.Layout(self._runtime.native)
         made: list[tuple[Any, int]] = []
 
         def describe(node: SNode, number: int) -> None:
             for leaf in node.leaves:
-                made.append((leaf, layout.place(number, leaf.name or "(without a name)", leaf.type, leaf.offset)))
+                made.append((leaf, layout.place(number, label(leaf.name), leaf.type, leaf.offset)))
             if node._parent is not None:
                 made.append((node, layout.cells(number, repr(node))))
             for child in node.children:
                 describe(child, layout.node(number, child.kind, child.axes, child.dims, child.chunk, child.is_morton))
 
-        from .errors import told
-
         try:
             describe(self._root, 0)
             native = layout.finish()
         except _native.NativeError as e:
-            raise told(e) from None
+            raise from_native(e) from None
         self.tree = SNodeTree(native)
         self._runtime.builders.add(self)
         for what, number in made:
@@ -380,7 +377,7 @@ class FieldsBuilder:
 
 
 class SNodeTree:
-    """A finished layout."""
+    """A finalized layout."""
 
     def __init__(self, native: _native.Tree) -> None:
         self.native = native
@@ -391,19 +388,19 @@ class SNodeTree:
         return id(self.native)
 
     def destroy(self) -> None:
-        """Gives the memory back. The fields cannot be used after that."""
+        """Free the memory. The fields cannot be used afterwards."""
         if self.destroyed:
-            raise WujiRuntimeError("the tree was destroyed already")
+            raise WujiRuntimeError("the tree is already destroyed")
         self.destroyed = True
         self.native.destroy()
 
     def memory_used(self) -> int:
-        """In bytes."""
+        """Return the allocated bytes."""
         return self.native.memory_used()
 
 
 class _Root:
-    """``ti.root``: the layout of the current world to which fields are added until somebody uses one of them."""
+    """``ti.root``: the default layout of the current world. It is finalized when one of its fields is first used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -424,7 +421,7 @@ root: Any = _Root()
 
 @python_only
 def deactivate_all_snodes() -> None:
-    """Deactivates all cells of all sparse nodes of the current world."""
+    """Deactivate all cells of all sparse nodes of the current world."""
     current = runtime.current()
     current.materialize()
     for builder in list(current.builders):

@@ -1,4 +1,4 @@
-"""What happens while a kernel is compiled."""
+"""Compile-time evaluation: `static`, `static_assert` and `static_print`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ..exceptions import WujiCompilationError
 
 
 def static(x: Any, *xs: Any) -> Any:
-    """Computed while the kernel is compiled: a branch that is taken or left out, a loop whose body is repeated."""
+    """Evaluate at compile time: ``if ti.static(...)`` selects a branch, ``for ... in ti.static(...)`` unrolls a loop."""
     if not xs:
         return x
     return (x, *xs)
 
 
 def static_assert(cond: Any, msg: Any = None) -> None:
-    """Refuses to compile the kernel when a condition, known then, does not hold."""
+    """Stop compilation with an error if a compile-time condition is false."""
     if not cond:
-        raise WujiCompilationError(f"a static assertion does not hold{'' if msg is None else ': ' + str(msg)}")
+        raise WujiCompilationError(f"static assertion failed{'' if msg is None else ': ' + str(msg)}")
 
 
 def static_print(*args: Any, __p: Any = print, **kwargs: Any) -> None:
-    """Prints while the kernel is compiled."""
+    """Print at compile time."""
     __p(*args, **kwargs)

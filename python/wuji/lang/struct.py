@@ -1,4 +1,4 @@
-"""Structs: as values of Python's, and how they come into kernels."""
+"""Structs as Python values, and their conversion to run-time values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .values import Expr, StructVal, is_device
 
 
 class Struct:
-    """Named values: ``ti.Struct(x=1.0, v=ti.Vector([0.0, 1.0]))``."""
+    """A struct value: ``ti.Struct(x=1.0, v=ti.Vector([0.0, 1.0]))``."""
 
     def __new__(cls, *args: Any, **entries: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], dict):
             entries = {**args[0], **entries}
         elif args:
-            raise WujiTypeError("a struct is made from names and values, or from one dictionary")
+            raise WujiTypeError("a struct needs keyword arguments or one dictionary")
         methods = entries.pop("__struct_methods", {})
         ty = StructType(**{k: _type_of(v) for k, v in entries.items()}, __struct_methods=methods)
         if any(is_device(v) for v in entries.values()):
@@ -30,10 +30,10 @@ class Struct:
 
     @staticmethod
     def _of(ty: StructType, entries: dict[str, Any]) -> Struct:
-        made: Struct = object.__new__(Struct)
-        object.__setattr__(made, "_type", ty)
-        object.__setattr__(made, "_entries", entries)
-        return made
+        created: Struct = object.__new__(Struct)
+        object.__setattr__(created, "_type", ty)
+        object.__setattr__(created, "_entries", entries)
+        return created
 
     @property
     def entries(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Struct:
         return repr(self.to_dict())
 
     def to_dict(self, include_methods: bool = False, include_ndim: bool = False) -> dict[str, Any]:
-        """Its members as a dictionary; structs inside of it too."""
+        """Return the members as a dictionary. Nested structs become dictionaries, too."""
         out: dict[str, Any] = {}
         for k, v in self._entries.items():
             out[k] = v.to_dict() if isinstance(v, Struct) else v.to_list() if hasattr(v, "to_list") else v
@@ -107,7 +107,7 @@ class Struct:
     @classmethod
     @context.python_only
     def field(cls, members: dict[str, Any], methods: dict[str, Any] | None = None, shape: Any = None, name: str = "", offset: Any = None, needs_grad: bool = False, needs_dual: bool = False, layout: Any = None) -> Any:
-        """A field of structs."""
+        """Create a field of structs."""
         from . import field
 
         ty = StructType(**members, __struct_methods=methods or {})
@@ -130,12 +130,12 @@ def _type_of(value: Any) -> Any:
     if isinstance(value, dict):
         return StructType(**{k: _type_of(v) for k, v in value.items()})
     if isinstance(value, (DataType, MatrixType, StructType)):
-        raise WujiTypeError(f"a struct has values, not types such as {value}\n  = help: `ti.types.struct` makes a type")
+        raise WujiTypeError(f"struct members are values, not types such as {value}\n  = help: use `ti.types.struct` to define a type")
     return emit.type_of(value)
 
 
 def _value(ty: Any, value: Any) -> Any:
-    """A value of Python's for a member of this type."""
+    """Convert a Python value to the type of a struct member."""
     from .matrix import Matrix
 
     if isinstance(ty, StructType):
@@ -145,23 +145,23 @@ def _value(ty: Any, value: Any) -> Any:
             return construct(ty, (), value)
         if emit.is_number(value):
             return construct(ty, (value,), {})
-        raise WujiTypeError(f"{emit.describe(value)} does not fit {ty}")
+        raise WujiTypeError(f"{emit.describe(value)} cannot be converted to {ty}")
     if isinstance(ty, MatrixType):
         if isinstance(value, Matrix) and value.shape != ty.shape:
-            raise WujiTypeError(f"shapes {list(value.shape)} and {list(ty.shape)} are not the same")
+            raise WujiTypeError(f"shape mismatch: {list(value.shape)} and {list(ty.shape)}")
         return ty(value)
     return emit.convert_constant(value, ty)
 
 
 def construct(ty: StructType, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """What calling a struct type makes. Members that are not given are zero."""
+    """Create a value of a struct type from constructor arguments. Missing members are zero."""
     names = list(ty.members)
     if len(args) == 1 and not named and isinstance(args[0], (Struct, StructVal, dict)):
         source = args[0]
         named = dict(source.members) if isinstance(source, StructVal) else dict(source.entries if isinstance(source, Struct) else source)
         args = ()
     if len(args) == 1 and len(names) > 1 and not named and emit.is_number(args[0]):
-        # One number for all, as vectors take it.
+        # One scalar for all members, as for vectors.
         named, args = dict.fromkeys(names, args[0]), ()
     if len(args) > len(names):
         raise WujiTypeError(f"{ty} has {len(names)} members, not {len(args)}")
@@ -170,19 +170,19 @@ def construct(ty: StructType, args: tuple[Any, ...], named: dict[str, Any]) -> A
         if k not in ty.members:
             raise WujiTypeError(f"{ty} has no member `{k}`")
         if k in given:
-            raise WujiTypeError(f"member `{k}` is given twice")
+            raise WujiTypeError(f"multiple values for member `{k}`")
         given[k] = v
-    in_kernel = context.compiling() is not None and any(_deep_device(v) for v in given.values())
+    in_kernel = context.compiling() is not None and any(_contains_run_time(v) for v in given.values())
     if in_kernel:
         return StructVal(ty, {k: _device_member(t, given.get(k, 0)) for k, t in ty.members.items()})
     return Struct._of(ty, {k: _value(t, given.get(k, 0)) for k, t in ty.members.items()})
 
 
-def _deep_device(value: Any) -> bool:
+def _contains_run_time(value: Any) -> bool:
     if isinstance(value, dict):
-        return any(_deep_device(v) for v in value.values())
+        return any(_contains_run_time(v) for v in value.values())
     if isinstance(value, (list, tuple)):
-        return any(_deep_device(v) for v in value)
+        return any(_contains_run_time(v) for v in value)
     return is_device(value)
 
 
@@ -192,8 +192,8 @@ def _device_member(ty: Any, value: Any) -> Any:
             return value.load()
         if isinstance(value, Struct):
             return value.in_kernel()
-        made = construct(ty, () if isinstance(value, dict) else (value,), value if isinstance(value, dict) else {})
-        return made.in_kernel() if isinstance(made, Struct) else made
+        created = construct(ty, () if isinstance(value, dict) else (value,), value if isinstance(value, dict) else {})
+        return created.in_kernel() if isinstance(created, Struct) else created
     return emit.fit(value, ty)
 
 
@@ -202,7 +202,7 @@ def kernel_tuple(values: list[Expr]) -> tuple[Expr, ...]:
 
 
 def dataclass(cls: type) -> StructType:
-    """Makes a struct type from a class: annotations are members, functions are methods.
+    """Define a struct type from a class: annotations are members, functions are methods.
 
     ```python
     @ti.dataclass
@@ -230,5 +230,5 @@ def dataclass(cls: type) -> StructType:
         if callable(value) or isinstance(value, (staticmethod, classmethod)) or type(value).__name__ in ("Func", "RealFunc"):
             methods[name] = value
         else:
-            raise WujiTypeError(f"`{name}` of a `ti.dataclass` is neither an annotation nor a function; members have types and no values")
+            raise WujiTypeError(f"`{name}` of a `ti.dataclass` is neither an annotation nor a function; members cannot have default values")
     return StructType(**fields, __struct_methods=methods, __struct_name=cls.__name__)

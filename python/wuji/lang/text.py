@@ -1,4 +1,4 @@
-"""What kernels print, and what their assertions say."""
+"""Formatting of `print` and `assert` messages in kernels."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .struct import Struct
 from .values import Expr, StructVal
 
 
-class Hole:
-    """A value in a text, and how it is written."""
+class Placeholder:
+    """A run-time value in a formatted string, with its format specification."""
 
     __slots__ = ("spec", "value")
 
@@ -25,7 +25,7 @@ class Hole:
 
 
 class FormattedText:
-    """Text with holes, known when the kernel is compiled but for the numbers."""
+    """A formatted string: constant except for its placeholders."""
 
     __slots__ = ("pieces",)
 
@@ -34,7 +34,7 @@ class FormattedText:
 
 
 def format_text(template: str, args: tuple[Any, ...], named: dict[str, Any]) -> FormattedText:
-    """``"...{}...".format(...)`` in a kernel."""
+    """Format ``"...{}...".format(...)`` in a kernel."""
     import string
 
     pieces: list[Any] = []
@@ -53,7 +53,7 @@ def format_text(template: str, args: tuple[Any, ...], named: dict[str, Any]) -> 
         if emit.is_number(value) or isinstance(value, str):
             pieces.append(format(value, spec or ""))
         else:
-            pieces.append(Hole(value, spec or ""))
+            pieces.append(Placeholder(value, spec or ""))
     return FormattedText(pieces)
 
 
@@ -61,20 +61,20 @@ _SPEC = re.compile(r"^(?:\.(\d+))?([fdiu]?)$")
 
 
 def _digits(spec: str, dtype: Any) -> int | None | bool:
-    """Digits behind the point, where the core can write the number by itself; `False` where Python has to."""
+    """Return the number of decimals if the core can format the number, None for the default, `False` if Python must format it."""
     found = _SPEC.match(spec)
     try:
         format(1.0 if dtype.is_float else 1, spec.replace("i", "d").replace("u", "d") if found else spec)
     except ValueError:
         kind = "floats" if dtype.is_float else "integers"
-        raise WujiTypeError(f"the format {spec!r} is not one for {kind}, and this is {dtype}") from None
+        raise WujiTypeError(f"the format {spec!r} is not valid for {kind}, and this is {dtype}") from None
     if found is None:
         return False
     return int(found[1]) if found[1] is not None else None
 
 
 class Message:
-    """Pieces and values, as the builder takes them."""
+    """Text pieces and values of a message, in the builder's format."""
 
     def __init__(self) -> None:
         self.pieces: list[str | tuple[str, int | None]] = []
@@ -87,44 +87,44 @@ class Message:
             else:
                 self.pieces.append(text)
 
-    def add(self, thing: Any, spec: str = "") -> None:
-        if isinstance(thing, str):
-            self.text(thing)
-        elif isinstance(thing, FormattedText):
-            for piece in thing.pieces:
-                if isinstance(piece, Hole):
+    def add(self, part: Any, spec: str = "") -> None:
+        if isinstance(part, str):
+            self.text(part)
+        elif isinstance(part, FormattedText):
+            for piece in part.pieces:
+                if isinstance(piece, Placeholder):
                     self.add(piece.value, piece.spec)
                 else:
                     self.text(str(piece))
-        elif isinstance(thing, (StructVal, Struct)):
-            value = thing.in_kernel() if isinstance(thing, Struct) else thing
+        elif isinstance(part, (StructVal, Struct)):
+            value = part.in_kernel() if isinstance(part, Struct) else part
             self.text("{")
             for k, (name, member) in enumerate(value.members.items()):
                 self.text((", " if k else "") + f"{name}: ")
                 self.add(member, spec)
             self.text("}")
-        elif isinstance(thing, (list, tuple)):
+        elif isinstance(part, (list, tuple)):
             self.text("[")
-            for k, item in enumerate(thing):
+            for k, item in enumerate(part):
                 self.text(", " if k else "")
                 self.add(item, spec)
             self.text("]")
-        elif isinstance(thing, Matrix):
-            self.add(thing.to_list(), spec)
-        elif isinstance(thing, Expr):
-            self._value(thing.load(), spec)
-        elif isinstance(thing, bool):
-            self.text(str(int(thing)))
-        elif isinstance(thing, float):
-            # As a value of the kernel would be.
-            self.text(format(thing, spec or f".{_usual(dtypes.defaults.fp)}f"))
+        elif isinstance(part, Matrix):
+            self.add(part.to_list(), spec)
+        elif isinstance(part, Expr):
+            self._value(part.load(), spec)
+        elif isinstance(part, bool):
+            self.text(str(int(part)))
+        elif isinstance(part, float):
+            # Same as a run-time value.
+            self.text(format(part, spec or f".{_default_decimals(dtypes.defaults.fp)}f"))
         else:
-            self.text(str(thing))
+            self.text(str(part))
 
     def _value(self, value: Expr, spec: str) -> None:
         ty = value.ty
         if ty is dtypes.u1:
-            # Truth values are numbers here, as they are in Taichi.
+            # Bools print as numbers, as in Taichi.
             value, ty = emit.convert(value, dtypes.i32), dtypes.i32
         if not isinstance(ty, MatrixType):
             self._number(value, spec, ty)
@@ -143,44 +143,44 @@ class Message:
     def _number(self, value: Expr, spec: str, dtype: Any) -> None:
         digits = _digits(spec, dtype)
         if digits is False:
-            # All of it, and how it is to be written.
+            # Full precision, marked with its format for Python.
             value = emit.convert(value, dtypes.f64 if dtype.is_float else dtypes.u64 if dtype is dtypes.u64 else dtypes.i64)
             self.text(f"{_BEGIN}{spec}{_MIDDLE}")
             self.pieces.append((value.dtype.ir, None))
             self.text(_END)
         else:
-            # As C prints floats, and so do programs expect it.
-            self.pieces.append((dtype.ir, _usual(dtype) if digits is None and dtype.is_float else digits))
+            # Floats print as in C, as in Taichi.
+            self.pieces.append((dtype.ir, _default_decimals(dtype) if digits is None and dtype.is_float else digits))
         self.values.append(value.id)
 
 
 def kernel_print(args: list[Any], sep: Any = " ", end: Any = "\n") -> None:
-    """``print(...)`` in a kernel: a line is printed as a whole."""
+    """Compile ``print(...)`` in a kernel. Each call prints its line as a whole."""
     for what, value in (("sep", sep), ("end", end)):
         if not isinstance(value, str):
-            raise WujiTypeError(f"`{what}` of `print` is a text that is known when the kernel is compiled")
+            raise WujiTypeError(f"`{what}` of `print` must be a compile-time string")
     message = Message()
     for k, arg in enumerate(args):
         if k:
             message.text(sep)
         message.add(arg)
-    # Lines end by themselves, unless they are marked.
-    message.text(end[:-1] if end.endswith("\n") else end + _GOES_ON)
+    # The core ends every line, unless it is marked.
+    message.text(end[:-1] if end.endswith("\n") else end + _NO_NEWLINE)
     context.builder().print(message.pieces, message.values)
 
 
-def _usual(dtype: dtypes.DataType) -> int:
-    """Digits behind the point where nobody says how many."""
+def _default_decimals(dtype: dtypes.DataType) -> int:
+    """Return the default number of decimals."""
     return 12 if dtype is dtypes.f64 else 6
 
 
-# Marks in lines that kernels print: a line that does not end, and numbers that Python writes.
-_GOES_ON = "\0"
+# Marks in printed lines: a line without a line break, and numbers that Python formats.
+_NO_NEWLINE = "\0"
 _BEGIN, _MIDDLE, _END = "\1\2\3"
 _MARKED = re.compile(f"{_BEGIN}([^{_MIDDLE}]*){_MIDDLE}([^{_END}]*){_END}")
 
 
-def _written(found: re.Match[str]) -> str:
+def _format_match(found: re.Match[str]) -> str:
     spec, number = found.groups()
     try:
         return format(int(number), spec)
@@ -188,22 +188,22 @@ def _written(found: re.Match[str]) -> str:
         return format(float(number), spec)
 
 
-def written(text: str) -> str:
-    """What a kernel says, with its numbers as they are to be written."""
-    return _MARKED.sub(_written, text) if _BEGIN in text else text
+def format_marked(text: str) -> str:
+    """Format the marked numbers in a printed line."""
+    return _MARKED.sub(_format_match, text) if _BEGIN in text else text
 
 
 def write_line(line: str) -> None:
-    """Where lines of kernels go."""
-    line = written(line)
+    """Write a printed line to standard output."""
+    line = format_marked(line)
     out = sys.stdout
-    out.write(line[:-1] if line.endswith(_GOES_ON) else line + "\n")
+    out.write(line[:-1] if line.endswith(_NO_NEWLINE) else line + "\n")
 
 
-def kernel_assert(condition: Expr, said: Any, source: str) -> None:
+def kernel_assert(condition: Expr, user_message: Any, source: str) -> None:
     message = Message()
-    if said is None:
+    if user_message is None:
         message.text(source)
     else:
-        message.add(said)
+        message.add(user_message)
     context.builder().check(condition.id, message.pieces, message.values)

@@ -1,4 +1,4 @@
-"""Textures: images that kernels sample between pixels, read and write."""
+"""Textures: images that kernels sample, read and write."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .values import Expr
 
 
 class Format(enum.Enum):
-    """How the pixels of a texture are kept: channels, bits, and what they stand for.
+    """Pixel format of a texture: channels, bits per channel, interpretation.
 
-    Without a letter behind, numbers from 0 to 1 in so many bits; with ``u`` and ``i`` integers, with ``f`` floats.
+    The suffix ``u`` or ``i`` means integers, ``f`` means floats. Without a suffix, channels are normalized to [0, 1].
     """
 
     unknown = "unknown"
@@ -70,8 +70,8 @@ class Format(enum.Enum):
     depth32f = "depth32f"
 
 
-class _Kind:
-    """What a format means: how many channels, of which type, and whether they stand for numbers from 0 to 1."""
+class _PixelType:
+    """A decoded format: number and type of channels, and whether they are normalized to [0, 1]."""
 
     def __init__(self, fmt: Format) -> None:
         name = fmt.value
@@ -85,14 +85,14 @@ class _Kind:
             self.channels = len(letters)
             bits, last = digits.rstrip("uif"), digits[-1]
             self.dtype = dtypes.by_name(("u" if last.isdigit() else last) + bits)
-        self.fraction = self.dtype.kind == "u" and not name.endswith("u")
+        self.normalized = self.dtype.kind == "u" and not name.endswith("u")
 
     @property
     def element(self) -> Any:
         return self.dtype if self.channels == 1 else VectorType(self.channels, self.dtype)
 
     @property
-    def greatest(self) -> int:
+    def max_value(self) -> int:
         return self.dtype.range()[1]
 
 
@@ -100,55 +100,54 @@ class Texture:
     """An image with 1, 2 or 3 axes: ``ti.Texture(ti.Format.rgba8, (640, 480))``.
 
     A kernel takes it as ``ti.types.texture(num_dimensions=2)`` to sample it (``sample_lod``, ``fetch``), or as
-    ``ti.types.rw_texture(num_dimensions=2, fmt=..., lod=0)`` to read and write it (``load``, ``store``). Pixels are vectors of 4 floats in
-    kernels, whatever the format. There is one level of detail.
+    ``ti.types.rw_texture(num_dimensions=2, fmt=..., lod=0)`` to read and write it (``load``, ``store``).
+    In kernels, pixels are vectors of 4 floats, whatever the format. There is one mip level.
     """
 
     def __init__(self, fmt: Format, arr_shape: Any) -> None:
         if not isinstance(fmt, Format) or fmt is Format.unknown:
-            raise WujiTypeError(f"a texture has a `ti.Format`, not {fmt!r}")
+            raise WujiTypeError(f"a texture needs a `ti.Format`, not {fmt!r}")
         shape = (int(arr_shape),) if isinstance(arr_shape, int) else tuple(int(s) for s in arr_shape)
         if not 1 <= len(shape) <= 3 or any(s < 1 for s in shape):
-            raise WujiRuntimeError(f"a texture has 1, 2 or 3 axes with at least one pixel each, not shape {shape}")
+            raise WujiRuntimeError(f"invalid texture shape {shape}: a texture has 1, 2 or 3 axes with at least one pixel each")
         runtime.current()
         self.fmt = fmt
         self.shape = shape
         self.num_dims = len(shape)
-        self._kind = _Kind(fmt)
+        self._kind = _PixelType(fmt)
         self.num_channels = self._kind.channels
         self.dtype = self._kind.dtype
         self._pixels = ndarray(self._kind.element, shape)
 
-    # Whole images.
+    # Conversion of whole images.
     def from_numpy(self, array: Any) -> None:
-        """Takes all pixels from an array of the texture's shape, with an axis for channels unless there is one. Bytes stand for numbers from
-        0 to 1."""
+        """Copy all pixels from an array of the texture's shape, with an optional last axis for channels. Bytes are normalized to [0, 1]."""
         import numpy
 
         values = numpy.asarray(array)
         if values.ndim == self.num_dims:
             values = values[..., None]
         if values.shape[:-1] != self.shape or not 1 <= values.shape[-1] <= 4:
-            raise WujiRuntimeError(f"an image of shape {values.shape} for a texture of shape {self.shape}")
-        if values.dtype == numpy.uint8 and self._kind.fraction:
+            raise WujiRuntimeError(f"shape mismatch: image {values.shape}, texture {self.shape}")
+        if values.dtype == numpy.uint8 and self._kind.normalized:
             values = values / numpy.float32(255)
         elif values.dtype == numpy.uint8 and self.dtype.is_float:
             values = values.astype(numpy.float32) / numpy.float32(255)
         whole = numpy.zeros((*self.shape, 4), dtype=numpy.float64)
         whole[..., 3] = 1
         whole[..., : values.shape[-1]] = values
-        kept = self._encode(whole[..., : self.num_channels])
-        self._pixels.from_numpy(kept[..., 0] if self.num_channels == 1 else kept)
+        encoded = self._encode(whole[..., : self.num_channels])
+        self._pixels.from_numpy(encoded[..., 0] if self.num_channels == 1 else encoded)
 
     def to_numpy(self) -> Any:
-        """All pixels as floats (integers of integer formats as they are), with an axis for channels."""
+        """Copy all pixels to an array with a last axis for channels. Integer formats give integers, others floats."""
         import numpy
 
         raw = self._pixels.to_numpy()
         raw = raw[..., None] if self.num_channels == 1 else raw
-        if not self._kind.fraction:
+        if not self._kind.normalized:
             return raw
-        values = raw.astype(numpy.float32) / numpy.float32(self._kind.greatest)
+        values = raw.astype(numpy.float32) / numpy.float32(self._kind.max_value)
         if self._kind.srgb:
             color = values[..., :3]
             values[..., :3] = numpy.where(color <= 0.04045, color / 12.92, ((color + 0.055) / 1.055) ** 2.4)
@@ -158,7 +157,7 @@ class Texture:
         import numpy
 
         kind = self._kind
-        if not kind.fraction:
+        if not kind.normalized:
             if kind.dtype.is_int:
                 values = numpy.clip(numpy.trunc(values), *kind.dtype.range())
             return values.astype(kind.dtype.numpy_name)
@@ -166,39 +165,39 @@ class Texture:
         if kind.srgb:
             color = values[..., :3]
             values[..., :3] = numpy.where(color <= 0.0031308, color * 12.92, 1.055 * color ** (1 / 2.4) - 0.055)
-        return numpy.rint(values * kind.greatest).astype(kind.dtype.numpy_name)
+        return numpy.rint(values * kind.max_value).astype(kind.dtype.numpy_name)
 
     def from_field(self, field: Any) -> None:
-        """Takes all pixels from a field of numbers, or of vectors with up to 4 components."""
+        """Copy all pixels from a field of scalars, or of vectors with up to 4 components."""
         if not isinstance(field, (ScalarField, MatrixField)):
-            raise WujiTypeError(f"`Texture.from_field` takes a field of numbers or vectors, not {type(field).__name__}")
+            raise WujiTypeError(f"`Texture.from_field` needs a field of scalars or vectors, not {type(field).__name__}")
         self.from_numpy(field.to_numpy())
 
     def from_ndarray(self, ndarray: Any) -> None:
-        """Takes all pixels from an array of numbers, or of vectors with up to 4 components."""
+        """Copy all pixels from an array of scalars, or of vectors with up to 4 components."""
         if not isinstance(ndarray, Ndarray):
-            raise WujiTypeError(f"`Texture.from_ndarray` takes an array, not {type(ndarray).__name__}")
+            raise WujiTypeError(f"`Texture.from_ndarray` needs an array, not {type(ndarray).__name__}")
         self.from_numpy(ndarray.to_numpy())
 
     def from_image(self, image: Any) -> None:
-        """Takes all pixels from an image of the library Pillow, of the same size. Index ``[x, y]`` is column ``x`` of line ``y``."""
+        """Copy all pixels from a Pillow image of the same size. Index ``[x, y]`` is column ``x`` of row ``y``."""
         import numpy
 
-        self._flat("from_image")
+        self._need_2d("from_image")
         if tuple(image.size) != self.shape:
-            raise WujiRuntimeError(f"an image of size {tuple(image.size)} for a texture of shape {self.shape}")
+            raise WujiRuntimeError(f"size mismatch: image {tuple(image.size)}, texture {self.shape}")
         if image.mode not in ("L", "LA", "RGB", "RGBA"):
             image = image.convert("RGBA" if "A" in image.getbands() else "RGB")
         self.from_numpy(numpy.swapaxes(numpy.asarray(image), 0, 1))
 
     def to_image(self) -> Any:
-        """All pixels as an image of the library Pillow."""
+        """Convert to a Pillow image."""
         import numpy
         from PIL import Image  # type: ignore[import-not-found,unused-ignore]
 
-        self._flat("to_image")
+        self._need_2d("to_image")
         values = self.to_numpy()
-        if not self._kind.srgb and not self.dtype.is_int or self._kind.fraction:
+        if not self._kind.srgb and not self.dtype.is_int or self._kind.normalized:
             values = numpy.rint(numpy.clip(values, 0, 1) * 255)
         pixels = numpy.swapaxes(numpy.clip(values, 0, 255).astype(numpy.uint8), 0, 1)
         if self.num_channels == 1:
@@ -207,23 +206,23 @@ class Texture:
             pixels = numpy.concatenate([pixels, numpy.zeros_like(pixels[..., :1])], axis=-1)
         return Image.fromarray(numpy.ascontiguousarray(pixels))
 
-    def _flat(self, what: str) -> None:
+    def _need_2d(self, what: str) -> None:
         if self.num_dims != 2:
-            raise WujiRuntimeError(f"`Texture.{what}` is for textures with 2 axes, not {self.num_dims}")
+            raise WujiRuntimeError(f"`Texture.{what}` needs a texture with 2 axes, not {self.num_dims}")
 
     def __repr__(self) -> str:
         return f"<texture {self.fmt.value}, shape {self.shape}>"
 
-    # In kernels.
+    # Binding to kernels.
     def _wuji_key(self, annotation: Any) -> Any:
         if annotation in (TextureType, RWTextureType):
             return (self.fmt, self.num_dims)
         if not isinstance(annotation, (TextureType, RWTextureType)):
-            raise WujiRuntimeTypeError(f"a texture where {annotation!r} is needed")
+            raise WujiRuntimeTypeError(f"expected {annotation!r}, got a texture")
         if annotation.num_dimensions != self.num_dims:
-            raise WujiRuntimeTypeError(f"a texture with {self.num_dims} axes where one with {annotation.num_dimensions} is needed")
+            raise WujiRuntimeTypeError(f"expected a texture with {annotation.num_dimensions} axes, got {self.num_dims}")
         if isinstance(annotation, RWTextureType) and annotation.fmt not in (None, Format.unknown, self.fmt):
-            raise WujiRuntimeTypeError(f"a texture of format {self.fmt.value} where {annotation.fmt.value} is needed")
+            raise WujiRuntimeTypeError(f"expected a texture of format {annotation.fmt.value}, got {self.fmt.value}")
         return (self.fmt, self.num_dims)
 
     def _wuji_bind(self, binder: Any, name: str, get: Callable[[tuple[Any, ...]], Any]) -> TextureVal:
@@ -234,7 +233,7 @@ class Texture:
 
 
 def _parameter(name: str, spec: NdarrayType) -> Any:
-    """The array of pixels, as a parameter of a kernel."""
+    """Return a kernel parameter for the array of pixels."""
     from .kernel import Parameter
 
     return Parameter(name, name, spec, MISSING, False)
@@ -243,38 +242,38 @@ def _parameter(name: str, spec: NdarrayType) -> Any:
 class TextureVal:
     """A texture in a kernel."""
 
-    def __init__(self, name: str, kind: _Kind, array: ArrayVal) -> None:
+    def __init__(self, name: str, kind: _PixelType, array: ArrayVal) -> None:
         self.name = name
         self.kind = kind
         self.array = array
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """How many pixels along each axis."""
+        """Number of pixels along each axis."""
         return self.array.shape
 
     def _wuji_domain(self, cx: context.Compilation) -> ArrayVal:
         return self.array
 
     def fetch(self, index: Any, lod: Any = 0) -> Any:
-        """The pixel at an index: a vector of 4 floats. Outside of the texture, zeros."""
-        place, inside = self._place(index, "fetch")
-        return ops.select(inside, self._pixel(place), 0.0)
+        """Return the pixel at an index as a vector of 4 floats; zeros outside the texture."""
+        at, inside = self._clamp(index, "fetch")
+        return ops.select(inside, self._pixel(at), 0.0)
 
     def load(self, index: Any) -> Any:
-        """The pixel at an index: a vector of 4 floats. Outside of the texture, zeros."""
+        """Return the pixel at an index as a vector of 4 floats; zeros outside the texture."""
         return self.fetch(index)
 
     def store(self, index: Any, value: Any) -> None:
-        """Writes a pixel. Outside of the texture nothing happens."""
-        place, inside = self._place(index, "store")
+        """Write a pixel. Writes outside the texture are dropped."""
+        at, inside = self._clamp(index, "store")
         b = context.builder()
         b.begin_if(inside.id)
-        self.array._wuji_subscript(context.current(), place).store(self._encoded(value))
+        self.array._wuji_subscript(context.current(), at).store(self._encoded(value))
         b.end_if()
 
     def sample_lod(self, uv: Any, lod: Any = 0.0) -> Any:
-        """The color at a place, from 0 to 1 along each axis, from the pixels around. Beyond the edges the texture begins again."""
+        """Sample with linear filtering at normalized coordinates in [0, 1]. Coordinates outside wrap around."""
         at = self._parts(uv, "sample_lod")
         near: list[tuple[list[Any], Any]] = []
         for x, size in zip(at, self.shape, strict=True):
@@ -300,23 +299,23 @@ class TextureVal:
             raise WujiIndexError(f"`{what}` of texture `{self.name}` takes {self.array.ndim} coordinates, not {len(parts)}")
         return parts
 
-    def _place(self, index: Any, what: str) -> tuple[list[Any], Expr]:
-        """Coordinates that are inside of the texture, and whether they were before."""
-        place: list[Any] = []
+    def _clamp(self, index: Any, what: str) -> tuple[list[Any], Expr]:
+        """Clamp coordinates to the texture; also return whether they were inside."""
+        at: list[Any] = []
         inside: Any = None
         for x, size in zip(self._parts(index, what), self.shape, strict=True):
             x = emit.convert(x, dtypes.i32)
             here = ops.logical_and(ops.cmp_ge(x, 0), ops.cmp_lt(x, size))
             inside = here if inside is None else ops.logical_and(inside, here)
-            place.append(ops.max(ops.min(x, ops.sub(size, 1)), 0))
-        return place, inside
+            at.append(ops.max(ops.min(x, ops.sub(size, 1)), 0))
+        return at, inside
 
-    def _pixel(self, place: list[Any]) -> Expr:
-        """A pixel as a vector of 4 floats."""
-        raw = self.array._wuji_subscript(context.current(), place).load()
+    def _pixel(self, at: list[Any]) -> Expr:
+        """Load a pixel as a vector of 4 floats."""
+        raw = self.array._wuji_subscript(context.current(), at).load()
         values: list[Any] = [emit.convert(v, dtypes.f32) for v in emit.components(raw)]
-        if self.kind.fraction:
-            values = [ops.mul(v, 1.0 / self.kind.greatest) for v in values]
+        if self.kind.normalized:
+            values = [ops.mul(v, 1.0 / self.kind.max_value) for v in values]
             if self.kind.srgb:
                 values[:3] = map(_from_srgb, values[:3])
         rest = [0.0, 0.0, 0.0, 1.0]
@@ -326,13 +325,13 @@ class TextureVal:
         given = emit.expr(value)
         values: list[Any] = emit.components(given) if given.shape else [given] * self.kind.channels
         if len(given.shape) > 1 or len(values) < self.kind.channels:
-            raise WujiTypeError(f"`store` of {emit.describe(given)} to a texture with {self.kind.channels} channels")
+            raise WujiTypeError(f"cannot store {emit.describe(given)} to a texture with {self.kind.channels} channels")
         values = values[: self.kind.channels]
-        if self.kind.fraction:
+        if self.kind.normalized:
             values = [ops.max(ops.min(emit.convert(v, dtypes.f32), 1.0), 0.0) for v in values]
             if self.kind.srgb:
                 values[:3] = map(_to_srgb, values[:3])
-            values = [ops.round(ops.mul(v, float(self.kind.greatest))) for v in values]
+            values = [ops.round(ops.mul(v, float(self.kind.max_value))) for v in values]
         values = [emit.convert(v, self.kind.dtype) for v in values]
         return values[0] if len(values) == 1 else emit.compose(values, (len(values),), self.kind.dtype)
 

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch that lie on the GPU that elements lie on: those go there and come from there without the host."""
+"""Copies between torch tensors and elements on the same GPU, without a round trip through the host."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from .dtypes import DataType
 
 
-def is_near(torch: Any, device: Any, gpu: int | None) -> bool:
-    """Whether a device of torch's is a GPU, by its number."""
+def is_same_gpu(torch: Any, device: Any, gpu: int | None) -> bool:
+    """Return whether a torch device is the GPU with this number."""
     if device is None or gpu is None:
         return False
     device = torch.device(device)
@@ -19,16 +19,16 @@ def is_near(torch: Any, device: Any, gpu: int | None) -> bool:
 
 
 def empty(torch: Any, shape: tuple[int, ...], dtype: DataType, device: Any) -> Any:
-    """A tensor there for elements of a type; nothing where torch has no such numbers."""
+    """Allocate a tensor for elements of a type; None if torch has no such type."""
     known = getattr(torch, dtype.numpy_name, None)
     return None if known is None else torch.empty(shape, dtype=known, device=device)
 
 
-def fitting(torch: Any, tensor: Any, shape: tuple[int, ...], dtype: DataType, gpu: int | None) -> Any:
-    """A tensor of the GPU that has this shape, row by row, in this type; nothing if it is elsewhere, and `ValueError` for another shape."""
+def as_source(torch: Any, tensor: Any, shape: tuple[int, ...], dtype: DataType, gpu: int | None) -> Any:
+    """Return a contiguous tensor of this type on the GPU; None if it is elsewhere. Raise `ValueError` on a shape mismatch."""
     known = getattr(torch, dtype.numpy_name, None)
-    if known is None or not getattr(tensor, "is_cuda", False) or not is_near(torch, tensor.device, gpu):
+    if known is None or not getattr(tensor, "is_cuda", False) or not is_same_gpu(torch, tensor.device, gpu):
         return None
     if tuple(tensor.shape) != shape:
-        raise ValueError(f"a tensor of shape {tuple(tensor.shape)} for elements of shape {shape}")
+        raise ValueError(f"shape mismatch: tensor {tuple(tensor.shape)}, elements {shape}")
     return tensor.detach().to(known).contiguous()

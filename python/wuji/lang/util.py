@@ -1,4 +1,4 @@
-"""Types of ours, of NumPy and of PyTorch, and which packages are installed."""
+"""Stand-in for Taichi's `lang.util`: type conversions and installed packages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def get_clangpp() -> None:
 
 
 def in_taichi_scope() -> bool:
-    """Whether a kernel is being compiled."""
+    """Return whether a kernel is being compiled."""
     return context.compiling() is not None
 
 
@@ -43,12 +43,12 @@ def in_python_scope() -> bool:
 
 
 def cook_dtype(dtype: Any) -> DataType:
-    """A scalar type from ``float``, ``int``, ``bool`` or itself."""
+    """Return the scalar type for ``float``, ``int``, ``bool`` or a scalar type."""
     return need_scalar(dtype)
 
 
 def is_taichi_class(rhs: Any) -> bool:
-    """Whether it is a value or data of ours."""
+    """Return whether an object is a value or container of the language."""
     return isinstance(rhs, (Matrix, Struct, Field, Ndarray, SNode))
 
 
@@ -57,7 +57,7 @@ def is_matrix_class(rhs: Any) -> bool:
 
 
 def to_numpy_type(dt: Any) -> Any:
-    """The type of NumPy for one of ours: ``to_numpy_type(ti.f32) is np.float32``."""
+    """Return the NumPy type of a scalar type: ``to_numpy_type(ti.f32) is np.float32``."""
     import numpy as np
 
     name = need_scalar(dt).numpy_name
@@ -65,21 +65,21 @@ def to_numpy_type(dt: Any) -> Any:
 
 
 def to_pytorch_type(dt: Any) -> Any:
-    """The type of PyTorch for one of ours."""
+    """Return the PyTorch type of a scalar type."""
     import torch  # type: ignore[import-not-found, unused-ignore]
 
     return getattr(torch, need_scalar(dt).numpy_name)
 
 
 def to_paddle_type(dt: Any) -> Any:
-    """The type of Paddle for one of ours."""
+    """Return the Paddle type of a scalar type."""
     import paddle  # type: ignore[import-not-found, unused-ignore]
 
     return getattr(paddle, need_scalar(dt).numpy_name)
 
 
 def to_taichi_type(dt: Any) -> DataType:
-    """Our type for one of NumPy, PyTorch or Paddle: ``to_taichi_type(np.float32) is ti.f32``."""
+    """Return the scalar type of a NumPy, PyTorch or Paddle type: ``to_taichi_type(np.float32) is ti.f32``."""
     if isinstance(dt, DataType):
         return dt
     name = str(dt).rpartition(".")[2] if type(dt).__module__.startswith(("torch", "paddle")) else None
@@ -90,18 +90,18 @@ def to_taichi_type(dt: Any) -> DataType:
     for ours in dtypes.ALL:
         if ours.numpy_name == name:
             return ours
-    raise TypeError(f"there is no type for {dt}")
+    raise TypeError(f"no scalar type corresponds to {dt}")
 
 
 def warning(msg: str, warning_type: type[Warning] = UserWarning, stacklevel: int = 1, print_stack: bool = True) -> None:
-    """Warns."""
+    """Issue a warning."""
     import warnings
 
     warnings.warn(msg, warning_type, stacklevel=stacklevel + 1)
 
 
 def __getattr__(name: str) -> Any:
-    """Whatever else Taichi has here, where Wuji has it elsewhere."""
+    """Forward other names of Taichi's module to `wuji`."""
     import wuji
 
     if name.startswith("__"):

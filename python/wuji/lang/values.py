@@ -1,7 +1,7 @@
-"""What expressions of a kernel are while it is compiled.
+"""Representation of expressions while a kernel is compiled.
 
-An expression is a number or other object of Python's, known now; or an `Expr`, known when the kernel runs; or a
-`StructVal` of those. `Ref` is an `Expr` that can be written to as well.
+An expression is a Python object (a compile-time constant), an `Expr` (a run-time value) or a `StructVal` of those.
+A `Ref` is an `Expr` that can also be assigned to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Expr(Operators):
-    """A value that the kernel computes. Operators on it are instructions of the kernel."""
+    """A run-time value of a kernel. Operators on it emit instructions."""
 
     __slots__ = ("_id", "ty")
 
@@ -29,14 +29,14 @@ class Expr(Operators):
 
     @property
     def id(self) -> int:
-        """Its number in the builder."""
+        """The value's number in the builder."""
         return self._id
 
     def load(self) -> Expr:
-        """The value as it is now, which later writes do not change."""
+        """Return the current value, unaffected by later writes."""
         return self
 
-    # What is asked of vectors and matrices.
+    # Vectors and matrices.
     @property
     def shape(self) -> tuple[int, ...]:
         return self.ty.shape if isinstance(self.ty, MatrixType) else ()
@@ -68,27 +68,27 @@ class Expr(Operators):
         return (self[k] for k in range(ty.n))
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of a kernel: {self.ty}>"
+        return f"<{type(self).__name__} in a kernel: {self.ty}>"
 
     def __bool__(self) -> bool:
         raise WujiTypeError(
-            "this is known only when the kernel runs, but Python needs to know it now\n"
-            "  = help: inside `ti.static`, or in a function that is no `ti.func`, use constants and `ti.template()` arguments"
+            "this is a run-time value, but Python needs a compile-time constant here\n"
+            "  = help: in `ti.static`, and in functions without `@ti.func`, use constants and `ti.template()` arguments"
         )
 
     __hash__ = None  # type: ignore[assignment]
 
 
 def tensor(value: Any) -> MatrixType:
-    """The type of a vector or matrix."""
+    """Return the type of a vector or matrix."""
     ty = value.ty
     if isinstance(ty, MatrixType):
         return ty
-    raise WujiTypeError(f"this is a number of type {ty}, not a vector or matrix")
+    raise WujiTypeError(f"expected a vector or matrix, got a scalar of type {ty}")
 
 
 class Ref(Expr):
-    """An element of a field, array or local variable: read where it is used, and it can be written to."""
+    """An element of a field or array, or a local variable. It is loaded where it is used, and can be assigned to."""
 
     __slots__ = ()
 
@@ -106,22 +106,22 @@ class Ref(Expr):
         raise NotImplementedError
 
     def atomic(self, op: str, value: Any) -> Expr:
-        """The value before."""
+        """Apply an atomic operation and return the old value."""
         raise NotImplementedError
 
     def part(self, step: int | Expr) -> Ref:
-        """A component of a vector or matrix, by its number row by row."""
+        """Return a component of a vector or matrix, by row-major number."""
         raise NotImplementedError
 
 
-class PlaceRef(Ref):
-    """Something that one access of the IR reaches."""
+class MemoryRef(Ref):
+    """A reference that one IR access can load or store."""
 
-    __slots__ = ("activate", "indices", "loop", "path", "place")
+    __slots__ = ("activate", "indices", "loop", "path", "base")
 
     def __init__(
         self,
-        place: tuple[str, int],
+        base: tuple[str, int],
         ty: Any,
         indices: tuple[int, ...] = (),
         path: tuple[Any, ...] = (),
@@ -129,55 +129,55 @@ class PlaceRef(Ref):
         loop: object = None,
     ) -> None:
         self.ty = ty
-        self.place = place
+        self.base = base
         self.indices = indices
         self.path = path
         self.activate = activate
-        self.loop = loop  # of a local: the parallel loop it was made in
+        self.loop = loop  # locals: the parallel loop that defines it
 
     @property
     def private(self) -> bool:
-        """Whether no other iteration can reach it: a local that was made in the parallel loop that is being compiled."""
-        return self.place[0] in "lt" and self.loop is context.current().loop
+        """Whether this is a local of the current parallel loop, so that no other iteration can access it."""
+        return self.base[0] in "lt" and self.loop is context.current().loop
 
     def load(self) -> Expr:
-        return Expr(context.builder().load(self.place, self.indices, self.path), self.ty)
+        return Expr(context.builder().load(self.base, self.indices, self.path), self.ty)
 
     def store(self, value: Any) -> None:
         from .emit import fit
 
         stored = fit(value, self.ty)
         b = context.builder()
-        if self.place[0] in "lt" and self.loop is not context.current().loop:
-            # Iterations share it; the last one to come wins.
-            b.atomic("exchange", self.place, stored.id, self.indices, self.path)
+        if self.base[0] in "lt" and self.loop is not context.current().loop:
+            # Shared between iterations: the last write wins.
+            b.atomic("exchange", self.base, stored.id, self.indices, self.path)
         else:
-            b.store(self.place, stored.id, self.indices, self.path, self.activate)
+            b.store(self.base, stored.id, self.indices, self.path, self.activate)
 
     def atomic(self, op: str, value: Any) -> Expr:
         from .emit import fit
 
         operand = fit(value, self.ty)
-        old = context.builder().atomic(op, self.place, operand.id, self.indices, self.path, self.activate)
+        old = context.builder().atomic(op, self.base, operand.id, self.indices, self.path, self.activate)
         return Expr(old, self.ty)
 
     def part(self, step: int | Expr) -> Ref:
         path: Any = (*self.path, step if isinstance(step, int) else (step.id,))
-        return PlaceRef(self.place, tensor(self).dtype, self.indices, path, self.activate, self.loop)
+        return MemoryRef(self.base, tensor(self).dtype, self.indices, path, self.activate, self.loop)
 
 
-class Var(PlaceRef):
+class Var(MemoryRef):
     """A local variable."""
 
     __slots__ = ("name",)
 
-    def __init__(self, place: tuple[str, int], ty: Any, name: str, loop: object) -> None:
-        super().__init__(place, ty, loop=loop)
+    def __init__(self, base: tuple[str, int], ty: Any, name: str, loop: object) -> None:
+        super().__init__(base, ty, loop=loop)
         self.name = name
 
 
 class SplitRef(Ref):
-    """A vector or matrix whose components lie in places of their own."""
+    """A vector or matrix whose components are stored separately."""
 
     __slots__ = ("parts",)
 
@@ -205,11 +205,11 @@ class SplitRef(Ref):
     def part(self, step: int | Expr) -> Ref:
         if isinstance(step, int):
             return self.parts[step]
-        return ChosenRef(self, step)
+        return DynamicComponentRef(self, step)
 
 
-class ChosenRef(Ref):
-    """A component, known when the kernel runs, of a vector whose components lie in places of their own."""
+class DynamicComponentRef(Ref):
+    """A dynamically indexed component of a vector whose components are stored separately."""
 
     __slots__ = ("step", "whole")
 
@@ -241,7 +241,7 @@ class ChosenRef(Ref):
 
 
 class SwizzleRef(Ref):
-    """Some components of a vector, such as ``v.xz``, as a vector to write to."""
+    """A swizzle such as ``v.xz``, as an assignable vector."""
 
     __slots__ = ("parts", "whole")
 
@@ -267,7 +267,7 @@ class SwizzleRef(Ref):
 
 
 class StructVal:
-    """A struct in a kernel: its members, each a value or a place."""
+    """A struct in a kernel. Each member is a value or a reference."""
 
     __slots__ = ("members", "ty")
 
@@ -285,19 +285,19 @@ class StructVal:
             if isinstance(value, Struct):
                 value = value.in_kernel()
             else:
-                # One number for all members, as vectors take it.
+                # A scalar is stored to all members, as for vectors.
                 for member in self.members.values():
                     member.store(value)
                 return
         if set(value.members) != set(self.members):
-            raise WujiTypeError(f"a struct with members {', '.join(value.members)} does not fit {self.ty}")
+            raise WujiTypeError(f"cannot assign a struct with members {', '.join(value.members)} to {self.ty}")
         for name, member in self.members.items():
             member.store(value.members[name])
 
     def __repr__(self) -> str:
-        return f"<struct of a kernel: {self.ty}>"
+        return f"<struct in a kernel: {self.ty}>"
 
 
 def is_device(value: Any) -> bool:
-    """Whether something is known only when the kernel runs."""
+    """Return whether something is a run-time value."""
     return isinstance(value, (Expr, StructVal))

@@ -1,4 +1,4 @@
-"""Sparse matrices, and equations with them."""
+"""Sparse matrices and linear solvers."""
 
 from .conjugate import SparseCG
 from .matrix_free import LinearOperator, MatrixFreeBICGSTAB, MatrixFreeCG

@@ -1,4 +1,4 @@
-"""Sparse matrices, and how kernels fill them."""
+"""Sparse matrices, and their assembly in kernels."""
 
 from __future__ import annotations
 
@@ -23,35 +23,42 @@ _FORMATS = ("col_major", "row_major")
 def _float_type(dtype: Any, what: str) -> DataType:
     found = dtypes.need_scalar(dtype)
     if found not in (dtypes.f32, dtypes.f64):
-        raise WujiTypeError(f"`{what}` of {found}; f32 and f64 are possible")
+        raise WujiTypeError(f"`{what}` needs f32 or f64, not {found}")
     return found
 
 
 def as_vector(value: Any, dtype: DataType, what: str) -> Any:
-    """Numbers from a field, array, or NumPy array, as a NumPy array with one axis."""
+    """Convert a field, array or NumPy array to a 1-D NumPy array."""
     import numpy
 
     if isinstance(value, (Field, Ndarray)):
         value = value.to_numpy()
     found = numpy.asarray(value)
     if found.dtype.kind not in "fiub":
-        raise WujiTypeError(f"`{what}` takes numbers in a field, array, or NumPy array, not {type(value).__name__}")
+        raise WujiTypeError(f"`{what}` needs a field, array or NumPy array of numbers, not {type(value).__name__}")
     return numpy.ascontiguousarray(found, dtype=dtype.numpy_name).reshape(-1)
 
 
 def like(result: Any, given: Any, dtype: DataType) -> Any:
-    """A result in the kind of thing that was given: an array for an array, else a NumPy array."""
+    """Return the result as the same kind of container as the input: an array for an array, else a NumPy array."""
     if not isinstance(given, Ndarray):
         return result
-    made = ndarray(dtype, len(result))
-    made.from_numpy(result)
-    return made
+    created = ndarray(dtype, len(result))
+    created.from_numpy(result)
+    return created
 
 
 class SparseMatrixBuilder:
-    """Collects the elements of a sparse matrix in kernels: ``K[i, j] += v`` where ``K: ti.types.sparse_matrix_builder()``.
+    """Assembles a sparse matrix in kernels: ``K[i, j] += v`` where ``K: ti.types.sparse_matrix_builder()``.
 
-    What comes for the same place is added up. At most ``max_num_triplets`` may come.
+    Entries at the same position are added up.
+
+    Args:
+        num_rows: Number of rows.
+        num_cols: Number of columns; that of rows by default.
+        max_num_triplets: Capacity: the maximum number of entries.
+        dtype: ``ti.f32`` or ``ti.f64``.
+        storage_format: Accepted for compatibility.
     """
 
     def __init__(
@@ -65,12 +72,12 @@ class SparseMatrixBuilder:
         if num_rows is None:
             raise WujiRuntimeError("`SparseMatrixBuilder` needs a number of rows")
         if storage_format not in _FORMATS:
-            raise WujiRuntimeError(f"`storage_format` is one of {', '.join(_FORMATS)}, not {storage_format!r}")
+            raise WujiRuntimeError(f"`storage_format` must be one of {', '.join(_FORMATS)}, not {storage_format!r}")
         runtime.current()
         self.num_rows = int(num_rows)
         self.num_cols = int(num_rows if num_cols is None else num_cols)
         if self.num_rows < 0 or self.num_cols < 0 or max_num_triplets < 0:
-            raise WujiRuntimeError(f"`SparseMatrixBuilder` of {self.num_rows} by {self.num_cols} with {max_num_triplets} elements")
+            raise WujiRuntimeError(f"invalid `SparseMatrixBuilder`: {self.num_rows} x {self.num_cols} with {max_num_triplets} triplets")
         self.dtype = _float_type(dtype, "SparseMatrixBuilder")
         self.max_num_triplets = int(max_num_triplets)
         self._rows, self._columns = (ndarray(dtypes.i32, self.max_num_triplets) for _ in range(2))
@@ -79,29 +86,29 @@ class SparseMatrixBuilder:
 
     @property
     def num_triplets(self) -> int:
-        """How many elements have come since the last matrix was built."""
+        """Number of entries added since the last `build`."""
         return int(self._count[0])
 
-    def _taken(self) -> tuple[Any, Any, Any]:
+    def _triplets(self) -> tuple[Any, Any, Any]:
         count = self.num_triplets
         if count > self.max_num_triplets:
             raise WujiRuntimeError(
-                f"{count} elements were added to a `SparseMatrixBuilder` with `max_num_triplets={self.max_num_triplets}`; "
-                f"{count - self.max_num_triplets} of them have no place\n  = help: raise `max_num_triplets`"
+                f"{count} entries were added to a `SparseMatrixBuilder` with `max_num_triplets={self.max_num_triplets}`; "
+                f"{count - self.max_num_triplets} of them were dropped\n  = help: increase `max_num_triplets`"
             )
         return self._rows.to_numpy()[:count], self._columns.to_numpy()[:count], self._values.to_numpy()[:count]
 
     def print_triplets(self) -> None:
-        """Prints what has come so far."""
-        rows, columns, values = self._taken()
+        """Print the entries added so far."""
+        rows, columns, values = self._triplets()
         print(f"n={self.num_rows}, m={self.num_cols}, num_triplets={len(values)} (max={self.max_num_triplets})")
         for row, column, value in zip(rows, columns, values, strict=True):
             print(f"[{row}, {column}] = {value:g}")
 
     def build(self, dtype: Any = None, _format: str = "CSR") -> SparseMatrix:
-        """Makes the matrix, and is empty after that."""
+        """Build the matrix and clear the builder."""
         try:
-            rows, columns, values = self._taken()
+            rows, columns, values = self._triplets()
         finally:
             self._count[0] = 0
         try:
@@ -110,10 +117,10 @@ class SparseMatrixBuilder:
             raise WujiIndexError(f"{e}, which a kernel added to it") from None
         return SparseMatrix(sm=native)
 
-    # In kernels.
+    # Binding to kernels.
     def _wuji_key(self, annotation: Any) -> Any:
         if annotation is not SparseMatrixBuilderType and not isinstance(annotation, SparseMatrixBuilderType):
-            raise WujiRuntimeTypeError(f"a `SparseMatrixBuilder` where {annotation!r} is needed")
+            raise WujiRuntimeTypeError(f"expected {annotation!r}, got a `SparseMatrixBuilder`")
         return ("sparse_matrix_builder", self.dtype)
 
     def _wuji_bind(self, binder: Any, name: str, get: Callable[[tuple[Any, ...]], Any]) -> BuilderVal:
@@ -121,14 +128,14 @@ class SparseMatrixBuilder:
             array: Ndarray = getattr(self, attribute)
             spec = NdarrayType(dtype=array.dtype, ndim=1)
             parameter = Parameter(name, f"{name}.{attribute[1:]}", spec, MISSING, False)
-            made: ArrayVal = binder.array(parameter, spec, parameter.name, array, lambda args: getattr(get(args), attribute))
-            return made
+            created: ArrayVal = binder.array(parameter, spec, parameter.name, array, lambda args: getattr(get(args), attribute))
+            return created
 
         return BuilderVal(name, part("_rows"), part("_columns"), part("_values"), part("_count"))
 
 
 class BuilderVal:
-    """A builder in a kernel."""
+    """A builder inside a kernel."""
 
     def __init__(self, name: str, rows: ArrayVal, columns: ArrayVal, values: ArrayVal, count: ArrayVal) -> None:
         self.name = name
@@ -139,51 +146,51 @@ class BuilderVal:
 
     def _wuji_subscript(self, cx: context.Compilation, indices: list[Any]) -> Entry:
         if len(indices) != 2:
-            raise WujiIndexError(f"`{self.name}` has rows and columns: 2 indices, not {len(indices)}")
+            raise WujiIndexError(f"`{self.name}` needs 2 indices (row, column), not {len(indices)}")
         for index in indices:
             if emit.element(index).is_float or (isinstance(index, Expr) and index.shape):
-                raise WujiIndexError(f"{emit.describe(index)} is no index")
+                raise WujiIndexError(f"{emit.describe(index)} cannot be an index")
         return Entry(self, [emit.convert(i, dtypes.i32) for i in indices])
 
     def __repr__(self) -> str:
-        return f"the builder of a sparse matrix `{self.name}`"
+        return f"the sparse matrix builder `{self.name}`"
 
 
 class Entry:
-    """``K[i, j]`` in a kernel: something to add to."""
+    """``K[i, j]`` in a kernel. It only supports `+=` and `-=`."""
 
-    def __init__(self, builder: BuilderVal, place: list[Expr]) -> None:
+    def __init__(self, builder: BuilderVal, position: list[Expr]) -> None:
         self.builder = builder
-        self.place = place
+        self.position = position
 
     def _wuji_update(self, what: str, value: Any) -> None:
         if what not in ("+", "-"):
-            raise WujiTypeError(f"`{what}=` of an element of a sparse matrix; `+=` and `-=` are possible")
+            raise WujiTypeError(f"sparse matrix entries only support `+=` and `-=`, not `{what}=`")
         to = self.builder
         added = emit.fit(value, to.values.dtype)
         if what == "-":
             added = emit.unary("neg", added)
         cx, b = context.current(), context.builder()
         number = to.count._wuji_subscript(cx, [0]).atomic("add", 1)
-        # What has no place is counted, so that it can be told.
+        # Entries beyond the capacity are dropped, but counted for the error message.
         room = Expr(b.array_extent(to.values.number, 0), dtypes.i64)
         b.begin_if(emit.compare("lt", number, room, "<").id)
-        for array, part in ((to.rows, self.place[0]), (to.columns, self.place[1]), (to.values, added)):
+        for array, part in ((to.rows, self.position[0]), (to.columns, self.position[1]), (to.values, added)):
             array._wuji_subscript(cx, [number]).store(part)
         b.end_if()
 
     def __repr__(self) -> str:
-        return f"an element of {self.builder!r}, which can only be added to"
+        return f"an entry of {self.builder!r}"
 
 
 class SparseMatrix:
-    """A matrix most of whose elements are zero. `SparseMatrixBuilder.build` makes one."""
+    """A sparse matrix. Create it with `SparseMatrixBuilder.build`."""
 
     def __init__(
         self, n: int | None = None, m: int | None = None, sm: Any = None, dtype: Any = dtypes.f32, storage_format: str = "col_major"
     ) -> None:
         if storage_format not in _FORMATS:
-            raise WujiRuntimeError(f"`storage_format` is one of {', '.join(_FORMATS)}, not {storage_format!r}")
+            raise WujiRuntimeError(f"`storage_format` must be one of {', '.join(_FORMATS)}, not {storage_format!r}")
         if isinstance(sm, SparseMatrix):
             sm = sm.matrix
         if sm is None:
@@ -192,8 +199,8 @@ class SparseMatrix:
             import numpy
 
             found = _float_type(dtype, "SparseMatrix")
-            nowhere = numpy.zeros(0, dtype=numpy.int32)
-            sm = _native.SparseMatrix(found.ir, n, n if m is None else m, nowhere, nowhere, numpy.zeros(0, dtype=found.numpy_name))
+            empty = numpy.zeros(0, dtype=numpy.int32)
+            sm = _native.SparseMatrix(found.ir, n, n if m is None else m, empty, empty, numpy.zeros(0, dtype=found.numpy_name))
         self.matrix: _native.SparseMatrix = sm
         self.dtype = dtypes.by_ir(sm.dtype)
 
@@ -211,7 +218,7 @@ class SparseMatrix:
 
     @property
     def nnz(self) -> int:
-        """How many elements are stored."""
+        """Number of stored entries."""
         return self.matrix.stored
 
     # Arithmetic.
@@ -227,18 +234,18 @@ class SparseMatrix:
     def _plus(self, other: Any, factor: float, what: str) -> SparseMatrix:
         right = self._other(other, what)
         if right.shape != self.shape:
-            raise WujiRuntimeError(f"`{what}` of sparse matrices of shapes {self.shape} and {right.shape}, which are not the same")
+            raise WujiRuntimeError(f"shape mismatch: `{what}` of sparse matrices {self.shape} and {right.shape}")
         return SparseMatrix(sm=self.matrix.plus(right.matrix, factor))
 
     def __mul__(self, other: Any) -> SparseMatrix:
-        """By a number, or element by element."""
+        """Multiply by a scalar, or element-wise by a matrix."""
         if emit.is_number(other):
             return SparseMatrix(sm=self.matrix.scaled(float(other)))
         right = self._other(other, "*")
         if right.shape != self.shape:
             raise WujiRuntimeError(
-                f"`*` of sparse matrices of shapes {self.shape} and {right.shape}, which are not the same\n"
-                "  = help: the product of matrices is `a @ b`"
+                f"shape mismatch: `*` of sparse matrices {self.shape} and {right.shape}\n"
+                "  = help: use `a @ b` for a matrix product"
             )
         return SparseMatrix(sm=self.matrix.times(right.matrix))
 
@@ -246,51 +253,51 @@ class SparseMatrix:
         return self.__mul__(other)
 
     def __matmul__(self, other: Any) -> Any:
-        """By a matrix; or by a vector, which is a field, array, or NumPy array."""
+        """Multiply by a matrix, or by a vector in a field, array or NumPy array."""
         if isinstance(other, SparseMatrix):
             right = self._other(other, "@")
             if right.n != self.m:
-                raise WujiRuntimeError(f"`@` of sparse matrices of shapes {self.shape} and {right.shape}, which do not go together")
+                raise WujiRuntimeError(f"shape mismatch: `@` of sparse matrices {self.shape} and {right.shape}")
             return SparseMatrix(sm=self.matrix.product(right.matrix))
         import numpy
 
         x = as_vector(other, self.dtype, "SparseMatrix @")
         if len(x) != self.m:
-            raise WujiRuntimeError(f"`@` of a sparse matrix of shape {self.shape} and a vector with {len(x)} components")
+            raise WujiRuntimeError(f"shape mismatch: `@` of a sparse matrix {self.shape} and a vector with {len(x)} components")
         y = numpy.empty(self.n, dtype=self.dtype.numpy_name)
         self.matrix.apply(x, y)
         return like(y, other, self.dtype)
 
     def _other(self, other: Any, what: str) -> SparseMatrix:
         if not isinstance(other, SparseMatrix):
-            raise WujiTypeError(f"`{what}` of a sparse matrix and {type(other).__name__}")
+            raise WujiTypeError(f"`{what}` is not defined for a sparse matrix and {type(other).__name__}")
         if other.dtype is not self.dtype:
-            raise WujiTypeError(f"`{what}` of sparse matrices of {self.dtype} and {other.dtype}")
+            raise WujiTypeError(f"dtype mismatch: `{what}` of sparse matrices of {self.dtype} and {other.dtype}")
         return other
 
     def transpose(self) -> SparseMatrix:
-        """Rows become columns."""
+        """Return the transpose."""
         return SparseMatrix(sm=self.matrix.transposed())
 
     # Elements.
-    def _place(self, at: Any) -> tuple[int, int]:
+    def _position(self, at: Any) -> tuple[int, int]:
         if not isinstance(at, tuple) or len(at) != 2:
-            raise WujiIndexError(f"a sparse matrix has rows and columns: 2 indices, not {at!r}")
+            raise WujiIndexError(f"a sparse matrix needs 2 indices (row, column), not {at!r}")
         row, column = (int(k) for k in at)
         if not (0 <= row < self.n and 0 <= column < self.m):
-            raise WujiIndexError(f"element {(row, column)} of a sparse matrix of shape {self.shape}")
+            raise WujiIndexError(f"index {(row, column)} is out of range for a sparse matrix of shape {self.shape}")
         return row, column
 
     def __getitem__(self, at: Any) -> float:
-        return self.matrix.get(*self._place(at))
+        return self.matrix.get(*self._position(at))
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        self.matrix.set(*self._place(at), float(value))
+        self.matrix.set(*self._position(at), float(value))
 
     def build_from_ndarray(self, ndarray: Any) -> None:
-        """Takes its elements from an array of vectors: row, column, value."""
+        """Replace the entries by those of an array of vectors (row, column, value)."""
         if not isinstance(ndarray, Ndarray) or not isinstance(ndarray.element_type, MatrixType) or ndarray.element_shape != (3,):
-            raise WujiRuntimeError("`build_from_ndarray` takes an array of vectors with 3 components: row, column, value")
+            raise WujiRuntimeError("`build_from_ndarray` needs an array of vectors with 3 components: row, column, value")
         import numpy
 
         triplets = ndarray.to_numpy().reshape(-1, 3)
@@ -302,7 +309,7 @@ class SparseMatrix:
             raise WujiIndexError(str(e)) from None
 
     def triplets(self) -> tuple[Any, Any, Any]:
-        """Rows, columns and values of all stored elements, column by column, as NumPy arrays."""
+        """Return rows, columns and values of all stored entries as NumPy arrays, in column-major order."""
         import numpy
 
         count = self.nnz
@@ -312,7 +319,7 @@ class SparseMatrix:
         return rows, columns, values
 
     def to_numpy(self) -> Any:
-        """All elements, zeros too, as a NumPy array."""
+        """Convert to a dense NumPy array."""
         import numpy
 
         dense = numpy.zeros(self.shape, dtype=self.dtype.numpy_name)
@@ -321,11 +328,11 @@ class SparseMatrix:
         return dense
 
     def mmwrite(self, filename: str) -> None:
-        """Writes it to a file in the format of Matrix Market."""
+        """Write the matrix to a file in Matrix Market format."""
         rows, columns, values = self.triplets()
         with open(filename, "w", encoding="ascii") as file:
             file.write(f"%%MatrixMarket matrix coordinate real general\n%\n{self.n} {self.m} {len(values)}\n")
-            # So many digits give the number back.
+            # Enough digits for an exact round trip.
             digits = 9 if self.dtype is dtypes.f32 else 17
             for row, column, value in zip(rows.tolist(), columns.tolist(), values.tolist(), strict=True):
                 file.write(f"{row + 1} {column + 1} {value:.{digits}g}\n")

@@ -1,4 +1,4 @@
-"""Equations with sparse matrices, solved exactly."""
+"""Direct sparse solvers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ _ORDERINGS = ("AMD", "COLAMD")
 
 
 class SparseSolver:
-    """Solves ``A @ x = b``, again and again for one matrix.
+    """Solve ``A @ x = b`` by factorization. One factorization serves many right-hand sides.
 
-    ``solver_type``: ``"LLT"`` for symmetric matrices with positive eigenvalues, ``"LDLT"`` for other symmetric ones, ``"LU"`` for all
-    square ones. Of symmetric ones the lower triangle counts. ``ordering``, in which rows and columns are taken to keep factors sparse, is ``"AMD"``
-    unless it is given; ``"LU"`` always takes ``"COLAMD"``.
+    Args:
+        dtype: ``ti.f32`` or ``ti.f64``.
+        solver_type: ``"LLT"`` for symmetric positive definite matrices, ``"LDLT"`` for other symmetric ones, ``"LU"`` for any
+            square one. Symmetric solvers only read the lower triangle.
+        ordering: Fill-reducing ordering, ``"AMD"`` by default; ``"LU"`` always uses ``"COLAMD"``.
     """
 
     def __init__(self, dtype: Any = dtypes.f32, solver_type: str = "LLT", ordering: str | None = None) -> None:
-        asked, ordering = ordering, ordering or ("COLAMD" if solver_type == "LU" else "AMD")
+        requested, ordering = ordering, ordering or ("COLAMD" if solver_type == "LU" else "AMD")
         if solver_type not in _TYPES or ordering not in _ORDERINGS:
             raise WujiRuntimeError(
                 f"The solver type {solver_type} with {ordering} is not supported: "
-                f"there are {', '.join(_TYPES)} with {', '.join(_ORDERINGS)}"
+                f"choose from {', '.join(_TYPES)} with {', '.join(_ORDERINGS)}"
             )
         self.dtype = _float_type(dtype, "SparseSolver")
         self.solver_type = solver_type
-        if solver_type == "LU" and asked == "AMD":
-            warn('`SparseSolver(solver_type="LU")` takes columns in the order of COLAMD; `ordering="AMD"` changes nothing, and results are the same')
+        if solver_type == "LU" and requested == "AMD":
+            warn('`SparseSolver(solver_type="LU")` always uses the COLAMD ordering; `ordering="AMD"` has no effect')
         self._native = _native.SparseSolver(solver_type, ordering)
         self._analyzed = False
         self._rows: int | None = None
@@ -40,47 +42,47 @@ class SparseSolver:
 
     def _matrix(self, matrix: Any, what: str) -> SparseMatrix:
         if not isinstance(matrix, SparseMatrix):
-            raise WujiRuntimeError(f"`SparseSolver.{what}` takes a `SparseMatrix`, not {type(matrix).__name__}")
+            raise WujiRuntimeError(f"`SparseSolver.{what}` needs a `SparseMatrix`, not {type(matrix).__name__}")
         if matrix.dtype is not self.dtype:
-            raise WujiTypeError(f"a `SparseSolver` of {self.dtype} for a matrix of {matrix.dtype}")
+            raise WujiTypeError(f"dtype mismatch: `SparseSolver` {self.dtype}, matrix {matrix.dtype}")
         if matrix.n != matrix.m:
-            raise WujiRuntimeError(f"a `SparseSolver` for a matrix of shape {matrix.shape}, which is not square")
+            raise WujiRuntimeError(f"`SparseSolver` needs a square matrix, not shape {matrix.shape}")
         return matrix
 
     def analyze_pattern(self, sparse_matrix: SparseMatrix) -> None:
-        """Looks at which elements the matrix has; others with the same ones need not be looked at again."""
+        """Analyze the sparsity pattern. Matrices with the same pattern can share the analysis."""
         self._solved = False
         self._analyzed = self._native.analyze(self._matrix(sparse_matrix, "analyze_pattern").matrix)
 
     def factorize(self, sparse_matrix: SparseMatrix) -> None:
-        """Computes the factors. `info` says whether there are any."""
+        """Compute the factorization. `info` returns whether it succeeded."""
         matrix = self._matrix(sparse_matrix, "factorize")
         self._rows = matrix.n
         self._solved = self._native.factorize(matrix.matrix)
 
     def compute(self, sparse_matrix: SparseMatrix) -> None:
-        """Both of the above."""
+        """Analyze the pattern and factorize."""
         self.analyze_pattern(sparse_matrix)
         self.factorize(sparse_matrix)
 
     def solve(self, b: Any) -> Any:
-        """The ``x`` with ``A @ x = b``: an array when ``b`` is one, a NumPy array when it is that or a field."""
+        """Return ``x`` with ``A @ x = b``: an array if ``b`` is an array, else a NumPy array."""
         if self._rows is None:
-            raise WujiRuntimeError("`SparseSolver.solve` before there are factors\n  = help: call `compute(matrix)` first")
+            raise WujiRuntimeError("`SparseSolver.solve` needs a factorization\n  = help: call `compute(matrix)` first")
         if not self._solved:
-            help = "" if self.solver_type == "LU" else "\n  = help: `solver_type='LU'` works for all matrices that have an inverse"
-            raise WujiRuntimeError(f"the matrix has no factors of type {self.solver_type}{help}")
+            help = "" if self.solver_type == "LU" else "\n  = help: use `solver_type='LU'`, which works for any invertible matrix"
+            raise WujiRuntimeError(f"the {self.solver_type} factorization of the matrix failed{help}")
         import numpy
 
         right = as_vector(b, self.dtype, "SparseSolver.solve")
         if len(right) != self._rows:
-            raise WujiRuntimeError(f"a right side with {len(right)} numbers for a matrix with {self._rows} rows")
+            raise WujiRuntimeError(f"shape mismatch: the matrix has {self._rows} rows, the right-hand side {len(right)} components")
         x = numpy.empty_like(right)
         self._native.solve(right, x)
         return like(x, b, self.dtype)
 
     def info(self) -> bool:
-        """Whether the last factorization succeeded."""
+        """Return whether the last factorization succeeded."""
         return self._solved
 
 

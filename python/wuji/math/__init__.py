@@ -1,4 +1,4 @@
-"""Functions and types with the names that shading languages use."""
+"""Math functions and types with GLSL names."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ inf = _math.inf
 nan = _math.nan
 
 
-_known: dict[Any, MatrixType] = {}
+_cache: dict[Any, MatrixType] = {}
 
 
 def _type(kind: str, *shape: int) -> MatrixType:
     dtype = {"f": defaults.fp, "i": defaults.ip, "u": dtypes.u64 if defaults.ip.bits == 64 else dtypes.u32}[kind]
     key = (dtype, shape)
-    if key not in _known:
-        _known[key] = VectorType(shape[0], dtype) if len(shape) == 1 else MatrixType(shape[0], shape[1], 2, dtype)
-    return _known[key]
+    if key not in _cache:
+        _cache[key] = VectorType(shape[0], dtype) if len(shape) == 1 else MatrixType(shape[0], shape[1], 2, dtype)
+    return _cache[key]
 
 
 _TYPES = {
@@ -58,7 +58,7 @@ _TYPES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Types depend on the defaults of the world.
+    # The types depend on the default types of the world.
     if name in _TYPES:
         kind, *shape = _TYPES[name]
         return _type(str(kind), *(int(s) for s in shape))
@@ -70,28 +70,28 @@ def _vector(v: Any) -> Any:
 
 
 def dot(x: Any, y: Any) -> Any:
-    """The sum of the products of components."""
+    """Return the dot product."""
     return matrix_ops.dot(_vector(x), _vector(y))
 
 
 def cross(x: Any, y: Any) -> Any:
-    """The cross product."""
+    """Return the cross product."""
     return matrix_ops.cross(_vector(x), _vector(y))
 
 
 def length(x: Any) -> Any:
-    """The length of a vector."""
+    """Return the length of a vector."""
     return matrix_ops.norm(_vector(x))
 
 
 def distance(x: Any, y: Any) -> Any:
-    """How far two points are apart."""
+    """Return the distance between two points."""
     difference = ops.sub(x, y)
     return matrix_ops.norm(difference) if getattr(difference, "shape", ()) else ops.abs(difference)
 
 
 def normalize(v: Any) -> Any:
-    """The vector of length 1 in the same direction."""
+    """Return the vector scaled to length 1."""
     return matrix_ops.normalized(_vector(v))
 
 
@@ -104,71 +104,71 @@ def inverse(mat: Any) -> Any:
 
 
 def eye(n: int) -> Any:
-    """The identity matrix with so many rows."""
+    """Return the ``n`` by ``n`` identity matrix."""
     return Matrix._of([float(r == c) for r in range(n) for c in range(n)], (n, n), defaults.fp)
 
 
 def clamp(x: Any, xmin: Any, xmax: Any) -> Any:
-    """The nearest number between two ends."""
+    """Clamp ``x`` to ``[xmin, xmax]``."""
     return min(xmax, max(xmin, x))
 
 
 def mix(x: Any, y: Any, a: Any) -> Any:
-    """From ``x`` where ``a`` is 0 to ``y`` where it is 1."""
+    """Interpolate linearly: ``x`` for ``a = 0``, ``y`` for ``a = 1``."""
     return ops.add(ops.mul(x, ops.sub(1.0, a)), ops.mul(y, a))
 
 
 def mod(x: Any, y: Any) -> Any:
-    """What is left of ``x`` after whole steps of ``y``."""
+    """Return ``x - y * floor(x / y)``."""
     return ops.sub(x, ops.mul(y, floor(ops.truediv(x, y))))
 
 
 def fract(x: Any) -> Any:
-    """What is behind the point."""
+    """Return the fractional part, ``x - floor(x)``."""
     return ops.sub(x, floor(x))
 
 
 def step(edge: Any, x: Any) -> Any:
-    """0 below an edge, 1 from it on."""
+    """Return 0 if ``x < edge``, else 1."""
     return ops.cast(ops.cmp_ge(x, edge), defaults.fp)
 
 
 def sign(x: Any) -> Any:
-    """-1, 0 or 1."""
+    """Return the sign: -1, 0 or 1."""
     positive, negative = ops.cmp_gt(x, 0), ops.cmp_lt(x, 0)
     return ops.select(positive, 1.0, ops.select(negative, -1.0, 0.0))
 
 
 def smoothstep(edge0: Any, edge1: Any, x: Any) -> Any:
-    """From 0 to 1 between two edges, without a kink."""
+    """Return the Hermite interpolation from 0 at ``edge0`` to 1 at ``edge1``."""
     t = clamp(ops.truediv(ops.sub(x, edge0), ops.sub(edge1, edge0)), 0.0, 1.0)
     return ops.mul(ops.mul(t, t), ops.sub(3.0, ops.mul(2.0, t)))
 
 
 def radians(x: Any) -> Any:
-    """An angle in degrees as one in radians."""
+    """Convert degrees to radians."""
     return ops.mul(x, pi / 180.0)
 
 
 def degrees(x: Any) -> Any:
-    """An angle in radians as one in degrees."""
+    """Convert radians to degrees."""
     return ops.mul(x, 180.0 / pi)
 
 
 def log2(x: Any) -> Any:
-    """The logarithm to the base 2."""
+    """Return the base-2 logarithm."""
     if isinstance(x, Expr):
         return emit.float_unary("log2", x)
     return ops._host_map(lambda v: _math.log2(v) if v > 0 else (-inf if v == 0 else nan), x)
 
 
 def reflect(x: Any, n: Any) -> Any:
-    """A direction, mirrored at a plane with normal ``n``."""
+    """Reflect a direction off a surface with unit normal ``n``."""
     return ops.sub(x, ops.mul(ops.mul(2.0, dot(x, n)), n))
 
 
 def refract(x: Any, n: Any, eta: Any) -> Any:
-    """A direction behind a surface with normal ``n``; zero where all is reflected."""
+    """Refract a direction at a surface with unit normal ``n``; zero on total internal reflection."""
     dxn = dot(x, n)
     k = ops.sub(1.0, ops.mul(ops.mul(eta, eta), ops.sub(1.0, ops.mul(dxn, dxn))))
     bent = ops.sub(ops.mul(eta, x), ops.mul(ops.add(ops.mul(eta, dxn), sqrt(max(k, 0.0))), n))
@@ -176,22 +176,22 @@ def refract(x: Any, n: Any, eta: Any) -> Any:
 
 
 def isnan(x: Any) -> Any:
-    """Whether it is not a number."""
+    """Return whether ``x`` is NaN."""
     return ops.cmp_ne(x, x)
 
 
 def isinf(x: Any) -> Any:
-    """Whether it is infinite."""
+    """Return whether ``x`` is infinite."""
     return ops.cmp_eq(ops.abs(x), inf)
 
 
 def _integers(x: Any, what: str) -> None:
     if not emit.element(x).is_int:
-        raise WujiTypeError(f"`{what}` takes an integer, not {emit.element(x)}")
+        raise WujiTypeError(f"`{what}` needs an integer, not {emit.element(x)}")
 
 
 def popcnt(x: Any) -> Any:
-    """How many bits are set."""
+    """Return the number of set bits."""
     if isinstance(x, Expr):
         _integers(x, "popcnt")
         return emit.convert(emit.unary("popcount", x), dtypes.i32)
@@ -199,7 +199,7 @@ def popcnt(x: Any) -> Any:
 
 
 def clz(x: Any) -> Any:
-    """How many bits in front are not set."""
+    """Return the number of leading zero bits."""
     if isinstance(x, Expr):
         _integers(x, "clz")
         return emit.convert(emit.unary("clz", x), dtypes.i32)

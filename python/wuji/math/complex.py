@@ -1,4 +1,4 @@
-"""Complex numbers as vectors with two components."""
+"""Complex arithmetic on 2-component vectors."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ def _parts(z: Any) -> tuple[Any, Any]:
 
 
 def cmul(z1: Any, z2: Any) -> Any:
-    """The product."""
+    """Return the product."""
     (a, b), (c, d) = _parts(z1), _parts(z2)
     return Vector([ops.sub(ops.mul(a, c), ops.mul(b, d)), ops.add(ops.mul(a, d), ops.mul(b, c))])
 
 
 def cconj(z: Any) -> Any:
-    """With the other sign of the imaginary part."""
+    """Return the complex conjugate."""
     a, b = _parts(z)
     return Vector([a, ops.neg(b)])
 
 
 def cdiv(z1: Any, z2: Any) -> Any:
-    """The quotient."""
+    """Return the quotient."""
     return ops.truediv(cmul(z1, cconj(z2)), matrix_ops.dot(z2, z2))
 
 
 def cinv(z: Any) -> Any:
-    """One by the number."""
+    """Return the reciprocal."""
     return ops.truediv(cconj(z), matrix_ops.dot(z, z))
 
 
@@ -44,24 +44,24 @@ def _from_polar(r: Any, angle: Any) -> Any:
 
 
 def csqrt(z: Any) -> Any:
-    """The square root."""
+    """Return the principal square root."""
     r, angle = _polar(z)
     return _from_polar(ops.sqrt(r), ops.mul(angle, 0.5))
 
 
 def cpow(z: Any, n: Any) -> Any:
-    """To a real power."""
+    """Raise to a real power."""
     r, angle = _polar(z)
     return _from_polar(ops.pow(r, n), ops.mul(angle, n))
 
 
 def cexp(z: Any) -> Any:
-    """e to this power."""
+    """Return the exponential."""
     a, b = _parts(z)
     return _from_polar(ops.exp(a), b)
 
 
 def clog(z: Any) -> Any:
-    """The logarithm."""
+    """Return the principal logarithm."""
     r, angle = _polar(z)
     return Vector([ops.log(r), angle])

@@ -1,7 +1,6 @@
-"""Rotations, scalings and translations as matrices.
+"""Transformation matrices.
 
-`translate`, `scale` and `rotation2d` are for column vectors, the rotations in space for row vectors: that is how programs
-know them.
+`translate`, `scale` and `rotation2d` multiply column vectors. The 3-D rotations multiply row vectors, as in Taichi.
 """
 
 from __future__ import annotations
@@ -18,45 +17,39 @@ def _floats(rows: list[list[Any]]) -> Any:
 
 
 def vdir(ang: Any) -> Any:
-    """The direction at an angle in the plane."""
+    """Return the unit vector at an angle."""
     return Vector([ops.cos(ang), ops.sin(ang)])
 
 
 def rotation2d(ang: Any) -> Any:
-    """A rotation in the plane, counter-clockwise."""
+    """Return a counterclockwise 2-D rotation matrix."""
     c, s = ops.cos(ang), ops.sin(ang)
     return _floats([[c, ops.neg(s)], [s, c]])
 
 
 def translate(dx: Any, dy: Any, dz: Any) -> Any:
-    """A translation, 4 by 4."""
+    """Return a 4x4 translation matrix."""
     return _floats([[1, 0, 0, dx], [0, 1, 0, dy], [0, 0, 1, dz], [0, 0, 0, 1]])
 
 
 def scale(sx: Any, sy: Any, sz: Any) -> Any:
-    """A scaling along the axes, 4 by 4."""
+    """Return a 4x4 scaling matrix."""
     return _floats([[sx, 0, 0, 0], [0, sy, 0, 0], [0, 0, sz, 0], [0, 0, 0, 1]])
 
 
 def rot_by_axis(axis: Any, ang: Any) -> Any:
-    """A rotation about an axis, 4 by 4, for row vectors."""
+    """Return a 4x4 rotation about an axis, for row vectors."""
     c, s = ops.cos(ang), ops.sin(ang)
     n = matrix_ops.normalized(axis)
     t = ops.mul(ops.sub(1.0, c), n)
     x, y, z = n[0], n[1], n[2]
     tx, ty, tz = t[0], t[1], t[2]
 
-    def plus(a: Any, b: Any) -> Any:
-        return ops.add(a, b)
-
-    def times(a: Any, b: Any) -> Any:
-        return ops.mul(a, b)
-
     columns = _floats(
         [
-            [plus(c, times(tx, x)), ops.sub(times(tx, y), times(s, z)), plus(times(tx, z), times(s, y)), 0],
-            [plus(times(ty, x), times(s, z)), plus(c, times(ty, y)), ops.sub(times(ty, z), times(s, x)), 0],
-            [ops.sub(times(tz, x), times(s, y)), plus(times(tz, y), times(s, x)), plus(c, times(tz, z)), 0],
+            [ops.add(c, ops.mul(tx, x)), ops.sub(ops.mul(tx, y), ops.mul(s, z)), ops.add(ops.mul(tx, z), ops.mul(s, y)), 0],
+            [ops.add(ops.mul(ty, x), ops.mul(s, z)), ops.add(c, ops.mul(ty, y)), ops.sub(ops.mul(ty, z), ops.mul(s, x)), 0],
+            [ops.sub(ops.mul(tz, x), ops.mul(s, y)), ops.add(ops.mul(tz, y), ops.mul(s, x)), ops.add(c, ops.mul(tz, z)), 0],
             [0, 0, 0, 1],
         ]
     )
@@ -64,7 +57,7 @@ def rot_by_axis(axis: Any, ang: Any) -> Any:
 
 
 def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
-    """A rotation by angles about the y axis (yaw), the x axis (pitch) and the z axis (roll), 4 by 4, for row vectors."""
+    """Return a 4x4 rotation by angles about the y axis (yaw), the x axis (pitch) and the z axis (roll), for row vectors."""
     cx, sx = ops.cos(pitch), ops.sin(pitch)
     cy, sy = ops.cos(yaw), ops.sin(yaw)
     cz, sz = ops.cos(roll), ops.sin(roll)
@@ -75,5 +68,5 @@ def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
 
 
 def rotation3d(ang_x: Any, ang_y: Any, ang_z: Any) -> Any:
-    """`rot_yaw_pitch_roll` with the yaw last: ``rotation3d(pitch, roll, yaw)``."""
+    """Return `rot_yaw_pitch_roll` with the yaw last: ``rotation3d(pitch, roll, yaw)``."""
     return rot_yaw_pitch_roll(ang_z, ang_x, ang_y)

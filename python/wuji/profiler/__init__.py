@@ -1,4 +1,4 @@
-"""Where the time goes: ``ti.init(kernel_profiler=True)``, then `print_kernel_profiler_info`."""
+"""Kernel profiler: enable it with ``ti.init(kernel_profiler=True)``, then call `print_kernel_profiler_info`."""
 
 from .kernels import (
     clear_kernel_profiler_info,

@@ -1,4 +1,4 @@
-"""How often kernels ran, and how long."""
+"""Kernel profiler: launch counts and run times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..lang import runtime
 
 @dataclass
 class KernelProfilerQueryResult:
-    """Launches of a kernel, and milliseconds: the least, the most, and the mean. All its tasks are taken together."""
+    """Launch count of a kernel, and its minimum, maximum and mean time in milliseconds over all its tasks."""
 
     counter: int = 0
     min: float = 0.0
@@ -20,18 +20,18 @@ class KernelProfilerQueryResult:
 
 
 def _world() -> Any:
-    """The world's native side, or nothing where nobody profiles; then it is said once."""
+    """Return the native world, or None with a warning, once, if the profiler is off."""
     world = runtime.current()
     if world.config.kernel_profiler:
         return world.native
     if "profiler" not in world.warned:
         world.warned.add("profiler")
-        runtime.warn("use `ti.init(kernel_profiler=True)`: nothing is being measured", level=4)
+        runtime.warn("the kernel profiler is off; enable it with `ti.init(kernel_profiler=True)`", level=4)
     return None
 
 
 def print_kernel_profiler_info(mode: str = "count") -> None:
-    """Prints a table of tasks (``"count"``), or each launch in order (``"trace"``). Times are in milliseconds."""
+    """Print a table of tasks (``"count"``), or every launch in order (``"trace"``). Times are in milliseconds."""
     if mode not in ("count", "trace"):
         raise ValueError("Arg `mode` must be of type 'str', and has the value 'count' or 'trace'.")
     native = _world()
@@ -56,7 +56,7 @@ def _print_count(tasks: list[tuple[str, str, int, float, float, float, float]], 
 
 
 def _launches(native: Any) -> list[tuple[float, float, str]]:
-    """Start and length in microseconds, and the name of each task that ran."""
+    """Return start and duration in microseconds, and the name, of each task that ran."""
     events = json.loads(native.profile_trace())["traceEvents"]
     return [(e["ts"], e["dur"], e["name"]) for e in events if e.get("cat") == "launch"]
 
@@ -72,7 +72,7 @@ def _print_trace(launches: list[tuple[float, float, str]], arch: str) -> None:
 
 
 def query_kernel_profiler_info(name: str) -> KernelProfilerQueryResult:
-    """What was measured for a kernel: ``query_kernel_profiler_info(step.__name__).avg``. All zero for one that did not run."""
+    """Return the measurements of a kernel: ``query_kernel_profiler_info(step.__name__).avg``. All zero if it never ran."""
     native = _world()
     tasks = [t for t in native.profile_tasks() if name in (t[0], t[1])] if native is not None else []
     if not tasks:
@@ -83,27 +83,27 @@ def query_kernel_profiler_info(name: str) -> KernelProfilerQueryResult:
 
 
 def clear_kernel_profiler_info() -> None:
-    """Forgets what was measured."""
+    """Clear all measurements."""
     native = _world()
     if native is not None:
         native.profile_clear()
 
 
 def get_kernel_profiler_total_time() -> float:
-    """Seconds in kernels so far."""
+    """Return the total time spent in kernels, in seconds."""
     native = _world()
     return sum(task[3] for task in native.profile_tasks()) if native is not None else 0.0
 
 
 def set_kernel_profiler_toolkit(toolkit_name: str = "default") -> bool:
-    """Chooses what measures. There is one, ``"default"``; ``"cupti"`` is for CUDA, and is refused with ``False``."""
+    """Select the profiling toolkit. Only ``"default"`` exists; ``"cupti"`` returns ``False``."""
     if toolkit_name not in ("default", "cupti"):
         raise ValueError(f"Arg `toolkit_name` must be 'default' or 'cupti', not {toolkit_name!r}.")
     return toolkit_name == "default" and runtime.current().config.kernel_profiler
 
 
 def save_trace(filename: str) -> None:
-    """Writes all launches and compilations as JSON for ``chrome://tracing`` or Perfetto."""
+    """Save all launches and compilations as a JSON trace for ``chrome://tracing`` or Perfetto."""
     native = _world()
     if native is not None:
         with open(filename, "w", encoding="utf-8") as file:

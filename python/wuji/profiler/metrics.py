@@ -1,33 +1,29 @@
-"""Counters of the hardware, which are those of NVIDIA's CUPTI: names only in this version."""
+"""Hardware counters (CUPTI). Placeholders: not implemented yet."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
-from ..exceptions import NotYet
-
-
-def _refuse(what: str) -> NoReturn:
-    raise NotYet(f"`{what}` reads counters of NVIDIA's GPUs by CUPTI, which this version does not do yet", "W0607")
+from ..lang.missing import refuse
 
 
 class CuptiMetric:
-    """A counter of the GPU."""
+    """A hardware counter."""
 
     def __init__(self, name: str = "", header: str = "unnamed_header", val_format: str = "     {:8.0f} ", scale: float = 1.0) -> None:
-        _refuse("CuptiMetric")
+        refuse("CuptiMetric", "CUPTI hardware counters")
 
 
 def get_predefined_cupti_metrics(name: str = "") -> Any:
-    """Counters that come with the profiler."""
-    _refuse("get_predefined_cupti_metrics")
+    """Return the predefined counters."""
+    refuse("get_predefined_cupti_metrics", "CUPTI hardware counters")
 
 
 def set_kernel_profiler_metrics(metric_list: Any = None) -> None:
-    """Chooses counters."""
-    _refuse("set_kernel_profiler_metrics")
+    """Select counters."""
+    refuse("set_kernel_profiler_metrics", "CUPTI hardware counters")
 
 
 def collect_kernel_profiler_metrics(metric_list: Any = None) -> Any:
-    """Counts inside of a ``with``."""
-    _refuse("collect_kernel_profiler_metrics")
+    """Collect counters inside a ``with`` block."""
+    refuse("collect_kernel_profiler_metrics", "CUPTI hardware counters")

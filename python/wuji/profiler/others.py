@@ -1,4 +1,4 @@
-"""Memory, and where the compiler's time goes."""
+"""Memory profiler and compile-time profiler."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from ..lang import runtime
 
 
 def print_memory_profiler_info() -> None:
-    """Prints what each node of each tree takes, and how much of it is in use."""
+    """Print the memory of each node of each tree, and how much of it is in use."""
     world = runtime.current()
     world.materialize()
-    # Trees are told by the names of their fields, which may have none.
+    # A tree is labeled with the names of its fields; unnamed fields leave a leading comma.
     print("\n".join(line.removeprefix(", ") for line in world.native.memory_report().splitlines()))
 
 
 def print_scoped_profiler_info() -> None:
-    """Prints how long kernels ran and how long each step of compilation took. Needs ``kernel_profiler=True``."""
+    """Print run times of kernels and times of compiler passes. Needs ``kernel_profiler=True``."""
     from .kernels import _world
 
     native = _world()
@@ -23,7 +23,7 @@ def print_scoped_profiler_info() -> None:
 
 
 def clear_scoped_profiler_info() -> None:
-    """Forgets it, and what was measured of kernels."""
+    """Clear these measurements and those of the kernel profiler."""
     from .kernels import _world
 
     native = _world()

@@ -1,4 +1,4 @@
-"""What groups of threads of a GPU do together, by order of the program. See the page on GPUs, "Threads together"."""
+"""Warp- and block-level primitives for GPUs. docs/gpu.md explains them."""
 
 from . import block, grid, subgroup, warp
 

@@ -1,4 +1,4 @@
-"""Blocks of threads of a GPU. All threads of a block have to come to its barriers."""
+"""Thread blocks. Barriers must be reached by all threads of a block."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from ..lang.threads import SharedArray
 
 @kernel_only
 def sync() -> None:
-    """Waits until all threads of the block are here; they then see what each of them has written."""
+    """Wait for all threads of the block. Their earlier writes are then visible to each other."""
     threads.thread("barrier", None)
 
 
 @kernel_only
 def sync_all_nonzero(predicate: Any) -> Any:
-    """As `sync`; 1 if the predicate is not zero for all threads, else 0."""
-    return emit.convert(threads.asked("barrier_all", predicate, u1), i32)
+    """Synchronize; return 1 if the predicate is nonzero for all threads, else 0."""
+    return emit.convert(threads.vote("barrier_all", predicate, u1), i32)
 
 
 @kernel_only
 def sync_any_nonzero(predicate: Any) -> Any:
-    """As `sync`; 1 if the predicate is not zero for any thread, else 0."""
-    return emit.convert(threads.asked("barrier_any", predicate, u1), i32)
+    """Synchronize; return 1 if the predicate is nonzero for any thread, else 0."""
+    return emit.convert(threads.vote("barrier_any", predicate, u1), i32)
 
 
 @kernel_only
 def sync_count_nonzero(predicate: Any) -> Any:
-    """As `sync`; for how many threads the predicate is not zero."""
-    return threads.asked("barrier_count", predicate, i32)
+    """Synchronize; return the number of threads for which the predicate is nonzero."""
+    return threads.vote("barrier_count", predicate, i32)
 
 
 @kernel_only
 def mem_sync() -> None:
-    """Other threads of the block see what this one has written before what it writes next; nobody waits."""
+    """Memory fence: order this thread's writes as seen by the block. Does not wait."""
     threads.thread("block_fence", None)
 
 
 @kernel_only
 def thread_idx() -> Any:
-    """The number of the thread in its block."""
+    """Return the index of the thread in its block."""
     return threads.thread("thread_index", i32)
 
 
 @kernel_only
 def global_thread_idx() -> Any:
-    """The number of the thread among all that run the loop."""
+    """Return the index of the thread in the grid."""
     before = ops.mul(threads.thread("block_index", i32), threads.thread("block_size", i32))
     return ops.add(before, threads.thread("thread_index", i32))
 

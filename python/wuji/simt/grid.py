@@ -1,4 +1,4 @@
-"""The whole grid of threads of a GPU."""
+"""Grid-level primitives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..lang.ops import kernel_only
 
 @kernel_only
 def memfence() -> None:
-    """Other threads see what this one has written before what it writes next; nobody waits."""
+    """Memory fence: order this thread's writes as seen by all threads. Does not wait."""
     threads.thread("grid_fence", None)
 
 

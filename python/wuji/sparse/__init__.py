@@ -1,4 +1,4 @@
-"""Grids of which only the cells that are written to exist."""
+"""Sparse grids: cells are activated on write."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from ..lang.snode import FieldsBuilder, axes
 
 
 def grid(field_dict: dict[str, Any], shape: Any) -> Any:
-    """A sparse field of structs: ``ti.sparse.grid({"mass": ti.f32, "velocity": ti.math.vec2}, shape=(64, 64))``.
+    """Create a sparse field of structs.
 
-    Writing to a cell makes it active; loops visit active cells.
+    Writing to a cell activates it. Struct-for loops visit active cells.
+
+    ```python
+    grid = ti.sparse.grid({"mass": ti.f32, "velocity": ti.math.vec2}, shape=(64, 64))
+    ```
     """
     extents = shape_of(shape)
     if not field_dict or not extents:
@@ -28,9 +32,9 @@ def grid(field_dict: dict[str, Any], shape: Any) -> Any:
 
 
 def usage(x: Any) -> float:
-    """The part of a grid's cells that are active, from 0 to 1."""
+    """Return the fraction of active cells of a grid."""
     if not isinstance(x, Field):
-        raise WujiTypeError(f"`ti.sparse.usage` takes a grid, not {type(x).__name__}")
+        raise WujiTypeError(f"`ti.sparse.usage` needs a grid, not {type(x).__name__}")
     node = x.snode
     return node._count_active() / prod(node.shape)
 

@@ -1,4 +1,4 @@
-"""Pictures, videos, meshes and volumes as files, and a report about this machine."""
+"""File formats (images, videos, meshes, volumes) and diagnostics."""
 
 from .diagnose import diagnose
 from .image import imread, imresize, imshow, imwrite

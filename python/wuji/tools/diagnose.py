@@ -1,4 +1,4 @@
-"""What a report about a problem needs: this machine, this Python, this Wuji."""
+"""System information for bug reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..lang.runtime import World
 
 
 def report() -> list[tuple[str, str]]:
-    """Names and facts."""
+    """Return names and values of the report."""
     from .. import _native
 
     facts = [
@@ -27,7 +27,7 @@ def report() -> list[tuple[str, str]]:
     for module in ("numpy", "torch", "PIL"):
         facts.append((module, _version(module)))
     facts.append(("ffmpeg", shutil.which("ffmpeg") or "not installed (MP4 videos need it)"))
-    facts.append(("display", os.environ.get("DISPLAY") or "none: windows draw without being shown"))
+    facts.append(("display", os.environ.get("DISPLAY") or "none: windows draw offscreen"))
     settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(("TI_", "WUJI_"))]
     facts.append(("settings", " ".join(settings) or "none"))
     world = World(verbose=False)
@@ -41,7 +41,7 @@ def report() -> list[tuple[str, str]]:
 
 
 def diagnose() -> None:
-    """Prints it."""
+    """Print the report."""
     for name, fact in report():
         print(f"{name:<10} {fact}")
 
@@ -72,7 +72,7 @@ def _add(a: i32, b: i32) -> i32:  # type: ignore
 
 
 def _try(world: World) -> str:
-    """Compiles and runs a kernel."""
+    """Compile and run a kernel."""
     started = time.perf_counter()
     with world:
         result = _add(40, 2)

@@ -1,4 +1,4 @@
-"""Pictures as files. Arrays have ``[x, y]`` to the right and up, as fields and windows do."""
+"""Image files. Arrays are indexed ``[x, y]`` with x to the right and y up, like fields and windows."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _native
+from .._arrays import as_numpy
 from ..exceptions import WujiRuntimeError
 
 Bytes = npt.NDArray[np.uint8]
 
 
 def to_bytes(img: Any) -> Bytes:
-    """A picture as ``uint8``: floats are from 0 to 1, and unsigned integers of any size from 0 to their largest."""
-    array: npt.NDArray[Any] = np.asarray(img.to_numpy() if hasattr(img, "to_numpy") else img)
+    """Convert an image to ``uint8``. Floats are in [0, 1]; unsigned integers use their full range."""
+    array: npt.NDArray[Any] = as_numpy(img)
     kind = array.dtype.kind
-    made: Bytes
+    converted: Bytes
     if kind == "b":
-        made = array.astype(np.uint8) * np.uint8(255)
+        converted = array.astype(np.uint8) * np.uint8(255)
     elif kind == "f":
-        # NumPy would say so, too, but not that it is about a picture.
+        # NumPy's own warning would not mention the image.
         if np.isnan(array).any():
-            raise ValueError("a pixel of the picture is not a number (NaN)")
-        made = (np.clip(array, 0.0, 1.0) * 255).astype(np.uint8)
+            raise ValueError("the image contains NaN")
+        converted = (np.clip(array, 0.0, 1.0) * 255).astype(np.uint8)
     elif kind == "u":
-        made = (array >> (8 * array.dtype.itemsize - 8)).astype(np.uint8, copy=False)
+        converted = (array >> (8 * array.dtype.itemsize - 8)).astype(np.uint8, copy=False)
     elif kind == "i":
-        made = np.clip(array, 0, 255).astype(np.uint8)
+        converted = np.clip(array, 0, 255).astype(np.uint8)
     else:
-        raise ValueError(f"a picture is of floats or integers, not of {array.dtype}")
-    return made
+        raise ValueError(f"an image must have floats or integers, not {array.dtype}")
+    return converted
 
 
 def _rows(img: Any) -> Bytes:
-    """Rows from top to bottom of 1 to 4 channels."""
+    """Return rows from top to bottom with 1 to 4 channels."""
     array = to_bytes(img)
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
         raise AssertionError(f"Image must be either RGB/RGBA or greyscale; its shape is {array.shape}")
     if 0 in array.shape:
-        raise ValueError(f"a picture has pixels; this has the shape {array.shape}")
+        raise ValueError(f"the image is empty: its shape is {array.shape}")
     return np.ascontiguousarray(array[:, ::-1].swapaxes(0, 1))
 
 
@@ -57,13 +58,13 @@ def _pillow(filename: str, what: str) -> Any:
     except ImportError:
         suffix = os.path.splitext(filename)[1] or "no suffix"
         raise WujiRuntimeError(
-            f"cannot {what} {filename}: {suffix} needs Pillow, which is not installed; .png works without\n  = help: `pip install pillow`"
+            f"cannot {what} {filename}: {suffix} needs Pillow, which is not installed; .png does not\n  = help: `pip install pillow`"
         ) from None
     return Image
 
 
 def imwrite(img: Any, filename: str) -> None:
-    """Writes a picture: an array, field or ndarray of the shape ``(w, h)``, ``(w, h, 3)`` or ``(w, h, 4)``."""
+    """Write an image: an array, field or ndarray of shape ``(w, h)``, ``(w, h, 3)`` or ``(w, h, 4)``."""
     filename = os.fspath(filename)
     rows = _rows(img)
     height, width, channels = rows.shape
@@ -83,10 +84,10 @@ def imwrite(img: Any, filename: str) -> None:
 
 
 def imread(filename: str, channels: int = 0) -> Bytes:
-    """Reads a picture as ``uint8`` of the shape ``(w, h, channels)``. ``channels`` is 1, 3 or 4, or 0 for what the file has."""
+    """Read an image as ``uint8`` of shape ``(w, h, channels)``. ``channels`` is 1, 3 or 4, or 0 for those of the file."""
     filename = os.fspath(filename)
     if channels not in (0, 1, 3, 4):
-        raise ValueError(f"`channels` is 0, 1, 3 or 4, not {channels}")
+        raise ValueError(f"`channels` must be 0, 1, 3 or 4, not {channels}")
     try:
         if filename.lower().endswith(".png"):
             width, height, have, data = _native.read_png(filename)
@@ -115,21 +116,21 @@ def _with_channels(rows: Bytes, wanted: int) -> Bytes:
 
 
 def imresize(img: Any, w: int, h: int | None = None) -> npt.NDArray[Any]:
-    """The picture with ``w`` by ``h`` pixels (``w`` by ``w``), each that of the nearest old one."""
-    array: npt.NDArray[Any] = np.asarray(img.to_numpy() if hasattr(img, "to_numpy") else img)
+    """Resize an image to ``w`` by ``h`` pixels (``w`` by ``w`` by default), with nearest-neighbor sampling."""
+    array: npt.NDArray[Any] = as_numpy(img)
     if array.ndim < 2:
-        raise ValueError(f"a picture has two axes and more; this has the shape {array.shape}")
+        raise ValueError(f"an image needs at least two axes, not shape {array.shape}")
     h = w if h is None else h
     if w < 1 or h < 1:
-        raise ValueError(f"a picture has at least one pixel, not {w} by {h}")
+        raise ValueError(f"an image needs at least one pixel, not {w} by {h}")
     x = np.arange(w) * array.shape[0] // w
     y = np.arange(h) * array.shape[1] // h
-    made: npt.NDArray[Any] = array[x[:, None], y[None, :]]
-    return made
+    converted: npt.NDArray[Any] = array[x[:, None], y[None, :]]
+    return converted
 
 
 def imshow(img: Any, title: str = "imshow") -> None:
-    """Shows a picture in a window until somebody closes it. In a notebook it is shown there."""
+    """Show an image in a window until it is closed, or inline in a notebook."""
     rows = _rows(img)
     notebook = _notebook()
     if notebook is not None:
@@ -140,18 +141,18 @@ def imshow(img: Any, title: str = "imshow") -> None:
     height, width = rows.shape[:2]
     gui = GUI(title, res=(width, height))
     if gui._window is None:
-        raise WujiRuntimeError("`imshow` needs a display, and there is none\n  = help: `imwrite` writes a file")
-    picture = _from_rows(_with_channels(rows, 3))
+        raise WujiRuntimeError("`imshow` needs a display\n  = help: use `imwrite` to write a file")
+    image = _from_rows(_with_channels(rows, 3))
     while gui.running:
         if gui.get_event(GUI.ESCAPE):
             gui.close()
             break
-        gui.set_image(picture)
+        gui.set_image(image)
         gui.show()
 
 
 def _notebook() -> Any:
-    """What shows rows of pixels in the notebook that this runs in, if it does."""
+    """Return a function that shows rows of pixels in the current notebook, or None outside notebooks."""
     import sys
 
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()

@@ -1,4 +1,4 @@
-"""Points and faces as PLY files, which Houdini, Blender and MeshLab read."""
+"""PLY files of points and faces, for Houdini, Blender and MeshLab."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Names of PLY for types, and those of NumPy.
+from .._arrays import as_numpy
+
+# PLY type names and their NumPy types.
 _TYPES = {
     "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2", "uint16": "u2",
     "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
@@ -20,7 +22,7 @@ Array = npt.NDArray[Any]
 
 
 class PLYWriter:
-    """Collects channels of vertices and faces, and writes them.
+    """Collects vertex and face channels and writes them to a PLY file.
 
     ```python
     writer = ti.tools.PLYWriter(num_vertices=len(x))
@@ -54,23 +56,23 @@ class PLYWriter:
 
     def _channel(self, of: dict[str, tuple[str, Array]], count: int, key: str, data_type: str, data: Any) -> None:
         if data_type not in _TYPES:
-            print(f"Unknown type {data_type} detected, skipping this channel; there are {', '.join(_TYPES)}", file=sys.stderr)
+            print(f"Unknown type {data_type} detected, skipping this channel; the types are {', '.join(_TYPES)}", file=sys.stderr)
             return
         if not key or any(c.isspace() for c in key):
-            raise ValueError(f"a channel's name is one word, not {key!r}")
-        values = np.asarray(data.to_numpy() if hasattr(data, "to_numpy") else data).reshape(-1)
+            raise ValueError(f"a channel name must be one word, not {key!r}")
+        values = as_numpy(data).reshape(-1)
         if len(values) != count:
-            raise AssertionError(f"The dimension of the channel {key} is not correct: it has {len(values)} values for {count}")
+            raise AssertionError(f"The dimension of the channel {key} is not correct: {len(values)} values, expected {count}")
         if key in of:
-            print(f"WARNING: key {key} already exists, and is replaced", file=sys.stderr)
+            print(f"WARNING: key {key} already exists and is replaced", file=sys.stderr)
         of[key] = (data_type, values.astype(_TYPES[data_type]))
 
     def add_vertex_channel(self, key: str, data_type: str, data: Any) -> None:
-        """A number for each vertex, of a type of PLY: ``"float"``, ``"double"``, ``"int"``, ``"uchar"``, ..."""
+        """Add a scalar per vertex, of a PLY type: ``"float"``, ``"double"``, ``"int"``, ``"uchar"``, ..."""
         self._channel(self._vertex, self.num_vertices, key, data_type, data)
 
     def add_face_channel(self, key: str, data_type: str, data: Any) -> None:
-        """A number for each face."""
+        """Add a scalar per face."""
         self._channel(self._face, self.num_faces, key, data_type, data)
 
     def _vertices(self, keys: str, *data: Any) -> None:
@@ -102,11 +104,11 @@ class PLYWriter:
         self.add_vertex_channel("piece", "int", piece)
 
     def add_faces(self, indices: Any) -> None:
-        """Which vertices each face has: as many numbers as corners for each, flat or in rows."""
+        """Set the vertex indices of each face, flat or as rows."""
         corners = _CORNERS[self.face_type]
-        values = np.asarray(indices.to_numpy() if hasattr(indices, "to_numpy") else indices).reshape(-1)
+        values = as_numpy(indices).reshape(-1)
         if len(values) != self.num_faces * corners:
-            raise AssertionError(f"The dimension of the face indices is not correct: {len(values)} for {self.num_faces} faces of {corners}")
+            raise AssertionError(f"The dimension of the face indices is not correct: {len(values)} indices for {self.num_faces} faces with {corners} corners")
         self.face_indices = values.reshape(-1, corners).astype(np.int32)
 
     def add_face_id(self) -> None:
@@ -116,12 +118,12 @@ class PLYWriter:
         self.add_face_channel("piece", "int", piece)
 
     def sanity_check(self) -> None:
-        """Raises where vertices have no place, or faces have no corners or wrong ones."""
+        """Raise if vertices have no position, or face indices are missing or out of range."""
         for key in "xyz":
             if key not in self._vertex:
                 raise AssertionError(f"The vertex pos channel {key} is missing")
         if self.num_faces and (self.face_indices.min() < 0 or self.face_indices.max() >= self.num_vertices):
-            raise AssertionError(f"a face has a corner that is no vertex: they go from 0 to {self.num_vertices - 1}")
+            raise AssertionError(f"a face index is out of range: vertices are numbered 0 to {self.num_vertices - 1}")
 
     def _header(self, form: str) -> str:
         lines = ["ply", f"format {form} 1.0", f"comment {self.comment}", f"element vertex {self.num_vertices}"]
@@ -132,12 +134,12 @@ class PLYWriter:
         return "\n".join([*lines, "end_header", ""])
 
     def print_header(self, path: str, _format: str) -> None:
-        """Writes the header only: ``_format`` is ``ascii`` or ``binary_little_endian``."""
+        """Write only the header. ``_format`` is ``ascii`` or ``binary_little_endian``."""
         with open(path, "w", encoding="utf-8", newline="\n") as file:
             file.write(self._header(_format))
 
     def export(self, path: str) -> None:
-        """Writes a binary file."""
+        """Write a binary file."""
         self.sanity_check()
         vertices = np.zeros(self.num_vertices, [(key, "<" + _TYPES[kind]) for key, (kind, _) in self._vertex.items()])
         for key, (_, values) in self._vertex.items():
@@ -156,7 +158,7 @@ class PLYWriter:
                 file.write(faces.tobytes())
 
     def export_ascii(self, path: str) -> None:
-        """Writes a file that people can read."""
+        """Write a text file."""
         self.sanity_check()
         corners = _CORNERS[self.face_type]
         columns = [values.tolist() for _, values in self._vertex.values()]
@@ -170,7 +172,7 @@ class PLYWriter:
             file.write("\n".join([*lines, ""]))
 
     def export_frame(self, series_num: int, path: str) -> None:
-        """Writes a binary file of a series: ``x.ply`` becomes ``x_000007.ply``."""
+        """Write a binary file of a series: ``x.ply`` becomes ``x_000007.ply``."""
         self.export(_numbered(series_num, path))
 
     def export_frame_ascii(self, series_num: int, path: str) -> None:

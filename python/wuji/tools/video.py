@@ -1,4 +1,4 @@
-"""Frames that become a video: GIF by ourselves, MP4 by the program ``ffmpeg``."""
+"""Videos from frames: GIF natively, MP4 with ``ffmpeg``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _native
+from .._arrays import as_numpy
 from ..exceptions import WujiRuntimeError
 from .image import Bytes, imread, imwrite, to_bytes
 
@@ -18,7 +19,7 @@ FRAME_DIR = "frames"
 
 
 class VideoManager:
-    """Keeps frames as PNG files in ``output_dir/frames`` and makes videos of them.
+    """Stores frames as PNG files in ``output_dir/frames`` and encodes them as videos.
 
     ```python
     video = ti.tools.VideoManager("out", framerate=24)
@@ -40,7 +41,7 @@ class VideoManager:
         automatic_build: bool = True,
     ) -> None:
         if (width is None) != (height is None):
-            raise AssertionError("`width` and `height` are given together")
+            raise AssertionError("`width` and `height` must be given together")
         self.directory = output_dir
         self.frame_directory = os.path.join(output_dir, FRAME_DIR)
         os.makedirs(self.frame_directory, exist_ok=True)
@@ -54,24 +55,24 @@ class VideoManager:
         self.frame_fns: list[str] = []
 
     def get_output_filename(self, suffix: str) -> str:
-        """Where a video goes: ``suffix`` is ``.mp4`` or ``.gif``."""
+        """Return the path of a video; ``suffix`` is ``.mp4`` or ``.gif``."""
         return os.path.join(self.directory, self.video_filename + suffix)
 
     def get_frame_directory(self) -> str:
         return self.frame_directory
 
     def write_frame(self, img: Any) -> None:
-        """Adds a frame."""
-        array = np.asarray(img.to_numpy() if hasattr(img, "to_numpy") else img)
+        """Add a frame."""
+        array = as_numpy(img)
         if self.width is not None and array.shape[:2] != (self.width, self.height):
-            raise AssertionError(f"a frame of {array.shape[:2]} for a video of {(self.width, self.height)}")
+            raise AssertionError(f"frame size {array.shape[:2]} does not match video size {(self.width, self.height)}")
         if self.post_processor is not None:
             array = self.post_processor.process(array)
         name = FRAME_FN_TEMPLATE % self.frame_counter
         imwrite(array, os.path.join(self.frame_directory, name))
         self.frame_fns.append(name)
         self.frame_counter += 1
-        # A long run that is stopped has a video of what there was.
+        # Update the video now and then, so that an interrupted run leaves one.
         if self.automatic_build and self.frame_counter % self.next_video_checkpoint == 0 and shutil.which("ffmpeg"):
             self.make_video(mp4=True, gif=False)
             self.next_video_checkpoint *= 2
@@ -81,16 +82,16 @@ class VideoManager:
             self.write_frame(image)
 
     def clean_frames(self) -> None:
-        """Removes the files of the frames. Videos stay."""
+        """Delete the frame files. Videos stay."""
         for name in os.listdir(self.frame_directory):
             if name.endswith(".png"):
                 os.remove(os.path.join(self.frame_directory, name))
         self.frame_fns.clear()
 
     def make_video(self, mp4: bool = True, gif: bool = True) -> None:
-        """Makes ``video.mp4``, ``video.gif`` or both of all frames."""
+        """Encode all frames as ``video.mp4``, ``video.gif`` or both."""
         if not self.frame_fns:
-            raise WujiRuntimeError("there are no frames to make a video of")
+            raise WujiRuntimeError("there are no frames to encode")
         for suffix, wanted in ((".gif", gif), (".mp4", mp4)):
             if wanted:
                 frames = (imread(os.path.join(self.frame_directory, name), channels=3) for name in self.frame_fns)
@@ -98,7 +99,7 @@ class VideoManager:
 
 
 def make(path: str, frames: Iterable[Bytes], framerate: float, change: Callable[[Bytes], Bytes] | None = None) -> None:
-    """Writes frames, by ``[x, y]``, as ``path``, a GIF or MP4."""
+    """Encode frames, indexed ``[x, y]``, as a GIF or MP4 file."""
     try:
         recording = _native.Recording(path, float(framerate))
         for frame in frames:
@@ -108,4 +109,4 @@ def make(path: str, frames: Iterable[Bytes], framerate: float, change: Callable[
             recording.push(rows.shape[1], rows.shape[0], rows.tobytes())
         recording.finish()
     except OSError as error:
-        raise WujiRuntimeError(f"cannot make {path}: {error}") from error
+        raise WujiRuntimeError(f"cannot write {path}: {error}") from error

@@ -1,4 +1,4 @@
-"""Volumes for ParaView."""
+"""VTK files for ParaView."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import as_numpy
+
 _NAMES = {
     "f4": "Float32", "f8": "Float64", "i1": "Int8", "u1": "UInt8", "i2": "Int16", "u2": "UInt16", "i4": "Int32", "u4": "UInt32",
     "i8": "Int64", "u8": "UInt64",
@@ -17,8 +19,8 @@ _NAMES = {
 
 
 def write_vtk(scalar_field: Any, filename: str) -> None:
-    """Writes a field of numbers of two or three axes as ``filename.vtr``: a rectilinear grid with the data ``result`` at its points."""
-    values = np.asarray(scalar_field.to_numpy() if hasattr(scalar_field, "to_numpy") else scalar_field)
+    """Write a 2-D or 3-D scalar field to ``filename.vtr``: a rectilinear grid with point data ``result``."""
+    values = as_numpy(scalar_field)
     if values.ndim not in (2, 3):
         raise ValueError(f"The input field must be a 2D or 3D scalar field; its shape is {values.shape}")
     if values.ndim == 2:
@@ -27,12 +29,12 @@ def write_vtk(scalar_field: Any, filename: str) -> None:
         values = values.astype(np.uint8 if values.dtype.kind == "b" else np.float32)
     kind = values.dtype.str[1:]
     if kind not in _NAMES:
-        raise ValueError(f"VTK has no numbers of {values.dtype}")
+        raise ValueError(f"VTK does not support {values.dtype}")
     order = "LittleEndian" if sys.byteorder == "little" else "BigEndian"
     extent = " ".join(f"0 {n - 1}" for n in values.shape)
 
     def data(name: str, array: Any) -> str:
-        raw = array.tobytes(order="F")  # the first axis is the quickest
+        raw = array.tobytes(order="F")  # first axis fastest
         text = base64.b64encode(struct.pack("=Q", len(raw)) + raw).decode()
         return f'<DataArray type="{_NAMES[array.dtype.str[1:]]}" Name="{name}" format="binary">{text}</DataArray>'
 

@@ -1,4 +1,4 @@
-"""Windows: `GUI` draws with the CPU. `Window` and what belongs to it draw with a GPU, which is not yet in this version."""
+"""User interface: `GUI` draws on the CPU. `Window` and its classes (GGUI) need GPU rendering and are not implemented yet."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ UP, DOWN, LEFT, RIGHT = GUI.UP, GUI.DOWN, GUI.LEFT, GUI.RIGHT
 LMB, MMB, RMB = GUI.LMB, GUI.MMB, GUI.RMB
 PRESS, RELEASE = "press", "release"
 
-_FEATURE = "windows that a GPU draws are"
+_FEATURE = "GPU-rendered windows"
 
 
 class ProjectionMode(enum.Enum):
-    """How a camera sees."""
+    """Projection of a camera."""
 
     Perspective = 0
     Orthogonal = 1
 
 
 class _Missing:
-    """A class that refuses to make anything."""
+    """Base class of placeholders that raise `NotYet` when instantiated."""
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
         refuse(f"ui.{cls.__name__}", _FEATURE)
 
 
 class Window(_Missing):
-    """Not yet in this version: a window that a GPU draws. `GUI` has one that the CPU draws."""
+    """Not implemented yet: a GPU-rendered window. Use `GUI` for a window drawn on the CPU."""
 
 
 class Canvas(_Missing):
-    """Not yet in this version: what a `Window` shows."""
+    """Not implemented yet: the drawing area of a `Window`."""
 
 
 class Scene(_Missing):
-    """Not yet in this version: meshes, particles and lights."""
+    """Not implemented yet: meshes, particles and lights."""
 
 
 class Camera(_Missing):
-    """Not yet in this version: where a scene is seen from."""
+    """Not implemented yet: the camera of a scene."""
 
 
 class Gui(_Missing):
-    """Not yet in this version: sliders and buttons of a `Window`."""
+    """Not implemented yet: widgets of a `Window`."""
 
 
 def make_camera() -> Any:
-    """Not yet in this version."""
+    """Not implemented yet."""
     refuse("ui.make_camera", _FEATURE)
 
 
 def check_ggui_availability() -> None:
-    """Raises: windows that a GPU draws are not yet in this version."""
+    """Raise `NotYet`: GPU-rendered windows are not implemented yet."""
     refuse("ui.Window", _FEATURE)
 
 

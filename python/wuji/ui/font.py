@@ -1,7 +1,7 @@
-"""Letters made of lines, so that text can have any size.
+"""A stroke font, scalable to any size.
 
-A glyph is written as strokes on a grid: ``"00 26 40,12 32"`` goes from (0, 0) by (2, 6) to (4, 0), and then has a bar from (1, 2) to (3, 2). Small letters
-are four high, capitals six, and ``-1`` and ``-2`` below the line are written ``a`` and ``b``.
+A glyph is a list of polylines on a grid: ``"00 26 40,12 32"`` goes from (0, 0) via (2, 6) to (4, 0), plus a bar from (1, 2) to (3, 2).
+Lowercase letters are four units high, capitals six. ``a`` and ``b`` stand for y = -1 and -2, below the baseline.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import numpy as np
 import numpy.typing as npt
 
-# Height of a line of text, and width of a letter with the space after it.
+# Line height, and advance width of a glyph.
 LINE = 9.5
 WIDTH = 5.6
 
@@ -117,7 +117,7 @@ _BOX = "00 06 46 40 00"
 
 @functools.cache
 def _glyph(letter: str) -> npt.NDArray[np.float64]:
-    """Its lines: an array of (line, end, 2)."""
+    """Return the segments of a glyph: an array (segment, end, 2)."""
     if letter.isspace():
         return np.zeros((0, 2, 2))
     lines = []
@@ -129,7 +129,7 @@ def _glyph(letter: str) -> npt.NDArray[np.float64]:
 
 @functools.lru_cache(maxsize=256)
 def strokes(content: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Where the lines of a text begin and end, with (0, 0) at the foot of its first letter."""
+    """Return start and end points of all segments of a text, with the origin on the baseline of its first glyph."""
     parts = []
     for row, line in enumerate(content.split("\n")):
         for column, letter in enumerate(line):
@@ -139,5 +139,5 @@ def strokes(content: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float
 
 
 def width(content: str, size: float) -> float:
-    """Of a text, in pixels."""
+    """Return the width of a text in pixels."""
     return max(map(len, content.split("\n")), default=0) * WIDTH * size / LINE

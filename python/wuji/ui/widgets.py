@@ -1,4 +1,4 @@
-"""Sliders, labels and buttons of a `GUI`, in its upper right corner."""
+"""Widgets of a `GUI`: sliders, labels and buttons in its upper right corner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIZE = 14
 
 
 class WidgetValue:
-    """Something with a number."""
+    """A widget with a numeric value."""
 
     def __init__(self, text: str, value: float = 0.0) -> None:
         self.text = text
@@ -26,18 +26,18 @@ class WidgetValue:
 
 
 class Label(WidgetValue):
-    """A text and a number."""
+    """A text with a number."""
 
 
 class Slider(WidgetValue):
-    """A number that a person can drag."""
+    """A slider."""
 
     def __init__(self, text: str, low: float, high: float, step: float) -> None:
         super().__init__(text, low)
         self.low, self.high, self.step = low, high, step
 
     def drag(self, part: float) -> None:
-        """To a part of the way."""
+        """Move the handle to a fraction of the range."""
         value = self.low + min(max(part, 0.0), 1.0) * (self.high - self.low)
         if self.step > 0:
             value = self.low + round((value - self.low) / self.step) * self.step
@@ -45,7 +45,7 @@ class Slider(WidgetValue):
 
 
 class Button(WidgetValue):
-    """Something to press."""
+    """A button."""
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text)
@@ -54,7 +54,7 @@ class Button(WidgetValue):
 
 
 class Panel:
-    """The widgets of a window, one below the other."""
+    """The widgets of a window, stacked vertically."""
 
     def __init__(self, canvas: Canvas) -> None:
         self.canvas = canvas
@@ -65,15 +65,15 @@ class Panel:
         self.widgets.append(widget)
         return widget
 
-    def _place(self, number: int) -> tuple[int, int]:
-        """The lower left corner, in pixels."""
+    def _corner(self, number: int) -> tuple[int, int]:
+        """Return the lower left corner of a widget in pixels."""
         x = max(self.canvas.width - _WIDTH - _GAP, 0)
         return x, self.canvas.height - (number + 1) * (_HEIGHT + _GAP)
 
     def draw(self) -> None:
         white = colors(0xFFFFFF)
         for number, widget in enumerate(self.widgets):
-            x, y = self._place(number)
+            x, y = self._corner(number)
             lit = isinstance(widget, Button) and widget.held
             self.canvas.rectangle(x, y, _WIDTH, _HEIGHT, 0x6080A0 if lit else 0x304050)
             if isinstance(widget, Slider):
@@ -84,8 +84,8 @@ class Panel:
             size = min(_SIZE, _SIZE * room / max(font.width(text, _SIZE), 1.0))
             self.canvas.text(text, x + 6, y + _HEIGHT - 5, size, white)
 
-    def hear(self, kind: EType | None, key: str | None, x: float, y: float) -> str | None:
-        """The name of the button that was pressed, if one was."""
+    def handle(self, kind: EType | None, key: str | None, x: float, y: float) -> str | None:
+        """Handle a mouse event; return the name of the button that was pressed, if any."""
         press, release = kind == 1, kind == 2
         if key == "LMB" and release:
             self.dragged = None
@@ -94,7 +94,7 @@ class Panel:
                     widget.held = False
         if key == "LMB" and press:
             for number, widget in enumerate(self.widgets):
-                left, low = self._place(number)
+                left, low = self._corner(number)
                 if left <= x < left + _WIDTH and low <= y < low + _HEIGHT:
                     if isinstance(widget, Slider):
                         self.dragged = widget

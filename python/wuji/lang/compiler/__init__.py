@@ -1,4 +1,4 @@
-"""From a Python function to instructions: one visit of its syntax tree."""
+"""The kernel compiler: one pass over a function's syntax tree that emits IR."""
 
 from .function import FunctionCompiler
 

@@ -1,4 +1,4 @@
-"""Calls: of functions of kernels, of what works in both worlds, of things of Python's."""
+"""Calls: `ti.func`s, functions that work in kernels and in Python, and plain Python functions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _len(value: Any) -> Any:
     return len(value)
 
 
-# What functions of Python's mean in a kernel.
+# Python functions and their kernel counterparts.
 _BUILTINS: dict[Any, Any] = {
     builtins.min: ops.min,
     builtins.max: ops.max,
@@ -105,7 +105,7 @@ class Calls:
             return False
         f = node.func
         name = f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
-        # Only then is it worth looking.
+        # Evaluate the callee only if it can be `ti.static`.
         if name != "static" and not (isinstance(f, ast.Name) and f.id in self.scope.source.globals):
             return False
         try:
@@ -119,19 +119,19 @@ class Calls:
             return self._static(node)
         kind = getattr(f, "_wuji_kind", None)
         if kind is not None and kind != "plain":
-            args, named = self._arguments(node, places=True)
+            args, named = self._arguments(node, references=True)
             self.at(node)
             if kind == "kernel":
                 raise WujiSyntaxError(
-                    f"Kernels cannot call other kernels: `{ast.unparse(node.func)}` is one\n  = help: make it a `ti.func`, or call both from Python"
+                    f"Kernels cannot call other kernels: `{ast.unparse(node.func)}` is a kernel\n  = help: make it a `ti.func`, or call both from Python"
                 )
             return f._wuji_call(self, node, args, named)
         if f is builtins.print:
             return self._print(node)
         if f is builtins.range:
             return self._range(node)
-        places = getattr(f, "_wuji_takes_places", False)
-        args, named = self._arguments(node, places)
+        references = getattr(f, "_wuji_takes_references", False)
+        args, named = self._arguments(node, references)
         self.at(node)
         owner = getattr(f, "__self__", None)
         if isinstance(owner, str) and f.__name__ == "format":
@@ -141,23 +141,23 @@ class Calls:
 
             return fill(self, node, owner, args, named)
         if getattr(f, "_wuji_python_only", False):
-            raise WujiSyntaxError(f"`{ast.unparse(node.func)}` is called from Python, not from kernels")
+            raise WujiSyntaxError(f"`{ast.unparse(node.func)}` can only be called from Python, not from a kernel")
         mapped = _BUILTINS.get(f) if _hashable(f) else None
         if mapped is not None:
             return mapped(*args, **named)
         if f is static_assert:
             return self._static_assert(node, args)
         if f is builtins.super:
-            raise WujiSyntaxError("`super` in a kernel")
-        if not self.static_depth and not _ours(f) and any(map(is_device, args)):
+            raise WujiSyntaxError("`super` is not supported in kernels")
+        if not self.static_depth and not _handles_run_time_values(f) and any(map(is_device, args)):
             self.warn(
-                f"Calling non-taichi function `{ast.unparse(node.func)}` in a kernel: it runs once, while the kernel is compiled",
+                f"Calling non-taichi function `{ast.unparse(node.func)}` in a kernel: it runs once, at compile time",
                 node,
             )
         return f(*args, **named)
 
-    def _arguments(self, node: ast.Call, places: bool) -> tuple[list[Any], dict[str, Any]]:
-        get = self.eval if places else self.value
+    def _arguments(self, node: ast.Call, references: bool) -> tuple[list[Any], dict[str, Any]]:
+        get = self.eval if references else self.value
         args: list[Any] = []
         for a in node.args:
             if isinstance(a, ast.Starred):
@@ -174,7 +174,7 @@ class Calls:
 
     def _static(self, node: ast.Call) -> Any:
         if node.keywords:
-            raise WujiSyntaxError("`ti.static` has no named arguments")
+            raise WujiSyntaxError("`ti.static` takes no keyword arguments")
         self.static_depth += 1
         try:
             values = [self.eval(a) for a in node.args]
@@ -183,14 +183,14 @@ class Calls:
         for value in values:
             if isinstance(value, Expr) and not isinstance(value, Ref) and not value.shape:
                 raise WujiTypeError(
-                    "`ti.static` of something that is known only when the kernel runs\n"
+                    "`ti.static` needs a compile-time constant, and this is a run-time value\n"
                     "  = help: pass it as a `ti.template()` argument"
                 )
         return static(*values)
 
     def _static_assert(self, node: ast.Call, args: list[Any]) -> None:
         if args and is_device(args[0]):
-            raise WujiTypeError("`ti.static_assert` of something that is known only when the kernel runs")
+            raise WujiTypeError("`ti.static_assert` needs a compile-time constant, and this is a run-time value")
         static_assert(*args)
 
     def _print(self, node: ast.Call) -> None:
@@ -198,16 +198,16 @@ class Calls:
         self.at(node)
         unknown = set(named) - {"sep", "end", "flush", "file"}
         if unknown:
-            raise WujiTypeError(f"`print` has no argument `{unknown.pop()}`")
+            raise WujiTypeError(f"`print` has no parameter `{unknown.pop()}`")
         kernel_print(args, named.get("sep") if named.get("sep") is not None else " ", named.get("end") if named.get("end") is not None else "\n")
 
     def _range(self, node: ast.Call) -> Any:
         args, named = self._arguments(node, False)
         if named:
-            raise WujiSyntaxError("`range` has no named arguments")
+            raise WujiSyntaxError("`range` takes no keyword arguments")
         if self.static_depth:
             if any(is_device(a) for a in args):
-                raise WujiTypeError("the ends of a static range are known when the kernel is compiled")
+                raise WujiTypeError("the bounds of a static range must be compile-time constants")
             return range(*args)
         return RangeVal.of(args)
 
@@ -220,7 +220,7 @@ def _hashable(f: Any) -> bool:
     return True
 
 
-def _ours(f: Any) -> bool:
+def _handles_run_time_values(f: Any) -> bool:
     if isinstance(f, type):
         return True
     module = getattr(f, "__module__", None) or getattr(type(f), "__module__", "") or ""

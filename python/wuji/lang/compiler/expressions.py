@@ -1,4 +1,4 @@
-"""Expressions."""
+"""Expressions: constants, operators, comparisons, subscripts and attributes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..access import ArrayVal, DynamicList, element_of_field
 from ..field import Field
 from ..matrix import Matrix, in_kernel
 from ..struct import Struct
-from ..text import FormattedText, Hole
+from ..text import FormattedText, Placeholder
 from ..values import Expr, Ref, StructVal, is_device
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class Expressions:
         def warn(self, text: str, node: ast.AST) -> None: ...
 
     def value(self, node: ast.expr) -> Any:
-        """An expression as a value: what is in a place is read now."""
+        """Evaluate an expression to a value. References are loaded."""
         result = self.eval(node)
         return result.load() if isinstance(result, (Ref, StructVal)) else result
 
     # Atoms.
     def visit_Constant(self, node: ast.Constant) -> Any:
         if node.value is ... or isinstance(node.value, (bytes, complex)):
-            raise WujiTypeError(f"{node.value!r} means nothing in a kernel")
+            raise WujiTypeError(f"{node.value!r} is not supported in kernels")
         return node.value
 
     def visit_Name(self, node: ast.Name) -> Any:
@@ -93,7 +93,7 @@ class Expressions:
         return list(value)
 
     def visit_Starred(self, node: ast.Starred) -> Any:
-        raise WujiSyntaxError("a star stands in a list or among the arguments of a call")
+        raise WujiSyntaxError("a starred expression is only allowed in a list or a call")
 
     def visit_Dict(self, node: ast.Dict) -> Any:
         out: dict[Any, Any] = {}
@@ -124,33 +124,33 @@ class Expressions:
             return
         first, *rest = generators
         if first.is_async:
-            raise WujiSyntaxError("`async` is not part of the language of kernels")
+            raise WujiSyntaxError("`async` is not supported in kernels")
         self.scope.push()
         try:
-            for item in self.known_items(first.iter):
+            for item in self._static_items(first.iter):
                 self.bind(first.target, item)  # type: ignore[attr-defined]
-                if all(self._known_truth(test) for test in first.ifs):
+                if all(self._static_condition(test) for test in first.ifs):
                     self._comprehend(rest, one)
         finally:
             self.scope.pop()
 
-    def _known_truth(self, node: ast.expr) -> bool:
+    def _static_condition(self, node: ast.expr) -> bool:
         value = self.value(node)
         if is_device(value):
-            raise WujiTypeError("the condition of a comprehension is known when the kernel is compiled")
+            raise WujiTypeError("the condition of a comprehension must be a compile-time constant")
         return bool(value)
 
-    def known_items(self, node: ast.expr) -> Any:
-        """Something to go through now, while compiling."""
-        from .loops import known_iterable
+    def _static_items(self, node: ast.expr) -> Any:
+        """Evaluate something that is iterated over at compile time."""
+        from .loops import static_iterable
 
         self.static_depth += 1
         try:
-            return known_iterable(self.value(node))
+            return static_iterable(self.value(node))
         finally:
             self.static_depth -= 1
 
-    # Text.
+    # Strings.
     def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
         pieces: list[Any] = []
         for part in node.values:
@@ -166,12 +166,12 @@ class Expressions:
         if node.format_spec is not None:
             spec = self.eval(node.format_spec)
             if not isinstance(spec, str):
-                raise WujiTypeError("the format of a number is known when the kernel is compiled")
+                raise WujiTypeError("a format specification must be a compile-time constant")
         if not is_device(value) and not isinstance(value, (Matrix, Struct)):
             if node.conversion == ord("r"):
                 value = repr(value)
             return format(value, spec)
-        return Hole(value, spec)
+        return Placeholder(value, spec)
 
     # Operators.
     def visit_BinOp(self, node: ast.BinOp) -> Any:
@@ -180,7 +180,7 @@ class Expressions:
         if isinstance(left, Expr) or isinstance(right, Expr):
             return dual(left, right)
         if isinstance(left, StructVal) or isinstance(right, StructVal):
-            raise WujiTypeError(f"`{what}` of structs\n  = help: take their members")
+            raise WujiTypeError(f"`{what}` is not defined for structs\n  = help: use the members")
         if isinstance(left, Matrix) or isinstance(right, Matrix):
             return dual(left, right)
         if type(left) is int and type(right) is int and not self.static_depth:
@@ -192,7 +192,7 @@ class Expressions:
         return plain(left, right)
 
     def _fold(self, plain: Any, a: int, b: int, what: str) -> Any:
-        """Integers that are known now are Python's, of any size; what Python refuses is computed as the kernel would."""
+        """Fold integer constants with Python's unbounded integers. Where Python raises, compute what the kernel would."""
         if what in ("//", "%") and b == 0:
             return 0
         if what == "/":
@@ -221,30 +221,30 @@ class Expressions:
         result = self.value(node.values[0])
         for position, following in enumerate(node.values[1:], 1):
             if not is_device(result) and not isinstance(result, Matrix):
-                # Known now: the rest counts or it does not.
+                # A compile-time constant decides whether the rest is evaluated.
                 if bool(result) != is_and:
                     return result
                 result = self.value(following)
                 continue
-            if isinstance(result, Matrix) or result.shape or not self._short_circuit(node.values[position]):
-                result = _decided(is_and, result, self.value(following))
+            if isinstance(result, Matrix) or result.shape or not self._must_skip(node.values[position]):
+                result = _logical(is_and, result, self.value(following))
                 continue
-            result = self._lazily(is_and, result, following)
+            result = self._short_circuited(is_and, result, following)
         return result
 
-    def _short_circuit(self, node: ast.expr) -> bool:
-        """Whether it matters, for what it does or costs, that the expression may be left out."""
+    def _must_skip(self, node: ast.expr) -> bool:
+        """Return whether the operand must be skipped: it has side effects or is expensive."""
         return self.cx.runtime.config.short_circuit_operators and not _cheap(node)  # type: ignore[attr-defined]
 
-    def _lazily(self, is_and: bool, first: Expr, node: ast.expr) -> Expr:
-        begun = emit.truth(first)
-        self.b.begin_if((begun if is_and else emit.logical_not(begun)).id)
+    def _short_circuited(self, is_and: bool, first: Expr, node: ast.expr) -> Expr:
+        condition = emit.truth(first)
+        self.b.begin_if((condition if is_and else emit.logical_not(condition)).id)
         self.depth += 1
         try:
             other = self.value(node)
             if isinstance(other, Matrix) or (isinstance(other, Expr) and other.shape):
-                raise WujiTypeError("a vector behind `and` or `or` of a number")
-            dtype = _deciding(first, other)
+                raise WujiTypeError("`and` and `or` cannot combine a scalar with a vector")
+            dtype = _logical_type(first, other)
             var = self.cx.new_var("both" if is_and else "either", dtype)
             var.store(emit.convert(other, dtype))
         finally:
@@ -271,17 +271,17 @@ class Expressions:
         if kind in _COMPARE:
             dual, plain = _COMPARE[kind]
             if isinstance(left, StructVal) or isinstance(right, StructVal):
-                raise WujiTypeError("structs are not compared\n  = help: compare their members")
+                raise WujiTypeError("structs cannot be compared\n  = help: compare their members")
             if isinstance(left, Expr) or isinstance(right, Expr):
                 if left is None or right is None or isinstance(left, str) or isinstance(right, str):
-                    raise WujiTypeError(f"{emit.describe(left)} is compared with {emit.describe(right)}")
+                    raise WujiTypeError(f"cannot compare {emit.describe(left)} with {emit.describe(right)}")
                 return dual(left, right)
             return plain(left, right)
         name = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}[kind]
         if is_device(left) or is_device(right):
             if kind in (ast.Is, ast.IsNot) and (left is None or right is None):
                 return kind is ast.IsNot
-            raise WujiSyntaxError(f"`{name}` works on what is known when the kernel is compiled")
+            raise WujiSyntaxError(f"`{name}` needs compile-time constants")
         if kind is ast.Is:
             return left is right
         if kind is ast.IsNot:
@@ -301,19 +301,19 @@ class Expressions:
             return self._choose(condition, self.value(node.body), self.value(node.orelse))
         from .statements import storage, store_into
 
-        kept: list[Any] = []
+        results: list[Any] = []
         self.b.begin_if(condition.id)
         self.depth += 1
         for branch in (node.body, node.orelse):
-            if kept:
+            if results:
                 self.b.begin_else()
             value = self.value(branch)
-            place = storage(self.cx, value, "chosen")
-            store_into(place, value)
-            kept.append(place)
+            ref = storage(self.cx, value, "chosen")
+            store_into(ref, value)
+            results.append(ref)
         self.depth -= 1
         self.b.end_if()
-        return self._choose(condition, *(p.load() if is_device(p) else p for p in kept))
+        return self._choose(condition, *(p.load() if is_device(p) else p for p in results))
 
     def _choose(self, condition: Expr, a: Any, b: Any) -> Any:
         if isinstance(a, (StructVal, Struct)) and isinstance(b, (StructVal, Struct)):
@@ -328,40 +328,40 @@ class Expressions:
         self.assign(node.target, value)  # type: ignore[attr-defined]
         return self.value(node.target)
 
-    # Parts of things.
+    # Subscripts and attributes.
     def visit_Slice(self, node: ast.Slice) -> Any:
         return slice(*(None if p is None else self.value(p) for p in (node.lower, node.upper, node.step)))
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
-        thing = self.eval(node.value)
-        if isinstance(thing, Field):
+        base = self.eval(node.value)
+        if isinstance(base, Field):
             self.at(node)
-            return element_of_field(self.cx, thing, self._indices(node.slice))
-        if isinstance(thing, (ArrayVal, DynamicList)) or hasattr(thing, "_wuji_subscript"):
+            return element_of_field(self.cx, base, self._indices(node.slice))
+        if isinstance(base, (ArrayVal, DynamicList)) or hasattr(base, "_wuji_subscript"):
             self.at(node)
-            return thing._wuji_subscript(self.cx, self._indices(node.slice))
+            return base._wuji_subscript(self.cx, self._indices(node.slice))
         at = self.value(node.slice)
-        if isinstance(thing, Expr):
+        if isinstance(base, Expr):
             self.at(node)
-            return thing[at]
-        if isinstance(thing, Matrix):
+            return base[at]
+        if isinstance(base, Matrix):
             parts = at if isinstance(at, tuple) else (at,)
             if any(isinstance(p, Expr) for p in parts):
-                return in_kernel(thing)[at]
-            return thing[at]
-        if isinstance(thing, StructVal):
-            raise WujiTypeError(f"{thing.ty} has members, not indices")
+                return in_kernel(base)[at]
+            return base[at]
+        if isinstance(base, StructVal):
+            raise WujiTypeError(f"{base.ty} has members, not indices")
         if is_device(at) or isinstance(at, tuple) and any(is_device(p) for p in at):
-            if isinstance(thing, (list, tuple)) and thing and all(emit.is_number(x) or isinstance(x, Expr) for x in thing):
-                return in_kernel(list(thing))[at]
+            if isinstance(base, (list, tuple)) and base and all(emit.is_number(x) or isinstance(x, Expr) for x in base):
+                return in_kernel(list(base))[at]
             raise WujiTypeError(
-                f"{emit.describe(thing)} is a thing of Python's; which part of it is known only when the kernel runs\n"
+                f"{emit.describe(base)} is a Python object; it cannot be indexed with a run-time value\n"
                 "  = help: use a field, an array, or a `ti.Vector`"
             )
-        return thing[at]
+        return base[at]
 
     def _indices(self, node: ast.expr) -> list[Any]:
-        """Indices of an element: numbers, and vectors that stand for several."""
+        """Evaluate the indices of an element. Vectors are flattened."""
         if isinstance(node, ast.Tuple):
             parts = self._items(node.elts)
         else:
@@ -375,32 +375,30 @@ class Expressions:
             elif isinstance(part, Expr) and part.shape:
                 out.extend(emit.components(part))
             elif isinstance(part, slice):
-                raise WujiIndexError("elements of fields and arrays are taken one by one, not by slices")
+                raise WujiIndexError("fields and arrays cannot be sliced in a kernel\n  = help: index one element at a time")
             else:
                 out.append(part)
         return out
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        thing = self.eval(node.value)
+        base = self.eval(node.value)
         name = node.attr
-        if isinstance(thing, StructVal):
-            if name in thing.members:
-                return thing.members[name]
-            method = thing.ty.methods.get(name)
+        if isinstance(base, StructVal):
+            if name in base.members:
+                return base.members[name]
+            method = base.ty.methods.get(name)
             if method is not None:
                 from ..func import bind_struct_method
 
-                return bind_struct_method(method, thing)
+                return bind_struct_method(method, base)
             if name in ("keys", "items", "entries", "to_dict"):
-                return lambda *_: thing.members
-            raise AttributeError(f"{thing.ty} has no member `{name}`")
-        if isinstance(thing, Expr) and name not in ("shape", "n", "m", "ndim", "dtype"):
-            return getattr(thing, name)
-        return getattr(thing, name)
+                return lambda *_: base.members
+            raise AttributeError(f"{base.ty} has no member `{name}`")
+        return getattr(base, name)
 
 
 def _cheap(node: ast.expr) -> bool:
-    """Whether computing it for nothing costs next to nothing and does nothing."""
+    """Return whether an expression is cheap and has no side effects."""
     if isinstance(node, (ast.Constant, ast.Name)):
         return True
     if isinstance(node, ast.Attribute):
@@ -417,16 +415,16 @@ def _cheap(node: ast.expr) -> bool:
     return False
 
 
-def _deciding(a: Any, b: Any) -> dtypes.DataType:
-    """The type of `and` and `or`: of integers they give the one that decides, as in Python."""
+def _logical_type(a: Any, b: Any) -> dtypes.DataType:
+    """Return the result type of `and` and `or`. On integers they return the deciding operand, as in Python."""
     first, second = emit.element(a), emit.element(b)
     if first is second is dtypes.u1 or first.is_float or second.is_float:
         return dtypes.u1
     return dtypes.promote(first, second)
 
 
-def _decided(is_and: bool, a: Any, b: Any) -> Any:
+def _logical(is_and: bool, a: Any, b: Any) -> Any:
     vectors = any(isinstance(x, Matrix) or (isinstance(x, Expr) and x.shape) for x in (a, b))
-    if vectors or _deciding(a, b) is dtypes.u1:
+    if vectors or _logical_type(a, b) is dtypes.u1:
         return (ops.logical_and if is_and else ops.logical_or)(a, b)
     return emit.select(emit.truth(a), b, a) if is_and else emit.select(emit.truth(a), a, b)

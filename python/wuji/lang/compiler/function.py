@@ -1,4 +1,4 @@
-"""A function, or the body of a kernel, being compiled."""
+"""Compiles one function, or the body of a kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...exceptions import (
     WujiTypeError,
 )
 from ..context import Compilation
-from ..errors import code_of, render, told
+from ..errors import code_of, render, from_native
 from .calls import Calls
 from .expressions import Expressions
 from .loops import Loops
@@ -25,7 +25,7 @@ from .statements import Statements
 
 
 class FunctionCompiler(Statements, Loops, Calls, Expressions):
-    """One visit of the tree of a function. What it makes goes to the builder of the compilation."""
+    """Visits the syntax tree of one function and emits IR into the builder of the compilation."""
 
     def __init__(self, cx: Compilation, source: Source, *, kernel: bool, real: bool = False) -> None:
         self.cx = cx
@@ -35,14 +35,14 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
         self.is_kernel = kernel
         self.is_real = real
         self.static_depth = 0
-        self.depth = 0  # control flow around, other than static
+        self.depth = 0  # nesting of run-time control flow
         self.loops: list[Any] = []
-        self.returns: Any = None  # how `return` works here
+        self.returns: Any = None  # handles `return`
         self.file = cx.file(source.file)
-        # Whether a loop at the top of this function is at the top of the kernel.
-        self.shallow = cx.shallow
+        # Whether an outermost loop of this function is an outermost loop of the kernel.
+        self.outermost = cx.outermost
 
-    # Dispatch, with places for errors.
+    # Dispatch; errors get a source location.
     def eval(self, node: ast.expr) -> Any:
         visit = _VISIT.get(type(node))
         try:
@@ -63,22 +63,22 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
             raise self.located(e, node) from _cause(e)
 
     def at(self, node: ast.AST) -> None:
-        """Instructions that follow come from here."""
+        """Attribute the following instructions to this node."""
         self.b.span(self.file, node.lineno, node.col_offset + 1)  # type: ignore[attr-defined]
 
-    def place(self, node: ast.AST) -> tuple[str, int, int]:
+    def location(self, node: ast.AST) -> tuple[str, int, int]:
         return self.source.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
 
     def located(self, error: Exception, node: ast.AST) -> Exception:
-        """The error with the place it is about, once."""
+        """Attach the source location to an error, once."""
         if isinstance(error, _Signal) or getattr(error, "_wuji_located", False):
             return error
         wrapped: Any
         if isinstance(error, _native.NativeError):
-            wrapped = told(error)
+            wrapped = from_native(error)
         elif isinstance(error, WujiError):
             wrapped = error
-        elif isinstance(error, (KeyboardInterrupt, MemoryError)):
+        elif isinstance(error, MemoryError):
             return error
         else:
             kind: type[WujiError] = WujiCompilationError
@@ -86,24 +86,22 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
                 kind = WujiTypeError
             elif isinstance(error, IndexError):
                 kind = WujiIndexError
-            elif isinstance(error, AttributeError):
-                kind = WujiCompilationError
             text = str(error) if isinstance(error, (TypeError, IndexError, AttributeError)) else f"{type(error).__name__}: {error}"
             wrapped = kind(text)
-        message = getattr(wrapped, "said", str(wrapped))
+        message = getattr(wrapped, "message", str(wrapped))
         if not message.startswith("error["):
             code = code_of(wrapped)
             wrapped.code = code
-            message = render(code, message, self.place(node), [f"in {'kernel' if self.is_kernel else 'function'} `{self.source.name}`"])
+            message = render(code, message, self.location(node), [f"in {'kernel' if self.is_kernel else 'function'} `{self.source.name}`"])
         wrapped.args = (message,)
         wrapped._wuji_located = True
         return wrapped  # type: ignore[no-any-return]
 
     def warn(self, text: str, node: ast.AST) -> None:
-        """Says something once for each place."""
+        """Warn once per source location."""
         import warnings
 
-        file, line, _ = self.place(node)
+        file, line, _ = self.location(node)
         key = (file, line, text)
         if key not in self.cx.runtime.warned:
             self.cx.runtime.warned.add(key)
@@ -111,7 +109,7 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
 
 
 class _Signal(Exception):
-    """Unwinds the visit; no error."""
+    """Unwinds the visitor; not an error."""
 
 
 class StaticBreak(_Signal):
@@ -123,23 +121,23 @@ class StaticContinue(_Signal):
 
 
 class Returned(_Signal):
-    """The function has returned where its path is known now."""
+    """The function returned on a path that is decided at compile time."""
 
 
 def _cause(e: Exception) -> BaseException | None:
-    """What a message does not already say."""
+    """Return the cause to chain, or None if the message already covers it."""
     return None if isinstance(e, (WujiError, _native.NativeError, _Signal)) else e
 
 
 _NAMES = {
     "AsyncFor": "`async for`",
-    "AsyncFunctionDef": "a function inside",
+    "AsyncFunctionDef": "a nested function",
     "AsyncWith": "`async with`",
     "Await": "`await`",
-    "ClassDef": "a class inside",
+    "ClassDef": "a nested class",
     "Delete": "`del`",
-    "FunctionDef": "a function inside",
-    "GeneratorExp": "a generator",
+    "FunctionDef": "a nested function",
+    "GeneratorExp": "a generator expression",
     "Global": "`global`",
     "Import": "`import`",
     "ImportFrom": "`import`",
@@ -148,7 +146,7 @@ _NAMES = {
     "Nonlocal": "`nonlocal`",
     "Raise": "`raise`",
     "Set": "a set",
-    "SetComp": "a set",
+    "SetComp": "a set comprehension",
     "Try": "`try`",
     "TryStar": "`try`",
     "With": "`with`",
@@ -159,7 +157,7 @@ _NAMES = {
 
 def unsupported(node: ast.AST) -> str:
     kind = type(node).__name__
-    return f'Unsupported node "{kind}": {_NAMES.get(kind, kind)} is not part of the language of kernels'
+    return f'Unsupported node "{kind}": {_NAMES.get(kind, kind)} is not supported in kernels'
 
 
 _VISIT: dict[type, Callable[[Any, Any], Any]] = {}

@@ -1,4 +1,4 @@
-"""Loops: parallel at the top of a kernel, in order elsewhere, unrolled where they are static."""
+"""Loops: outermost loops of a kernel are parallel, inner loops are serial, static loops are unrolled."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Loop:
-    """A loop around the statement that is being compiled."""
+    """A loop that encloses the statement being compiled."""
 
-    __slots__ = ("again", "depth", "kind", "leave")
+    __slots__ = ("continue_label", "depth", "kind", "break_label")
 
-    def __init__(self, kind: str, leave: int | None, again: int | None, depth: int = 0) -> None:
-        self.depth = depth  # control flow around it
+    def __init__(self, kind: str, break_label: int | None, continue_label: int | None, depth: int = 0) -> None:
+        self.depth = depth  # control-flow nesting at the loop
         self.kind = kind  # "parallel", "serial" or "static"
-        self.leave = leave
-        self.again = again
+        self.break_label = break_label
+        self.continue_label = continue_label
 
 
 class Loops:
@@ -39,7 +39,7 @@ class Loops:
     source: Any
     static_depth: int
     depth: int
-    shallow: bool
+    outermost: bool
     loops: list[Loop]
 
     if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Loops:
         def warn(self, text: str, node: ast.AST) -> None: ...
 
     def bind(self, target: ast.expr, value: Any) -> None:
-        """Gives the names of a loop their values for one turn."""
+        """Bind the loop variables for one iteration."""
         if isinstance(target, ast.Name):
             if is_device(value) and target.id in self.source.assigned:
                 var = self.cx.new_var(target.id, value.ty)
@@ -65,17 +65,17 @@ class Loops:
             for t, part in zip(target.elts, unpacked(value, len(target.elts)), strict=True):
                 self.bind(t, part)
         else:
-            raise WujiSyntaxError("the target of a loop is a name, or several")
+            raise WujiSyntaxError("a loop target must be a name or a tuple of names")
 
     def _check_fresh(self, target: ast.expr) -> None:
-        """In Python a loop would change a variable of that name; here it would be another one."""
+        """Reject loop variables that shadow a local. Python would overwrite the local; a kernel would create a second variable."""
         for name in ast.walk(target):
-            if isinstance(name, ast.Name) and name.id != "_" and self.scope.knows(name.id):
-                raise WujiSyntaxError(f"Variable '{name.id}' is already declared in the outer scope and cannot be used as loop variable\n  = help: give the loop a name of its own")
+            if isinstance(name, ast.Name) and name.id != "_" and self.scope.is_local(name.id):
+                raise WujiSyntaxError(f"Variable '{name.id}' is already declared in the outer scope and cannot be used as loop variable\n  = help: use a new name for the loop variable")
 
     def visit_For(self, node: ast.For) -> None:
         if node.orelse:
-            raise WujiSyntaxError("`else` of a loop is not part of the language of kernels")
+            raise WujiSyntaxError("`else` of a loop is not supported in kernels")
         if self.is_static(node.iter):
             self._static_for(node)
             return
@@ -89,10 +89,10 @@ class Loops:
             over = RangeVal(over.start, over.stop)
         domain = self._domain(over, node)
         serial = config.serialize or config.parallelize == 1
-        if self.shallow and not self.depth and self.cx.loop is None and not serial:
+        if self.outermost and not self.depth and self.cx.loop is None and not serial:
             self._parallel(node, domain, grouped, config)
         else:
-            self._in_order(node, domain, grouped)
+            self._serial(node, domain, grouped)
 
     def _domain(self, over: Any, node: ast.For) -> Any:
         if isinstance(over, (RangeVal, NDRange, Field, SNode, ArrayVal)):
@@ -101,10 +101,10 @@ class Loops:
             return over._wuji_domain(self.cx)
         if isinstance(over, (list, tuple, Matrix, dict, str, zip, enumerate)) or is_device(over):
             raise WujiTypeError(
-                f"a loop of a kernel goes over a range, a field, an array; not over {emit.describe(over)}\n"
-                "  = help: `for x in ti.static(...)` repeats the body for every item while the kernel is compiled"
+                f"a loop in a kernel iterates over a range, a field or an array, not over {emit.describe(over)}\n"
+                "  = help: `for x in ti.static(...)` unrolls the loop at compile time"
             )
-        raise WujiTypeError(f"{emit.describe(over)} cannot be looped over in a kernel")
+        raise WujiTypeError(f"{emit.describe(over)} cannot be iterated over in a kernel")
 
     # Parallel.
     def _parallel(self, node: ast.For, domain: Any, grouped: bool, config: LoopConfig) -> None:
@@ -138,14 +138,14 @@ class Loops:
 
     def _native_domain(self, domain: Any) -> Any:
         if isinstance(domain, Field):
-            self.cx.kept.append(domain)
+            self.cx.keep_alive.append(domain)
             return leaf_number(self.cx, domain._first)
         if isinstance(domain, SNode):
             return cell_number(self.cx, domain)
         return self._bounds(domain)
 
     def _bounds(self, domain: Any) -> list[tuple[int, int]]:
-        """The ends of each axis of a domain."""
+        """Return the bounds of each axis of a domain."""
         if isinstance(domain, ArrayVal):
             return domain.extents()
         if isinstance(domain, (Field, SNode)):
@@ -156,9 +156,9 @@ class Loops:
         node = domain if isinstance(domain, SNode) else domain.node
         if node.is_sparse:
             raise WujiTypeError(
-                "a loop over a sparse field that is not at the top of a kernel\n"
-                "  = note: its cells are found in no order, by all threads at once\n"
-                "  = help: loop over a range and ask `ti.is_active`, or move the loop to the top of a kernel"
+                "a struct-for over a sparse field must be an outermost loop\n"
+                "  = note: active cells are visited in parallel, in no particular order\n"
+                "  = help: loop over a range and test `ti.is_active`, or make it an outermost loop of the kernel"
             )
         offset = domain.offset if isinstance(domain, Field) else (0,) * len(domain.shape)
         return [self._ends(o, o + n) for o, n in zip(offset, domain.shape, strict=True)]
@@ -167,7 +167,7 @@ class Loops:
         for end in (low, high):
             dtype = emit.element(end)
             if dtype.is_float or getattr(end, "shape", ()) != ():
-                raise WujiTypeError(f"the end of a range is an integer, not {emit.describe(end)}")
+                raise WujiTypeError(f"range bounds must be integers, not {emit.describe(end)}")
         known = [e for e in (low, high) if not isinstance(e, Expr)]
         dtype = dtypes.i32
         for end in (low, high):
@@ -186,9 +186,9 @@ class Loops:
             return
         if grouped:
             if not isinstance(node.target, ast.Name):
-                raise WujiSyntaxError("`ti.grouped` gives one vector of indices, for one name")
+                raise WujiSyntaxError("`ti.grouped` yields one index vector; use one loop variable")
             if not indices:
-                raise WujiTypeError("`ti.grouped` of something without indices\n  = help: it has one element, which needs no loop")
+                raise WujiTypeError("`ti.grouped` needs at least one axis\n  = help: a 0-D field has one element; access it without a loop")
             self.bind(node.target, emit.compose(list(indices), (len(indices),)))
             return
         names = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 1
@@ -197,17 +197,17 @@ class Loops:
                 self.bind(node.target, tuple(indices))
                 return
             raise WujiSyntaxError(
-                f"{len(indices)} indices for {names} {'name' if names == 1 else 'names'}"
-                + ("\n  = help: `for I in ti.grouped(...)` gives all of them as a vector" if names == 1 else "")
+                f"{len(indices)} indices for {names} loop {'variable' if names == 1 else 'variables'}"
+                + ("\n  = help: `for I in ti.grouped(...)` yields the indices as a vector" if names == 1 else "")
             )
         self.bind(node.target, indices[0] if names == 1 else tuple(indices))
 
-    # In order.
-    def _in_order(self, node: ast.For, domain: Any, grouped: bool) -> None:
+    # Serial.
+    def _serial(self, node: ast.For, domain: Any, grouped: bool) -> None:
         b = self.b
         bounds = self._bounds(domain)
         several = len(bounds) > 1
-        leave = b.begin_block() if several else None
+        break_label = b.begin_block() if several else None
         indices: list[Expr] = []
         labels: list[int] = []
         for low, high in bounds:
@@ -219,8 +219,8 @@ class Loops:
             labels = [b.begin_block()]
         self.scope.push()
         self.depth += 1
-        again = labels[-1] if bounds else None
-        self.loops.append(Loop("serial", leave if several else labels[0], again))
+        continue_label = labels[-1] if bounds else None
+        self.loops.append(Loop("serial", break_label if several else labels[0], continue_label))
         try:
             self._bind_indices(node, domain, indices, grouped)
             self.body(node.body)
@@ -235,7 +235,7 @@ class Loops:
 
     def visit_While(self, node: ast.While) -> None:
         if node.orelse:
-            raise WujiSyntaxError("`else` of a loop is not part of the language of kernels")
+            raise WujiSyntaxError("`else` of a loop is not supported in kernels")
         b = self.b
         label = b.begin_loop()
         self.scope.push()
@@ -256,15 +256,15 @@ class Loops:
             self.scope.pop()
         b.end_loop()
 
-    # While compiling.
+    # Static.
     def _static_for(self, node: ast.For) -> None:
         from .function import StaticBreak, StaticContinue
 
-        items = list(known_iterable(self.value(node.iter)))
+        items = list(static_iterable(self.value(node.iter)))
         limit = self.cx.runtime.config.unrolling_limit  # type: ignore[attr-defined]
         if limit and len(items) > limit:
             self.warn(
-                f"a static loop repeats its body {len(items)} times, which takes long to compile (unrolling_limit={limit})",
+                f"a static loop is unrolled {len(items)} times, which compiles slowly (unrolling_limit={limit})",
                 node,
             )
         self.loops.append(Loop("static", None, None, self.depth))
@@ -292,29 +292,29 @@ class Loops:
         from .function import StaticBreak, StaticContinue
 
         if not self.loops:
-            raise WujiSyntaxError(f"`{word}` outside of a loop")
+            raise WujiSyntaxError(f"`{word}` outside a loop")
         loop = self.loops[-1]
         if loop.kind == "static":
             if self.depth > loop.depth:
                 raise WujiSyntaxError(
-                    f"`{word}` of a static loop under a condition that is known only when the kernel runs\n"
-                    "  = help: make the loop an ordinary one, or the condition static"
+                    f"`{word}` in a static loop depends on a run-time condition\n"
+                    "  = help: remove `ti.static` from the loop, or make the condition static"
                 )
             raise StaticBreak if word == "break" else StaticContinue
         if word == "break":
             if loop.kind == "parallel":
                 raise WujiSyntaxError(
-                    "`break` in a parallel loop: its iterations run at once\n"
-                    "  = help: `ti.loop_config(serialize=True)` in front of it makes it run in order; or put it into a loop inside"
+                    "`break` in a parallel loop: its iterations run concurrently\n"
+                    "  = help: `ti.loop_config(serialize=True)` before the loop makes it serial; or move the `break` into an inner loop"
                 )
-            assert loop.leave is not None
-            self.b.jump_break(loop.leave)
+            assert loop.break_label is not None
+            self.b.jump_break(loop.break_label)
         else:
-            if loop.again is None:
-                assert loop.leave is not None
-                self.b.jump_break(loop.leave)
+            if loop.continue_label is None:
+                assert loop.break_label is not None
+                self.b.jump_break(loop.break_label)
             else:
-                self.b.jump_continue(loop.again)
+                self.b.jump_continue(loop.continue_label)
 
     def visit_Break(self, node: ast.Break) -> None:
         self._jump("break")
@@ -323,25 +323,25 @@ class Loops:
         self._jump("continue")
 
 
-def known_iterable(value: Any) -> Iterable[Any]:
-    """What a static loop goes through."""
+def static_iterable(value: Any) -> Iterable[Any]:
+    """Return the items that a static loop is unrolled over."""
     if isinstance(value, RangeVal):
         low, high = value.axes[0]
         if is_device(low) or is_device(high):
-            raise WujiTypeError("the ends of a static range are known when the kernel is compiled")
+            raise WujiTypeError("the bounds of a static range must be compile-time constants")
         return range(int(low), int(high))
     if isinstance(value, Grouped):
         if isinstance(value.over, NDRange):
             return value.over.vectors()
-        raise WujiTypeError("a static loop over all elements of a field\n  = help: leave out `ti.static`")
+        raise WujiTypeError("a static loop cannot iterate over a field\n  = help: remove `ti.static`")
     if isinstance(value, NDRange):
         return value.items()
     if isinstance(value, Expr):
         if value.shape:
             return [value[k] for k in range(value.shape[0])]
-        raise WujiTypeError(f"{emit.describe(value)} has no items")
+        raise WujiTypeError(f"{emit.describe(value)} cannot be iterated over")
     if isinstance(value, (Field, ArrayVal)):
-        raise WujiTypeError("a static loop over all elements of a field\n  = help: leave out `ti.static`")
+        raise WujiTypeError("a static loop cannot iterate over a field\n  = help: remove `ti.static`")
     if not isinstance(value, Iterable):
-        raise WujiTypeError(f"{emit.describe(value)} has no items to go through")
+        raise WujiTypeError(f"{emit.describe(value)} cannot be iterated over")
     return value

@@ -1,4 +1,4 @@
-"""Names of a function under compilation."""
+"""Name lookup in a function under compilation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _MISSING = object()
 
 
 class Scope:
-    """Blocks inside of each other; what a block defines ends with it."""
+    """A stack of block scopes. A name defined in a block ends with the block."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.blocks: list[dict[str, Any]] = [{}]
-        self.ended: set[str] = set()
+        self.ended: set[str] = set()  # names of closed blocks, for error messages
 
     def push(self) -> None:
         self.blocks.append({})
@@ -26,21 +26,21 @@ class Scope:
         self.ended.update(self.blocks.pop())
 
     def local(self, name: str) -> Any:
-        """What a name of this function means; `MISSING` when it has none."""
+        """Return what a local name is bound to, or `MISSING`."""
         for block in reversed(self.blocks):
             if name in block:
                 return block[name]
         return _MISSING
 
-    def knows(self, name: str) -> bool:
-        """Whether it is a name of this function here."""
+    def is_local(self, name: str) -> bool:
+        """Return whether the name is a local name that is visible here."""
         return any(name in block for block in self.blocks)
 
     def define(self, name: str, value: Any) -> None:
         self.blocks[-1][name] = value
 
     def redefine(self, name: str, value: Any) -> None:
-        """Gives a name that exists another meaning, where it is."""
+        """Rebind an existing name in the block that defines it."""
         for block in reversed(self.blocks):
             if name in block:
                 block[name] = value
@@ -63,8 +63,8 @@ class Scope:
     def _hint(self, name: str) -> str:
         if name in self.ended:
             return (
-                "\n  = note: it is assigned in a block that has ended, such as the body of an `if` or of a loop"
-                "\n  = help: assign to it before that block"
+                "\n  = note: it is only defined inside an inner block, such as the body of an `if` or a loop"
+                "\n  = help: assign to it before the block"
             )
         import difflib
 

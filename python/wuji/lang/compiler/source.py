@@ -1,4 +1,4 @@
-"""The syntax tree of a function, and where it stands in its file."""
+"""Source code and syntax tree of a Python function."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from ...exceptions import WujiRuntimeError, WujiSyntaxError
 
-# What files consist of: path, and how the text looked when it was read.
+# Parsed files: path -> hash of the text, functions by first line.
 _files: dict[str, tuple[int, dict[int, ast.FunctionDef]]] = {}
 
 
 class Source:
-    """A function as it was written."""
+    """A function with its syntax tree and the names it can see."""
 
     __slots__ = ("assigned", "changed", "file", "function", "globals", "name", "node", "outer")
 
@@ -31,7 +31,7 @@ class Source:
         self.refresh()
 
     def refresh(self) -> None:
-        """Looks at what the function has taken from the functions around it."""
+        """Update the captured closure variables."""
         self.outer = {}
         for name, cell in zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=False):
             try:
@@ -46,9 +46,9 @@ def _find(function: FunctionType) -> ast.FunctionDef:
     lines = linecache.getlines(file, function.__globals__)
     if not lines:
         raise WujiRuntimeError(
-            f"the source of `{function.__name__}` cannot be found, and a kernel is compiled from its source\n"
+            f"no source code found for `{function.__name__}`; kernels are compiled from their source\n"
             f"  = note: it was defined in {file}\n"
-            "  = help: put it in a file; notebooks and IPython work, too, the plain prompt of Python does not",
+            "  = help: define it in a file, a notebook or IPython; the plain Python prompt keeps no source",
             "W0608",
         )
     text = "".join(lines)
@@ -57,7 +57,7 @@ def _find(function: FunctionType) -> ast.FunctionDef:
         try:
             tree = ast.parse(text, filename=file)
         except SyntaxError as e:
-            raise WujiRuntimeError(f"the file of `{function.__name__}` has changed since it was imported, and is no Python now: {e}", "W0608") from None
+            raise WujiRuntimeError(f"the file of `{function.__name__}` has changed since it was imported, and no longer parses: {e}", "W0608") from None
         functions: dict[int, ast.FunctionDef] = {}
         for part in ast.walk(tree):
             if isinstance(part, ast.FunctionDef):
@@ -66,16 +66,16 @@ def _find(function: FunctionType) -> ast.FunctionDef:
     node = known[1].get(first)
     if node is None or node.name != function.__name__:
         if function.__name__ == "<lambda>":
-            raise WujiSyntaxError("a lambda cannot be a kernel or function of Wuji; write it with `def`")
+            raise WujiSyntaxError("a lambda cannot be a kernel or `ti.func`\n  = help: write it with `def`")
         raise WujiRuntimeError(
-            f"the file {file} has changed since `{function.__name__}` was defined at line {first}\n  = help: start again",
+            f"the file {file} has changed since `{function.__name__}` was defined at line {first}\n  = help: restart the program",
             "W0608",
         )
     return node
 
 
 def assigned_names(nodes: Sequence[ast.AST]) -> set[str]:
-    """Names that statements other than loops assign to."""
+    """Return the names that statements assign to, loop variables excluded."""
     names: set[str] = set()
     for child in (c for node in nodes for c in ast.walk(node)):
         targets: list[ast.expr] = []
@@ -89,7 +89,7 @@ def assigned_names(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def _roots(target: ast.expr) -> Iterator[str]:
-    """The names that an assignment changes: that of `v` for `v[0]` and `v.x`, too."""
+    """Yield the names that an assignment modifies; for `v[0]` and `v.x` that is `v`."""
     if isinstance(target, ast.Name):
         yield target.id
     elif isinstance(target, (ast.Tuple, ast.List)):
@@ -100,22 +100,22 @@ def _roots(target: ast.expr) -> Iterator[str]:
 
 
 def is_static_call(node: ast.expr) -> bool:
-    """Whether an expression looks like a call of `ti.static`."""
+    """Return whether an expression is, syntactically, a call of `ti.static`."""
     f = node.func if isinstance(node, ast.Call) else None
     return (isinstance(f, ast.Attribute) and f.attr == "static") or (isinstance(f, ast.Name) and f.id == "static")
 
 
 def changed_in_loops(node: ast.FunctionDef) -> set[str]:
-    """Names that loops at the top of the function change, which are parallel when it is a kernel."""
+    """Return the names that outermost loops modify. In a kernel these loops are parallel."""
     names: set[str] = set()
 
-    def look(nodes: list[ast.stmt]) -> None:
+    def visit(nodes: list[ast.stmt]) -> None:
         for n in nodes:
             if isinstance(n, ast.If):
-                look(n.body)
-                look(n.orelse)
+                visit(n.body)
+                visit(n.orelse)
             elif isinstance(n, ast.For) and is_static_call(n.iter):
-                look(n.body)
+                visit(n.body)
             elif isinstance(n, ast.For):
                 names.update(assigned_names(n.body))
                 for child in (c for s in n.body for c in ast.walk(s)):
@@ -126,5 +126,5 @@ def changed_in_loops(node: ast.FunctionDef) -> set[str]:
                         if name.startswith("atomic_"):
                             names.update(_roots(child.args[0]))
 
-    look(node.body)
+    visit(node.body)
     return names

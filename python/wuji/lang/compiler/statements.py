@@ -1,4 +1,4 @@
-"""Statements."""
+"""Statements: assignments, branches, assertions and returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .scope import MISSING
 if TYPE_CHECKING:
     from .scope import Scope
 
-# What is one update at once when others can reach the place.
+# Augmented assignments that become atomic operations on memory that other threads can reach.
 _ATOMIC = {ast.Add: "add", ast.Sub: "add", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
 
 
@@ -31,7 +31,7 @@ class Statements:
     depth: int
     is_kernel: bool
     is_real: bool
-    shallow: bool
+    outermost: bool
     returns: Any
     loops: list[Any]
 
@@ -44,14 +44,14 @@ class Statements:
         def warn(self, text: str, node: ast.AST) -> None: ...
 
     def body(self, nodes: list[ast.stmt]) -> None:
-        """Statements in order; what follows a jump is not reached and not looked at."""
+        """Compile statements in order. Code behind a jump is unreachable and skipped."""
         for node in nodes:
             if self.b.closed():
                 return
             self.exec(node)
 
     def block(self, nodes: list[ast.stmt]) -> None:
-        """Statements whose names end with them."""
+        """Compile statements in a scope of their own."""
         self.scope.push()
         self.depth += 1
         try:
@@ -71,33 +71,33 @@ class Statements:
                 self.assign(target, value)
 
     def _rebind(self, name: str, value: Any) -> None:
-        """Gives a name a meaning that is known now."""
+        """Bind a name to a compile-time constant."""
         known = self.scope.local(name)
         if known is MISSING:
             self.scope.define(name, value)
         elif is_device(known):
-            raise WujiTypeError(f"`{name}` is a variable of the kernel; it cannot become something static")
+            raise WujiTypeError(f"`{name}` is a run-time variable; it cannot be rebound to a `ti.static` value")
         else:
             self.scope.redefine(name, value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is None:
-            raise WujiSyntaxError("a variable gets a value where it gets its type")
+            raise WujiSyntaxError("an annotated variable needs an initial value")
         if not isinstance(node.target, ast.Name):
-            raise WujiSyntaxError("only names of variables have types")
+            raise WujiSyntaxError("only variable names can be annotated")
         ty = value_type(self.eval(node.annotation))
         if ty is None:
-            raise WujiTypeError(f"this is no type of values: {ast.unparse(node.annotation)}")
+            raise WujiTypeError(f"`{ast.unparse(node.annotation)}` is not a value type")
         value = self.value(node.value)
         known = self.scope.local(node.target.id)
         if known is not MISSING:
             if is_device(known) and known.ty == ty:
                 self.assign(node.target, value)
                 return
-            raise WujiSyntaxError(f"`{node.target.id}` has a type already")
-        place = typed_storage(self.cx, ty, node.target.id, self.shares(node.target.id))
-        place.store(value)
-        self.scope.define(node.target.id, place)
+            raise WujiSyntaxError(f"`{node.target.id}` already has a type")
+        ref = typed_storage(self.cx, ty, node.target.id, self.shares(node.target.id))
+        ref.store(value)
+        self.scope.define(node.target.id, ref)
 
     def assign(self, target: ast.expr, value: Any) -> None:
         if isinstance(target, ast.Name):
@@ -105,18 +105,18 @@ class Statements:
         elif isinstance(target, (ast.Tuple, ast.List)):
             parts = unpacked(value, len(target.elts))
             if any(isinstance(t, ast.Starred) for t in target.elts):
-                raise WujiSyntaxError("a star among the targets of an assignment")
-            # Values first, so that `a, b = b, a` does what it says.
+                raise WujiSyntaxError("starred assignment targets are not supported in kernels")
+            # The values are already evaluated, so `a, b = b, a` swaps.
             for t, part in zip(target.elts, parts, strict=True):
                 self.assign(t, part)
         elif isinstance(target, (ast.Subscript, ast.Attribute)):
-            place = self.eval(target)
-            if not isinstance(place, (Ref, StructVal)):
-                raise WujiTypeError(f"nothing can be assigned to `{ast.unparse(target)}`, which is {emit.describe(place)}")
-            self._warn_loss(place, value, target)
-            place.store(value)
+            ref = self.eval(target)
+            if not isinstance(ref, (Ref, StructVal)):
+                raise WujiTypeError(f"cannot assign to `{ast.unparse(target)}`, which is {emit.describe(ref)}")
+            self._warn_loss(ref, value, target)
+            ref.store(value)
         else:
-            raise WujiSyntaxError(f"nothing can be assigned to `{ast.unparse(target)}`")
+            raise WujiSyntaxError(f"cannot assign to `{ast.unparse(target)}`")
 
     def _assign_name(self, target: ast.Name, value: Any) -> None:
         known = self.scope.local(target.id)
@@ -127,37 +127,37 @@ class Statements:
             self._warn_loss(known, value, target)
             known.store(value)
         elif is_device(known):
-            raise WujiTypeError(f"`{target.id}` cannot be assigned to: it is the index of a loop or a parameter")
+            raise WujiTypeError(f"`{target.id}` cannot be assigned to: it is a loop index or a parameter")
         elif isinstance(known, (tuple, list)) and isinstance(value, (tuple, list)) and len(known) == len(value) and all(isinstance(k, Ref) for k in known):
-            for place, part in zip(known, value, strict=True):
-                place.store(part)
+            for ref, part in zip(known, value, strict=True):
+                ref.store(part)
         elif not is_device(value) and not self.depth:
             self.scope.redefine(target.id, value)
         else:
             raise WujiTypeError(
-                f"`{target.id}` is {emit.describe(known)}, known when the kernel is compiled; it cannot be assigned to\n"
+                f"`{target.id}` is {emit.describe(known)}, a compile-time constant; it cannot be assigned to\n"
                 "  = help: use another name"
             )
 
     def _new(self, name: str, value: Any) -> Any:
-        """What a name means after its first assignment: a variable, or a thing of Python's."""
+        """Return what a new name is bound to: a variable, or a Python object."""
         if is_device(value) or emit.is_number(value) or isinstance(value, (Matrix, Struct)):
-            place = storage(self.cx, value, name, self.shares(name))
-            store_into(place, value)
-            return place
+            ref = storage(self.cx, value, name, self.shares(name))
+            store_into(ref, value)
+            return ref
         if isinstance(value, (list, tuple)) and any(is_device(v) for v in value):
             return type(value)(self._new(name, v) for v in value)
         return value
 
     def shares(self, name: str) -> bool:
-        """Whether a variable that is made here is one that parallel loops change."""
-        return self.shallow and self.cx.loop is None and name in self.source.changed
+        """Return whether a variable defined here is updated by parallel loops."""
+        return self.outermost and self.cx.loop is None and name in self.source.changed
 
-    def _warn_loss(self, place: Any, value: Any, node: ast.AST) -> None:
-        if isinstance(place, Ref) and isinstance(value, Expr):
-            source, target = value.dtype, place.dtype
-        elif isinstance(place, Ref) and type(value) is float and not place.dtype.is_float:
-            source, target = dtypes.defaults.fp, place.dtype
+    def _warn_loss(self, ref: Any, value: Any, node: ast.AST) -> None:
+        if isinstance(ref, Ref) and isinstance(value, Expr):
+            source, target = value.dtype, ref.dtype
+        elif isinstance(ref, Ref) and type(value) is float and not ref.dtype.is_float:
+            source, target = dtypes.defaults.fp, ref.dtype
         else:
             return
         if dtypes.loses(source, target):
@@ -166,41 +166,41 @@ class Statements:
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         from .expressions import _BINARY
 
-        place = self.eval(node.target)
+        ref = self.eval(node.target)
         value = self.value(node.value)
         kind = type(node.op)
         dual, plain, what = _BINARY[kind]
-        if isinstance(place, StructVal):
-            raise WujiTypeError(f"`{what}=` of a struct\n  = help: take its members")
-        if not isinstance(place, Ref):
-            if hasattr(place, "_wuji_update"):
-                place._wuji_update(what, value)
+        if isinstance(ref, StructVal):
+            raise WujiTypeError(f"`{what}=` is not defined for structs\n  = help: update the members")
+        if not isinstance(ref, Ref):
+            if hasattr(ref, "_wuji_update"):
+                ref._wuji_update(what, value)
                 return
-            if isinstance(node.target, ast.Name) and not is_device(place) and not is_device(value) and not self.depth:
+            if isinstance(node.target, ast.Name) and not is_device(ref) and not is_device(value) and not self.depth:
                 if self.scope.local(node.target.id) is MISSING:
-                    raise WujiNameError(f'Name "{node.target.id}" is not defined in this function; a kernel does not assign to names outside of it')
-                self.scope.redefine(node.target.id, plain(place, value))
+                    raise WujiNameError(f'Name "{node.target.id}" is not defined in this function; kernels cannot assign to outer names')
+                self.scope.redefine(node.target.id, plain(ref, value))
                 return
-            raise WujiTypeError(f"`{ast.unparse(node.target)}` is {emit.describe(place)}, which cannot be changed")
-        self._warn_update(place, value, node, what)
-        if kind in _ATOMIC and not getattr(place, "private", False) and not isinstance(place, SwizzleRef):
-            if place.dtype.is_float and kind in (ast.BitAnd, ast.BitOr, ast.BitXor):
-                raise WujiTypeError(f"`{what}=` works on integers, not on {place.dtype}")
-            ops.update(place, _ATOMIC[kind], ops.neg(value) if kind is ast.Sub else value)
+            raise WujiTypeError(f"`{ast.unparse(node.target)}` is {emit.describe(ref)}, which cannot be modified")
+        self._warn_update(ref, value, node, what)
+        if kind in _ATOMIC and not getattr(ref, "private", False) and not isinstance(ref, SwizzleRef):
+            if ref.dtype.is_float and kind in (ast.BitAnd, ast.BitOr, ast.BitXor):
+                raise WujiTypeError(f"`{what}=` needs integers, not {ref.dtype}")
+            ops.update(ref, _ATOMIC[kind], ops.neg(value) if kind is ast.Sub else value)
             return
-        place.store(dual(place.load(), value))
+        ref.store(dual(ref.load(), value))
 
-    def _warn_update(self, place: Ref, value: Any, node: ast.AST, what: str) -> None:
+    def _warn_update(self, ref: Ref, value: Any, node: ast.AST, what: str) -> None:
         source = value.dtype if isinstance(value, Expr) else dtypes.of_constant(value)
-        if what == "/" and not place.dtype.is_float:
+        if what == "/" and not ref.dtype.is_float:
             source = dtypes.defaults.fp
-        if source is not None and not isinstance(value, (list, tuple)) and source.is_float and not place.dtype.is_float:
-            self.warn(f"Augassign may lose precision: {place.dtype} <- {source}", node)
+        if source is not None and not isinstance(value, (list, tuple)) and source.is_float and not ref.dtype.is_float:
+            self.warn(f"Augassign may lose precision: {ref.dtype} <- {source}", node)
 
     # Plain statements.
     def visit_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
-            return  # a documentation string
+            return  # a docstring
         self.eval(node.value)
 
     def visit_Pass(self, node: ast.Pass) -> None:
@@ -210,27 +210,27 @@ class Statements:
         if not self.cx.runtime.config.debug:
             return
         test = self.value(node.test)
-        said = None if node.msg is None else self.value(node.msg)
+        message = None if node.msg is None else self.value(node.msg)
         if not is_device(test):
             if isinstance(test, Matrix):
                 test = test.all()
             if test:
                 return
             test = emit.constant(False, dtypes.u1)
-        kernel_assert(emit.condition(test, "assert"), said, ast.unparse(node.test))
+        kernel_assert(emit.condition(test, "assert"), message, ast.unparse(node.test))
 
     # Branches.
     def visit_If(self, node: ast.If) -> None:
         if self.is_static(node.test):
             test = self.value(node.test)
             if is_device(test):
-                raise WujiTypeError("`ti.static` of something that is known only when the kernel runs")
+                raise WujiTypeError("`ti.static` needs a compile-time constant, and this is a run-time value")
             self.body(node.body if test else node.orelse)
             return
         test = self.value(node.test)
         if not is_device(test):
             if isinstance(test, Matrix):
-                raise WujiTypeError("a vector is no condition\n  = help: use `.all()` or `.any()`")
+                raise WujiTypeError("a vector cannot be a condition\n  = help: use `.all()` or `.any()`")
             self.scope.push()
             try:
                 self.body(node.body if test else node.orelse)
@@ -244,23 +244,23 @@ class Statements:
             self.block(node.orelse)
         self.b.end_if()
 
-    # The end of a function.
+    # Return.
     def visit_Return(self, node: ast.Return) -> None:
         if self.returns is None:
-            raise WujiSyntaxError("`return` outside of a function")
+            raise WujiSyntaxError("`return` outside a function")
         if any(loop.kind == "parallel" for loop in self.loops):
             raise WujiSyntaxError(
-                "`return` inside of a parallel loop\n  = note: its iterations run at once, and the kernel ends with the last of them"
+                "`return` inside a parallel loop\n  = note: its iterations run concurrently; the kernel returns when all of them have finished"
             )
         value = None if node.value is None else self.value(node.value)
-        self.returns.give(self, value)
+        self.returns.emit_return(self, value)
 
 
 def unpacked(value: Any, count: int) -> list[Any]:
-    """The parts of something that is assigned to several targets."""
+    """Return the parts of a value that is assigned to several targets."""
     if isinstance(value, Expr):
         if not value.shape:
-            raise WujiTypeError(f"one number for {count} targets")
+            raise WujiTypeError(f"cannot unpack a scalar into {count} targets")
         parts = [value[k] for k in range(value.shape[0])]
         parts = [p.load() for p in parts]
     elif isinstance(value, (tuple, list, Matrix, range)):
@@ -272,19 +272,19 @@ def unpacked(value: Any, count: int) -> list[Any]:
     else:
         raise WujiTypeError(f"{emit.describe(value)} cannot be unpacked")
     if len(parts) != count:
-        raise WujiTypeError(f"{len(parts)} values for {count} targets")
+        raise WujiTypeError(f"cannot unpack {len(parts)} values into {count} targets")
     return parts
 
 
 def typed_storage(cx: Compilation, ty: Any, name: str, shared: bool = False) -> Any:
-    """Variables for a value of a type."""
+    """Create the variables that hold a value of a type."""
     if isinstance(ty, StructType):
         return StructVal(ty, {k: typed_storage(cx, t, f"{name}.{k}", shared) for k, t in ty.members.items()})
     return cx.new_shared(name, ty) if shared else cx.new_var(name, ty)
 
 
 def storage(cx: Compilation, value: Any, name: str, shared: bool = False) -> Any:
-    """Variables for a value; things of Python's are kept as they are."""
+    """Create the variables that hold a value. Python objects are returned unchanged."""
     if isinstance(value, (StructVal, Struct)):
         ty = value.ty if isinstance(value, StructVal) else value._type
         return typed_storage(cx, ty, name, shared)
@@ -293,16 +293,16 @@ def storage(cx: Compilation, value: Any, name: str, shared: bool = False) -> Any
     if is_device(value) or emit.is_number(value) or isinstance(value, Matrix):
         ty = emit.type_of(value)
         if ty is dtypes.defaults.ip and type(value) is int:
-            emit.constant(value)  # which says when it is out of range
+            emit.constant(value)  # reports values out of range
         return typed_storage(cx, ty, name, shared)
     return value
 
 
-def store_into(place: Any, value: Any) -> None:
-    if isinstance(place, (Ref, StructVal)):
-        place.store(value)
-    elif isinstance(place, (list, tuple)):
-        if not isinstance(value, (list, tuple)) or len(value) != len(place):
-            raise WujiTypeError("the ways through the function return different numbers of values")
-        for p, v in zip(place, value, strict=True):
+def store_into(ref: Any, value: Any) -> None:
+    if isinstance(ref, (Ref, StructVal)):
+        ref.store(value)
+    elif isinstance(ref, (list, tuple)):
+        if not isinstance(value, (list, tuple)) or len(value) != len(ref):
+            raise WujiTypeError("the `return` statements return different numbers of values")
+        for p, v in zip(ref, value, strict=True):
             store_into(p, v)
