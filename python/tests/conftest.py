@@ -1,4 +1,4 @@
-"""Every test has a world of its own."""
+"""Fixtures: every test runs in its own world."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import pytest
 
 import wuji as ti
 
-# Programs that tests start find the same package, from wherever they run.
+# Subprocesses import the same package, from any working directory.
 _PACKAGE = str(pathlib.Path(ti.__file__).resolve().parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_PACKAGE, os.environ.get("PYTHONPATH")]))
 
 ON_GPU = os.environ.get("TI_ARCH") == "cuda"
 if ON_GPU:
-    # Tests look for errors and printed lines where the launch is.
+    # Tests expect errors and printed lines at the launch.
     os.environ.setdefault("WUJI_LAUNCH_BLOCKING", "1")
 
-# Tests of how `init` chooses a device, which TI_ARCH overrides.
-_OF_OPTIONS = ["test_options", "test_unknown_options", "test_it_is_as_the_page_says[Profiler and log: ti.cfg]",
-               "test_it_is_as_the_page_says[Internals that programs use: ti.lang.impl.current_cfg]"]  # fmt: skip
+# Tests of the backend choice in `init`, which TI_ARCH overrides.
+_INIT_TESTS = ["test_options", "test_unknown_options", "test_status_page[Profiler and log: ti.cfg]",
+               "test_status_page[Internals that programs use: ti.lang.impl.current_cfg]"]  # fmt: skip
 
-# What is shown, and what the host does meanwhile, is the same on every device.
-_OF_HOST = ["test_window.py", "test_book.py"]
-_WHILE_WAITING = "test_other_threads_run_during_a_launch"
+# Tests of host behaviour, independent of the backend.
+_HOST_FILES = ["test_window.py", "test_book.py"]
+_HOST_TEST = "test_other_threads_run_during_a_launch"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not ON_GPU:
         return
     for item in items:
-        if item.name in _OF_OPTIONS or item.name.startswith("test_it_is_as_the_page_says[Devices: "):
-            item.add_marker(pytest.mark.skip(reason="TI_ARCH says which device it is"))
-        elif item.path.name in _OF_HOST or item.name == _WHILE_WAITING:
-            item.add_marker(pytest.mark.skip(reason="it is not about the device"))
+        if item.name in _INIT_TESTS or item.name.startswith("test_status_page[Devices: "):
+            item.add_marker(pytest.mark.skip(reason="TI_ARCH selects the backend"))
+        elif item.path.name in _HOST_FILES or item.name == _HOST_TEST:
+            item.add_marker(pytest.mark.skip(reason="independent of the backend"))
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Tensors of others on a GPU that is none: memory and streams of the driver in `fake_cuda.c`, handed out by DLPack."""
+"""Foreign tensors on a simulated GPU: memory and streams of the driver in `fake_cuda.c`, exported by DLPack."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _get.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 class Tensor:
-    """Floats on a device, written by a stream of their own that has not come to it yet."""
+    """Floats on a device, written by a stream that has not run yet."""
 
     def __init__(self, shape: tuple[int, int], word: int, device: int = 0, versioned: bool = False, readonly: bool = False) -> None:
         self.shape, self.device, self.versioned, self.readonly = shape, device, versioned, readonly
@@ -81,7 +81,7 @@ class Tensor:
         if options and not self.versioned:
             raise TypeError("an unexpected keyword")
         if stream not in (None, -1):
-            # The consumer waits for what is still to be written.
+            # The consumer waits for the pending write.
             call("cuEventRecord", self.event, self.stream)
             call("cuStreamWaitEvent", ctypes.c_void_p(stream), self.event, 0)
         self._shape = (ctypes.c_int64 * 2)(*self.shape)
@@ -94,15 +94,15 @@ class Tensor:
         return _new(ctypes.addressof(self._managed), b"dltensor", None)
 
     def read(self) -> list[float]:
-        """As somebody does who uses the default stream, and waits for no other."""
+        """Read on the default stream, without synchronizing with other streams."""
         out = (ctypes.c_float * self.count)()
         call("cuMemcpyDtoHAsync_v2", out, self.at, ctypes.c_size_t(4 * self.count), ctypes.c_void_p(1))
         call("cuStreamSynchronize", ctypes.c_void_p(1))
         return list(out)
 
 
-class Taken:
-    """What somebody got by DLPack who uses the default stream."""
+class Imported:
+    """A DLPack import whose consumer uses the default stream."""
 
     def __init__(self, value: Any, stream: int | None = 1) -> None:
         self.kind, self.device = value.__dlpack_device__()

@@ -1,4 +1,4 @@
-"""What the tests of the extension module have in common."""
+"""Helpers for tests of the extension module."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def double(w: n.World, x: n.Field) -> n.Program:
 
 
 def params(w: n.World, *types: str) -> n.Program:
-    """A kernel that gives its last parameter back."""
+    """Build a kernel that returns its last parameter."""
 
     def body(b: n.Builder) -> None:
         values = [b.param(f"p{k}", t) for k, t in enumerate(types)]

@@ -1,4 +1,4 @@
-"""Sorting and running sums, against NumPy."""
+"""Sort and prefix sum, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def numbers(dtype: Any, count: int, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", LENGTHS[1:])
-def test_sort_lengths(count: int) -> None:
+def test_sort_of_various_lengths(count: int) -> None:
     keys = ti.field(ti.f32, count)
     given = numbers(ti.f32, count)
     keys.from_numpy(given)
@@ -31,7 +31,7 @@ def test_sort_lengths(count: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_sort_types(dtype: Any) -> None:
+def test_sort_of_every_scalar_type(dtype: Any) -> None:
     keys = ti.field(dtype, 777)
     given = numbers(dtype, 777)
     keys.from_numpy(given)
@@ -40,7 +40,7 @@ def test_sort_types(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 33, 100, 9001])
-def test_sort_with_values_keeps_the_order_of_equals(count: int) -> None:
+def test_sort_with_values_is_stable(count: int) -> None:
     keys, values = ti.field(ti.i32, count), ti.field(ti.f64, count)
     given = np.random.default_rng(2).integers(0, 10, count).astype(np.int32)
     keys.from_numpy(given)
@@ -51,7 +51,7 @@ def test_sort_with_values_keeps_the_order_of_equals(count: int) -> None:
     assert (values.to_numpy() == order).all()
 
 
-def test_sort_with_vectors_and_structs() -> None:
+def test_sort_permutes_vectors_and_structs() -> None:
     n = 500
     keys = ti.field(ti.i32, n)
     vectors = ti.Vector.field(3, ti.f32, n)
@@ -68,7 +68,7 @@ def test_sort_with_vectors_and_structs() -> None:
         assert (values.to_numpy() == data[order]).all()
 
 
-def test_sort_other_layouts_and_arrays() -> None:
+def test_sort_of_soa_layouts_and_arrays() -> None:
     keys = ti.field(ti.i32)
     ti.root.dense(ti.i, 10).dense(ti.i, 10).place(keys, offset=-50)
     given = numbers(ti.i32, 100)
@@ -81,7 +81,7 @@ def test_sort_other_layouts_and_arrays() -> None:
     assert (array.to_numpy() == np.sort(given)).all()
 
 
-def test_sort_a_component() -> None:
+def test_sort_of_a_vector_component() -> None:
     vectors = ti.Vector.field(2, ti.f32, 50)
     given = numbers(ti.f32, 100).reshape(50, 2)
     vectors.from_numpy(given)
@@ -89,7 +89,7 @@ def test_sort_a_component() -> None:
     assert (vectors.to_numpy() == np.stack([given[:, 0], np.sort(given[:, 1])], axis=1)).all()
 
 
-def test_sort_sorted_reversed_equal() -> None:
+def test_sort_of_sorted_reversed_and_equal_keys() -> None:
     keys = ti.field(ti.i32, 1000)
     for given in (np.arange(1000), np.arange(1000)[::-1], np.zeros(1000)):
         keys.from_numpy(given.astype(np.int32))
@@ -97,8 +97,8 @@ def test_sort_sorted_reversed_equal() -> None:
         assert (keys.to_numpy() == np.sort(given)).all()
 
 
-def test_sort_refuses() -> None:
-    with pytest.raises(ti.TaichiTypeError, match="field or array of numbers"):
+def test_sort_rejects_invalid_arguments() -> None:
+    with pytest.raises(ti.TaichiTypeError, match="field or array of scalars"):
         ti.algorithms.parallel_sort([3, 1, 2])
     with pytest.raises(ti.TaichiRuntimeError, match="one axis"):
         ti.algorithms.parallel_sort(ti.field(ti.i32, (2, 2)))
@@ -107,7 +107,7 @@ def test_sort_refuses() -> None:
 
 
 @pytest.mark.parametrize("count", LENGTHS[1:])
-def test_sums_lengths(count: int) -> None:
+def test_prefix_sum_of_various_lengths(count: int) -> None:
     data = ti.field(ti.i32, count)
     given = np.random.default_rng(4).integers(0, 100, count).astype(np.int32)
     data.from_numpy(given)
@@ -119,7 +119,7 @@ def test_sums_lengths(count: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_sums_types(dtype: Any) -> None:
+def test_prefix_sum_of_every_scalar_type(dtype: Any) -> None:
     data = ti.field(dtype, 10000)
     given = numbers(dtype, 10000)
     data.from_numpy(given)
@@ -130,25 +130,25 @@ def test_sums_types(dtype: Any) -> None:
         assert (data.to_numpy() == np.cumsum(given, dtype=dtype.numpy_name)).all()
 
 
-def test_sums_of_a_part_and_of_arrays() -> None:
+def test_prefix_sum_of_a_prefix_and_of_arrays() -> None:
     data = ti.ndarray(ti.i64, 10)
     data.fill(1)
     ti.algorithms.PrefixSumExecutor(5).run(data)
     assert list(data.to_numpy()) == [1, 2, 3, 4, 5, 1, 1, 1, 1, 1]
 
 
-def test_sums_refuse() -> None:
+def test_prefix_sum_rejects_invalid_arguments() -> None:
     executor = ti.algorithms.PrefixSumExecutor(8)
-    with pytest.raises(ti.TaichiRuntimeError, match="8 elements"):
+    with pytest.raises(ti.TaichiRuntimeError, match="length 8"):
         executor.run(ti.field(ti.i32, 4))
-    with pytest.raises(ti.TaichiTypeError, match="field or array of numbers"):
+    with pytest.raises(ti.TaichiTypeError, match="field or array of scalars"):
         executor.run(np.zeros(8))
-    with pytest.raises(ti.TaichiTypeError, match="truth"):
+    with pytest.raises(ti.TaichiTypeError, match="bool"):
         executor.run(ti.field(ti.u1, 8))
 
 
 @pytest.mark.filterwarnings("error")
-def test_other_default_types_change_nothing() -> None:
+def test_results_do_not_depend_on_default_types() -> None:
     ti.init(arch=ti.cpu, default_fp=ti.f64, default_ip=ti.i64, offline_cache=False, verbose=False)
     keys, values = ti.field(ti.f32, 100), ti.field(ti.i32, 100)
     given = numbers(ti.f32, 100)

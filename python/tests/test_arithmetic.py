@@ -1,4 +1,4 @@
-"""Numbers in kernels: types, promotion, and operators as Python has them."""
+"""Arithmetic in kernels: types, promotion, and operators with Python's semantics."""
 
 import math
 
@@ -12,7 +12,7 @@ def run(f, *args):
 
 
 @pytest.mark.parametrize("a,b", [(7, 2), (-7, 2), (7, -2), (-7, -2), (6, 3), (-6, 3), (0, 5), (5, 0)])
-def test_integer_division_and_remainder_are_pythons(a, b):
+def test_integer_division_and_remainder_match_python(a, b):
     @ti.kernel
     def quotient(x: ti.i32, y: ti.i32) -> ti.i32:
         return x // y
@@ -21,7 +21,7 @@ def test_integer_division_and_remainder_are_pythons(a, b):
     def rest(x: ti.i32, y: ti.i32) -> ti.i32:
         return x % y
 
-    # A divisor of zero gives zero: no kernel can end the process.
+    # Division by zero yields zero: no kernel can crash the process.
     assert quotient(a, b) == (a // b if b else 0)
     assert rest(a, b) == (a % b if b else 0)
 
@@ -45,7 +45,7 @@ def test_float_division_and_remainder():
         assert both(x, y).to_list() == [x // y, x % y]
 
 
-def test_true_division_of_integers_is_a_float():
+def test_true_division_of_integers_yields_a_float():
     @ti.kernel
     def half(x: ti.i32) -> ti.f32:
         return x / 2
@@ -71,7 +71,7 @@ def test_shifts_and_bits():
         assert bits(x).to_list() == [wrapped, x >> 1, x & 12, x | 1, x ^ 5, ~x]
 
 
-def test_bit_shr_puts_zeros_in_front():
+def test_bit_shr_is_a_logical_shift():
     @ti.kernel
     def f(x: ti.i32) -> ti.i32:
         return ti.bit_shr(x, 28)
@@ -79,12 +79,12 @@ def test_bit_shr_puts_zeros_in_front():
     assert f(-1) == 15
 
 
-def test_bits_of_floats_are_refused():
+def test_bitwise_operators_reject_floats():
     @ti.kernel
     def f(x: ti.f32) -> ti.f32:
         return x & 1
 
-    with pytest.raises(ti.TaichiTypeError, match="works on integers"):
+    with pytest.raises(ti.TaichiTypeError, match="needs integers"):
         f(1.0)
 
 
@@ -117,7 +117,7 @@ def test_default_types():
     assert f(0.0, 2**40) == 2**40 + 0.1
 
 
-def test_literals_out_of_range_are_refused():
+def test_integer_literals_out_of_range_are_rejected():
     @ti.kernel
     def f() -> ti.i32:
         a = 3000000000
@@ -127,7 +127,7 @@ def test_literals_out_of_range_are_refused():
         f()
 
 
-def test_literals_with_a_type():
+def test_typed_literals():
     @ti.kernel
     def f() -> ti.u32:
         return ti.u32(3000000000)
@@ -164,7 +164,7 @@ def test_bit_cast():
     assert f(1.0) == 0x3F800000
 
 
-def test_comparisons_chain_and_shortcut():
+def test_comparisons_chain_and_short_circuit():
     hits = ti.field(ti.i32, shape=())
 
     @ti.func
@@ -241,7 +241,7 @@ def test_select():
     assert f(0).to_list() == [3.0, 4.0]
 
 
-def test_random_numbers_are_spread():
+def test_random_numbers_are_uniform():
     x = ti.field(ti.f32, shape=10000)
     k = ti.field(ti.i32, shape=10000)
 
@@ -277,13 +277,13 @@ def test_frexp():
         m, e = ti.frexp(x)
         return ti.Vector([m, e])
 
-    # In fast math, a GPU takes numbers that are too small to be normal for zeros.
+    # With fast math, a GPU flushes subnormals to zero.
     for x in (1.0, 0.75, -13.5, 1e-3, 0.0, 1e-40)[: 5 if ti.cfg.arch is ti.cuda else 6]:
         x = float(__import__("numpy").float32(x))
         assert tuple(f(x).to_list()) == math.frexp(x)
 
 
-def test_numpy_scalars_are_numbers():
+def test_numpy_scalars_are_constants():
     np = pytest.importorskip("numpy")
     c = np.float32(0.5)
     n = np.int64(3)
@@ -295,7 +295,7 @@ def test_numpy_scalars_are_numbers():
     assert f(np.float64(2.0), np.int32(2)) == 7.0
 
 
-def test_sums_of_truth_values_are_numbers():
+def test_sums_of_bools_are_integers():
     @ti.kernel
     def f(a: ti.i32, b: ti.i32) -> ti.i32:
         return (a > 0) + (b > 0)
@@ -303,7 +303,7 @@ def test_sums_of_truth_values_are_numbers():
     assert f(1, 1) == 2
 
 
-def test_and_and_or_give_the_value_that_decides():
+def test_and_and_or_return_the_deciding_operand():
     @ti.func
     def seen(x):
         return x
@@ -316,7 +316,7 @@ def test_and_and_or_give_the_value_that_decides():
         assert run(a, b).to_list() == [a and b, a or b, a and b, a or b]
 
 
-def test_shifts_and_powers_keep_the_type_on_the_left():
+def test_shifts_and_powers_keep_the_type_of_the_left_operand():
     @ti.kernel
     def run(a: ti.i32, b: ti.u32, c: ti.u8, d: ti.i64) -> ti.types.vector(5, ti.i64):
         return ti.Vector(
@@ -326,7 +326,7 @@ def test_shifts_and_powers_keep_the_type_on_the_left():
     assert run(-7, 3, 200, 1).to_list() == [-1, -56, -343, 144, 2147483644]
 
 
-def test_unsigned_numbers_can_be_negated():
+def test_negation_of_unsigned_integers_wraps():
     total = ti.field(ti.u32, ())
 
     @ti.kernel

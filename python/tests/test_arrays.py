@@ -1,4 +1,4 @@
-"""Arrays as arguments: Wuji's own, NumPy's, torch's, and anything with a buffer."""
+"""Array arguments: Wuji's, NumPy's, torch's, and objects with the buffer protocol."""
 
 import array
 
@@ -8,7 +8,7 @@ import pytest
 import wuji as ti
 
 
-def test_ndarrays():
+def test_ndarray_access_and_conversion():
     a = ti.ndarray(ti.f32, shape=(3, 4))
     assert a.shape == (3, 4) and a.dtype is ti.f32 and a.to_numpy().sum() == 0
     a[1, 2] = 5
@@ -43,7 +43,7 @@ def test_ndarrays_as_arguments():
     assert (y == np.arange(10).reshape(5, 2)).all()
 
 
-def test_vectors_in_arrays():
+def test_arrays_of_vectors():
     vec2 = ti.types.vector(2, ti.f32)
 
     @ti.kernel
@@ -102,7 +102,7 @@ def test_overlapping_arrays():
     assert y.tolist() == [1, 1, 1]
 
 
-def test_other_buffers():
+def test_arrays_with_the_buffer_protocol():
     @ti.kernel
     def f(a: ti.types.ndarray(dtype=ti.f64, ndim=1)):
         for i in a:
@@ -128,11 +128,11 @@ def test_read_only_arrays():
     a = np.ones(10, "f4")
     a.flags.writeable = False
     assert total(a) == 10
-    with pytest.raises(ti.TaichiTypeError, match="only be read"):
+    with pytest.raises(ti.TaichiTypeError, match="read-only"):
         spoil(a)
 
 
-def test_wrong_arrays_are_refused():
+def test_mismatched_arrays_are_rejected():
     @ti.kernel
     def f(a: ti.types.ndarray(dtype=ti.f32, ndim=2)):
         pass
@@ -144,7 +144,7 @@ def test_wrong_arrays_are_refused():
         f()
 
 
-def test_clamped_boundaries():
+def test_boundary_clamp():
     @ti.kernel
     def f(a: ti.types.ndarray(dtype=ti.i32, ndim=1, boundary="clamp")) -> ti.i32:
         return a[-5] * 100 + a[99]
@@ -152,7 +152,7 @@ def test_clamped_boundaries():
     assert f(np.array([1, 2, 3], "i4")) == 103
 
 
-def test_bad_scalars_are_refused():
+def test_invalid_scalar_arguments_are_rejected():
     @ti.kernel
     def f(n: ti.i32, x: ti.f32) -> ti.f32:
         return n + x
@@ -163,7 +163,7 @@ def test_bad_scalars_are_refused():
             f(*bad)
 
 
-def test_at_most_64_numbers():
+def test_at_most_64_scalar_arguments():
     big = ti.types.matrix(9, 9, ti.f32)
 
     @ti.kernel
@@ -206,7 +206,7 @@ def test_torch_tensors_on_the_gpu():
     torch = pytest.importorskip("torch")
     if ti.cuda_stream() is None or not torch.cuda.is_available():
         pytest.skip("needs kernels and torch on a GPU")
-    n = 160  # large enough for kernels to copy what does not lie row by row
+    n = 160  # large enough that kernels copy non-contiguous elements
     rows = ti.field(ti.f32, shape=(n, n))
     blocks = ti.field(ti.f32)
     ti.root.dense(ti.ij, n // 8).dense(ti.ij, 8).place(blocks)
@@ -219,7 +219,7 @@ def test_torch_tensors_on_the_gpu():
     beside.fill(9)
     for x in (rows, blocks, vectors, sparse, array):
         shape = (n, n, 3) if x is vectors else (n, n)
-        # Whole numbers: sums of them are exact.
+        # Integers: their sums are exact.
         t = torch.randint(1000, shape, device="cuda").float()
         torch.cuda.synchronize()
         with torch.cuda.stream(torch.cuda.Stream()):
@@ -230,7 +230,7 @@ def test_torch_tensors_on_the_gpu():
             assert back.is_cuda and torch.equal(back, t - 1.0), x
             torch.cuda.synchronize()
         assert np.array_equal(x.to_numpy(), back.cpu().numpy())
-        # Other numbers and orders are brought in shape first.
+        # Other types and strides are converted first.
         x.from_torch(t.transpose(0, 1).double())
         assert torch.allclose(x.to_torch(device="cuda"), t.transpose(0, 1))
         assert not x.to_torch().is_cuda
@@ -250,7 +250,7 @@ def test_torch_tensors_on_the_gpu():
     assert host.to_torch(device="cuda").tolist() == [0, 1, 2, 3]
 
 
-def test_annotations_kept_as_text(tmp_path):
+def test_postponed_annotations(tmp_path):
     path = tmp_path / "later.py"
     path.write_text(
         "from __future__ import annotations\nimport wuji as ti\n\n"

@@ -1,6 +1,6 @@
-"""Every Python program of the book and of the README is run; what it is said to end with is what it ends with.
+"""Runs every Python program of the book and the README, and compares error messages with the text.
 
-`WUJI_BLESS=1` writes the messages.
+`WUJI_BLESS=1` updates the messages.
 """
 
 import os
@@ -22,7 +22,7 @@ def programs():
 
 
 @pytest.mark.parametrize("page,number", list(programs()))
-def test_programs_do_what_the_book_says(page, number, tmp_path, monkeypatch):
+def test_book_programs(page, number, tmp_path, monkeypatch):
     ti.reset()
     monkeypatch.setenv("TI_OFFLINE_CACHE", "0")
     monkeypatch.setenv("TI_VERBOSE", "0")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import wuji as ti
-from wuji.__main__ import _OTHERS, main
+from wuji.__main__ import _TAICHI_ONLY, main
 
 
 def wuji(*words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
@@ -28,7 +28,7 @@ def wuji(*words: str, stdin: str = "", **environment: str) -> subprocess.Complet
     )
 
 
-def test_help_teaches(capsys: Any) -> None:
+def test_help_lists_commands_and_examples(capsys: Any) -> None:
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
     for word in ("run", "debug", "repl", "example", "diagnose", "cache", "video", "gif", "doc", "examples:"):
@@ -42,8 +42,8 @@ def test_help_teaches(capsys: Any) -> None:
         assert len(capsys.readouterr().out) > 100
 
 
-@pytest.mark.parametrize("name", sorted(_OTHERS))
-def test_others_say_what_they_were(name: str, capsys: Any) -> None:
+@pytest.mark.parametrize("name", sorted(_TAICHI_ONLY))
+def test_taichi_only_commands_explain_themselves(name: str, capsys: Any) -> None:
     assert main([name, "whatever"]) == 2
     assert name in capsys.readouterr().err
 
@@ -121,7 +121,7 @@ def test_diagnose(capsys: Any) -> None:
 
 def test_doc(capsys: Any) -> None:
     assert main(["doc", "ti.tools.imread"]) == 0
-    assert "Reads a picture" in capsys.readouterr().out
+    assert "Read an image" in capsys.readouterr().out
     assert main(["doc", "nothing"]) == 2
     assert main(["doc"]) == 0
 
@@ -131,7 +131,7 @@ def frames(folder: Path) -> None:
         ti.tools.imwrite(np.random.default_rng(number).random((32, 24, 3)), str(folder / f"{number}.png"))
 
 
-def test_gif_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_video_command_writes_a_gif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["video", "-o", "x.gif"]) == 1
     assert "no PNG files" in capsys.readouterr().err
@@ -142,7 +142,7 @@ def test_gif_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
-def test_videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_video_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     frames(tmp_path)
     assert main(["video", "-f", "10"]) == 0

@@ -1,4 +1,4 @@
-"""Programs written for Taichi, unchanged."""
+"""Unmodified Taichi programs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_import_taichi(tmp_path: Path) -> None:
     assert out.splitlines() == ["8.0", "No module named 'taichi.nothing'"]
 
 
-def test_the_real_one_is_not_replaced(tmp_path: Path) -> None:
+def test_compat_fails_if_taichi_is_already_imported(tmp_path: Path) -> None:
     out = run(
         tmp_path,
         """
@@ -70,10 +70,10 @@ def test_the_real_one_is_not_replaced(tmp_path: Path) -> None:
             print(error)
         """,
     )
-    assert "imported already" in out
+    assert "already imported" in out
 
 
-def test_it_can_be_taken_back(tmp_path: Path) -> None:
+def test_compat_can_be_uninstalled(tmp_path: Path) -> None:
     out = run(
         tmp_path,
         """
@@ -88,7 +88,7 @@ def test_it_can_be_taken_back(tmp_path: Path) -> None:
 
 
 def test_semi_private_names() -> None:
-    # What tests run on can be told from outside.
+    # TI_ARCH may select the backend.
     arch = getattr(ti, os.environ.get("TI_ARCH", "cpu"))
     assert ti.lang.impl.current_cfg().arch is arch
     assert ti.cfg.arch is arch
@@ -101,7 +101,7 @@ def test_semi_private_names() -> None:
     assert not ti.lang.misc.is_extension_supported(ti.cpu, ti.extension.mesh)
     there = ti.lang.misc.is_arch_supported(ti.cuda)
     assert ti.lang.misc.is_extension_supported(ti.cuda, ti.extension.sparse) is there
-    assert not ti.lang.misc.is_extension_supported(ti.cuda, ti.extension.bls)
+    assert ti.lang.misc.is_extension_supported(ti.cuda, ti.extension.bls) is ti.lang.misc.is_arch_supported(ti.cuda)
     assert (ti.lang.impl.get_cuda_compute_capability() >= 70) is there
     assert ti.lang.matrix.Matrix is ti.Matrix
     assert ti.lang.Matrix is ti.Matrix and ti.lang.kernel_impl.kernel is ti.kernel
@@ -112,7 +112,7 @@ def test_semi_private_names() -> None:
         ti.lang.nothing  # noqa: B018
 
 
-def test_the_core() -> None:
+def test_core_stand_in() -> None:
     core = ti._lib.core
     assert core.with_cuda() is ti.lang.misc.is_arch_supported(ti.cuda)
     assert not (core.with_vulkan() or core.with_metal() or core.with_opengl() or core.with_amdgpu())
@@ -122,7 +122,7 @@ def test_the_core() -> None:
     assert core.get_version_major() == int(ti.__version__.split(".")[0])
     assert core.DataType_f32 is ti.f32 and core.data_type_size(ti.f64) == 8 and core.data_type_name(ti.i8) == "i8"
     assert not hasattr(core, "make_arg_load_expr")
-    with pytest.raises(NotImplementedError, match="engine"):
+    with pytest.raises(NotImplementedError, match="internal to Taichi"):
         core.Program  # noqa: B018
 
 
@@ -132,7 +132,7 @@ def test_types() -> None:
         assert util.to_numpy_type(ours) is theirs
         assert util.to_taichi_type(theirs) is ours
     assert util.to_taichi_type(np.dtype("int64")) is ti.i64 and util.to_taichi_type(ti.f16) is ti.f16
-    with pytest.raises(TypeError, match="no type"):
+    with pytest.raises(TypeError, match="no scalar type"):
         util.to_taichi_type(np.complex64)
     assert util.has_paddle() in (False, True) and util.has_pytorch() in (False, True)
     assert util.cook_dtype(float) is ti.f32
@@ -140,7 +140,7 @@ def test_types() -> None:
     assert util.is_taichi_class(ti.Vector([1, 2])) and not util.is_taichi_class(3)
 
 
-def test_a_program_as_it_is(tmp_path: Path) -> None:
+def test_an_unmodified_taichi_program_runs(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         dedent("""
@@ -176,4 +176,4 @@ def test_a_program_as_it_is(tmp_path: Path) -> None:
     without = {**os.environ, "WUJI_CUDA_DRIVER": "/nowhere/libcuda.so"}
     done = subprocess.run([sys.executable, "-m", "wuji", "run", str(program)], capture_output=True, text=True, timeout=120, env=without)
     assert done.stdout == "3 True\n", done.stderr
-    assert "kernels run on" in done.stderr
+    assert "falling back to" in done.stderr

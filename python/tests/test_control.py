@@ -20,7 +20,7 @@ def test_range_loops():
     assert x.to_numpy().tolist() == [1] * 5 + [11] * 5 + [0] * 10
 
 
-def test_three_arguments_of_range_are_refused():
+def test_range_with_a_step_is_rejected():
     @ti.kernel
     def f():
         for i in range(0, 10, 2):
@@ -30,7 +30,7 @@ def test_three_arguments_of_range_are_refused():
         f()
 
 
-def test_inner_loops_break_and_continue():
+def test_break_and_continue_in_inner_loops():
     @ti.kernel
     def f(n: ti.i32) -> ti.i32:
         s = 0
@@ -46,7 +46,7 @@ def test_inner_loops_break_and_continue():
     assert f(100) == 0 + 1 + 2 + 4 + 5 + 6
 
 
-def test_break_in_a_parallel_loop_is_refused():
+def test_break_in_a_parallel_loop_is_rejected():
     @ti.kernel
     def f():
         for i in range(10):
@@ -70,7 +70,7 @@ def test_ndrange():
     assert all(a[i, j] == (i * 10 + j if j else 0) for i in range(4) for j in range(5))
 
 
-def test_inner_ndrange_breaks_all_of_it():
+def test_break_leaves_the_whole_inner_ndrange():
     @ti.kernel
     def f() -> ti.i32:
         s = 0
@@ -162,7 +162,7 @@ def test_static_break_and_continue():
     assert x.to_numpy().tolist() == [1, 1, 0, 1, 1, 0, 0, 0]
 
 
-def test_break_of_a_static_loop_under_a_condition_of_run_time_is_refused():
+def test_break_in_a_static_loop_under_a_run_time_condition_is_rejected():
     @ti.kernel
     def f(n: ti.i32):
         for i in ti.static(range(8)):
@@ -196,7 +196,7 @@ def test_static_assert():
         f()
 
 
-def test_sums_over_a_parallel_loop():
+def test_reduction_into_a_local_variable():
     x = ti.field(ti.f32, shape=1000)
 
     @ti.kernel
@@ -210,7 +210,7 @@ def test_sums_over_a_parallel_loop():
     assert total() == 500.0
 
 
-def test_flags_set_in_a_parallel_loop():
+def test_flag_set_in_a_parallel_loop():
     x = ti.field(ti.i32, shape=100)
 
     @ti.kernel
@@ -226,7 +226,7 @@ def test_flags_set_in_a_parallel_loop():
     assert has(6) == 0
 
 
-def test_greatest_of_a_field():
+def test_max_reduction_of_a_field():
     x = ti.field(ti.f32, shape=100)
 
     @ti.kernel
@@ -240,7 +240,7 @@ def test_greatest_of_a_field():
     assert greatest() == 4.5
 
 
-def test_functions_return_from_anywhere():
+def test_early_returns_from_functions():
     @ti.func
     def classify(x):
         if x < 0:
@@ -257,7 +257,7 @@ def test_functions_return_from_anywhere():
     assert [f(x) for x in (-5, 0, 5, 81, 82)] == [-1, 0, 3, 9, 100]
 
 
-def test_functions_return_several_values():
+def test_functions_return_tuples():
     @ti.func
     def both(x):
         return x + 1, ti.Vector([x, 2 * x])
@@ -270,7 +270,7 @@ def test_functions_return_several_values():
     assert f(3) == 10
 
 
-def test_arguments_of_functions_are_copies():
+def test_functions_take_arguments_by_value_and_templates_by_reference():
     @ti.func
     def change(a):
         a += 1
@@ -290,7 +290,7 @@ def test_arguments_of_functions_are_copies():
     assert f() == 22
 
 
-def test_default_and_named_arguments():
+def test_default_and_keyword_arguments():
     @ti.func
     def g(a, b=10, c=100):
         return a + b * 2 + c * 3
@@ -308,7 +308,7 @@ def test_default_and_named_arguments():
             f(*wrong)
 
 
-def test_functions_of_functions():
+def test_functions_as_template_arguments():
     @ti.func
     def twice(f: ti.template(), x):
         return f(f(x))
@@ -337,7 +337,7 @@ def test_recursion_needs_a_real_function():
         k()
 
 
-def test_real_functions_call_themselves():
+def test_real_functions_are_recursive():
     @ti.real_func
     def fib(n: ti.i32) -> ti.i32:
         r = n
@@ -359,7 +359,7 @@ def test_real_functions_call_themselves():
     assert f(2) == 10
 
 
-def test_references_of_real_functions():
+def test_real_functions_take_references():
     @ti.real_func
     def split(x: ti.i32, low: ti.ref(ti.i32)) -> ti.i32:
         low = x % 10
@@ -390,7 +390,7 @@ def test_real_functions_in_parallel_loops():
     assert x.to_numpy().tolist() == [i * i for i in range(50)]
 
 
-def test_loops_in_functions_are_parallel_at_the_top():
+def test_outermost_loops_in_functions_are_parallel():
     x = ti.field(ti.i32, shape=50)
 
     @ti.func
@@ -407,18 +407,18 @@ def test_loops_in_functions_are_parallel_at_the_top():
     assert x.to_numpy().tolist() == [4] * 50
 
 
-def test_names_end_with_their_block():
+def test_names_are_scoped_to_their_block():
     @ti.kernel
     def f(x: ti.i32) -> ti.i32:
         if x > 0:
             y = 1
         return y
 
-    with pytest.raises(ti.TaichiNameError, match="block that has ended"):
+    with pytest.raises(ti.TaichiNameError, match="inside an inner block"):
         f(1)
 
 
-def test_unknown_names():
+def test_undefined_names_are_rejected():
     @ti.kernel
     def f():
         print(nothing_of_that_name)  # noqa: F821
@@ -457,7 +457,7 @@ def test_list_comprehensions():
     assert f(2) == 12
 
 
-def test_global_numbers_are_taken_when_compiled():
+def test_global_numbers_are_compile_time_constants():
     scale = 3
 
     @ti.kernel
@@ -482,7 +482,7 @@ def test_kernels_cannot_call_kernels():
         f()
 
 
-def test_functions_are_not_called_from_python():
+def test_functions_cannot_be_called_from_python():
     @ti.func
     def g():
         pass
@@ -491,7 +491,7 @@ def test_functions_are_not_called_from_python():
         g()
 
 
-def test_pyfunc_works_in_both():
+def test_pyfunc_works_in_kernels_and_python():
     @ti.pyfunc
     def g(x):
         return x * 2 + 1
@@ -520,7 +520,7 @@ def test_pyfunc_works_in_both():
         "while False:\n    pass\nelse:\n    pass",
     ],
 )
-def test_what_is_not_in_the_language(body, tmp_path):
+def test_unsupported_syntax_is_rejected(body, tmp_path):
     lines = "\n".join("    " + line for line in body.split("\n"))
     path = tmp_path / "refused.py"
     path.write_text(f"import wuji as ti\n\n@ti.kernel\ndef k():\n    a = 1\n{lines}\n")
@@ -530,7 +530,7 @@ def test_what_is_not_in_the_language(body, tmp_path):
         scope["k"]()
 
 
-def test_parameters_need_types():
+def test_parameters_need_annotations():
     @ti.kernel
     def f(x):
         pass
@@ -539,7 +539,7 @@ def test_parameters_need_types():
         f(1)
 
 
-def test_star_arguments_are_refused():
+def test_star_arguments_are_rejected():
     @ti.kernel
     def f(*x):
         pass
@@ -548,7 +548,7 @@ def test_star_arguments_are_refused():
         f(1)
 
 
-def test_return_types_are_needed():
+def test_return_values_need_an_annotation():
     @ti.kernel
     def f():
         return 1
@@ -664,7 +664,7 @@ def test_real_functions_with_arrays():
     assert total(np.arange(4, dtype=np.float32)) == 6
 
 
-def test_results_of_functions_are_converted():
+def test_function_results_are_converted_to_the_annotation():
     @ti.func
     def number(x) -> ti.i32:
         return x * 0.7
@@ -681,7 +681,7 @@ def test_results_of_functions_are_converted():
     assert run() == 322
 
 
-def test_templates_that_are_equal_and_not_the_same():
+def test_templates_distinguish_equal_but_different_numbers():
     import math
 
     import numpy as np
@@ -709,7 +709,7 @@ def test_templates_that_are_equal_and_not_the_same():
     assert len(same._codes) == 2
 
 
-def test_a_loop_has_names_of_its_own():
+def test_loop_variables_must_not_shadow_locals():
     @ti.kernel
     def outside() -> ti.i32:
         i = 100
@@ -747,7 +747,7 @@ def test_a_loop_has_names_of_its_own():
     assert fine() == 3 + 12 + 5
 
 
-def test_numbers_that_are_known_have_any_size():
+def test_compile_time_integers_are_unbounded():
     wide = 1 << 40
 
     @ti.kernel

@@ -1,4 +1,4 @@
-"""Worlds on a GPU, with a driver that has none (`fake_cuda.c`): its kernels are found by their names. Each test is a process."""
+"""Worlds on a simulated GPU: the driver in `fake_cuda.c` looks up kernels by name. Each test is a process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START = """
 import numpy as np
 import wuji as ti
 ti.init(arch=ti.cuda, offline_cache=False, log_level="warn")
-from fake_gpu import CUDA, Taken, Tensor
+from fake_gpu import CUDA, Imported, Tensor
 
 @ti.kernel
 def scale(a: ti.types.ndarray(ti.f32, ndim=2)):
@@ -82,7 +82,7 @@ def test_arrays_stay_on_the_device(driver: pathlib.Path) -> None:
         b.fill(1.5)
         scale(b)
         assert (np.asarray(b) == 3.0).all()
-        fails("lies on a GPU", lambda: memoryview(b._native))
+        fails("is on a GPU", lambda: memoryview(b._native))
         v = ti.Vector.ndarray(3, ti.f32, shape=2)
         v[1] = [1.0, 2.0, 3.0]
         v[1][0] = 7.0
@@ -111,7 +111,7 @@ def test_large_arrays(driver: pathlib.Path) -> None:
     )
 
 
-def test_arrays_of_the_host_are_copied(driver: pathlib.Path) -> None:
+def test_host_arrays_are_copied_to_the_device(driver: pathlib.Path) -> None:
     run(
         driver,
         """
@@ -125,19 +125,19 @@ def test_arrays_of_the_host_are_copied(driver: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("versioned", [False, True])
-def test_tensors_of_others(driver: pathlib.Path, versioned: bool) -> None:
+def test_dlpack_tensors_are_used_in_place(driver: pathlib.Path, versioned: bool) -> None:
     run(
         driver,
         f"""
         ones = 0x3F800000
         t = Tensor((3, 4), ones, versioned={versioned})
         scale(t)
-        # The producer was asked to make our stream wait, which has a handle; it was asked what it is without that.
+        # The producer made our stream wait, by its handle; the device query did not pass a stream.
         assert t.asked[0] == -1 and t.asked[-1] > 2, t.asked
         assert t.read() == [2.0] * 12
         scale(t)
         assert t.read() == [4.0] * 12
-        # Every other column, from the second on.
+        # Every other column, starting with the second.
         t.shape, t.strides, t.offset = (3, 2), (4, 2), 1
         scale(t)
         assert t.read() == [4.0, 8.0] * 6
@@ -146,7 +146,7 @@ def test_tensors_of_others(driver: pathlib.Path, versioned: bool) -> None:
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_tensors_of_torch(driver: pathlib.Path, quick: bool) -> None:
+def test_torch_tensors_are_used_in_place(driver: pathlib.Path, quick: bool) -> None:
     run(
         driver,
         f"""
@@ -157,7 +157,7 @@ def test_tensors_of_torch(driver: pathlib.Path, quick: bool) -> None:
             requires_grad = False
 
             def read(self):
-                # As torch does, on the stream that it works on.
+                # Like torch, on its current stream.
                 out = (ctypes.c_float * self.count)()
                 call("cuMemcpyDtoHAsync_v2", out, self.at, ctypes.c_size_t(4 * self.count), self.stream)
                 call("cuStreamSynchronize", self.stream)
@@ -180,14 +180,14 @@ def test_tensors_of_torch(driver: pathlib.Path, quick: bool) -> None:
         for k in range(3):
             scale(t)
             assert t.read() == [2.0 ** (k + 1)] * 12
-        # Torch is not asked to make streams wait; that is done here.
+        # Torch does not synchronize the streams; Wuji does.
         assert set(t.asked) == {{-1}}, t.asked
         assert set(asked) == {{0}}
         """,
     )
 
 
-def test_tensors_that_can_only_be_read(driver: pathlib.Path) -> None:
+def test_read_only_tensors(driver: pathlib.Path) -> None:
     run(
         driver,
         """
@@ -197,7 +197,7 @@ def test_tensors_that_can_only_be_read(driver: pathlib.Path) -> None:
     )
 
 
-def test_tensors_on_another_device(driver: pathlib.Path) -> None:
+def test_tensors_on_another_device_are_rejected(driver: pathlib.Path) -> None:
     told = run(
         driver,
         """
@@ -214,17 +214,17 @@ def test_tensors_on_another_device(driver: pathlib.Path) -> None:
     assert "array `a` lies on CUDA device 1, and the kernel runs on the CPU" in told
 
 
-def test_arrays_for_others(driver: pathlib.Path) -> None:
+def test_arrays_are_exported_by_dlpack(driver: pathlib.Path) -> None:
     run(
         driver,
         """
         a = ti.ndarray(ti.f32, shape=(2, 3))
         a.fill(1.0)
         scale(a)
-        t = Taken(a)
+        t = Imported(a)
         assert (t.kind, t.device, t.shape) == (CUDA, 0, (2, 3))
         assert t.read(6) == [2.0] * 6
-        # What he does comes before what we do afterwards, and the other way round.
+        # The consumer's work precedes our later work, and vice versa.
         t.fill(0x40400000, 6)
         scale(a)
         assert t.read(6) == [6.0] * 6
@@ -232,22 +232,22 @@ def test_arrays_for_others(driver: pathlib.Path) -> None:
         assert a[1, 1] == 1.0
         a.fill(9.0)
         assert t.read(6) == [9.0] * 6
-        fails("no stream", lambda: a.__dlpack__(stream=0))
-        fails("not copied", lambda: a.__dlpack__(copy=True))
+        fails("not a CUDA stream", lambda: a.__dlpack__(stream=0))
+        fails("cannot export a copy", lambda: a.__dlpack__(copy=True))
         del a
         assert t.read(6) == [9.0] * 6
         """,
     )
 
 
-def test_tensors_and_elements_are_copied_on_the_device(driver: pathlib.Path) -> None:
+def test_copies_between_tensors_and_fields_stay_on_the_device(driver: pathlib.Path) -> None:
     run(
         driver,
         """
         a = ti.ndarray(ti.f32, shape=(3, 4))
         x = ti.field(ti.f32, shape=(3, 4))
         for own, native in ((a, a._native), (x, x._first.ready())):
-            t = Tensor((3, 4), 0x40400000)  # 3.0, once its stream comes to it
+            t = Tensor((3, 4), 0x40400000)  # 3.0, once its stream has run
             native.write_from(t)
             assert own[2, 3] == 3.0
             own.fill(5.0)
@@ -256,8 +256,8 @@ def test_tensors_and_elements_are_copied_on_the_device(driver: pathlib.Path) -> 
             assert own[0, 0] == 5.0
             small = Tensor((2, 4), 0)
             fails("the array has 32 bytes, the elements 48", lambda: native.read_into(small))
-            fails("the array can only be read", lambda: native.read_into(Tensor((3, 4), 0, versioned=True, readonly=True)))
-        # Others were not told to stay in order with it for good.
+            fails("the array is read-only", lambda: native.read_into(Tensor((3, 4), 0, versioned=True, readonly=True)))
+        # The export did not order other streams with this array permanently.
         assert not a._native.is_shared and x._first.ready().gpu == 0
         world = ti.lang.runtime.current().native
         for work in (lambda: a.fill(1.0), lambda: a[0, 0], lambda: x.fill(1.0)):
@@ -267,7 +267,7 @@ def test_tensors_and_elements_are_copied_on_the_device(driver: pathlib.Path) -> 
     )
 
 
-def test_the_stream_is_known_to_others(driver: pathlib.Path) -> None:
+def test_cuda_stream_is_exposed(driver: pathlib.Path) -> None:
     run(
         driver,
         """
@@ -282,14 +282,14 @@ def test_the_stream_is_known_to_others(driver: pathlib.Path) -> None:
     )
 
 
-def test_a_library_of_functions(driver: pathlib.Path) -> None:
+def test_libdevice_is_found_or_rejected(driver: pathlib.Path) -> None:
     run(
         driver,
         """
         import os, pathlib, sys, tempfile
         from wuji.lang import libdevice
 
-        # A package that brings the library is found, unless something else is said.
+        # A package that contains libdevice is found, unless an option overrides it.
         with tempfile.TemporaryDirectory() as folder:
             inside = pathlib.Path(folder, "triton", "backends", "nvidia", "lib")
             inside.mkdir(parents=True)
@@ -314,7 +314,7 @@ def test_a_library_of_functions(driver: pathlib.Path) -> None:
     )
 
 
-def test_arrays_of_another_world_of_the_same_device(driver: pathlib.Path) -> None:
+def test_arrays_of_another_world_on_the_same_device(driver: pathlib.Path) -> None:
     run(
         driver,
         """
@@ -329,7 +329,7 @@ def test_arrays_of_another_world_of_the_same_device(driver: pathlib.Path) -> Non
     )
 
 
-def test_what_nobody_has_waited_for_is_told_in_the_end(driver: pathlib.Path) -> None:
+def test_pending_launches_are_synchronized_at_exit(driver: pathlib.Path) -> None:
     told = run(
         driver,
         """
@@ -346,7 +346,7 @@ def test_what_nobody_has_waited_for_is_told_in_the_end(driver: pathlib.Path) -> 
     assert told.splitlines()[-2:] == ["6", "5"]
 
 
-def test_graphs_are_replayed(driver: pathlib.Path) -> None:
+def test_graphs_are_captured_and_replayed(driver: pathlib.Path) -> None:
     run(
         driver,
         """
@@ -360,7 +360,7 @@ def test_graphs_are_replayed(driver: pathlib.Path) -> None:
         b.fill(1.0)
         for n in range(4):
             graph.run({"a": a})
-            # Recorded when the arguments are the same for the second time.
+            # Captured when the arguments repeat for the first time.
             assert (graph._native is None) == (n == 0)
         assert len(graph._native) == 2
         assert a[0, 0] == 4.0**4
@@ -369,13 +369,13 @@ def test_graphs_are_replayed(driver: pathlib.Path) -> None:
         graph.run({"a": b})
         graph.run({"a": b})
         assert b[1, 1] == 4.0**3
-        # What others have got is ordered with what they do, launch by launch.
-        t = Taken(b)
+        # Exported arrays are synchronized at every launch.
+        t = Imported(b)
         graph.run({"a": b})
         graph.run({"a": b})
         assert graph._native is None
         assert t.read(4) == [4.0**5] * 4
-        # Arrays of the host are copied each time.
+        # Host arrays are copied at every launch.
         x = np.ones((2, 2), dtype=np.float32)
         for _ in range(3):
             graph.run({"a": x})
@@ -384,7 +384,7 @@ def test_graphs_are_replayed(driver: pathlib.Path) -> None:
     )
 
 
-def test_errors_come_later(driver: pathlib.Path) -> None:
+def test_errors_are_asynchronous(driver: pathlib.Path) -> None:
     program = textwrap.dedent("""
         import sys, warnings
         x = ti.field(ti.f32, shape=8)
@@ -398,7 +398,7 @@ def test_errors_come_later(driver: pathlib.Path) -> None:
         def speak(n: ti.i32):
             print(n)
         """)
-    # Writes outside of fields are warnings, as on the CPU, and stop nobody.
+    # Out-of-bounds writes are warnings, as on the CPU, and do not stop the program.
     late = """
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -415,7 +415,7 @@ def test_errors_come_later(driver: pathlib.Path) -> None:
     told = run(driver, program + textwrap.dedent(late)).splitlines()
     assert told.index("5") < told.index("error[W0401]: kernel `wander` wrote to field `x` outside of its bounds")
     assert any("launched earlier" in line for line in told)
-    # Where they are errors, they come out of what waits.
+    # In strict mode they are errors, raised by the next synchronizing call.
     strict = """
         ti.init(arch=ti.cuda, check_out_of_bound=True)
         """
@@ -434,7 +434,7 @@ def test_errors_come_later(driver: pathlib.Path) -> None:
         """
     run(driver, textwrap.dedent(strict) + program + textwrap.dedent(late))
     for setting in ("debug=True", "check_out_of_bound=True, wait_for_launches=True"):
-        # Debug worlds have an assertion in that place.
+        # Debug worlds assert at that point.
         early = """
             told = fails("W040", wander)
             assert "launched earlier" not in told, told

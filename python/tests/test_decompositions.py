@@ -1,4 +1,4 @@
-"""Decompositions of small matrices, against NumPy."""
+"""Decompositions of small matrices, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 import wuji as ti
 
-# How far from exact a result may be, as parts of the greatest number of the matrix.
+# Tolerance, relative to the largest entry of the matrix.
 NEAR = {ti.f32: 3e-6, ti.f64: 1e-14}
 TYPES = [ti.f32, ti.f64]
 
 
 def matrices(n: int) -> np.ndarray:
-    """Random ones, and all kinds of degenerate ones."""
+    """Random matrices, and many kinds of degenerate ones."""
     rng = np.random.default_rng(7)
     turn, _ = np.linalg.qr(rng.normal(size=(n, n)))
     other, _ = np.linalg.qr(rng.normal(size=(n, n)))
@@ -165,7 +165,7 @@ def test_eig(dtype: Any) -> None:
     near(np.linalg.norm(vectors, axis=1), np.ones((len(a), 2)), np.ones(len(a)), dtype)
     residual = np.abs(a.astype(np.float64) @ vectors - vectors * values[:, None, :])
     near(residual, 0 * residual, size, dtype, 2)
-    # The sum and the product say that both eigenvalues are there.
+    # Trace and determinant confirm that both eigenvalues were found.
     exact = a.astype(np.float64)
     near(np.sum(values, axis=1).real, np.trace(exact, axis1=1, axis2=2), size, dtype, 2)
     near(np.prod(values / np.where(size, size, 1)[:, None], axis=1).real, np.linalg.det(exact / np.where(size, size, 1)[:, None, None]), np.ones(len(a)), dtype, 4)
@@ -202,7 +202,7 @@ def test_solve_needs_pivots() -> None:
     assert list(run()) == [1.0, 1.0, 1.0]
 
 
-def test_at_the_top_of_a_kernel_and_of_integers() -> None:
+def test_decompositions_outside_loops_and_of_integers() -> None:
     @ti.kernel
     def run() -> ti.f32:
         u, s, v = ti.svd(ti.Matrix([[3, 0, 0], [0, 2, 0], [0, 0, 1]]))
@@ -211,7 +211,7 @@ def test_at_the_top_of_a_kernel_and_of_integers() -> None:
     assert run() == pytest.approx(321)
 
 
-def test_type_that_is_said() -> None:
+def test_explicit_dtype() -> None:
     @ti.kernel
     def run() -> ti.f64:
         values, vectors = ti.sym_eig(ti.Matrix([[2.0, 0.0], [0.0, 1.0 / 3.0]]), ti.f64)
@@ -221,32 +221,32 @@ def test_type_that_is_said() -> None:
 
 
 @pytest.mark.parametrize("what", [ti.svd, ti.polar_decompose, ti.sym_eig, ti.eig])
-def test_other_shapes_are_refused(what: Any) -> None:
+def test_other_shapes_are_rejected(what: Any) -> None:
     @ti.kernel
     def run():
         what(ti.Matrix.zero(ti.f32, 4, 4))
 
-    with pytest.raises(ti.TaichiCompilationError, match="2 or 3 rows"):
+    with pytest.raises(ti.TaichiCompilationError, match="2x2 or 3x3"):
         run()
 
 
-def test_eig_of_three_rows_is_refused() -> None:
+def test_eig_of_3x3_is_rejected() -> None:
     @ti.kernel
     def run():
         ti.eig(ti.Matrix.zero(ti.f32, 3, 3))
 
-    with pytest.raises(ti.TaichiCompilationError, match="2 rows"):
+    with pytest.raises(ti.TaichiCompilationError, match="2x2"):
         run()
 
 
-def test_not_from_python() -> None:
-    with pytest.raises(ti.TaichiSyntaxError, match="kernels"):
+def test_decompositions_cannot_be_called_from_python() -> None:
+    with pytest.raises(ti.TaichiSyntaxError, match="in a kernel"):
         ti.svd(ti.Matrix([[1.0, 2.0], [3.0, 4.0]]))
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("n", [2, 3])
-def test_other_default_types_change_nothing(n: int) -> None:
+def test_results_do_not_depend_on_default_types(n: int) -> None:
     ti.init(arch=ti.cpu, default_fp=ti.f64, default_ip=ti.i64, offline_cache=False, verbose=False)
     A = ti.Matrix.field(n, n, ti.f32, 4)
     x = ti.Vector.field(n, ti.f32, 4)

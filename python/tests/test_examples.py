@@ -1,4 +1,4 @@
-"""Each example runs as a program of its own."""
+"""Each example runs as a separate program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wuji.__main__ import main
 
 
 @pytest.mark.parametrize("name", sorted(examples.known()))
-def test_it_runs(name: str, tmp_path: Path) -> None:
+def test_example_runs(name: str, tmp_path: Path) -> None:
     quiet = {**os.environ, "TI_GUI_SHOW": "0", "WUJI_CACHE": "off"}
     done = subprocess.run(
         [sys.executable, "-m", "wuji", "example", name, "2"], cwd=tmp_path, env=quiet, capture_output=True, text=True, timeout=300
@@ -24,7 +24,7 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
     assert (tmp_path / f"{name}.gif").read_bytes()[:6] == b"GIF89a"
 
 
-def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["example"]) == 0
     out = capsys.readouterr().out
     assert "julia" in out and "mpm88" in out
@@ -34,7 +34,7 @@ def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean `julia`" in capsys.readouterr().err
 
 
-def test_they_can_be_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_can_be_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["example", "-s", "life"]) == 0
     assert "game of life" in (tmp_path / "life.py").read_text()

@@ -1,4 +1,4 @@
-"""Graphs of launches, and sparse grids."""
+"""Launch graphs and sparse grids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add(a: ti.types.ndarray(dtype=ti.f32, ndim=1), v: ti.f32):
         a[i] += v
 
 
-def test_launches_in_order_and_sequences() -> None:
+def test_graph_runs_launches_and_sequences_in_order() -> None:
     a, v = ti.graph.Arg(Kind.NDARRAY, "a", ti.f32, ndim=1), ti.graph.Arg(Kind.SCALAR, "v", ti.f32)
 
     @ti.kernel
@@ -34,7 +34,7 @@ def test_launches_in_order_and_sequences() -> None:
     for _ in range(2):
         builder.append(twice)
     graph = builder.compile()
-    # What is added later is not part of it.
+    # Later additions are not part of a compiled graph.
     builder.dispatch(double, a)
     array = ti.ndarray(ti.f32, 4)
     graph.run({"a": array, "v": 1, "more": "is ignored"})
@@ -44,7 +44,7 @@ def test_launches_in_order_and_sequences() -> None:
     assert (other.to_numpy() == 14).all()
 
 
-def test_all_kinds() -> None:
+def test_all_argument_kinds() -> None:
     @ti.kernel
     def run(
         tex: ti.types.texture(num_dimensions=2),
@@ -77,7 +77,7 @@ def test_all_kinds() -> None:
     assert (out.to_numpy()[0, 0] == [3, 0, 0, 2]).all()
 
 
-def test_methods() -> None:
+def test_kernel_methods_in_graphs() -> None:
     @ti.data_oriented
     class Counter:
         def __init__(self) -> None:
@@ -95,7 +95,7 @@ def test_methods() -> None:
     assert list(array.to_numpy()) == [3, 3]
 
 
-def test_what_does_not_fit_a_kernel() -> None:
+def test_arguments_that_do_not_match_the_kernel() -> None:
     builder = ti.graph.GraphBuilder()
     a, v = ti.graph.Arg(Kind.NDARRAY, "a", ti.f32, ndim=1), ti.graph.Arg(Kind.SCALAR, "v", ti.f32)
     with pytest.raises(ti.TaichiCompilationError, match="ndim=1"):
@@ -106,7 +106,7 @@ def test_what_does_not_fit_a_kernel() -> None:
         builder.dispatch(add, v, a)
     with pytest.raises(ti.TaichiCompilationError, match="2 arguments"):
         builder.dispatch(add, a)
-    with pytest.raises(ti.TaichiRuntimeError, match="kernels"):
+    with pytest.raises(ti.TaichiRuntimeError, match="needs a kernel"):
         builder.dispatch(print, a)
     builder.dispatch(add, a, v)
     builder.dispatch(add, ti.graph.Arg(Kind.NDARRAY, "v", ti.f32, ndim=1), v)
@@ -124,7 +124,7 @@ def test_what_does_not_fit_a_kernel() -> None:
         (lambda: {"a": ti.ndarray(ti.f32, 2), "v": "x"}, "SCALAR"),
     ],
 )
-def test_what_does_not_fit_a_graph(args: Any, text: str) -> None:
+def test_values_that_do_not_match_the_graph(args: Any, text: str) -> None:
     builder = ti.graph.GraphBuilder()
     builder.dispatch(add, ti.graph.Arg(Kind.NDARRAY, "a", ti.f32, ndim=1), ti.graph.Arg(Kind.SCALAR, "v", ti.f32))
     with pytest.raises(ti.TaichiRuntimeError, match=text):
@@ -143,7 +143,7 @@ def test_what_does_not_fit_a_graph(args: Any, text: str) -> None:
         lambda: ti.graph.Arg("SCALAR", "x", ti.f32),
     ],
 )
-def test_arguments_that_mean_nothing(make: Any) -> None:
+def test_invalid_graph_arguments(make: Any) -> None:
     with pytest.raises(ti.TaichiRuntimeError):
         make()
 

@@ -1,4 +1,4 @@
-"""The window that the CPU draws, without a display: every pixel can be looked at."""
+"""The CPU-drawn window, offscreen: tests compare pixels."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ BACK = (np.array([0x11, 0x2F, 0x41]) / 255).astype(np.float32)
 
 
 def drawn(gui: ti.GUI) -> set[tuple[int, int]]:
-    """The pixels that are not background."""
+    """Return the pixels that differ from the background."""
     image = gui.get_image()[:, :, :3]
     return {(int(x), int(y)) for x, y in np.argwhere(np.abs(image - BACK).max(axis=2) > 1e-6)}
 
 
-def test_begins_empty(gui: Any) -> None:
+def test_canvas_starts_with_the_background(gui: Any) -> None:
     image = gui.get_image()
     assert image.shape == (40, 20, 4) and image.dtype == np.float32
     assert np.allclose(image[3, 3], [*BACK, 1])
@@ -44,7 +44,7 @@ def test_circle(gui: Any) -> None:
     assert drawn(gui) == {(20, 10)}
 
 
-def test_circles_of_all_kinds(gui: Any) -> None:
+def test_circles_with_radii_colors_and_palettes(gui: Any) -> None:
     places = np.array([[0.25, 0.5], [0.75, 0.5]])
     gui.circles(places, radius=2, color=0x00FF00)
     assert len(drawn(gui)) == 18
@@ -62,14 +62,14 @@ def test_circles_of_all_kinds(gui: Any) -> None:
     gui.circles(np.zeros((0, 2)))
 
 
-def test_later_circles_lie_on_top(gui: Any) -> None:
+def test_later_circles_are_drawn_on_top(gui: Any) -> None:
     places = np.full((1000, 2), 0.5)
     hues = np.arange(1, 1001)
     gui.circles(places, radius=3, color=hues)
     assert (gui.get_image()[20, 10, :3] * 255).round().tolist() == [0, 1000 >> 8, 1000 & 255]
 
 
-def test_what_lies_outside_is_left_out(gui: Any) -> None:
+def test_shapes_outside_the_canvas_are_clipped(gui: Any) -> None:
     nowhere = np.array([[np.nan, 0.5], [np.inf, 0.5], [1e30, 0.5], [-3, 0.5], [0.5, 7]])
     gui.circles(nowhere, radius=2)
     gui.lines(nowhere, nowhere)
@@ -80,14 +80,14 @@ def test_what_lies_outside_is_left_out(gui: Any) -> None:
     assert drawn(gui) == {(x, y) for x in range(3) for y in range(3) if x * x + y * y < 9}
 
 
-def test_circles_are_wrong(gui: Any) -> None:
-    with pytest.raises(ValueError, match="rows of two"):
+def test_circles_rejects_invalid_arguments(gui: Any) -> None:
+    with pytest.raises(ValueError, match="shape \\(n, 2\\)"):
         gui.circles(np.zeros(4))
     with pytest.raises(ValueError, match="3 colors for 2"):
         gui.circles(np.zeros((2, 2)), color=[1, 2, 3])
     with pytest.raises(AssertionError, match="palette_indices"):
         gui.circles(np.zeros((2, 2)), palette=[1])
-    with pytest.raises(ValueError, match="from 0 to 0"):
+    with pytest.raises(ValueError, match="0\\.\\.0"):
         gui.circles(np.zeros((2, 2)), palette=[1], palette_indices=[0, 1])
 
 
@@ -127,7 +127,7 @@ def test_triangle(gui: Any) -> None:
         assert (x, y) in pixels, (x, y)
     for x, y in ((5, 10), (35, 10), (20, 1)):
         assert (x, y) not in pixels, (x, y)
-    # Half the box, and its edge.
+    # Half the square, plus its edge.
     assert abs(len(pixels) - 33 * 17 / 2) < 20
 
 
@@ -186,7 +186,7 @@ def test_images(gui: Any, image: Any, expected: list[float]) -> None:
     assert np.allclose(gui.get_image()[7, 7, :3], expected, atol=1e-4)
 
 
-def test_images_are_fields(gui: Any) -> None:
+def test_set_image_takes_fields(gui: Any) -> None:
     pixels = ti.Vector.field(3, ti.f32, (40, 20))
     gray = ti.field(ti.u8, (40, 20))
     array = ti.ndarray(ti.f32, (40, 20))
@@ -207,7 +207,7 @@ def test_images_are_fields(gui: Any) -> None:
     assert gui.get_image()[10, 5, 0] == 0.25
 
 
-def test_images_are_wrong(gui: Any) -> None:
+def test_set_image_rejects_invalid_images(gui: Any) -> None:
     with pytest.raises(AssertionError, match="resolution"):
         gui.set_image(np.zeros((10, 10)))
     with pytest.raises(ValueError, match="int32 not supported"):
@@ -275,27 +275,27 @@ def test_fps_limit(gui: Any) -> None:
 
 def test_events(gui: Any) -> None:
     assert not gui.get_event() and not gui.has_key_event()
-    gui._take("key", "a", True, 0, 0)
-    gui._take("button", "LMB", True, 0.25, 0.75)
-    gui._take("move", "", False, 0.3, 0.7)
-    gui._take("wheel", "", True, 0.3, 0.7)
-    gui._take("key", "Escape", True, 0, 0)
+    gui._handle("key", "a", True, 0, 0)
+    gui._handle("button", "LMB", True, 0.25, 0.75)
+    gui._handle("move", "", False, 0.3, 0.7)
+    gui._handle("wheel", "", True, 0.3, 0.7)
+    gui._handle("key", "Escape", True, 0, 0)
     assert gui.is_pressed("a") and gui.is_pressed(ti.GUI.LMB, "x") and not gui.is_pressed("b")
     assert gui.get_cursor_pos() == (0.3, 0.7)
     assert gui.get_event(ti.GUI.PRESS) and gui.event.key == "a" and gui.event.type == ti.GUI.PRESS
     assert gui.get_event((ti.GUI.PRESS, ti.GUI.LMB)) and gui.event.pos == (0.25, 0.75)
     assert [e.key for e in gui.get_events(ti.GUI.MOTION)] == [ti.GUI.MOVE, ti.GUI.WHEEL]
-    gui._take("key", "Shift", True, 0, 0)
-    gui._take("key", "A", False, 0, 0)
+    gui._handle("key", "Shift", True, 0, 0)
+    gui._handle("key", "A", False, 0, 0)
     events = list(gui.get_events())
     assert events[-1].modifier == [ti.GUI.SHIFT] and events[-1].type == ti.GUI.RELEASE
     assert not gui.is_pressed("a")
-    gui._take("close", "", True, 0, 0)
+    gui._handle("close", "", True, 0, 0)
     assert not gui.running and gui.get_key_event().key == ti.GUI.EXIT
 
 
-def test_nobody_waits_for_a_window_that_is_not_there(gui: Any) -> None:
-    with pytest.raises(ti.TaichiRuntimeError, match="no window"):
+def test_get_key_event_needs_a_window(gui: Any) -> None:
+    with pytest.raises(ti.TaichiRuntimeError, match="needs a window"):
         gui.get_key_event()
 
 
@@ -311,20 +311,20 @@ def test_widgets() -> None:
     empty = gui.get_image()
     gui._widgets.draw()
     assert not np.array_equal(gui.get_image(), empty)
-    # The middle of the slider is the middle of what it has.
-    gui._take("button", "LMB", True, (400 - 4 - 85) / 400, (400 - 15) / 400)
+    # The middle of the slider is the middle of its range.
+    gui._handle("button", "LMB", True, (400 - 4 - 85) / 400, (400 - 15) / 400)
     assert slider.value == 5
-    gui._take("move", "", False, 1.5, 0.1)
+    gui._handle("move", "", False, 1.5, 0.1)
     assert slider.value == 10
-    gui._take("button", "LMB", False, 1.5, 0.1)
-    gui._take("move", "", False, 0.1, 0.1)
+    gui._handle("button", "LMB", False, 1.5, 0.1)
+    gui._handle("move", "", False, 0.1, 0.1)
     assert slider.value == 10
     list(gui.get_events())
-    gui._take("button", "LMB", True, (400 - 4 - 85) / 400, (400 - 2 * 30 - 15) / 400)
+    gui._handle("button", "LMB", True, (400 - 4 - 85) / 400, (400 - 2 * 30 - 15) / 400)
     assert [e.key for e in gui.get_events(ti.GUI.PRESS)] == ["went"]
 
 
-def test_many_shapes_are_quick() -> None:
+def test_many_shapes_are_drawn_fast() -> None:
     gui = ti.GUI(res=512, show_gui=False)
     places = np.random.default_rng(2).random((20_000, 2))
     started = time.perf_counter()
@@ -333,14 +333,14 @@ def test_many_shapes_are_quick() -> None:
     assert time.perf_counter() - started < 10.0
 
 
-def test_colours() -> None:
+def test_color_conversions() -> None:
     assert ti.rgb_to_hex((0.2, 0.5, 1.0)) == 0x337FFF
     assert ti.hex_to_rgb(0x3388FF) == pytest.approx((0.2, 136 / 255, 1.0))
     assert ti.rgb_to_hex(np.array([[0.1, 0.2, 0.3], [1, 1, 1]]).T).tolist() == [1651532, 16777215]
     assert ti.hex_to_rgb(np.array([0x3388FF, 0]))[0].tolist() == pytest.approx([0.2, 0])
 
 
-def test_windows_of_a_gpu_are_refused() -> None:
+def test_ggui_is_rejected() -> None:
     for make in (
         lambda: ti.ui.Window("x", (8, 8)),
         ti.ui.Scene,

@@ -1,4 +1,4 @@
-"""Equations whose matrix is a kernel."""
+"""Matrix-free solvers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import wuji as ti
 
 
 def poisson(n: int) -> Any:
-    """The operator of Poisson's equation on a square."""
+    """Return the Poisson operator on a square."""
 
     @ti.kernel
     def apply(v: ti.template(), out: ti.template()):
@@ -36,7 +36,7 @@ def test_poisson(solver: Any, dtype: Any, tol: float) -> None:
     assert solver(A, b, x, tol=tol, maxiter=1000) is True
     A.matvec(x, check)
     assert np.linalg.norm(check.to_numpy() - given) < 2 * tol + 1e-5 * (dtype is ti.f32)
-    # From the solution there is nothing left to do.
+    # Starting at the solution takes no iterations.
     before = x.to_numpy()
     assert solver(A, b, x, tol=10 * tol, maxiter=1000) is True
     assert (x.to_numpy() == before).all()
@@ -54,7 +54,7 @@ def test_vectors(solver: Any) -> None:
     assert np.abs(check.to_numpy() - given).max() < 1e-8
 
 
-def test_operators_that_are_not_symmetric() -> None:
+def test_nonsymmetric_operators() -> None:
     n = 50
 
     @ti.kernel
@@ -92,7 +92,7 @@ def test_methods_as_operators() -> None:
     assert np.allclose(x.to_numpy(), [1, 1 / 2, 1 / 3, 1 / 4])
 
 
-def test_too_few_steps_and_what_is_said(capsys: Any) -> None:
+def test_iteration_limit_and_output(capsys: Any) -> None:
     b, x = ti.field(ti.f32, (16, 16)), ti.field(ti.f32, (16, 16))
     b.fill(1)
     assert ti.linalg.MatrixFreeCG(poisson(16), b, x, maxiter=2, quiet=False) is False
@@ -100,7 +100,7 @@ def test_too_few_steps_and_what_is_said(capsys: Any) -> None:
     assert "Initial residual" in said and "failed to converge" in said
 
 
-def test_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     A = poisson(4)
     b, x = ti.field(ti.f32, (4, 4)), ti.field(ti.f32, (4, 4))
     with pytest.raises(ti.TaichiTypeError, match="LinearOperator"):

@@ -1,4 +1,4 @@
-"""Names of the contract that this version does not have: they are there, and refuse to be used."""
+"""Placeholders for unimplemented parts of Taichi's API: they exist and raise `NotYet`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def test_functions(owner: Any, name: str) -> None:
     ],
 )
 def test_others(use: Callable[[], Any]) -> None:
-    with pytest.raises(NotYet, match="not yet in this version"):
+    with pytest.raises(NotYet, match="not implemented yet"):
         use()
 
 
-def test_in_a_kernel_the_line_is_named() -> None:
+def test_errors_in_a_kernel_show_the_line() -> None:
     @ti.kernel
     def run():
         for _ in range(4):
@@ -53,7 +53,7 @@ def test_in_a_kernel_the_line_is_named() -> None:
     assert "stop_grad" in str(caught.value) and "W0607" in str(caught.value)
 
 
-def test_no_grad_changes_nothing() -> None:
+def test_no_grad_has_no_effect() -> None:
     @ti.ad.no_grad
     def f() -> int:
         return 3
@@ -61,7 +61,7 @@ def test_no_grad_changes_nothing() -> None:
     assert f() == 3
 
 
-def test_old_name_of_real_func() -> None:
+def test_experimental_real_func_is_deprecated() -> None:
     with pytest.deprecated_call():
 
         @ti.experimental.real_func
@@ -75,5 +75,5 @@ def test_old_name_of_real_func() -> None:
     assert run(21) == 42
 
 
-def test_capabilities_have_names() -> None:
+def test_device_capabilities() -> None:
     assert ti.DeviceCapability.spirv_has_int64.value == "spirv_has_int64"

@@ -1,11 +1,11 @@
-"""Messages call fields as the program does."""
+"""Fields are named after variables in messages."""
 
 import pytest
 
 import wuji as ti
 
 
-def test_names():
+def test_fields_are_named_after_variables():
     x = ti.field(ti.f32, 4)
     v: object = ti.Vector.field(2, ti.f32, shape=4)
     s = ti.Struct.field({"a": ti.i32}, shape=4)
@@ -30,7 +30,7 @@ def test_names():
     assert Sim().mass.name == "mass"
 
 
-def test_messages():
+def test_messages_name_fields():
     ti.init(arch=ti.cpu, debug=True, verbose=False, offline_cache=False)
     height = ti.field(ti.f32, 4)
 

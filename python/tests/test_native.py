@@ -1,4 +1,4 @@
-"""The extension module by itself: worlds, layouts, fields and arrays, and wrong use of them."""
+"""The extension module: worlds, layouts, fields and arrays, and their misuse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def w() -> n.World:
     return world()
 
 
-def test_settings_of_worlds() -> None:
+def test_world_options() -> None:
     w = n.World(
         threads=2,
         math="fast",
@@ -50,7 +50,7 @@ def test_settings_of_worlds() -> None:
     fails("W0115", lambda: w.set_log_level("loud"))
 
 
-def test_a_cache_in_a_folder(tmp_path: Any) -> None:
+def test_cache_folder(tmp_path: Any) -> None:
     for _ in range(2):
         w = n.World(cache=str(tmp_path))
         assert w.cache_folder() == str(tmp_path)
@@ -59,7 +59,7 @@ def test_a_cache_in_a_folder(tmp_path: Any) -> None:
     assert any(tmp_path.iterdir())
 
 
-def test_reports_of_worlds(w: n.World) -> None:
+def test_world_reports(w: n.World) -> None:
     x = dense(w, "f32", 1000)
     program = double(w, x)
     w.profile(True)
@@ -80,7 +80,7 @@ def test_reports_of_worlds(w: n.World) -> None:
     assert w.memory_used() == x.tree.memory_used() == 4000
 
 
-def test_prints_go_to_the_printer_or_to_sys_stdout(capsys: Any) -> None:
+def test_print_goes_to_the_printer_or_sys_stdout(capsys: Any) -> None:
     def body(b: n.Builder) -> None:
         v = b.compose("f32x2", [b.const("f32", 1.5), b.const("f32", 2)])
         b.print(["v = ", ("f32x2", 2), ", n = ", ("i32", None)], [v, b.const("i32", -3)])
@@ -92,7 +92,7 @@ def test_prints_go_to_the_printer_or_to_sys_stdout(capsys: Any) -> None:
     assert capsys.readouterr().out == "v = [1.50, 2.00], n = -3\n"
 
 
-def test_a_closed_world(w: n.World) -> None:
+def test_closed_world(w: n.World) -> None:
     x = dense(w, "f32", 1000)
     program = double(w, x)
     empty = kernel(w, lambda b: None)
@@ -112,7 +112,7 @@ def test_a_closed_world(w: n.World) -> None:
         fails("W0132", use)
 
 
-def test_a_destroyed_tree(w: n.World) -> None:
+def test_destroyed_tree(w: n.World) -> None:
     x, y = dense(w, "f32", 1000), dense(w, "f32", 4)
     program = double(w, x)
     tree = x.tree
@@ -135,7 +135,7 @@ def test_a_destroyed_tree(w: n.World) -> None:
     assert y.get((3,)) == 4.0
 
 
-def test_memory_goes_with_its_handles(w: n.World) -> None:
+def test_memory_is_freed_with_its_handles(w: n.World) -> None:
     x = dense(w, "f32", 1000)
     program = double(w, x)
     del x
@@ -196,7 +196,7 @@ def test_layouts_of_every_kind(w: n.World) -> None:
     assert lists.length((1,)) == 0 and b.count_active() == 0
 
 
-def test_a_hash_node_without_bounds(w: n.World) -> None:
+def test_unbounded_hash_node(w: n.World) -> None:
     layout = n.Layout(w)
     node = layout.node(layout.node(0, "hash", [0, 1], []), "dense", [0, 1], [4, 4])
     layout.place(node, "x", "i32")
@@ -216,7 +216,7 @@ def test_a_hash_node_without_bounds(w: n.World) -> None:
     fails("W0129", lambda: x.read_into(bytearray(16)))
 
 
-def test_wrong_layouts(w: n.World) -> None:
+def test_invalid_layouts(w: n.World) -> None:
     def layout(work: Callable[[n.Layout], Any]) -> Callable[[], Any]:
         def build() -> n.Tree:
             fresh = n.Layout(w)
@@ -341,7 +341,7 @@ def test_copies_between_layouts(w: n.World) -> None:
     a.copy_from(a)
 
 
-def test_a_field_of_one_element(w: n.World) -> None:
+def test_0d_field(w: n.World) -> None:
     x = dense(w, "i64")
     x.set((), 2**62)
     assert x.get(()) == 2**62 and x.shape == ()
@@ -353,7 +353,7 @@ def test_a_field_of_one_element(w: n.World) -> None:
 # Arrays
 
 
-def test_arrays_of_ours_and_numpy() -> None:
+def test_ndarrays_and_numpy() -> None:
     a = n.Ndarray("i32x2", [3])
     a.set((2,), (5, 6))
     view = np.asarray(a)
@@ -377,7 +377,7 @@ def test_arrays_of_ours_and_numpy() -> None:
     fails("W0290", lambda: n.Ndarray("x", [1]))
 
 
-def test_describing_arrays() -> None:
+def test_describe_array() -> None:
     d = n.describe_array
     a = np.zeros((3, 4), np.float32)
     assert d(a) == ("f32", (3, 4), True, True)
@@ -409,7 +409,7 @@ def test_describing_arrays() -> None:
 
     class Elsewhere(Packed):
         def __dlpack_device__(self) -> tuple[int, int]:
-            return (7, 0)  # of Vulkan
+            return (7, 0)  # Vulkan
 
     for other in (
         np.zeros(2, np.complex64),
@@ -474,7 +474,7 @@ def test_arrays_as_arguments(w: n.World) -> None:
 
 
 class Writable(np.ndarray):
-    """Says that it can be written to, whatever it is."""
+    """Claims to be writable, whatever it is."""
 
     def __new__(cls, *args: Any) -> Any:
         return super().__new__(cls, *args)
@@ -486,7 +486,7 @@ class Writable(np.ndarray):
             pass
 
 
-def test_arrays_that_overlap(w: n.World) -> None:
+def test_overlapping_arguments(w: n.World) -> None:
     def body(unaliased: bool) -> Callable[[n.Builder], None]:
         def build(b: n.Builder) -> None:
             a = [b.array("ab"[k], "i32", 1, unaliased=unaliased) for k in range(2)]
@@ -506,7 +506,7 @@ def test_arrays_that_overlap(w: n.World) -> None:
     assert x.tolist()[:2] == [7, 7]
 
 
-def test_tensors_of_torch_like_libraries(w: n.World) -> None:
+def test_dlpack_tensors_on_the_cpu(w: n.World) -> None:
     torch = pytest.importorskip("torch")
     t = torch.arange(4, dtype=torch.float32)
     assert n.describe_array(t) == ("f32", (4,), True, True)

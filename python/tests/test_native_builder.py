@@ -1,4 +1,4 @@
-"""The extension module by itself: every method of the builder, and what does not fit."""
+"""The extension module: every method of the builder, and invalid operands."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_values(w: n.World) -> None:
     assert evaluate(w, "u64", lambda b: b.random()) != evaluate(w, "u64", lambda b: b.random())
 
 
-def test_places(w: n.World) -> None:
+def test_load_store_and_atomics(w: n.World) -> None:
     v = dense(w, "i32x3", 4)
 
     def body(b: n.Builder) -> None:
@@ -152,7 +152,7 @@ def test_control(w: n.World) -> None:
         b.jump_return(b.load(("l", total)))
         b.end_if()
         assert b.closed()
-        # Whatever follows is checked and dropped.
+        # Unreachable code is checked and dropped.
         b.store(("l", total), b.const("i32", 5))
         b.begin_loop()
         b.end_loop()
@@ -161,7 +161,7 @@ def test_control(w: n.World) -> None:
     assert [sums(k) for k in (100, 5, -1)] == [20, -1, -9]
 
 
-def test_loops_without_an_end_close_their_region(w: n.World) -> None:
+def test_endless_loops_close_their_region(w: n.World) -> None:
     b = n.Builder("k")
     b.result("i32")
     label = b.begin_loop()
@@ -199,13 +199,13 @@ def test_functions(w: n.World) -> None:
     assert kernel(w, body, ("p", 0))(15) == 610
 
 
-def test_the_text_of_a_kernel_under_construction() -> None:
+def test_text_of_an_unfinished_kernel() -> None:
     b = n.Builder("sketch")
     b.begin_if(b.const("bool", True))
     assert 'kernel fn0 "sketch"' in b.text() and "const true" in b.text()
 
 
-def test_what_does_not_fit(w: n.World) -> None:
+def test_invalid_operands_are_rejected(w: n.World) -> None:
     x = dense(w, "f32", 4)
     tries: list[Callable[[n.Builder], Any]] = [
         lambda b: b.binary("add", b.const("i32", 1), b.const("f32", 1)),
@@ -282,7 +282,7 @@ def test_what_does_not_fit(w: n.World) -> None:
         assert raised.value.code == "W0290", f"{k}: {raised.value}"
 
 
-def test_what_only_the_verifier_sees(w: n.World) -> None:
+def test_verifier_errors(w: n.World) -> None:
     b = n.Builder("k")
     b.begin_if(b.const("bool", True))
     inside = b.const("i32", 1)
@@ -308,5 +308,5 @@ def test_errors_are_ordinary_exceptions() -> None:
         pickle.dumps(world())
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_version_matches_the_package() -> None:
     assert n.__version__.count(".") == 2

@@ -1,4 +1,4 @@
-"""The extension module by itself: arguments, results, reports, threads, signals and processes."""
+"""The extension module: arguments, results, reports, threads, signals and processes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_parameters_of_every_scalar_type(w: n.World, type: str) -> None:
         give(2**31, values[0])
 
 
-def test_parameters_of_several_numbers(w: n.World) -> None:
+def test_vector_parameters(w: n.World) -> None:
     assert params(w, "f32x3")((1, 2, 3)) == (1.0, 2.0, 3.0)
     assert params(w, "i8x2x2")(np.array([1, 2, 3, -4])) == (1, 2, 3, -4)
     assert params(w, "f32x1")([5]) == (5.0,)
@@ -79,7 +79,7 @@ def test_many_arguments(w: n.World) -> None:
     assert params(w, *["i32"] * 64)(*range(64)) == 63
 
 
-def test_reports_come_with_positions_and_results(w: n.World) -> None:
+def test_reports_have_locations_and_results(w: n.World) -> None:
     x = dense(w, "f32", 4)
 
     def body(b: n.Builder) -> None:
@@ -117,7 +117,7 @@ def test_two_worlds() -> None:
     fails("W0114", lambda: double(other, x))
 
 
-def test_worlds_that_interpret() -> None:
+def test_interpreter_worlds() -> None:
     w = world(interpreter=True)
     x = dense(w, "i32", 4)
     x.fill(3)
@@ -135,11 +135,11 @@ def test_worlds_that_interpret() -> None:
     fails("W0409", endless(world(interpreter=True, time_limit=0.05)))
 
 
-def test_a_time_limit() -> None:
+def test_time_limit() -> None:
     fails("W0409", endless(world(time_limit=0.05)))
 
 
-def test_other_threads_run_while_a_kernel_does(w: n.World) -> None:
+def test_launches_release_the_gil(w: n.World) -> None:
     program, steps, errors = endless(w), [0], list[Error]()
 
     def launch() -> None:
@@ -181,7 +181,7 @@ def run(source: str) -> subprocess.CompletedProcess[str]:
     prelude = """
         import os, signal, sys, threading, time
         from wuji import _native as n
-        # Tests that run in the background inherit that Ctrl-C is ignored.
+        # A test in the background inherits that SIGINT is ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         w = n.World(cache="off")
         b = n.Builder("endless")
@@ -201,7 +201,7 @@ def run(source: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
 
-def test_ctrl_c_ends_a_kernel() -> None:
+def test_ctrl_c_interrupts_a_kernel() -> None:
     done = run("""
         for _ in range(2):
             threading.Thread(target=later).start()
@@ -214,13 +214,13 @@ def test_ctrl_c_ends_a_kernel() -> None:
                 time.sleep(10)
             except KeyboardInterrupt:
                 print("sleep")
-            # Calls of the system end, too.
+            # System calls are interrupted, too.
             threading.Thread(target=later).start()
             try:
                 os.read(os.pipe()[0], 1)
             except KeyboardInterrupt:
                 print("read")
-        # Whoever sets a handler later is asked, too.
+        # A handler installed later runs, too.
         signal.signal(signal.SIGINT, lambda *_: print("mine"))
         threading.Thread(target=later).start()
         try:

@@ -12,7 +12,7 @@ CELLS = [
     "import wuji as ti\nti.init(arch=ti.cpu, offline_cache=False, verbose=False)\nx = ti.field(ti.i32, shape=4)",
     "@ti.kernel\ndef f(n: ti.i32):\n    for i in x:\n        x[i] = i * n\n    print('ran', n)",
     "f(3)\nprint(x.to_numpy().tolist())",
-    # The same name again, with another body.
+    # Same name, different body.
     "@ti.kernel\ndef f(n: ti.i32):\n    for i in x:\n        x[i] = n\nf(7)\nprint(x[3])",
     "@ti.kernel\ndef g():\n    y = unknown_name\ntry:\n    g()\nexcept ti.TaichiNameError as e:\n    print(str(e).splitlines()[3])",
 ]
@@ -24,7 +24,7 @@ def played(cells):
     return [cell.outputs for cell in book.cells]
 
 
-def test_kernels_in_cells():
+def test_kernels_in_notebook_cells():
     outputs = played(CELLS)
 
     def printed(number):
@@ -42,7 +42,7 @@ PICTURE = [
 ]
 
 
-def test_pictures_are_shown_in_cells():
+def test_images_are_shown_in_notebook_cells():
     outputs = played(PICTURE)
     sizes = []
     for shown in outputs[1:]:
@@ -50,5 +50,5 @@ def test_pictures_are_shown_in_cells():
         png = base64.b64decode(picture["data"]["image/png"])
         assert png[:8] == b"\x89PNG\r\n\x1a\n"
         sizes.append((int.from_bytes(png[16:20]), int.from_bytes(png[20:24])))
-    # The first index goes to the right.
+    # The first index is x, to the right.
     assert sizes == [(24, 16), (5, 4)]

@@ -1,4 +1,4 @@
-"""Each operation on each pair of types: what Taichi 1.7 gives. Compiled and interpreted."""
+"""Each operation on each pair of types, compared with Taichi 1.7. Compiled and interpreted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import wuji as ti
 
 TABLE = Path(__file__).parent / "programs" / "operations.tsv"
-# What `a` and `b` are, one after the other, by the kind of their types.
+# Operands `a` and `b`, in order, by kind of type.
 VALUES = {
     "i": [(7, 3), (-7, 3), (7, -3), (100, 2), (-1, 1)],
     "u": [(7, 3), (200, 3), (1, 2)],

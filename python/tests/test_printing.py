@@ -1,4 +1,4 @@
-"""What kernels print."""
+"""Output of `print` in kernels."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_formats(capsys):
     assert capsys.readouterr().out.splitlines() == ["n=3 x=0.50 [0.5, 0.5]|end", "3 and 0.5", "3!;"]
 
 
-def test_formats_of_pythons(capsys):
+def test_python_format_specifications(capsys):
     @ti.kernel
     def f(n: ti.i32, x: ti.f32):
         print(f"[{n:5d}] [{n:<4}] [{n:x}] [{x:8.3f}] [{x:.3e}] [{x:g}] [{ti.Vector([x, x]):6.1f}] [{ti.u64(2)**40:,}]")
@@ -43,7 +43,7 @@ def test_formats_of_pythons(capsys):
     assert capsys.readouterr().out == "[  255] [255 ] [ff] [   0.500] [5.000e-01] [0.5] [[   0.5,    0.5]] [1,099,511,627,776]\n"
 
 
-def test_assertions_have_formats():
+def test_assertion_messages_are_formatted():
     ti.init(arch=ti.cpu, debug=True, offline_cache=False, verbose=False)
 
     @ti.kernel
@@ -54,7 +54,7 @@ def test_assertions_have_formats():
         f(0.25)
 
 
-def test_lines_come_in_the_order_of_iterations(capsys):
+def test_serial_lines_print_in_order(capsys):
     @ti.kernel
     def f():
         for i in range(20):
@@ -64,12 +64,12 @@ def test_lines_come_in_the_order_of_iterations(capsys):
     assert capsys.readouterr().out.split() == [str(i) for i in range(20)]
 
 
-def test_formats_that_do_not_fit():
+def test_invalid_format_specifications_are_rejected():
     @ti.kernel
     def f(x: ti.f32):
         print(f"{x:d}")
 
-    with pytest.raises(ti.TaichiTypeError, match="not one for floats"):
+    with pytest.raises(ti.TaichiTypeError, match="not valid for floats"):
         f(1.0)
 
 
@@ -83,7 +83,7 @@ def test_static_print(capsys):
     assert capsys.readouterr().out == "compiled 3\n"
 
 
-def test_constants_are_printed_as_values_are(capsys):
+def test_constants_print_like_run_time_values(capsys):
     @ti.kernel
     def f(x: ti.f32, m: ti.math.mat2):
         print(ti.Vector([1.5, x]), ti.static(ti.Vector([1.5, 2.5])), True, x > 1, (m > 2).sum())
@@ -92,7 +92,7 @@ def test_constants_are_printed_as_values_are(capsys):
     assert capsys.readouterr().out == "[1.500000, 2.500000] [1.500000, 2.500000] 1 1 2\n"
 
 
-def test_formats_of_python(capsys):
+def test_format_specifications_match_python(capsys):
     @ti.kernel
     def f(x: ti.f32, n: ti.i32):
         print(f"{x:e} {x:.2e} {x:g} {n:x} {n:X}|{ti.Vector([x, x]):.1e}")

@@ -1,4 +1,4 @@
-"""What the profiler and the log say."""
+"""Profiler and logging."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def start(**options: Any) -> tuple[Any, Any]:
     return twice, once
 
 
-def test_kernels(capsys: Any) -> None:
+def test_kernel_profile(capsys: Any) -> None:
     twice, once = start(kernel_profiler=True)
     for _ in range(3):
         twice()
@@ -52,7 +52,7 @@ def test_kernels(capsys: Any) -> None:
     assert ti.profiler.get_kernel_profiler_total_time() == 0
 
 
-def test_traces(tmp_path: Path) -> None:
+def test_kernel_traces(tmp_path: Path) -> None:
     twice, _ = start(kernel_profiler=True)
     twice()
     file = tmp_path / "trace.json"
@@ -71,7 +71,7 @@ def test_other_reports(capsys: Any) -> None:
     ti.profiler.clear_scoped_profiler_info()
 
 
-def test_it_must_be_asked_for() -> None:
+def test_profiler_warns_if_disabled() -> None:
     twice, _ = start()
     twice()
     with pytest.warns(UserWarning, match="kernel_profiler=True"):
@@ -80,7 +80,7 @@ def test_it_must_be_asked_for() -> None:
     assert ti.profiler.set_kernel_profiler_toolkit("default") is False
 
 
-def test_wrong_use() -> None:
+def test_profiler_rejects_invalid_arguments() -> None:
     start(kernel_profiler=True)
     with pytest.raises(ValueError, match="mode"):
         ti.profiler.print_kernel_profiler_info("all")
@@ -98,7 +98,7 @@ def test_wrong_use() -> None:
             use()
 
 
-def test_levels(capsys: Any) -> None:
+def test_logging_levels(capsys: Any) -> None:
     ti.set_logging_level(ti.WARN)
     assert [ti.is_logging_effective(level) for level in (ti.INFO, ti.WARN, ti.ERROR)] == [False, True, True]
     ti._logging.info("quiet")
@@ -113,7 +113,7 @@ def test_levels(capsys: Any) -> None:
     assert isinstance(ti.is_logging_effective(ti.INFO), bool)
 
 
-def test_the_core_says_what_it_does(capfd: Any) -> None:
+def test_debug_level_logs_compilation(capfd: Any) -> None:
     _, once = start(log_level=ti.DEBUG)
     once()
     assert "launch of kernel `once`" in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""Small programs whose results are known: those that Taichi 1.7 gives, and those that it should have given. Compiled and interpreted."""
+"""Small programs with known results: those of Taichi 1.7, or of Python where Taichi deviates. Compiled and interpreted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def programs() -> list[Any]:
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Equal, but for the last digits of floats."""
+    """Compare; floats up to their last digits."""
     if isinstance(a, (list, tuple)):
         return type(a) is type(b) and len(a) == len(b) and all(map(alike, a, b))
     if isinstance(a, float):
@@ -38,7 +38,7 @@ def alike(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("program", programs())
 @pytest.mark.filterwarnings("ignore")
 def test_programs(program: str, interpreter: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # For programs that call `init` themselves, too.
+    # Also for programs that call `init` themselves.
     monkeypatch.setenv("TI_INTERPRETER", str(int(interpreter)))
     monkeypatch.setenv("TI_OFFLINE_CACHE", "0")
     ti.init(arch=ti.cpu, verbose=False)

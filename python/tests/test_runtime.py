@@ -16,7 +16,7 @@ import wuji as ti
 
 
 def python(code, **env):
-    """Runs a program in a process of its own."""
+    """Run a program in a subprocess."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
@@ -27,7 +27,7 @@ def python(code, **env):
 
 
 def script(tmp_path, code, **env):
-    """Runs a program that stands in a file, so that its kernels have a source."""
+    """Run a program from a file, so that its kernels have source code."""
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(code))
     return subprocess.run(
@@ -62,10 +62,10 @@ def test_options_from_the_environment(monkeypatch):
         ti.init(arch=ti.cpu)
 
 
-def test_devices_that_are_not_there(capsys, monkeypatch):
+def test_missing_backends_fall_back_or_raise(capsys, monkeypatch):
     monkeypatch.setattr(ti.lang.arch, "cuda_devices", list)
     ti.init(arch=ti.gpu, offline_cache=False, verbose=False)
-    assert "kernels run on" in capsys.readouterr().err
+    assert "falling back to" in capsys.readouterr().err
     assert ti.cfg.arch is ti.cpu
     with pytest.raises(NotImplementedError):
         ti.init(arch=ti.cuda, enable_fallback=False)
@@ -73,7 +73,7 @@ def test_devices_that_are_not_there(capsys, monkeypatch):
 
 @pytest.mark.skipif(not ti.lang.misc.is_arch_supported(ti.cuda), reason="there is no GPU")
 @pytest.mark.parametrize("arch", [ti.cuda, ti.gpu], ids=["cuda", "gpu"])
-def test_a_gpu(arch, capsys):
+def test_gpu_backend(arch, capsys):
     ti.init(arch=arch, offline_cache=False, verbose=False, enable_fallback=False)
     assert ti.cfg.arch is ti.cuda
     x = ti.field(ti.f32)
@@ -97,7 +97,7 @@ def test_a_gpu(arch, capsys):
 
 
 @pytest.mark.skipif(not ti.lang.misc.is_arch_supported(ti.cuda), reason="there is no GPU")
-def test_results_on_a_gpu_have_no_order():
+def test_deterministic_mode_on_a_gpu():
     with pytest.raises(ti.WujiError, match="W0525"):
         ti.init(arch=ti.cuda, deterministic=True, offline_cache=False, verbose=False)
 
@@ -108,7 +108,7 @@ def test_required_versions():
         ti.init(arch=ti.cpu, require_version="9.0.0")
 
 
-def test_seeds_repeat():
+def test_random_seed_is_reproducible():
     def draw(seed):
         ti.init(arch=ti.cpu, random_seed=seed, offline_cache=False, verbose=False)
         x = ti.field(ti.f32, shape=100)
@@ -124,7 +124,7 @@ def test_seeds_repeat():
     assert draw(1) == draw(1) != draw(2)
 
 
-def test_many_threads_launch():
+def test_concurrent_launches():
     x = ti.field(ti.i32, shape=8)
 
     @ti.kernel
@@ -140,7 +140,7 @@ def test_many_threads_launch():
     assert x.to_numpy().tolist() == [5000] * 8
 
 
-def test_many_threads_compile():
+def test_concurrent_compilation():
     results = []
 
     def work(k):
@@ -193,7 +193,7 @@ def test_ctrl_c_stops_a_kernel(tmp_path):
             """
             import signal
             import wuji as ti
-            # Tests that run in the background inherit that Ctrl-C is ignored.
+            # A test in the background inherits that SIGINT is ignored.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             ti.init(arch=ti.cpu, verbose=False)
             @ti.kernel
@@ -253,7 +253,7 @@ def test_forked_processes_get_an_error(tmp_path):
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
         pid = os.fork()
         if pid == 0:
-            # A world of its own works, and the process ends as any other.
+            # A new world works, and the process exits normally.
             ti.init(arch=ti.cpu, verbose=False)
             y = ti.field(ti.f32, shape=1000)
 
@@ -295,7 +295,7 @@ def test_spawned_processes_work(tmp_path):
     assert done.stdout == "[2, 4, 6]\n", done.stderr
 
 
-def test_code_goes_with_its_kernel():
+def test_code_is_freed_with_its_kernel():
     import gc
 
     from wuji.lang import runtime
@@ -312,7 +312,7 @@ def test_code_goes_with_its_kernel():
     assert len(runtime.current().codes) == 0
 
 
-def test_what_cannot_be_pickled_says_so():
+def test_pickling_fields_raises():
     x = ti.field(ti.f32, shape=3)
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(x)
@@ -320,19 +320,19 @@ def test_what_cannot_be_pickled_says_so():
     assert pickle.loads(pickle.dumps(ti.Vector([1, 2]))).to_list() == [1, 2]
 
 
-def test_kernels_without_a_source_say_so():
+def test_kernels_without_source_raise():
     scope = {"ti": ti}
     exec("@ti.kernel\ndef f():\n    pass\n", scope)
-    with pytest.raises(ti.TaichiRuntimeError, match="source of `f` cannot be found"):
+    with pytest.raises(ti.TaichiRuntimeError, match="no source code found for `f`"):
         scope["f"]()
 
 
-def test_nothing_is_printed_without_being_asked(tmp_path):
+def test_import_prints_nothing(tmp_path):
     done = script(tmp_path, "import wuji as ti\nti.init(arch=ti.cpu, verbose=False)\n")
     assert done.stdout == done.stderr == ""
 
 
-def test_numpy_is_imported_when_needed():
+def test_numpy_is_imported_lazily():
     done = python("import sys, wuji; print('numpy' in sys.modules)")
     assert done.stdout == "False\n"
 
@@ -355,7 +355,7 @@ def test_kernels_are_cached_on_disk(tmp_path):
     assert list((tmp_path / "kernels").rglob("*"))
 
 
-def test_the_program_ends_while_a_world_lives(tmp_path):
+def test_exit_with_an_open_world(tmp_path):
     done = script(
         tmp_path,
         """
@@ -375,7 +375,7 @@ def test_the_program_ends_while_a_world_lives(tmp_path):
     assert done.returncode == 0 and done.stderr == ""
 
 
-def test_the_process_may_end_while_better_code_is_made(tmp_path):
+def test_exit_during_background_compilation(tmp_path):
     program = """
     import wuji as ti
     ti.init(arch=ti.cpu, verbose=False)
@@ -389,7 +389,7 @@ def test_the_process_may_end_while_better_code_is_made(tmp_path):
                 v += ti.Vector([ti.sin(v[1] + k), ti.cos(v[2]), ti.exp(-v[0] * v[0])])
             x[i] = v
 
-    # As long as it takes until the kernel is hot and a little more.
+    # Long enough for the kernel to become hot, and a little more.
     for _ in range({n}):
         f()
     """
@@ -398,7 +398,7 @@ def test_the_process_may_end_while_better_code_is_made(tmp_path):
         assert done.returncode == 0 and done.stderr == ""
 
 
-def test_classes_of_wrong_calls():
+def test_exception_classes_of_invalid_calls():
     import numpy as np
 
     @ti.kernel

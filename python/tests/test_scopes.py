@@ -1,4 +1,4 @@
-"""What belongs to Python is not run while a kernel is compiled; what means something there is."""
+"""Python-scope functions are rejected in kernels; functions with a kernel meaning are compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import wuji as ti
 
 
-def test_fill_is_a_loop() -> None:
+def test_fill_in_a_kernel_is_a_loop() -> None:
     x = ti.field(ti.i32, shape=(3, 4))
     v = ti.Vector.field(2, ti.f32, shape=5)
     s = ti.Struct.field({"a": ti.i32, "b": ti.math.vec3}, shape=2)
@@ -29,7 +29,7 @@ def test_fill_is_a_loop() -> None:
         assert (s.a.to_numpy() == n).all() and (s.b.to_numpy() == n).all()
 
 
-def test_fill_of_what_exists() -> None:
+def test_fill_of_active_cells() -> None:
     x = ti.field(ti.i32)
     ti.root.pointer(ti.i, 4).dense(ti.i, 4).place(x)
     x[5] = 1
@@ -60,13 +60,13 @@ def test_fill_in_a_function_and_of_an_argument() -> None:
     assert x.to_numpy().tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_what_is_for_python() -> None:
+def test_python_only_functions_are_rejected_in_kernels() -> None:
     x = ti.field(ti.i32, shape=3)
     y = ti.field(ti.i32, shape=3)
     values = np.arange(3, dtype=np.int32)
 
     def refused(body, named: str) -> None:
-        with pytest.raises(ti.TaichiSyntaxError, match=f"`{named}` is called from Python"):
+        with pytest.raises(ti.TaichiSyntaxError, match=f"`{named}` can only be called from Python"):
             ti.kernel(body)()
 
     def copies():
@@ -99,12 +99,12 @@ def test_what_is_for_python() -> None:
     refused(clears, "ti.root.deactivate_all")
 
 
-def test_fields_are_arrays_for_numpy() -> None:
+def test_fields_convert_to_numpy() -> None:
     x = ti.field(ti.f32, shape=(2, 3))
     x.fill(2)
     assert np.asarray(x).shape == (2, 3) and np.sum(x) == 12
     assert np.asarray(x, dtype=np.int64).dtype == np.int64
     assert (np.ones(3) + x == 3).all()
     assert np.asarray(ti.Vector.field(2, ti.f32, shape=4)).shape == (4, 2)
-    with pytest.raises(TypeError, match="by name"):
+    with pytest.raises(TypeError, match="dict of arrays"):
         np.asarray(ti.Struct.field({"a": ti.i32}, shape=4))

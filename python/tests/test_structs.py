@@ -7,7 +7,7 @@ import wuji as ti
 Particle = ti.types.struct(pos=ti.types.vector(3, ti.f32), mass=ti.f32)
 
 
-def test_values_outside_of_kernels():
+def test_values_outside_kernels():
     p = Particle(pos=[1, 2, 3], mass=4)
     assert p.pos.to_list() == [1, 2, 3] and p.mass == 4
     p.mass = 5
@@ -118,7 +118,7 @@ def test_argpacks():
     assert a[3] == 3
 
 
-def test_members_that_do_not_exist():
+def test_unknown_members_are_rejected():
     @ti.kernel
     def f() -> ti.f32:
         p = Particle(mass=1.0)

@@ -1,4 +1,4 @@
-"""The page of names, and that it is true: each is tried."""
+"""Runs the trial of each row of the status page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = load()
 
 
 def attempt(row: Row, folder: Path) -> None:
-    """Runs the trial."""
+    """Run a trial."""
     name = f"<trial of {row.section}: {row.name}>"
     lines = [line + "\n" for line in row.trial.split("\n")]
     linecache.cache[name] = (len(row.trial), None, lines, name)
@@ -25,7 +25,7 @@ def attempt(row: Row, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row.section}: {row.name}" for row in ROWS])
-def test_it_is_as_the_page_says(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_page(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ti.init(arch=ti.cpu, interpreter=True, verbose=False, debug=row.status in ("works", "partly"))
     if row.status in ("works", "partly"):
@@ -38,7 +38,7 @@ def test_it_is_as_the_page_says(row: Row, tmp_path: Path, monkeypatch: pytest.Mo
         assert code_of(caught.value) == row.status, caught.value
 
 
-def test_names_come_once() -> None:
+def test_names_are_unique() -> None:
     seen: set[tuple[str, str]] = set()
     for row in ROWS:
         key = (row.section, row.name)
@@ -46,5 +46,5 @@ def test_names_come_once() -> None:
         seen.add(key)
 
 
-def test_the_page_is_written_from_the_table() -> None:
+def test_status_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `python python/tests/surface_page.py`"

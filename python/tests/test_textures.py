@@ -35,7 +35,7 @@ def test_there_are_44_formats() -> None:
 
 
 @pytest.mark.parametrize("fmt", ALL, ids=lambda f: f.value)
-def test_what_is_stored_is_fetched(fmt: Any) -> None:
+def test_stored_pixels_are_fetched(fmt: Any) -> None:
     tex = ti.Texture(fmt, (5, 3))
     given = np.random.default_rng(1).random((5, 3, 4))
     if fmt.value.endswith(("u", "i")):
@@ -46,19 +46,19 @@ def test_what_is_stored_is_fetched(fmt: Any) -> None:
     expected = np.zeros((5, 3, 4))
     expected[..., 3] = 1
     expected[..., : tex.num_channels] = given[..., : tex.num_channels]
-    # Half a step of a byte, and more of dark colors of sRGB.
+    # Half a quantization step; more for dark sRGB colors.
     close = 0 if fmt.value.endswith(("u", "i")) else 6e-3 if "srgb" in fmt.value else 2.1e-3 if "8" in fmt.value else 1e-3
     assert np.abs(out.to_numpy() - expected).max() <= close
     assert np.allclose(tex.to_numpy(), expected[..., : tex.num_channels], atol=close)
 
 
-def test_numbers_beyond_the_format_are_clamped() -> None:
+def test_values_outside_the_format_are_clamped() -> None:
     tex = ti.Texture(ti.Format.rgba8, (1, 1))
     store_all(tex, as_array(np.array([[[2.0, -1.0, 0.5, 1.0]]])))
     assert np.allclose(tex.to_numpy()[0, 0], [1, 0, 128 / 255, 1])
 
 
-def test_samples_between_pixels() -> None:
+def test_linear_filtering() -> None:
     tex = ti.Texture(ti.Format.r32f, (4, 2))
     field = ti.field(ti.f32, (4, 2))
     values = np.arange(8, dtype=np.float32).reshape(4, 2)
@@ -84,7 +84,7 @@ def test_samples_between_pixels() -> None:
         assert list(found)[1:] == [0, 0, 1]
 
 
-def test_one_and_three_axes() -> None:
+def test_1d_and_3d_textures() -> None:
     line, block = ti.Texture(ti.Format.r32f, 4), ti.Texture(ti.Format.r32f, (2, 3, 4))
 
     @ti.kernel
@@ -102,7 +102,7 @@ def test_one_and_three_axes() -> None:
     assert read(line, block) == pytest.approx(3 + 321 + (0.5 + 10 + 150))
 
 
-def test_outside_is_zero_and_stays_untouched() -> None:
+def test_out_of_bounds_fetch_and_store() -> None:
     tex = ti.Texture(ti.Format.rgba32f, (2, 2))
 
     @ti.kernel
@@ -167,7 +167,7 @@ def test_in_a_function() -> None:
     assert run(tex) == 3
 
 
-def test_one_code_for_all_sizes() -> None:
+def test_texture_kernels_are_not_specialized_on_size() -> None:
     @ti.kernel
     def last(tex: ti.types.texture(2)) -> ti.f32:
         return tex.fetch([tex.shape[0] - 1, tex.shape[1] - 1], 0).x
@@ -178,7 +178,7 @@ def test_one_code_for_all_sizes() -> None:
         assert last(tex) == n * n - 1
 
 
-def test_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     tex = ti.Texture(ti.Format.r32f, (2, 2))
     with pytest.raises(ti.TaichiTypeError, match="Format"):
         ti.Texture(ti.f32, (2, 2))

@@ -1,4 +1,4 @@
-"""The package has types, and a program that uses it can be checked."""
+"""The package is typed: mypy checks it, and programs that use it."""
 
 import pathlib
 import subprocess
@@ -20,7 +20,7 @@ def test_the_package_is_typed():
     assert done.returncode == 0, done.stdout
 
 
-def test_programs_are_checked(tmp_path):
+def test_programs_type_check(tmp_path):
     good = tmp_path / "good.py"
     good.write_text(
         "import wuji as ti\n\nti.init(arch=ti.cpu)\nx = ti.field(ti.f32, shape=(4, 4))\n"
@@ -28,7 +28,7 @@ def test_programs_are_checked(tmp_path):
     )
     bad = tmp_path / "bad.py"
     bad.write_text("import wuji as ti\n\nti.init(arch=ti.cpu, enable_fallback='maybe')\n")
-    # Next to the package, so that it is found by its path.
+    # Next to the package, so that mypy finds it by path.
     done = mypy("--strict", "--cache-dir", str(tmp_path / "cache"), str(good), "python/wuji/__init__.py")
     assert done.returncode == 0, done.stdout
     done = mypy("--strict", "--cache-dir", str(tmp_path / "cache"), str(bad), "python/wuji/__init__.py")

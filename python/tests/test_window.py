@@ -1,4 +1,4 @@
-"""The window on a real display: Xvfb, an X server whose screen is a file."""
+"""The window on a real display: Xvfb, an X server with its screen in a file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ import pytest
 
 import wuji as ti
 
-# Of a window. The screen is larger, so that it fits, and its upper left corner is the screen's.
+# Window size. The screen is larger; the window is in its upper left corner.
 WIDTH, HEIGHT = 320, 240
 
 
 class Display:
-    """A display in memory. What it shows can be read from a file in the format of `xwd`."""
+    """A display in memory. Its contents are read from a file in `xwd` format."""
 
     def __init__(self, folder: Path) -> None:
         command = ["Xvfb", "-displayfd", "1", "-screen", "0", "640x480x24", "-nolisten", "tcp", "-fbdir", str(folder)]
@@ -36,7 +36,7 @@ class Display:
         self.file = folder / "Xvfb_screen0"
 
     def screenshot(self) -> Any:
-        """RGB by ``[x, y]``, up, of where a window is."""
+        """Return the RGB pixels of the window, indexed ``[x, y]`` with y up."""
         with open(self.file, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
             header = struct.unpack(">25I", memory[:100])
             size, width, height, line, colors = header[0], header[4], header[5], header[12], header[19]
@@ -62,7 +62,7 @@ def display(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Display
 
 
 def until(what: Any) -> Any:
-    """What comes true within a while."""
+    """Wait until a condition holds."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
         found = what()
@@ -72,7 +72,7 @@ def until(what: Any) -> Any:
     raise AssertionError("it never happened")
 
 
-def test_the_screen_shows_what_was_drawn(display: Display) -> None:
+def test_window_shows_the_frame(display: Display) -> None:
     gui = ti.GUI("window", res=(WIDTH, HEIGHT), background_color=0x204060)
     assert gui._window is not None
 
@@ -88,7 +88,7 @@ def test_the_screen_shows_what_was_drawn(display: Display) -> None:
     assert not gui.running
 
 
-def test_frames_take_their_time(display: Display) -> None:
+def test_fps_limit_throttles_show(display: Display) -> None:
     gui = ti.GUI("pace", res=32)
     gui.fps_limit = 50
     gui.show()
@@ -99,7 +99,7 @@ def test_frames_take_their_time(display: Display) -> None:
     gui.close()
 
 
-def test_a_display_that_goes_away_closes_the_window(display: Display) -> None:
+def test_losing_the_display_closes_the_window(display: Display) -> None:
     gui = ti.GUI("gone", res=32)
     gui.show()
     display.server.kill()
@@ -113,8 +113,8 @@ def test_a_display_that_goes_away_closes_the_window(display: Display) -> None:
     assert any(event.key == ti.GUI.EXIT for event in gui.get_events())
 
 
-class Hands:
-    """Moves the pointer and presses keys of a display, by the extension XTEST of its protocol."""
+class InputSimulator:
+    """Simulates mouse and keyboard with the XTEST extension."""
 
     PRESS_KEY, RELEASE_KEY, PRESS_BUTTON, RELEASE_BUTTON, MOVE = range(2, 7)
 
@@ -146,12 +146,12 @@ KEY_A, KEY_SHIFT, KEY_ESCAPE = 38, 50, 9
 
 def test_keys_and_buttons(display: Display) -> None:
     gui = ti.GUI("keys", res=(WIDTH, HEIGHT))
-    # The window is there when it is seen.
+    # The window is open once it is visible.
     until(lambda: (gui.clear(0xFFFFFF), gui.show(), display.screenshot()[5, 5].tolist() == [255] * 3)[2])
-    hands = Hands(display.name)
-    hands.do(Hands.MOVE, x=80, y=60)
-    hands.do(Hands.PRESS_KEY, KEY_A)
-    hands.do(Hands.PRESS_BUTTON, 1)
+    user = InputSimulator(display.name)
+    user.do(InputSimulator.MOVE, x=80, y=60)
+    user.do(InputSimulator.PRESS_KEY, KEY_A)
+    user.do(InputSimulator.PRESS_BUTTON, 1)
 
     def heard(*keys: str) -> Any:
         return lambda: (gui.show(), all(gui.is_pressed(key) for key in keys))[1]
@@ -160,22 +160,22 @@ def test_keys_and_buttons(display: Display) -> None:
     x, y = gui.get_cursor_pos()
     assert x == pytest.approx(0.25, abs=0.02) and y == pytest.approx(0.75, abs=0.02)
     assert [e.key for e in gui.get_events(ti.GUI.PRESS)] == ["a", ti.GUI.LMB]
-    hands.do(Hands.RELEASE_BUTTON, 1)
-    hands.do(Hands.PRESS_KEY, KEY_SHIFT)
-    hands.do(Hands.RELEASE_KEY, KEY_A)
+    user.do(InputSimulator.RELEASE_BUTTON, 1)
+    user.do(InputSimulator.PRESS_KEY, KEY_SHIFT)
+    user.do(InputSimulator.RELEASE_KEY, KEY_A)
     until(lambda: (gui.show(), not gui.is_pressed("a"))[1])
     events = list(gui.get_events(ti.GUI.RELEASE))
     assert [e.key for e in events] == [ti.GUI.LMB, "a"] and events[1].modifier == [ti.GUI.SHIFT]
-    hands.do(Hands.PRESS_BUTTON, 4)
+    user.do(InputSimulator.PRESS_BUTTON, 4)
     until(lambda: gui.get_event(ti.GUI.WHEEL))
     assert gui.event.delta == (0, 120)
-    hands.do(Hands.PRESS_KEY, KEY_ESCAPE)
+    user.do(InputSimulator.PRESS_KEY, KEY_ESCAPE)
     until(lambda: gui.get_event(ti.GUI.ESCAPE))
     assert gui.running, "what Escape means is up to the program"
     gui.close()
 
 
-def test_imshow_ends_with_the_window(display: Display) -> None:
+def test_imshow_returns_when_the_window_closes(display: Display) -> None:
     import threading
 
     ending = threading.Timer(1.0, display.server.kill)

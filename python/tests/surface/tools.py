@@ -17,7 +17,7 @@ s.works(".slider .button .label", GUI + "assert gui.slider('a', 0, 1, step=0.1).
 s.works(".clear .show .close .get_image .get_cursor_pos .get_event .get_events", GUI + "gui.{.}()")
 s.works(".is_pressed", GUI + "assert not gui.is_pressed('a', ti.GUI.LMB)")
 s.works(".running .fps_limit", GUI + "assert gui.{.}")
-s.works(".get_key_event", GUI + "gui._take('key', 'a', True, 0, 0)\nassert gui.get_key_event().key == 'a'")
+s.works(".get_key_event", GUI + "gui._handle('key', 'a', True, 0, 0)\nassert gui.get_key_event().key == 'a'")
 s.works("ti.rgb_to_hex ti.hex_to_rgb", "assert ti.rgb_to_hex(ti.hex_to_rgb(0x336699)) == 0x336699")
 s.refused("ti.ui.Window ti.ui.Canvas ti.ui.Scene ti.ui.Camera ti.ui.Gui ti.ui.make_camera", "{}()", "GPU-rendered windows")
 s.works("ti.ui.ProjectionMode", "ti.ui.ProjectionMode.Perspective")
