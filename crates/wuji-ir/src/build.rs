@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// the verifier runs afterwards; so a misfit here panics in debug builds with the rule that broke.
 #[derive(Debug)]
 pub struct Builder<'a> {
-    pub module: &'a mut Module,
+    pub env: &'a mut Env,
     pub func: &'a mut Function,
     pub region: Region,
     pub span: Span,
@@ -19,10 +19,10 @@ pub struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     /// Starts at the end of the function's entry region.
-    pub fn new(module: &'a mut Module, func: &'a mut Function) -> Builder<'a> {
+    pub fn new(env: &'a mut Env, func: &'a mut Function) -> Builder<'a> {
         let region = func.entry;
         Builder {
-            module,
+            env,
             func,
             region,
             span: Span::UNKNOWN,
@@ -32,7 +32,7 @@ impl<'a> Builder<'a> {
     /// Appends an instruction whose results follow from its arguments.
     pub fn push(&mut self, op: Op, args: &[Value]) -> Inst {
         let types: Vec<Type> = args.iter().map(|a| self.func.ty(*a)).collect();
-        let results = match infer::results(self.module, self.func, &op, &types) {
+        let results = match infer::results(self.env, self.func, &op, &types) {
             Ok(results) => results.unwrap_or_default(),
             Err(why) => {
                 debug_assert!(false, "building {op:?} on {types:?}: {why}");
@@ -86,8 +86,8 @@ impl<'a> Builder<'a> {
                 self.value(Op::Splat(ty), &[z])
             }
             Type::Struct(_) => {
-                let parts: Vec<Value> = (0..self.module.structs.arity(ty))
-                    .filter_map(|k| self.module.structs.component(ty, k))
+                let parts: Vec<Value> = (0..self.env.structs.arity(ty))
+                    .filter_map(|k| self.env.structs.component(ty, k))
                     .collect::<Vec<_>>()
                     .into_iter()
                     .map(|t| self.zero(t))

@@ -1,6 +1,6 @@
 //! The one error type, and how it is shown.
 
-use crate::module::{Module, Span};
+use crate::module::{Env, Span};
 use std::fmt;
 
 /// A resolved source position.
@@ -13,8 +13,8 @@ pub struct Position {
 
 impl Position {
     /// Where a span of a module is; `None` when unknown.
-    pub fn of(module: &Module, span: Span) -> Option<Position> {
-        let file = module.files.get(span.file)?;
+    pub fn of(env: &Env, span: Span) -> Option<Position> {
+        let file = env.files.get(span.file)?;
         span.is_known().then(|| Position {
             file: file.clone(),
             line: span.line,

@@ -1,7 +1,7 @@
 //! The type rules: what an operation gives for arguments of given types, or why it does not fit.
 
 use crate::entities::Field;
-use crate::module::{Function, Module};
+use crate::module::{Env, Function};
 use crate::ops::*;
 use crate::types::{BOOL, I32, I64, Scalar, Type, U32, U64};
 use smallvec::{SmallVec, smallvec};
@@ -10,7 +10,7 @@ pub type Types = SmallVec<[Type; 1]>;
 
 /// Result types of `op` on arguments of types `args`. For operations that own regions the results
 /// are whatever the instruction says, and only the arguments are checked here.
-pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Option<Types>, String> {
+pub fn results(m: &Env, f: &Function, op: &Op, args: &[Type]) -> Result<Option<Types>, String> {
     let one = |t: Type| Ok(Some(smallvec![t]));
     let none = || Ok(Some(Types::new()));
     let count = |n: usize| {
@@ -347,12 +347,12 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
             none()
         }
         Op::Call(callee) => {
-            let g = &m.funcs[*callee];
-            count(g.params().len())?;
-            for (a, p) in args.iter().zip(g.params()) {
-                same(*a, g.ty(*p))?;
+            let callee = &m.signatures[*callee];
+            count(callee.params.len())?;
+            for (a, p) in args.iter().zip(&callee.params) {
+                same(*a, *p)?;
             }
-            Ok(Some(g.results.iter().copied().collect()))
+            Ok(Some(callee.results.iter().copied().collect()))
         }
         Op::Random | Op::RandomKey => {
             count(0)?;
@@ -420,7 +420,7 @@ pub fn results(m: &Module, f: &Function, op: &Op, args: &[Type]) -> Result<Optio
 }
 
 /// Which index of a field in a dynamic node runs along the list.
-pub fn dynamic_index(m: &Module, field: Field) -> Result<usize, String> {
+pub fn dynamic_index(m: &Env, field: Field) -> Result<usize, String> {
     let data = &m.fields[field];
     let tree = &m.trees[data.tree];
     let Some(axis) = tree.list_axis(data.node) else {
@@ -433,7 +433,7 @@ pub fn dynamic_index(m: &Module, field: Field) -> Result<usize, String> {
 
 /// Type of the accessed component, and the arguments after indices and dynamic steps.
 fn access<'a>(
-    m: &Module,
+    m: &Env,
     f: &Function,
     a: &Access,
     args: &'a [Type],
@@ -553,7 +553,7 @@ fn memory(
     }
 }
 
-fn writable(m: &Module, a: &Access) -> Result<(), String> {
+fn writable(m: &Env, a: &Access) -> Result<(), String> {
     match a.place {
         Place::Array(a) if !m.arrays[a].writable => Err(format!("{a} is read-only")),
         Place::Array(_) | Place::Field(_) | Place::Local(_) | Place::Temp(_) => Ok(()),
@@ -570,7 +570,7 @@ fn operands(rest: &[Type], ty: Type, n: usize) -> Result<(), String> {
     rest.iter().try_for_each(|t| same(*t, ty))
 }
 
-fn message(m: &Module, msg: crate::entities::Message, args: &[Type]) -> Result<(), String> {
+fn message(m: &Env, msg: crate::entities::Message, args: &[Type]) -> Result<(), String> {
     let holes: Vec<Type> = m.messages[msg].holes().collect();
     if holes.len() != args.len() {
         return Err(format!(
@@ -590,7 +590,7 @@ fn same(found: Type, expected: Type) -> Result<(), String> {
     }
 }
 
-fn component(m: &Module, ty: Type, k: u32) -> Result<Type, String> {
+fn component(m: &Env, ty: Type, k: u32) -> Result<Type, String> {
     m.structs
         .component(ty, k)
         .ok_or_else(|| format!("`{ty}` has no component {k}"))

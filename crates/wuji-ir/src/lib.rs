@@ -11,6 +11,7 @@ pub mod build;
 pub mod codes;
 pub mod diag;
 pub mod entities;
+pub mod env;
 pub mod eval;
 pub mod infer;
 pub mod interp;

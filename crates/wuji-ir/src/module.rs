@@ -1,135 +1,50 @@
 //! Modules, functions, regions and tasks.
 
 use crate::entities::*;
-use crate::layout::{FieldData, TreeData};
+pub use crate::env::*;
 use crate::ops::{AtomicOp, Op, Place};
-use crate::types::{Structs, Type};
+use crate::types::Type;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
+use std::ops::{Deref, DerefMut};
 
 pub type Values = SmallVec<[Value; 4]>;
 
-/// A place in a source file; line 0 means unknown.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Span {
-    pub file: File,
-    /// 1-based.
-    pub line: u32,
-    /// 1-based, in characters.
-    pub column: u32,
-}
-
-impl Span {
-    pub const UNKNOWN: Span = Span {
-        file: File(0),
-        line: 0,
-        column: 0,
-    };
-
-    pub fn is_known(self) -> bool {
-        self.line != 0
-    }
-}
-
-impl Default for Span {
-    fn default() -> Span {
-        Span::UNKNOWN
-    }
-}
-
-/// A kernel with everything it mentions.
+/// A kernel: the environment its functions refer to, and the functions themselves.
+///
+/// A module reads like its environment (`m.trees` is `m.env.trees`). A pass that rewrites functions borrows both parts:
+///
+/// ```
+/// # use wuji_ir::module::Module;
+/// # let mut m = Module::default();
+/// for (_, f) in m.funcs.iter_mut() {
+///     let b = wuji_ir::build::Builder::new(&mut m.env, f);
+///     assert!(b.env.trees.is_empty());
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Module {
-    pub name: String,
-    pub files: PrimaryMap<File, String>,
-    pub structs: Structs,
-    pub trees: PrimaryMap<Tree, TreeData>,
-    pub fields: PrimaryMap<Field, FieldData>,
-    pub arrays: PrimaryMap<Array, ArrayData>,
-    pub temps: PrimaryMap<Temp, TempData>,
-    pub messages: PrimaryMap<Message, MessageData>,
-    pub sites: PrimaryMap<Site, SiteData>,
+    pub env: Env,
+    /// Add with [`Module::add_func`], so that the environment knows the signature.
     pub funcs: PrimaryMap<Func, Function>,
-    /// The by-value parameters of the kernel. The kernel function takes them; so does every task.
-    pub params: Vec<Param>,
     /// The kernel itself, until it is offloaded into tasks.
     pub kernel: Option<Func>,
     /// What the kernel has become after offloading, in order.
     pub tasks: Vec<Task>,
-    /// Where the tasks leave the kernel's return value.
-    pub result: Option<Temp>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Param {
-    pub name: String,
-    pub ty: Type,
-}
+impl Deref for Module {
+    type Target = Env;
 
-/// A host array argument. The flags are part of what the kernel is specialised for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ArrayData {
-    pub name: String,
-    pub elem: Type,
-    pub rank: u8,
-    pub writable: bool,
-    /// Row-major without gaps, so strides follow from extents.
-    pub contiguous: bool,
-    /// The launch has checked that it overlaps no other array.
-    pub unaliased: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct TempData {
-    pub ty: Type,
-}
-
-/// A format string: text and holes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct MessageData {
-    pub pieces: Vec<Piece>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Piece {
-    Text(String),
-    Hole { ty: Type, precision: Option<u8> },
-}
-
-impl MessageData {
-    pub fn holes(&self) -> impl Iterator<Item = Type> + '_ {
-        self.pieces.iter().filter_map(|p| match p {
-            Piece::Text(_) => None,
-            Piece::Hole { ty, .. } => Some(*ty),
-        })
+    fn deref(&self) -> &Env {
+        &self.env
     }
 }
 
-/// Something that can go wrong at one place of the program at run time.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SiteData {
-    pub kind: SiteKind,
-    pub span: Span,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SiteKind {
-    /// A write, atomic or append outside its place was dropped. Arguments: the indices, then the
-    /// run-time components, as `i64`
-    /// (`u64` beyond that saturates).
-    OutOfRange(Place),
-    /// An index outside `0..len` of a vector or local array. Argument: the index, as `i64`.
-    BadIndex { len: u32 },
-    /// Arguments: the scalars of the message's holes.
-    Assert(Message),
-    /// Arguments: the number of the iteration as `i64`, then the scalars of the message's holes.
-    Print(Message),
-    /// A function called itself too many times over.
-    TooDeep(Func),
-    /// There was no memory for a cell; the write, or whatever it was for, was dropped.
-    OutOfMemory(Tree, Node),
-    /// An append to a list that is full. Argument: its capacity, as `i64`.
-    ListFull(Field),
+impl DerefMut for Module {
+    fn deref_mut(&mut self) -> &mut Env {
+        &mut self.env
+    }
 }
 
 /// Recursion deeper than this ends the iteration with an error.
@@ -413,6 +328,14 @@ impl Function {
         }
     }
 
+    /// What callers know of it.
+    pub fn signature(&self) -> Signature {
+        Signature {
+            params: self.params().iter().map(|p| self.ty(*p)).collect(),
+            results: self.results.clone(),
+        }
+    }
+
     /// The one result of an instruction that has one.
     pub fn result(&self, inst: Inst) -> Value {
         self.insts[inst].results[0]
@@ -450,6 +373,13 @@ impl Function {
 }
 
 impl Module {
+    /// An empty module of this name.
+    pub fn new(name: impl Into<String>) -> Module {
+        let mut m = Module::default();
+        m.env.name = name.into();
+        m
+    }
+
     pub fn kernel_func(&self) -> Option<&Function> {
         self.kernel.map(|k| &self.funcs[k])
     }
@@ -477,76 +407,46 @@ impl Module {
         None
     }
 
+    /// Adds a function and declares its signature.
+    pub fn add_func(&mut self, f: Function) -> Func {
+        self.add_defined();
+        self.env.signatures.push(f.signature());
+        self.funcs.push(f)
+    }
+
+    /// Replaces a function and its signature.
+    pub fn set_func(&mut self, id: Func, f: Function) {
+        self.env.signatures[id] = f.signature();
+        self.funcs[id] = f;
+    }
+
+    /// Replaces all functions, and declares their signatures.
+    pub fn set_funcs(&mut self, funcs: PrimaryMap<Func, Function>) {
+        self.env.signatures = funcs.values().map(Function::signature).collect();
+        self.funcs = funcs;
+    }
+
+    /// Adds the functions that were declared and defined in the environment while others were rewritten.
+    pub fn add_defined(&mut self) {
+        let mut defined = std::mem::take(&mut self.env.defined);
+        defined.sort_by_key(|(id, _)| *id);
+        for (id, f) in defined {
+            let added = self.funcs.push(f);
+            debug_assert_eq!(id, added, "a function was declared but never defined");
+        }
+    }
+
     /// All that is not in the bodies of functions, of which only the names are left. It is no module that could be run.
     pub fn without_bodies(&self) -> Module {
-        let mut funcs = PrimaryMap::new();
-        for f in self.funcs.values() {
-            funcs.push(Function::new(f.name.clone(), &[], &[]));
-        }
-        Module {
-            name: self.name.clone(),
-            files: self.files.clone(),
-            structs: self.structs.clone(),
-            trees: self.trees.clone(),
-            fields: self.fields.clone(),
-            arrays: self.arrays.clone(),
-            temps: self.temps.clone(),
-            messages: self.messages.clone(),
-            sites: self.sites.clone(),
-            funcs,
-            params: self.params.clone(),
+        let names = self.funcs.values().map(|f| f.name.clone());
+        let funcs = names.map(|n| Function::new(n, &[], &[])).collect();
+        let mut out = Module {
+            env: self.env.clone(),
+            funcs: PrimaryMap::new(),
             kernel: self.kernel,
             tasks: self.tasks.clone(),
-            result: self.result,
-        }
-    }
-
-    /// Takes a function out to rewrite it; a body-less one with the same signature stays, so that
-    /// calls still type-check. Put it back with `m.funcs[id] = f`.
-    pub fn take_func(&mut self, id: Func) -> Function {
-        let f = &self.funcs[id];
-        let params: Vec<Type> = f.params().iter().map(|p| f.ty(*p)).collect();
-        let mut stub = Function::new(f.name.clone(), &params, &f.results);
-        stub.traits = f.traits;
-        std::mem::replace(&mut self.funcs[id], stub)
-    }
-
-    /// Element type and number of indices of a place.
-    pub fn place_elem(&self, func: &Function, place: Place) -> (Type, usize) {
-        match place {
-            Place::Field(f) => (self.fields[f].elem, self.fields[f].rank()),
-            Place::Array(a) => (self.arrays[a].elem, usize::from(self.arrays[a].rank)),
-            Place::Local(l) => (func.locals[l].ty, usize::from(func.locals[l].len.is_some())),
-            Place::Temp(t) => (self.temps[t].ty, 0),
-        }
-    }
-
-    /// Byte offset of every temp in the buffer of a launch, and the buffer's size.
-    pub fn temp_offsets(&self) -> (Vec<u64>, u64) {
-        let mut at = 0u64;
-        let offsets = self
-            .temps
-            .values()
-            .map(|t| {
-                let (size, align) = self.structs.size_align(t.ty);
-                at = at.next_multiple_of(align.max(8));
-                let here = at;
-                at += size;
-                here
-            })
-            .collect();
-        (offsets, at.next_multiple_of(8))
-    }
-
-    /// Where each by-value parameter starts in the argument block, counted in scalars: every scalar
-    /// takes 8 bytes there. The last entry is the number of scalars.
-    pub fn param_slots(&self) -> Vec<usize> {
-        let mut at = 0;
-        let mut slots = vec![0];
-        for p in &self.params {
-            at += self.structs.flatten(p.ty).len();
-            slots.push(at);
-        }
-        slots
+        };
+        out.set_funcs(funcs);
+        out
     }
 }

@@ -25,7 +25,7 @@ pub fn arrays(k: usize) -> [Array; 3] {
 pub fn export(m: &Module, fields: &[Field]) -> Module {
     with_kernel(m, "export", fields, |b, k, field| {
         let [coords, values, count] = arrays(k);
-        let rank = b.module.fields[field].rank();
+        let rank = b.env.fields[field].rank();
         foreach(b, Domain::Field(field), &[], rank, |b, at| {
             let (zero, one) = (b.i64(0), b.i64(1));
             let add = Op::Atomic(AtomicOp::Add, Access::write(Place::Array(count)));
@@ -56,7 +56,7 @@ pub fn export(m: &Module, fields: &[Field]) -> Module {
 pub fn import(m: &Module, fields: &[Field]) -> Module {
     with_kernel(m, "import", fields, |b, k, field| {
         let [coords, values, _] = arrays(k);
-        let rank = b.module.fields[field].rank();
+        let rank = b.env.fields[field].rank();
         let zero = b.i64(0);
         let rows = b.value(Op::ArrayExtent(coords, 0), &[]);
         foreach(b, Domain::Range { rank: 1 }, &[zero, rows], 1, |b, row| {
@@ -76,8 +76,8 @@ pub fn import(m: &Module, fields: &[Field]) -> Module {
 }
 
 fn has_bytes(b: &Builder<'_>, field: Field) -> bool {
-    let elem = b.module.fields[field].elem;
-    b.module.structs.size_align(elem).0 != 0
+    let elem = b.env.fields[field].elem;
+    b.env.structs.size_align(elem).0 != 0
 }
 
 /// A module with the trees of another one and a kernel of its own.
@@ -87,13 +87,10 @@ fn with_kernel(
     fields: &[Field],
     mut body: impl FnMut(&mut Builder<'_>, usize, Field),
 ) -> Module {
-    let mut out = Module {
-        name: name.to_owned(),
-        structs: m.structs.clone(),
-        trees: m.trees.clone(),
-        fields: m.fields.clone(),
-        ..Module::default()
-    };
+    let mut out = Module::new(name);
+    out.structs = m.structs.clone();
+    out.trees = m.trees.clone();
+    out.fields = m.fields.clone();
     let byte = Type::Scalar(Scalar::U8);
     for field in fields {
         let elem = out.fields[*field].elem;
@@ -112,15 +109,13 @@ fn with_kernel(
             });
         }
     }
-    let id = out.funcs.push(Function::new(name, &[], &[]));
-    let mut f = out.take_func(id);
+    let mut f = Function::new(name, &[], &[]);
     let mut b = Builder::new(&mut out, &mut f);
     for (k, field) in fields.iter().enumerate() {
         body(&mut b, k, *field);
     }
     b.end(Term::Return(Values::new()));
-    out.funcs[id] = f;
-    out.kernel = Some(id);
+    out.kernel = Some(out.add_func(f));
     out
 }
 

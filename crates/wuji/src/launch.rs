@@ -279,10 +279,7 @@ struct Source<'c> {
 
 impl Source<'_> {
     fn compile(&self, world: &World, recording: &Recording) -> Result<Compiled> {
-        let mut m = Module {
-            name: self.name.to_owned(),
-            ..Module::default()
-        };
+        let mut m = Module::new(self.name);
         let first_field = self.add_trees(&mut m);
         let ast = recording.functions.first().map(|f| f.ast);
         for (k, ((view, ty), alone)) in
@@ -292,9 +289,10 @@ impl Source<'_> {
                 .args
                 .iter()
                 .position(|a| matches!(a, Kind::Array(n) if *n as usize == k));
+            let elem = ty(&mut m.structs);
             m.arrays.push(module::ArrayData {
                 name: name_of(ast, place.unwrap_or(usize::MAX)),
-                elem: ty(&mut m.structs),
+                elem,
                 rank: view.rank() as u8,
                 writable: view.is_writable(),
                 contiguous: view.is_contiguous(),

@@ -103,10 +103,7 @@ impl TreeInner {
 
 /// The kernel of a service, before any pass.
 fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module> {
-    let mut m = Module {
-        name: format!("{service:?}").to_lowercase(),
-        ..Module::default()
-    };
+    let mut m = Module::new(format!("{service:?}").to_lowercase());
     body.shape.enter(&mut m, &body.names);
     let field = match subject {
         Subject::Field(field) => field,
@@ -163,7 +160,7 @@ fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module>
     let mut b = Builder::new(&mut m, &mut f);
     let value = plan.body(&mut b, service, &values)?;
     b.end(Term::Return(value.into_iter().collect()));
-    m.kernel = Some(m.funcs.push(f));
+    m.kernel = Some(m.add_func(f));
     Ok(m)
 }
 
@@ -335,7 +332,7 @@ impl ServiceSpec {
         b: &mut Builder<'_>,
         body: impl FnOnce(&mut Builder<'_>, &[Value], Value),
     ) -> Value {
-        let temp = b.module.temps.push(TempData { ty: I64 });
+        let temp = b.env.temps.push(TempData { ty: I64 });
         let zero = b.i64(0);
         b.store(Place::Temp(temp), &[], zero);
         self.each(b, |b, at| {
@@ -388,7 +385,7 @@ impl ServiceSpec {
     }
 
     fn append(&self, b: &mut Builder<'_>, params: &[Value]) -> Result<Value> {
-        let list = dynamic_index(b.module, self.field).map_err(|e| Error::new("W0126", e))?;
+        let list = dynamic_index(b.env, self.field).map_err(|e| Error::new("W0126", e))?;
         let (at, value) = params.split_at(self.rank.saturating_sub(1));
         let number = b.value(Op::Cell(CellOp::Append, self.field), at);
         if let [value] = *value {

@@ -174,12 +174,9 @@ fn apply(program: &Program, edit: &Edit) -> Option<Program> {
 fn change(
     m: &mut Module,
     func: Func,
-    edit: impl FnOnce(&mut Module, &mut Function) -> Option<()>,
+    edit: impl FnOnce(&mut Env, &mut Function) -> Option<()>,
 ) -> Option<()> {
-    let mut f = m.take_func(func);
-    let done = edit(m, &mut f);
-    m.funcs[func] = f;
-    done
+    edit(&mut m.env, &mut m.funcs[func])
 }
 
 fn substitute(f: &mut Function, old: Value, new: Value) {
@@ -207,7 +204,7 @@ fn is_used(f: &Function, value: Value) -> bool {
     })
 }
 
-fn remove(m: &mut Module, f: &mut Function, region: Region, at: usize, count: usize) {
+fn remove(m: &mut Env, f: &mut Function, region: Region, at: usize, count: usize) {
     let rest = f.regions[region].insts.split_off(at);
     let results: Vec<Value> = rest[..count]
         .iter()
@@ -273,7 +270,7 @@ fn unwrap(f: &mut Function, region: Region, at: usize, side: usize) -> Option<()
     Some(())
 }
 
-fn fall(m: &mut Module, f: &mut Function, region: Region) -> Option<()> {
+fn fall(m: &mut Env, f: &mut Function, region: Region) -> Option<()> {
     let owner = f
         .insts
         .values()

@@ -117,7 +117,7 @@ fn drop_functions(p: &mut Program) {
         }
     });
     let all: Vec<Function> = m.funcs.values().cloned().collect();
-    m.funcs = map.keep(all).into_iter().collect();
+    m.set_funcs(map.keep(all).into_iter().collect());
     m.kernel = m
         .kernel
         .and_then(|k| map.get(k.as_u32()))

@@ -4,7 +4,7 @@ use super::affine::{Affine, AffineAnalysis};
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Field, Func, Node, Tree, Value};
 use wuji_ir::layout::NodeKind;
-use wuji_ir::module::{Function, Module};
+use wuji_ir::module::{Env, Function, Module};
 use wuji_ir::ops::{Activation, BinOp, CellOp, Op, Place, TreeAccessOp};
 
 /// An entry of the list of a node's active cells.
@@ -89,7 +89,7 @@ pub struct NearAxis {
 
 /// Whether the indices of a load lie near an entry, and how.
 pub fn near(
-    m: &Module,
+    m: &Env,
     affine: &mut AffineAnalysis<'_>,
     entries: &[Entry],
     field: Field,
@@ -208,7 +208,7 @@ pub fn loses_cells(m: &Module, f: &Function, tree: Tree) -> bool {
 }
 
 /// Whether a function may make or lose cells of a tree, so that what was found may be out of date.
-pub fn changes_cells(m: &Module, f: &Function, tree: Tree) -> bool {
+pub fn changes_cells(m: &Env, f: &Function, tree: Tree) -> bool {
     let mut found = false;
     f.walk(|inst| match &f.insts[inst].op {
         Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {

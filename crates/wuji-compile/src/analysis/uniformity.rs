@@ -6,7 +6,7 @@
 use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::entities::{Inst, Label, Local, Region, Value};
-use wuji_ir::module::{Bound, Function, Module, Task, TaskKind, Term};
+use wuji_ir::module::{Bound, Env, Function, Module, Task, TaskKind, Term};
 use wuji_ir::ops::*;
 use wuji_ir::types::Imm;
 
@@ -78,7 +78,7 @@ struct Run {
 }
 
 /// What is known of the indices of a loop.
-fn indices(m: &Module, task: &Task) -> Vec<Index> {
+fn indices(m: &Env, task: &Task) -> Vec<Index> {
     let (dims, hints): (Vec<(Option<i128>, Option<i128>)>, LoopHints) = match &task.kind {
         TaskKind::Range { dims, hints } => {
             let known = dims.iter().map(|d| match (d.lo, d.hi) {

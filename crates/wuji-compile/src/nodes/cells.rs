@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Tree, Value};
 use wuji_ir::layout::{Dynamic, NodeKind};
-use wuji_ir::module::{Module, Term, Values};
+use wuji_ir::module::{Env, Term, Values};
 use wuji_ir::ops::*;
 use wuji_ir::types::Scalar;
 
@@ -18,15 +18,15 @@ pub fn expand(
     (op, tree, node): (TreeAccessOp, Tree, Node),
     args: &[Value],
 ) -> Values {
-    let kind = b.module.trees[tree].nodes[node].kind;
+    let kind = b.env.trees[tree].nodes[node].kind;
     match op {
         TreeAccessOp::Find if kind == NodeKind::Hash => {
-            let find = s.hash_find(b.module, tree, node);
+            let find = s.hash_find(b.env, tree, node);
             call(b, find, args).into_iter().collect()
         }
         TreeAccessOp::Ensure if kind == NodeKind::Hash => {
-            let find = s.hash_find(b.module, tree, node);
-            let ensure = s.hash_ensure(b.module, tree, node);
+            let find = s.hash_find(b.env, tree, node);
+            let ensure = s.hash_ensure(b.env, tree, node);
             let zero = b.i64(0);
             let found = call(b, find, args).unwrap_or(zero);
             let absent = is_zero(b, found);
@@ -50,7 +50,7 @@ pub fn expand(
         TreeAccessOp::Touch => {
             let there = test(b, tree, kind, args);
             let absent = b.value(Op::Unary(UnOp::Not), &[there]);
-            let touch = s.touch(b.module, tree, node);
+            let touch = s.touch(b.env, tree, node);
             when(b, absent, |b| {
                 call(b, touch, args);
             });
@@ -58,14 +58,14 @@ pub fn expand(
         }
         TreeAccessOp::Drop => {
             let drop = match kind {
-                NodeKind::Hash => s.hash_drop(b.module, tree, node),
-                _ => s.drop(b.module, tree, node),
+                NodeKind::Hash => s.hash_drop(b.env, tree, node),
+                _ => s.drop(b.env, tree, node),
             };
             call(b, drop, args);
             Values::new()
         }
         TreeAccessOp::Push => {
-            let push = s.push(b.module, tree, node);
+            let push = s.push(b.env, tree, node);
             call(b, push, args).into_iter().collect()
         }
         TreeAccessOp::Length => smallvec![length(b, tree, node, args[0])],
@@ -95,7 +95,7 @@ fn test(b: &mut Builder, tree: Tree, kind: NodeKind, args: &[Value]) -> Value {
 
 /// Appends that found the list full have raised the number beyond what there is.
 fn length(b: &mut Builder, tree: Tree, node: Node, container: Value) -> Value {
-    let most = b.module.trees[tree].nodes[node].cells();
+    let most = b.env.trees[tree].nodes[node].cells();
     let most = b.i64(most as i64);
     let length = load(b, tree, container);
     b.binary(BinOp::Min, length, most)
@@ -126,7 +126,7 @@ impl Services {
                 b.value(Op::Unary(UnOp::Not), &[real])
             }
         };
-        let ensure = self.ensure(b.module, tree, node);
+        let ensure = self.ensure(b.env, tree, node);
         choose(
             b,
             absent,
@@ -139,7 +139,7 @@ impl Services {
     }
 
     /// `(slot) -> offset`. Below an absent cell, which reads as zeros, nothing can be made.
-    fn ensure(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn ensure(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         if self.target == Target::Cuda {
             return self.ensure_by_one(m, tree, node);
         }
@@ -147,8 +147,8 @@ impl Services {
             let slot = p[0];
             let real = s.is_real(b, tree, slot);
             let (allocate, give_back) = (
-                s.allocate(b.module, tree, node),
-                s.give_back(b.module, tree, node),
+                s.allocate(b.env, tree, node),
+                s.give_back(b.env, tree, node),
             );
             let zero = b.i64(0);
             vec![choose(
@@ -188,11 +188,11 @@ impl Services {
     /// As `ensure`, for thousands of threads that want the same cell at once: the first of them makes it, the others wait. A
     /// pointer to the zeros, which reads as an absent cell, says that somebody is at it. He waits for nobody, and threads of
     /// a GPU get on independently of each other, so there is an end to it.
-    fn ensure_by_one(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn ensure_by_one(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Ensure, tree, node), (1, 1), |s, b, p| {
             let slot = p[0];
             let real = s.is_real(b, tree, slot);
-            let allocate = s.allocate(b.module, tree, node);
+            let allocate = s.allocate(b.env, tree, node);
             let busy = s.memory[tree].absent() as i64;
             let zero = b.i64(0);
             vec![choose(
@@ -242,16 +242,16 @@ impl Services {
 
     /// Whether an offset is not among the zeros that stand for absent cells.
     fn is_real(&self, b: &mut Builder, tree: Tree, at: Value) -> Value {
-        let zeros = self.tree_header(b.module, tree);
+        let zeros = self.tree_header(b.env, tree);
         let zeros = b.i64(zeros as i64);
         b.compare(CmpOp::Ge, at, zeros)
     }
 
     /// `(container, number)`: the cell becomes active.
-    fn touch(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn touch(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Touch, tree, node), (2, 0), |s, b, p| {
             let real = s.is_real(b, tree, p[0]);
-            let kind = b.module.trees[tree].nodes[node].kind;
+            let kind = b.env.trees[tree].nodes[node].kind;
             when(b, real, |b| {
                 if let NodeKind::Dynamic(Dynamic { chunk }) = kind {
                     let length = plus(b, p[1], 1);
@@ -283,7 +283,7 @@ impl Services {
     }
 
     /// `(container, number)`, or `(container)` of a dynamic node.
-    fn drop(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn drop(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let kind = m.trees[tree].nodes[node].kind;
         let params = match kind {
             NodeKind::Dynamic { .. } => 1,
@@ -296,7 +296,7 @@ impl Services {
                 NodeKind::Bitmasked => s.drop_bit(b, tree, node, p[0], p[1]),
                 NodeKind::Pointer | NodeKind::Hash | NodeKind::Root | NodeKind::Dense => {
                     let slot = s.slot(b, tree, node, p[0], p[1]);
-                    let retire = s.retire(b.module, tree, node);
+                    let retire = s.retire(b.env, tree, node);
                     s.drop_slot(b, (tree, node), slot, retire);
                 }
             });
@@ -335,9 +335,9 @@ impl Services {
         let old = atomic(b, AtomicOp::Exchange, tree, container, zero);
         let some = not_zero(b, old);
         when(b, some, |b| self.changed(b, tree, node));
-        let cells = b.module.trees[tree].nodes[node].cells();
+        let cells = b.env.trees[tree].nodes[node].cells();
         let chunks = b.i64(cells.div_ceil(u64::from(chunk)) as i64);
-        let retire = self.retire(b.module, tree, node);
+        let retire = self.retire(b.env, tree, node);
         count_to(b, chunks, |b, k| {
             let slot = self.slot(b, tree, node, container, k);
             self.drop_slot(b, (tree, node), slot, retire);
@@ -362,8 +362,8 @@ impl Services {
         let old = atomic(b, AtomicOp::And, tree, at, others);
         let was = b.binary(BinOp::And, old, bit);
         let mine = not_zero(b, was);
-        let below = match allocates_below(b.module, tree, node) {
-            true => Some(self.empty(b.module, tree, node)),
+        let below = match allocates_below(b.env, tree, node) {
+            true => Some(self.empty(b.env, tree, node)),
             false => None,
         };
         when(b, mine, |b| {
@@ -379,9 +379,9 @@ impl Services {
     }
 
     /// `(container) -> number`, -1 when the list is full or there is no memory.
-    fn push(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn push(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Push, tree, node), (1, 1), |s, b, p| {
-            let data = b.module.trees[tree].nodes[node].clone();
+            let data = b.env.trees[tree].nodes[node].clone();
             let chunk = match data.kind {
                 NodeKind::Dynamic(Dynamic { chunk }) => u64::from(chunk),
                 _ => 1,

@@ -16,10 +16,10 @@ const STREAM_BYTES: u64 = 64 << 20;
 
 impl Services {
     /// `(offset)`: everything below a cell of a node is no more.
-    pub(super) fn empty(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    pub(super) fn empty(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let key = (Service::Empty, tree, node);
         self.function(m, key, (1, 0), |s, b, p| {
-            for child in b.module.trees[tree].nodes[node].children.clone() {
+            for child in b.env.trees[tree].nodes[node].children.clone() {
                 if let Child::Node(n) = child {
                     let start = s.memory[tree].node_offset[n];
                     let container = plus(b, p[0], start as i64);
@@ -31,13 +31,13 @@ impl Services {
     }
 
     fn empty_container(&mut self, b: &mut Builder, tree: Tree, node: Node, container: Value) {
-        let data = b.module.trees[tree].nodes[node].clone();
+        let data = b.env.trees[tree].nodes[node].clone();
         let (first, cell) = (
             self.memory[tree].first_cell[node],
             self.memory[tree].cell_size[node],
         );
         let slots = |b: &mut Builder, s: &mut Services, count: u64| {
-            let retire = s.retire(b.module, tree, node);
+            let retire = s.retire(b.env, tree, node);
             let count = b.i64(count as i64);
             count_to(b, count, |b, k| {
                 let start = plus(b, container, first as i64);
@@ -62,10 +62,10 @@ impl Services {
                     clear(b, tree, container, words);
                     self.changed(b, tree, node);
                 }
-                if !allocates_below(b.module, tree, node) && !masks_below(b.module, tree, node) {
+                if !allocates_below(b.env, tree, node) && !masks_below(b.env, tree, node) {
                     return;
                 }
-                let below = self.empty(b.module, tree, node);
+                let below = self.empty(b.env, tree, node);
                 let count = b.i64(data.cells() as i64);
                 count_to(b, count, |b, k| {
                     let bytes = times(b, k, cell as i64);
@@ -78,7 +78,7 @@ impl Services {
     }
 }
 
-fn masks_below(m: &Module, tree: Tree, node: Node) -> bool {
+fn masks_below(m: &Env, tree: Tree, node: Node) -> bool {
     m.trees[tree].nodes[node].children.iter().any(|c| match c {
         Child::Place(_) => false,
         Child::Node(n) => {
@@ -109,7 +109,7 @@ pub struct Tables {
 /// Makes the cells that a tree has lost ready to be handed out again.
 ///
 /// Parents come first: what is found below a cell that is gone is gone, too.
-pub fn collect(s: &mut Services, m: &mut Module, tree: Tree) -> Vec<Upkeep> {
+pub fn collect(s: &mut Services, m: &mut Env, tree: Tree) -> Vec<Upkeep> {
     let mut steps = Vec::new();
     let mut alone = Vec::new();
     let nodes: Vec<Node> = m.trees[tree].nodes.keys().collect();
@@ -147,14 +147,14 @@ pub fn collect(s: &mut Services, m: &mut Module, tree: Tree) -> Vec<Upkeep> {
 
 impl Services {
     /// How many cells a step is about.
-    fn temp(&mut self, m: &mut Module) -> Temp {
+    fn temp(&mut self, m: &mut Env) -> Temp {
         let new = || m.temps.push(TempData { ty: I64 });
         *self.temp.get_or_insert_with(new)
     }
 
     /// `()`: the runs of all shards end. Unused places for deactivated cells become gaps, cells that a shard had ready are
     /// among the deactivated ones.
-    fn gather(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn gather(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let temp = self.temp(m).as_u32() as usize;
         let temp = m.temp_offsets().0[temp];
         self.function(m, (Service::Gather, tree, node), (0, 0), |s, b, _| {
@@ -199,10 +199,10 @@ impl Services {
     }
 
     /// `(begin, end)`: everything below some of the deactivated cells is no more.
-    fn empty_pending(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn empty_pending(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::EmptyPending, tree, node), (2, 0), |s, b, p| {
             let arena = s.arena(tree, node);
-            let below = s.empty_allocation(b.module, tree, node);
+            let below = s.empty_allocation(b.env, tree, node);
             let count = b.binary(BinOp::Sub, p[1], p[0]);
             count_to(b, count, |b, k| {
                 let from = b.binary(BinOp::Add, p[0], k);
@@ -218,7 +218,7 @@ impl Services {
     }
 
     /// `()`: the deactivated cells go to the end of the queue of those to be handed out.
-    fn recycle(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn recycle(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Recycle, tree, node), (0, 0), |s, b, _| {
             let arena = s.arena(tree, node);
             let head = s.node(tree, node).header;
@@ -251,8 +251,8 @@ impl Services {
                     let ahead = b.select(ahead, one, zero);
                     store_at(b, tree, head + header::AHEAD, ahead);
                 }
-                if b.module.trees[tree].nodes[node].kind == NodeKind::Hash {
-                    let rebuild = s.hash_rebuild(b.module, tree, node);
+                if b.env.trees[tree].nodes[node].kind == NodeKind::Hash {
+                    let rebuild = s.hash_rebuild(b.env, tree, node);
                     let yes = b.i64(1);
                     call(b, rebuild, &[yes]);
                 }
@@ -262,7 +262,7 @@ impl Services {
     }
 
     /// `()`: the queue of cells to be handed out has room for the deactivated ones, and the next step has as many parts as they have pieces.
-    fn open_queue(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn open_queue(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let temp = self.temp(m).as_u32() as usize;
         let temp = m.temp_offsets().0[temp];
         self.function(m, (Service::OpenQueue, tree, node), (0, 0), |s, b, _| {
@@ -287,7 +287,7 @@ impl Services {
 
     /// `(begin, end)`: some pieces of deactivated cells are cleared; with its first piece a cell goes to the queue, in no order. Neighbouring
     /// threads clear neighbouring pieces.
-    fn recycle_some(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn recycle_some(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::RecycleSome, tree, node), (2, 0), |s, b, p| {
             let arena = s.arena(tree, node);
             let free = s.node(tree, node).header + header::FREE;
@@ -317,7 +317,7 @@ impl Services {
     }
 
     /// `()`: no deactivated cell waits any more.
-    fn close_queue(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn close_queue(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::CloseQueue, tree, node), (0, 0), |s, b, _| {
             let pending = s.node(tree, node).header + header::PENDING;
             let count = load_at(b, tree, pending);
@@ -331,7 +331,7 @@ impl Services {
     }
 
     /// `(offset)`: everything below one allocation, which in a dynamic node is several cells.
-    fn empty_allocation(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn empty_allocation(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let one = self.empty(m, tree, node);
         let NodeKind::Dynamic(Dynamic { chunk }) = m.trees[tree].nodes[node].kind else {
             return one;

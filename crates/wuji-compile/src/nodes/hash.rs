@@ -12,7 +12,7 @@ use crate::options::Target;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Label, Node, Tree, Value};
 use wuji_ir::layout::{Arena, NodeKind, hash_table, header};
-use wuji_ir::module::{Module, Term};
+use wuji_ir::module::{Env, Term};
 use wuji_ir::ops::*;
 use wuji_ir::types::Scalar;
 
@@ -138,7 +138,7 @@ impl Services {
     }
 
     /// `(coordinates...) -> offset`, 0 when absent.
-    pub(super) fn hash_find(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    pub(super) fn hash_find(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let axes = m.trees[tree].nodes[node].extents.len();
         self.function(m, (Service::Find, tree, node), (axes, 1), |s, b, key| {
             vec![s.probe(b, (tree, node), key, |b, p| {
@@ -151,11 +151,11 @@ impl Services {
     }
 
     /// `(coordinates...) -> offset`, 0 only without memory.
-    pub(super) fn hash_ensure(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    pub(super) fn hash_ensure(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let axes = m.trees[tree].nodes[node].extents.len();
         self.function(m, (Service::Ensure, tree, node), (axes, 1), |s, b, key| {
-            let allocate = s.allocate(b.module, tree, node);
-            let give_back = s.give_back(b.module, tree, node);
+            let allocate = s.allocate(b.env, tree, node);
+            let give_back = s.give_back(b.env, tree, node);
             let arena = s.arena(tree, node);
             let zero = b.i64(0);
             let shard = s.key_shard(b, (tree, node), key);
@@ -234,11 +234,11 @@ impl Services {
     }
 
     /// `(coordinates...)`
-    pub(super) fn hash_drop(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    pub(super) fn hash_drop(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let axes = m.trees[tree].nodes[node].extents.len();
         self.function(m, (Service::Drop, tree, node), (axes, 0), |s, b, key| {
             let arena = s.arena(tree, node);
-            let retire = s.retire(b.module, tree, node);
+            let retire = s.retire(b.env, tree, node);
             let zero = b.i64(0);
             s.probe(b, (tree, node), key, |b, p| {
                 let free = is_zero(b, p.found);
@@ -263,7 +263,7 @@ impl Services {
     }
 
     /// `(force)`: makes a table that is large enough the first one, with all active cells in it.
-    pub(super) fn hash_rebuild(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    pub(super) fn hash_rebuild(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Rebuild, tree, node), (1, 0), |s, b, p| {
             let forced = not_zero(b, p[0]);
             s.put_in_order(b, (tree, node), forced);
@@ -294,7 +294,7 @@ impl Services {
     /// Brings the tables of a node in order when they are rather full, or forced to. Where a block of threads does it, they share out the
     /// loops, and wait for each other in between.
     fn put_in_order(&mut self, b: &mut Builder, (tree, node): (Tree, Node), forced: Value) {
-        let axes = b.module.trees[tree].nodes[node].extents.len();
+        let axes = b.env.trees[tree].nodes[node].extents.len();
         let head = self.node(tree, node).header;
         let table = self.node(tree, node).table;
         let arena = self.arena(tree, node);
@@ -364,7 +364,7 @@ impl Services {
 }
 
 /// Brings the tables of a tree in order when they are rather full.
-pub fn rebuild(s: &mut Services, m: &mut Module, tree: Tree) -> Vec<Upkeep> {
+pub fn rebuild(s: &mut Services, m: &mut Env, tree: Tree) -> Vec<Upkeep> {
     let nodes = m.trees[tree].nodes.iter();
     let hashed = nodes.filter(|(_, data)| data.kind == NodeKind::Hash);
     let hashed: Vec<Node> = hashed.map(|(node, _)| node).collect();
@@ -373,7 +373,7 @@ pub fn rebuild(s: &mut Services, m: &mut Module, tree: Tree) -> Vec<Upkeep> {
             let root = m.trees[tree].root();
             let all = s.function(m, (Service::RebuildAll, tree, root), (0, 0), |s, b, _| {
                 for node in hashed {
-                    let rebuild = s.hash_rebuild(b.module, tree, node);
+                    let rebuild = s.hash_rebuild(b.env, tree, node);
                     let no = b.i64(0);
                     call(b, rebuild, &[no]);
                 }

@@ -78,7 +78,7 @@ fn alone(m: &mut Module, name: String, like: &Task, fill: impl FnOnce(&mut Build
     Task {
         name,
         kind: TaskKind::Serial,
-        func: m.funcs.push(f),
+        func: m.add_func(f),
         ordinal: UPKEEP,
         lists: None,
         copies: Copies::None,
@@ -222,7 +222,7 @@ fn list_task(
             unit: block,
             hints: LoopHints::default(),
         },
-        func: m.funcs.push(f),
+        func: m.add_func(f),
         ordinal: UPKEEP,
         lists: wanted.is_none().then_some((tree, node)),
         copies: Copies::None,
@@ -290,7 +290,7 @@ impl Maker {
 
     /// Visits the entries of one unit, handing a number on from one to the next.
     fn scan(&self, b: &mut Builder, unit: Value, start: Value, visit: Visit) -> Value {
-        let tree = b.module.trees[self.tree].clone();
+        let tree = b.env.trees[self.tree].clone();
         if tree.nodes[self.node].kind == NodeKind::Hash {
             return self.scan_table(b, unit, start, visit);
         }
@@ -600,8 +600,8 @@ impl Maker {
     /// One block of the cells of a hash node.
     fn scan_table(&self, b: &mut Builder, unit: Value, start: Value, visit: Visit) -> Value {
         let arena = self.s.arena(self.tree, self.node);
-        let data = b.module.trees[self.tree].nodes[self.node].clone();
-        let axes = b.module.trees[self.tree].axes(self.node);
+        let data = b.env.trees[self.tree].nodes[self.node].clone();
+        let axes = b.env.trees[self.tree].axes(self.node);
         let cells = self.s.ever_taken(b, self.tree, self.node);
         let first = times(b, unit, self.block as i64);
         let left = b.binary(BinOp::Sub, cells, first);

@@ -57,7 +57,7 @@ impl Services {
     }
 
     /// `(shard) -> offset`: a cell full of zeros, 0 when there is no memory.
-    pub(super) fn allocate(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    pub(super) fn allocate(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let key = (Service::Allocate, tree, node);
         self.function(m, key, (1, 1), |s, b, p| {
             let arena = s.arena(tree, node);
@@ -66,14 +66,14 @@ impl Services {
             let returned = s.pop_returned(b, tree, &arena, head);
             let cell = or_else(b, returned, |b| s.recycled(b, (tree, node), p[0]));
             let cell = or_else(b, cell, |b| s.fresh(b, (tree, node), p[0]));
-            let rest = s.rest(b.module, tree, node);
+            let rest = s.rest(b.env, tree, node);
             let zero = b.i64(0);
             vec![or_else(b, cell, |b| call(b, rest, &[]).unwrap_or(zero))]
         })
     }
 
     /// `(run) -> number + 1`: the next number of a run, 0 when there is none.
-    pub(super) fn claim(&mut self, m: &mut Module, tree: Tree) -> Func {
+    pub(super) fn claim(&mut self, m: &mut Env, tree: Tree) -> Func {
         let root = m.trees[tree].root();
         self.function(m, (Service::Claim, tree, root), (1, 1), |_, b, p| {
             vec![repeat(b, &[], |b, label, _| {
@@ -144,7 +144,7 @@ impl Services {
         let head = self.node(tree, node).header;
         let target = self.target;
         let at = plus(b, shard, shard::RECYCLED as i64);
-        let claim = self.claim(b.module, tree);
+        let claim = self.claim(b.env, tree);
         let zero = b.i64(0);
         let claimed = call(b, claim, &[at]).unwrap_or(zero);
         let found = not_zero(b, claimed);
@@ -211,10 +211,10 @@ impl Services {
     fn fresh(&mut self, b: &mut Builder, (tree, node): (Tree, Node), shard: Value) -> Value {
         let arena = self.arena(tree, node);
         let head = self.node(tree, node).header;
-        let (used, limit) = (self.used(b.module, tree), self.limit(b.module, tree));
+        let (used, limit) = (self.used(b.env, tree), self.limit(b.env, tree));
         let charge = arena.cell + 24 + 8 * self.node(tree, node).list.words;
         let at = plus(b, shard, shard::FRESH as i64);
-        let claim = self.claim(b.module, tree);
+        let claim = self.claim(b.env, tree);
         let zero = b.i64(0);
         let claimed = call(b, claim, &[at]).unwrap_or(zero);
         let found = not_zero(b, claimed);
@@ -257,11 +257,11 @@ impl Services {
     }
 
     /// `() -> offset`: there is nothing left but what other shards have; 0 when they have nothing.
-    fn rest(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    fn rest(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Rest, tree, node), (0, 1), |s, b, _| {
             let arena = s.arena(tree, node);
             let head = s.node(tree, node).header;
-            let claim = s.claim(b.module, tree);
+            let claim = s.claim(b.env, tree);
             let (zero, none) = (b.i64(0), b.i64(-1));
             let search = |b: &mut Builder, what: u64| {
                 let count = b.i64(shard::COUNT as i64);
@@ -319,7 +319,7 @@ impl Services {
     }
 
     /// `(offset)`: a cell that nobody has seen goes back.
-    pub(super) fn give_back(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    pub(super) fn give_back(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let key = (Service::GiveBack, tree, node);
         self.function(m, key, (1, 0), |s, b, p| {
             let arena = s.arena(tree, node);
@@ -356,7 +356,7 @@ impl Services {
     }
 
     /// `(offset, shard)`: a cell that nothing points to any more waits for a collection.
-    pub(super) fn retire(&mut self, m: &mut Module, tree: Tree, node: Node) -> Func {
+    pub(super) fn retire(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Retire, tree, node), (2, 0), |s, b, p| {
             let arena = s.arena(tree, node);
             let pending = s.node(tree, node).header + header::PENDING;
@@ -369,7 +369,7 @@ impl Services {
                 return Vec::new();
             }
             let at = plus(b, p[1], shard::PENDING as i64);
-            let claim = s.claim(b.module, tree);
+            let claim = s.claim(b.env, tree);
             let zero = b.i64(0);
             let claimed = call(b, claim, &[at]).unwrap_or(zero);
             let found = not_zero(b, claimed);
@@ -459,7 +459,7 @@ fn tagged(b: &mut Builder, seen: Value, number: Value) -> Value {
 
 fn out_of_memory(b: &mut Builder, tree: Tree, node: Node) -> Value {
     let span = b.span;
-    let site = b.module.sites.push(SiteData {
+    let site = b.env.sites.push(SiteData {
         kind: SiteKind::OutOfMemory(tree, node),
         span,
     });

@@ -32,7 +32,7 @@ use rustc_hash::FxHashMap;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Temp, Tree, Value};
 use wuji_ir::layout::{Child, NodeMemory, TreeMemory, tree_header};
-use wuji_ir::module::{Function, Module, Term};
+use wuji_ir::module::{Env, Function, Term};
 use wuji_ir::types::{I64, Type};
 use wuji_ir::{Error, Result};
 
@@ -40,7 +40,7 @@ use wuji_ir::{Error, Result};
 pub const UPKEEP: u32 = u32::MAX;
 
 /// The layouts of all trees of a module.
-pub fn memories(m: &Module) -> Result<PrimaryMap<Tree, TreeMemory>> {
+pub fn memories(m: &Env) -> Result<PrimaryMap<Tree, TreeMemory>> {
     let mut out = PrimaryMap::new();
     for (id, tree) in m.trees.iter() {
         let memory = TreeMemory::of(tree, &m.fields, &m.structs).ok_or_else(|| {
@@ -100,7 +100,7 @@ pub struct Services {
 }
 
 impl Services {
-    pub fn new(m: &Module, target: Target) -> Result<Services> {
+    pub fn new(m: &Env, target: Target) -> Result<Services> {
         Ok(Services {
             target,
             memory: memories(m)?,
@@ -112,7 +112,7 @@ impl Services {
     /// The function for one node. `fill` writes its body, with the parameters, and gives its results.
     fn function(
         &mut self,
-        m: &mut Module,
+        m: &mut Env,
         (service, tree, node): (Service, Tree, Node),
         (params, results): (usize, usize),
         fill: impl FnOnce(&mut Services, &mut Builder, &[Value]) -> Vec<Value>,
@@ -123,7 +123,7 @@ impl Services {
         let name = format!("{service:?}.{tree}.{node}").to_lowercase();
         let (types, gives): (Vec<Type>, Vec<Type>) = (vec![I64; params], vec![I64; results]);
         // Known before it is written: services call each other.
-        let func = m.funcs.push(Function::new(name.clone(), &types, &gives));
+        let func = m.declare(&types, &gives);
         self.made.insert((service, tree, node), func);
         let mut f = Function::new(name, &types, &gives);
         // A table that is half rebuilt, or a cell that is in nobody's hands, would be lost.
@@ -134,7 +134,7 @@ impl Services {
         let mut b = Builder::new(m, &mut f);
         let values = fill(self, &mut b, &args);
         b.end(Term::Return(values.into_iter().collect()));
-        m.funcs[func] = f;
+        m.define(func, f);
         func
     }
 
@@ -147,21 +147,21 @@ impl Services {
     }
 
     /// Offset of the header of a tree; below it there is nothing but zeros.
-    fn tree_header(&self, m: &Module, tree: Tree) -> u64 {
+    fn tree_header(&self, m: &Env, tree: Tree) -> u64 {
         self.memory[tree].tree_header(&m.trees[tree]).unwrap_or(0)
     }
 
-    fn used(&self, m: &Module, tree: Tree) -> u64 {
+    fn used(&self, m: &Env, tree: Tree) -> u64 {
         self.tree_header(m, tree) + tree_header::USED
     }
 
-    fn limit(&self, m: &Module, tree: Tree) -> u64 {
+    fn limit(&self, m: &Env, tree: Tree) -> u64 {
         self.tree_header(m, tree) + tree_header::LIMIT
     }
 }
 
 /// Whether some node below this one allocates.
-fn allocates_below(m: &Module, tree: Tree, node: Node) -> bool {
+fn allocates_below(m: &Env, tree: Tree, node: Node) -> bool {
     m.trees[tree].nodes[node].children.iter().any(|c| match c {
         Child::Place(_) => false,
         Child::Node(n) => m.trees[tree].nodes[*n].kind.allocates() || allocates_below(m, tree, *n),

@@ -42,7 +42,7 @@ fn deactivates(m: &Module, func: Func, tree: Tree) -> bool {
     found
 }
 
-fn own_writes(m: &Module, f: &Function, over: Field) -> Vec<Inst> {
+fn own_writes(m: &Env, f: &Function, over: Field) -> Vec<Inst> {
     let structure = Structure::of(f);
     let mut affine = AffineAnalysis::new(f, &structure);
     let indices: Vec<Value> = f.params()[m.params.len()..].to_vec();
@@ -68,7 +68,7 @@ fn own_writes(m: &Module, f: &Function, over: Field) -> Vec<Inst> {
 }
 
 /// Whether every cell on the way to an element of `field` is one on the way to the loop's own element.
-fn is_own(m: &Module, over: Field, indices: &[Value], field: Field, exprs: &[Affine]) -> bool {
+fn is_own(m: &Env, over: Field, indices: &[Value], field: Field, exprs: &[Affine]) -> bool {
     let (own, other) = (&m.fields[over], &m.fields[field]);
     if own.tree != other.tree {
         return false;

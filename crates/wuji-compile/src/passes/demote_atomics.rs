@@ -29,21 +29,20 @@ pub fn demote_atomics(m: &mut Module, cx: &mut Cx) -> Result<()> {
             None => all_atomics(&m.funcs[func]),
             Some(first_index) => owned_atomics(m, &m.funcs[func], first_index),
         };
-        demote(m, func, &found, || cx.fuel());
+        demote(&mut m.env, &mut m.funcs[func], &found, || cx.fuel());
     }
     Ok(())
 }
 
 /// Local arrays that are not shared belong to one activation: no backend needs to know atomics on them.
 pub fn demote_local_atomics(m: &mut Module) {
-    for func in m.funcs.keys() {
-        let f = &m.funcs[func];
+    for f in m.funcs.values_mut() {
         let mut found = all_atomics(f);
         found.retain(|i| {
             let place = f.insts[*i].op.access().map(|a| a.place);
             matches!(place, Some(Place::Local(l)) if !f.locals[l].shared)
         });
-        demote(m, func, &found, || true);
+        demote(&mut m.env, f, &found, || true);
     }
 }
 
@@ -147,12 +146,11 @@ fn belongs_to_iteration(exprs: &[Affine], indices: &[Value]) -> bool {
     })
 }
 
-fn demote(m: &mut Module, func: Func, found: &[Inst], mut fuel: impl FnMut() -> bool) {
+fn demote(m: &mut Env, f: &mut Function, found: &[Inst], mut fuel: impl FnMut() -> bool) {
     if found.is_empty() {
         return;
     }
-    let mut f = m.take_func(func);
-    let structure = Structure::of(&f);
+    let structure = Structure::of(f);
     let mut subst = Substitution::new();
     for &inst in found {
         if !fuel() {
@@ -166,15 +164,14 @@ fn demote(m: &mut Module, func: Func, found: &[Inst], mut fuel: impl FnMut() -> 
         };
         let rest = f.regions[region].insts.split_off(at);
         let data = f.insts[inst].clone();
-        let mut b = Builder::new(m, &mut f);
+        let mut b = Builder::new(m, f);
         b.region = region;
         b.span = b.func.spans[inst];
         let old = replacement(&mut b, &data);
         subst.set(data.results[0], old);
         f.regions[region].insts.extend(&rest[1..]);
     }
-    subst.apply(&mut f);
-    m.funcs[func] = f;
+    subst.apply(f);
 }
 
 fn replacement(b: &mut Builder, data: &InstData) -> Value {
@@ -218,7 +215,7 @@ pub fn combine(b: &mut Builder, op: AtomicOp, old: Value, value: Value) -> Value
     if ty.elem().is_some() {
         return b.binary(binary, old, value);
     }
-    let parts: Values = (0..b.module.structs.arity(ty))
+    let parts: Values = (0..b.env.structs.arity(ty))
         .map(|k| {
             let x = b.value(Op::Extract(k), &[old]);
             let y = b.value(Op::Extract(k), &[value]);

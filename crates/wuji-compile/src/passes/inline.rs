@@ -16,10 +16,18 @@ const MAX_INSTS: usize = 200_000;
 
 pub fn inline(module: &mut Module, cx: &mut Cx) -> Result<()> {
     let graph = CallGraph::of(module);
+    let mut rest: SecondaryMap<Func, Option<Function>> = SecondaryMap::new();
+    for (func, f) in std::mem::take(&mut module.funcs) {
+        rest[func] = Some(f);
+    }
+    let mut done: SecondaryMap<Func, Option<Function>> = SecondaryMap::new();
     for caller in &graph.callees_first {
-        let mut f = module.take_func(*caller);
+        let Some(mut f) = rest[*caller].take() else {
+            continue;
+        };
         let mut inliner = Inliner {
-            b: Builder::new(module, &mut f),
+            b: Builder::new(&mut module.env, &mut f),
+            done: &done,
             graph: &graph,
             substitution: Substitution::new(),
             cx,
@@ -28,8 +36,10 @@ pub fn inline(module: &mut Module, cx: &mut Cx) -> Result<()> {
         };
         let entry = inliner.b.region;
         inliner.region(entry);
-        module.funcs[*caller] = f;
+        done[*caller] = Some(f);
     }
+    let all = module.env.signatures.keys();
+    module.funcs = all.filter_map(|func| done[func].take()).collect();
     remove_uncalled(module);
     Ok(())
 }
@@ -130,6 +140,8 @@ impl CallGraph {
 
 struct Inliner<'a, 'b, 'c> {
     b: Builder<'a>,
+    /// The functions that calls have been inlined into: all that this one calls, but those that recurse.
+    done: &'b SecondaryMap<Func, Option<Function>>,
     graph: &'b CallGraph,
     substitution: Substitution,
     cx: &'b mut Cx<'c>,
@@ -170,7 +182,9 @@ impl Inliner<'_, '_, '_> {
     }
 
     fn wants(&mut self, callee: Func) -> bool {
-        let g = &self.b.module.funcs[callee];
+        let Some(g) = &self.done[callee] else {
+            return false;
+        };
         !self.graph.recursive[callee]
             && self.b.func.insts.len() + g.insts.len() <= MAX_INSTS
             && self.depth + nesting(g) < MAX_NESTING
@@ -179,12 +193,14 @@ impl Inliner<'_, '_, '_> {
 
     fn call(&mut self, inst: Inst, callee: Func) {
         let InstData { args, results, .. } = self.b.func.insts[inst].clone();
-        let g = self.b.module.take_func(callee);
+        let Some(g) = &self.done[callee] else {
+            return;
+        };
         let mut map = Map::of(g.params(), &args);
         self.b.span = self.b.func.spans[inst];
-        self.copy_locals(&g, &mut map);
-        if returns_once(&g) {
-            let term = copy_body(&g, g.entry, self.b.func, self.b.region, &mut map);
+        self.copy_locals(g, &mut map);
+        if returns_once(g) {
+            let term = copy_body(g, g.entry, self.b.func, self.b.region, &mut map);
             for (r, v) in results.iter().zip(term.args()) {
                 self.substitution.set(*r, *v);
             }
@@ -193,7 +209,7 @@ impl Inliner<'_, '_, '_> {
             let block = self.b.push_typed(Op::Block(label), &[], &g.results);
             let body = self.b.func.add_region(&[]);
             self.b.func.insts[block].regions.push(body);
-            let term = copy_body(&g, g.entry, self.b.func, body, &mut map);
+            let term = copy_body(g, g.entry, self.b.func, body, &mut map);
             self.b.func.regions[body].term = term;
             self.b.func.regions[body].term_span = g.regions[g.entry].term_span;
             leave_by(self.b.func, body, label);
@@ -202,7 +218,6 @@ impl Inliner<'_, '_, '_> {
                 self.substitution.set(*r, v);
             }
         }
-        self.b.module.funcs[callee] = g;
     }
 
     /// Locals of the callee become the caller's. Each activation finds them zero, so within a loop
@@ -319,7 +334,7 @@ fn remove_uncalled(module: &mut Module) {
             renamed[func] = funcs.push(f).into();
         }
     }
-    module.funcs = funcs;
+    module.set_funcs(funcs);
     let rename = |func: &mut Func| {
         if let Some(new) = renamed[*func].expand() {
             *func = new;

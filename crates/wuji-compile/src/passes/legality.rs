@@ -90,7 +90,7 @@ fn check_params(m: &Module, task: &Task) -> Result<()> {
     )))
 }
 
-fn check_locals(m: &Module, f: &Function, limit: u64) -> Result<()> {
+fn check_locals(m: &Env, f: &Function, limit: u64) -> Result<()> {
     let mut bytes = 0u64;
     let mut shared = 0u64;
     for local in f.locals.values() {
@@ -141,7 +141,7 @@ fn lanes(ty: Type) -> std::result::Result<(), String> {
     }
 }
 
-fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String> {
+fn check(m: &Env, f: &Function, inst: Inst) -> std::result::Result<(), String> {
     let data = &f.insts[inst];
     for v in data.results.iter().chain(&data.args) {
         lanes(f.ty(*v)).map_err(|why| format!("{v} is {why}"))?;
@@ -208,7 +208,7 @@ fn check(m: &Module, f: &Function, inst: Inst) -> std::result::Result<(), String
     }
 }
 
-fn writable(m: &Module, space: Space, writes: bool) -> std::result::Result<(), String> {
+fn writable(m: &Env, space: Space, writes: bool) -> std::result::Result<(), String> {
     match space {
         Space::Array(a) if writes && !m.arrays[a].writable => Err(format!("{a} is read-only")),
         Space::Array(_)

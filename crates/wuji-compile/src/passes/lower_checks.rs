@@ -25,9 +25,17 @@ pub fn lower_checks(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let called = called(m, &tasks);
     for g in &called {
         extend_signature(&mut m.funcs[*g]);
+        m.env.signatures[*g] = m.funcs[*g].signature();
     }
     for func in tasks.iter().chain(&called).copied() {
-        lower_function(m, func, called.contains(&func), &graph, cx.options.bounds);
+        let f = &mut m.funcs[func];
+        lower_function(
+            &mut m.env,
+            (func, f),
+            called.contains(&func),
+            &graph,
+            cx.options.bounds,
+        );
     }
     Ok(())
 }
@@ -57,9 +65,14 @@ fn extend_signature(f: &mut Function) {
     f.results.extend([U64, BOOL]);
 }
 
-fn lower_function(m: &mut Module, func: Func, called: bool, graph: &CallGraph, bounds: Bounds) {
-    let mut f = m.take_func(func);
-    let needs_draws = called || uses(&f, |op| matches!(op, Op::Random | Op::Call(_)));
+fn lower_function(
+    m: &mut Env,
+    (func, f): (Func, &mut Function),
+    called: bool,
+    graph: &CallGraph,
+    bounds: Bounds,
+) {
+    let needs_draws = called || uses(f, |op| matches!(op, Op::Random | Op::Call(_)));
     let draw = needs_draws.then(|| {
         f.locals.push(LocalData {
             name: "draw".into(),
@@ -80,7 +93,7 @@ fn lower_function(m: &mut Module, func: Func, called: bool, graph: &CallGraph, b
     let regions = f.walk_regions();
     let entry = f.entry;
     let mut lower = Lower {
-        b: Builder::new(m, &mut f),
+        b: Builder::new(m, f),
         func,
         draw,
         given,
@@ -94,8 +107,7 @@ fn lower_function(m: &mut Module, func: Func, called: bool, graph: &CallGraph, b
     }
     let subst = std::mem::take(&mut lower.subst);
     lower.begin(entry);
-    subst.apply(&mut f);
-    m.funcs[func] = f;
+    subst.apply(f);
 }
 
 fn uses(f: &Function, pred: impl Fn(&Op) -> bool) -> bool {
@@ -177,7 +189,7 @@ impl Lower<'_> {
 
     fn site(&mut self, kind: SiteKind) -> wuji_ir::entities::Site {
         let span = self.b.span;
-        self.b.module.sites.push(SiteData { kind, span })
+        self.b.env.sites.push(SiteData { kind, span })
     }
 
     /// Runs `otherwise` when the condition is false; it says how its region ends.

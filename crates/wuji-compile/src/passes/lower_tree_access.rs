@@ -19,9 +19,8 @@ pub fn lower_tree_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     }
     let mut services = Services::new(m, cx.options.target)?;
     add_upkeep(m, &mut services);
-    let funcs: Vec<Func> = m.funcs.keys().collect();
-    for func in funcs {
-        let mut f = m.take_func(func);
+    m.add_defined();
+    for f in m.funcs.values_mut() {
         let mut subst = Substitution::new();
         for region in f.walk_regions() {
             let has = |i: &Inst| matches!(f.insts[*i].op, Op::TreeAccess(..));
@@ -29,7 +28,7 @@ pub fn lower_tree_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 continue;
             }
             let insts = std::mem::take(&mut f.regions[region].insts);
-            let mut b = Builder::new(m, &mut f);
+            let mut b = Builder::new(&mut m.env, f);
             b.region = region;
             for inst in insts {
                 let Op::TreeAccess(op, tree, node) = b.func.insts[inst].op else {
@@ -48,9 +47,9 @@ pub fn lower_tree_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 }
             }
         }
-        subst.apply(&mut f);
-        m.funcs[func] = f;
+        subst.apply(f);
     }
+    m.add_defined();
     Ok(())
 }
 
@@ -182,7 +181,7 @@ fn upkeep(
     Task {
         name,
         kind,
-        func: m.funcs.push(f),
+        func: m.add_func(f),
         ordinal: UPKEEP,
         lists: None,
         copies: Copies::None,

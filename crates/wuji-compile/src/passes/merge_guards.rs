@@ -9,7 +9,7 @@ use crate::options::Target;
 use crate::passes::Cx;
 use crate::passes::simplify::simplify;
 use wuji_ir::Result;
-use wuji_ir::entities::{Func, Inst, Region};
+use wuji_ir::entities::{Inst, Region};
 use wuji_ir::module::{Function, Module, Term};
 use wuji_ir::ops::{Effect, Op};
 
@@ -28,19 +28,16 @@ pub fn merge_guards(m: &mut Module, cx: &mut Cx) -> Result<()> {
 /// Whether there was anything to merge.
 fn merge_all(m: &mut Module, cx: &mut Cx) -> bool {
     let mut any = false;
-    let funcs: Vec<Func> = m.funcs.keys().collect();
-    for func in funcs {
-        let mut f = m.take_func(func);
+    for f in m.funcs.values_mut() {
         for region in f.walk_regions() {
-            while let Some((first, second)) = pair(&f, region) {
+            while let Some((first, second)) = pair(f, region) {
                 if !cx.fuel() {
                     break;
                 }
-                merge(&mut f, region, first, second);
+                merge(f, region, first, second);
                 any = true;
             }
         }
-        m.funcs[func] = f;
     }
     any
 }

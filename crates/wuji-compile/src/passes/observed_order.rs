@@ -8,7 +8,7 @@ use crate::passes::reductions::used_values;
 use rustc_hash::FxHashSet;
 use wuji_ir::diag::Position;
 use wuji_ir::entities::Func;
-use wuji_ir::module::{Function, Module, TaskKind};
+use wuji_ir::module::{Env, Function, Module, TaskKind};
 use wuji_ir::ops::{CellOp, Op, Place};
 use wuji_ir::{Error, Result};
 
@@ -43,7 +43,7 @@ pub fn observed_order(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-fn check(m: &Module, f: &Function) -> Result<()> {
+fn check(m: &Env, f: &Function) -> Result<()> {
     let used = used_values(f);
     let mut first = None;
     f.walk(|inst| {
@@ -72,7 +72,7 @@ fn check(m: &Module, f: &Function) -> Result<()> {
     first.map_or(Ok(()), Err)
 }
 
-fn old_value(m: &Module, place: Place) -> Error {
+fn old_value(m: &Env, place: Place) -> Error {
     let what = match place {
         Place::Field(f) => format!("`{}`", m.fields[f].name),
         Place::Array(a) => format!("`{}`", m.arrays[a].name),

@@ -7,7 +7,7 @@ use crate::analysis::effects::Source;
 use crate::passes::Cx;
 use crate::passes::unsigned::count_unsigned;
 use crate::rewrite::{Map, copy_body, copy_inst};
-use cranelift_entity::SecondaryMap;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::entities::{Func, Inst, Local, Region, Temp, Value};
 use wuji_ir::module::*;
@@ -22,20 +22,20 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());
     };
-    let mut f = m.take_func(kernel);
-    count_unsigned(&mut f);
-    let stretches = stretches(&f);
-    let crossing = Crossing::find(&f, &stretches);
-    crossing.check_local_arrays(m, &f, &stretches)?;
+    count_unsigned(&mut m.funcs[kernel]);
+    let f = &m.funcs[kernel];
+    let stretches = stretches(f);
+    let crossing = Crossing::find(f, &stretches);
+    crossing.check_local_arrays(m, f, &stretches)?;
 
     let mut split = Split {
-        m,
-        f: &f,
+        env: &mut m.env,
+        f,
         temps: FxHashMap::default(),
         done: None,
         result: None,
     };
-    split.plan_exits(kernel);
+    split.plan_exits();
     for v in &crossing.handed_over {
         split.temp_for(*v);
     }
@@ -57,6 +57,7 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
         tasks.extend(task);
     }
     let (done, result) = (split.done, split.result);
+    m.add_defined();
     m.tasks = tasks;
     m.result = result;
     m.kernel = None;
@@ -80,6 +81,7 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
 fn keep_called_functions(m: &mut Module) {
     let mut new_id: FxHashMap<Func, Func> = FxHashMap::default();
     let mut old = std::mem::take(&mut m.funcs);
+    let mut funcs = PrimaryMap::new();
     let mut work: Vec<Func> = m.tasks.iter().rev().map(|t| t.func).collect();
     while let Some(id) = work.pop() {
         if new_id.contains_key(&id) {
@@ -91,9 +93,9 @@ fn keep_called_functions(m: &mut Module) {
                 work.push(g);
             }
         });
-        new_id.insert(id, m.funcs.push(f));
+        new_id.insert(id, funcs.push(f));
     }
-    for f in m.funcs.values_mut() {
+    for f in funcs.values_mut() {
         for inst in f.insts.values_mut() {
             if let Op::Call(g) = &mut inst.op
                 && let Some(new) = new_id.get(g)
@@ -102,6 +104,7 @@ fn keep_called_functions(m: &mut Module) {
             }
         }
     }
+    m.set_funcs(funcs);
     for task in &mut m.tasks {
         task.func = new_id[&task.func];
     }
@@ -220,7 +223,7 @@ impl Crossing {
     }
 
     /// A local array belongs to one task.
-    fn check_local_arrays(&self, m: &Module, f: &Function, stretches: &[Stretch]) -> Result<()> {
+    fn check_local_arrays(&self, m: &Env, f: &Function, stretches: &[Stretch]) -> Result<()> {
         let mut home: FxHashMap<Local, usize> = FxHashMap::default();
         for (at, stretch) in stretches.iter().enumerate() {
             let mut bad = None;
@@ -283,7 +286,7 @@ fn each_inst(f: &Function, inst: Inst, visit: &mut impl FnMut(Inst)) {
 }
 
 struct Split<'a> {
-    m: &'a mut Module,
+    env: &'a mut Env,
     f: &'a Function,
     temps: FxHashMap<Value, Temp>,
     /// Set by an early return, when there is one.
@@ -297,13 +300,13 @@ impl Split<'_> {
         *self
             .temps
             .entry(v)
-            .or_insert_with(|| self.m.temps.push(TempData { ty }))
+            .or_insert_with(|| self.env.temps.push(TempData { ty }))
     }
 
     /// Temps for the kernel's result and for leaving early.
-    fn plan_exits(&mut self, kernel: Func) {
-        if let Some(ty) = self.m.funcs[kernel].results.first() {
-            self.result = Some(self.m.temps.push(TempData { ty: *ty }));
+    fn plan_exits(&mut self) {
+        if let Some(ty) = self.f.results.first() {
+            self.result = Some(self.env.temps.push(TempData { ty: *ty }));
         }
         let f = self.f;
         let early = f
@@ -311,7 +314,7 @@ impl Split<'_> {
             .iter()
             .any(|r| *r != f.entry && matches!(f.regions[*r].term, Term::Return(_)));
         if early {
-            self.done = Some(self.m.temps.push(TempData { ty: BOOL }));
+            self.done = Some(self.env.temps.push(TempData { ty: BOOL }));
         }
     }
 
@@ -428,7 +431,7 @@ impl Split<'_> {
         if quiet && leave.is_empty() && returned.is_empty() && !early {
             return None;
         }
-        let name = format!("{}.{ordinal}", self.m.name);
+        let name = format!("{}.{ordinal}", self.env.name);
         let (mut g, mut map) = self.function(&name);
         let entry = g.entry;
         let mut used = Vec::new();
@@ -449,7 +452,7 @@ impl Split<'_> {
         }
         leave_early(&mut g, self.result, self.done);
         let span = insts.first().map_or(Span::UNKNOWN, |i| f.spans[*i]);
-        let func = self.m.funcs.push(g);
+        let func = self.env.add(g);
         Some(Task {
             name,
             lists: None,
@@ -462,7 +465,7 @@ impl Split<'_> {
     }
 
     fn parallel(&mut self, crossing: &Crossing, ordinal: u32, inst: Inst) -> Task {
-        let name = format!("{}.{ordinal}", self.m.name);
+        let name = format!("{}.{ordinal}", self.env.name);
         let f = self.f;
         let data = &f.insts[inst];
         let Op::ForEach(label, domain, hints) = data.op.clone() else {
@@ -498,7 +501,7 @@ impl Split<'_> {
                 g.regions[r].term = Term::Return(Values::new());
             }
         }
-        let func = self.m.funcs.push(g);
+        let func = self.env.add(g);
         let kind = match domain {
             Domain::Field(field) => TaskKind::Cells { field, hints },
             Domain::Range { .. } => {

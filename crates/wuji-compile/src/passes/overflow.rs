@@ -8,7 +8,7 @@ use crate::passes::Cx;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Message, Region, Value};
-use wuji_ir::module::{Function, MessageData, Module, Piece};
+use wuji_ir::module::{Env, Function, MessageData, Module, Piece};
 use wuji_ir::ops::{BinOp, CmpOp, Op, Place};
 use wuji_ir::types::{Scalar, Type};
 
@@ -19,17 +19,15 @@ pub fn overflow(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if !cx.options.debug {
         return Ok(());
     }
-    for func in m.funcs.keys() {
-        let mut f = m.take_func(func);
+    for f in m.funcs.values_mut() {
         for region in f.walk_regions() {
-            check_region(m, &mut f, region);
+            check_region(&mut m.env, f, region);
         }
-        m.funcs[func] = f;
     }
     Ok(())
 }
 
-fn check_region(m: &mut Module, f: &mut Function, region: Region) {
+fn check_region(m: &mut Env, f: &mut Function, region: Region) {
     let insts = std::mem::take(&mut f.regions[region].insts);
     for inst in insts {
         for step in arithmetic(m, f, inst) {
@@ -53,7 +51,7 @@ struct Step {
 }
 
 /// The arithmetic behind the indices of an instruction, the nearest first.
-fn arithmetic(m: &Module, f: &Function, inst: Inst) -> Vec<Step> {
+fn arithmetic(m: &Env, f: &Function, inst: Inst) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut work: Vec<Value> = indices(m, f, inst).to_vec();
     while let Some(value) = work.pop() {
@@ -84,7 +82,7 @@ fn arithmetic(m: &Module, f: &Function, inst: Inst) -> Vec<Step> {
 }
 
 /// What an instruction finds an element of a field or an array by.
-fn indices<'f>(m: &Module, f: &'f Function, inst: Inst) -> &'f [Value] {
+fn indices<'f>(m: &Env, f: &'f Function, inst: Inst) -> &'f [Value] {
     let data = &f.insts[inst];
     let Some(access) = data.op.access() else {
         return &[];
@@ -107,7 +105,7 @@ fn check(b: &mut Builder<'_>, step: Step) {
             b.compare(CmpOp::Eq, exact, r)
         }
     };
-    let message = message(b.module, step);
+    let message = message(b.env, step);
     b.push(Op::Assert(message), &[fits, step.a, step.b]);
 }
 
@@ -156,7 +154,7 @@ fn fits_64(
     }
 }
 
-fn message(m: &mut Module, step: Step) -> Message {
+fn message(m: &mut Env, step: Step) -> Message {
     let sign = match step.op {
         BinOp::Sub => "-",
         BinOp::Mul => "*",

@@ -11,7 +11,7 @@ use crate::rewrite::{Map, Structure, clone_inst};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Func, Inst, Local, Region, Value};
+use wuji_ir::entities::{Inst, Local, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Imm, Scalar, Type};
@@ -26,7 +26,7 @@ pub fn reductions(m: &mut Module, cx: &mut Cx) -> Result<()> {
             && !hints.cooperative
         {
             let func = m.tasks[t].func;
-            reduce(m, func, cx);
+            reduce(&mut m.env, &mut m.funcs[func], cx);
         }
     }
     Ok(())
@@ -47,18 +47,16 @@ enum Index {
     Value(Value),
 }
 
-fn reduce(m: &mut Module, func: Func, cx: &mut Cx) {
-    let mut f = m.take_func(func);
-    let structure = Structure::of(&f);
-    for target in targets(m, &f, &structure) {
+fn reduce(m: &mut Env, f: &mut Function, cx: &mut Cx) {
+    let structure = Structure::of(f);
+    for target in targets(m, f, &structure) {
         if cx.fuel() {
-            accumulate(m, &mut f, &structure, &target);
+            accumulate(m, f, &structure, &target);
         }
     }
-    m.funcs[func] = f;
 }
 
-fn targets(m: &Module, f: &Function, structure: &Structure) -> Vec<ReductionTarget> {
+fn targets(m: &Env, f: &Function, structure: &Structure) -> Vec<ReductionTarget> {
     let used = used_values(f);
     let mut targets: Vec<ReductionTarget> = Vec::new();
     // Places that are touched in some other way keep their atomics; so do mixed operations.
@@ -134,7 +132,7 @@ pub fn used_values(f: &Function) -> FxHashSet<Value> {
     used
 }
 
-fn accumulate(m: &mut Module, f: &mut Function, structure: &Structure, target: &ReductionTarget) {
+fn accumulate(m: &mut Env, f: &mut Function, structure: &Structure, target: &ReductionTarget) {
     let first = target.atomics[0];
     let ty = f.ty(f.result(first));
     let number = f.locals.len();
@@ -164,7 +162,7 @@ fn accumulate(m: &mut Module, f: &mut Function, structure: &Structure, target: &
     finish(m, f, target, first, acc, touched);
 }
 
-fn in_domain(m: &Module, f: &Function, target: &ReductionTarget) -> bool {
+fn in_domain(m: &Env, f: &Function, target: &ReductionTarget) -> bool {
     match target.access.place {
         Place::Temp(_) => true,
         Place::Field(field) => {
@@ -186,7 +184,7 @@ fn in_domain(m: &Module, f: &Function, target: &ReductionTarget) -> bool {
 }
 
 /// `acc = identity` at the start of the chunk.
-fn start(m: &mut Module, f: &mut Function, op: AtomicOp, acc: Local, ty: Type) {
+fn start(m: &mut Env, f: &mut Function, op: AtomicOp, acc: Local, ty: Type) {
     let entry = f.entry;
     let rest = std::mem::take(&mut f.regions[entry].insts);
     let mut b = Builder::new(m, f);
@@ -204,8 +202,8 @@ pub(super) fn identity(b: &mut Builder, op: AtomicOp, ty: Type) -> Value {
             b.value(Op::Splat(ty), &[one])
         }
         Type::Struct(_) => {
-            let parts: Vec<Type> = (0..b.module.structs.arity(ty))
-                .filter_map(|k| b.module.structs.component(ty, k))
+            let parts: Vec<Type> = (0..b.env.structs.arity(ty))
+                .filter_map(|k| b.env.structs.component(ty, k))
                 .collect();
             let parts: Values = parts.into_iter().map(|t| identity(b, op, t)).collect();
             b.value(Op::Compose(ty), &parts)
@@ -231,7 +229,7 @@ pub fn scalar_identity(op: AtomicOp, s: Scalar) -> Imm {
 
 /// The atomic becomes an update of the accumulator.
 fn contribute(
-    m: &mut Module,
+    m: &mut Env,
     f: &mut Function,
     region: Region,
     inst: Inst,
@@ -259,7 +257,7 @@ fn contribute(
 
 /// One atomic at the end of the chunk.
 fn finish(
-    m: &mut Module,
+    m: &mut Env,
     f: &mut Function,
     target: &ReductionTarget,
     first: Inst,

@@ -10,8 +10,8 @@ use crate::passes::Cx;
 use crate::rewrite::{Map, Structure, Substitution, clone_body, clone_inst};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Func, Inst, Region, Value};
-use wuji_ir::module::{Function, Module, Term, Values};
+use wuji_ir::entities::{Inst, Region, Value};
+use wuji_ir::module::{Env, Function, Module, Term, Values};
 use wuji_ir::ops::{BinOp, CmpOp, ForKind, Op, Space};
 use wuji_ir::types::{Scalar, Type};
 
@@ -32,15 +32,12 @@ pub fn vectorize_loads(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if cx.options.target == Target::Cpu {
         return Ok(());
     }
-    let funcs: Vec<Func> = m.funcs.keys().collect();
-    for func in funcs {
-        let mut f = m.take_func(func);
-        let mut loops = candidates(&f);
+    for f in m.funcs.values_mut() {
+        let mut loops = candidates(f);
         loops.retain(|_| cx.fuel());
         for (region, inst) in loops {
-            group(m, &mut f, region, inst);
+            group(&mut m.env, f, region, inst);
         }
-        m.funcs[func] = f;
     }
     Ok(())
 }
@@ -109,7 +106,7 @@ fn reads_neighbours(f: &Function, affine: &mut AffineAnalysis, inst: Inst) -> bo
 }
 
 /// Puts the pieces in the place of a loop.
-fn group(m: &mut Module, f: &mut Function, region: Region, inst: Inst) {
+fn group(m: &mut Env, f: &mut Function, region: Region, inst: Inst) {
     let data = f.insts[inst].clone();
     let Some(scalar) = f.ty(data.args[0]).as_scalar() else {
         return;

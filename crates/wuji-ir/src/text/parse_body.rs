@@ -54,7 +54,7 @@ impl Parser<'_> {
         }
         body.region(entry, 0)?;
         let f = body.f;
-        self.m.funcs.push(f);
+        self.m.add_func(f);
         Ok(())
     }
 }

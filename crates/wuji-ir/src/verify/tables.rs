@@ -136,6 +136,14 @@ pub(super) fn sites(m: &Module) -> Result<()> {
 
 /// What functions take and give, before any body is looked at: calls need it.
 pub(super) fn signatures(m: &Module) -> Result<()> {
+    if m.signatures.len() != m.funcs.len() {
+        let why = format!(
+            "{} functions are declared and {} are defined",
+            m.signatures.len(),
+            m.funcs.len()
+        );
+        return Err(Error::new("W0020", why));
+    }
     for (id, f) in &m.funcs {
         let named = || named(m, id);
         let Some(entry) = f.regions.get(f.entry) else {
@@ -148,6 +156,13 @@ pub(super) fn signatures(m: &Module) -> Result<()> {
                 return Err(Error::new("W0020", why));
             };
             ty(m, value.ty, || format!("parameter {k} of {}", named()))?;
+        }
+        if m.signatures[id] != f.signature() {
+            let why = format!(
+                "{} does not have the signature it is declared with",
+                named()
+            );
+            return Err(Error::new("W0020", why));
         }
         for result in &f.results {
             ty(m, *result, || format!("the result of {}", named()))?;

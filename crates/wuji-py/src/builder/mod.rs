@@ -45,12 +45,8 @@ pub(crate) struct Builder {
 impl Builder {
     #[new]
     fn new(name: &str) -> Builder {
-        let m = Module {
-            name: name.to_owned(),
-            ..Module::default()
-        };
         Builder {
-            m,
+            m: Module::new(name),
             frames: vec![Frame::new(Function::new(name, &[], &[]), None)],
             span: Span::UNKNOWN,
             trees: Vec::new(),
@@ -604,7 +600,7 @@ impl Builder {
         let params = params.collect::<PyResult<Vec<Type>>>()?;
         let results = result.map(|r| self.ty(r)).transpose()?;
         let function = Function::new(name, &params, results.as_slice());
-        Ok(self.m.funcs.push(function).as_u32())
+        Ok(self.m.add_func(function).as_u32())
     }
 
     fn begin_function(&mut self, function: u32) -> PyResult<Vec<u32>> {
@@ -614,7 +610,7 @@ impl Builder {
         if begun || self.defined.contains(&func) {
             return Err(self.wrong(format!("{func} has a body already")));
         }
-        let body = self.m.take_func(func);
+        let body = self.m.funcs[func].clone();
         let params = body.params().iter().map(|v| v.as_u32()).collect();
         self.frames.push(Frame::new(body, Some(func)));
         Ok(params)
@@ -697,7 +693,7 @@ impl Builder {
             .map_err(|Misfit(what)| self.wrong(what))?;
         let result = kernel.results.first().copied();
         let mut m = std::mem::take(&mut self.m);
-        m.kernel = Some(m.funcs.push(kernel));
+        m.kernel = Some(m.add_func(kernel));
         let trees: Vec<wuji::Tree> = self.trees.drain(..).map(|t| t.0).collect();
         let count = slots.last().copied().unwrap_or(0);
         let loaded = m.clone();

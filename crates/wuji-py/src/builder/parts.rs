@@ -260,7 +260,7 @@ impl Builder {
         let mut m = self.m.clone();
         for (k, frame) in self.frames.iter().enumerate() {
             match (k, frame.target) {
-                (0, None) => m.kernel = Some(m.funcs.push(frame.func.clone())),
+                (0, None) => m.kernel = Some(m.add_func(frame.func.clone())),
                 (_, Some(func)) => m.funcs[func] = frame.func.clone(),
                 (_, None) => {}
             }

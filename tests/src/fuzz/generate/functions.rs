@@ -87,7 +87,7 @@ impl Generator<'_> {
         let results: Vec<Type> = result.into_iter().collect();
         let name = format!("g{}", self.m.funcs.len());
         let f = Function::new(name, &all, &results);
-        let func = self.m.funcs.push(f.clone());
+        let func = self.m.add_func(f.clone());
         let rights = match self.body.rights.for_function() {
             // Not every function needs to have all rights.
             Rights::All if self.dice.chance(60) => {

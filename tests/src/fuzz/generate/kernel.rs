@@ -41,7 +41,7 @@ impl Generator<'_> {
         };
         self.b().end(term);
         let body = std::mem::replace(&mut self.body, Body::new(Function::new("", &[], &[])));
-        self.m.kernel = Some(self.m.funcs.push(body.f));
+        self.m.kernel = Some(self.m.add_func(body.f));
     }
 
     fn serial(&mut self) -> bool {

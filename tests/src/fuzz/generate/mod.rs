@@ -29,10 +29,7 @@ pub(crate) fn program(seed: u64) -> Program {
     let mut dice = Dice::new(seed);
     let mut generator = Generator {
         dice: &mut dice,
-        m: Module {
-            name: "fuzz".to_owned(),
-            ..Module::default()
-        },
+        m: Module::new("fuzz"),
         inputs: Inputs::default(),
         types: Vec::new(),
         places: Vec::new(),
@@ -179,7 +176,7 @@ impl Body {
 impl Generator<'_> {
     fn b(&mut self) -> Builder<'_> {
         Builder {
-            module: &mut self.m,
+            env: &mut self.m,
             func: &mut self.body.f,
             region: self.body.region,
             span: Span::UNKNOWN,

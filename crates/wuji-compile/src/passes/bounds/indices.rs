@@ -14,7 +14,7 @@ const DEPTH: u32 = 8;
 
 /// Replaces `extract (a + b).k` by `extract a.k + extract b.k` where it is an index that is checked, or what one
 /// is assumed to be near to.
-pub(crate) fn make_scalar(m: &mut Module, f: &mut Function) {
+pub(crate) fn make_scalar(m: &mut Env, f: &mut Function) {
     let mut wanted: Vec<(Inst, usize)> = Vec::new();
     f.walk(|inst| {
         if let Op::AssumeRange(..) = f.insts[inst].op
@@ -81,7 +81,7 @@ struct Parts {
 impl Parts {
     fn component(
         &mut self,
-        m: &mut Module,
+        m: &mut Env,
         f: &mut Function,
         vector: Value,
         k: u32,
@@ -124,14 +124,7 @@ impl Parts {
     }
 
     /// Puts an instruction right behind the definition of a value and of everything made for it.
-    fn behind(
-        &mut self,
-        m: &mut Module,
-        f: &mut Function,
-        v: Value,
-        op: Op,
-        args: &[Value],
-    ) -> Value {
+    fn behind(&mut self, m: &mut Env, f: &mut Function, v: Value, op: Op, args: &[Value]) -> Value {
         let region = self.structure.def_region(f, v).unwrap_or(f.entry);
         // Behind the latest of the arguments in this region.
         let at = args

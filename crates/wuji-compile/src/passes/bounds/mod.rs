@@ -34,23 +34,20 @@ const SHORT_NEST: i128 = 1024;
 const SAFE: i128 = 1 << 60;
 
 pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
-    let funcs: Vec<Func> = m.funcs.keys().collect();
     let cooperative: FxHashSet<Func> = m
         .tasks
         .iter()
         .filter(|t| matches!(&t.kind, TaskKind::Chunks { hints, .. } if hints.cooperative))
         .map(|t| t.func)
         .collect();
-    for func in funcs {
-        let mut f = m.take_func(func);
+    for (func, f) in m.funcs.iter_mut() {
         if cx.options.bounds == options::Bounds::Unchecked {
-            trust(&mut f);
+            trust(f);
         } else {
-            prove(m, &mut f, cx);
-            indices::make_scalar(m, &mut f);
-            arrange(m, &mut f, cooperative.contains(&func), cx);
+            prove(&m.env, f, cx);
+            indices::make_scalar(&mut m.env, f);
+            arrange(&mut m.env, f, cooperative.contains(&func), cx);
         }
-        m.funcs[func] = f;
     }
     Ok(())
 }
@@ -71,7 +68,7 @@ enum End {
 }
 
 /// Domain of every index of an access, in the order of its arguments: indices, then dynamic steps.
-fn domains(m: &Module, f: &Function, access: &Access) -> Vec<(i128, End)> {
+fn domains(m: &Env, f: &Function, access: &Access) -> Vec<(i128, End)> {
     let mut out: Vec<(i128, End)> = match access.place {
         Place::Field(field) => m.fields[field]
             .domain(&m.trees)
@@ -136,7 +133,7 @@ fn proved(affine: &mut AffineAnalysis, index: Value, domain: (i128, End)) -> boo
     lo <= range.0 && range.1 < hi
 }
 
-fn prove(m: &Module, f: &mut Function, cx: &mut Cx) {
+fn prove(m: &Env, f: &mut Function, cx: &mut Cx) {
     let structure = Structure::of(f);
     let mut affine = AffineAnalysis::new(f, &structure);
     let mut fine = Vec::new();
@@ -184,7 +181,7 @@ struct LoopVersion {
 }
 
 /// All loops in a few walks over the function: what is planned for one changes nothing for the others.
-fn arrange(m: &mut Module, f: &mut Function, cooperative: bool, cx: &mut Cx) {
+fn arrange(m: &mut Env, f: &mut Function, cooperative: bool, cx: &mut Cx) {
     let near = match cx.uses("neighbours") {
         true => near_loads(m, f),
         false => FxHashSet::default(),
@@ -224,7 +221,7 @@ fn arrange(m: &mut Module, f: &mut Function, cooperative: bool, cx: &mut Cx) {
 /// What has to be arranged, innermost loops first. Loops that are arranged, those inside of them and those
 /// around them are left alone by the others: two versions are enough.
 fn plans(
-    m: &Module,
+    m: &Env,
     f: &Function,
     near: &FxHashSet<Inst>,
     cooperative: bool,
@@ -352,7 +349,7 @@ struct Whole {
 
 /// Loads near the entry of a list that a loop is at: `lower_access` finds the blocks around it once per
 /// entry, and what is beyond the domain is absent like any other.
-fn near_loads(m: &Module, f: &Function) -> FxHashSet<Inst> {
+fn near_loads(m: &Env, f: &Function) -> FxHashSet<Inst> {
     let mut found = FxHashSet::default();
     let entries = entries::entries(f);
     if entries.is_empty() {
@@ -440,7 +437,7 @@ fn short_nest(affine: &mut AffineAnalysis, inst: Inst) -> Option<Inst> {
 }
 
 fn plan(
-    m: &Module,
+    m: &Env,
     affine: &mut AffineAnalysis,
     near: &FxHashSet<Inst>,
     inst: Inst,
@@ -589,7 +586,7 @@ fn merge(list: &mut Vec<Constraint>, new: Constraint) {
 
 /// A number that came from memory must not change between its comparison and its use: each gets a `freeze` right
 /// behind its definition, for all its uses.
-fn freeze_values(m: &mut Module, f: &mut Function, plans: &[LoopVersion]) {
+fn freeze_values(m: &mut Env, f: &mut Function, plans: &[LoopVersion]) {
     let structure = Structure::of(f);
     let affine = AffineAnalysis::new(f, &structure);
     let mut atoms: Vec<Value> = Vec::new();
@@ -666,7 +663,7 @@ fn mark(f: &mut Function, accesses: &[Inst]) {
 }
 
 /// `if inside { loop without checks } else { loop with checks }`.
-fn version(m: &mut Module, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
+fn version(m: &mut Env, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
     let guarded = guarded_copy(f, plan.inst);
     mark(f, &plan.accesses);
     let mut b = Builder::new(m, f);
@@ -764,7 +761,7 @@ pub fn materialize(b: &mut Builder, sum: &Affine) -> Value {
 
 /// Runs the loop in up to three pieces, in order: before, inside and after the part where every index
 /// is inside.
-fn split(m: &mut Module, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
+fn split(m: &mut Env, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
     let data = f.insts[plan.inst].clone();
     let scalar = f.ty(data.args[0]).as_scalar();
     let (Some(scalar), true) = (scalar, plan.constraints.iter().any(|c| c.with_index)) else {

@@ -72,14 +72,12 @@ pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
 
 /// Serial code is iteration 0.
 fn serial(m: &mut Module, func: Func) {
-    let mut f = m.take_func(func);
     let zero = wuji_ir::types::Imm::zero(Scalar::I64);
-    for inst in f.insts.values_mut() {
+    for inst in m.funcs[func].insts.values_mut() {
         if inst.op == Op::Iteration {
             inst.op = Op::Const(zero);
         }
     }
-    m.funcs[func] = f;
 }
 
 /// One dimension: `scale *` its number is added to one index of the loop.
@@ -101,7 +99,7 @@ impl Dim {
 }
 
 /// The dimensions of a field's cells in memory order; in index order when that was asked for.
-fn cell_dims(m: &Module, field: wuji_ir::entities::Field, index_order: bool) -> Vec<Dim> {
+fn cell_dims(m: &Env, field: wuji_ir::entities::Field, index_order: bool) -> Vec<Dim> {
     let data = &m.fields[field];
     let tree = &m.trees[data.tree];
     let dim = |extent: u64, index: usize, scale: u64| Dim {
@@ -293,15 +291,16 @@ fn chunk(
     options: &Options,
 ) -> TaskKind {
     let target = options.target;
-    let mut f = m.take_func(func);
-    let kernel_params = m.params.len();
+    let Module { env, funcs, .. } = m;
+    let f = &mut funcs[func];
+    let kernel_params = env.params.len();
     let old_params: Vec<Value> = f.params().to_vec();
     let body = f.entry;
     let index_types: Vec<Type> = old_params[kernel_params..]
         .iter()
         .map(|v| f.ty(*v))
         .collect();
-    let mut types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
+    let mut types: Vec<Type> = env.params.iter().map(|p| p.ty).collect();
     types.extend([I64, I64]);
     f.entry = f.add_region(&types);
     let entry = f.entry;
@@ -318,11 +317,11 @@ fn chunk(
             match list.is_none()
                 && !hints.serial
                 && !hints.cooperative
-                && is_short(&f, body)
+                && is_short(f, body)
                 && rows(&mut dims, options.rows_from.unwrap_or(MANY))
             {
                 true => {
-                    tiles(&f, body, &mut dims);
+                    tiles(f, body, &mut dims);
                     Some(dims.len() - 1)
                 }
                 false => Some(dims.len()),
@@ -334,17 +333,17 @@ fn chunk(
         .iter()
         .filter_map(Dim::constant_extent)
         .product::<u64>();
-    lift_skip(&mut f, body);
+    lift_skip(f, body);
     let blocks = target == Target::Cuda
         && list.is_some()
         && !options.without.iter().any(|w| w == "scratchpads")
-        && keeps_near(m, &f, body, options.sm);
+        && keeps_near(env, f, body, options.sm);
     if hints.cooperative {
         // The entry has what this adds before anything else; the body is not part of the function yet.
         let threads = hints.threads();
-        prepare_threads(&mut Builder::new(m, &mut f), body, threads, &mut subst);
+        prepare_threads(&mut Builder::new(env, f), body, threads, &mut subst);
     }
-    let mut b = Builder::new(m, &mut f);
+    let mut b = Builder::new(env, f);
     let mut nest = Nest {
         kind: match hints.serial {
             true => ForKind::Serial,
@@ -354,7 +353,7 @@ fn chunk(
         bounds: Vec::new(),
         dims: &dims,
         mask: None,
-        domain: list.as_ref().map(|(_, f)| m_domain(b.module, *f)),
+        domain: list.as_ref().map(|(_, f)| m_domain(b.env, *f)),
         body,
         origins,
         index_types,
@@ -375,8 +374,8 @@ fn chunk(
     b.region = entry;
     b.end(Term::Return(Values::new()));
     let subst = nest.subst;
-    subst.apply(&mut f);
-    m.funcs[func] = f;
+    subst.apply(f);
+    env.signatures[func] = f.signature();
     if let Some((list, _)) = list {
         let unit = list.unit(&dims);
         let inside = RangeDim {
@@ -413,7 +412,7 @@ fn chunk(
 }
 
 /// Whether a field is to be kept near while a block is worked on.
-fn keeps_near(m: &Module, f: &Function, body: Region, sm: u32) -> bool {
+fn keeps_near(m: &Env, f: &Function, body: Region, sm: u32) -> bool {
     let (mut cached, mut added) = (Vec::new(), Vec::new());
     let mut regions = vec![body];
     while let Some(region) = regions.pop() {
@@ -887,7 +886,7 @@ fn clear_shared(b: &mut Builder, own: Value, threads: u32, (local, ty, len): (Lo
 }
 
 /// Extents of a field's indices.
-fn m_domain(m: &Module, field: Field) -> Vec<u64> {
+fn m_domain(m: &Env, field: Field) -> Vec<u64> {
     m.fields[field]
         .domain(&m.trees)
         .into_iter()

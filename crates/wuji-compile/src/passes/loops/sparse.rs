@@ -51,7 +51,7 @@ pub(super) struct Mask {
 }
 
 /// How to loop over the cells of a field, if some of them may be absent.
-pub(super) fn plan(m: &Module, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
+pub(super) fn plan(m: &Env, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
     let field_data = &m.fields[field];
     let tree = &m.trees[field_data.tree];
     let node = *tree.sparse_path(field_data.node).last()?;
@@ -213,7 +213,7 @@ impl ListLoop {
 }
 
 /// The order of a list is not that of the coordinates.
-pub(super) fn refuse_serial(m: &Module, field: Field, task: &Task) -> Error {
+pub(super) fn refuse_serial(m: &Env, field: Field, task: &Task) -> Error {
     Error::new(
         "W0312",
         format!(

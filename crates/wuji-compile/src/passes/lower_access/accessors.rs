@@ -140,7 +140,7 @@ impl Lower<'_> {
         let before = f.clone();
         let structure = Structure::of(&before);
         let mut inner = Lower {
-            b: Builder::new(self.b.module, &mut f),
+            b: Builder::new(self.b.env, &mut f),
             affine: AffineAnalysis::new(&before, &structure),
             memory: self.memory,
             entries: Vec::new(),
@@ -153,7 +153,7 @@ impl Lower<'_> {
         };
         let values = inner.accessor_body(&key, access, before.params());
         inner.b.end(Term::Return(values));
-        let func = self.b.module.funcs.push(f);
+        let func = self.b.env.add(f);
         self.accessors.as_mut()?.insert(key, func);
         Some(func)
     }

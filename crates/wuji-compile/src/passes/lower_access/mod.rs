@@ -23,7 +23,7 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Func, Inst, Node, Region, Tree, Value};
+use wuji_ir::entities::{Inst, Node, Region, Tree, Value};
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
@@ -33,29 +33,34 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     demote_local_atomics(m);
     let memory = memories(m)?;
     let (temps, _) = m.temp_offsets();
-    let funcs: Vec<Func> = m.funcs.keys().collect();
     let mut accessors = match cx.uses("access_lowering") {
         true => None,
         false => Some(Accessors::default()),
     };
-    for func in funcs {
-        let mut f = m.take_func(func);
+    // Callees are looked at as they are before lowering.
+    let loses = |f: &Function| {
+        let trees = m.trees.keys();
+        trees.filter(|t| loses_cells(m, f, *t)).collect()
+    };
+    let losing: Vec<Vec<Tree>> = m.funcs.values().map(loses).collect();
+    for (f, losing) in m.funcs.values_mut().zip(losing) {
         // Forms refer to the function as it is before lowering; new instructions only add to it.
         let before = f.clone();
         let structure = Structure::of(&before);
         let affine = AffineAnalysis::new(&before, &structure);
         let changing: Vec<Tree> = m
+            .env
             .trees
             .keys()
-            .filter(|t| changes_cells(m, &before, *t))
+            .filter(|t| changes_cells(&m.env, &before, *t))
             .collect();
         let mut found = match cx.uses("entries") {
             true => entries(&before),
             false => Vec::new(),
         };
-        found.retain(|e| !loses_cells(m, &before, e.tree));
+        found.retain(|e| !losing.contains(&e.tree));
         let mut lower = Lower {
-            b: Builder::new(m, &mut f),
+            b: Builder::new(&mut m.env, f),
             affine,
             memory: &memory,
             entries: found,
@@ -70,9 +75,9 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
             lower.region(region);
         }
         let subst = lower.subst;
-        subst.apply(&mut f);
-        m.funcs[func] = f;
+        subst.apply(f);
     }
+    m.add_defined();
     Ok(())
 }
 
@@ -167,24 +172,24 @@ impl Lower<'_> {
 
     /// Indices and dynamic steps together.
     fn index_count(&self, access: &Access) -> usize {
-        self.b.module.place_elem(self.b.func, access.place).1 + access.dynamic_steps()
+        self.b.env.place_elem(self.b.func, access.place).1 + access.dynamic_steps()
     }
 
     fn accessed_type(&self, access: &Access) -> Type {
-        let mut ty = self.b.module.place_elem(self.b.func, access.place).0;
+        let mut ty = self.b.env.place_elem(self.b.func, access.place).0;
         for step in &access.path {
             let k = match step {
                 Step::Const(k) => *k,
                 Step::Dynamic => 0,
             };
-            ty = self.b.module.structs.component(ty, k).unwrap_or(ty);
+            ty = self.b.env.structs.component(ty, k).unwrap_or(ty);
         }
         ty
     }
 
     fn space(&self, place: Place) -> Space {
         match place {
-            Place::Field(f) => Space::Tree(self.b.module.fields[f].tree, f),
+            Place::Field(f) => Space::Tree(self.b.env.fields[f].tree, f),
             Place::Array(a) => Space::Array(a),
             Place::Temp(_) | Place::Local(_) => Space::Temps,
         }
@@ -221,13 +226,13 @@ impl Lower<'_> {
         let mut out = Vec::new();
         match access.place {
             Place::Field(f) => {
-                for (lo, extent) in self.b.module.fields[f].domain(&self.b.module.trees) {
+                for (lo, extent) in self.b.env.fields[f].domain(&self.b.env.trees) {
                     let extent = self.b.i64(extent as i64);
                     out.push((lo, extent));
                 }
             }
             Place::Array(a) => {
-                for k in 0..self.b.module.arrays[a].rank {
+                for k in 0..self.b.env.arrays[a].rank {
                     let extent = self.b.value(Op::ArrayExtent(a, k), &[]);
                     out.push((0, extent));
                 }
@@ -240,25 +245,25 @@ impl Lower<'_> {
             }
             Place::Temp(_) => {}
         }
-        let mut ty = self.b.module.place_elem(self.b.func, access.place).0;
+        let mut ty = self.b.env.place_elem(self.b.func, access.place).0;
         for step in &access.path {
             let k = match step {
                 Step::Const(k) => *k,
                 Step::Dynamic => {
-                    let n = self.b.module.structs.arity(ty);
+                    let n = self.b.env.structs.arity(ty);
                     let n = self.b.i64(n.into());
                     out.push((0, n));
                     0
                 }
             };
-            ty = self.b.module.structs.component(ty, k).unwrap_or(ty);
+            ty = self.b.env.structs.component(ty, k).unwrap_or(ty);
         }
         out
     }
 
     /// Start and, where it is known, length along every index, as in [`Lower::domain`].
     fn limits(&self, access: &Access) -> Vec<(i64, Option<u64>)> {
-        let m = &*self.b.module;
+        let m = &*self.b.env;
         let mut out: Vec<(i64, Option<u64>)> = match access.place {
             Place::Field(f) => {
                 let domain = m.fields[f].domain(&m.trees);
@@ -417,7 +422,7 @@ impl Lower<'_> {
 
     fn report(&mut self, place: Place, found: &[Value]) {
         let span = self.b.span;
-        let site = self.b.module.sites.push(SiteData {
+        let site = self.b.env.sites.push(SiteData {
             kind: SiteKind::OutOfRange(place),
             span,
         });
@@ -427,7 +432,7 @@ impl Lower<'_> {
     /// The smallest value of every index.
     fn starts(&self, access: &Access) -> Vec<i64> {
         let mut out: Vec<i64> = match access.place {
-            Place::Field(f) => self.b.module.fields[f].axes.iter().map(|a| a.1).collect(),
+            Place::Field(f) => self.b.env.fields[f].axes.iter().map(|a| a.1).collect(),
             Place::Array(_) | Place::Local(_) | Place::Temp(_) => Vec::new(),
         };
         out.extend(std::iter::repeat_n(0, access.dynamic_steps()));

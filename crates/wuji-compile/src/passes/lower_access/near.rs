@@ -27,12 +27,12 @@ impl Lower<'_> {
         let Place::Field(field) = access.place else {
             return None;
         };
-        let tree = self.b.module.fields[field].tree;
+        let tree = self.b.env.fields[field].tree;
         if access.dynamic_steps() > 0 || !self.neighbours_wanted || self.changing.contains(&tree) {
             return None;
         }
         let near = near(
-            self.b.module,
+            self.b.env,
             &mut self.affine,
             &self.entries,
             field,
@@ -129,7 +129,7 @@ impl Lower<'_> {
 
     /// One choice of blocks, a number for each axis: the offset of the block, and the rest of the way from there.
     fn choice(&mut self, field: Field, near: &Near, choice: &[usize]) -> Option<(Value, Affine)> {
-        let data = self.b.module.fields[field].clone();
+        let data = self.b.env.fields[field].clone();
         let mut rest = vec![Affine::default(); data.axes.len()];
         let mut delta = Vec::new();
         for (index, expr) in &near.others {
@@ -181,9 +181,9 @@ impl Lower<'_> {
     }
 
     fn find_neighbour(&mut self, field: Field, near: &Near, delta: &[i64]) -> Value {
-        let data = self.b.module.fields[field].clone();
+        let data = self.b.env.fields[field].clone();
         if delta.iter().all(|d| *d == 0) {
-            let tree = &self.b.module.trees[data.tree];
+            let tree = &self.b.env.trees[data.tree];
             let inner = match tree.nodes[near.entry.node].kind {
                 NodeKind::Bitmasked => self.memory[data.tree].node_offset[near.entry.node],
                 _ => 0,

@@ -31,11 +31,11 @@ impl Lower<'_> {
     }
 
     pub(super) fn path_offset(&mut self, access: &Access, steps: &[Affine]) -> Affine {
-        let mut ty = self.b.module.place_elem(self.b.func, access.place).0;
+        let mut ty = self.b.env.place_elem(self.b.func, access.place).0;
         let mut at = Affine::default();
         let mut steps = steps.iter();
         for step in &access.path {
-            let structs = &self.b.module.structs;
+            let structs = &self.b.env.structs;
             let k = match step {
                 Step::Const(k) => {
                     let offset = structs.component_offset(ty, *k) as i64;
@@ -50,16 +50,16 @@ impl Lower<'_> {
                     0
                 }
             };
-            ty = self.b.module.structs.component(ty, k).unwrap_or(ty);
+            ty = self.b.env.structs.component(ty, k).unwrap_or(ty);
         }
         at
     }
 
     /// From the root down: the cell in every node, times the size of a cell.
     pub(super) fn field_offset(&mut self, field: Field, indices: &[Affine]) -> Affine {
-        let data = self.b.module.fields[field].clone();
+        let data = self.b.env.fields[field].clone();
         let memory = &self.memory[data.tree];
-        let tree = &self.b.module.trees[data.tree];
+        let tree = &self.b.env.trees[data.tree];
         let path = tree.path(data.node);
         let nodes: Vec<NodeStep> = path
             .iter()
@@ -191,8 +191,8 @@ impl Lower<'_> {
         indices: &[Affine],
         within: &Affine,
     ) -> Value {
-        let data = self.b.module.arrays[array].clone();
-        let size = self.b.module.structs.size_align(data.elem).0 as i64;
+        let data = self.b.env.arrays[array].clone();
+        let size = self.b.env.structs.size_align(data.elem).0 as i64;
         let mut at: Option<Value> = None;
         if data.contiguous {
             for (k, expr) in indices.iter().enumerate() {

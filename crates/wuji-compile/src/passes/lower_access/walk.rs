@@ -78,15 +78,15 @@ impl Walk {
 impl Lower<'_> {
     /// Whether some cell on the way to a field can be absent.
     pub(super) fn is_sparse(&self, field: Field) -> bool {
-        let data = &self.b.module.fields[field];
-        !self.b.module.trees[data.tree]
+        let data = &self.b.env.fields[field];
+        !self.b.env.trees[data.tree]
             .sparse_path(data.node)
             .is_empty()
     }
 
     pub(super) fn levels(&self, field: Field) -> Vec<Level> {
-        let data = &self.b.module.fields[field];
-        let tree = &self.b.module.trees[data.tree];
+        let data = &self.b.env.fields[field];
+        let tree = &self.b.env.trees[data.tree];
         let memory = &self.memory[data.tree];
         let path = tree.path(data.node);
         let mut levels = Vec::new();
@@ -268,12 +268,12 @@ impl Lower<'_> {
         indices: &[Affine],
         how: How,
     ) -> (Walk, usize) {
-        let data = self.b.module.fields[field].clone();
+        let data = self.b.env.fields[field].clone();
         let mut rest: Vec<Affine> = Vec::new();
         for (expr, (_, lo)) in indices.iter().zip(&data.axes) {
             rest.push(self.sum(expr, &Affine::constant(*lo), -1));
         }
-        let root = self.memory[data.tree].node_offset[self.b.module.trees[data.tree].root()];
+        let root = self.memory[data.tree].node_offset[self.b.env.trees[data.tree].root()];
         let mut walk = Walk {
             tree: data.tree,
             at: Affine::constant(root as i64),
@@ -335,8 +335,8 @@ impl Lower<'_> {
         rest: &[Affine],
     ) -> Option<Vec<Affine>> {
         let level = &levels[k];
-        let axes = self.b.module.trees[entry.tree].axes(level.node);
-        let data = self.b.module.fields[field].clone();
+        let axes = self.b.env.trees[entry.tree].axes(level.node);
+        let data = self.b.env.fields[field].clone();
         let mut out = rest.to_vec();
         for (axis, coord) in axes.iter().zip(&entry.coords) {
             let index = data.axes.iter().position(|a| a.0 == *axis)?;
@@ -491,7 +491,7 @@ impl Lower<'_> {
 
     /// Compares indices with the domain of a field; `skip` says which index is not among them.
     fn mask_field(&mut self, field: Field, args: &[Value], skip: Option<usize>) -> Masked {
-        let domain = self.b.module.fields[field].domain(&self.b.module.trees);
+        let domain = self.b.env.fields[field].domain(&self.b.env.trees);
         let mut limits = Vec::new();
         for (k, (lo, extent)) in domain.into_iter().enumerate() {
             if Some(k) != skip {
@@ -503,7 +503,7 @@ impl Lower<'_> {
 
     /// Smallest indices, but that along the list.
     fn field_starts(&self, field: Field, skip: Option<usize>) -> Vec<i64> {
-        let axes = self.b.module.fields[field].axes.iter().enumerate();
+        let axes = self.b.env.fields[field].axes.iter().enumerate();
         axes.filter(|(k, _)| Some(*k) != skip)
             .map(|(_, a)| a.1)
             .collect()
@@ -568,12 +568,12 @@ impl Lower<'_> {
 
     /// To the cell that the field's node is in, not using entries: the caller wants the node's own place.
     fn walk_above(&mut self, field: Field, above: &[Level], indices: &[Affine], how: How) -> Walk {
-        let data = self.b.module.fields[field].clone();
+        let data = self.b.env.fields[field].clone();
         let mut rest: Vec<Affine> = Vec::new();
         for (expr, (_, lo)) in indices.iter().zip(&data.axes) {
             rest.push(self.sum(expr, &Affine::constant(*lo), -1));
         }
-        let root = self.memory[data.tree].node_offset[self.b.module.trees[data.tree].root()];
+        let root = self.memory[data.tree].node_offset[self.b.env.trees[data.tree].root()];
         let mut walk = Walk {
             tree: data.tree,
             at: Affine::constant(root as i64),
@@ -590,7 +590,7 @@ impl Lower<'_> {
 
     /// Which index of the field runs along its list; the verifier has seen that one does.
     fn list_index(&self, field: Field) -> usize {
-        dynamic_index(self.b.module, field).unwrap_or(0)
+        dynamic_index(self.b.env, field).unwrap_or(0)
     }
 
     /// To the list that indices lead to.
@@ -601,7 +601,7 @@ impl Lower<'_> {
         mut indices: Vec<Affine>,
         how: How,
     ) -> (Walk, Node) {
-        let start = self.b.module.fields[field].axes[skip].1;
+        let start = self.b.env.fields[field].axes[skip].1;
         indices.insert(skip, Affine::constant(start));
         let levels = self.levels(field);
         let (last, above) = (&levels[levels.len() - 1], &levels[..levels.len() - 1]);
@@ -626,7 +626,7 @@ impl Lower<'_> {
         );
         let zero = self.b.i64(0);
         let failed = self.b.compare(CmpOp::Lt, number, zero);
-        let most = self.b.module.trees[walk.tree].nodes[node].cells() as i64;
+        let most = self.b.env.trees[walk.tree].nodes[node].cells() as i64;
         self.when(
             failed,
             None,
@@ -643,7 +643,7 @@ impl Lower<'_> {
                     None,
                     |s| {
                         let span = s.b.span;
-                        let site = s.b.module.sites.push(SiteData {
+                        let site = s.b.env.sites.push(SiteData {
                             kind: SiteKind::ListFull(field),
                             span,
                         });
@@ -659,7 +659,7 @@ impl Lower<'_> {
         self.b.end(Term::Yield([number].into_iter().collect()));
         self.b.region = no;
         let mut found = masked.found.clone();
-        let start = self.b.i64(self.b.module.fields[field].axes[skip].1);
+        let start = self.b.i64(self.b.env.fields[field].axes[skip].1);
         found.insert(skip, start);
         self.report(Place::Field(field), &found);
         let none = self.b.int(Scalar::I32, -1);

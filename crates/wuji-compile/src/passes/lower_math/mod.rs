@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 use write::{Format, Writer};
 use wuji_ir::Result;
 use wuji_ir::entities::{Func, Inst, Region};
-use wuji_ir::module::{Function, Module, Values};
+use wuji_ir::module::{Env, Function, Module, Values};
 use wuji_ir::ops::{BinOp, Op, UnOp};
 use wuji_ir::types::{Scalar, Type};
 
@@ -170,13 +170,12 @@ pub fn lower_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
         has_exp2: cx.options.target == Target::Cuda && !strict,
         made: FxHashMap::default(),
     };
-    for func in m.funcs.keys().collect::<Vec<_>>() {
-        let mut f = m.take_func(func);
+    for f in m.funcs.values_mut() {
         for region in f.walk_regions() {
-            library.rewrite(m, &mut f, region);
+            library.rewrite(&mut m.env, f, region);
         }
-        m.funcs[func] = f;
     }
+    m.add_defined();
     Ok(())
 }
 
@@ -199,7 +198,7 @@ struct Library {
 }
 
 impl Library {
-    fn rewrite(&mut self, m: &mut Module, f: &mut Function, region: Region) {
+    fn rewrite(&mut self, m: &mut Env, f: &mut Function, region: Region) {
         let insts = std::mem::take(&mut f.regions[region].insts);
         for inst in insts {
             match Routine::of(f, inst) {
@@ -221,7 +220,7 @@ impl Library {
     /// Makes an operation a call.
     fn replace(
         &mut self,
-        m: &mut Module,
+        m: &mut Env,
         f: &mut Function,
         (region, inst): (Region, Inst),
         routine: Routine,
@@ -251,7 +250,7 @@ impl Library {
     }
 
     /// The function for `f32` or `f64`.
-    fn function(&mut self, m: &mut Module, routine: Routine, scalar: Scalar) -> Func {
+    fn function(&mut self, m: &mut Env, routine: Routine, scalar: Scalar) -> Func {
         if let Some(func) = self.made.get(&(routine, scalar)) {
             return *func;
         }
@@ -260,12 +259,12 @@ impl Library {
         // What goes round ends by itself.
         f.traits.uninterrupted = true;
         f.traits.inline = !routine.is_seldom() && length(&f) <= SHORT;
-        let func = m.funcs.push(f);
+        let func = m.add(f);
         self.made.insert((routine, scalar), func);
         func
     }
 
-    fn write(&mut self, m: &mut Module, routine: Routine, format: Format) -> Function {
+    fn write(&mut self, m: &mut Env, routine: Routine, format: Format) -> Function {
         let float = format.float;
         let name = format!("{routine:?}.{}", float.name()).to_lowercase();
         let results = match routine {

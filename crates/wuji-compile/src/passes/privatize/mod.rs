@@ -72,7 +72,7 @@ struct Group {
 }
 
 impl Group {
-    fn bytes(&self, m: &Module) -> u64 {
+    fn bytes(&self, m: &Env) -> u64 {
         let fields = self.fields.iter().map(|f| f.0);
         merged_bytes(m, &self.memory, self.node, fields)
     }
@@ -80,7 +80,7 @@ impl Group {
 
 /// Bytes that are looked at to merge some fields of one node.
 pub fn merged_bytes(
-    m: &Module,
+    m: &Env,
     memory: &TreeMemory,
     node: Node,
     fields: impl Iterator<Item = Field>,
@@ -180,7 +180,7 @@ fn scattered(m: &Module, f: &Function) -> Vec<(Field, AtomicOp)> {
 
 /// The temps that a task only ever updates, each by one operation; none when it does anything else to temps that
 /// other threads could see.
-fn added_up(m: &Module, f: &Function) -> Vec<(Temp, AtomicOp)> {
+fn added_up(m: &Env, f: &Function) -> Vec<(Temp, AtomicOp)> {
     let used = used_values(f);
     let (offsets, size) = m.temp_offsets();
     let temp_at = |offset: i128| {
@@ -267,7 +267,7 @@ fn touched_by_calls(m: &Module, f: &Function) -> FxHashSet<Field> {
 
 /// Scalars that one iteration updates, more or less: atomics outside of loops are made once a chunk and do
 /// not count.
-fn updates(m: &Module, f: &Function, region: Region, fields: &[(Field, AtomicOp)]) -> u64 {
+fn updates(m: &Env, f: &Function, region: Region, fields: &[(Field, AtomicOp)]) -> u64 {
     let in_loop = region != f.entry;
     let mut sum = 0u64;
     for inst in &f.regions[region].insts {
@@ -325,7 +325,7 @@ fn iterations(dims: &[RangeDim], unit: u64) -> Option<u64> {
     Some(all)
 }
 
-fn groups(m: &Module, fields: &[(Field, AtomicOp)]) -> Result<Vec<Group>> {
+fn groups(m: &Env, fields: &[(Field, AtomicOp)]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     let mut places: FxHashMap<(Tree, Node), usize> = FxHashMap::default();
     for (field, op) in fields {

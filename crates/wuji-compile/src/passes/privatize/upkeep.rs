@@ -37,7 +37,7 @@ struct Runs {
 }
 
 impl Runs {
-    fn of(m: &Module, group: &Group) -> Runs {
+    fn of(m: &Env, group: &Group) -> Runs {
         let tree = &m.trees[group.tree];
         let memory = &group.memory;
         let mut start = 0;
@@ -110,7 +110,7 @@ fn task(
             unit: runs.block(),
             hints: LoopHints::default(),
         },
-        func: m.funcs.push(f),
+        func: m.add_func(f),
         ordinal: like.ordinal,
         lists: None,
         copies,
@@ -171,7 +171,7 @@ fn fill(b: &mut Builder, group: &Group, block: &Block) {
         let cell = block.at(b, cell);
         for (field, op) in &group.fields {
             let at = element(b, group, *field, cell);
-            let neutral = identity(b, *op, b.module.fields[*field].elem);
+            let neutral = identity(b, *op, b.env.fields[*field].elem);
             b.push(
                 Op::MemStore(Space::Private(group.tree, *field)),
                 &[at, neutral],
@@ -193,7 +193,7 @@ fn merge(b: &mut Builder, group: &Group, block: &Block) {
             let cell = block.at(b, cell);
             for (field, op) in &group.fields {
                 let at = element(b, group, *field, cell);
-                let ty = b.module.fields[*field].elem;
+                let ty = b.env.fields[*field].elem;
                 let own = Space::Private(group.tree, *field);
                 let value = b.value(Op::MemLoad(own, ty), &[at]);
                 let neutral = identity(b, *op, ty);
@@ -216,8 +216,8 @@ fn changed_bits(b: &mut Builder, group: &Group, block: &Block) -> Value {
         .fields
         .iter()
         .flat_map(|(field, op)| {
-            let elem = b.module.fields[*field].elem;
-            let scalars = b.module.structs.scalar_offsets(elem);
+            let elem = b.env.fields[*field].elem;
+            let scalars = b.env.structs.scalar_offsets(elem);
             scalars.into_iter().map(move |(s, at)| (*field, *op, s, at))
         })
         .collect();

@@ -22,19 +22,15 @@ use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Position, Result};
 
 pub fn promote(module: &mut Module, _: &mut Cx) -> Result<()> {
-    for func in module.funcs.keys() {
-        if module.funcs[func].locals.is_empty() {
-            continue;
+    for f in module.funcs.values_mut() {
+        if !f.locals.is_empty() {
+            promote_function(&mut module.env, f)?;
         }
-        let mut f = module.take_func(func);
-        let done = promote_function(module, &mut f);
-        module.funcs[func] = f;
-        done?;
     }
     Ok(())
 }
 
-fn promote_function(module: &mut Module, f: &mut Function) -> Result<()> {
+fn promote_function(module: &mut Env, f: &mut Function) -> Result<()> {
     arrays::split_arrays(f);
     let handed_on = HandedOn::of(module, f)?;
     let entry = f.entry;
@@ -76,7 +72,7 @@ struct Uses {
 }
 
 impl HandedOn {
-    fn of(module: &Module, f: &Function) -> Result<HandedOn> {
+    fn of(module: &Env, f: &Function) -> Result<HandedOn> {
         let structure = Structure::of(f);
         let mut depth: SecondaryMap<Region, u32> = SecondaryMap::new();
         let mut in_foreach: SecondaryMap<Region, bool> = SecondaryMap::new();
@@ -468,7 +464,7 @@ impl Promoter<'_> {
         if !matches!(ty, Type::Struct(_)) {
             return self.b.binary(binary, old, operand);
         }
-        let parts: Vec<Value> = (0..self.b.module.structs.arity(ty))
+        let parts: Vec<Value> = (0..self.b.env.structs.arity(ty))
             .map(|k| {
                 let a = self.b.value(Op::Extract(k), &[old]);
                 let b = self.b.value(Op::Extract(k), &[operand]);

@@ -27,13 +27,13 @@ impl Scalarizer<'_> {
 
     /// Not lowered to bytes yet: the path goes on to every scalar.
     fn place_access(&mut self, op: &Op, access: &Access, args: &[Value]) -> Parts {
-        let (mut ty, rank) = self.b.module.place_elem(self.old, access.place);
+        let (mut ty, rank) = self.b.env.place_elem(self.old, access.place);
         for step in &access.path {
             let k = match step {
                 Step::Const(k) => *k,
                 Step::Dynamic => 0,
             };
-            ty = self.b.module.structs.component(ty, k).unwrap_or(ty);
+            ty = self.b.env.structs.component(ty, k).unwrap_or(ty);
         }
         let mut paths = Vec::new();
         self.leaves(ty, &mut access.path.clone(), &mut paths);
@@ -65,8 +65,8 @@ impl Scalarizer<'_> {
             out.push(path.clone());
             return;
         }
-        for k in 0..self.b.module.structs.arity(ty) {
-            if let Some(t) = self.b.module.structs.component(ty, k) {
+        for k in 0..self.b.env.structs.arity(ty) {
+            if let Some(t) = self.b.env.structs.component(ty, k) {
                 path.push(Step::Const(k));
                 self.leaves(t, path, out);
                 path.pop();
@@ -75,7 +75,7 @@ impl Scalarizer<'_> {
     }
 
     fn local_access(&mut self, op: &Op, access: &Access, local: Local, args: &[Value]) -> Parts {
-        let (ty, rank) = self.b.module.place_elem(self.old, access.place);
+        let (ty, rank) = self.b.env.place_elem(self.old, access.place);
         let args: Vec<Parts> = args.iter().map(|a| self.get(*a)).collect();
         let (index, args) = args.split_at(rank);
         let (components, operands) = args.split_at(access.dynamic_steps());
@@ -130,14 +130,14 @@ impl Scalarizer<'_> {
             match step {
                 Step::Const(k) => {
                     start += self.component(ty, *k).start;
-                    ty = self.b.module.structs.component(ty, *k).unwrap_or(ty);
+                    ty = self.b.env.structs.component(ty, *k).unwrap_or(ty);
                 }
                 Step::Dynamic => {
-                    let inner = self.b.module.structs.component(ty, 0).unwrap_or(ty);
+                    let inner = self.b.env.structs.component(ty, 0).unwrap_or(ty);
                     if let Some(index) = components.next() {
                         choice = Some(Choice {
                             index: index[0],
-                            count: self.b.module.structs.arity(ty) as usize,
+                            count: self.b.env.structs.arity(ty) as usize,
                             step: self.width(inner),
                         });
                     }
@@ -248,7 +248,7 @@ impl Scalarizer<'_> {
     pub(super) fn mem_load(&mut self, space: Space, ty: Type, args: &[Value]) -> Parts {
         let offset = self.get(args[0])[0];
         let mut out = Parts::new();
-        for (s, bytes) in self.b.module.structs.scalar_offsets(ty) {
+        for (s, bytes) in self.b.env.structs.scalar_offsets(ty) {
             let at = self.at(offset, bytes);
             out.push(self.b.value(Op::MemLoad(space, Type::Scalar(s)), &[at]));
         }
@@ -258,14 +258,7 @@ impl Scalarizer<'_> {
     pub(super) fn mem_store(&mut self, space: Space, args: &[Value]) -> Parts {
         let ty = self.old.ty(args[1]);
         let (offset, value) = (self.get(args[0])[0], self.get(args[1]));
-        for ((_, bytes), v) in self
-            .b
-            .module
-            .structs
-            .scalar_offsets(ty)
-            .into_iter()
-            .zip(value)
-        {
+        for ((_, bytes), v) in self.b.env.structs.scalar_offsets(ty).into_iter().zip(value) {
             let at = self.at(offset, bytes);
             self.b.push(Op::MemStore(space), &[at, v]);
         }
@@ -284,7 +277,7 @@ impl Scalarizer<'_> {
         let mut out = Parts::new();
         for ((_, bytes), v) in self
             .b
-            .module
+            .env
             .structs
             .scalar_offsets(ty)
             .into_iter()

@@ -25,24 +25,19 @@ pub fn scalarize(module: &mut Module, _: &mut Cx) -> Result<()> {
         return Ok(());
     }
     // All signatures first, so that calls fit while bodies are rebuilt.
-    let mut old: Vec<(Func, Function)> = Vec::new();
     for func in module.funcs.keys() {
-        let f = module.take_func(func);
-        let params: Vec<Type> = f.params().iter().map(|p| f.ty(*p)).collect();
-        let mut stub = Function::new(
-            f.name.clone(),
-            &flatten(module, &params),
-            &flatten(module, &f.results),
-        );
-        stub.traits = f.traits;
-        module.funcs[func] = stub;
-        old.push((func, f));
+        let Signature { params, results } = module.funcs[func].signature();
+        module.signatures[func] = Signature {
+            params: flatten(module, &params),
+            results: flatten(module, &results),
+        };
     }
-    for (func, f) in &old {
-        let mut new = module.take_func(*func);
-        let done = rebuild(module, f, &mut new);
-        module.funcs[*func] = new;
-        done?;
+    for (func, f) in module.funcs.iter_mut() {
+        let Signature { params, results } = &module.env.signatures[func];
+        let mut new = Function::new(f.name.clone(), params, results);
+        new.traits = f.traits;
+        rebuild(&mut module.env, f, &mut new)?;
+        *f = new;
     }
     Ok(())
 }
@@ -62,7 +57,7 @@ fn is_scalar(f: &Function) -> bool {
         && f.results.iter().all(|t| t.as_scalar().is_some())
 }
 
-fn flatten(module: &Module, types: &[Type]) -> Vec<Type> {
+fn flatten(module: &Env, types: &[Type]) -> Vec<Type> {
     types
         .iter()
         .flat_map(|t| module.structs.flatten(*t))
@@ -70,7 +65,7 @@ fn flatten(module: &Module, types: &[Type]) -> Vec<Type> {
         .collect()
 }
 
-fn rebuild(module: &mut Module, old: &Function, new: &mut Function) -> Result<()> {
+fn rebuild(module: &mut Env, old: &Function, new: &mut Function) -> Result<()> {
     new.labels = old.labels;
     let mut locals: SecondaryMap<Local, Vec<Local>> = SecondaryMap::new();
     for (local, data) in old.locals.iter() {
@@ -119,7 +114,7 @@ struct Scalarizer<'a> {
 
 impl Scalarizer<'_> {
     fn scalars(&self, ty: Type) -> Vec<Scalar> {
-        self.b.module.structs.flatten(ty)
+        self.b.env.structs.flatten(ty)
     }
 
     fn width(&self, ty: Type) -> usize {
@@ -210,14 +205,14 @@ impl Scalarizer<'_> {
 
     /// The site with a local array's new name.
     fn site(&mut self, site: Site) -> Site {
-        let SiteKind::OutOfRange(Place::Local(old)) = self.b.module.sites[site].kind else {
+        let SiteKind::OutOfRange(Place::Local(old)) = self.b.env.sites[site].kind else {
             return site;
         };
         match self.locals[old].first() {
             Some(new) if *new != old => *self.sites.entry(site).or_insert_with(|| {
-                let mut data = self.b.module.sites[site].clone();
+                let mut data = self.b.env.sites[site].clone();
                 data.kind = SiteKind::OutOfRange(Place::Local(*new));
-                self.b.module.sites.push(data)
+                self.b.env.sites.push(data)
             }),
             Some(_) | None => site,
         }
@@ -229,14 +224,14 @@ impl Scalarizer<'_> {
         for i in 0..k {
             at += self
                 .b
-                .module
+                .env
                 .structs
                 .component(ty, i)
                 .map_or(0, |t| self.width(t));
         }
         let len = self
             .b
-            .module
+            .env
             .structs
             .component(ty, k)
             .map_or(0, |t| self.width(t));
@@ -402,7 +397,7 @@ impl Scalarizer<'_> {
                         "W0320",
                         "a message with aggregates must be lowered before it is taken apart",
                     )
-                    .at(Position::of(self.b.module, f.spans[inst])));
+                    .at(Position::of(self.b.env, f.spans[inst])));
                 }
                 return self.control(inst);
             }

@@ -42,7 +42,7 @@ pub(super) fn may_have_any(m: &Module, task: usize, cx: &Cx) -> bool {
 }
 
 /// Pads for fields that a loop over a list scatters to, or gathers from in no order.
-pub(super) fn by_cost(m: &mut Module, f: &mut Function, cx: &mut Cx) -> Vec<Decision> {
+pub(super) fn by_cost(m: &mut Env, f: &mut Function, cx: &mut Cx) -> Vec<Decision> {
     let mut decisions = Vec::new();
     for block in blocks(f) {
         let (mut pads, mut from) = (Vec::new(), None);
@@ -78,7 +78,7 @@ pub(super) fn by_cost(m: &mut Module, f: &mut Function, cx: &mut Cx) -> Vec<Deci
 
 /// Makes the pads of a block, for blocks of so many turns of a loop.
 fn make(
-    m: &mut Module,
+    m: &mut Env,
     f: &mut Function,
     mut pads: Vec<Pad>,
     turns: Option<Inst>,
@@ -137,7 +137,7 @@ fn blocks(f: &Function) -> Vec<Block> {
 }
 
 /// Fields that a block adds to, and fields that it reads at places which are not its loops' own.
-fn candidates(m: &Module, f: &Function, structure: &Structure, block: Block) -> Vec<Field> {
+fn candidates(m: &Env, f: &Function, structure: &Structure, block: Block) -> Vec<Field> {
     let mut affine = AffineAnalysis::new(f, structure);
     let mut asked: FxHashSet<Tree> = FxHashSet::default();
     let mut found: Vec<Field> = Vec::new();
@@ -230,7 +230,7 @@ impl Work {
     /// How many turns it takes for the pad to pay, or why it never does.
     fn least_turns(
         &self,
-        m: &Module,
+        m: &Env,
         f: &Function,
         structure: &Structure,
         pad: &Pad,
@@ -286,7 +286,7 @@ impl Work {
 }
 
 /// Whether a block's loop has so many turns, in front of it.
-fn compare(m: &mut Module, f: &mut Function, block: Block, turns: Inst, least: u64) -> Value {
+fn compare(m: &mut Env, f: &mut Function, block: Block, turns: Inst, least: u64) -> Value {
     let (lo, hi) = (f.insts[turns].args[0], f.insts[turns].args[1]);
     let at = behind(f, block.body, [lo, hi].into_iter());
     let after = f.regions[block.body].insts.split_off(at);
@@ -301,7 +301,7 @@ fn compare(m: &mut Module, f: &mut Function, block: Block, turns: Inst, least: u
 }
 
 /// The rest of a block, with pads where the condition holds: the body of that.
-fn version(m: &mut Module, f: &mut Function, block: Block, condition: Value) -> Region {
+fn version(m: &mut Env, f: &mut Function, block: Block, condition: Value) -> Region {
     let at = behind(f, block.body, [condition].into_iter());
     let fork = Fork::at(f, block.body, at);
     let fast = fork.fast;
@@ -312,7 +312,7 @@ fn version(m: &mut Module, f: &mut Function, block: Block, condition: Value) -> 
 }
 
 /// Whether a field's elements are found by hashing.
-fn is_hashed(m: &Module, field: Field) -> bool {
+fn is_hashed(m: &Env, field: Field) -> bool {
     let data = &m.fields[field];
     m.trees[data.tree].is_hashed(data.node)
 }

@@ -20,14 +20,14 @@ use wuji_ir::ops::*;
 const ADDS_VECTORS: u32 = 90;
 
 /// Whether sums pay that are kept near for a block. No GPU adds floats to the memory that threads share, but by comparing and trying again.
-pub(crate) fn sums_pay(m: &Module, field: Field, sm: u32) -> bool {
+pub(crate) fn sums_pay(m: &Env, field: Field, sm: u32) -> bool {
     let scalars = m.structs.flatten(m.fields[field].elem);
     sm < ADDS_VECTORS || !scalars.iter().any(|s| s.is_float())
 }
 
 /// Pads for fields that the user wants cached.
 pub(super) fn as_told(
-    m: &mut Module,
+    m: &mut Env,
     f: &mut Function,
     cx: &mut Cx,
     fields: Vec<(Field, Option<Block>)>,
@@ -67,7 +67,7 @@ pub(super) fn as_told(
 
 /// Elements of an entry that stand side by side are near each other, and would be added to the same places at the same time. Threads
 /// that run in step take elements that are far apart.
-fn part_neighbours(m: &mut Module, f: &mut Function, body: Region) {
+fn part_neighbours(m: &mut Env, f: &mut Function, body: Region) {
     for inst in f.regions[body].insts.clone() {
         let data = &f.insts[inst];
         let Op::For(_, ForKind::Parallel) = data.op else {
@@ -95,7 +95,7 @@ fn part_neighbours(m: &mut Module, f: &mut Function, body: Region) {
 }
 
 /// Fills all pads at the start of a block, and writes them back at its end.
-fn surround(m: &mut Module, f: &mut Function, pads: &[(Pad, Arrays)]) {
+fn surround(m: &mut Env, f: &mut Function, pads: &[(Pad, Arrays)]) {
     let Some((first, _)) = pads.first() else {
         return;
     };
@@ -133,7 +133,7 @@ fn wait(b: &mut Builder) {
 }
 
 impl Pad {
-    fn bytes(&self, m: &Module) -> u64 {
+    fn bytes(&self, m: &Env) -> u64 {
         let own = m.structs.size_align(m.fields[self.field].elem).0;
         let flag = u64::from(self.kind == Use::Scatter);
         self.len().map_or(u64::MAX / 2, |len| len * (own + flag))

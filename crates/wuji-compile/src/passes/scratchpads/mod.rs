@@ -50,20 +50,17 @@ pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
             false => Vec::new(),
         };
         let decisions = if !hinted.is_empty() {
-            let mut f = m.take_func(func);
-            make_scalar(m, &mut f);
-            let decisions = match on_gpu {
-                true => gpu::as_told(m, &mut f, cx, hinted),
-                false => as_told(m, &mut f, cx, hinted),
-            };
-            m.funcs[func] = f;
-            decisions
+            let (env, f) = (&mut m.env, &mut m.funcs[func]);
+            make_scalar(env, f);
+            if on_gpu {
+                gpu::as_told(env, f, cx, hinted)
+            } else {
+                as_told(env, f, cx, hinted)
+            }
         } else if !on_gpu && cx.uses("tiles") && choice::may_have_any(m, t, cx) {
-            let mut f = m.take_func(func);
-            make_scalar(m, &mut f);
-            let decisions = choice::by_cost(m, &mut f, cx);
-            m.funcs[func] = f;
-            decisions
+            let (env, f) = (&mut m.env, &mut m.funcs[func]);
+            make_scalar(env, f);
+            choice::by_cost(env, f, cx)
         } else {
             continue;
         };
@@ -94,7 +91,7 @@ fn hints(f: &Function) -> Vec<(Field, Option<Block>)> {
 
 /// Pads for fields that the user wants cached, whatever they cost.
 fn as_told(
-    m: &mut Module,
+    m: &mut Env,
     f: &mut Function,
     cx: &mut Cx,
     fields: Vec<(Field, Option<Block>)>,
@@ -114,7 +111,7 @@ fn as_told(
 
 /// The pads for these fields, and what becomes of those that get none; `refuse` may say why one is not wanted.
 fn planned(
-    m: &Module,
+    m: &Env,
     f: &Function,
     cx: &mut Cx,
     fields: Vec<(Field, Option<Block>)>,
@@ -137,7 +134,7 @@ fn planned(
     (pads, decisions)
 }
 
-fn no_pad(m: &Module, field: Field, why: String) -> Decision {
+fn no_pad(m: &Env, field: Field, why: String) -> Decision {
     let field = m.fields[field].name.clone();
     Decision::NoPad { field, why }
 }
@@ -206,7 +203,7 @@ struct Pad {
 impl Pad {
     /// Or why something about the loop does not fit.
     fn plan(
-        m: &Module,
+        m: &Env,
         f: &Function,
         structure: &Structure,
         field: Field,
@@ -299,7 +296,7 @@ impl Pad {
         Ok(pad)
     }
 
-    fn decision(&self, m: &Module, from: u64) -> Decision {
+    fn decision(&self, m: &Env, from: u64) -> Decision {
         Decision::Pad {
             field: m.fields[self.field].name.clone(),
             elements: self.len().unwrap_or(1),
@@ -321,7 +318,7 @@ impl Pad {
     }
 
     /// The accesses go to the pad, where it is worth it.
-    fn apply(&self, m: &mut Module, f: &mut Function, worth: Option<Value>) {
+    fn apply(&self, m: &mut Env, f: &mut Function, worth: Option<Value>) {
         let arrays = self.arrays(m, f, false);
         self.redirect_all(m, f, arrays);
         if self.kind == Use::Scatter {
@@ -331,7 +328,7 @@ impl Pad {
     }
 
     /// Makes the pad.
-    fn arrays(&self, m: &Module, f: &mut Function, shared: bool) -> Arrays {
+    fn arrays(&self, m: &Env, f: &mut Function, shared: bool) -> Arrays {
         let len = self.len().unwrap_or(1) as u32;
         let name = m.fields[self.field].name.clone();
         let pad = f.locals.push(LocalData {
@@ -352,7 +349,7 @@ impl Pad {
     }
 
     /// All accesses go to the pad.
-    fn redirect_all(&self, m: &mut Module, f: &mut Function, arrays: Arrays) {
+    fn redirect_all(&self, m: &mut Env, f: &mut Function, arrays: Arrays) {
         let mut subst = Substitution::new();
         for touch in &self.touches {
             self.redirect(m, f, touch, arrays, &mut subst);
@@ -376,7 +373,7 @@ impl Pad {
     /// The access goes to the pad.
     fn redirect(
         &self,
-        m: &mut Module,
+        m: &mut Env,
         f: &mut Function,
         touch: &Touch,
         Arrays { pad, touched }: Arrays,
@@ -437,7 +434,7 @@ impl Pad {
     }
 
     /// Fills the pad at the start of a block, writes it back at the end; where it is worth it.
-    fn surround(&self, m: &mut Module, f: &mut Function, arrays: Arrays, worth: Option<Value>) {
+    fn surround(&self, m: &mut Env, f: &mut Function, arrays: Arrays, worth: Option<Value>) {
         let body = self.block.body;
         let needed = self.shared.iter().flat_map(|s| s.terms.iter().map(|t| t.0));
         let at = behind(f, body, needed.chain(worth));
@@ -461,7 +458,7 @@ impl Pad {
 
     fn fill(&self, b: &mut Builder, bases: &[Value], arrays: Arrays, order: Order) {
         let Arrays { pad, touched } = arrays;
-        let elem = b.module.fields[self.field].elem;
+        let elem = b.env.fields[self.field].elem;
         let inside = |local: Local| {
             let mut access = Access::write(Place::Local(local));
             access.guard = Guard::InBounds;
@@ -607,12 +604,7 @@ fn provided(b: &mut Builder, condition: Option<Value>, write: impl FnOnce(&mut B
 
 /// Compares what is assumed, and leaves the accesses where all of it holds and it is worth it; elsewhere a copy of the code
 /// does without pads. `false` when the code does not allow that.
-fn compare_assumptions(
-    m: &mut Module,
-    f: &mut Function,
-    pads: &[Pad],
-    worth: Option<Value>,
-) -> bool {
+fn compare_assumptions(m: &mut Env, f: &mut Function, pads: &[Pad], worth: Option<Value>) -> bool {
     let touches = || pads.iter().flat_map(|p| &p.touches);
     let mut assumed: Vec<Inst> = touches().flat_map(|t| t.assumed.iter().copied()).collect();
     assumed.sort_unstable();

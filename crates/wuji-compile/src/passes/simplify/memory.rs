@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wuji_ir::entities::*;
-use wuji_ir::module::{Function, Module, Values};
+use wuji_ir::module::{Env, Function, Values};
 use wuji_ir::ops::*;
 use wuji_ir::types::Type;
 
@@ -232,7 +232,7 @@ impl Memory {
     }
 
     /// Regions that may share bytes with one.
-    fn aliases(&self, m: &Module, region: Region) -> SmallVec<[Region; 4]> {
+    fn aliases(&self, m: &Env, region: Region) -> SmallVec<[Region; 4]> {
         let mut out: SmallVec<[Region; 4]> = [region].into_iter().collect();
         match region {
             Region::Array(a) if !m.arrays[a].unaliased => {
@@ -258,7 +258,7 @@ impl Memory {
         out
     }
 
-    pub(super) fn forget(&mut self, m: &Module, writes: &Writes) {
+    pub(super) fn forget(&mut self, m: &Env, writes: &Writes) {
         if writes.all {
             let lists: Vec<usize> = self.by_region.values().flatten().copied().collect();
             for e in lists {
@@ -300,7 +300,7 @@ impl Memory {
             .map(|(inst, _)| inst)
     }
 
-    fn overlapping(&self, m: &Module, f: &Function, spot: &Spot) -> Vec<usize> {
+    fn overlapping(&self, m: &Env, f: &Function, spot: &Spot) -> Vec<usize> {
         let mut out = Vec::new();
         for r in self.aliases(m, spot.region) {
             for e in self.by_region.get(&r).into_iter().flatten() {
@@ -319,7 +319,7 @@ impl Memory {
     }
 
     /// A spot has been read, with this result.
-    pub(super) fn read(&mut self, m: &Module, f: &Function, spot: Spot, value: Value) {
+    pub(super) fn read(&mut self, m: &Env, f: &Function, spot: Spot, value: Value) {
         for e in self.overlapping(m, f, &spot) {
             self.entries[e].store = None;
         }
@@ -329,7 +329,7 @@ impl Memory {
     /// A spot has been written; by a plain store of a known value, or otherwise.
     pub(super) fn write(
         &mut self,
-        m: &Module,
+        m: &Env,
         f: &Function,
         spot: Spot,
         value: Option<Value>,
@@ -383,7 +383,7 @@ fn base_and_offset(f: &Function, v: Value) -> (Option<Value>, i128) {
 }
 
 /// Whether two spots of one region cannot overlap.
-fn distinct(m: &Module, f: &Function, a: &Spot, b: &Spot) -> bool {
+fn distinct(m: &Env, f: &Function, a: &Spot, b: &Spot) -> bool {
     match (&a.shape, &b.shape) {
         (Shape::Bytes(t), Shape::Bytes(u)) => {
             let (x, c) = base_and_offset(f, a.at[0]);

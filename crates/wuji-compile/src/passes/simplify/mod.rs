@@ -27,19 +27,17 @@ use wuji_ir::types::{BOOL, Imm, Type};
 const MAX_FOLDS: usize = 16;
 
 pub fn simplify(module: &mut Module, cx: &mut Cx) -> Result<()> {
-    for func in module.funcs.keys() {
-        let mut f = module.take_func(func);
+    for f in module.funcs.values_mut() {
         // What the first walk uncovers is mostly found by a second one.
         for _ in 0..2 {
-            let mut s = Simplifier::new(module, &mut f, cx);
+            let mut s = Simplifier::new(&module.env, f, cx);
             s.function();
             let again = s.again;
-            sweep(&mut f);
+            sweep(f);
             if !again {
                 break;
             }
         }
-        module.funcs[func] = f;
     }
     Ok(())
 }
@@ -72,7 +70,7 @@ struct Exits {
 }
 
 struct Simplifier<'a, 'c> {
-    m: &'a Module,
+    m: &'a Env,
     f: &'a mut Function,
     cx: &'a mut Cx<'c>,
     frames: Vec<Frame>,
@@ -91,7 +89,7 @@ struct Simplifier<'a, 'c> {
 }
 
 impl<'a, 'c> Simplifier<'a, 'c> {
-    fn new(m: &'a Module, f: &'a mut Function, cx: &'a mut Cx<'c>) -> Simplifier<'a, 'c> {
+    fn new(m: &'a Env, f: &'a mut Function, cx: &'a mut Cx<'c>) -> Simplifier<'a, 'c> {
         Simplifier {
             m,
             f,

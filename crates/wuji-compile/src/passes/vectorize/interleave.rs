@@ -44,7 +44,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn find(m: &Module, f: &Function, body: Region, shapes: &Shapes) -> Groups {
+    pub(super) fn find(m: &Env, f: &Function, body: Region, shapes: &Shapes) -> Groups {
         let mut finder = Finder {
             m,
             f,
@@ -103,7 +103,7 @@ struct Open {
 }
 
 struct Finder<'a> {
-    m: &'a Module,
+    m: &'a Env,
     f: &'a Function,
     shapes: &'a Shapes<'a>,
     open: Vec<Open>,
@@ -313,7 +313,7 @@ impl Finder<'_> {
 }
 
 /// Whether two spaces may have bytes in common.
-fn may_overlap(m: &Module, a: Space, b: Space) -> bool {
+fn may_overlap(m: &Env, a: Space, b: Space) -> bool {
     let tree_and_field = |s: Space| match s {
         Space::Tree(tree, field) | Space::Private(tree, field) => Some((tree, Some(field))),
         Space::Bytes(tree) | Space::Streamed(tree) => Some((tree, None)),

@@ -52,7 +52,6 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
         let iterations = streams::iterations(&m.tasks[t]).filter(|_| cx.uses("streams"));
         let (func, name, span) = (m.tasks[t].func, m.tasks[t].name.clone(), m.tasks[t].span);
         let old = m.funcs[func].clone();
-        let mut f = m.take_func(func);
         let structure = Structure::of(&old);
         let used = used_values(&old);
         for inst in innermost(&old) {
@@ -79,7 +78,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 });
             let decision = match roles_and_plan {
                 Err(why) => Decision::Scalar(why),
-                Ok((.., plan)) if plan.bytes > 0 && !fits(m, &f, plan.bytes) => {
+                Ok((.., plan)) if plan.bytes > 0 && !fits(m, &m.funcs[func], plan.bytes) => {
                     Decision::Scalar("there is no room on the stack for its arrays".to_owned())
                 }
                 Ok(_) if !cx.fuel() => Decision::Scalar("there is no fuel left".to_owned()),
@@ -102,8 +101,8 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                         streamed: &streams.stores,
                     };
                     Rewrite {
-                        m,
-                        f: &mut f,
+                        m: &mut m.env,
+                        f: &mut m.funcs[func],
                         source,
                     }
                     .apply(inst, &plan, &streams);
@@ -121,7 +120,6 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 decision,
             });
         }
-        m.funcs[func] = f;
     }
     Ok(())
 }
@@ -130,7 +128,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
 const MOST_LOCAL_BYTES: u64 = 192 << 10;
 
 /// Whether a function can take arrays for all lanes, in a loop with and in one without masks.
-fn fits(m: &Module, f: &Function, bytes: u64) -> bool {
+fn fits(m: &Env, f: &Function, bytes: u64) -> bool {
     let have: u64 = f
         .locals
         .values()
@@ -140,7 +138,7 @@ fn fits(m: &Module, f: &Function, bytes: u64) -> bool {
 }
 
 /// Trees whose offsets fit 31 bits.
-fn small_trees(m: &Module) -> FxHashSet<Tree> {
+fn small_trees(m: &Env) -> FxHashSet<Tree> {
     m.trees
         .iter()
         .filter(|(_, tree)| !tree.is_sparse())
@@ -166,7 +164,7 @@ fn innermost(f: &Function) -> Vec<Inst> {
 }
 
 struct Rewrite<'a> {
-    m: &'a mut Module,
+    m: &'a mut Env,
     f: &'a mut Function,
     source: Source<'a>,
 }

@@ -62,7 +62,7 @@ pub(super) fn iterations(task: &Task) -> Option<u64> {
 impl Streams {
     /// Which stores of a loop to stream, in a task of so many iterations.
     pub(super) fn find(
-        (m, f): (&Module, &Function),
+        (m, f): (&Env, &Function),
         structure: &Structure,
         inst: Inst,
         shapes: &Shapes,

@@ -138,8 +138,8 @@ fn blocks_yield_or_break() {
 /// `fn f(n, x) { if n == 0 { return x } return f(n - 1, x + 1) }`, with a local to see that each
 /// activation has its own.
 fn countdown(m: &mut Module) -> Func {
-    let id = m.funcs.push(Function::new("count", &[I32, I32], &[I32]));
-    let mut f = m.take_func(id);
+    let mut f = Function::new("count", &[I32, I32], &[I32]);
+    let id = m.add_func(f.clone());
     let p: Vec<Value> = f.params().to_vec();
     let local = f.locals.push(LocalData {
         name: "own".into(),
@@ -192,8 +192,8 @@ fn recursion_ends_at_its_limit() {
 fn deep_recursion_through_deep_regions() {
     // 190 nested blocks around the recursive call: no native stack would like it.
     let mut m = Module::default();
-    let id = m.funcs.push(Function::new("deep", &[I32], &[I32]));
-    let mut f = m.take_func(id);
+    let mut f = Function::new("deep", &[I32], &[I32]);
+    let id = m.add_func(f.clone());
     let param = f.params()[0];
     let mut b = Builder::new(&mut m, &mut f);
     fn nest(b: &mut Builder<'_>, levels: usize, id: Func, param: Value) -> Value {
@@ -242,7 +242,7 @@ fn endless_loops_are_stopped() {
 #[test]
 fn only_verified_modules_run() {
     let mut m = Module::default();
-    let id = m.funcs.push(Function::new("nothing", &[], &[]));
+    let id = m.add_func(Function::new("nothing", &[], &[]));
     m.kernel = Some(id);
     let refused = Machine::new(&m, Config::default()).map(|_| ());
     assert_eq!(refused.expect_err("falls off its end").code, "W0034");

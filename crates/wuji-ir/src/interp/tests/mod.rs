@@ -44,14 +44,12 @@ fn function(
     results: &[Type],
     body: impl FnOnce(&mut Builder<'_>, &[Value]) -> Values,
 ) -> Func {
-    let id = m.funcs.push(Function::new(name, params, results));
-    let mut f = m.take_func(id);
+    let mut f = Function::new(name, params, results);
     let params: Values = f.params().iter().copied().collect();
     let mut b = Builder::new(m, &mut f);
     let values = body(&mut b, &params);
     b.end(Term::Return(values));
-    m.funcs[id] = f;
-    id
+    m.add_func(f)
 }
 
 /// Adds a field on a dense node of its own tree.

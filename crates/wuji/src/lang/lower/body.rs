@@ -250,7 +250,7 @@ impl<'a, 'r> Body<'a, 'r> {
 
     pub(super) fn build(&mut self) -> Builder<'_> {
         Builder {
-            module: &mut self.cx.module,
+            env: &mut self.cx.module,
             func: &mut self.f,
             region: self.region,
             span: self.span,

@@ -50,7 +50,7 @@ pub fn lower(recording: &Recording, bounds: &[Bound], module: Module) -> Result<
     let result = lowering.result_types(kernel)?;
     let params: Vec<Type> = lowering.module.params.iter().map(|p| p.ty).collect();
     let stub = module::Function::new(kernel.ast.name, &params, &result);
-    let id = lowering.module.funcs.push(stub);
+    let id = lowering.module.add_func(stub);
     lowering.module.kernel = Some(id);
     let name = kernel.ast.name.to_string();
     if lowering.module.name.is_empty() {
@@ -148,7 +148,7 @@ impl<'r> Lowering<'r> {
         let recording = self.recording;
         let name = recording.functions[number].ast.name;
         let stub = module::Function::new(name, &params, &results);
-        let id = self.module.funcs.push(stub);
+        let id = self.module.add_func(stub);
         self.declared[number] = Some(id);
         self.waiting.push((number, id));
         Some(id)

@@ -1,0 +1,200 @@
+//! The environment of a kernel: everything that its functions refer to.
+
+use crate::entities::*;
+use crate::layout::{FieldData, TreeData};
+use crate::module::Function;
+use crate::ops::Place;
+use crate::types::{Structs, Type};
+use cranelift_entity::PrimaryMap;
+
+/// A place in a source file; line 0 means unknown.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Span {
+    pub file: File,
+    /// 1-based.
+    pub line: u32,
+    /// 1-based, in characters.
+    pub column: u32,
+}
+
+impl Span {
+    pub const UNKNOWN: Span = Span {
+        file: File(0),
+        line: 0,
+        column: 0,
+    };
+
+    pub fn is_known(self) -> bool {
+        self.line != 0
+    }
+}
+
+impl Default for Span {
+    fn default() -> Span {
+        Span::UNKNOWN
+    }
+}
+
+/// What functions refer to. A function can be rewritten while the environment is being extended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Env {
+    pub name: String,
+    pub files: PrimaryMap<File, String>,
+    pub structs: Structs,
+    pub trees: PrimaryMap<Tree, TreeData>,
+    pub fields: PrimaryMap<Field, FieldData>,
+    pub arrays: PrimaryMap<Array, ArrayData>,
+    pub temps: PrimaryMap<Temp, TempData>,
+    pub messages: PrimaryMap<Message, MessageData>,
+    pub sites: PrimaryMap<Site, SiteData>,
+    /// The by-value parameters of the kernel. The kernel function takes them; so does every task.
+    pub params: Vec<Param>,
+    /// Where the tasks leave the kernel's return value.
+    pub result: Option<Temp>,
+    /// Those of all functions of the module.
+    pub signatures: PrimaryMap<Func, Signature>,
+    /// Functions that [`Module::add_defined`](crate::module::Module::add_defined) adds.
+    pub(crate) defined: Vec<(Func, Function)>,
+}
+
+/// What callers know of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Signature {
+    pub params: Vec<Type>,
+    pub results: Vec<Type>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Param {
+    pub name: String,
+    pub ty: Type,
+}
+
+/// A host array argument. The flags are part of what the kernel is specialised for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayData {
+    pub name: String,
+    pub elem: Type,
+    pub rank: u8,
+    pub writable: bool,
+    /// Row-major without gaps, so strides follow from extents.
+    pub contiguous: bool,
+    /// The launch has checked that it overlaps no other array.
+    pub unaliased: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TempData {
+    pub ty: Type,
+}
+
+/// A format string: text and holes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct MessageData {
+    pub pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Piece {
+    Text(String),
+    Hole { ty: Type, precision: Option<u8> },
+}
+
+impl MessageData {
+    pub fn holes(&self) -> impl Iterator<Item = Type> + '_ {
+        self.pieces.iter().filter_map(|p| match p {
+            Piece::Text(_) => None,
+            Piece::Hole { ty, .. } => Some(*ty),
+        })
+    }
+}
+
+/// Something that can go wrong at one place of the program at run time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SiteData {
+    pub kind: SiteKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SiteKind {
+    /// A write, atomic or append outside its place was dropped. Arguments: the indices, then the
+    /// run-time components, as `i64`
+    /// (`u64` beyond that saturates).
+    OutOfRange(Place),
+    /// An index outside `0..len` of a vector or local array. Argument: the index, as `i64`.
+    BadIndex { len: u32 },
+    /// Arguments: the scalars of the message's holes.
+    Assert(Message),
+    /// Arguments: the number of the iteration as `i64`, then the scalars of the message's holes.
+    Print(Message),
+    /// A function called itself too many times over.
+    TooDeep(Func),
+    /// There was no memory for a cell; the write, or whatever it was for, was dropped.
+    OutOfMemory(Tree, Node),
+    /// An append to a list that is full. Argument: its capacity, as `i64`.
+    ListFull(Field),
+}
+
+impl Env {
+    /// A new function that can be called from now on. [`Env::define`] gives its body.
+    pub fn declare(&mut self, params: &[Type], results: &[Type]) -> Func {
+        self.signatures.push(Signature {
+            params: params.to_vec(),
+            results: results.to_vec(),
+        })
+    }
+
+    /// Declares and defines a function.
+    pub fn add(&mut self, f: Function) -> Func {
+        let func = self.signatures.push(f.signature());
+        self.define(func, f);
+        func
+    }
+
+    /// Gives a declared function its body. It becomes part of the module with
+    /// [`Module::add_defined`](crate::module::Module::add_defined).
+    pub fn define(&mut self, func: Func, f: Function) {
+        debug_assert_eq!(self.signatures[func], f.signature());
+        self.defined.push((func, f));
+    }
+
+    /// Element type and number of indices of a place.
+    pub fn place_elem(&self, func: &Function, place: Place) -> (Type, usize) {
+        match place {
+            Place::Field(f) => (self.fields[f].elem, self.fields[f].rank()),
+            Place::Array(a) => (self.arrays[a].elem, usize::from(self.arrays[a].rank)),
+            Place::Local(l) => (func.locals[l].ty, usize::from(func.locals[l].len.is_some())),
+            Place::Temp(t) => (self.temps[t].ty, 0),
+        }
+    }
+
+    /// Byte offset of every temp in the buffer of a launch, and the buffer's size.
+    pub fn temp_offsets(&self) -> (Vec<u64>, u64) {
+        let mut at = 0u64;
+        let offsets = self
+            .temps
+            .values()
+            .map(|t| {
+                let (size, align) = self.structs.size_align(t.ty);
+                at = at.next_multiple_of(align.max(8));
+                let here = at;
+                at += size;
+                here
+            })
+            .collect();
+        (offsets, at.next_multiple_of(8))
+    }
+
+    /// Where each by-value parameter starts in the argument block, counted in scalars: every scalar
+    /// takes 8 bytes there. The last entry is the number of scalars.
+    pub fn param_slots(&self) -> Vec<usize> {
+        let mut at = 0;
+        let mut slots = vec![0];
+        for p in &self.params {
+            at += self.structs.flatten(p.ty).len();
+            slots.push(at);
+        }
+        slots
+    }
+}
