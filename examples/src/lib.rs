@@ -1,11 +1,11 @@
-//! The gallery of examples, the sparse applications of the 2019 paper, and what they share.
+//! The example gallery, the sparse applications of the 2019 paper, and their shared code.
 
 pub mod apps;
 pub mod gallery;
 pub mod plain;
 pub mod progress;
 
-/// The example of the README is compiled and run.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;

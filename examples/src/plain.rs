@@ -1,6 +1,6 @@
-//! MLS-MPM of three materials in plain Rust, on one thread: what the example `mpm` is checked against.
+//! Single-threaded MLS-MPM of three materials in plain Rust: the reference for the example `mpm88`.
 
-/// What a particle is made of.
+/// The material of a particle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Material {
     Water = 0,
@@ -11,21 +11,21 @@ pub enum Material {
 pub const GRID: usize = 128;
 pub const DX: f32 = 1.0 / GRID as f32;
 pub const DT: f32 = 1e-4;
-/// Four particles fill a cell.
+/// Four particles per cell.
 pub const VOLUME: f32 = DX * DX * 0.25;
 pub const DENSITY: f32 = 1.0;
 pub const MASS: f32 = VOLUME * DENSITY;
 pub const GRAVITY: f32 = 40.0;
-/// Cells at the edge that nothing enters.
+/// Boundary cells.
 pub const WALL: usize = 3;
 const YOUNG: f32 = 4000.0;
 const POISSON: f32 = 0.2;
 /// Lamé parameters of undamaged snow.
 pub const MU: f32 = YOUNG / (2.0 * (1.0 + POISSON));
 pub const LAMBDA: f32 = YOUNG * POISSON / ((1.0 + POISSON) * (1.0 - 2.0 * POISSON));
-/// How stiff jelly is compared with snow.
+/// Stiffness of jelly relative to snow.
 pub const JELLY: f32 = 0.15;
-/// Snow yields beyond these stretches.
+/// Snow yields plastically beyond these stretches.
 pub const SNOW_MIN: f32 = 1.0 - 0.025;
 pub const SNOW_MAX: f32 = 1.0 + 0.0045;
 
@@ -44,7 +44,7 @@ pub struct Particle {
     pub material: Material,
 }
 
-/// The opening scene: a column of water, a block of jelly, a ball of snow.
+/// The initial scene: a column of water, a block of jelly, a ball of snow.
 pub fn scene() -> Vec<Particle> {
     let mut particles = Vec::new();
     let mut add = |count: usize, material, v: [f32; 2], place: &dyn Fn([f32; 2]) -> [f32; 2]| {
@@ -61,7 +61,7 @@ pub fn scene() -> Vec<Particle> {
         }
     };
     let edge = (WALL as f32 + 0.5) * DX;
-    // Counts follow from the areas, four particles to a cell.
+    // Counts follow from the areas, with four particles per cell.
     add(6800, Material::Water, [0.0; 2], &|u| {
         [edge + u[0] * 0.32, edge + u[1] * 0.324]
     });
@@ -77,13 +77,13 @@ pub fn scene() -> Vec<Particle> {
     particles
 }
 
-/// Points that fill the unit square evenly: multiples of two numbers that are hard to approximate by fractions.
+/// A low-discrepancy (R2) sequence in the unit square.
 fn even(k: usize) -> [f32; 2] {
     [0.754_877_666_246_692_8, 0.569_840_290_998_053_2]
         .map(|step: f64| ((k as f64 + 0.5) * step).fract() as f32)
 }
 
-/// Two by two, row by row.
+/// A 2 x 2 matrix in row-major order.
 fn mul(a: Mat2, b: Mat2) -> Mat2 {
     std::array::from_fn(|i| std::array::from_fn(|j| a[i][0] * b[0][j] + a[i][1] * b[1][j]))
 }
@@ -96,7 +96,7 @@ fn det(a: Mat2) -> f32 {
     a[0][0] * a[1][1] - a[0][1] * a[1][0]
 }
 
-/// The rotation nearest to `a`, and the symmetric rest: `a = r s`.
+/// Polar decomposition `a = r s`: a rotation and a symmetric matrix.
 fn polar(a: Mat2) -> (Mat2, Mat2) {
     let (x, y) = (a[0][0] + a[1][1], a[1][0] - a[0][1]);
     let scale = 1.0 / (x * x + y * y).sqrt().max(1e-12);
@@ -104,7 +104,7 @@ fn polar(a: Mat2) -> (Mat2, Mat2) {
     (r, mul(transpose(r), a))
 }
 
-/// `a = u diag(s) v^T`, by the polar decomposition and one rotation of its symmetric part.
+/// Singular value decomposition `a = u diag(s) v^T`, from the polar decomposition and one Jacobi rotation.
 fn svd(a: Mat2) -> (Mat2, [f32; 2], Mat2) {
     let (r, s) = polar(a);
     let (b, d) = (s[0][1], 0.5 * (s[0][0] - s[1][1]));
@@ -124,7 +124,7 @@ fn weights(f: f32) -> [f32; 3] {
     ]
 }
 
-/// Particles, and the grid through which they meet.
+/// Particles and their grid.
 #[derive(Debug)]
 pub struct Plain {
     pub particles: Vec<Particle>,
@@ -195,7 +195,7 @@ fn scatter(p: &mut Particle, grid: &mut [[f32; 3]]) {
     }
     let j = sigma[0] * sigma[1];
     match p.material {
-        // A fluid forgets its shape and keeps its volume.
+        // A fluid keeps only its volume ratio.
         Material::Water => {
             let s = det(p.f).max(1e-6).sqrt();
             p.f = [[s, 0.0], [0.0, s]];

@@ -1,9 +1,9 @@
-//! A bar for people who wait.
+//! A progress bar.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Shows how far a loop of known length has come, on a terminal; elsewhere nothing.
+/// Shows the progress of a loop of known length on a terminal. Prints nothing if standard error is not a terminal.
 #[derive(Debug)]
 pub struct Progress {
     total: usize,
@@ -25,7 +25,7 @@ impl Progress {
         }
     }
 
-    /// Tells that `done` of the total are done, with a word about them.
+    /// Updates the bar to `done` of the total, with a note.
     pub fn show(&mut self, done: usize, note: &str) {
         let fresh = self
             .shown
@@ -41,7 +41,7 @@ impl Progress {
         if done >= self.total {
             eprintln!();
         }
-        // A bar that cannot be shown is no reason to stop.
+        // Failing to draw the bar must not stop the program.
         let _ = std::io::stderr().flush();
     }
 }

@@ -1,6 +1,6 @@
-//! Options of a command: `--name value`, `--name=value` and plain flags.
+//! Parses options of a command: `--name value`, `--name=value` and flags.
 
-/// The words after the command, taken one option at a time; what is left over is an error.
+/// The arguments of a command. Options are taken one at a time; leftover arguments are an error.
 #[derive(Debug)]
 pub(crate) struct Args {
     words: Vec<String>,
@@ -13,14 +13,14 @@ impl Args {
         }
     }
 
-    /// Whether the flag was given; takes it out.
+    /// Takes a flag; returns whether it was given.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
         let before = self.words.len();
         self.words.retain(|word| word != name);
         self.words.len() != before
     }
 
-    /// The value of an option; takes it out. Of several, the last one counts.
+    /// Takes the value of an option; the last one wins.
     pub(crate) fn value(&mut self, name: &str) -> Result<Option<String>, String> {
         let mut found = None;
         let mut at = 0;
@@ -45,22 +45,22 @@ impl Args {
         Ok(found)
     }
 
-    /// The value of an option that is a whole number.
+    /// Takes the value of an integer option.
     pub(crate) fn number(&mut self, name: &str) -> Result<Option<u64>, String> {
         self.value(name)?
             .map(|text| {
                 text.parse()
-                    .map_err(|_| format!("`{name} {text}`: expected a whole number"))
+                    .map_err(|_| format!("`{name} {text}`: expected an integer"))
             })
             .transpose()
     }
 
-    /// What was not taken, for a program that is called next.
+    /// The remaining arguments, to pass to another program.
     pub(crate) fn rest(self) -> Vec<String> {
         self.words
     }
 
-    /// Nothing may be left.
+    /// Rejects remaining arguments.
     pub(crate) fn finish(self, command: &str) -> Result<(), String> {
         match self.words.first() {
             None => Ok(()),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn invalid_arguments_are_errors() {
         assert_eq!(
             args(&["--seed"]).value("--seed"),
             Err("`--seed` needs a value".to_string())

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: workloads against hand-written loops.
+//! `cargo xtask bench`: benchmarks workloads against hand-written loops.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,8 +25,8 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
     let rest = args.rest();
     let llvm = setup::setup()?;
 
-    // No RUSTFLAGS: the references choose their instructions at run time (`#[target_feature]`), so that a
-    // bundle measures the same code as this command.
+    // No RUSTFLAGS: the references select instructions at run time (`#[target_feature]`), so that a bundle
+    // measures the same code.
     let mut command = program(&llvm, "wuji-bench", "release");
     command.args(rest);
     if let Some(json) = json {
@@ -38,8 +38,8 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
     run(&mut command)
 }
 
-/// `cargo xtask bench --peers`: the dense workloads here and in Taichi and numba, in turn, in an environment that is
-/// made for it below `target`.
+/// `cargo xtask bench --peers`: runs the dense workloads in Wuji, Taichi and numba, in turn, in a virtual environment below
+/// `target`.
 fn peers(words: &[String], json: Option<&Path>) -> Outcome {
     let llvm = setup::setup()?;
     let python = peers_environment()?;
@@ -60,7 +60,7 @@ fn peers(words: &[String], json: Option<&Path>) -> Outcome {
     run(&mut command)
 }
 
-/// An interpreter that has the others. One that was made halfway is made again.
+/// A Python interpreter with Taichi and numba. Recreates a partial environment.
 fn peers_environment() -> Result<PathBuf, String> {
     const PACKAGES: [&str; 3] = ["taichi==1.7.4", "numba", "numpy"];
     let place = target().join("peers");
@@ -82,21 +82,21 @@ fn peers_environment() -> Result<PathBuf, String> {
         .args(["-m", "venv", "--clear"])
         .arg(&place))
     .map_err(|why| {
-        format!("cannot make an environment of Python in {}: {why}\n  on Debian or Ubuntu: apt-get install python3-venv", place.display())
+        format!("cannot create a virtual environment in {}: {why}\n  on Debian or Ubuntu: apt-get install python3-venv", place.display())
     })?;
     run(Command::new(&python)
         .args(["-m", "pip", "install", "--quiet"])
         .args(PACKAGES))
     .map_err(|why| {
         format!(
-            "cannot install {}: {why}\n  it takes the network, and a Python that Taichi 1.7.4 has packages for (3.7 to 3.13)",
+            "cannot install {}: {why}\n  this needs the network, and a Python version that Taichi 1.7.4 supports (3.7 to 3.13)",
             PACKAGES.join(", ")
         )
     })?;
     Ok(python)
 }
 
-/// `cargo xtask bench --python`: the same kernels from Python and from Rust, in turn.
+/// `cargo xtask bench --python`: runs the same kernels from Python and from Rust, in turn.
 fn frontends(words: &[String]) -> Outcome {
     let llvm = setup::setup()?;
     crate::python::build(&llvm, true)?;
@@ -110,7 +110,7 @@ fn frontends(words: &[String]) -> Outcome {
         .env("PYTHONPATH", root().join("python")))
 }
 
-/// `cargo xtask bench compile`: where the time goes when kernels are compiled.
+/// `cargo xtask bench compile`: measures compile times.
 fn compile(words: &[String]) -> Outcome {
     let llvm = setup::setup()?;
     let mut command = program(&llvm, "wuji", "release");

@@ -1,4 +1,4 @@
-//! `cargo xtask bundle`: programs, tests and the Python package for another machine, with one LLVM beside them.
+//! `cargo xtask bundle`: programs, tests and the Python package for another machine, with one shared LLVM.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,42 +11,42 @@ use crate::setup;
 use crate::shared_llvm;
 use crate::workspace::{cargo, on_path, root, run, spelled, target};
 
-/// `wuji` runs the examples as well.
+/// `wuji` includes the examples.
 const PROGRAMS: [&str; 2] = ["wuji", "wuji-bench"];
 
-/// The test programs that say whether a machine, and its GPU, does what it should.
+/// Test programs that validate a machine and its GPU.
 const TESTS: [&str; 3] = ["filetests", "suite", "api"];
 
 /// Modules of test programs that need the workspace or a compiler.
 const NOT_IN_BUNDLES: [(&str, &[&str]); 1] = [("api", &["compile_fail::", "cuda::"])];
 
-/// What tests read, from the folder `tests`.
+/// Data of the tests, in the directory `tests`.
 const TEST_DATA: [&str; 2] = ["filetests", "semantics"];
 
 /// The Python package.
 const WHEEL: &str = "wheel";
 
-/// Its extension module, before it has its place.
+/// Its extension module, before it is packaged.
 const MODULE: &str = "_native.so";
 
-/// What people download. More than this would be a mistake in how things are linked.
+/// Maximum size of the archive. A larger one indicates a linking problem.
 const MOST_BYTES: u64 = 40_000_000;
 
 const README: &str = "\
-These programs need neither LLVM nor Rust; they compile kernels for the CPU that they run on, or its
-GPU. Of the system they use the C library. LLVM is in the folder `lib`, where they look for it.
+These programs need neither LLVM nor Rust. They compile kernels for the CPU that they run on, or for its
+GPU, and depend only on the C library. They load LLVM from the directory `lib`.
 
-  ./wuji doctor          what Wuji found on this machine
-  ./wuji example         the examples: `./wuji example mpm88` writes mpm88.gif
-  ./wuji --help          the rest
-  ./wuji-bench           the benchmarks (`./wuji-bench --help`)
-  sh test.sh             the tests (`sh test.sh PART_OF_A_NAME` for some of them)
-                         WUJI_TEST_BACKEND=cuda runs those that can on the first GPU
-  pip install *.whl      the Python package
+  ./wuji doctor          show what Wuji found on this machine
+  ./wuji example         list the examples: `./wuji example mpm88` writes mpm88.gif
+  ./wuji --help          list the other commands
+  ./wuji-bench           run the benchmarks (`./wuji-bench --help`)
+  sh test.sh             run the tests (`sh test.sh PART_OF_A_NAME` for some of them)
+                         WUJI_TEST_BACKEND=cuda runs kernels on the first GPU, where supported
+  pip install *.whl      install the Python package
 ";
 
 const UNPACK: &str = include_str!("bundle/unpack.sh");
-/// `RUNS` stands for one line for each test program.
+/// `RUNS` is replaced by one line per test program.
 const RUN_TESTS: &str = include_str!("bundle/test.sh");
 
 pub(crate) fn bundle(words: &[String]) -> Outcome {
@@ -71,7 +71,7 @@ pub(crate) fn bundle(words: &[String]) -> Outcome {
     let llvm = setup::setup()?;
 
     let stage = target().join("bundle").join(profile.name);
-    fs::create_dir_all(&stage).map_err(|e| told("make a folder", &stage, e))?;
+    fs::create_dir_all(&stage).map_err(|e| failed_to("create directory", &stage, e))?;
     let made = Made {
         llvm,
         profile,
@@ -87,11 +87,11 @@ pub(crate) fn bundle(words: &[String]) -> Outcome {
     pack(&out)
 }
 
-fn told(what: &str, at: &Path, e: std::io::Error) -> String {
+fn failed_to(what: &str, at: &Path, e: std::io::Error) -> String {
     format!("cannot {what} {}: {e}", at.display())
 }
 
-/// What goes into the bundle, by name.
+/// The parts of the bundle, by name.
 fn wanted(only: Option<&str>) -> Result<Vec<&'static str>, String> {
     let all = || PROGRAMS.into_iter().chain(TESTS).chain([WHEEL]);
     let Some(only) = only else {
@@ -103,7 +103,7 @@ fn wanted(only: Option<&str>) -> Result<Vec<&'static str>, String> {
         let found = all().find(|n| *n == name);
         found.ok_or_else(|| {
             let known = known.join(", ");
-            format!("`--only {name}`: there is no such part; there are: {known}")
+            format!("`--only {name}`: no such part; the parts are: {known}")
         })
     };
     names.map(find).collect()
@@ -112,11 +112,11 @@ fn wanted(only: Option<&str>) -> Result<Vec<&'static str>, String> {
 #[derive(Debug)]
 struct Profile {
     name: &'static str,
-    /// Where cargo puts what it builds, in its target folder.
+    /// The output directory of the profile in cargo's target directory.
     folder: &'static str,
 }
 
-/// Files that were built and have what they need, in a folder of their own; what has not changed is not made again.
+/// A staging directory of built files with their dependencies. Unchanged files are not rebuilt.
 #[derive(Debug)]
 struct Made {
     llvm: PathBuf,
@@ -125,7 +125,7 @@ struct Made {
 }
 
 impl Made {
-    /// Builds everything, and gives the paths, relative to the stage.
+    /// Builds everything and returns paths relative to the staging directory.
     fn make(&self, wanted: &[&'static str]) -> Result<Vec<PathBuf>, String> {
         let has = |name: &&&str| wanted.contains(*name);
         let mut files = vec![PathBuf::from("lib").join(shared_llvm::FILE)];
@@ -158,7 +158,7 @@ impl Made {
         cargo
     }
 
-    /// Builds test programs, and finds out where cargo has put them.
+    /// Builds test programs and finds their executables.
     fn tests(&self, names: &[&str]) -> Result<Vec<(String, PathBuf)>, String> {
         if names.is_empty() {
             return Ok(Vec::new());
@@ -183,24 +183,24 @@ impl Made {
         }
     }
 
-    /// Copies a file without what only debuggers read, unless that was done.
+    /// Copies and strips a file, if it has changed.
     fn place(&self, from: &Path, name: &str) -> Result<PathBuf, String> {
         let to = self.stage.join(name);
         if !up_to_date(&to, from) {
-            // Strip cannot read and write one file that runs.
+            // `strip` cannot modify a running executable.
             let fresh = self.stage.join(format!("{name}.fresh"));
-            fs::copy(from, &fresh).map_err(|e| told("copy", from, e))?;
+            fs::copy(from, &fresh).map_err(|e| failed_to("copy", from, e))?;
             run(Command::new("strip").arg(&fresh))?;
-            fs::rename(&fresh, &to).map_err(|e| told("write", &to, e))?;
+            fs::rename(&fresh, &to).map_err(|e| failed_to("write", &to, e))?;
         }
         Ok(name.into())
     }
 
-    /// The Python package with LLVM, as one file; not packed, for it will be together with the rest.
+    /// The Python package with LLVM as a wheel; not compressed, since the archive is.
     fn wheel(&self) -> Result<PathBuf, String> {
         let folder = self.stage.join(WHEEL);
         if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(|e| told("empty", &folder, e))?;
+            fs::remove_dir_all(&folder).map_err(|e| failed_to("empty", &folder, e))?;
         }
         let mut command = Command::new("python3");
         command.arg(root().join("python/build_backend/wuji_wheel.py"));
@@ -213,7 +213,7 @@ impl Made {
         file.ok_or_else(|| "there is no wheel".to_string())
     }
 
-    /// The bundle as a folder that can be used as it is.
+    /// Writes the bundle as a directory that can be used directly.
     fn collect(&self, files: &[PathBuf], out: &Path) -> Outcome {
         for file in files {
             let (from, name) = match file == Path::new(MODULE) {
@@ -226,19 +226,19 @@ impl Made {
             };
             let to = out.join(&name);
             let folder = to.parent().unwrap_or(out);
-            fs::create_dir_all(folder).map_err(|e| told("make a folder", folder, e))?;
-            let size = fs::copy(from, &to).map_err(|e| told("write", &to, e))?;
+            fs::create_dir_all(folder).map_err(|e| failed_to("create directory", folder, e))?;
+            let size = fs::copy(from, &to).map_err(|e| failed_to("write", &to, e))?;
             println!("  {}  {:.1} MB", name.display(), size as f64 / 1e6);
         }
         accompany(out)
     }
 
-    /// The bundle as a folder of packed files, of which only those are new that have changed: for a machine to which it is
-    /// copied again and again.
+    /// Writes the bundle as a directory of compressed files, and only those that have changed: for a machine to which it is
+    /// copied repeatedly.
     fn leave_loose(&self, files: &[PathBuf], out: &Path) -> Outcome {
         let mut total = 0;
         for file in files {
-            // Not in a wheel, which would have an LLVM of its own: as a folder it uses that of the programs.
+            // As a directory instead of a wheel, so that it shares the LLVM of the programs.
             let place = match file == Path::new(MODULE) {
                 true => {
                     copy_folder(&root().join("python/wuji"), &out.join("python/wuji"))?;
@@ -249,21 +249,23 @@ impl Made {
             let from = self.stage.join(file);
             let to = out.join(format!("{}.xz", place.display()));
             let folder = to.parent().unwrap_or(out);
-            fs::create_dir_all(folder).map_err(|e| told("make a folder", folder, e))?;
+            fs::create_dir_all(folder).map_err(|e| failed_to("create directory", folder, e))?;
             if !up_to_date(&to, &from) {
-                // LLVM seldom changes: it is packed well, and programs quickly.
+                // LLVM rarely changes, so it gets a higher compression level.
                 let level = if file.starts_with("lib") { "-6" } else { "-1" };
-                let packed = fs::File::create(&to).map_err(|e| told("write", &to, e))?;
+                let packed = fs::File::create(&to).map_err(|e| failed_to("write", &to, e))?;
                 let mut xz = Command::new("xz");
                 xz.args(["-T0", level, "-c"]).arg(&from).stdout(packed);
                 run(&mut xz)?;
             }
-            let size = fs::metadata(&to).map_err(|e| told("find", &to, e))?.len();
+            let size = fs::metadata(&to)
+                .map_err(|e| failed_to("find", &to, e))?
+                .len();
             println!("  {}  {:.1} MB", place.display(), size as f64 / 1e6);
             total += size;
         }
         let script = out.join("unpack.sh");
-        fs::write(&script, UNPACK).map_err(|e| told("write", &script, e))?;
+        fs::write(&script, UNPACK).map_err(|e| failed_to("write", &script, e))?;
         accompany(out)?;
         let shown = total as f64 / 1e6;
         println!("{shown:.1} MB; `sh {}` unpacks them", script.display());
@@ -271,7 +273,7 @@ impl Made {
     }
 }
 
-/// The line of the script that runs a test program.
+/// The line of `test.sh` that runs a test program.
 fn run_line(program: &str) -> String {
     let skipped = NOT_IN_BUNDLES.iter().filter(|(name, _)| *name == program);
     let skipped = skipped.flat_map(|(_, modules)| modules.iter());
@@ -279,15 +281,15 @@ fn run_line(program: &str) -> String {
     format!("run {program} \"$@\"{skipped}")
 }
 
-/// What is no program.
+/// Copies licences, scripts and test data.
 fn accompany(out: &Path) -> Outcome {
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(root().join(licence), out.join(licence))
-            .map_err(|e| told("copy", Path::new(licence), e))?;
+            .map_err(|e| failed_to("copy", Path::new(licence), e))?;
     }
     let tests = RUN_TESTS.replace("RUNS", &TESTS.map(run_line).join("\n"));
     for (name, text) in [("README.txt", README), ("test.sh", &tests)] {
-        fs::write(out.join(name), text).map_err(|e| told("write", Path::new(name), e))?;
+        fs::write(out.join(name), text).map_err(|e| failed_to("write", Path::new(name), e))?;
     }
     for folder in TEST_DATA {
         let (from, to) = (
@@ -295,7 +297,7 @@ fn accompany(out: &Path) -> Outcome {
             out.join("tests").join(folder),
         );
         if to.exists() {
-            fs::remove_dir_all(&to).map_err(|e| told("empty", &to, e))?;
+            fs::remove_dir_all(&to).map_err(|e| failed_to("empty", &to, e))?;
         }
         copy_folder(&from, &to)?;
     }
@@ -303,19 +305,19 @@ fn accompany(out: &Path) -> Outcome {
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Outcome {
-    fs::create_dir_all(to).map_err(|e| told("make a folder", to, e))?;
+    fs::create_dir_all(to).map_err(|e| failed_to("create directory", to, e))?;
     for path in listed(from)? {
         let Some(name) = path.file_name() else {
             continue;
         };
-        // What Python has left there, or a module of a daily build.
+        // Python bytecode, or a module of a development build.
         if name == "__pycache__" || path.extension().is_some_and(|e| e == "so") {
             continue;
         }
         match path.is_dir() {
             true => copy_folder(&path, &to.join(name))?,
             false => {
-                fs::copy(&path, to.join(name)).map_err(|e| told("copy", &path, e))?;
+                fs::copy(&path, to.join(name)).map_err(|e| failed_to("copy", &path, e))?;
             }
         }
     }
@@ -323,19 +325,19 @@ fn copy_folder(from: &Path, to: &Path) -> Outcome {
 }
 
 fn listed(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(folder).map_err(|e| told("read", folder, e))?;
+    let entries = fs::read_dir(folder).map_err(|e| failed_to("read", folder, e))?;
     let paths = entries.map(|entry| entry.map(|e| e.path()));
     let paths: std::io::Result<Vec<PathBuf>> = paths.collect();
-    paths.map_err(|e| told("read", folder, e))
+    paths.map_err(|e| failed_to("read", folder, e))
 }
 
-/// Whether a file is there that was made from another one after that was written.
+/// Whether `made` exists and is newer than its source.
 fn up_to_date(made: &Path, from: &Path) -> bool {
     let written = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
     matches!((written(made), written(from)), (Some(made), Some(from)) if made >= from)
 }
 
-/// The programs in what cargo says of a build, with the names of their targets.
+/// The executables in cargo's JSON messages, with the names of their targets.
 fn executables(messages: &str) -> Vec<(String, PathBuf)> {
     let path = |line: &str| {
         let rest = line.split_once("\"executable\":\"")?.1;
@@ -352,10 +354,10 @@ fn executables(messages: &str) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// The programs start where there is nothing but themselves: no environment, no folder of the workspace.
+/// Runs the programs in an empty directory without an environment.
 fn try_out(out: &Path, wanted: &[&str]) -> Outcome {
     let empty = target().join("bundle-try");
-    let failed = |e: std::io::Error| format!("cannot make an empty folder: {e}");
+    let failed = |e: std::io::Error| format!("cannot create an empty directory: {e}");
     fs::create_dir_all(&empty).map_err(failed)?;
     for (program, words) in [
         ("wuji", &["doctor"][..]),
@@ -389,10 +391,10 @@ fn try_one(command: &mut Command) -> Outcome {
     Err(format!("`{}` has failed:\n{said}", spelled(command)))
 }
 
-/// One file of all, for those who have `tar` and `xz`.
+/// Packs the bundle into one archive, if `tar` and `xz` are installed.
 fn pack(out: &Path) -> Outcome {
     if !on_path("tar") || !on_path("xz") {
-        println!("there is no archive, for `tar` and `xz` are not both here");
+        println!("no archive: `tar` and `xz` are required");
         return Ok(());
     }
     let archive = out.with_extension("tar.xz");
@@ -401,8 +403,8 @@ fn pack(out: &Path) -> Outcome {
         _ => return Err(format!("{} cannot be packed", out.display())),
     };
     let mut command = Command::new("tar");
-    // LLVM is there twice, beside the programs and in the wheel, and programs have much in common: a window that reaches
-    // from one to the other packs that once.
+    // The archive contains LLVM twice, next to the programs and in the wheel, and programs have much in common. A large
+    // dictionary compresses them once.
     let window = "--lzma2=preset=6,dict=256MiB";
     command.env("XZ_OPT", window).arg("-cJf").arg(&archive);
     run(command.arg("-C").arg(folder).arg(name))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a simulation to look at, one of the gallery.
+//! `cargo xtask demo`: runs a simulation of the gallery.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub(crate) fn demo(words: &[String]) -> Outcome {
     run(&mut command)
 }
 
-/// A path as the user meant it: relative to where they stand, not to the workspace.
+/// Resolves a path relative to the current directory, not to the workspace.
 pub(crate) fn absolute(path: String) -> PathBuf {
     match std::env::current_dir() {
         Ok(here) => here.join(path),

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: random programs, interpreter against compiled code.
+//! `cargo xtask fuzz`: runs random programs in the interpreter and as compiled code.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +31,7 @@ pub(crate) fn fuzz(words: &[String]) -> Outcome {
         .args(rest))
 }
 
-/// Six digits from the clock: short enough to type again.
+/// A six-digit seed from the clock.
 fn clock_seed() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,7 +1,7 @@
-//! `cargo xtask`: the few commands that a user of this repository needs.
+//! `cargo xtask`: the commands of this repository.
 //!
-//! This program has no dependencies and links nothing, so it builds in seconds on a machine that has only
-//! Rust; it then installs or asks for what is missing and calls cargo for the rest.
+//! This program has no dependencies, so it builds in seconds on a machine that has only Rust. It installs missing
+//! dependencies, or prints how, and calls cargo for the rest.
 
 mod args;
 mod bench;
@@ -21,7 +21,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
-/// What a command can end with: done, or a message for the user.
+/// The result of a command: success, or an error message.
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! `cargo xtask peers`: the applications, here and in another language, in one go.
+//! `cargo xtask peers`: benchmarks the applications against Taichi.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! `cargo xtask python`: the extension module, where the Python package of the checkout finds it.
+//! `cargo xtask python`: builds the extension module into the Python package of the checkout.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::args::Args;
 use crate::setup;
 use crate::workspace::{cargo, on_path, output, root, run, target};
 
-/// What Python looks for beside `__init__.py`.
+/// The file name of the extension module.
 const MODULE: &str = "_native.abi3.so";
 
 pub(crate) fn python(words: &[String]) -> Outcome {
@@ -20,13 +20,13 @@ pub(crate) fn python(words: &[String]) -> Outcome {
     let placed = build(&llvm, release)?;
     println!("built {}", placed.display());
     println!(
-        "`PYTHONPATH=python python3` finds it from {}",
+        "use it with `PYTHONPATH=python python3` in {}",
         root().display()
     );
     Ok(())
 }
 
-/// Builds the module and puts it into the package.
+/// Builds the module and copies it into the package.
 pub(crate) fn build(llvm: &Path, release: bool) -> Result<PathBuf, String> {
     let mut command = cargo(llvm);
     command.args(["build", "--package", "wuji-py"]);
@@ -36,15 +36,15 @@ pub(crate) fn build(llvm: &Path, release: bool) -> Result<PathBuf, String> {
     run(&mut command)?;
     let folder = target().join(if release { "release" } else { "debug" });
     let placed = root().join("python/wuji").join(MODULE);
-    // Under another name first: a Python that has the old one loaded keeps it.
+    // Copies and renames: a running Python keeps the old file.
     let fresh = placed.with_extension("fresh");
     fs::copy(folder.join("lib_native.so"), &fresh)
         .and_then(|_| fs::rename(&fresh, &placed))
-        .map_err(|e| format!("cannot put the module to {}: {e}", placed.display()))?;
+        .map_err(|e| format!("cannot copy the module to {}: {e}", placed.display()))?;
     Ok(placed)
 }
 
-/// The call that runs the tests of the package, in an environment that has what they need.
+/// A command that runs the tests of the package in a virtual environment.
 pub(crate) fn tests(llvm: &Path) -> Result<Command, String> {
     build(llvm, false)?;
     let python = environment(&["numpy", "pytest", "mypy", "nbclient", "ipykernel"])?;
@@ -57,13 +57,13 @@ pub(crate) fn tests(llvm: &Path) -> Result<Command, String> {
     Ok(command)
 }
 
-/// A Python in the target folder that has these packages.
+/// A virtual environment in the target directory with these packages.
 pub(crate) fn environment(packages: &[&str]) -> Result<PathBuf, String> {
     let folder = target().join("python");
     let python = folder.join("bin/python");
     let make = || run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
     if !python.exists() && make().is_err() {
-        // Debian has the module in a package of its own, and leaves half of an environment behind.
+        // On Debian, `venv` is a separate package, and a failed attempt leaves a partial environment.
         let _ = fs::remove_dir_all(&folder);
         setup::install_missing(&["python3-venv"])?;
         make()?;
@@ -78,8 +78,8 @@ pub(crate) fn environment(packages: &[&str]) -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// NVIDIA's assembler: what the environment says, the one on the path, or that of a package in the target folder. The last
-/// version of it that still knows the oldest GPUs.
+/// NVIDIA's assembler: from the environment, from the path, or from a package in the target directory. The version is the
+/// last that supports the oldest GPUs.
 pub(crate) fn ptxas() -> Result<PathBuf, String> {
     const PACKAGE: &str = "nvidia-cuda-nvcc-cu12==12.9.*";
     if let Some(path) = std::env::var_os("WUJI_PTXAS").filter(|v| !v.is_empty()) {

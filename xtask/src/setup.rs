@@ -1,6 +1,6 @@
 //! What the build needs from the system: LLVM 22.1 with its headers, and a C++ linker.
 //!
-//! Facts are collected first, `plan` decides on them alone, and only then is anything done.
+//! Collects facts first, decides in `plan` based on them alone, and then acts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,10 +9,10 @@ use crate::Outcome;
 use crate::args::Args;
 use crate::workspace::{on_path, output, run};
 
-/// The version of LLVM that the code generator is written against.
+/// The LLVM version that the code generator requires.
 const VERSION: &str = "22.1";
 
-/// Debian's and Ubuntu's names of what the build needs.
+/// Debian and Ubuntu packages that the build needs.
 const APT: [&str; 6] = [
     "llvm-22-dev",
     "libpolly-22-dev",
@@ -22,34 +22,34 @@ const APT: [&str; 6] = [
     "libxml2-dev",
 ];
 
-/// How packages are installed here.
+/// The package manager of this system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packages {
     Apt,
     Other,
 }
 
-/// Who may install them.
+/// Permission to install packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rights {
     Root,
-    /// `sudo` that asks for no password.
+    /// `sudo` without a password.
     Sudo,
     None,
 }
 
-/// What is so on this machine.
+/// The state of this machine.
 #[derive(Clone, Debug)]
 struct Facts {
-    /// Folder of an LLVM of the right version, with headers.
+    /// Prefix of an LLVM of the right version, with headers.
     llvm: Option<PathBuf>,
-    /// A C++ compiler: it brings the linker and the C++ library that LLVM needs.
+    /// A C++ compiler: it provides the linker and the C++ library that LLVM needs.
     cxx: bool,
     packages: Packages,
     rights: Rights,
 }
 
-/// What to do about it.
+/// The action to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SetupAction {
     Ready(PathBuf),
@@ -91,23 +91,23 @@ fn plan(facts: &Facts) -> SetupAction {
     }
 }
 
-/// What to type, for every package manager we know.
+/// Installation commands for all supported package managers.
 fn question(missing: &[String], packages: &[&str]) -> String {
     format!(
-        "this machine has no {}. Install it, then run the command again:
+        "missing: {}. Install it, then run the command again:
 
   Debian, Ubuntu   sudo apt-get update && sudo apt-get install -y {}
-                   (where apt knows no llvm-22: wget -qO- https://apt.llvm.org/llvm.sh | sudo bash -s -- 22)
+                   (if apt has no llvm-22: wget -qO- https://apt.llvm.org/llvm.sh | sudo bash -s -- 22)
   Fedora           sudo dnf install -y llvm22-devel llvm22-static libzstd-devel zlib-devel libffi-devel libxml2-devel gcc-c++
   macOS            brew install llvm@22 zstd
 
-An LLVM in another place is found by setting LLVM_SYS_221_PREFIX to its folder (the one with bin/llvm-config).",
-        missing.join(" and no "),
+If LLVM is installed elsewhere, set LLVM_SYS_221_PREFIX to its directory (the one with bin/llvm-config).",
+        missing.join(" and "),
         packages.join(" ")
     )
 }
 
-/// Whether an answer of `llvm-config --version` is one that we can use.
+/// Whether the output of `llvm-config --version` is a supported version.
 fn version_fits(version: &str) -> bool {
     version
         .strip_prefix(VERSION)
@@ -140,7 +140,7 @@ fn os_release_value<'a>(os_release: &'a str, key: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
-/// Whether `apt-cache policy` names a version to install.
+/// Whether `apt-cache policy` lists an installable version.
 fn has_candidate(policy: &str) -> bool {
     policy
         .lines()
@@ -148,7 +148,7 @@ fn has_candidate(policy: &str) -> bool {
         .any(|version| !version.trim().is_empty() && version.trim() != "(none)")
 }
 
-/// The first usable LLVM among the places where one may be.
+/// The first usable LLVM among the known locations.
 fn find_llvm() -> Option<PathBuf> {
     let mut prefixes: Vec<PathBuf> = std::env::var_os("LLVM_SYS_221_PREFIX")
         .map(PathBuf::from)
@@ -200,7 +200,7 @@ fn facts() -> Facts {
     }
 }
 
-/// Makes sure that the build can start; gives the folder of LLVM.
+/// Ensures that the build dependencies are installed; returns the prefix of LLVM.
 pub(crate) fn setup() -> Result<PathBuf, String> {
     match plan(&facts()) {
         SetupAction::Ready(prefix) => Ok(prefix),
@@ -243,18 +243,18 @@ pub(crate) fn command(words: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Whether there is a virtual display for the tests of the window; installs one where that is allowed.
+/// Whether there is a virtual display for the tests of the viewer; installs one if permitted.
 pub(crate) fn virtual_display() -> bool {
     if on_path("Xvfb") {
         return true;
     }
     let facts = facts();
     let allowed = facts.packages == Packages::Apt && facts.rights != Rights::None;
-    // Without it those tests are skipped; that is no reason to stop.
+    // Without it, those tests are skipped.
     allowed && install(&["xvfb"], facts.rights == Rights::Sudo).is_ok() && on_path("Xvfb")
 }
 
-/// Installs packages where that is allowed; elsewhere the error says what to type.
+/// Installs packages if permitted; otherwise the error contains the command to run.
 pub(crate) fn install_missing(packages: &[&str]) -> Outcome {
     let facts = facts();
     let names = packages.join(" ");
@@ -268,7 +268,7 @@ pub(crate) fn install_missing(packages: &[&str]) -> Outcome {
 }
 
 fn install(packages: &[&str], sudo: bool) -> Outcome {
-    println!("installing what the build needs: {}", packages.join(" "));
+    println!("installing build dependencies: {}", packages.join(" "));
     run(&mut privileged(sudo, &["apt-get", "update"]))?;
     let wants_llvm = packages.contains(&APT[0]);
     if wants_llvm
@@ -281,13 +281,13 @@ fn install(packages: &[&str], sudo: bool) -> Outcome {
     run(&mut privileged(sudo, &words))
 }
 
-/// The LLVM project's own packages, for releases of Debian and Ubuntu that have no LLVM 22 of their own.
+/// Adds the package repository of the LLVM project, for releases of Debian and Ubuntu without LLVM 22.
 fn add_llvm_source(sudo: bool) -> Outcome {
     let os_release = os_release();
     let codename = os_release_value(&os_release, "UBUNTU_CODENAME")
         .or_else(|| os_release_value(&os_release, "VERSION_CODENAME"))
-        .ok_or("cannot tell the release of this system; see https://apt.llvm.org for LLVM 22")?;
-    println!("this release has no LLVM 22 of its own: adding https://apt.llvm.org");
+        .ok_or("unknown release of this system; see https://apt.llvm.org for LLVM 22")?;
+    println!("this release has no LLVM 22: adding https://apt.llvm.org");
     run(&mut privileged(
         sudo,
         &[
@@ -318,7 +318,7 @@ fn add_llvm_source(sudo: bool) -> Outcome {
 }
 
 fn privileged(sudo: bool, words: &[&str]) -> Command {
-    // `env` keeps the frontend quiet behind sudo as well, which drops the caller's variables.
+    // Set by `env`, since sudo drops the caller's variables.
     let quiet = ["env", "DEBIAN_FRONTEND=noninteractive"];
     let mut all: Vec<&str> = if sudo { vec!["sudo", "-n"] } else { Vec::new() };
     all.extend(quiet);

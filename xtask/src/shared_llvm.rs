@@ -1,9 +1,9 @@
-//! LLVM as a shared library that travels: what Wuji calls of it, for the processors that it makes code for, and nothing
-//! that not every system has.
+//! Builds a portable shared library of LLVM: only the functions and targets that Wuji uses, without dependencies that
+//! some systems lack.
 //!
-//! A distribution's `libLLVM.so` knows every processor and needs a dozen other libraries (190 MB with them). From the same
-//! LLVM's static archives the linker makes one that needs only the C library (52 MB, 13 packed). Programs look for it
-//! in a folder `lib` beside themselves.
+//! The `libLLVM.so` of a distribution supports all targets and needs a dozen other libraries (190 MB in total). From the
+//! static archives of the same LLVM, the linker makes one that needs only the C library (52 MB, 13 MB compressed).
+//! Programs look for it in a directory `lib` next to the executable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use std::process::Command;
 
 use crate::workspace::{output, root, run};
 
-/// What programs look for.
+/// The file name that programs look for.
 pub(crate) const FILE: &str = "libLLVM.so.22.1";
 
-/// What would come from the system, though not every system has it, or has one that is new enough.
+/// Libraries that are linked statically, since systems may lack them or have older versions.
 pub(crate) const INSIDE: [&str; 5] = ["stdc++", "z", "zstd", "xml2", "ffi"];
 
-/// Makes the library in a folder, unless it is there; gives its path.
+/// Builds the library in a directory, unless it is up to date; returns its path.
 pub(crate) fn make(llvm: &Path, folder: &Path) -> Result<PathBuf, String> {
     let library = folder.join(FILE);
-    let told = |what: &str, e: std::io::Error| format!("cannot {what}: {e}");
+    let failed_to = |what: &str, e: std::io::Error| format!("cannot {what}: {e}");
     let names = names()?;
     let exports = format!(
         "LLVM_22.1 {{\n global:\n  {};\n local: *;\n}};\n",
@@ -32,7 +32,7 @@ pub(crate) fn make(llvm: &Path, folder: &Path) -> Result<PathBuf, String> {
         return Ok(library);
     }
     let archives = folder.join("archives");
-    collect_archives(&archives).map_err(|e| told("collect static libraries", e))?;
+    collect_archives(&archives).map_err(|e| failed_to("collect static libraries", e))?;
     let config = llvm.join("bin/llvm-config");
     let ask = |words: &[&str]| {
         let answer = output(&config, words);
@@ -40,9 +40,9 @@ pub(crate) fn make(llvm: &Path, folder: &Path) -> Result<PathBuf, String> {
     };
     let libraries = ask(&["--link-static", "--libs", "all"])?;
     let folder_of_llvm = ask(&["--libdir"])?;
-    // Written first under another name: it says what the library is made of only once that is there.
+    // Renamed at the end, so that the list of exports always matches the library.
     let fresh_map = folder.join("exports.fresh");
-    fs::write(&fresh_map, &exports).map_err(|e| told("write the list of functions", e))?;
+    fs::write(&fresh_map, &exports).map_err(|e| failed_to("write the list of functions", e))?;
     let fresh = folder.join("libLLVM.fresh");
     let mut linker = Command::new("cc");
     linker.arg("-shared").arg("-o").arg(&fresh);
@@ -72,12 +72,12 @@ pub(crate) fn make(llvm: &Path, folder: &Path) -> Result<PathBuf, String> {
         .arg("-Wl,--as-needed")
         .args(INSIDE.map(|name| format!("-l{name}")));
     run(linker.args(["-lrt", "-ldl", "-lm"]))?;
-    fs::rename(&fresh, &library).map_err(|e| told("put LLVM in its place", e))?;
-    fs::rename(&fresh_map, &map).map_err(|e| told("put the list of functions in its place", e))?;
+    fs::rename(&fresh, &library).map_err(|e| failed_to("rename the library", e))?;
+    fs::rename(&fresh_map, &map).map_err(|e| failed_to("rename the list of functions", e))?;
     Ok(library)
 }
 
-/// The functions of LLVM that Wuji calls, from the list that its stand-ins are made of.
+/// The LLVM functions that Wuji calls, from the table of the dynamic loader.
 fn names() -> Result<Vec<String>, String> {
     let path = root().join("crates/wuji-llvm/src/library/functions.rs");
     let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -101,9 +101,9 @@ fn listed(text: &str) -> Vec<String> {
     names
 }
 
-/// A folder with the static libraries and nothing else: where a linker finds both kinds, it takes the shared one.
+/// Collects the static libraries in a separate directory, since linkers prefer shared libraries.
 pub(crate) fn collect_archives(folder: &Path) -> std::io::Result<()> {
-    // Anew: what is there may be a link to what would be copied.
+    // Recreated, since it may contain links to the files to copy.
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -111,7 +111,7 @@ pub(crate) fn collect_archives(folder: &Path) -> std::io::Result<()> {
     for name in INSIDE {
         let file = format!("lib{name}.a");
         let found = output("cc", &[&format!("-print-file-name={file}")]);
-        // A compiler that knows none gives the name back.
+        // The compiler prints the plain name if it does not find the library.
         if let Some(path) = found.filter(|path| Path::new(path).is_absolute()) {
             fs::copy(path, folder.join(&file))?;
         }

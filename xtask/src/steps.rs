@@ -1,4 +1,4 @@
-//! A list of steps with a closing table.
+//! Runs a list of steps and prints a summary table.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ enum Ending {
     Skipped(&'static str),
 }
 
-/// Runs commands one after another and remembers how each ended.
+/// Runs commands in sequence and records their results.
 #[derive(Debug)]
 pub(crate) struct Steps {
     done: Vec<(&'static str, Ending, Duration)>,
@@ -23,7 +23,7 @@ impl Steps {
         Steps { done: Vec::new() }
     }
 
-    /// Runs one command with its output shown.
+    /// Runs a command and shows its output.
     pub(crate) fn run(&mut self, name: &'static str, command: &mut Command) {
         println!("\n== {name}: {}", spelled(command));
         let start = Instant::now();
@@ -41,7 +41,7 @@ impl Steps {
         self.done.push((name, ending, start.elapsed()));
     }
 
-    /// Runs a check that is part of this program.
+    /// Runs an in-process check.
     pub(crate) fn check(&mut self, name: &'static str, check: impl FnOnce() -> Result<(), String>) {
         println!("\n== {name}");
         let start = Instant::now();
@@ -55,19 +55,19 @@ impl Steps {
         self.done.push((name, ending, start.elapsed()));
     }
 
-    /// Notes a step that could not be made.
+    /// Records a step that could not run.
     pub(crate) fn fail(&mut self, name: &'static str, why: &str) {
         println!("\n== {name} failed: {why}");
         self.done.push((name, Ending::Failed, Duration::ZERO));
     }
 
-    /// Notes a step that was left out, and why.
+    /// Records a skipped step and the reason.
     pub(crate) fn skip(&mut self, name: &'static str, why: &'static str) {
         println!("\n== {name}: skipped, {why}");
         self.done.push((name, Ending::Skipped(why), Duration::ZERO));
     }
 
-    /// Prints the table; an error names what failed.
+    /// Prints the table; the error lists the failed steps.
     pub(crate) fn finish(self) -> Result<(), String> {
         println!("\n{}", self.table());
         let failed: Vec<&str> = self

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold before a change lands.
+//! `cargo xtask test`: all checks that a change must pass.
 
 use crate::Outcome;
 use crate::args::Args;
@@ -18,7 +18,7 @@ pub(crate) fn test(words: &[String]) -> Outcome {
     match backend.as_deref() {
         None | Some("cpu") => {}
         Some("cuda") => return on_gpu(),
-        Some(other) => return Err(format!("`--backend {other}`: there are `cpu` and `cuda`")),
+        Some(other) => return Err(format!("`--backend {other}`: expected `cpu` or `cuda`")),
     }
     let llvm = setup::setup()?;
 
@@ -46,7 +46,7 @@ pub(crate) fn test(words: &[String]) -> Outcome {
             steps.skip("lints", "clippy is not installed");
         }
     }
-    // Examples and the benchmark program are built here too: they must not rot.
+    // Also builds the examples and benchmarks.
     let mut tests = cargo(&llvm);
     tests.args(["test", "--workspace", "--all-targets", "--no-fail-fast"]);
     if setup::virtual_display() {
@@ -58,9 +58,9 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         Ok(path) => {
             tests.env("WUJI_PTXAS", path).env("WUJI_REQUIRE_PTXAS", "1");
         }
-        // Whoever calls this from a machine that decides for others has to notice.
+        // In continuous integration a missing assembler is a failure.
         Err(why) if std::env::var_os("CI").is_some() => steps.fail("ptx", &why),
-        Err(_) => steps.skip("ptx", "NVIDIA's ptxas is not here and cannot be fetched"),
+        Err(_) => steps.skip("ptx", "ptxas is not installed and cannot be downloaded"),
     }
     steps.run("tests", &mut tests);
     if !quick {
@@ -70,7 +70,7 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         );
         let seconds = seconds.to_string();
         steps.run(
-            "random programs",
+            "fuzzing",
             crate::fuzz::command(&llvm).args(["--seconds", &seconds, "--seed", "1"]),
         );
     }
@@ -81,8 +81,7 @@ pub(crate) fn test(words: &[String]) -> Outcome {
     steps.finish()
 }
 
-/// What the tests of the language say of the first GPU: the driver's own check, every test program that can be told where
-/// to run kernels, and the tests in Python.
+/// Runs the tests on the first GPU: the driver check, every test program that supports it, and the Python tests.
 fn on_gpu() -> Outcome {
     let llvm = setup::setup()?;
     let mut steps = Steps::new();

@@ -1,4 +1,4 @@
-//! `cargo xtask wheel`: the Python package with everything it needs, LLVM too, in one file.
+//! `cargo xtask wheel`: builds the Python package as a self-contained wheel, including LLVM.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,8 +12,8 @@ use crate::setup;
 use crate::shared_llvm::collect_archives;
 use crate::workspace::{cargo, root, run, target};
 
-/// What those libraries want of a new C library, in terms of what older ones have: without it the wheel would ask for glibc 2.36 instead of 2.34.
-/// LLVM names temporary files with it, and tries again where there is one of that name.
+/// Replaces `arc4random` for older C libraries: without it the wheel would require glibc 2.36 instead of 2.34. LLVM uses it to name
+/// temporary files, and retries if a name exists.
 const FOR_OLDER: &str = "\
 #include <stdint.h>
 #include <sys/random.h>
@@ -26,7 +26,7 @@ __attribute__((visibility(\"hidden\"))) uint32_t arc4random(void) {
 }
 ";
 
-/// Calls the usual linker, with the folder of archives before all others: libraries come from the first one that has them.
+/// A wrapper of the linker that searches the directory of static archives first.
 const LINKER: &str = "link-with-archives";
 
 pub(crate) fn wheel(words: &[String]) -> Outcome {
@@ -37,7 +37,7 @@ pub(crate) fn wheel(words: &[String]) -> Outcome {
     args.finish("wheel")?;
     let llvm = setup::setup()?;
 
-    // A target folder of its own: the features differ from the daily build, which would be rebuilt each time.
+    // A separate target directory: other features would invalidate the regular build.
     let folder = target().join("static");
     let archives = folder.join("archives");
     collect(&archives).map_err(|e| format!("cannot collect static libraries: {e}"))?;
@@ -57,7 +57,7 @@ pub(crate) fn wheel(words: &[String]) -> Outcome {
         .arg(&folder)
         .args(["--", "-C"])
         .arg(format!("linker={}", archives.join(LINKER).display()))
-        // What travels has no tables for debuggers.
+        // No debug information in a wheel.
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "none");
     run(&mut command)?;
@@ -70,7 +70,7 @@ pub(crate) fn wheel(words: &[String]) -> Outcome {
         .args(["--version", env!("CARGO_PKG_VERSION")]))
 }
 
-/// The static libraries, and a linker that takes them.
+/// Collects the static libraries and writes the linker wrapper.
 fn collect(folder: &Path) -> std::io::Result<()> {
     collect_archives(folder)?;
     let (source, object) = (folder.join("for_older.c"), folder.join("for_older.o"));

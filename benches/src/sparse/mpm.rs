@@ -189,7 +189,7 @@ host_fn! {
             let p = unsafe { &mut *particles.get().add(*number as usize) };
             let (b, part) = locate(p.x);
             let (wx, wy, wz) = (weights(part[0]), weights(part[1]), weights(part[2]));
-            // AffineAnalysis of w v, w v i, w v j and w v l.
+            // Sums of w v, w v i, w v j and w v l.
             let (mut v, mut ci, mut cj, mut cl) = ([0.0f32; 4], [0.0f32; 4], [0.0f32; 4], [0.0f32; 4]);
             for i in 0..3 {
                 for j in 0..3 {

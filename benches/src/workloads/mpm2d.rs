@@ -118,7 +118,7 @@ host_fn! {
             let (bx, by) = ((gx - 0.5) as i32 as usize, (gy - 0.5) as i32 as usize);
             let (fx, fy) = (gx - bx as f32, gy - by as f32);
             let (wx, wy) = (weights(fx), weights(fy));
-            // AffineAnalysis of w v, w v dx and w v dy.
+            // Sums of w v, w v dx and w v dy.
             let (mut v, mut cx, mut cy) = ([0.0f32; 4], [0.0f32; 4], [0.0f32; 4]);
             for i in 0..3 {
                 let dx = i as f32 - fx;

@@ -140,7 +140,7 @@ host_fn! {
         for p in particles {
             let (b, f) = locate(p.x);
             let (wx, wy, wz) = (weights(f[0]), weights(f[1]), weights(f[2]));
-            // AffineAnalysis of w v, w v i, w v j and w v l.
+            // Sums of w v, w v i, w v j and w v l.
             let (mut v, mut ci, mut cj, mut cl) = ([0.0f32; 4], [0.0f32; 4], [0.0f32; 4], [0.0f32; 4]);
             for i in 0..3 {
                 for j in 0..3 {

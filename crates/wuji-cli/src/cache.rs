@@ -1,4 +1,4 @@
-//! `wuji cache`: compiled kernels on disk.
+//! `wuji cache`: the kernel cache on disk.
 
 use crate::failure::Done;
 use clap::{Args, Subcommand};
@@ -10,11 +10,11 @@ use wuji_runtime::cache::{Cache as Folder, Info};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wuji cache info                              where it is, and how much is in it
-  wuji cache clear                             removes all compiled kernels
-  WUJI_CACHE_DIR=/tmp/kernels wuji cache info  another folder, as programs see it
-  WUJI_CACHE=off                               in the environment of a program: no cache
-  WUJI_CACHE_LIMIT=512                         ... at most 512 megabytes
+  wuji cache info                              show its location and size
+  wuji cache clear                             remove all compiled kernels
+  WUJI_CACHE_DIR=/tmp/kernels wuji cache info  inspect another directory
+  WUJI_CACHE=off                               in the environment of a program: disable the cache
+  WUJI_CACHE_LIMIT=512                         ... limit it to 512 megabytes
 ")]
 pub(crate) struct Cache {
     #[command(subcommand)]
@@ -23,26 +23,26 @@ pub(crate) struct Cache {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Says where the cache is, how many kernels are in it, and whether it can be used.
+    /// Show the location and size of the cache, and whether it can be used.
     Info {
-        /// One JSON object instead of lines.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Removes all compiled kernels. Programs that run go on; they compile again when they start again.
+    /// Remove all compiled kernels. Running programs are not affected; they compile again at the next start.
     Clear {
-        /// One JSON object instead of a line.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// The cache as it is found.
+/// The state of the cache directory.
 pub(crate) enum Found {
-    /// The environment says that there is to be none, or no place for one.
+    /// Disabled by the environment, or there is no cache directory.
     None,
     Usable(Info),
-    /// Programs go without, because of this.
+    /// Programs run without a cache, for this reason.
     Unusable(Option<Info>, Error),
 }
 
@@ -68,7 +68,7 @@ impl Found {
         }
     }
 
-    /// One line for people.
+    /// One human-readable line.
     pub(crate) fn line(&self) -> String {
         match self {
             Found::None => "off".to_owned(),
@@ -111,7 +111,7 @@ fn counted(count: usize, what: &str) -> String {
     }
 }
 
-/// Bytes for people.
+/// A human-readable number of bytes.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;

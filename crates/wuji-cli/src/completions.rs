@@ -1,4 +1,4 @@
-//! `wuji completions`: so that the shell knows the commands.
+//! `wuji completions`: shell completion scripts.
 
 use crate::failure::Done;
 use clap::{Args, CommandFactory};
@@ -13,7 +13,7 @@ Examples:
   wuji completions fish > ~/.config/fish/completions/wuji.fish
 ")]
 pub(crate) struct Completions {
-    /// The shell.
+    /// The shell to complete for.
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `wuji doctor`: the machine as Wuji sees it.
+//! `wuji doctor`: what Wuji found on this machine.
 
 use crate::cache::Found;
 use crate::failure::{Done, Failure};
@@ -12,32 +12,32 @@ use wuji_runtime::cuda::{self, DeviceInfo, Driver, LibdeviceChoice};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wuji doctor                        what Wuji found on this machine
-  wuji doctor --json                 the same for programs
-  wuji doctor --bench-compile        where the time goes when kernels are compiled
-  wuji doctor --bench-compile --json the same for programs, one object a line
+  wuji doctor                        show what Wuji found on this machine
+  wuji doctor --json                 the same as JSON
+  wuji doctor --bench-compile        measure compile times, pass by pass
+  wuji doctor --bench-compile --json the same as JSON, one object per line
 ")]
 pub(crate) struct Doctor {
-    /// Compile a fixed set of kernels and print where the time goes; then kernels of 100 to 20,000
-    /// instructions and the time that each instruction takes.
+    /// Measure compile times: of a fixed set of kernels pass by pass, and per instruction for kernels of
+    /// 100 to 20,000 instructions.
     ///
-    /// The first table has a row for each pass: Wuji's, LLVM's, choosing instructions, linking; for both
-    /// tiers (`fast` is what a kernel starts with, `best` what it gets once it proves hot). Everything
-    /// is compiled on one thread, several times, and the least time counts. The second table should
-    /// show about the same time per instruction in all columns.
+    /// The first table has a row for each pass: Wuji's, LLVM's, instruction selection, linking; for both
+    /// tiers (a kernel starts with `fast` code and gets `best` code when it is hot). Each kernel is compiled
+    /// several times on one thread, and the minimum is shown. The second table should show about the same
+    /// time per instruction in all columns.
     #[arg(long)]
     bench_compile: bool,
 
-    /// One JSON object a line instead of tables.
+    /// Print one JSON object per line instead of tables.
     #[arg(long)]
     json: bool,
 
-    /// How often each kernel is compiled.
+    /// Number of compilations of each kernel.
     #[arg(long, value_name = "N", default_value_t = 5, requires = "bench_compile",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// Try the driver and the first GPU, a line for each thing tried; nothing else.
+    /// Test the driver and the first GPU, with one line per test.
     #[arg(long, hide = true, conflicts_with_all = ["bench_compile", "json"])]
     gpu_check: bool,
 }
@@ -47,10 +47,10 @@ impl Doctor {
         if self.gpu_check {
             return match cuda::check(out)?? {
                 true => Ok(()),
-                false => Err(Failure::Told),
+                false => Err(Failure::Reported),
             };
         }
-        // What is wrong with it is said at the end.
+        // The JIT reports a missing LLVM below.
         let host = Host::detect().ok();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let driver = Driver::find();
@@ -102,7 +102,7 @@ impl Doctor {
                     }
                     match LibdeviceChoice::Find.path() {
                         Some(path) => writeln!(out, "          libdevice {}", path.display())?,
-                        None => writeln!(out, "          no libdevice found; none is needed")?,
+                        None => writeln!(out, "          libdevice not found (optional)")?,
                     }
                 }
                 (Some(driver), Some(Err(error))) => {
@@ -110,12 +110,12 @@ impl Doctor {
                     writeln!(out, "gpu       driver for {driver}; {why}")?;
                 }
                 (Some(driver), _) => writeln!(out, "gpu       driver for {driver}; no device")?,
-                (None, _) => writeln!(out, "gpu       no driver found; none is needed")?,
+                (None, _) => writeln!(out, "gpu       driver not found (optional)")?,
             }
             writeln!(out, "cache     {}", cache.line())?;
         }
         out.flush()?;
-        // Says what is wrong when code cannot be made here.
+        // Fails if code generation does not work on this machine.
         let jit = Jit::new(&JitOptions {
             verify: false,
             ..JitOptions::default()
@@ -124,8 +124,8 @@ impl Doctor {
             profile::print(&jit, self.rounds, self.json, out)?;
             growing::print(&jit, self.rounds, self.json, out)?;
         } else if !self.json {
-            let how_fast = "`wuji doctor --bench-compile` says how fast";
-            writeln!(out, "\ncode can be made and loaded; {how_fast}")?;
+            let hint = "`wuji doctor --bench-compile` measures compile times";
+            writeln!(out, "\ncode generation works; {hint}")?;
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ fn gpu_json(gpu: &DeviceInfo) -> Value {
     })
 }
 
-/// The features that matter to kernels, by name.
+/// The names of the CPU features that affect kernels.
 fn present(host: &Host) -> String {
     const FEATURES: [&str; 9] = [
         "sse4.2",

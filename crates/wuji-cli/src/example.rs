@@ -1,17 +1,17 @@
-//! `wuji example`: the gallery of examples.
+//! `wuji example`: the example gallery.
 
 use crate::failure::Done;
 use clap::Args;
 use wuji_examples::gallery::Choice;
 
-/// Which example, and how to run it; none lists them.
+/// The example to run, and its options; lists all examples without a name.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wuji example                    the examples, one line each
-  wuji example julia              runs one, which leaves a picture
-  wuji example julia --open       ... and opens it
-  wuji example julia --help       what it is about, and what it can be told
+  wuji example                    list the examples
+  wuji example julia              run one, which writes an image or animation
+  wuji example julia --open       ... and open it
+  wuji example julia --help       describe it and its options
 ")]
 pub(crate) struct Example {
     #[command(flatten)]

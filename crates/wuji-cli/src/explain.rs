@@ -1,4 +1,4 @@
-//! `wuji explain`: the pages of the error index.
+//! `wuji explain`: pages of the error index.
 
 use crate::failure::{Done, Failure};
 use crate::markdown;
@@ -12,12 +12,12 @@ use wuji_ir::codes::{self, Code};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wuji explain W0401         what this error means, and what to do
+  wuji explain W0401         explain this error and how to fix it
   wuji explain 401           the same
-  wuji explain               all codes
+  wuji explain               list all codes
 ")]
 pub(crate) struct Explain {
-    /// The code of an error: `W0401`, `w401` or `401`. Without one: the list of all.
+    /// The error code: `W0401`, `w401` or `401`. Without it, all codes are listed.
     #[arg(value_name = "CODE")]
     code: Option<String>,
 }
@@ -45,13 +45,13 @@ fn unknown(asked: &str) -> Failure {
         .collect();
     let tip = match near.is_empty() {
         true => "`wuji explain` lists all codes".to_owned(),
-        false => format!("there is {}", near.join(", ")),
+        false => format!("similar: {}", near.join(", ")),
     };
     let why = format!("there is no error code `{asked}`\n\n  tip: {tip}");
     Failure::usage("explain", ErrorKind::InvalidValue, &why)
 }
 
-/// Codes that may have been meant: those that look alike, or whose titles have the word.
+/// Similar codes: one edit away, or with the word in their title.
 fn near(asked: &str) -> Vec<&'static Code> {
     const MOST: usize = 3;
     let digits: String = asked.chars().filter(char::is_ascii_digit).collect();
@@ -77,10 +77,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_misses() {
+    fn similar_codes_are_suggested() {
         let codes = |asked: &str| near(asked).iter().map(|c| c.code).collect::<Vec<_>>();
         assert!(codes("W0411").contains(&"W0401"));
-        assert!(codes("outside").contains(&"W0401"));
+        assert!(codes("out-of-bounds").contains(&"W0401"));
         assert!(codes("W").is_empty());
         assert!(codes("99999999999999999999999").is_empty());
     }

@@ -1,4 +1,4 @@
-//! How commands fail, and what the shell is told.
+//! Failures of commands and their exit codes.
 
 use crate::paint::Paint;
 use clap::CommandFactory;
@@ -7,25 +7,25 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use wuji_ir::Error;
 
-/// Why a command did not do what it was asked to.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The thing has failed: exit code 1.
+    /// The operation failed: exit code 1.
     Failed(Error),
-    /// Nobody can do what was asked: exit code 2.
+    /// The request is invalid: exit code 2.
     Usage(Error),
-    /// Wrong usage that clap tells: exit code 2.
+    /// Wrong usage, reported by clap: exit code 2.
     Arguments(clap::Error),
-    /// The output cannot be written. Somebody who has read enough (`| head`) is no failure.
+    /// The output cannot be written. A closed pipe (`| head`) is not a failure.
     Output(io::Error),
-    /// The thing has failed, and everything about it was said.
-    Told,
+    /// The operation failed and the error was already printed: exit code 1.
+    Reported,
 }
 
 pub(crate) type Done<T = ()> = Result<T, Failure>;
 
 impl From<Error> for Failure {
-    /// Passes and vectors that do not exist were asked for, everything else was tried.
+    /// Unknown passes and unsupported vector widths are usage errors; all other errors are failures.
     fn from(error: Error) -> Failure {
         match error.code {
             "W0115" | "W0300" | "W0301" | "W0303" => Failure::Usage(error),
@@ -35,7 +35,7 @@ impl From<Error> for Failure {
 }
 
 impl From<Box<dyn std::error::Error>> for Failure {
-    /// What examples fail with, as programs do.
+    /// Errors of examples.
     fn from(error: Box<dyn std::error::Error>) -> Failure {
         let error = match error.downcast::<Error>() {
             Ok(error) => return Failure::from(*error),
@@ -44,8 +44,8 @@ impl From<Box<dyn std::error::Error>> for Failure {
         match error.downcast::<io::Error>() {
             Ok(error) => Failure::Output(*error),
             Err(error) => {
-                say(&format!("error: {error}"));
-                Failure::Told
+                print_line(&format!("error: {error}"));
+                Failure::Reported
             }
         }
     }
@@ -61,7 +61,7 @@ impl Failure {
     /// Wrong usage of a command.
     pub(crate) fn usage(command: &str, kind: ErrorKind, why: &str) -> Failure {
         let mut cli = crate::Cli::command();
-        // So that it knows its whole name.
+        // Completes the names of subcommands (`wuji opt`).
         cli.build();
         let error = match cli.find_subcommand_mut(command) {
             Some(command) => command.error(kind, why),
@@ -70,19 +70,19 @@ impl Failure {
         Failure::Arguments(error)
     }
 
-    /// Says it, and what the process ends with.
+    /// Prints the error and returns the exit code of the process.
     pub(crate) fn exit(self) -> ExitCode {
         match self {
             Failure::Failed(error) => {
-                tell(&error);
+                print_error(&error);
                 ExitCode::from(1)
             }
             Failure::Usage(error) => {
-                tell(&error);
+                print_error(&error);
                 ExitCode::from(2)
             }
             Failure::Arguments(error) => {
-                // Nobody is left to hear that the error could not be told.
+                // If standard error is closed, there is nowhere to report it.
                 let _ = error.print();
                 ExitCode::from(2)
             }
@@ -91,21 +91,21 @@ impl Failure {
             }
             Failure::Output(error) => {
                 let error = Error::new("W0515", "cannot write the output").note(error.to_string());
-                tell(&error);
+                print_error(&error);
                 ExitCode::from(1)
             }
-            Failure::Told => ExitCode::from(1),
+            Failure::Reported => ExitCode::from(1),
         }
     }
 }
 
-/// Puts an error on the standard error output.
-pub(crate) fn tell(error: &Error) {
-    say(&Paint::for_errors().error(&error.to_string()));
+/// Prints an error to standard error.
+pub(crate) fn print_error(error: &Error) {
+    print_line(&Paint::for_errors().error(&error.to_string()));
 }
 
-/// Puts a line on the standard error output.
-pub(crate) fn say(text: &str) {
-    // As above.
+/// Prints a line to standard error.
+pub(crate) fn print_line(text: &str) {
+    // As above, there is nowhere to report a failure.
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Kernels that grow: the time per instruction should not.
+//! Compile time of kernels of growing size: the time per instruction should stay constant.
 
 use crate::failure::Done;
 use crate::profile::instructions;
@@ -10,13 +10,13 @@ use wuji_compile::{Lowered, Options};
 use wuji_ir::Result;
 use wuji_llvm::{Effort, Jit};
 
-/// Instructions of the kernels as they are written.
+/// Instructions of the kernels before lowering.
 pub(crate) const SIZES: [usize; 5] = [100, 300, 1_000, 5_000, 20_000];
 
-/// A kernel of about so many instructions.
+/// Generates a kernel of about so many instructions.
 pub(crate) type Shape = fn(usize) -> String;
 
-/// Ways to be large.
+/// The dimensions in which kernels grow.
 pub(crate) const SHAPES: [(&str, Shape); 6] = [
     ("one expression", expression),
     ("statements", statements),
@@ -35,7 +35,7 @@ fn expression(n: usize) -> String {
     t += "v1: f32 = load f0[v0]\nv2: f32 = const 0.5\nv3: f32 = mul v1, v2\n";
     for k in 4..n.max(6) {
         let op = ["add", "mul", "sub", "max"][k % 4];
-        // One of the last few: LLVM's time grows with the square of how often one value is used.
+        // One of the last few values: LLVM is quadratic in the number of uses of one value.
         let other = (k - 2).saturating_sub(k * 7 % 61).max(1);
         let _ = writeln!(t, "v{k}: f32 = {op} v{}, v{other}", k - 1);
     }
@@ -47,7 +47,7 @@ fn expression(n: usize) -> String {
     t
 }
 
-/// Loads, stores at other places, and branches, one after the other.
+/// A sequence of loads, stores to other elements, and branches.
 fn statements(n: usize) -> String {
     let mut t = format!("{HEAD}kernel fn0 \"k\"() {{\nforeach L0 (v0: i32) in f1 {{\n");
     t += "v1: i32 = const 3\n";
@@ -73,7 +73,7 @@ fn statements(n: usize) -> String {
     t
 }
 
-/// Many mutable variables that go around one loop.
+/// Many mutable variables that are carried around one loop.
 fn variables(n: usize) -> String {
     let count = n.div_ceil(5);
     let mut t = format!("{HEAD}kernel fn0 \"k\"() {{\n");
@@ -104,7 +104,7 @@ fn variables(n: usize) -> String {
     t
 }
 
-/// Many short loops over neighbours, in one parallel loop.
+/// Many short loops over neighbours inside one parallel loop.
 fn loops(n: usize) -> String {
     let mut t = format!("{HEAD}kernel fn0 \"k\"() {{\nforeach L0 (v0: i32) in f0 {{\n");
     t += "v1: i32 = const 0\nv2: i32 = const 3\nv3: i32 = const 1\nv4: i32 = load f1[v0]\n";
@@ -130,7 +130,7 @@ fn loops(n: usize) -> String {
     t
 }
 
-/// Many parallel loops, one after the other.
+/// A sequence of many parallel loops.
 fn tasks(n: usize) -> String {
     let mut t = format!("{HEAD}kernel fn0 \"k\"() {{\n");
     let (mut v, mut label) = (0, 0);
@@ -155,7 +155,7 @@ fn tasks(n: usize) -> String {
     t
 }
 
-/// Many fields, each touched a few times.
+/// Many fields, each accessed a few times.
 fn fields(n: usize) -> String {
     let count = n.div_ceil(6);
     let mut t = String::from("tree T0 {\n  dense S1 [i: 4096] { place f0");
@@ -186,7 +186,7 @@ fn fields(n: usize) -> String {
     t
 }
 
-/// The least of several runs of Wuji's passes.
+/// The minimum time of several runs of Wuji's passes.
 fn passes(text: &str, effort: Effort, rounds: u32) -> Result<(Duration, Lowered)> {
     let module = wuji_ir::text::parse(text, "growing.wir")?;
     let options = Options {
@@ -209,7 +209,7 @@ fn passes(text: &str, effort: Effort, rounds: u32) -> Result<(Duration, Lowered)
     best.ok_or_else(|| wuji_ir::Error::new("W0502", "nothing was compiled"))
 }
 
-/// The least of several compilations by LLVM, with one thread's work.
+/// The minimum time of several LLVM compilations on one thread.
 fn backend(jit: &Jit, lowered: &Lowered, effort: Effort, rounds: u32) -> Result<Duration> {
     let mut best = Duration::MAX;
     for _ in 0..rounds.max(1) {
@@ -223,7 +223,7 @@ pub(crate) fn print(jit: &Jit, rounds: u32, json: bool, out: &mut dyn io::Write)
     if !json {
         writeln!(
             out,
-            "\nmicroseconds per instruction as written, for kernels of so many instructions"
+            "\nmicroseconds per source instruction, by number of instructions"
         )?;
         write!(out, "{:<18}{:<16}", "", "")?;
         for n in SIZES {
@@ -239,7 +239,7 @@ pub(crate) fn print(jit: &Jit, rounds: u32, json: bool, out: &mut dyn io::Write)
             ("best: LLVM", Vec::new()),
         ];
         for n in SIZES {
-            // Long ones repeat less: they are measured well enough.
+            // Large kernels need fewer rounds for a stable measurement.
             let rounds = if n > 2_000 { rounds.min(2) } else { rounds };
             let text = shape(n);
             let (quick, lowered) = passes(&text, Effort::Fast, rounds)?;
@@ -305,14 +305,14 @@ mod tests {
         }
     }
 
-    /// How long this thread was on a processor: others on the machine do not count.
+    /// CPU time of this thread, so that other processes do not disturb the measurement.
     fn processor_time() -> Duration {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         let nanoseconds = text.split_whitespace().next().and_then(|n| n.parse().ok());
         Duration::from_nanos(nanoseconds.unwrap_or(0))
     }
 
-    /// The least of several runs of all passes, in time of the processor.
+    /// The minimum CPU time of several runs of all passes.
     fn least(text: &str, rounds: u32) -> Result<Duration> {
         let mut least = Duration::MAX;
         for _ in 0..rounds {
@@ -323,20 +323,20 @@ mod tests {
         Ok(least)
     }
 
-    /// Quadratic passes take 64 times as long for eight times the size. What is left to chance, such as caches that others
-    /// use too, is tried again.
+    /// Quadratic passes take 64 times as long for eight times the size. Repeats the measurement to exclude noise, such as
+    /// caches that other processes use.
     #[test]
     fn passes_are_about_linear() {
         for (name, shape) in SHAPES {
             let (small, large) = (shape(1_000), shape(8_000));
-            let mut told = String::new();
+            let mut measured = String::new();
             let linear = (1..=4).any(|rounds| {
                 let few = least(&small, 2 * rounds).unwrap_or_else(|e| panic!("{name}: {e}"));
                 let many = least(&large, rounds).unwrap_or_else(|e| panic!("{name}: {e}"));
-                told = format!("{few:?} for 1000 instructions, {many:?} for 8000");
+                measured = format!("{few:?} for 1000 instructions, {many:?} for 8000");
                 many < few * 20 + Duration::from_millis(20)
             });
-            assert!(linear, "{name}: {told}");
+            assert!(linear, "{name}: {measured}");
         }
     }
 }

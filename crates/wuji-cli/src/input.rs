@@ -1,4 +1,4 @@
-//! Reading textual IR.
+//! Reads textual IR.
 
 use clap::Args;
 use std::io::Read;
@@ -7,15 +7,15 @@ use wuji_ir::text::{parse, parse_located};
 use wuji_ir::verify::verify;
 use wuji_ir::{Error, Result};
 
-/// Where a kernel comes from.
+/// The source of a kernel.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
-    /// A kernel as textual IR (docs/ir.md); `-` reads the standard input.
+    /// A kernel in textual IR (docs/ir.md); `-` is standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
 }
 
-/// A file, and the module that it is.
+/// A source file.
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) name: String,
@@ -35,21 +35,21 @@ impl Text {
         let unreadable = |why: String| Error::new("W0515", format!("cannot read {name}")).note(why);
         let bytes = bytes.map_err(|e| unreadable(e.to_string()))?;
         let text = String::from_utf8(bytes);
-        let text = text.map_err(|_| unreadable("it is no text in UTF-8".to_owned()))?;
+        let text = text.map_err(|_| unreadable("it is not valid UTF-8".to_owned()))?;
         Ok(Text {
             name: name.to_owned(),
             text,
         })
     }
 
-    /// The module, verified, with positions in the file for what has none.
+    /// The verified module, with source positions in this file.
     pub(crate) fn module(&self) -> Result<Module> {
         let module = parse_located(&self.text, &self.name)?;
         verify(&module)?;
         Ok(module)
     }
 
-    /// The module as it is written, without verifying it.
+    /// The module as written: not verified, without added positions.
     pub(crate) fn as_written(&self) -> Result<Module> {
         parse(&self.text, &self.name)
     }

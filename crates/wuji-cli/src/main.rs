@@ -1,4 +1,4 @@
-//! The command `wuji`.
+//! The Wuji command-line tool.
 
 mod cache;
 mod completions;
@@ -20,23 +20,23 @@ use failure::Done;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-/// Wuji: parallel kernels over sparse data, compiled while your program runs.
+/// Wuji: parallel kernels over dense and sparse fields, compiled at run time.
 #[derive(Parser, Debug)]
 #[command(
     name = "wuji",
     version,
     after_help = "\
 Examples:
-  wuji doctor                     what Wuji found on this machine
-  wuji explain W0401              what an error means
-  wuji opt KERNEL.wir             what the compiler makes of a kernel in textual IR
-  wuji run KERNEL.wir             launches it
-  wuji example                    the examples, one line each
-  wuji example julia --open       runs one and opens its picture
-  wuji cache clear                removes compiled kernels from the disk
+  wuji doctor                     show what Wuji found on this machine
+  wuji explain W0401              explain an error code
+  wuji opt KERNEL.wir             compile a kernel in textual IR and print the result
+  wuji run KERNEL.wir             launch it
+  wuji example                    list the examples
+  wuji example julia --open       run one and open its picture
+  wuji cache clear                remove compiled kernels from disk
 
-`wuji COMMAND --help` has more. A command that fails ends with 1, wrong usage with 2.
-Colours are for terminals; NO_COLOR=1 switches them off.
+See `wuji COMMAND --help` for details. The exit code is 1 if a command fails and 2 for wrong usage.
+Output is coloured on terminals; NO_COLOR=1 disables it.
 "
 )]
 pub(crate) struct Cli {
@@ -46,34 +46,33 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Says what Wuji found on this machine, and how long it takes to compile here.
+    /// Show what Wuji found on this machine, and measure compile times.
     ///
-    /// Without options: the processor, its vectors, the number of threads, the version of LLVM, a GPU driver and the
-    /// cache of kernels. When a kernel is slow or does not compile, this is what to put into a report.
+    /// Without options: the processor, its vector width, the number of threads, the LLVM version, GPUs and the kernel
+    /// cache. Include this output in bug reports.
     Doctor(doctor::Doctor),
-    /// Takes a kernel in textual IR through the passes of the compiler, and prints what comes out.
+    /// Run compiler passes on a kernel in textual IR and print the result.
     ///
-    /// The result goes to the standard output and can be read again; times and counts go to the standard error
-    /// output.
+    /// The result goes to standard output and can be parsed again; times and counts go to standard error.
     Opt(opt::Opt),
-    /// Launches a kernel in textual IR, and prints what it leaves.
+    /// Launch a kernel in textual IR and print its outputs.
     ///
-    /// A file's own `; run:` lines say what to start from, and what has to be left; a difference is an error.
+    /// The `; run:` lines of the file contain inputs and expected outputs; a mismatch is an error.
     Run(run::Run),
-    /// Explains an error by its code.
+    /// Explain an error code.
     ///
-    /// Every error has one, like `W0401`; the pages are those of the book.
+    /// Every error has a code, such as `W0401`; the pages are those of the book.
     Explain(explain::Explain),
-    /// Shows the cache of compiled kernels, or empties it.
+    /// Inspect or clear the kernel cache.
     ///
-    /// Programs keep machine code on disk, so that they need not compile again when they start again.
+    /// Programs cache compiled kernels on disk, so that they do not compile them again at the next start.
     Cache(cache::Cache),
-    /// Runs an example, which leaves a picture; without a name it lists them.
+    /// Run an example, which writes an image or animation; list all without a name.
     ///
-    /// Each example is a small program that is made to be read. `wuji example NAME --help` says what it is about and
-    /// where its code is, `--view` shows it live in a window.
+    /// Each example is a small program that is written to be read. `wuji example NAME --help` describes it and names
+    /// its source file, `--view` shows it live in a window.
     Example(example::Example),
-    /// Prints a script that completes commands and options in a shell.
+    /// Print a shell completion script.
     Completions(completions::Completions),
 }
 
@@ -94,7 +93,7 @@ impl Command {
 fn main() -> ExitCode {
     let mut out = BufWriter::new(std::io::stdout());
     let done = Cli::parse().command.run(&mut out);
-    // What there is of the output comes before the error.
+    // Flush the output before the error is printed.
     let written = out.flush();
     match done.and_then(|()| Ok(written?)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn help_teaches() {
+    fn every_subcommand_has_examples_in_its_help() {
         let mut cli = Cli::command();
         for command in cli.get_subcommands_mut() {
             let help = command.render_long_help().to_string();

@@ -1,15 +1,15 @@
-//! Pages of the book in a terminal: as much of Markdown as the error index uses.
+//! Renders Markdown pages of the book for a terminal: the subset that the error index uses.
 
 use crate::paint::Paint;
 
-/// Lines of prose are filled up to this width.
+/// Prose is wrapped at this width.
 const WIDTH: usize = 88;
 
-/// A whole page.
+/// Renders a page.
 pub(crate) fn page(text: &str, paint: Paint) -> String {
     let mut out = String::new();
     let mut paragraph = String::new();
-    // The kind of the code block we are in.
+    // The info string of the current code block.
     let mut code: Option<&str> = None;
     for line in text.lines() {
         if let Some(kind) = line.trim_start().strip_prefix("```") {
@@ -22,7 +22,7 @@ pub(crate) fn page(text: &str, paint: Paint) -> String {
             continue;
         }
         if let Some(kind) = code {
-            // Lines that the book hides.
+            // Hidden lines of the book.
             if kind.starts_with("rust") && (line == "#" || line.starts_with("# ")) {
                 continue;
             }
@@ -37,7 +37,7 @@ pub(crate) fn page(text: &str, paint: Paint) -> String {
             out.push_str("\n\n");
         } else if line.starts_with('|') {
             flush(&mut paragraph, &mut out, paint);
-            // A row between head and body of a table says nothing.
+            // Skips the separator between the head and the body of a table.
             if !line.chars().all(|c| "|-: ".contains(c)) {
                 out.push_str(&self::line(line, paint));
                 out.push('\n');
@@ -59,7 +59,7 @@ pub(crate) fn page(text: &str, paint: Paint) -> String {
     out
 }
 
-/// An empty line, unless there is one.
+/// Adds an empty line, unless there is one.
 fn gap(out: &mut String) {
     if !out.is_empty() && !out.ends_with("\n\n") {
         out.push('\n');
@@ -99,7 +99,7 @@ fn flush(paragraph: &mut String, out: &mut String, paint: Paint) {
     out.push('\n');
 }
 
-/// Text with code, strong words and links.
+/// Renders inline code, bold text and links.
 pub(crate) fn line(text: &str, paint: Paint) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -120,7 +120,7 @@ pub(crate) fn line(text: &str, paint: Paint) -> String {
         } else if let Some(link) = rest.strip_prefix('[') {
             link.split_once("](").and_then(|(name, after)| {
                 let (_, after) = after.split_once(')')?;
-                // Not across another bracket.
+                // A nested bracket is not a link.
                 (!name.contains(['[', ']'])).then(|| (line(name, paint), after))
             })
         } else {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_stand_for_signs() {
+    fn colours_replace_markup() {
         assert_eq!(
             line("a `b` **c**", Paint::ON),
             "a \x1b[36mb\x1b[0m \x1b[1mc\x1b[0m"
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn all_pages_can_be_shown() {
+    fn all_pages_render() {
         for code in wuji_ir::codes::all() {
             let shown = page(code.page, Paint::OFF);
             assert!(shown.starts_with(code.code) && shown.ends_with('\n'));

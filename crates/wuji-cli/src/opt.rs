@@ -1,6 +1,6 @@
-//! `wuji opt`: what passes make of a kernel.
+//! `wuji opt`: runs compiler passes on a kernel.
 
-use crate::failure::{Done, Failure, say};
+use crate::failure::{Done, Failure, print_line};
 use crate::input::Text;
 use crate::options::{CompileArgs, MathMode};
 use clap::error::ErrorKind;
@@ -19,9 +19,9 @@ use wuji_llvm::{Host, Jit, JitOptions};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Examples (the files are in the folder of the sources):
-  wuji opt --list                                    the passes and switches
-  wuji opt crates/wuji-cli/kernels/squares.wir       the kernel after all passes
+Examples (paths are relative to the repository):
+  wuji opt --list                                    list the passes and switches
+  wuji opt crates/wuji-cli/kernels/squares.wir       print the kernel after all passes
   wuji opt crates/wuji-cli/kernels/squares.wir --passes promote,inline,simplify
   wuji opt crates/wuji-cli/kernels/squares.wir --print-after loops,vectorize
   wuji opt crates/wuji-cli/kernels/mpm2d.wir --time-passes --emit asm > mpm2d.s
@@ -30,43 +30,43 @@ Examples (the files are in the folder of the sources):
   wuji opt crates/wuji-cli/kernels/mpm3d.wir --passes promote | wuji opt - --passes inline
 ")]
 pub(crate) struct Opt {
-    /// A kernel as textual IR (docs/ir.md); `-` reads the standard input.
+    /// A kernel in textual IR (docs/ir.md); `-` is standard input.
     #[arg(value_name = "FILE", required_unless_present = "list")]
     file: Option<String>,
 
-    /// Passes to run, in this order, separated by commas; all of them, in theirs, when left out.
+    /// Run these passes, in this order, separated by commas; by default the whole pipeline.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     passes: Option<Vec<String>>,
 
-    /// Print the kernel after these passes, or after `all` of them, instead of at the end only.
+    /// Print the kernel after these passes, or after `all`, instead of only at the end.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     print_after: Vec<String>,
 
-    /// What is printed at the end.
+    /// What to print at the end.
     #[arg(long, value_name = "WHAT")]
     emit: Option<Emit>,
 
-    /// Say on the standard error output how long each pass took, and how many optional rewrites were done.
+    /// Print the time of each pass and the number of optional rewrites to standard error.
     #[arg(long)]
     time_passes: bool,
 
-    /// How many threads the kernel is compiled for; as many as there are cores when left out.
+    /// Compile for this number of threads; by default the number of cores.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
 
-    /// List the passes, and the parts of them that can be left out, with a sentence each.
+    /// List the passes and the switches that disable parts of them.
     #[arg(long, exclusive = true)]
     list: bool,
 
-    /// What the kernel is compiled for.
+    /// The target to compile for.
     #[arg(long, value_name = "MACHINE")]
     target: Option<Machine>,
 
-    /// The compute capability of the GPU that PTX is for: 90 is 9.0.
+    /// The compute capability for PTX: 90 is 9.0.
     #[arg(long, value_name = "NUMBER", default_value_t = 90, value_parser = clap::value_parser!(u32).range(70..=999))]
     sm: u32,
 
-    /// For `--target cuda`: NVIDIA's library of mathematical functions, usually called `libdevice.10.bc`; kernels do without when left out.
+    /// For `--target cuda`: NVIDIA's library of mathematical functions, usually called `libdevice.10.bc`; by default not used.
     #[arg(long, value_name = "FILE")]
     libdevice: Option<PathBuf>,
 
@@ -78,13 +78,13 @@ pub(crate) struct Opt {
 enum Emit {
     /// Wuji's IR.
     Ir,
-    /// LLVM's IR as the backend hands it over.
+    /// LLVM IR before LLVM's passes.
     Llvm,
-    /// LLVM's IR after its own passes.
+    /// LLVM IR after LLVM's passes.
     LlvmOpt,
     /// Assembly.
     Asm,
-    /// PTX, for an NVIDIA GPU.
+    /// PTX for an NVIDIA GPU.
     Ptx,
 }
 
@@ -102,7 +102,7 @@ impl Opt {
         let emit = self.emit.unwrap_or(Emit::Ir);
         if self.passes.is_some() && emit != Emit::Ir {
             let why =
-                "LLVM takes a kernel after all passes: `--emit` and `--passes` do not go together";
+                "LLVM requires the whole pipeline: `--emit` and `--passes` cannot be combined";
             return Err(Failure::usage("opt", ErrorKind::ArgumentConflict, why));
         }
         for name in self.print_after.iter().filter(|n| *n != "all") {
@@ -125,7 +125,7 @@ impl Opt {
         };
         let machine = self.target.unwrap_or(by_default);
         if machine != by_default && emit != Emit::Ir {
-            let why = "PTX is for `--target cuda`, and everything else that `--emit` prints but `ir` is for the CPU";
+            let why = "`--emit ptx` requires `--target cuda`; `llvm`, `llvm-opt` and `asm` require `--target cpu`";
             return Err(Failure::usage("opt", ErrorKind::ArgumentConflict, why));
         }
         match (&self.libdevice, machine) {
@@ -134,14 +134,14 @@ impl Opt {
                 options.functions = Functions::Libdevice(Arc::new(Libdevice::read(path)?));
             }
             (Some(_), Machine::Cpu) => {
-                let why = "`--libdevice` is for `--target cuda`";
+                let why = "`--libdevice` requires `--target cuda`";
                 return Err(Failure::usage("opt", ErrorKind::ArgumentConflict, why));
             }
         }
         if machine == Machine::Cuda {
             options = options.for_cuda(self.sm);
         }
-        // The listener cannot fail; what it could not write is told afterwards.
+        // The callback cannot return an error, so a failed write is reported afterwards.
         let written = RefCell::new(Ok(()));
         let sink = RefCell::new(&mut *out);
         let mut cx = Cx::new(&options);
@@ -154,7 +154,7 @@ impl Opt {
                 }
             }));
         }
-        // Positions that nobody has written would be in the way of whoever reads the result.
+        // Without added source positions, so that the output stays readable.
         let result = self.passes(text.as_written()?, &mut cx);
         let (timings, spent) = (std::mem::take(&mut cx.timings), cx.spent());
         drop(cx);
@@ -167,17 +167,17 @@ impl Opt {
             other => (other, timings),
         };
         if self.time_passes {
-            tell_times(&timings);
+            print_times(&timings);
         }
         if self.time_passes || self.compile.fuel.is_some() {
-            say(&format!("{spent} optional rewrites were done"));
+            print_line(&format!("{spent} optional rewrites"));
         }
         let made = match result {
-            // Now they are of use.
+            // Compiles again with source positions, for a better error.
             Err(_) => self.passes(located, &mut Cx::new(&options))?,
             Ok(made) => made,
         };
-        // What was asked for has been printed.
+        // Everything that was requested has been printed.
         if self.emit.is_none() && !self.print_after.is_empty() {
             return Ok(());
         }
@@ -190,7 +190,7 @@ impl Opt {
         };
         for pass in passes {
             run_pass(pass, &mut module, cx)?;
-            let broken = |e: Error| e.note(format!("the pass `{pass}` left it so"));
+            let broken = |e: Error| e.note(format!("the pass `{pass}` produced this"));
             verify(&module).map_err(broken)?;
         }
         Ok(Made::Some(Box::new(module)))
@@ -224,24 +224,24 @@ impl Opt {
     }
 }
 
-/// What the passes have left.
+/// The result of the passes.
 enum Made {
     All(Box<Lowered>),
     Some(Box<Module>),
 }
 
-/// A pass of this name exists.
+/// Checks that a pass of this name exists.
 fn known(name: &str) -> Done {
     let found = PASSES.iter().any(|p| p.name == name);
     match found {
         true => Ok(()),
-        // The compiler says it best.
+        // Returns the compiler's error, which suggests a name.
         false => Ok(run_pass(name, &mut Module::default(), &mut Cx::default())?),
     }
 }
 
 fn list(out: &mut dyn Write) -> Done {
-    writeln!(out, "passes, in order (those with a * can be left out):")?;
+    writeln!(out, "passes, in order (those marked * can be disabled):")?;
     for pass in PASSES {
         let mark = match pass.kind {
             PassKind::Lowering => ' ',
@@ -249,20 +249,20 @@ fn list(out: &mut dyn Write) -> Done {
         };
         writeln!(out, "{mark} {:<18} {}", pass.name, pass.sentence)?;
     }
-    writeln!(out, "\nparts of passes that can be left out, too:")?;
+    writeln!(out, "\nparts of passes that can be disabled:")?;
     for (name, sentence) in SWITCHES {
         writeln!(out, "* {name:<18} {sentence}")?;
     }
     Ok(())
 }
 
-fn tell_times(timings: &[Timing]) {
+fn print_times(timings: &[Timing]) {
     let whole: Duration = timings.iter().map(|t| t.time).sum();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    say(&format!("{:>10} {:>7}  pass", "ms", "share"));
+    print_line(&format!("{:>10} {:>7}  pass", "ms", "share"));
     for t in timings {
         let share = 100.0 * t.time.as_secs_f64() / whole.as_secs_f64().max(1e-12);
-        say(&format!("{:>10.3} {share:>6.1}%  {}", ms(t.time), t.pass));
+        print_line(&format!("{:>10.3} {share:>6.1}%  {}", ms(t.time), t.pass));
     }
-    say(&format!("{:>10.3} {:>7}  all", ms(whole), ""));
+    print_line(&format!("{:>10.3} {:>7}  all", ms(whole), ""));
 }

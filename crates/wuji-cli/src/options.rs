@@ -1,4 +1,4 @@
-//! What a compilation is told, as flags.
+//! Command-line flags for compiler options.
 
 use clap::{Args, ValueEnum};
 use std::time::Duration;
@@ -7,28 +7,27 @@ use wuji_compile::{Math, Options};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Compilation")]
 pub(crate) struct CompileArgs {
-    /// Optimizations to leave out, by the names that `wuji opt --list` shows.
+    /// Disable these optimizations; `wuji opt --list` lists their names.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) without: Vec<String>,
 
-    /// How many optional rewrites are done. The smallest number that gives a wrong result leads to the wrong
-    /// rewrite.
+    /// Limit the number of optional rewrites. Bisect it to find a wrong rewrite.
     #[arg(long, value_name = "N")]
     pub(crate) fuel: Option<u64>,
 
-    /// How floats may be treated: every operation as written, `a * b + c` fused, or also approximations.
+    /// Floating-point mode: every operation as written, fused `a * b + c`, or also approximations.
     #[arg(long)]
     pub(crate) math: Option<MathMode>,
 
-    /// The same bits from run to run and for any number of threads.
+    /// Make results bitwise reproducible for any number of threads.
     #[arg(long)]
     pub(crate) deterministic: bool,
 
-    /// Also check what costs time: that the arithmetic behind an index does not overflow.
+    /// Also check for integer overflow in index computations.
     #[arg(long)]
     pub(crate) debug: bool,
 
-    /// How wide vectors are: 128, 256 or 512; those of this processor when left out.
+    /// Vector width: 128, 256 or 512; by default that of this processor.
     #[arg(long, value_name = "BITS")]
     pub(crate) vector_bits: Option<u32>,
 }
@@ -67,15 +66,17 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err("give a number and a unit, like `5s`, `200ms` or `1.5m`".to_owned()),
+        _ => {
+            return Err("expected a number and a unit, such as `5s`, `200ms` or `1.5m`".to_owned());
+        }
     };
     let number: f64 = digits
         .parse()
-        .map_err(|_| format!("`{digits}` is no number"))?;
+        .map_err(|_| format!("`{digits}` is not a number"))?;
     let time = Duration::try_from_secs_f64(number * seconds);
     match time {
         Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err("a time is more than nothing, and ends".to_owned()),
+        _ => Err("a time must be positive and finite".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Colours, on terminals only.
+//! Coloured output for terminals.
 
 use std::io::{self, IsTerminal};
 
@@ -22,7 +22,7 @@ impl Paint {
         Paint::when(io::stderr().is_terminal())
     }
 
-    /// `NO_COLOR` with any value asks for none, and so does a terminal that has none.
+    /// `NO_COLOR` with any value disables colours, and so does a terminal without them.
     fn when(terminal: bool) -> Paint {
         let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
         let dumb = set("TERM").is_none_or(|term| term == "dumb");
@@ -50,7 +50,7 @@ impl Paint {
         self.with("36", text)
     }
 
-    /// An error as it is shown, with the parts that people look for first made visible.
+    /// An error with its code, notes and position highlighted.
     pub(crate) fn error(self, text: &str) -> String {
         if !self.on {
             return text.to_owned();

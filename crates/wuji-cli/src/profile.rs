@@ -1,4 +1,4 @@
-//! Where the time goes when a kernel is compiled.
+//! Compile times, pass by pass.
 
 use crate::failure::Done;
 use serde_json::json;
@@ -8,7 +8,7 @@ use wuji_compile::{Lowered, Options};
 use wuji_ir::Result;
 use wuji_llvm::{Effort, Jit};
 
-/// Kernels as faces hand them to the compiler.
+/// Kernels as the frontends build them.
 pub(crate) const KERNELS: [(&str, &str); 6] = [
     ("saxpy", include_str!("../kernels/saxpy.wir")),
     ("julia", include_str!("../kernels/julia.wir")),
@@ -21,7 +21,7 @@ pub(crate) const KERNELS: [(&str, &str); 6] = [
     ("sparse_mpm3d", include_str!("../kernels/sparse_mpm3d.wir")),
 ];
 
-/// Whose work a row is.
+/// The stage of compilation that a row belongs to.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Stage {
     Wuji,
@@ -33,21 +33,21 @@ enum Stage {
 
 impl Stage {
     const ALL: [(Stage, &str); 5] = [
-        (Stage::Wuji, "Wuji's passes"),
-        (Stage::Build, "LLVM IR is built"),
-        (Stage::Llvm, "LLVM's passes"),
-        (Stage::Emit, "instructions and registers"),
+        (Stage::Wuji, "Wuji passes"),
+        (Stage::Build, "LLVM IR construction"),
+        (Stage::Llvm, "LLVM passes"),
+        (Stage::Emit, "LLVM code generation"),
         (Stage::Link, "linking"),
     ];
 }
 
-/// The rows of one kernel in one tier, in order, and the time on the clock with all threads.
+/// The rows of one kernel in one tier, in order, and the wall-clock time with all threads.
 #[derive(Debug)]
 struct Breakdown {
     rows: Vec<(Stage, String, Duration)>,
     instructions: usize,
     bytes: usize,
-    /// From the text's module to loaded code, tasks shared out among threads.
+    /// From the parsed module to loaded code, with tasks compiled in parallel.
     wall: Duration,
 }
 
@@ -104,7 +104,7 @@ fn measure(jit: &Jit, text: &str, effort: Effort) -> Result<Breakdown> {
     })
 }
 
-/// Row by row the least time of several rounds.
+/// The minimum of several rounds, row by row.
 fn least(jit: &Jit, text: &str, effort: Effort, rounds: u32) -> Result<Breakdown> {
     let mut best = measure(jit, text, effort)?;
     for _ in 1..rounds {
@@ -123,12 +123,12 @@ pub(crate) fn print(jit: &Jit, rounds: u32, json: bool, out: &mut dyn Write) -> 
         for (name, text) in KERNELS {
             let breakdown = least(jit, text, effort, rounds)?;
             if json {
-                tell_json(name, tier, &breakdown, out)?;
+                print_json(name, tier, &breakdown, out)?;
             }
             all.push(breakdown);
         }
         if !json {
-            tell(tier, &all, out)?;
+            print_table(tier, &all, out)?;
         }
     }
     Ok(())
@@ -138,7 +138,7 @@ fn ms(d: Duration) -> f64 {
     d.as_secs_f64() * 1e3
 }
 
-fn tell_json(kernel: &str, tier: &str, b: &Breakdown, out: &mut dyn Write) -> Done {
+fn print_json(kernel: &str, tier: &str, b: &Breakdown, out: &mut dyn Write) -> Done {
     for (stage, label) in Stage::ALL {
         for row in b.rows.iter().filter(|r| r.0 == stage) {
             let object = json!({
@@ -164,7 +164,7 @@ fn tell_json(kernel: &str, tier: &str, b: &Breakdown, out: &mut dyn Write) -> Do
     Ok(())
 }
 
-fn tell(tier: &str, all: &[Breakdown], out: &mut dyn Write) -> Done {
+fn print_table(tier: &str, all: &[Breakdown], out: &mut dyn Write) -> Done {
     writeln!(out, "\ntier {tier}, milliseconds")?;
     write!(out, "{:<34}", "")?;
     for (name, _) in KERNELS {
@@ -181,7 +181,7 @@ fn tell(tier: &str, all: &[Breakdown], out: &mut dyn Write) -> Done {
     };
     for (stage, label) in Stage::ALL {
         line(out, label, &|b| ms(b.total(stage)))?;
-        // Passes that run several times make one row.
+        // Sums the runs of a pass in one row.
         let mut names: Vec<&str> = Vec::new();
         for row in all.iter().flat_map(|b| &b.rows) {
             if row.0 == stage && !row.1.is_empty() && !names.contains(&row.1.as_str()) {
@@ -196,12 +196,12 @@ fn tell(tier: &str, all: &[Breakdown], out: &mut dyn Write) -> Done {
             })?;
         }
     }
-    line(out, "on the clock, all threads", &|b| ms(b.wall))?;
+    line(out, "wall clock, all threads", &|b| ms(b.wall))?;
     write!(out, "{:<34}", "instructions")?;
     for b in all {
         write!(out, "{:>14}", b.instructions)?;
     }
-    write!(out, "\n{:<34}", "bytes of the object")?;
+    write!(out, "\n{:<34}", "object size in bytes")?;
     for b in all {
         write!(out, "{:>14}", b.bytes)?;
     }

@@ -1,6 +1,6 @@
-//! `wuji run`: launches of a kernel.
+//! `wuji run`: launches a kernel.
 
-use crate::failure::{Done, Failure, say, tell};
+use crate::failure::{Done, Failure, print_error, print_line};
 use crate::input::{Input, Text};
 use crate::options::{CompileArgs, MathMode, duration};
 use clap::{Args, ValueEnum};
@@ -13,12 +13,12 @@ use wuji_runtime::{Device, DeviceOptions};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Values are written as in `; run:` lines (docs/ir.md, \"Runs\"): `p0 = 3` is the first parameter, `f0 = [0..8]` a field,
-`f0[2, 3] = 1` one element, `a0(2, 3) = [6*0]` an array with its extents, `seed = 7`. `3*0` is `0, 0, 0`.
-What is not mentioned starts at zero, arrays with no elements.
+VALUES has the syntax of `; run:` lines (docs/ir.md, \"Runs\"): `p0 = 3` sets the first parameter, `f0 = [0..8]` a field,
+`f0[2, 3] = 1` one element, `a0(2, 3) = [6*0]` an array with its extents, `seed = 7`. `3*0` means `0, 0, 0`.
+Everything else starts at zero; arrays start empty.
 
-Examples (the files are in the folder of the sources):
-  wuji run crates/wuji-cli/kernels/squares.wir       its own runs, compared with what they say
+Examples (paths are relative to the repository):
+  wuji run crates/wuji-cli/kernels/squares.wir       run and check the `; run:` lines of the file
   wuji run crates/wuji-cli/kernels/squares.wir --set 'p0 = 3, f0 = [0..8]'
   wuji run crates/wuji-cli/kernels/squares.wir --set 'p0 = 3' --backend interpreter
   wuji run crates/wuji-cli/kernels/julia.wir --launches 100 --tier best --time
@@ -28,44 +28,43 @@ pub(crate) struct Run {
     #[command(flatten)]
     input: Input,
 
-    /// What runs the kernel.
+    /// The backend that runs the kernel.
     #[arg(long, default_value = "cpu")]
     backend: Backend,
 
-    /// Values to start from, such as `p0 = 3, f0 = [0..8]`; may be given several times. The file's own runs are
-    /// left alone then.
+    /// Input values, such as `p0 = 3, f0 = [0..8]`; may be repeated. Ignores the `; run:` lines of the file.
     #[arg(long, value_name = "VALUES")]
     set: Vec<String>,
 
-    /// How often the kernel is launched. What several launches leave is not compared with what the file says.
+    /// Number of launches. The outputs of several launches are not compared with the file.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     launches: u64,
 
-    /// Threads that run parallel loops; all cores when left out.
+    /// Number of worker threads; by default all cores.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 
-    /// How good the code is, and how soon it is there.
+    /// Compilation tier.
     #[arg(long, default_value = "auto")]
     tier: Tier,
 
-    /// Say on the standard error output how long compilation and launches took.
+    /// Print the times of compilation and launches to standard error.
     #[arg(long)]
     time: bool,
 
-    /// Print tables of where the time went on the standard error output.
+    /// Print a profile to standard error.
     #[arg(long)]
     profile: bool,
 
-    /// Write a trace of compilations and launches that Perfetto and `chrome://tracing` show.
+    /// Write a trace of compilations and launches for Perfetto or `chrome://tracing`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
-    /// A launch that takes longer ends with an error; like `5s` or `200ms`.
+    /// Stop a launch that takes longer, such as `5s` or `200ms`.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     time_limit: Option<Duration>,
 
-    /// Print all elements, however many there are.
+    /// Print all elements of large fields.
     #[arg(long)]
     full: bool,
 
@@ -77,7 +76,7 @@ pub(crate) struct Run {
 enum Backend {
     /// Machine code.
     Cpu,
-    /// The interpreter that defines what kernels mean.
+    /// The reference interpreter.
     Interpreter,
     /// The first NVIDIA GPU.
     Cuda,
@@ -85,17 +84,17 @@ enum Backend {
 
 #[derive(ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
 enum Tier {
-    /// Quick code first, better code when the kernel proves hot.
+    /// Quickly compiled code first, optimized code when the kernel is hot.
     Auto,
-    /// Quick code.
+    /// Quickly compiled code.
     Fast,
-    /// The best code, however long it takes.
+    /// Optimized code.
     Best,
 }
 
-/// What to launch, and what it should leave.
+/// Inputs and expected outputs of a run.
 struct Planned {
-    /// The line of the file that says so.
+    /// The `; run:` line of the file.
     line: Option<Line>,
     start: Start,
 }
@@ -105,13 +104,13 @@ impl Run {
         let text = Text::read(&self.input.file)?;
         let module = text.module()?;
         let planned = self.plan(&text, &module)?;
-        // Strict, so that results are those of the interpreter.
+        // Strict, so that results match the interpreter.
         let options = self.compile.options(MathMode::Strict);
         let device = self.device()?;
         let began = Instant::now();
         let mut subject = Subject::new(&device, &module, &options)?;
         if self.time {
-            say(&format!("ready after {}", shown(began.elapsed())));
+            print_line(&format!("ready after {}", shown(began.elapsed())));
         }
         if self.profile || self.trace.is_some() {
             device.profiler().start();
@@ -125,13 +124,13 @@ impl Run {
             failed |= !self.launch(&module, &mut subject, one, out)?;
         }
         if self.profile {
-            say(device.profiler().report().to_string().trim_end());
+            print_line(device.profiler().report().to_string().trim_end());
         }
         if let Some(path) = &self.trace {
             device.profiler().write_trace(path)?;
         }
         match failed {
-            true => Err(Failure::Told),
+            true => Err(Failure::Reported),
             false => Ok(()),
         }
     }
@@ -154,7 +153,7 @@ impl Run {
         })?)
     }
 
-    /// What `--set` says; else what the file says; else one run from zero.
+    /// The run of `--set`; else those of the file; else one run from zero.
     fn plan(&self, text: &Text, module: &Module) -> Done<Vec<Planned>> {
         if !self.set.is_empty() {
             let read = || {
@@ -181,7 +180,7 @@ impl Run {
         Ok(planned)
     }
 
-    /// Runs from one start, and prints what is left. Says whether all went well; if not, why was told.
+    /// Runs once and prints the outputs. Returns whether it succeeded; if not, the error was printed.
     fn launch(
         &self,
         module: &Module,
@@ -202,13 +201,13 @@ impl Run {
             times.push(began.elapsed());
         }
         if self.time && !times.is_empty() {
-            tell_times(&mut times);
+            print_times(&mut times);
         }
         if let Some(error) = stopped {
             out.flush()?;
-            tell(&match error.code {
-                // The runtime speaks to people who write programs.
-                "W0409" => error.help("give it more time: `--time-limit`"),
+            print_error(&match error.code {
+                // The runtime's help is about the Rust API.
+                "W0409" => error.help("raise the limit with `--time-limit`"),
                 _ => error,
             });
             return Ok(false);
@@ -223,33 +222,33 @@ impl Run {
         });
         let reported = subject.reported().filter(|_| !reports_are_expected);
         if let Some(error) = &reported {
-            tell(error);
+            print_error(error);
         }
         if subject.dropped_lines() > 0 {
             let lines = subject.dropped_lines();
-            say(&format!(
-                "{lines} more lines were printed than there is room for"
+            print_line(&format!(
+                "{lines} printed lines were dropped: the buffer is full"
             ));
         }
         let checked = expected.map(|line| script::check(module, line, start, subject));
         if let Some(Err(error)) = &checked {
-            tell(error);
+            print_error(error);
         }
         Ok(reported.is_none() && !matches!(checked, Some(Err(_))))
     }
 }
 
-/// The first launch, and the others from least to most.
-fn tell_times(times: &mut [Duration]) {
+/// Prints the time of the first launch, and median, minimum and maximum of the others.
+fn print_times(times: &mut [Duration]) {
     let first = times[0];
-    say(&format!("the first launch took {}", shown(first)));
+    print_line(&format!("first launch: {}", shown(first)));
     let others = &mut times[1..];
     others.sort();
     if let [least, .., most] = others {
         let (least, most) = (*least, *most);
         let median = others[others.len() / 2];
-        say(&format!(
-            "{} more took {} each at the median, {} at least, {} at most",
+        print_line(&format!(
+            "{} more launches: median {}, minimum {}, maximum {}",
             others.len(),
             shown(median),
             shown(least),
@@ -258,7 +257,7 @@ fn tell_times(times: &mut [Duration]) {
     }
 }
 
-/// A time with three digits or so.
+/// A time with about three significant digits.
 fn shown(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {

@@ -309,7 +309,7 @@ impl<'a> ArrayArg<'a> {
             )
             .help("make a copy of it"));
         }
-        // AffineAnalysis of indices times strides fit, as the memory does.
+        // Sums of indices times strides fit, as the memory does.
         let far = extents.iter().zip(strides).try_fold(0i64, |sum, (e, s)| {
             (e - 1).checked_mul(*s)?.checked_abs()?.checked_add(sum)
         });

@@ -1,4 +1,4 @@
-//! A convolution of 3x3x3 with 16 channels in and 16 out, over voxels of a surface.
+//! A 3x3x3 convolution with 16 input and 16 output channels, over the voxels of a surface.
 
 use super::{App, Scale, blocks, chart, from_middle, noise};
 use wuji::Result;
@@ -11,7 +11,7 @@ const BLOCK: i32 = 4;
 /// The channels of a voxel.
 type Features = Vector<f32, { CHANNELS as usize }>;
 
-/// The definition, in the voxels that exist.
+/// The convolution, over active voxels.
 #[kernel]
 fn convolve(input: &Field<Features, 3>, output: &Field<Features, 3>, weights: &Field<Features, 4>) {
     for [i, j, k] in output {
@@ -29,7 +29,7 @@ fn convolve(input: &Field<Features, 3>, output: &Field<Features, 3>, weights: &F
     }
 }
 
-/// A layer and its voxels.
+/// A convolution layer and its voxels.
 #[derive(Debug)]
 pub struct Conv {
     n: i32,
@@ -71,7 +71,7 @@ impl Conv {
                 values.push(features(((i * n + j) * n + k) * CHANNELS, 0.0));
             }
         }
-        // Input and output are in the same blocks.
+        // Input and output share their blocks.
         input.import(&at, &values)?;
         Ok(Conv {
             n,

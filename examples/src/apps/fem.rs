@@ -1,6 +1,6 @@
-//! Affine elasticity on hexahedra, without a matrix: each node gathers the forces of the eight cells around it.
+//! Matrix-free linear elasticity on hexahedra: each node gathers the forces of its eight adjacent cells.
 //!
-//! The operator is applied in iterations of conjugate gradients that bend a ball under its weight, held at its lowest nodes.
+//! Conjugate gradients apply the operator to deform a ball under its weight. Its lowest nodes are fixed.
 
 use super::{App, Scale, blocks, from_middle};
 use wuji::Result;
@@ -10,11 +10,11 @@ use wuji::viewer::{Canvas, Light, light};
 
 const BLOCK: i32 = 8;
 
-/// Lame's parameters of a cell, of soft and of hard material.
+/// Lamé parameters of soft and of hard material.
 const SOFT: (f32, f32) = (1.0, 0.8);
 const HARD: (f32, f32) = (4.0, 3.0);
 
-/// Along one axis of a cell: products of the two hat functions and of their slopes, integrated.
+/// One-dimensional integrals of products of the two hat functions and their derivatives.
 const fn product(derive_a: bool, derive_b: bool, a: usize, b: usize) -> f32 {
     let (slope_a, slope_b) = (2.0 * a as f32 - 1.0, 2.0 * b as f32 - 1.0);
     match (derive_a, derive_b) {
@@ -37,7 +37,7 @@ const fn overlap(a: usize, b: usize, i: usize, j: usize) -> f32 {
     value
 }
 
-/// Forces on corner `a` by a displacement of corner `b`, for a unit of Lame's first parameter and for one of the second.
+/// Stiffness between corners `a` and `b`, for a unit of the first and of the second Lamé parameter.
 const STIFFNESS: [[[Mat3; 2]; 8]; 8] = {
     let mut blocks = [[[Matrix([[0.0; 3]; 3]); 2]; 8]; 8];
     let mut n = 0;
@@ -66,7 +66,7 @@ fn write(x: &Field<f32, 3>, y: &Field<f32, 3>, z: &Field<f32, 3>, at: IVec3, val
     z[at] = value.z;
 }
 
-/// `f = K u`, and `u . f`. Nodes at the bottom are held.
+/// Computes `f = K u` and returns `u . f`. Nodes at the bottom are fixed.
 #[kernel]
 fn apply(
     ux: &Field<f32, 3>,
@@ -104,7 +104,7 @@ fn apply(
     work
 }
 
-/// A step along `p` of one component; gives what is left, squared.
+/// A step along `p` for one component; returns the squared residual.
 #[kernel]
 fn advance(
     u: &Field<f32, 3>,
@@ -123,7 +123,7 @@ fn advance(
     left
 }
 
-/// The next direction.
+/// Updates the search direction.
 #[kernel]
 fn turn(p: &Field<f32, 3>, r: &Field<f32, 3>, beta: f32) {
     for [i, j, k] in p {
@@ -131,7 +131,7 @@ fn turn(p: &Field<f32, 3>, r: &Field<f32, 3>, beta: f32) {
     }
 }
 
-/// Each cell weighs on its corners; gives the residual of no displacement, squared.
+/// Adds the weight of each cell to its corners; returns the squared initial residual.
 #[kernel]
 fn weigh(ry: &Field<f32, 3>, mu: &Field<f32, 3>, bottom: i32) -> f64 {
     let mut sum = 0.0;
@@ -160,10 +160,10 @@ fn squares(x: &Field<f32, 3>) -> f64 {
     sum
 }
 
-/// A vector field, component by component: rows of a block are read and written as vectors of the machine.
+/// A vector field as struct of arrays, so that rows of a block are contiguous vector accesses.
 type Components = [Field<f32, 3>; 3];
 
-/// A body and how it yields.
+/// A body and its solver state.
 #[derive(Debug)]
 pub struct Fem {
     n: i32,
@@ -229,7 +229,7 @@ impl Fem {
             &solid,
             &solid.iter().map(|c| material(c).1).collect::<Vec<_>>(),
         )?;
-        // The far corners of a cell may lie in the next block.
+        // The far corners of a cell may be in the next block.
         near.sort();
         near.dedup();
         cells.import(&near)?;
@@ -250,13 +250,13 @@ impl Fem {
         })
     }
 
-    /// `kp = K p`, and `p . kp`.
+    /// Computes `kp = K p` and returns `p . kp`.
     fn apply(&self) -> Result<f64> {
         let ([x, y, z], [fx, fy, fz]) = (&self.p, &self.kp);
         apply(x, y, z, fx, fy, fz, &self.lambda, &self.mu, self.bottom)
     }
 
-    /// How much smaller the residual is than at first.
+    /// The residual relative to the initial one.
     pub fn residual(&self) -> f64 {
         (self.left / self.start).sqrt()
     }
@@ -287,7 +287,7 @@ impl App for Fem {
         ])
     }
 
-    /// The front half, bent much further than it does.
+    /// Draws the front half, with exaggerated deformation.
     fn picture(&self) -> Result<Picture> {
         let (nodes, x) = self.u[0].export()?;
         let (y, z) = (self.u[1].export()?.1, self.u[2].export()?.1);
@@ -317,8 +317,8 @@ impl App for Fem {
 mod tests {
     use super::*;
 
-    /// Rigid motions cost nothing, and cells pull each other equally.
-    // Rows and columns of a matrix are numbers.
+    /// Rigid motions cause no forces, and the stiffness matrix is symmetric.
+    // Indices are rows and columns of a matrix.
     #[allow(clippy::needless_range_loop)]
     #[test]
     fn the_stiffness_of_a_cell() {
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// The operator against a sum over cells, on the host.
+    /// Compares the operator with a sum over cells on the host.
     #[test]
     fn nodes_gather_what_cells_scatter() {
         let world = World::cpu().expect("a world");

@@ -1,6 +1,6 @@
-//! Poisson's equation on a sparse domain: conjugate gradients, preconditioned by one V-cycle of a multigrid of five levels.
+//! Poisson's equation on a sparse domain: conjugate gradients, preconditioned by one V-cycle of a five-level multigrid.
 //!
-//! Outside of the active cells the solution is zero, and so is what is read there: boundaries need no code.
+//! Outside of active cells the solution is zero, and so are reads of inactive cells: boundaries need no special case.
 
 use super::{App, Scale, blocks, chart, from_middle};
 use wuji::prelude::*;
@@ -9,7 +9,7 @@ use wuji::{Cells, Result};
 
 const LEVELS: usize = 5;
 const BLOCK: i32 = 8;
-/// Sweeps before and after the coarser level, and on the coarsest.
+/// Smoothing sweeps before and after the coarser level, and on the coarsest.
 const SWEEPS: usize = 2;
 const BOTTOM: usize = 20;
 
@@ -23,7 +23,7 @@ fn around(x: &Field<f32, 3>, i: i32, j: i32, k: i32) -> f32 {
         + x[[i, j, k + 1]]
 }
 
-/// Half a sweep of Gauss-Seidel, over the cells of one colour of a checkerboard.
+/// Half a sweep of red-black Gauss-Seidel.
 #[kernel]
 fn smooth(z: &Field<f32, 3>, r: &Field<f32, 3>, color: i32) {
     for [i, j, k] in z {
@@ -33,7 +33,7 @@ fn smooth(z: &Field<f32, 3>, r: &Field<f32, 3>, color: i32) {
     }
 }
 
-/// The residual of a level, averaged, is the right-hand side of the next one.
+/// Restriction: averages the residual into the right-hand side of the next coarser level.
 #[kernel]
 fn restrict(z: &Field<f32, 3>, r: &Field<f32, 3>, coarse: &Field<f32, 3>) {
     for [i, j, k] in coarse {
@@ -45,7 +45,7 @@ fn restrict(z: &Field<f32, 3>, r: &Field<f32, 3>, coarse: &Field<f32, 3>) {
     }
 }
 
-/// The correction of the next level is added to this one.
+/// Prolongation: adds the correction of the next coarser level.
 #[kernel]
 fn prolongate(z: &Field<f32, 3>, coarse: &Field<f32, 3>) {
     for [i, j, k] in z {
@@ -60,7 +60,7 @@ fn clear(x: &Field<f32, 3>) {
     }
 }
 
-/// `ap = A p`, and `p . ap`.
+/// Computes `ap = A p` and returns `p . ap`.
 #[kernel]
 fn apply(p: &Field<f32, 3>, ap: &Field<f32, 3>) -> f64 {
     let mut sum = 0.0;
@@ -72,7 +72,7 @@ fn apply(p: &Field<f32, 3>, ap: &Field<f32, 3>) -> f64 {
     sum
 }
 
-/// A step along `p`; gives what is left, squared.
+/// A step along `p`; returns the squared residual.
 #[kernel]
 fn advance(
     x: &Field<f32, 3>,
@@ -100,7 +100,7 @@ fn dot(a: &Field<f32, 3>, b: &Field<f32, 3>) -> f64 {
     sum
 }
 
-/// The next direction: `p = z + beta p`.
+/// Updates the search direction: `p = z + beta p`.
 #[kernel]
 fn turn(p: &Field<f32, 3>, z: &Field<f32, 3>, beta: f32) {
     for [i, j, k] in p {
@@ -108,7 +108,7 @@ fn turn(p: &Field<f32, 3>, z: &Field<f32, 3>, beta: f32) {
     }
 }
 
-/// `sin(8 pi x) cos(8 pi y) sin(8 pi z)` in the cells that exist.
+/// `sin(8 pi x) cos(8 pi y) sin(8 pi z)` in active cells.
 #[kernel]
 fn source(r: &Field<f32, 3>, n: f32) {
     for [i, j, k] in r {
@@ -117,7 +117,7 @@ fn source(r: &Field<f32, 3>, n: f32) {
     }
 }
 
-/// The solver and where it stands.
+/// The solver and its state.
 #[derive(Debug)]
 pub struct Mgpcg {
     n: i32,
@@ -126,7 +126,7 @@ pub struct Mgpcg {
     x: Field<f32, 3>,
     p: Field<f32, 3>,
     ap: Field<f32, 3>,
-    /// `r . z`, and `r . r` at first and now.
+    /// `r . z`, and the initial and current `r . r`.
     rz: f64,
     start: f64,
     left: f64,
@@ -140,7 +140,7 @@ pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
 }
 
 impl Mgpcg {
-    /// A solver in the blocks whose middle is inside of a shape in the unit cube.
+    /// A solver on the blocks whose centre is inside of a shape in the unit cube.
     pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Mgpcg> {
         let level = |l: usize| {
             world.layout(|root| {
@@ -195,7 +195,7 @@ impl Mgpcg {
         Ok(solver)
     }
 
-    /// `z = M r`: sweeps back go the other way round, so that `M` is symmetric.
+    /// `z = M r`. The post-smoothing reverses the order of colours, so that `M` is symmetric.
     fn v_cycle(&self) -> Result<()> {
         let sweep = |l: usize, first: i32| {
             smooth(&self.z[l], &self.r[l], first)?;
@@ -216,7 +216,7 @@ impl Mgpcg {
         Ok(())
     }
 
-    /// How much smaller the residual is than at first.
+    /// The residual relative to the initial one.
     pub fn residual(&self) -> f64 {
         (self.left / self.start).sqrt()
     }
@@ -246,7 +246,7 @@ impl App for Mgpcg {
     }
 
     fn picture(&self) -> Result<Picture> {
-        // A slice through the middle quarter, a little off the plane where there is nothing to see.
+        // A slice through the central quarter, slightly off the plane where the solution is zero.
         let (n, from) = (i64::from(self.n), i64::from(self.n) * 3 / 8);
         let (side, at) = (from..n - from, n / 2 + n / 32);
         let slice = self.x.window([side.clone(), side, at..at + 1])?.to_vec()?;
@@ -271,7 +271,7 @@ impl App for Mgpcg {
 mod tests {
     use super::*;
 
-    /// What the solver gives satisfies the equation, on the host, in cells of a domain with holes.
+    /// The solution satisfies the equation on a domain with holes, checked on the host.
     #[test]
     fn the_solution_solves() {
         let world = World::cpu().expect("a world");

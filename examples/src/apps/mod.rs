@@ -1,7 +1,7 @@
-//! The five applications of the 2019 paper on spatially sparse data structures, each on a sparse layout of its own.
+//! The five applications of the 2019 paper on spatially sparse data structures, each with its own sparse layout.
 //!
-//! An [`App`] is made for a world and a size, makes one step at a time, and gives some sums that whoever computes
-//! the same must get, too: the scripts in `benches/peers` compare them.
+//! An [`App`] is created for a world and a size, advances step by step, and computes checksums. The scripts in
+//! `benches/peers` compare the checksums of other implementations.
 
 pub mod conv;
 pub mod fem;
@@ -16,21 +16,21 @@ use wuji::{Result, World};
 pub trait App {
     /// One substep, iteration, layer or pass.
     fn step(&mut self) -> Result<()>;
-    /// Numbers that say what has been computed so far.
+    /// Checksums of the current state.
     fn sums(&self) -> Result<Vec<(&'static str, f64)>>;
-    /// What there is to look at.
+    /// Renders the current state.
     fn picture(&self) -> Result<Picture>;
-    /// How large it is, for people.
+    /// A description of the problem size.
     fn size(&self) -> Result<String>;
 }
 
-/// One of the applications, and how much of it makes a picture.
+/// An application, and the number of steps until its picture.
 #[derive(Clone, Copy)]
 pub struct Entry {
     pub name: &'static str,
-    /// What one step is called.
+    /// The name of a step.
     pub unit: &'static str,
-    /// Steps until the picture.
+    /// Number of steps until the picture.
     pub steps: usize,
     pub make: fn(&World, Scale) -> Result<Box<dyn App>>,
 }
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// The size that is measured, or one for a quick look.
+/// The problem size: full for measurements, small for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     Full,
@@ -94,7 +94,7 @@ pub const ALL: [Entry; 7] = [
     },
 ];
 
-/// Numbers that look random and are the same everywhere: the top bits of a hash of `i`, in 0..1.
+/// Reproducible pseudo-random numbers in 0..1: the top bits of a hash of `i`.
 pub fn noise(i: usize) -> f32 {
     let mut x = (i as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -102,7 +102,7 @@ pub fn noise(i: usize) -> f32 {
     ((x ^ (x >> 31)) >> 40) as f32 / (1u64 << 24) as f32
 }
 
-/// Blocks of `block^3` cells in a cube of `n^3` of which some cell is `inside`, by the place of their first cell.
+/// The first cell of each block of `block^3` cells, in a cube of `n^3`, that contains a cell `inside`.
 pub fn blocks(n: i32, block: i32, inside: impl Fn([f32; 3]) -> bool) -> Vec<[i32; 3]> {
     let mut found = Vec::new();
     let at = |c: i32| (c as f32 + 0.5) / n as f32;
@@ -125,12 +125,12 @@ pub fn blocks(n: i32, block: i32, inside: impl Fn([f32; 3]) -> bool) -> Vec<[i32
     found
 }
 
-/// Distance of a place in the unit cube from its middle.
+/// Distance of a point from the centre of the unit cube.
 pub fn from_middle(at: [f32; 3]) -> f32 {
     at.iter().map(|c| (c - 0.5) * (c - 0.5)).sum::<f32>().sqrt()
 }
 
-/// A square picture of numbers: `None` is the ground, 0 to 1 goes from blue over white to red.
+/// A square false-colour image: `None` is the background, 0 to 1 maps from blue over white to red.
 pub fn chart(size: usize, value: impl Fn(usize, usize) -> Option<f32>) -> Picture {
     const COLORS: [[f32; 3]; 5] = [
         [20.0, 50.0, 130.0],

@@ -1,8 +1,8 @@
-//! MLS-MPM of elastic bodies in three dimensions on a sparse grid.
+//! Three-dimensional MLS-MPM of elastic bodies on a sparse grid.
 //!
-//! Blocks of the grid come and go with the particles. In the variants with buckets each block has a list of its particles,
-//! made anew in each substep, so that particles meet the grid block by block; in the plain one they come as they lie in
-//! memory. Unbounded means: a hash table at the root, a floor, and no walls.
+//! Blocks of the grid are activated and deactivated as particles move. In the bucket variants, each block has a list of
+//! its particles, rebuilt in each substep, and particles are processed block by block. In the plain variant, particles
+//! are processed in memory order. The unbounded variant has a hash node at the root, a floor, and no walls.
 
 use super::{App, Scale, noise};
 use wuji::prelude::*;
@@ -11,29 +11,29 @@ use wuji::viewer::{Canvas, Light, light};
 use wuji::{Cells, Result};
 
 const BLOCK: i32 = 4;
-/// Sound goes 82 in a second: half a node in this time, where there are 128.
+/// The speed of sound is 82 per second: half a node per step on a grid of 128.
 const DT: f32 = 4e-5;
-/// Nodes along a side up to which that is short enough; where there are more, waves would pass more than one in a step.
+/// The largest resolution for this time step (CFL condition).
 const MOST_NODES: f32 = 128.0;
 const E: f32 = 5e3;
 const POISSON: f32 = 0.3;
 const MU: f32 = E / (2.0 * (1.0 + POISSON));
 const LAMBDA: f32 = E * POISSON / ((1.0 + POISSON) * (1.0 - 2.0 * POISSON));
 const GRAVITY: f32 = 9.8;
-/// Cells at each wall that nothing enters.
+/// Boundary cells at each wall.
 const WALL: i32 = 3;
 
 #[derive(Element, Clone, Copy, Debug, PartialEq)]
 struct Particle {
     x: Vec3,
     v: Vec3,
-    /// Affine velocity.
+    /// Affine velocity field (APIC).
     c: Mat3,
-    /// Deformation.
+    /// Deformation gradient.
     f: Mat3,
 }
 
-/// Weights of the three nodes around a particle along each axis, one row for each node.
+/// Quadratic B-spline weights of the three nodes around a particle along each axis, one row per node.
 #[func]
 fn spline(f: Vec3) -> Mat3 {
     let (a, b, c) = (
@@ -44,13 +44,13 @@ fn spline(f: Vec3) -> Mat3 {
     Matrix::from_rows([a * a * 0.5, Vec3::splat(0.75) - b * b, c * c * 0.5])
 }
 
-/// The lowest of the 27 nodes around a place.
+/// The lowest of the 27 nodes around a position.
 #[func]
 fn base(x: Vec3, n: f32) -> IVec3 {
     (x * n - Vec3::splat(0.5)).floor().cast::<i32>()
 }
 
-/// The lowest node of a particle that is in the list of a block: it lies in the block.
+/// The lowest node of a particle in the list of a block, which is inside of the block.
 #[func]
 fn in_block(at: IVec3, block: IVec3) -> IVec3 {
     let first = block * BLOCK;
@@ -61,13 +61,13 @@ fn in_block(at: IVec3, block: IVec3) -> IVec3 {
     )
 }
 
-/// How much time a step takes.
+/// The time step.
 #[func]
 fn time_step(n: f32) -> f32 {
     DT * (MOST_NODES / n).min(1.0)
 }
 
-/// Deforms a particle and gives its mass and momentum to the nodes around it.
+/// Particle to grid (P2G): updates the deformation and scatters mass and momentum.
 #[func]
 fn scatter(
     particles: &Field<Particle, 1>,
@@ -101,7 +101,7 @@ fn scatter(
     }
 }
 
-/// Takes velocity from the nodes around a particle, and moves it.
+/// Grid to particle (G2P): gathers velocity and moves the particle.
 #[func]
 fn gather(particles: &Field<Particle, 1>, p: i32, at: IVec3, velocity: &Field<Vec3, 3>, n: f32) {
     let x = particles[[p]].x;
@@ -124,7 +124,7 @@ fn gather(particles: &Field<Particle, 1>, p: i32, at: IVec3, velocity: &Field<Ve
     particles[[p]].x = x + v * time_step(n);
 }
 
-/// Notes each particle in the block of its lowest node, so that it reaches no further than two nodes beyond it.
+/// Appends each particle to the list of the block of its lowest node, so that it reaches at most two nodes beyond the block.
 #[kernel]
 fn sort(particles: &Field<Particle, 1>, bucket: &Field<i32, 4>, n: f32) {
     for [p] in particles {
@@ -160,7 +160,7 @@ fn to_grid(
     }
 }
 
-/// From momentum to velocity, with gravity and boundaries.
+/// Grid update: momentum to velocity, gravity and boundary conditions.
 #[kernel]
 fn on_grid(momentum: &Field<Vec3, 3>, mass: &Field<f32, 3>, n: i32, walls: bool) {
     for [i, j, k] in mass {
@@ -208,7 +208,7 @@ fn to_particles(particles: &Field<Particle, 1>, velocity: &Field<Vec3, 3>, n: f3
     }
 }
 
-/// How particles meet the grid, and how far it goes.
+/// The order in which particles are processed, and the extent of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     Plain,
@@ -216,7 +216,7 @@ pub enum Variant {
     Unbounded,
 }
 
-/// The bodies and their grid.
+/// The particles and their grid.
 #[derive(Debug)]
 pub struct Mpm3d {
     n: i32,
@@ -228,13 +228,13 @@ pub struct Mpm3d {
     bucket: Field<i32, 4>,
 }
 
-/// Two cubes, one of which is thrown at the other: 2^19 particles on 128^3, or 2^13 on 32^3.
+/// Two colliding cubes: 2^19 particles on 128^3, or 2^13 on 32^3.
 pub fn app(world: &World, scale: Scale, variant: Variant) -> Result<Box<dyn App>> {
     let n = if scale == Scale::Full { 128 } else { 32 };
     Ok(Box::new(Mpm3d::new(world, n, variant)?))
 }
 
-/// Where a particle is at first, and how fast; eight of them to a cell, in two cubes of `side` cells.
+/// Initial position and velocity of a particle: eight per cell, in two cubes of `side` cells.
 fn start(p: usize, n: i32, side: usize) -> (Vec3, Vec3) {
     let (cube, cell) = (p / (8 * side.pow(3)), p / 8 % side.pow(3));
     let (corner, v) = if cube == 0 {
@@ -331,7 +331,7 @@ impl App for Mpm3d {
         let colors =
             [(0x1f6feb, 0x9be7ff), (0xff5c8a, 0xffd36b)].map(|(a, b)| (light(a), light(b)));
         let mut canvas = Canvas::new(960);
-        // Only the nearest layers are seen, a little from above.
+        // Draws the nearest layers, seen slightly from above.
         let seen: Vec<(usize, Particle)> = all.drain(..).enumerate().collect();
         for (at, p) in &seen {
             let (slow, fast) = colors[usize::from(*at >= half)];
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// One substep in plain loops, on a map of nodes.
+    /// One substep in plain Rust, with a map of nodes.
     fn plain(particles: &mut [Particle], n: i32, walls: bool) {
         let (n, size) = (n as f32, n);
         let mut grid: HashMap<[i32; 3], (Vec3, f32)> = HashMap::new();

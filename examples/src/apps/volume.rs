@@ -1,5 +1,5 @@
-//! A path tracer for smoke: Woodcock tracking through a sparse grid of densities, an isotropic phase function, a lamp and
-//! a sky.
+//! A volumetric path tracer: Woodcock tracking through a sparse density grid, an isotropic phase function, a lamp and a
+//! sky.
 
 use super::{App, Scale, blocks, from_middle};
 use wuji::Result;
@@ -8,16 +8,16 @@ use wuji::viewer::Picture;
 
 const BLOCK: i32 = 8;
 const IMAGE: i64 = 512;
-/// Scattering events of a path.
+/// Maximum number of scattering events per path.
 const BOUNCES: i32 = 64;
-/// Extinction where the density is 1, which it never exceeds.
+/// Extinction at the maximum density, which is 1.
 const EXTINCTION: f32 = 60.0;
 const ALBEDO: f32 = 0.95;
 const LAMP: Vec3 = vec3(1.4, 1.8, -0.6);
 const LAMP_POWER: Vec3 = vec3(60.0, 50.0, 38.0);
 const SKY: Vec3 = vec3(0.16, 0.24, 0.4);
 
-/// Where a ray enters the unit cube, and where it leaves.
+/// Entry and exit distances of a ray through the unit cube.
 #[func]
 fn through(origin: Vec3, direction: Vec3) -> Vec2 {
     let a = -origin / direction;
@@ -32,7 +32,7 @@ fn sample(density: &Field<f32, 3>, at: Vec3, n: f32) -> f32 {
     density[(at * n).floor().cast::<i32>()]
 }
 
-/// The distance to the next event with smoke, real or not, at the greatest density.
+/// The free path to the next real or null collision at the maximum density.
 #[func]
 fn free_path() -> f32 {
     -(1.0 - random::<f32>()).ln() / EXTINCTION
@@ -46,7 +46,7 @@ fn any_direction() -> Vec3 {
     vec3(r * phi.cos(), r * phi.sin(), z)
 }
 
-/// Whether the lamp is seen from a place, by chance.
+/// A stochastic visibility test of the lamp.
 #[func]
 fn lit(density: &Field<f32, 3>, from: Vec3, n: f32) -> Vec3 {
     let way = LAMP - from;
@@ -69,7 +69,7 @@ fn lit(density: &Field<f32, 3>, from: Vec3, n: f32) -> Vec3 {
     }
 }
 
-/// One path through each pixel, added to the image.
+/// Adds one path per pixel to the image.
 #[kernel]
 fn trace(density: &Field<f32, 3>, image: &Field<Vec3, 2>, n: f32) {
     for [i, j] in image {
@@ -106,7 +106,7 @@ fn trace(density: &Field<f32, 3>, image: &Field<Vec3, 2>, n: f32) {
     }
 }
 
-/// A billowing ball.
+/// The density of a billowing ball.
 #[kernel]
 fn puff(density: &Field<f32, 3>, n: f32) {
     for [i, j, k] in density {
@@ -126,7 +126,7 @@ fn puff(density: &Field<f32, 3>, n: f32) {
     }
 }
 
-/// A picture in the making.
+/// The progressive renderer.
 #[derive(Debug)]
 pub struct Volume {
     n: i32,
@@ -212,7 +212,7 @@ impl App for Volume {
 mod tests {
     use super::*;
 
-    /// Without scattered light, what comes through a slab of smoke is what the law of Beer and Lambert says.
+    /// Without scattering, transmittance through a slab follows the Beer-Lambert law.
     #[kernel]
     fn seen_through(density: &Field<f32, 3>, hits: &Field<i32, 1>, n: f32) {
         for [p] in hits {
@@ -234,7 +234,7 @@ mod tests {
         let world = World::cpu().expect("a world");
         let volume = Volume::new(&world, 32).expect("fields");
         let hits = world.field::<i32, 1>("hits", 200_000).expect("a field");
-        // A slab of one block's depth with an optical depth of one.
+        // A slab with the depth of one block and an optical depth of one.
         volume.density.tree().clear().expect("no smoke");
         let depth = 8.0 / 32.0;
         let density = 1.0 / (EXTINCTION * depth);
@@ -257,7 +257,7 @@ mod tests {
             volume.step().expect("a pass");
         }
         let image = volume.image.to_vec().expect("pixels");
-        // The corner sees the sky alone.
+        // The corner sees only the sky.
         let corner = image[0] / 2.0;
         assert!((corner - SKY).norm() < 1e-6, "{corner:?}");
         let middle: Vec<Vec3> = (236..276)

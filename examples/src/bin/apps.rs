@@ -1,4 +1,4 @@
-//! The time that a step of the applications on sparse data takes. Their pictures are in the gallery.
+//! Measures the time per step of the sparse applications. The gallery renders their pictures.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -9,12 +9,12 @@ use wuji_examples::apps::{ALL, Entry, Scale};
 const USAGE: &str = "\
 Usage: apps [NAME...] [OPTIONS]
 
-  --small        a size for a quick look
-  --steps N      how many to measure (default 10)
-  --threads N    worker threads (default: all cores)
-  --cpu-time     measure only the time that the program was running (Linux)
+  --small        use a small problem size
+  --steps N      number of measured steps (default 10)
+  --threads N    number of worker threads (default: all cores)
+  --cpu-time     measure CPU time instead of wall-clock time (Linux)
 
-Prints one line of JSON for each. Without names: all of ";
+Prints one JSON object per line. Without names, runs all of ";
 
 struct Options {
     chosen: Vec<Entry>,
@@ -38,7 +38,7 @@ impl Options {
             let mut value = || words.next().ok_or(format!("`{word}` needs a value"));
             let number = |text: String| {
                 let number = text.parse().ok().filter(|n| *n > 0);
-                number.ok_or(format!("`{text}` is no number of anything"))
+                number.ok_or(format!("`{text}` is not a positive number"))
             };
             match word.as_str() {
                 "--small" => options.scale = Scale::Small,
@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-/// Milliseconds since the start, or those that all threads together have been running.
+/// Milliseconds since the start, or the CPU time of all threads.
 fn clock(options: &Options, start: Instant) -> f64 {
     if !options.cpu_time {
         return start.elapsed().as_secs_f64() * 1e3;
@@ -71,7 +71,7 @@ fn clock(options: &Options, start: Instant) -> f64 {
     tasks.flatten().filter_map(running).sum::<f64>() * 1e-6
 }
 
-/// The median time of a step, after two to warm up, and what has been computed by then.
+/// Prints the median time of a step, after two warm-up steps, and checksums of the result.
 fn measure(entry: Entry, world: &World, options: &Options) -> wuji::Result<()> {
     let mut app = (entry.make)(world, options.scale)?;
     let mut times = Vec::new();
@@ -101,7 +101,7 @@ fn measure(entry: Entry, world: &World, options: &Options) -> wuji::Result<()> {
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::parse(std::env::args().skip(1))?;
-    // What is measured is the best code, from the first step on.
+    // Measures optimized code from the first step on.
     let builder = World::builder()
         .cache(wuji::CacheChoice::Off)
         .tier(Tier::Best);

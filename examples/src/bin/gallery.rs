@@ -1,17 +1,17 @@
-//! Runs the examples: `gallery` lists them, `gallery julia` runs one. The command `wuji example` does the same.
+//! Runs the examples: `gallery` lists them, `gallery julia` runs one. Same as `wuji example`.
 
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use wuji_examples::gallery::{Choice, Outcome, book};
 
-/// Examples of Wuji: small programs, each with a picture. Without a name they are listed.
+/// Wuji examples: small programs that render pictures. Lists them without a name.
 #[derive(Parser, Debug)]
 #[command(name = "gallery", args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(flatten)]
     choice: Choice,
-    /// Makes the pictures of the book, in this folder: docs/pictures.
+    /// Write the pictures of the book to this directory (docs/pictures).
     #[arg(long, value_name = "FOLDER")]
     book: Option<PathBuf>,
 }

@@ -1,9 +1,9 @@
-//! The page of the book about the examples, and its pictures. Both are made from the gallery, so they cannot fall behind.
+//! Generates the page of the book about the examples, and its pictures.
 
 use super::{ALL, Example, Options, Outcome, perform};
 use std::path::{Path, PathBuf};
 
-/// What the picture of an example in the book is: size, frames, kind. The book is to stay small.
+/// Size, frames and format of the picture of an example in the book. Files must stay small.
 fn picture(example: &Example) -> (u32, u32, &'static str) {
     match example.name {
         "julia" => (200, 1, "png"),
@@ -17,14 +17,14 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
         "path_tracer" => (256, 96, "png"),
         "isosurface" => (48, 1, "png"),
         "coral" => (200, 24, "png"),
-        // The applications in the size of the paper, where that does not take minutes.
+        // Applications in the size of the paper, unless that takes minutes.
         "fem" | "mgpcg" | "sparse_conv" => (2, example.frames as u32, "png"),
         _ => (1, example.frames as u32, "png"),
     }
 }
 
-/// How long an example takes as it is, from start to picture, without cached kernels: seconds on two cores of a Sapphire
-/// Rapids server. None may take more than ten.
+/// Seconds from start to picture with default options and without the kernel cache, on two cores of a Sapphire Rapids
+/// server. The limit is ten.
 fn seconds(example: &Example) -> f32 {
     match example.name {
         "julia" | "fem" => 1.1,
@@ -40,12 +40,12 @@ fn seconds(example: &Example) -> f32 {
         "mpm3d" => 9.3,
         "volume_renderer" => 7.6,
         "mgpcg" | "sparse_conv" => 0.4,
-        // Measure it and write it down.
+        // Not measured yet: a test fails.
         _ => f32::INFINITY,
     }
 }
 
-/// Makes the pictures, in a folder.
+/// Writes the pictures to a directory.
 pub fn pictures(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut files = Vec::new();
     for example in ALL {
@@ -57,7 +57,7 @@ pub fn pictures(folder: &Path) -> Outcome<Vec<PathBuf>> {
             ..Options::default()
         };
         let report = perform(example, &options)?;
-        // Large pictures are shown smaller.
+        // Scales large pictures down.
         if let Some(picture) = report
             .picture
             .filter(|picture| end == "png" && picture.width > 500)
@@ -67,7 +67,7 @@ pub fn pictures(folder: &Path) -> Outcome<Vec<PathBuf>> {
                 .reduced(picture.width.div_ceil(500))
                 .save_png(&path)?;
         }
-        // Of a mesh the book shows the picture only.
+        // The book does not contain meshes.
         for file in report
             .files
             .iter()
@@ -80,25 +80,27 @@ pub fn pictures(folder: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The page `docs/examples.md`.
+/// The text of `docs/examples.md`.
 pub fn page() -> String {
     let mut page = "\
 # Examples
 
-Small programs, each with a picture. They are made to be read: kernels, fields, a picture, and nothing else. What they share, a window, a
-progress bar and files, is in `examples/src/gallery/stage.rs`.
+Each example is a small program that renders a picture.
+Examples are written to be read: they contain only kernels, fields and a picture.
+Shared code (window, progress bar, files) is in `examples/src/gallery/stage.rs`.
 
 ```sh
-wuji example                      # the list
-wuji example fluid                # writes fluid.gif
-wuji example fluid --view         # live, in a window; the mouse stirs
+wuji example                      # list the examples
+wuji example fluid                # write fluid.gif
+wuji example fluid --view         # live in a window; the mouse stirs the fluid
 wuji example fluid --out fluid.mp4 --frames 600 --size 512
-wuji example fluid --help         # what it is about, and what its size means
+wuji example fluid --help         # describe it and its options
 ```
 
-In a clone of the repository `cargo run --release --bin gallery` does what `wuji example` does. Without a display `--view` says so and writes the file.
+In a clone of the repository, `cargo run --release --bin gallery` is the same as `wuji example`.
+Without a display, `--view` prints a message and writes the file.
 
-| | | lines of code | seconds |
+| example | | lines of code | seconds |
 |---|---|---|---|
 "
     .to_string();
@@ -111,14 +113,14 @@ In a clone of the repository `cargo run --release --bin gallery` does what `wuji
             seconds(example),
         );
     }
-    page += "\nSeconds: from start to picture as they are, compilation included, on two cores of a Sapphire Rapids server.\n";
+    page += "\nSeconds: from start to picture with default options, including compilation, on two cores of a Sapphire Rapids server.\n";
     for example in ALL {
         let (.., end) = picture(example);
         page += &format!(
-            "\n## {0}\n\n![{1}](pictures/{0}.{end})\n\n{2} Code: `{3}`, {4} lines.\n",
+            "\n## {0}\n\n![{1}](pictures/{0}.{end})\n\n{2}\nSource: `{3}`, {4} lines.\n",
             example.name,
             example.about,
-            example.long,
+            example.long.replace(". ", ".\n"),
             example.file,
             example.lines()
         );
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_the_gallery() {
+    fn the_page_is_up_to_date() {
         let path = docs().join("examples.md");
         if std::env::var_os("WUJI_BLESS").is_some() {
             std::fs::write(&path, page()).expect("written");
@@ -143,19 +145,19 @@ mod tests {
         let written = std::fs::read_to_string(&path).expect("docs/examples.md");
         assert!(
             written == page(),
-            "docs/examples.md is not what the gallery says: WUJI_BLESS=1 rewrites it"
+            "docs/examples.md is out of date: WUJI_BLESS=1 rewrites it"
         );
     }
 
     #[test]
-    fn no_example_takes_long() {
+    fn no_example_takes_more_than_ten_seconds() {
         for example in ALL {
             assert!(seconds(example) <= 10.0, "{}", example.name);
         }
     }
 
     #[test]
-    fn every_picture_is_there_and_small() {
+    fn every_picture_exists_and_is_small() {
         let mut total = 0;
         for example in ALL {
             let (.., end) = picture(example);

@@ -1,4 +1,4 @@
-//! The gallery as a command: each example is a subcommand, with its own help.
+//! The gallery as a command: each example is a subcommand with its own help.
 
 use super::{ALL, Example, Options, Outcome, list, perform};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::Stdio;
 
-/// What was asked for: an example and how to run it, or the list.
+/// The selected example and its options; `None` lists all examples.
 #[derive(Clone, Debug)]
 pub struct Choice(Option<(&'static Example, Options)>);
 
@@ -21,19 +21,19 @@ impl Choice {
         for file in &report.files {
             writeln!(io::stdout(), "wrote {}", file.display())?;
         }
-        writeln!(io::stdout(), "{}", report.closing)?;
+        writeln!(io::stdout(), "{}", report.summary)?;
         if options.open {
             let picture = report
                 .files
                 .last()
-                .ok_or("nothing was recorded: --view records with --out only")?;
+                .ok_or("nothing was recorded: --view records only with --out")?;
             open(picture)?;
         }
         Ok(())
     }
 }
 
-/// Shows a file in the program that the desktop has for it.
+/// Opens a file in the default application of the desktop.
 fn open(file: &Path) -> Outcome {
     let opener = if cfg!(target_os = "macos") {
         "open"
@@ -72,7 +72,7 @@ impl FromArgMatches for Choice {
 impl Args for Choice {
     fn augment_args(command: Command) -> Command {
         let subcommand = |example: &'static Example| {
-            // The options come first: they bring a description of their own.
+            // The options come first: they set a description, which is overridden here.
             Options::augment_args(Command::new(example.name))
                 .about(example.about)
                 .long_about(format!("{}\n\n{}", example.about, example.long))

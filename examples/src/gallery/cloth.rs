@@ -1,7 +1,7 @@
-//! A cloth falls over a ball: masses in a grid, springs to twelve neighbours each.
+//! A cloth falls over a ball: a grid of masses, each connected to twelve neighbours by springs.
 
 use super::surface::{Screen, Sides};
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 
 const STEPS: usize = 30;
@@ -10,7 +10,7 @@ const FRICTION: f32 = 60.0;
 const GRAVITY: f32 = 9.8;
 const BALL: Vec3 = vec3(0.0, 0.0, 0.0);
 const RADIUS: f32 = 0.32;
-/// Neighbours on one side; those on the other are their negatives. Sides, diagonals, and two apart against folding.
+/// Neighbours on one side; the others are their negatives. Structural, shear and bending springs.
 const SPRINGS: [IVec2; 6] = [
     ivec2(1, 0),
     ivec2(0, 1),
@@ -22,9 +22,9 @@ const SPRINGS: [IVec2; 6] = [
 
 pub const CLOTH: Example = Example {
     name: "cloth",
-    about: "a cloth of masses and springs falls over a ball",
-    long: "The springs are a constant array that an unrolled loop walks through. Forces and motion are two loops of one kernel: the second \
-           begins when the first has ended everywhere. The picture is computed by a kernel, too: triangles race for pixels by an atomic maximum.",
+    about: "a mass-spring cloth falls over a ball",
+    long: "The springs are a constant array that an unrolled loop iterates over. Forces and integration are two parallel loops of one kernel; \
+           the second starts after the first is complete. A kernel also rasterizes the triangles, with an atomic maximum as depth test.",
     size: ("masses along each side", 80),
     frames: 90,
     media: Media::Moving,
@@ -54,13 +54,13 @@ fn advance(x: &Field<Vec3, 2>, v: &Field<Vec3, 2>, force: &Field<Vec3, 2>, dt: f
                 }
             }
         }
-        // Not to `v`: the neighbours may not have read it yet.
+        // Not to `v`: neighbours may still read it.
         force[here] = sum;
     }
     for [i, j] in x {
         let mut u = (v[[i, j]] + force[[i, j]] * dt) * (1.0 - dt);
         let out = x[[i, j]] - BALL;
-        // What touches the ball keeps only the part of its velocity along the ball, and a little less of that.
+        // On contact with the ball, keeps the tangential velocity, reduced by friction.
         if out.norm() < RADIUS + 0.012 {
             let normal = out.normalized();
             u = (u - normal * u.dot(normal).min(0.0)) * 0.98;
@@ -70,7 +70,7 @@ fn advance(x: &Field<Vec3, 2>, v: &Field<Vec3, 2>, force: &Field<Vec3, 2>, dt: f
     }
 }
 
-/// Two triangles for every square of the grid.
+/// Two triangles for each grid square.
 #[kernel]
 fn triangles(x: &Field<Vec3, 2>, corners: &Field<Vec3, 1>) {
     let n = x.shape().x;
@@ -86,7 +86,7 @@ fn triangles(x: &Field<Vec3, 2>, corners: &Field<Vec3, 1>) {
     }
 }
 
-/// The ball as triangles, for the picture.
+/// The triangles of the ball.
 fn ball() -> Vec<Vec3> {
     let at = |i: usize, j: usize| {
         let (a, b) = (
@@ -110,7 +110,7 @@ fn ball() -> Vec<Vec3> {
         .collect()
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let n = stage.size().max(3);
     let (x, v) = (
@@ -119,7 +119,7 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
     );
     let force = world.field::<Vec3, 2>("force", [n, n])?;
     let place = |k: usize| (k as f32 + 0.5) / n as f32 - 0.5;
-    // Not quite above the middle, so that it slides.
+    // Off-centre, so that the cloth slides.
     let start = (0..n * n).map(|k| vec3(place(k / n) + 0.02, 0.45, place(k % n) - 0.015));
     x.copy_from(&start.collect::<Vec<_>>())?;
     let squares = (n - 1) * (n - 1);
@@ -152,5 +152,5 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
             screen.picture()
         },
     )?;
-    Ok(Closing::new(format!("{} masses", n * n), STEPS, "steps"))
+    Ok(Summary::new(format!("{} masses", n * n), STEPS, "steps"))
 }

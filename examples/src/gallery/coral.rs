@@ -1,17 +1,17 @@
-//! A coral that grows on a plane without edges: two substances that react and diffuse (Gray and Scott), in blocks that come
-//! into being where the coral gets to. Far from it nothing is stored and nothing is computed.
+//! A coral grows on an unbounded plane: Gray-Scott reaction-diffusion in sparse blocks that are activated as the coral
+//! grows. Inactive blocks cost neither memory nor time.
 
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use std::collections::HashMap;
 use wuji::prelude::*;
 use wuji::viewer::{Picture, light};
 
 pub const CORAL: Example = Example {
     name: "coral",
-    about: "a coral grows on a plane without edges, in blocks that come into being",
-    long: "The layout is `hash`, `pointer`, `dense`: memory goes where the coral is, and coordinates may be negative. The kernel is \
-           the one you would write for a dense grid, and one line that brings neighbours about.",
-    size: ("steps a frame", 200),
+    about: "a coral grows on an unbounded plane, in blocks that are activated on demand",
+    long: "The layout is `hash`, `pointer`, `dense`: memory is allocated only near the coral, and coordinates may be negative. The kernel is \
+           that of a dense grid, plus one line that activates neighbours.",
+    size: ("steps per frame", 200),
     frames: 32,
     media: Media::Still,
     run,
@@ -19,16 +19,16 @@ pub const CORAL: Example = Example {
     source: include_str!("coral.rs"),
 };
 
-/// Cells along the side of a block.
+/// Side length of a block in cells.
 const BLOCK: i32 = 16;
-/// How fast the substances spread, one is fed and the other is removed.
+/// Diffusion rates, feed rate and kill rate.
 const SPREAD: (f32, f32) = (0.21, 0.105);
 const FEED: f32 = 0.0545;
 const REMOVE: f32 = 0.062;
-/// Less of the coral than this is none.
+/// Concentrations below this are treated as zero.
 const TRACE: f32 = 1e-4;
 
-/// `x` is the food that is missing, `y` the coral: nothing of both, far away, is zero.
+/// `x` is the missing food, `y` the coral: both are zero far away.
 #[kernel]
 fn react(from: &Field<Vec2, 2>, to: &Field<Vec2, 2>) {
     for [i, j] in from {
@@ -43,7 +43,7 @@ fn react(from: &Field<Vec2, 2>, to: &Field<Vec2, 2>) {
         );
         to[[i, j]] = next;
         if next.y > TRACE {
-            // At the edge of a block this brings the next one about; elsewhere it is there already.
+            // At the border of a block this activates the neighbouring block.
             to.activate([i - 1, j]);
             to.activate([i + 1, j]);
             to.activate([i, j - 1]);
@@ -67,7 +67,7 @@ impl Coral {
             })
         };
         let ((blocks, a), (_, b)) = (plane()?, plane()?);
-        // A few seeds.
+        // Seeds.
         for [i, j] in [[0, 0], [70, 25], [-48, 61], [-20, -75]] {
             let (i, j) = (i64::from(i), i64::from(j));
             let around = |n: i64| a.window([i - n..i + n, j - n..j + n]);
@@ -80,13 +80,13 @@ impl Coral {
         })
     }
 
-    /// Two steps, there and back.
+    /// Two steps, which swap the buffers twice.
     fn grow(&self) -> wuji::Result<()> {
         react(&self.fields[0], &self.fields[1])?;
         react(&self.fields[1], &self.fields[0])
     }
 
-    /// What exists, with a margin, and the blocks it exists in.
+    /// Draws the active region with a margin, and the outlines of active blocks.
     fn picture(&self) -> wuji::Result<Picture> {
         let (coordinates, values) = self.fields[0].export()?;
         let cells: HashMap<[i32; 2], Vec2> = coordinates.iter().copied().zip(values).collect();
@@ -126,7 +126,7 @@ impl Coral {
     }
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let coral = Coral::new(&stage.world())?;
     let pairs = stage.size().div_ceil(2);
     stage.play(
@@ -135,14 +135,14 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
     )?;
     let bytes = coral.blocks.tree().memory_report()?.bytes() as f64 / 1e6;
     let what = format!("{} blocks in {bytes:.1} MB", coral.blocks.count_active()?);
-    Ok(Closing::new(what, 2 * pairs, "steps"))
+    Ok(Summary::new(what, 2 * pairs, "steps"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The same on a plane that is large enough to begin with.
+    /// Compares with a dense plane that is large enough.
     #[test]
     fn the_edge_of_what_is_stored_is_not_seen() {
         let world = World::cpu().expect("a world");

@@ -1,6 +1,6 @@
-//! Smoke in a closed box, by Stam's stable fluids: carry everything along, then take away what would make the fluid thinner or denser.
+//! Smoke in a closed box with Stam's stable fluids: advection, then projection to a divergence-free velocity.
 
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use std::cell::Cell;
 use wuji::prelude::*;
 
@@ -9,10 +9,10 @@ const PRESSURE_STEPS: usize = 40;
 
 pub const FLUID: Example = Example {
     name: "fluid",
-    about: "stable fluids: coloured smoke from two jets that meet",
-    long: "Four kernels a frame: advection backwards along the velocity with linear interpolation, divergence, 40 Jacobi \
+    about: "stable fluids: coloured smoke from two colliding jets",
+    long: "Four kernels per frame: semi-Lagrangian advection with linear interpolation, divergence, 40 Jacobi \
            iterations for the pressure, and projection. One generic #[func] samples velocities and colours alike. With --view \
-           the left button stirs.",
+           the left button stirs the fluid.",
     size: ("cells along each side", 256),
     frames: 150,
     media: Media::Moving,
@@ -21,7 +21,7 @@ pub const FLUID: Example = Example {
     source: include_str!("fluid.rs"),
 };
 
-/// The value between the four cells around a place; for velocities and colours alike.
+/// Bilinear interpolation of the four cells around a point, for velocities and colours.
 #[func]
 fn sample<const N: usize>(x: &Field<Vector<f32, N>, 2>, at: Vec2) -> Vector<f32, N> {
     let cell = at.floor();
@@ -31,7 +31,7 @@ fn sample<const N: usize>(x: &Field<Vector<f32, N>, 2>, at: Vec2) -> Vector<f32,
     mix(low, high, f.y)
 }
 
-/// What is here now was there a moment ago.
+/// Semi-Lagrangian advection: traces the velocity back.
 #[kernel]
 fn advect(
     v: &Field<Vec2, 2>,
@@ -48,7 +48,7 @@ fn advect(
     }
 }
 
-/// A jet: pushes the fluid within a radius, and colours it.
+/// A jet: accelerates and colours the fluid within a radius.
 #[kernel]
 fn push(v: &Field<Vec2, 2>, dye: &Field<Vec3, 2>, at: Vec2, force: Vec2, color: Vec3) {
     let n = v.shape().x as f32;
@@ -67,7 +67,7 @@ fn divergence(v: &Field<Vec2, 2>, out: &Field<f32, 2>) {
     }
 }
 
-/// The pressure behind a wall is the pressure at it.
+/// Jacobi iteration with Neumann boundaries: the pressure in a wall is that of its neighbour.
 #[func]
 fn pressure(p: &Field<f32, 2>, i: i32, j: i32) -> f32 {
     let last = p.shape();
@@ -83,7 +83,7 @@ fn jacobi(p: &Field<f32, 2>, divergence: &Field<f32, 2>, new_p: &Field<f32, 2>) 
     }
 }
 
-/// Takes the gradient of the pressure away: what is left neither gathers nor parts. Nothing flows through the walls.
+/// Subtracts the pressure gradient, which makes the velocity divergence-free. Nothing flows through the walls.
 #[kernel]
 fn project(v: &Field<Vec2, 2>, p: &Field<f32, 2>) {
     let last = v.shape();
@@ -101,7 +101,7 @@ fn project(v: &Field<Vec2, 2>, p: &Field<f32, 2>) {
     }
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let n = stage.size();
     let v = [
@@ -121,10 +121,10 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
     let newest = Cell::new(0);
     let mut held: Option<[f32; 2]> = None;
     stage.play(
-        |turn| {
-            let (now, next) = (turn.frame % 2, (turn.frame + 1) % 2);
+        |input| {
+            let (now, next) = (input.frame % 2, (input.frame + 1) % 2);
             let (v_now, dye_now, v_next, dye_next) = (&v[now], &dye[now], &v[next], &dye[next]);
-            let sway = (turn.frame as f32 * 0.09).sin() * 0.0012;
+            let sway = (input.frame as f32 * 0.09).sin() * 0.0012;
             push(
                 v_now,
                 dye_now,
@@ -139,11 +139,11 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
                 vec2(-0.0022, sway),
                 vec3(0.15, 0.55, 1.0),
             )?;
-            if let (Some(at), Some(before)) = (turn.pointer, held) {
+            if let (Some(at), Some(before)) = (input.pointer, held) {
                 let by = vec2(at[0] - before[0], at[1] - before[1]) * 0.1;
                 push(v_now, dye_now, Vector(at), by, vec3(0.9, 0.95, 1.0))?;
             }
-            held = turn.pointer;
+            held = input.pointer;
             advect(v_now, dye_now, v_next, dye_next)?;
             divergence(v_next, &div)?;
             for step in 0..PRESSURE_STEPS {
@@ -154,7 +154,7 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
         },
         || dye[newest.get()].to_picture(),
     )?;
-    Ok(Closing::new(
+    Ok(Summary::new(
         format!("{n}x{n} cells"),
         PRESSURE_STEPS,
         "iterations",

@@ -1,16 +1,16 @@
-//! Two substances that react and spread (Gray and Scott). How much is fed and removed changes from place to place, so one picture shows
-//! dots, worms, holes and waves: a map of everything the two can do.
+//! Gray-Scott reaction-diffusion. Feed and kill rates vary across the domain, so one picture shows dots, worms, holes and waves: a map of
+//! the parameter space.
 
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 
 const STEPS: usize = 100;
 
 pub const GRAY_SCOTT: Example = Example {
     name: "gray_scott",
-    about: "reaction and diffusion: all patterns of Gray and Scott in one map",
-    long: "A stencil on vectors: both substances of a cell are one `Vec2`. From bottom to top more is fed, from left to \
-           right more is removed. The example `coral` grows the same reaction on a plane without edges.",
+    about: "Gray-Scott reaction-diffusion: a map of all patterns",
+    long: "A stencil on vectors: both concentrations of a cell are one `Vec2`. The feed rate grows from bottom to top, the \
+           kill rate from left to right. The example `coral` runs the same reaction on an unbounded plane.",
     size: ("cells along each side", 320),
     frames: 60,
     media: Media::Still,
@@ -41,7 +41,7 @@ fn react(from: &Field<Vec2, 2>, to: &Field<Vec2, 2>) {
         let flow =
             from[[left, j]] + from[[right, j]] + from[[i, below]] + from[[i, above]] - here * 4.0;
         let feed = 0.012 + 0.06 * j as f32 / n.y as f32;
-        // Everything interesting happens near the line on which the substances can just live together.
+        // Patterns form near the line where both substances can just coexist.
         let line = 0.5 * feed.sqrt() - feed;
         let remove = line - 0.003 + 0.006 * i as f32 / n.x as f32;
         let eaten = here.x * here.y * here.y;
@@ -67,7 +67,7 @@ fn paint(cells: &Field<Vec2, 2>, pixels: &Field<Vec3, 2>) {
     }
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let n = stage.size();
     let cells = [
@@ -85,5 +85,5 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
         },
         || pixels.to_picture(),
     )?;
-    Ok(Closing::new(format!("{n}x{n} cells"), STEPS, "steps"))
+    Ok(Summary::new(format!("{n}x{n} cells"), STEPS, "steps"))
 }

@@ -1,11 +1,11 @@
-//! The surface where a function is zero, as triangles: marching cubes, each cut into six tetrahedra so that no table of 256 cases is needed.
+//! Triangulates the zero level set of a function: marching tetrahedra, with six tetrahedra per cube, which needs no table of 256 cases.
 //! Writes the triangles to a PLY file, which Blender, MeshLab and most viewers read.
 
 use super::surface::{Screen, Sides};
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 
-/// The six ways from corner (0, 0, 0) of a cube to (1, 1, 1) along its edges, by axes: each is a tetrahedron.
+/// The six paths from corner (0, 0, 0) of a cube to (1, 1, 1) along its edges, by axes: each is a tetrahedron.
 const WAYS: [[usize; 3]; 6] = [
     [0, 1, 2],
     [0, 2, 1],
@@ -17,9 +17,9 @@ const WAYS: [[usize; 3]; 6] = [
 
 pub const ISOSURFACE: Example = Example {
     name: "isosurface",
-    about: "marching cubes over a gyroid in a ball; writes a PLY file, too",
-    long: "How many triangles there will be, nobody knows before: they are appended to a list (`dynamic`) by all threads at once. Local \
-           arrays are indexed at run time. The mesh is in isosurface.ply, the picture turns it around.",
+    about: "marching tetrahedra over a gyroid in a ball; also writes a PLY file",
+    long: "The number of triangles is not known in advance: all threads append to a `dynamic` list in parallel. Local arrays are indexed \
+           at run time. Writes the mesh to isosurface.ply and renders it on a turntable.",
     size: ("cubes along each side", 48),
     frames: 48,
     media: Media::Moving,
@@ -35,7 +35,7 @@ struct Triangle {
     c: Vec3,
 }
 
-/// Negative inside: a gyroid, thickened, within a ball.
+/// Signed function, negative inside: a thickened gyroid in a ball.
 #[func]
 fn shape(p: Vec3) -> f32 {
     let q = p * 9.0;
@@ -52,13 +52,13 @@ fn evaluate(f: &Field<f32, 3>) {
     }
 }
 
-/// Where the function is zero on the edge from `p` to `q`.
+/// The zero crossing on the edge from `p` to `q`.
 #[func]
 fn crossing(p: Vec3, q: Vec3, fp: f32, fq: f32) -> Vec3 {
     mix(p, q, fp / (fp - fq))
 }
 
-/// Turns a triangle so that its front looks along `out`.
+/// Orients a triangle so that its normal points along `out`.
 #[func]
 fn facing(a: Vec3, b: Vec3, c: Vec3, out: Vec3) -> Triangle {
     if (b - a).cross(c - a).dot(out) > 0.0 {
@@ -83,7 +83,7 @@ fn march(f: &Field<f32, 3>, triangles: &Field<Triangle, 1>) {
                     corner += unit::<3>(WAYS[w][c % 3]);
                 }
             }
-            // The corners inside first.
+            // Corners inside of the surface first.
             let mut order = [0, 0, 0, 0];
             let mut inside = 0;
             for c in unroll(0..4) {
@@ -133,7 +133,7 @@ fn march(f: &Field<f32, 3>, triangles: &Field<Triangle, 1>) {
     }
 }
 
-/// The bytes of a PLY file: three corners of its own for each triangle.
+/// The bytes of a PLY file, with three vertices per triangle.
 fn ply(triangles: &[Triangle]) -> Vec<u8> {
     let header = format!(
         "ply\nformat binary_little_endian 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float z\n\
@@ -152,11 +152,11 @@ fn ply(triangles: &[Triangle]) -> Vec<u8> {
     bytes
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let n = stage.size() + 1;
     let f = world.field::<f32, 3>("f", [n, n, n])?;
-    // Room for more than there will be; memory comes with what is appended.
+    // The extent is an upper bound; memory is allocated as the list grows.
     let triangles =
         world.layout(|root| root.dynamic(I, 1 << 26).place::<Triangle, 1>("triangles"))?;
     evaluate(&f)?;
@@ -176,8 +176,8 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
     let screen = Screen::new(&world, 360)?;
     let frames = stage.frames() as f32;
     stage.play(
-        |turn| {
-            let yaw = turn.frame as f32 / frames * std::f32::consts::TAU;
+        |input| {
+            let yaw = input.frame as f32 / frames * std::f32::consts::TAU;
             let sides = Sides {
                 front: vec3(0.1, 0.5, 0.55),
                 back: vec3(0.8, 0.4, 0.15),
@@ -187,7 +187,7 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
         },
         || screen.picture(),
     )?;
-    Ok(Closing::new(
+    Ok(Summary::new(
         format!("{} triangles in {1}x{1}x{1} cubes", mesh.len(), n - 1),
         1,
         "pictures",
@@ -198,7 +198,7 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
 mod tests {
     use super::*;
 
-    /// The surface has no holes: every edge belongs to two triangles, and all fronts look outwards, so the enclosed volume is positive.
+    /// The surface is closed: every edge belongs to two triangles. All normals point outwards, so the enclosed volume is positive.
     #[test]
     fn the_surface_is_closed() {
         let world = World::cpu().unwrap();

@@ -1,14 +1,14 @@
-//! A Julia set that changes shape: every pixel is its own loop, and all pixels are computed at once.
+//! An animated Julia set: every pixel runs its own loop, and all pixels run in parallel.
 
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 
 pub const JULIA: Example = Example {
     name: "julia",
-    about: "a Julia set that changes shape; the first kernel to read",
-    long: "One parallel loop over the pixels, a `while` inside that ends at another time in each of them, and a \
-           function that the kernel calls. The compiler runs several pixels per instruction all the same.",
-    size: ("pixels from bottom to top", 320),
+    about: "an animated Julia set; the first kernel to read",
+    long: "A parallel loop over the pixels with a divergent `while` loop inside, and a function that the kernel \
+           calls. The compiler vectorizes it across pixels.",
+    size: ("pixels in height", 320),
     frames: 120,
     media: Media::Moving,
     run,
@@ -32,7 +32,7 @@ fn paint(pixels: &Field<Vec3, 2>, c: Vec2) {
             z = square(z) + c;
             steps += 1.0;
         }
-        // How far beyond the circle the last step went makes the count smooth.
+        // Smooth iteration count.
         let smooth = steps - z.norm_sqr().max(1.0).log2().max(1.0).log2() + 3.0;
         let t = (smooth / 100.0).clamp(0.0, 1.0).sqrt();
         let wave = (vec3(0.0, 0.6, 1.2) + Vec3::splat(t * 9.0)).cos();
@@ -45,16 +45,16 @@ fn paint(pixels: &Field<Vec3, 2>, c: Vec2) {
     }
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let n = stage.size();
     let pixels = stage.world().field::<Vec3, 2>("pixels", [2 * n, n])?;
     let frames = stage.frames() as f32;
     stage.play(
-        |turn| {
-            let t = turn.frame as f32 / frames * std::f32::consts::TAU;
+        |input| {
+            let t = input.frame as f32 / frames * std::f32::consts::TAU;
             paint(&pixels, vec2(-0.8 + 0.06 * t.sin(), 0.156 * t.cos()))
         },
         || pixels.to_picture(),
     )?;
-    Ok(Closing::new(format!("{}x{n} pixels", 2 * n), 1, "pictures"))
+    Ok(Summary::new(format!("{}x{n} pixels", 2 * n), 1, "pictures"))
 }

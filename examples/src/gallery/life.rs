@@ -1,13 +1,13 @@
-//! Conway's game of life on a torus. Cells glow for a while after they have died.
+//! Conway's Game of Life on a torus. Dead cells fade out.
 
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 
 pub const LIFE: Example = Example {
     name: "life",
-    about: "Conway's game of life on a torus, with a glow where cells have died",
-    long: "Two fields take turns: one is read, the other is written, and the kernel never knows which is which. With \
-           --view the left button brings cells to life.",
+    about: "Conway's Game of Life on a torus; dead cells fade out",
+    long: "Double buffering: one field is read, the other is written, and they are swapped between launches. With \
+           --view, the left button adds live cells.",
     size: ("cells along each side", 192),
     frames: 160,
     media: Media::Moving,
@@ -16,7 +16,7 @@ pub const LIFE: Example = Example {
     source: include_str!("life.rs"),
 };
 
-/// A random soup in the middle of an empty plane; `random` is the same in every run.
+/// Random cells in the middle of an empty plane; `random` is reproducible.
 #[kernel]
 fn scatter(cells: &Field<u8, 2>) {
     let n = cells.shape();
@@ -40,7 +40,7 @@ fn generation(now: &Field<u8, 2>, next: &Field<u8, 2>, glow: &Field<f32, 2>) -> 
         let alive = around == 3 || around == 2 && now[[i, j]] == 1;
         next[[i, j]] = alive as u8;
         glow[[i, j]] = if alive { 1.0 } else { glow[[i, j]] * 0.93 };
-        // A sum over all iterations.
+        // A reduction.
         population += alive as i32;
     }
     population
@@ -49,7 +49,7 @@ fn generation(now: &Field<u8, 2>, next: &Field<u8, 2>, glow: &Field<f32, 2>) -> 
 #[kernel]
 fn paint(cells: &Field<u8, 2>, glow: &Field<f32, 2>, pixels: &Field<Vec3, 2>) {
     for [i, j] in pixels {
-        // Each cell is a square of 2 x 2 pixels.
+        // Each cell covers 2 x 2 pixels.
         let g = glow[[i / 2, j / 2]];
         let trail = mix(vec3(0.04, 0.05, 0.09), vec3(0.55, 0.15, 0.45), g * g);
         pixels[[i, j]] = if cells[[i / 2, j / 2]] == 1 {
@@ -60,7 +60,7 @@ fn paint(cells: &Field<u8, 2>, glow: &Field<f32, 2>, pixels: &Field<Vec3, 2>) {
     }
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let n = stage.size();
     let cells = [
@@ -72,9 +72,9 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
     scatter(&cells[0])?;
     let mut population = 0;
     stage.play(
-        |turn| {
-            let (now, next) = (&cells[turn.frame % 2], &cells[(turn.frame + 1) % 2]);
-            if let Some([x, y]) = turn.pointer {
+        |input| {
+            let (now, next) = (&cells[input.frame % 2], &cells[(input.frame + 1) % 2]);
+            if let Some([x, y]) = input.pointer {
                 let at = [x, y].map(|c| ((c * n as f32) as i64).clamp(1, n as i64 - 2));
                 now.window([at[0] - 1..at[0] + 1, at[1] - 1..at[1] + 1])?
                     .fill(1)?;
@@ -84,7 +84,7 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
         },
         || pixels.to_picture(),
     )?;
-    Ok(Closing::new(
+    Ok(Summary::new(
         format!("{population} cells alive on {n}x{n}"),
         1,
         "generations",

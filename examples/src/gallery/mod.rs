@@ -1,7 +1,7 @@
-//! The examples: each one file, one kernel or a few, one picture.
+//! The examples: one file each, with one kernel or a few, and one picture.
 //!
-//! An [`Example`] gets a [`Stage`], which has a world for it, calls it frame by frame, shows and records what it draws, and times it. So an
-//! example is its kernels, its fields and its picture, and nothing else.
+//! An [`Example`] runs on a [`Stage`], which creates its world, calls it for each frame, displays and records its picture, and measures it.
+//! So an example contains only its kernels, its fields and its picture.
 
 pub mod book;
 pub mod cloth;
@@ -21,7 +21,7 @@ pub mod wave;
 
 mod choice;
 pub use choice::Choice;
-pub use stage::{Closing, Outcome, Stage, Turn};
+pub use stage::{FrameInput, Outcome, Stage, Summary};
 
 use clap::Args;
 use std::path::PathBuf;
@@ -31,22 +31,22 @@ use wuji::viewer::Picture;
 #[derive(Clone, Copy, Debug)]
 pub struct Example {
     pub name: &'static str,
-    /// One line: what is seen, and what it shows of the language.
+    /// One line: the picture, and the language features that it shows.
     pub about: &'static str,
-    /// What it is about, for those who ask for its help.
+    /// The long description in its help.
     pub long: &'static str,
-    /// What `--size` means, and its default.
+    /// The meaning of `--size`, and its default.
     pub size: (&'static str, usize),
-    /// Frames that it has unless told otherwise.
+    /// The default number of frames.
     pub frames: usize,
     pub media: Media,
-    pub run: fn(&mut Stage) -> Outcome<Closing>,
-    /// Its own code, and where it is.
+    pub run: fn(&mut Stage) -> Outcome<Summary>,
+    /// Its source code, and the path of its file.
     pub file: &'static str,
     pub source: &'static str,
 }
 
-/// What an example leaves behind unless told otherwise.
+/// The default output of an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// An animation, NAME.gif.
@@ -63,11 +63,11 @@ impl Example {
         }
     }
 
-    /// What its help ends with.
+    /// The end of its help.
     fn details(&self) -> String {
         let (what, size) = self.size;
         format!(
-            "Here --size is {what}, {size} unless given, and there are {} frames. It writes {}.{}.\nThe code: {}, {} lines.",
+            "--size: {what} (default {size}). --frames: default {}. Writes {}.{}.\nSource: {}, {} lines.",
             self.frames,
             self.name,
             self.extension(),
@@ -76,7 +76,7 @@ impl Example {
         )
     }
 
-    /// Lines of code, without empty ones, comments and tests.
+    /// Lines of code, without blank lines, comments and tests.
     pub fn lines(&self) -> usize {
         let code = self.source.split("#[cfg(test)]").next().unwrap_or_default();
         let counts = |line: &&str| !line.is_empty() && !line.starts_with("//");
@@ -84,43 +84,43 @@ impl Example {
     }
 }
 
-/// How an example is to be run.
+/// Options of all examples.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Options {
-    /// Where the picture goes: a folder, or a file that ends in .gif, .png or .mp4.
+    /// Output path: a directory, or a file that ends in .gif, .png or .mp4.
     ///
-    /// A .png keeps the last frame; `x-####.png` is one file for each frame. An .mp4 needs the program `ffmpeg`. Unless
-    /// this is given, the picture goes to the folder you are in.
+    /// A .png keeps the last frame; `x-####.png` writes one file per frame. An .mp4 needs the program `ffmpeg`. The default
+    /// is the current directory.
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
-    /// How large: cells, particles or pixels, as the example's own help says.
+    /// Problem size: cells, particles or pixels, as described in the help of the example.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub size: Option<u32>,
-    /// How many frames.
+    /// Number of frames.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub frames: Option<u32>,
-    /// Shows it live in a window, until that is closed (Escape does); records only with --out.
+    /// Show it live in a window, until you close it (Escape does); records only with --out.
     #[arg(long)]
     pub view: bool,
-    /// Opens the picture when it is done.
+    /// Open the result when it is done.
     #[arg(long)]
     pub open: bool,
-    /// Worker threads, instead of one for each core.
+    /// Number of worker threads; by default one per core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
     /// The last frame.
     pub picture: Option<Picture>,
     pub files: Vec<PathBuf>,
-    /// What was computed, how fast, and how long it took to compile.
-    pub closing: String,
+    /// A summary: problem size, speed and compile time.
+    pub summary: String,
 }
 
-/// All examples, the simple ones first.
+/// All examples, in order of complexity.
 pub const ALL: [&Example; 16] = [
     &julia::JULIA,
     &life::LIFE,
@@ -150,8 +150,8 @@ pub fn list() -> String {
 /// Runs an example to its end.
 pub fn perform(example: &'static Example, options: &Options) -> Outcome<Report> {
     let mut stage = Stage::new(example, options)?;
-    let closing = (example.run)(&mut stage)?;
-    stage.end(closing)
+    let summary = (example.run)(&mut stage)?;
+    stage.end(summary)
 }
 
 #[cfg(test)]

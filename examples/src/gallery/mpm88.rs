@@ -1,9 +1,9 @@
-//! Jelly, snow and water in a box, by the material point method.
+//! Jelly, snow and water in a box with the material point method (MLS-MPM).
 //!
-//! Particles carry momentum and deformation; a grid makes them meet. Each substep has four parallel loops, all in
-//! one kernel: clear the grid, scatter particles to it, solve on it, and gather from it.
+//! Particles carry momentum and deformation and interact through a grid. Each substep has four parallel loops in one
+//! kernel: clear the grid, scatter particles to the grid (P2G), update the grid, and gather from it (G2P).
 
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use crate::plain::{
     self, DT, DX, GRAVITY, GRID, JELLY, LAMBDA, MASS, MU, SNOW_MAX, SNOW_MIN, VOLUME, WALL,
 };
@@ -16,9 +16,9 @@ const SUBSTEPS: usize = 25;
 
 pub const MPM88: Example = Example {
     name: "mpm88",
-    about: "jelly, snow and water in a box, by the material point method",
-    long: "Particles and a grid, matrices with `svd`, scatters by `+=` that need no locks because every thread adds to a copy of its own. All of \
-           a substep is one kernel of four loops. The test of this example compares it with plain Rust, particle by particle.",
+    about: "material point method: jelly, snow and water in a box",
+    long: "Particles and a grid, matrices with `svd`, and scatters by `+=`, which the compiler privatizes per thread. A substep is one kernel of \
+           four parallel loops. A test compares this example with plain Rust, particle by particle.",
     size: ("pixels along each side", 480),
     frames: 160,
     media: Media::Moving,
@@ -27,7 +27,7 @@ pub const MPM88: Example = Example {
     source: include_str!("mpm88.rs"),
 };
 
-/// Weights of the three nodes around a particle along each axis, one row for each node.
+/// Quadratic B-spline weights of the three nodes around a particle along each axis, one row per node.
 #[func]
 fn spline(f: Vec2) -> Matrix<f32, 3, 2> {
     let (a, b, c) = (
@@ -60,12 +60,12 @@ fn substep(
         let mut hardness = 1.0;
         let mut mu = 0.0;
         if material[[p]] == WATER {
-            // A fluid forgets its shape and keeps its volume.
+            // A fluid keeps only its volume ratio.
             f = Mat2::identity() * f.determinant().max(1e-6).sqrt();
         } else if material[[p]] == SNOW {
             hardness = (10.0 * (1.0 - plastic[[p]])).exp().clamp(0.1, 5.0);
             mu = MU * hardness;
-            // Snow yields beyond a small stretch, and hardens or weakens by what it has yielded.
+            // Snow yields plastically beyond a small stretch, and hardens or softens accordingly.
             let kept = stretch.clamp(Vec2::splat(SNOW_MIN), Vec2::splat(SNOW_MAX));
             plastic[[p]] = plastic[[p]] * (stretch.x * stretch.y) / (kept.x * kept.y);
             f = u * Mat2::from_diagonal(kept) * w.transpose();
@@ -132,7 +132,7 @@ fn substep(
     }
 }
 
-/// Particles of one kind lie together, component by component; the grid is in blocks of nodes that meet often.
+/// Particle attributes are stored as struct of arrays; the grid is blocked.
 struct Simulation {
     x: Field<Vec2, 1>,
     v: Field<Vec2, 1>,
@@ -193,7 +193,7 @@ impl Simulation {
         )
     }
 
-    /// Soft dots: the colour says what, and how fast.
+    /// Draws soft dots, coloured by material and speed.
     fn draw(&self, canvas: &mut Canvas) -> wuji::Result<()> {
         // Slow and fast water, jelly, snow.
         let colors = [
@@ -214,7 +214,7 @@ impl Simulation {
     }
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let simulation = Simulation::new(&stage.world())?;
     let mut canvas = Canvas::new(stage.size());
     stage.play(
@@ -225,14 +225,14 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
         },
     )?;
     let what = format!("{} particles on {GRID}x{GRID}", simulation.x.len()?);
-    Ok(Closing::new(what, SUBSTEPS, "substeps"))
+    Ok(Summary::new(what, SUBSTEPS, "substeps"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The kernel and the plain loops start together and stay together for a while.
+    /// The kernel and the plain implementation agree for some substeps.
     #[test]
     fn the_kernel_does_what_plain_rust_does() {
         let world = World::cpu().expect("a world");

@@ -1,19 +1,19 @@
-//! Two galaxies that meet. Every star is drawn by every other: no tree, no cut-off, just fast.
+//! Two galaxies collide. All-pairs gravity: no tree, no cut-off.
 
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 use wuji::viewer::{Canvas, Picture, light};
 
 const STEPS: usize = 2;
 const DT: f32 = 0.004;
-/// Close stars do not fling each other away.
+/// Softening, so that close stars do not fling each other away.
 const SOFT: f32 = 4e-4;
 
 pub const NBODY: Example = Example {
     name: "nbody",
-    about: "two galaxies meet; all pairs of stars, several per instruction",
-    long: "A parallel loop over the stars with a loop over all stars inside. Places and velocities are struct of arrays, because the \
-           layout says so; the kernel does not know. All of the mass is in the two centres and, a little, in the stars.",
+    about: "two galaxies collide; all-pairs gravity, vectorized",
+    long: "A parallel loop over the stars with a loop over all stars inside. Positions and velocities are stored as struct of arrays; \
+           the kernel does not depend on the layout. Most of the mass is in the two centres.",
     size: ("stars", 3072),
     frames: 120,
     media: Media::Moving,
@@ -43,7 +43,7 @@ fn drift(x: &Field<Vec3, 1>, v: &Field<Vec3, 1>) {
     }
 }
 
-/// A disc around each centre: the first star is the centre, the others circle it. Gives places, velocities and masses.
+/// A disc around each centre: the first star is the centre, the others orbit it. Returns positions, velocities and masses.
 fn galaxies(count: usize) -> (Vec<Vec3>, Vec<Vec3>, Vec<f32>) {
     let half = (count / 2).max(1);
     let (mut x, mut v, mut mass) = (Vec::new(), Vec::new(), Vec::new());
@@ -72,10 +72,10 @@ fn galaxies(count: usize) -> (Vec<Vec3>, Vec<Vec3>, Vec<f32>) {
     (x, v, mass)
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let count = stage.size().max(2);
-    // Struct of arrays, down to the components: a node of its own for each field.
+    // Struct of arrays: a node for each field.
     let (x, v, mass) = world.layout(|root| {
         (
             root.dense(I, count as i64).place::<Vec3, 1>("x"),
@@ -112,5 +112,5 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
         },
         draw,
     )?;
-    Ok(Closing::new(format!("{count} stars"), STEPS, "steps"))
+    Ok(Summary::new(format!("{count} stars"), STEPS, "steps"))
 }

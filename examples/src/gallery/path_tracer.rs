@@ -1,6 +1,6 @@
-//! A path tracer for shapes that are distance functions: rays march until they are close to something, bounce, and march on.
+//! A path tracer for signed distance functions: rays are sphere-traced and bounce diffusely or specularly.
 
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use std::cell::Cell;
 use wuji::prelude::*;
 
@@ -12,9 +12,9 @@ const SUN_LIGHT: Vec3 = vec3(3.4, 2.9, 2.2);
 
 pub const PATH_TRACER: Example = Example {
     name: "path_tracer",
-    about: "a path tracer for distance functions: blobs, a mirror, sun and sky",
-    long: "Structs and functions in kernels, loops that end early, and `random`, which gives the same numbers for any number of threads. Each \
-           frame adds one path to every pixel; with --view you see the noise go away.",
+    about: "a path tracer for signed distance functions: blobs, a mirror, sun and sky",
+    long: "Structs and functions in kernels, loops with early exit, and `random`, which is reproducible for any number of threads. Each \
+           frame adds one path per pixel; with --view you see the noise converge.",
     size: ("pixels along each side", 320),
     frames: 64,
     media: Media::Still,
@@ -23,14 +23,14 @@ pub const PATH_TRACER: Example = Example {
     source: include_str!("path_tracer.rs"),
 };
 
-/// What a ray has met.
+/// The intersection of a ray.
 #[derive(Element, Clone, Copy, Debug)]
 struct Surface {
     color: Vec3,
     mirror: bool,
 }
 
-/// The smaller distance, with a smooth bridge where both are about the same.
+/// Smooth minimum of two distances.
 #[func]
 fn join(a: f32, b: f32, width: f32) -> f32 {
     let h = (0.5 + 0.5 * (b - a) / width).clamp(0.0, 1.0);
@@ -54,7 +54,7 @@ fn ball(p: Vec3) -> f32 {
     (p - vec3(0.75, 0.32, -0.45)).norm() - 0.32
 }
 
-/// The distance to the nearest thing.
+/// Signed distance to the scene.
 #[func]
 fn scene(p: Vec3) -> f32 {
     p.y.min(blobs(p)).min(ball(p))
@@ -89,7 +89,7 @@ fn surface(p: Vec3) -> Surface {
     }
 }
 
-/// How far a ray gets.
+/// Sphere-traces a ray and returns the distance.
 #[func]
 fn reach(origin: Vec3, direction: Vec3) -> f32 {
     let mut t = 0.0;
@@ -105,7 +105,7 @@ fn reach(origin: Vec3, direction: Vec3) -> f32 {
     t
 }
 
-/// Which way the distance grows.
+/// The normal: the gradient of the distance.
 #[func]
 fn normal(p: Vec3) -> Vec3 {
     let e = 5e-4;
@@ -126,7 +126,7 @@ fn sky(direction: Vec3) -> Vec3 {
     )
 }
 
-/// A direction on the side of the normal, more likely near it: a point on a sphere on top of the surface.
+/// A cosine-weighted direction around the normal.
 #[func]
 fn scattered(normal: Vec3) -> Vec3 {
     let z = random::<f32>() * 2.0 - 1.0;
@@ -135,7 +135,7 @@ fn scattered(normal: Vec3) -> Vec3 {
     (normal + vec3(r * phi.cos(), r * phi.sin(), z) * 0.999).normalized()
 }
 
-/// Adds one path to every pixel.
+/// Adds one path per pixel.
 #[kernel]
 fn trace(image: &Field<Vec3, 2>) {
     let n = image.shape().x as f32;
@@ -161,7 +161,7 @@ fn trace(image: &Field<Vec3, 2>) {
             if met.mirror {
                 direction = direction.reflect(n);
             } else {
-                // The sun is too small to be met by chance: look for it.
+                // Next event estimation: the sun is too small to be hit by chance.
                 let facing = n.dot(SUN);
                 if facing > 0.0 && reach(origin, SUN) >= FAR {
                     light += weight * SUN_LIGHT * (facing / std::f32::consts::PI);
@@ -174,7 +174,7 @@ fn trace(image: &Field<Vec3, 2>) {
     }
 }
 
-/// The mean of all paths, through a curve that keeps the highlights.
+/// The mean of all paths, tone-mapped.
 #[kernel]
 fn develop(image: &Field<Vec3, 2>, pixels: &Field<Vec3, 2>, passes: f32) {
     for [i, j] in image {
@@ -185,15 +185,15 @@ fn develop(image: &Field<Vec3, 2>, pixels: &Field<Vec3, 2>, passes: f32) {
     }
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let n = stage.size();
     let image = world.field::<Vec3, 2>("image", [n, n])?;
     let pixels = world.field::<Vec3, 2>("pixels", [n, n])?;
     let passes = Cell::new(0);
     stage.play(
-        |turn| {
-            passes.set(turn.frame + 1);
+        |input| {
+            passes.set(input.frame + 1);
             trace(&image)
         },
         || {
@@ -201,7 +201,7 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
             pixels.to_picture()
         },
     )?;
-    Ok(Closing::new(
+    Ok(Summary::new(
         format!("{n}x{n} pixels, {} paths each", passes.get()),
         1,
         "passes",

@@ -1,19 +1,19 @@
-//! The five applications of the 2019 paper on sparse data structures; their code is in `examples/src/apps`.
+//! The five applications of the 2019 paper on sparse data structures, implemented in `examples/src/apps`.
 
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use crate::apps::{App, Scale, conv, fem, mgpcg, mpm3d, volume};
 use std::cell::RefCell;
 use wuji::World;
 
-const SIZE: (&str, usize) = ("1 for a quick look, 2 for the size of the paper", 1);
+const SIZE: (&str, usize) = ("1 is small, 2 is the size of the paper", 1);
 
-/// Plays an application: `steps` of it a frame.
+/// Runs an application with `steps` per frame.
 fn play(
     stage: &mut Stage,
     make: impl Fn(&World, Scale) -> wuji::Result<Box<dyn App>>,
     steps: usize,
     unit: &'static str,
-) -> Outcome<Closing> {
+) -> Outcome<Summary> {
     let scale = if stage.size() < 2 {
         Scale::Small
     } else {
@@ -25,14 +25,14 @@ fn play(
         || app.borrow().picture(),
     )?;
     let what = app.borrow().size()?;
-    Ok(Closing::new(what, steps, unit))
+    Ok(Summary::new(what, steps, unit))
 }
 
 pub const MPM3D: Example = Example {
     name: "mpm3d",
     about: "two blocks of jelly fall in three dimensions, on a sparse grid",
-    long: "Particles lie in lists (`dynamic`) of the blocks (`pointer`) they are in, so that a block is computed from start to end by one \
-           thread, with the part of the grid it touches in a scratchpad: `cache(grid, ..)`.",
+    long: "Particles are stored in `dynamic` lists of the `pointer` blocks that contain them. One thread processes a block, with the part of \
+           the grid that it accesses in a scratchpad: `cache(grid, ..)`.",
     size: SIZE,
     frames: 200,
     media: Media::Still,
@@ -47,8 +47,8 @@ pub const MPM3D: Example = Example {
 pub const FEM: Example = Example {
     name: "fem",
     about: "a hollow ball sags under its weight: finite elements, conjugate gradients",
-    long: "The matrix is never stored: each iteration computes its product with a vector from the elements around each node, which exist only \
-           where there is material.",
+    long: "Matrix-free: each iteration computes the matrix-vector product from the elements around each node, which are active only where \
+           there is material.",
     size: SIZE,
     frames: 150,
     media: Media::Still,
@@ -59,8 +59,8 @@ pub const FEM: Example = Example {
 
 pub const MGPCG: Example = Example {
     name: "mgpcg",
-    about: "Poisson's equation on a sparse domain, by multigrid and conjugate gradients",
-    long: "Grids of four sizes, each with half the cells a side of the one before; every level has its own tree, and the same generic \
+    about: "Poisson's equation on a sparse domain: multigrid and conjugate gradients",
+    long: "A multigrid hierarchy: every level has half the resolution of the previous one and its own tree, and the same generic \
            kernels run on all of them.",
     size: SIZE,
     frames: 20,
@@ -72,8 +72,8 @@ pub const MGPCG: Example = Example {
 
 pub const CONVOLUTION: Example = Example {
     name: "sparse_conv",
-    about: "a layer of a neural network on voxels that exist only near a surface",
-    long: "A 3x3x3 convolution from channels to channels. Output appears where input is; everything else costs neither memory nor time.",
+    about: "a convolution layer of a neural network on sparse voxels near a surface",
+    long: "A 3x3x3 convolution with several channels. Output voxels are active where input voxels are; all others cost neither memory nor time.",
     size: SIZE,
     frames: 1,
     media: Media::Still,
@@ -84,9 +84,9 @@ pub const CONVOLUTION: Example = Example {
 
 pub const VOLUME: Example = Example {
     name: "volume_renderer",
-    about: "light in smoke: a path tracer through sparse densities",
-    long: "Free paths are drawn at the greatest density and thinned out by the real one, so a ray only asks for single voxels; those that do not \
-           exist are zero. Each frame adds a path to every pixel.",
+    about: "a volumetric path tracer: smoke in a sparse grid",
+    long: "Woodcock (delta) tracking: free paths are sampled at the maximum density and rejected by the actual one, so a ray reads single voxels; \
+           inactive ones are zero. Each frame adds one path per pixel.",
     size: SIZE,
     frames: 32,
     media: Media::Still,

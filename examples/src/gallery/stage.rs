@@ -1,4 +1,4 @@
-//! What examples are played on: a world, a clock, a progress bar, a window or a file.
+//! The environment of an example: a world, a timer, a progress bar, a window or a file.
 
 use std::error::Error;
 use std::io::Write;
@@ -15,44 +15,44 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 /// Frames per second of windows and files.
 const FPS: f64 = 30.0;
 
-/// Where an example runs.
+/// The environment that an example runs in.
 #[derive(Debug)]
 pub struct Stage {
     example: &'static Example,
     options: Options,
     world: World,
     viewer: Viewer,
-    /// The file without its extension, for examples that write more than a picture.
+    /// The output path without its extension, for examples that write additional files.
     stem: PathBuf,
     files: Vec<PathBuf>,
     last: Option<Picture>,
-    /// The time of each frame, without drawing it.
+    /// The time of each frame, without displaying it.
     times: Vec<Duration>,
 }
 
-/// One frame, and what the person in front of the window does in it.
+/// The number of a frame, and the user input since the last one.
 #[derive(Clone, Debug, Default)]
-pub struct Turn {
+pub struct FrameInput {
     pub frame: usize,
-    /// Where the left button is held, in units of the picture, up.
+    /// The position of the pointer while the left button is down: 0 to 1, y up.
     pub pointer: Option<[f32; 2]>,
-    /// Keys that went down.
+    /// Keys that were pressed.
     pub keys: Vec<Key>,
 }
 
-/// How an example closes: `WHAT, RATE UNITS/s on THREADS threads, compiled in TIME`.
+/// The summary that an example prints: `WHAT, RATE UNITS/s on THREADS threads, compiled in TIME`.
 #[derive(Clone, Debug)]
-pub struct Closing {
-    /// What was there: `12200 particles on 128x128`.
+pub struct Summary {
+    /// The problem size: `12200 particles on 128x128`.
     pub what: String,
-    /// What a frame has several of, in the plural, and how many.
+    /// The unit of work, in the plural, and how many of them a frame has.
     pub unit: &'static str,
     pub per_frame: usize,
 }
 
-impl Closing {
-    pub fn new(what: impl Into<String>, per_frame: usize, unit: &'static str) -> Closing {
-        Closing {
+impl Summary {
+    pub fn new(what: impl Into<String>, per_frame: usize, unit: &'static str) -> Summary {
+        Summary {
             what: what.into(),
             unit,
             per_frame,
@@ -71,7 +71,7 @@ impl Stage {
         if !options.view || options.out.is_some() {
             viewer = viewer.record(&file);
         }
-        // In a window it goes on until somebody closes it.
+        // A window stays open until the user closes it.
         match options.frames {
             Some(frames) => viewer = viewer.frames(frames as usize),
             None if !options.view => viewer = viewer.frames(example.frames),
@@ -82,7 +82,7 @@ impl Stage {
             (true, Some(why)) => {
                 let frames = options.frames.map_or(example.frames, |n| n as usize);
                 eprintln!(
-                    "no window ({why}): {frames} frames go to {}",
+                    "no window ({why}): writing {frames} frames to {}",
                     file.display()
                 );
                 let builder = Viewer::builder(example.name)
@@ -113,29 +113,29 @@ impl Stage {
         self.world.clone()
     }
 
-    /// What `--size` says.
+    /// The value of `--size`, or the default.
     pub fn size(&self) -> usize {
         self.options
             .size
             .map_or(self.example.size.1, |n| n as usize)
     }
 
-    /// How many frames there will be, as far as is known.
+    /// The expected number of frames.
     pub fn frames(&self) -> usize {
         self.options
             .frames
             .map_or(self.example.frames, |n| n as usize)
     }
 
-    /// Makes a step and a picture for each frame.
+    /// Calls `step` and `picture` for each frame.
     pub fn play(
         &mut self,
-        mut step: impl FnMut(&Turn) -> wuji::Result<()>,
+        mut step: impl FnMut(&FrameInput) -> wuji::Result<()>,
         mut picture: impl FnMut() -> wuji::Result<Picture>,
     ) -> Outcome {
         let total = self.frames();
         let mut progress = Progress::new(total);
-        // Of a still picture only the end is seen, unless somebody watches.
+        // A still image needs only the last frame, unless a window shows all of them.
         let each = self.example.media == Media::Moving
             || self.viewer.without_window().is_none()
             || self
@@ -144,9 +144,9 @@ impl Stage {
                 .is_some_and(|path| !keeps_last(path));
         let mut frame = 0;
         while self.viewer.is_open() && (each || frame < total) {
-            let turn = self.turn(frame);
+            let input = self.input(frame);
             let start = Instant::now();
-            step(&turn)?;
+            step(&input)?;
             self.times.push(start.elapsed());
             frame += 1;
             if each || frame == total {
@@ -161,7 +161,7 @@ impl Stage {
         Ok(())
     }
 
-    fn turn(&mut self, frame: usize) -> Turn {
+    fn input(&mut self, frame: usize) -> FrameInput {
         let keys = self
             .viewer
             .events()
@@ -170,7 +170,7 @@ impl Stage {
                 Event::Key { key, down: true } => Some(key),
                 _ => None,
             });
-        Turn {
+        FrameInput {
             frame,
             keys: keys.collect(),
             pointer: self
@@ -180,7 +180,7 @@ impl Stage {
         }
     }
 
-    /// Writes another file next to the picture.
+    /// Writes an additional file next to the picture.
     pub fn write(&mut self, extension: &str, bytes: &[u8]) -> Outcome {
         let path = self.stem.with_extension(extension);
         let named = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
@@ -198,24 +198,24 @@ impl Stage {
         self.last.as_ref()
     }
 
-    pub(super) fn end(mut self, closing: Closing) -> Outcome<Report> {
-        // The first frame waits for the compiler; the others say how fast it is.
+    pub(super) fn end(mut self, summary: Summary) -> Outcome<Report> {
+        // The first frame includes compilation, so the rate is that of the others.
         let frames = if self.times.len() > 1 {
             &self.times[1..]
         } else {
             &self.times[..]
         };
         let seconds = frames.iter().sum::<Duration>().as_secs_f64();
-        let rate = (frames.len() * closing.per_frame) as f64 / seconds.max(1e-9);
+        let rate = (frames.len() * summary.per_frame) as f64 / seconds.max(1e-9);
         let rate = if rate < 10.0 {
             format!("{rate:.1}")
         } else {
             format!("{rate:.0}")
         };
-        let closing = format!(
+        let summary = format!(
             "{}, {rate} {}/s on {} threads, {}",
-            closing.what,
-            closing.unit,
+            summary.what,
+            summary.unit,
             self.world.threads(),
             compiled(&self.world),
         );
@@ -223,19 +223,19 @@ impl Stage {
         Ok(Report {
             picture: self.last,
             files: self.files,
-            closing,
+            summary,
         })
     }
 }
 
-/// Whether of all frames a file keeps the last one only.
+/// Whether a file keeps only the last frame.
 fn keeps_last(path: &Path) -> bool {
     path.extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("png"))
         && !path.to_string_lossy().contains('#')
 }
 
-/// The file that an example writes: in a folder it has its own name.
+/// The output file of an example; in a directory it has the name of the example.
 fn file(example: &Example, out: Option<&Path>) -> PathBuf {
     let name = format!("{}.{}", example.name, example.extension());
     match out {
@@ -245,7 +245,7 @@ fn file(example: &Example, out: Option<&Path>) -> PathBuf {
     }
 }
 
-/// How long launches waited for their code; better code is made later, in the background.
+/// The time that launches waited for compilation, without background compilation.
 fn compiled(world: &World) -> String {
     let history = world.kernel_history();
     let first: Vec<_> = history
@@ -260,7 +260,7 @@ fn compiled(world: &World) -> String {
         * 1e3;
     let cached = !first.is_empty() && first.iter().all(|made| made.cached);
     if cached {
-        format!("code from the cache in {time:.0} ms")
+        format!("loaded from the cache in {time:.0} ms")
     } else {
         format!("compiled in {time:.0} ms")
     }
@@ -272,7 +272,7 @@ mod tests {
     use crate::gallery::{julia::JULIA, path_tracer::PATH_TRACER};
 
     #[test]
-    fn files_have_names() {
+    fn output_paths_follow_the_options() {
         assert_eq!(file(&JULIA, None), Path::new("julia.gif"));
         assert_eq!(file(&PATH_TRACER, None), Path::new("path_tracer.png"));
         assert_eq!(

@@ -1,20 +1,20 @@
-//! Triangles become a picture: what the examples `cloth` and `isosurface` share.
+//! A triangle rasterizer, shared by the examples `cloth` and `isosurface`.
 
 use wuji::prelude::*;
 use wuji::viewer::Picture;
 
-/// Pixels are computed at twice the size, and averaged.
+/// 2 x 2 supersampling.
 const FINE: usize = 2;
 const LAMP: Vec3 = vec3(0.42, 0.74, 0.52);
 
-/// The nearest triangle at each pixel: its nearness above its colour, so that the greater number is what is seen.
+/// Depth and colour of the nearest triangle at each pixel. The depth is in the high bits, so that an atomic maximum is a depth test.
 #[derive(Debug)]
 pub struct Screen {
     size: usize,
     seen: Field<i64, 2>,
 }
 
-/// Colours of the two sides of a surface.
+/// Colours of the front and back of a surface.
 #[derive(Element, Clone, Copy, Debug)]
 pub struct Sides {
     pub front: Vec3,
@@ -39,7 +39,7 @@ fn draw(corners: &Field<Vec3, 1>, count: i32, view: Mat3, sides: Sides, seen: &F
                 .powi(40);
             let color = if front { sides.front } else { sides.back };
             let color = color * (0.16 + 0.1 * normal.y + 0.84 * lit) + Vec3::splat(0.35 * shine);
-            // Gamma, and 8 bits a channel.
+            // Gamma correction, and 8 bits per channel.
             let color =
                 (color.clamp(Vec3::splat(0.0), Vec3::splat(1.0)).sqrt() * 255.0).cast::<i64>();
             let rgb = color.x << 16 | color.y << 8 | color.z;
@@ -59,7 +59,7 @@ fn draw(corners: &Field<Vec3, 1>, count: i32, view: Mat3, sides: Sides, seen: &F
             for i in low.x..high.x + 1 {
                 for j in low.y..high.y + 1 {
                     let p = vec2(i as f32, j as f32);
-                    // How much of each corner is in this pixel.
+                    // Barycentric coordinates of the pixel.
                     let wb = (p - pa).cross(pc - pa) * inverse;
                     let wc = (pb - pa).cross(p - pa) * inverse;
                     if wb >= 0.0 && wc >= 0.0 && wb + wc <= 1.0 {
@@ -74,7 +74,7 @@ fn draw(corners: &Field<Vec3, 1>, count: i32, view: Mat3, sides: Sides, seen: &F
 }
 
 impl Screen {
-    /// A square screen; what is within the unit sphere is on it.
+    /// A square image that shows the unit sphere.
     pub fn new(world: &World, size: usize) -> wuji::Result<Screen> {
         let fine = FINE * size;
         let seen = world.field("seen", [fine, fine])?;
@@ -85,7 +85,7 @@ impl Screen {
         self.seen.fill(0)
     }
 
-    /// Draws `count` triangles, three corners each, seen from `yaw` around and `pitch` above.
+    /// Draws `count` triangles, three corners each, from a camera at `yaw` and `pitch`.
     pub fn draw(
         &self,
         corners: &Field<Vec3, 1>,

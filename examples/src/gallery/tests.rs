@@ -1,10 +1,10 @@
-//! Every example at a small size, against what it is known to look like.
+//! Runs every example at a small size and compares its picture with a stored one.
 
 use super::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Options small enough for a test, and large enough to see something.
+/// Options for a small problem whose picture is still meaningful.
 fn small(example: &Example) -> Options {
     let (size, frames) = match example.name {
         "julia" => (48, 3),
@@ -27,7 +27,7 @@ fn small(example: &Example) -> Options {
     }
 }
 
-/// The mean brightness of each of 4 x 4 parts of a picture.
+/// The mean brightness of 4 x 4 tiles of a picture.
 fn look(picture: &Picture) -> Vec<i32> {
     let part = |row: usize, column: usize| {
         let mut sum = (0, 0);
@@ -61,7 +61,7 @@ fn known(text: &str) -> BTreeMap<&str, Vec<i32>> {
 }
 
 #[test]
-fn examples_look_as_they_are_known() {
+fn pictures_match_the_stored_brightness() {
     let folder = std::env::temp_dir().join(format!("wuji-gallery-{}", std::process::id()));
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gallery/looks.txt");
     let bless = std::env::var_os("WUJI_BLESS").is_some();
@@ -78,13 +78,13 @@ fn examples_look_as_they_are_known() {
         let look = look(&picture);
         let numbers: Vec<String> = look.iter().map(i32::to_string).collect();
         seen += &format!("{} {}\n", example.name, numbers.join(" "));
-        // Threads add floats in any order: a few levels of 255 may differ, and no more.
+        // Threads add floats in any order, so a few levels of 255 may differ.
         let same = known.get(example.name).is_some_and(|known| {
             known.len() == 16 && known.iter().zip(&look).all(|(a, b)| a.abs_diff(*b) <= 6)
         });
         if !same && !bless {
             wrong.push(format!(
-                "{}: {look:?}, known as {:?}",
+                "{}: {look:?}, expected {:?}",
                 example.name,
                 known.get(example.name)
             ));
@@ -100,9 +100,9 @@ fn examples_look_as_they_are_known() {
         };
         assert!(bytes.starts_with(magic), "{}", example.name);
         assert!(
-            report.closing.contains("/s on ") && report.closing.contains(" in "),
+            report.summary.contains("/s on ") && report.summary.contains(" in "),
             "{}",
-            report.closing
+            report.summary
         );
     }
     if bless {
@@ -117,7 +117,7 @@ fn examples_look_as_they_are_known() {
     );
 }
 
-/// A PLY file has a header that says how many bytes follow, and faces that name vertices there are.
+/// The header of a PLY file matches its size, and faces refer to existing vertices.
 fn check_ply(bytes: &[u8]) {
     let end = b"end_header\n";
     let at = bytes
@@ -186,7 +186,7 @@ fn names_and_lines_are_short() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn an_unwritable_output_is_an_error() {
     for out in ["/proc/none", "/proc/none/x.gif", "x.jpeg"] {
         let options = Options {
             out: Some(out.into()),
@@ -199,7 +199,7 @@ fn what_cannot_be_written_is_an_error() {
     }
 }
 
-/// The help of an example teaches that example.
+/// The help of an example describes it.
 #[test]
 fn every_example_has_its_help() {
     use clap::{Args, CommandFactory, Parser};

@@ -1,15 +1,15 @@
-//! Waves in a tank: a source in front of a wall with two slits, and behind it the pattern that made light a wave.
+//! The double-slit experiment in a water tank: a source in front of a wall with two slits, and the interference pattern behind it.
 
-use super::{Closing, Example, Media, Outcome, Stage};
+use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 
 const STEPS: usize = 6;
 
 pub const WAVE: Example = Example {
     name: "wave",
-    about: "the wave equation: two slits, and interference behind them",
-    long: "A stencil over three fields: yesterday, today and tomorrow of the height of water. Reads outside of a field give \
-           zero, so borders need no code of their own. With --view the left button throws stones.",
+    about: "the wave equation: interference behind two slits",
+    long: "A stencil over the water height at the previous, current and next time step. Out-of-bounds reads return zero, \
+           so borders need no special case. With --view, the left button drops stones.",
     size: ("cells along each side", 320),
     frames: 120,
     media: Media::Moving,
@@ -18,7 +18,7 @@ pub const WAVE: Example = Example {
     source: include_str!("wave.rs"),
 };
 
-/// How much of a wave goes on here: nothing in the wall, a little less at each step near the edge of the tank.
+/// Damping factor: 0 in the wall, below 1 in an absorbing layer at the edge of the tank.
 #[func]
 fn passes(i: i32, j: i32, n: i32) -> f32 {
     let slit = ((j - n / 2).abs() - n / 10).abs() < n / 32;
@@ -31,14 +31,14 @@ fn passes(i: i32, j: i32, n: i32) -> f32 {
     }
 }
 
-/// `old` becomes what comes after `now`.
+/// Overwrites `old` with the next time step.
 #[kernel]
 fn advance(old: &Field<f32, 2>, now: &Field<f32, 2>, time: f32) {
     let n = now.shape().x;
     for [i, j] in now {
         let u = now[[i, j]];
         let around = now[[i - 1, j]] + now[[i + 1, j]] + now[[i, j - 1]] + now[[i, j + 1]];
-        // The square of the speed, in cells per step, is 1/4.
+        // The squared wave speed, in cells per step, is 1/4.
         let next = 2.0 * u - old[[i, j]] + 0.25 * (around - 4.0 * u);
         let source = if i == n / 8 {
             (time * 0.22).sin() * 0.12
@@ -49,7 +49,7 @@ fn advance(old: &Field<f32, 2>, now: &Field<f32, 2>, time: f32) {
     }
 }
 
-/// A stone of some cells.
+/// Adds a Gaussian bump.
 #[kernel]
 fn drop_stone(u: &Field<f32, 2>, at: Vec2) {
     for [i, j] in u {
@@ -62,7 +62,7 @@ fn drop_stone(u: &Field<f32, 2>, at: Vec2) {
 fn paint(u: &Field<f32, 2>, pixels: &Field<Vec3, 2>) {
     let n = pixels.shape().x;
     for [i, j] in pixels {
-        // A root makes the small waves behind the wall visible.
+        // The square root makes the small waves behind the wall visible.
         let h = u[[i, j]].signum() * u[[i, j]].abs().sqrt().min(1.0);
         let (deep, calm, crest) = (
             vec3(0.02, 0.05, 0.2),
@@ -82,7 +82,7 @@ fn paint(u: &Field<f32, 2>, pixels: &Field<Vec3, 2>) {
     }
 }
 
-fn run(stage: &mut Stage) -> Outcome<Closing> {
+fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let n = stage.size();
     let u = [
@@ -91,18 +91,18 @@ fn run(stage: &mut Stage) -> Outcome<Closing> {
     ];
     let pixels = world.field::<Vec3, 2>("pixels", [n, n])?;
     stage.play(
-        |turn| {
-            if let Some([x, y]) = turn.pointer {
+        |input| {
+            if let Some([x, y]) = input.pointer {
                 drop_stone(&u[0], vec2(x, y) * n as f32)?;
             }
-            // An even number of steps: `u[0]` is the newest again.
+            // The number of steps is even, so `u[0]` is the newest again.
             for step in 0..STEPS {
                 let (old, now) = (&u[(step + 1) % 2], &u[step % 2]);
-                advance(old, now, (turn.frame * STEPS + step) as f32)?;
+                advance(old, now, (input.frame * STEPS + step) as f32)?;
             }
             paint(&u[0], &pixels)
         },
         || pixels.to_picture(),
     )?;
-    Ok(Closing::new(format!("{n}x{n} cells"), STEPS, "steps"))
+    Ok(Summary::new(format!("{n}x{n} cells"), STEPS, "steps"))
 }

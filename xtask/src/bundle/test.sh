@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests of the bundle; words choose some by parts of their names: sh test.sh [WORD...]
-# WUJI_TEST_BACKEND=cuda runs those that can on the first GPU.
+# Runs the tests of the bundle. Words select tests by name: sh test.sh [WORD...]
+# WUJI_TEST_BACKEND=cuda runs kernels on the first GPU, where supported.
 cd "$(dirname "$0")/tests" || exit 2
 failed=""
 run() {

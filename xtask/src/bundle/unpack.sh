@@ -1,5 +1,5 @@
 #!/bin/sh
-# Unpacks the bundle, here or into another folder: sh unpack.sh [FOLDER]
+# Unpacks the bundle, here or into another directory: sh unpack.sh [DIRECTORY]
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:-$here}"
@@ -10,7 +10,7 @@ if [ "$here" != "$there" ]; then
 fi
 THERE=$there
 export THERE
-# Some at a time. Where there is no xz there may be a Python.
+# In parallel, with xz or Python.
 find . -name '*.xz' | xargs -P 8 -n 1 sh -c '
     file="$THERE/${0%.xz}"
     mkdir -p "$(dirname "$file")"
@@ -22,7 +22,7 @@ find . -name '*.xz' | xargs -P 8 -n 1 sh -c '
     chmod +x "$file.part"
     mv -f "$file.part" "$file"
 '
-# The Python package (PYTHONPATH=FOLDER/python) looks for LLVM beside its module.
+# The Python package (PYTHONPATH=DIRECTORY/python) looks for LLVM next to its module.
 if [ -d "$there/python/wuji" ]; then
     ln -sfn ../../lib "$there/python/wuji/lib"
 fi

@@ -1,11 +1,11 @@
-//! What is said of CUDA devices, with a driver that has none: `fake_cuda.c` does what it is told in `FAKE_CUDA`.
+//! CUDA devices, tested with the mock driver `fake_cuda.c`, which the environment variable `FAKE_CUDA` configures.
 
 use super::{shown, wuji};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The driver, compiled once.
+/// The mock driver, compiled once.
 fn driver() -> &'static PathBuf {
     static DRIVER: OnceLock<PathBuf> = OnceLock::new();
     DRIVER.get_or_init(|| {
@@ -18,15 +18,15 @@ fn driver() -> &'static PathBuf {
     })
 }
 
-fn doctor(arguments: &[&str], told: &str) -> String {
+fn doctor(arguments: &[&str], config: &str) -> String {
     let mut command = wuji(&[&["doctor"], arguments].concat());
     command
         .env("WUJI_CUDA_DRIVER", driver())
-        .env("FAKE_CUDA", told);
+        .env("FAKE_CUDA", config);
     shown(&command.output().unwrap())
 }
 
-/// The message that the page of an error shows.
+/// The message on the page of an error.
 fn on_page(code: &str) -> &'static str {
     let page = wuji_ir::codes::find(code).unwrap().page;
     let block = page.split("```text\n").nth(1).unwrap();
@@ -34,9 +34,9 @@ fn on_page(code: &str) -> &'static str {
 }
 
 #[test]
-fn everything_works_on_a_device_that_does() {
-    for told in ["", "lazy=1"] {
-        let lines = doctor(&["--gpu-check"], told);
+fn all_checks_pass_on_a_working_device() {
+    for config in ["", "lazy=1"] {
+        let lines = doctor(&["--gpu-check"], config);
         let good = lines.lines().filter(|l| l.starts_with("ok ")).count();
         assert_eq!(good, 14, "{lines}");
     }
@@ -44,91 +44,91 @@ fn everything_works_on_a_device_that_does() {
 
 #[test]
 fn devices_are_listed() {
-    let told = doctor(&[], "");
+    let output = doctor(&[], "");
     let line = "\n          0: Imaginary GPU, sm_70, 4 multiprocessors at 1.50 GHz, 0.2 GiB\n";
-    assert!(told.contains(line), "{told}");
-    let told = doctor(&["--json"], "");
-    assert!(told.contains("\"kind\":\"gpu\""), "{told}");
-    let told = doctor(&[], "devices=0");
+    assert!(output.contains(line), "{output}");
+    let output = doctor(&["--json"], "");
+    assert!(output.contains("\"kind\":\"gpu\""), "{output}");
+    let output = doctor(&[], "devices=0");
     let line = "\ngpu       driver for CUDA 12.4; the driver does not start: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected\n";
-    assert!(told.contains(line), "{told}");
+    assert!(output.contains(line), "{output}");
 }
 
 #[test]
 fn no_driver() {
     let mut command = wuji(&["doctor", "--gpu-check"]);
     command.env("WUJI_CUDA_DRIVER", "/nowhere/libcuda.so");
-    let told = shown(&command.output().unwrap());
-    assert_eq!(told, format!("{}\n[1]\n", on_page("W0520")));
-    // A library that is none of a driver, or of one that is too old.
+    let output = shown(&command.output().unwrap());
+    assert_eq!(output, format!("{}\n[1]\n", on_page("W0520")));
+    // A library that is not a driver, or a driver that is too old.
     let mut command = wuji(&["doctor", "--gpu-check"]);
     command.env("WUJI_CUDA_DRIVER", "libc.so.6");
-    let told = shown(&command.output().unwrap());
+    let output = shown(&command.output().unwrap());
     assert!(
-        told.contains("error[W0520]: there is no CUDA driver"),
-        "{told}"
+        output.contains("error[W0520]: there is no CUDA driver"),
+        "{output}"
     );
-    assert!(told.contains("has no function `cuInit`"), "{told}");
+    assert!(output.contains("has no function `cuInit`"), "{output}");
 }
 
 #[test]
 fn a_run_without_a_driver() {
     let mut command = wuji(&["run", super::SQUARES, "--backend", "cuda"]);
     command.env("WUJI_CUDA_DRIVER", "/nowhere/libcuda.so");
-    let told = shown(&command.output().unwrap());
-    assert_eq!(told, format!("{}\n[1]\n", on_page("W0520")));
+    let output = shown(&command.output().unwrap());
+    assert_eq!(output, format!("{}\n[1]\n", on_page("W0520")));
 }
 
 #[test]
 fn no_device() {
-    for told in ["devices=0", "cuInit=999"] {
-        let told = doctor(&["--gpu-check"], told);
+    for config in ["devices=0", "cuInit=999"] {
+        let output = doctor(&["--gpu-check"], config);
         assert!(
-            told.starts_with("error[W0520]: there is no CUDA device\n"),
-            "{told}"
+            output.starts_with("error[W0520]: there is no CUDA device\n"),
+            "{output}"
         );
     }
 }
 
 #[test]
-fn refused_calls() {
-    let told = doctor(&["--gpu-check"], "cuStreamCreate=1");
-    assert_eq!(told, format!("{}\n[1]\n", on_page("W0521")));
-    // Also one that the driver has no words for, and one of a process that was forked.
-    let told = doctor(&["--gpu-check"], "cuStreamCreate=12345");
-    assert!(told.contains("= note: CUDA error 12345\n"), "{told}");
-    let told = doctor(&["--gpu-check"], "cuStreamCreate=3");
+fn failing_calls_are_reported() {
+    let output = doctor(&["--gpu-check"], "cuStreamCreate=1");
+    assert_eq!(output, format!("{}\n[1]\n", on_page("W0521")));
+    // An unknown error code, and the error of a forked process.
+    let output = doctor(&["--gpu-check"], "cuStreamCreate=12345");
+    assert!(output.contains("= note: CUDA error 12345\n"), "{output}");
+    let output = doctor(&["--gpu-check"], "cuStreamCreate=3");
     assert!(
-        told.contains("= help: CUDA does not work in a process that was forked"),
-        "{told}"
+        output.contains("= help: CUDA does not work in a process that was forked"),
+        "{output}"
     );
 }
 
 #[test]
-fn no_memory() {
-    let told = doctor(&["--gpu-check"], "memory=8");
-    assert!(told.contains(on_page("W0522")), "{told}");
-    // While addresses get memory; what was mapped before the failure is not.
+fn out_of_memory_is_reported() {
+    let output = doctor(&["--gpu-check"], "memory=8");
+    assert!(output.contains(on_page("W0522")), "{output}");
+    // Mapping fails; earlier mappings are undone.
     for call in ["cuMemCreate=2", "cuMemMap=2", "cuMemSetAccess=2"] {
-        let told = doctor(&["--gpu-check"], call);
+        let output = doctor(&["--gpu-check"], call);
         assert!(
-            told.contains("FAILED  mapped memory: error[W0522]"),
-            "{told}"
+            output.contains("FAILED  mapped memory: error[W0522]"),
+            "{output}"
         );
     }
 }
 
-/// The failure is told by the call that met it, and by all calls after it.
+/// The failing call reports the fault, and so do all calls after it.
 #[test]
-fn a_device_that_fails() {
-    let told = doctor(&["--gpu-check"], "cuStreamSynchronize=700");
+fn a_device_fault_is_permanent() {
+    let output = doctor(&["--gpu-check"], "cuStreamSynchronize=700");
     let error = on_page("W0523");
-    assert_eq!(told.matches(error).count(), 11, "{told}");
-    assert!(told.ends_with("[1]\n"), "{told}");
+    assert_eq!(output.matches(error).count(), 11, "{output}");
+    assert!(output.ends_with("[1]\n"), "{output}");
 }
 
 #[test]
-fn code_that_is_refused() {
-    let told = doctor(&["--gpu-check"], "nonsense=1");
-    assert_eq!(told, format!("{}\n[1]\n", on_page("W0524")));
+fn rejected_code_is_reported() {
+    let output = doctor(&["--gpu-check"], "nonsense=1");
+    assert_eq!(output, format!("{}\n[1]\n", on_page("W0524")));
 }

@@ -1,9 +1,9 @@
-/* A CUDA driver without a device, for tests: memory is the host's, and kernels are those that are written below in C, found by
- * their names: the `saxpy` of `wuji doctor --gpu-check`, and some of tests (`run_kernel`). Others do nothing.
+/* A mock CUDA driver for tests. Device memory is host memory. Kernels are implemented below in C and found by name: the `saxpy`
+ * of `wuji doctor --gpu-check`, and some for tests (`run_kernel`). All other kernels do nothing.
  *
- * FAKE_CUDA=name=code makes a function fail with an error of the driver; devices=N is how many there are, memory=N gives each N
- * MiB, nonsense=1 an assembler that refuses everything. Streams do everything at once; with lazy=1 they do nothing before somebody
- * waits for them, and some things whenever somebody asks whether they are ready. Commas separate. */
+ * FAKE_CUDA is a comma-separated list. `name=code` makes a function fail with a driver error; `devices=N` sets the number of
+ * devices, `memory=N` the MiB of each, `nonsense=1` makes the assembler reject everything. Streams execute work immediately; with
+ * `lazy=1` they execute it when the host synchronizes, and one item per query. */
 
 #include <stdint.h>
 #include <stdio.h>
@@ -34,14 +34,14 @@ enum {
 
 #define GRANULE (2ull << 20)
 static uint64_t used = 2 << 20;
-/* What a kernel has done, which is told later and for good. */
+/* The fault of a kernel: reported later, and permanently. */
 static CUresult fault = SUCCESS;
 static _Thread_local Handle current;
-/* A context is the place of its device here. */
+/* A context is the address of its device's entry here. */
 static int contexts[8];
 
-/* What the environment says of a name; the default otherwise. */
-static int told(const char *name, int otherwise) {
+/* The value of a name in FAKE_CUDA, or the default. */
+static int config(const char *name, int otherwise) {
     const char *all = getenv("FAKE_CUDA");
     size_t length = strlen(name);
     while (all && *all) {
@@ -55,15 +55,15 @@ static int told(const char *name, int otherwise) {
 
 static int device_now(void) { return (int)((int *)current - contexts); }
 
-#define TOTAL ((uint64_t)told("memory", 256) << 20)
+#define TOTAL ((uint64_t)config("memory", 256) << 20)
 
 #define TELL \
     do { \
-        int code_ = told(__func__, SUCCESS); \
+        int code_ = config(__func__, SUCCESS); \
         if (code_) \
             return code_; \
     } while (0)
-/* Calls that need a context, and fail after a fault. */
+/* Calls that require a context, and fail after a fault. */
 #define BEGIN \
     do { \
         TELL; \
@@ -75,7 +75,7 @@ static int device_now(void) { return (int)((int *)current - contexts); }
 
 CUresult cuInit(unsigned flags) {
     TELL;
-    return flags ? INVALID_VALUE : told("devices", 1) ? SUCCESS : NO_DEVICE;
+    return flags ? INVALID_VALUE : config("devices", 1) ? SUCCESS : NO_DEVICE;
 }
 
 CUresult cuDriverGetVersion(int *version) {
@@ -119,14 +119,14 @@ CUresult cuGetErrorString(CUresult code, const char **text) {
 
 CUresult cuDeviceGetCount(int *count) {
     TELL;
-    *count = told("devices", 1);
+    *count = config("devices", 1);
     return SUCCESS;
 }
 
 CUresult cuDeviceGet(int *device, int ordinal) {
     TELL;
     *device = ordinal;
-    return ordinal < told("devices", 1) ? SUCCESS : INVALID_DEVICE;
+    return ordinal < config("devices", 1) ? SUCCESS : INVALID_DEVICE;
 }
 
 CUresult cuDeviceGetName(char *name, int length, int device) {
@@ -190,7 +190,7 @@ CUresult cuCtxSynchronize(void) {
     return finish_all();
 }
 
-/* Memory. In front of each allocation are its size and its device. */
+/* Memory. Each allocation is preceded by its size and device. */
 
 CUresult cuMemGetInfo_v2(size_t *left, size_t *total) {
     *left = TOTAL - used;
@@ -221,7 +221,7 @@ CUresult cuMemFree_v2(Address at) {
     return SUCCESS;
 }
 
-/* Memory of the host that is read when a copy is done, and not when it is asked for. */
+/* Pinned host memory: read when the copy executes, not when it is enqueued. */
 static struct Pinned {
     struct Pinned *next;
     char *start;
@@ -288,7 +288,7 @@ CUresult cuMemAddressFree(Address at, size_t bytes) {
     return munmap((void *)at, bytes) ? INVALID_VALUE : SUCCESS;
 }
 
-/* A handle is a size with a bit in front, and counts as used until its mapping is gone. */
+/* A handle is a size with the top bit set. It counts as used until it is unmapped. */
 CUresult cuMemCreate(uint64_t *memory, size_t bytes, const int *properties, uint64_t flags) {
     BEGIN;
     (void)flags;
@@ -329,10 +329,10 @@ CUresult cuMemUnmap(Address at, size_t bytes) {
     return start == MAP_FAILED ? INVALID_VALUE : SUCCESS;
 }
 
-/* Code. A module is a copy of its text. */
+/* Code. A module is a copy of its PTX. */
 
 static CUresult assemble(const char *text, unsigned count, const int *options, void **values) {
-    if (!strstr(text, "nonsense") && !told("nonsense", 0))
+    if (!strstr(text, "nonsense") && !config("nonsense", 0))
         return SUCCESS;
     for (unsigned i = 0; i + 1 < count; i++)
         if (options[i] == 5 && options[i + 1] == 6)
@@ -356,7 +356,7 @@ CUresult cuModuleUnload(Handle module) {
     return SUCCESS;
 }
 
-/* A kernel: its name, and the bytes of each of its parameters. */
+/* A kernel: its name, and the size of each parameter. */
 struct Function {
     char name[128];
     size_t sizes[8], count;
@@ -457,7 +457,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Handle functio
 
 struct Event {
     struct Stream *stream;
-    /* How often it was put into a stream, and passed. */
+    /* How often it was recorded, and how often it completed. */
     uint64_t put, passed;
     double time;
 };
@@ -470,7 +470,7 @@ struct Work {
     Address to, from;
     uint32_t word;
     size_t bytes;
-    /* Ordinary memory of the host, as it was when the copy was asked for. */
+    /* Pageable host memory, captured when the copy was enqueued. */
     char *kept;
     struct Event *event;
     uint64_t put;
@@ -485,7 +485,7 @@ struct Stream {
     struct Stream *next;
     int device;
     struct Graph queue;
-    /* How much of the queue is done. */
+    /* Number of completed items. */
     size_t done;
     struct Graph *capture;
 };
@@ -514,7 +514,7 @@ static double now_ms(void) {
 
 static size_t bytes_at(Address at) { return *(size_t *)(at - 64); }
 
-/* What kernels report with, as compiled code does it. */
+/* Reports of kernels, in the format of compiled code. */
 static void report(const uint64_t *words, unsigned site, unsigned count, const uint64_t *arguments) {
     uint64_t *counters = (uint64_t *)words[2] + 1, *log = (uint64_t *)words[3];
     if (!counters[site]++)
@@ -530,8 +530,8 @@ static void report(const uint64_t *words, unsigned site, unsigned count, const u
     memcpy(record + 3, arguments, 8 * count);
 }
 
-/* A kernel by its name, once: of several tasks the parallel one, or else the serial one; 0 when it is not over yet. Its words are the header (temps, interrupt, reports, log, random key, launch,
- * ordinal), then trees, parameters and arrays. */
+/* Runs a kernel by name: of several tasks the parallel one, else the serial one. Returns 0 while it is not complete. Its words are the header (temps, interrupt, reports, log, random key,
+ * launch, ordinal), then trees, parameters and arrays. */
 static int run_kernel(const struct Work *work) {
     const char *name = work->function->name;
     uint64_t *words = (uint64_t *)work->parameters;
@@ -549,28 +549,28 @@ static int run_kernel(const struct Work *work) {
                                  : strstr(name, "add_one") || strstr(name, "wander") || strstr(name, "scale")) {
         return 1;
     } else if (strstr(name, "spin")) {
-        /* Until it is stopped. */
+        /* Runs until it is interrupted. */
         return *(uint32_t *)words[1] != 0;
     } else if (strstr(name, "add_one")) {
-        /* To all floats of the first tree. */
+        /* Adds to all floats of the first tree. */
         for (size_t i = 0; i < bytes_at(words[7]) / 4; i++)
             ((float *)words[7])[i] += 1;
     } else if (strstr(name, "wander")) {
-        /* Writes far beyond the end of a field with one axis. */
+        /* Writes out of bounds of a one-dimensional field. */
         uint64_t index = 1000;
         report(words, 0, 1, &index);
     } else if (strstr(name, "speak")) {
-        /* Prints its one parameter, which is an `i32`. */
+        /* Prints its only parameter, an `i32`. */
         uint64_t told[2] = {0, words[7]};
         report(words, 0, 2, told);
     } else if (strstr(name, "scale")) {
-        /* Doubles all floats of its one array, which has two axes. */
+        /* Doubles all floats of its only array, which is two-dimensional. */
         int64_t *view = (int64_t *)&words[7];
         for (int64_t i = 0; i < view[1]; i++)
             for (int64_t j = 0; j < view[2]; j++)
                 *(float *)(view[0] + i * view[9] + j * view[10]) *= 2;
     } else if (strstr(name, "answer")) {
-        /* Its result is 42, an `i32`. */
+        /* Returns the `i32` 42. */
         *(int32_t *)words[0] = 42;
     }
     return 1;
@@ -578,7 +578,7 @@ static int run_kernel(const struct Work *work) {
 
 static int step(struct Stream *stream);
 
-/* Does one thing, if it can be done; 0 when it is not over yet. */
+/* Executes one item, if it is ready. Returns 0 while it is not complete. */
 static int run(const struct Work *work) {
     switch (work->kind) {
     case KERNEL: return run_kernel(work);
@@ -601,7 +601,7 @@ static int run(const struct Work *work) {
     return 1;
 }
 
-/* The next thing of a stream; 0 when that is not over yet. */
+/* Executes the next item of a stream. Returns 0 while it is not complete. */
 static int step(struct Stream *stream) {
     if (fault)
         stream->done = stream->queue.length;
@@ -641,8 +641,8 @@ static CUresult enqueue(Handle handle, struct Work work) {
         return SUCCESS;
     }
     append(&stream->queue, work);
-    /* A kernel that does not end by itself goes on while the host does. */
-    if (!told("lazy", 0))
+    /* An endless kernel runs concurrently with the host. */
+    if (!config("lazy", 0))
         while (!is_done(stream) && step(stream))
             ;
     return SUCCESS;
@@ -698,7 +698,7 @@ CUresult cuEventCreate(struct Event **event, unsigned flags) {
     return SUCCESS;
 }
 
-/* Streams may still have it. */
+/* Streams may still refer to it. */
 CUresult cuEventDestroy_v2(struct Event *event) {
     BEGIN;
     return event ? SUCCESS : INVALID_VALUE;

@@ -1,4 +1,4 @@
-//! Every command through the real program.
+//! Runs every command of the real binary.
 
 mod cuda;
 mod library;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder for one test, removed at its end.
+/// A temporary directory for one test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -38,7 +38,7 @@ impl Drop for Folder {
     }
 }
 
-/// The program in the folder of the sources, without a cache of its own.
+/// The binary, run from the root of the repository without a kernel cache.
 fn wuji(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wuji"));
     command
@@ -55,7 +55,7 @@ fn wuji(arguments: &[&str]) -> Command {
     command
 }
 
-/// Output, errors and the exit code, unless that is 0.
+/// Standard output, standard error, and the exit code unless it is 0.
 fn shown(output: &Output) -> String {
     let mut text = String::from_utf8(output.stdout.clone()).unwrap();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
@@ -72,7 +72,7 @@ fn check(arguments: &[&str], expected: Expect) {
     expected.assert_eq(&shown(&wuji(arguments).output().unwrap()));
 }
 
-/// Machine code and the interpreter say the same.
+/// Checks that machine code and the interpreter have the same output.
 #[track_caller]
 fn check_both(arguments: &[&str], expected: Expect) {
     let on = |backend| {
@@ -84,7 +84,7 @@ fn check_both(arguments: &[&str], expected: Expect) {
     assert_eq!(on("interpreter"), native);
 }
 
-/// With something on the standard input.
+/// Runs the binary with text on standard input.
 fn piped(arguments: &[&str], input: &str) -> Output {
     let mut child = wuji(arguments)
         .stdin(Stdio::piped())
@@ -101,7 +101,7 @@ fn piped(arguments: &[&str], input: &str) -> Output {
 const SQUARES: &str = "crates/wuji-cli/kernels/squares.wir";
 
 #[test]
-fn without_a_command_usage_is_told() {
+fn usage_is_printed_without_a_command() {
     let output = wuji(&[]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: wuji <COMMAND>"));
@@ -151,7 +151,7 @@ fn doctor() {
 #[test]
 fn explain() {
     let page = shown(&wuji(&["explain", "W0401"]).output().unwrap());
-    assert!(page.starts_with("W0401: a write outside"), "{page}");
+    assert!(page.starts_with("W0401: out-of-bounds write"), "{page}");
     for spelling in ["w0401", "401", "0401"] {
         assert_eq!(shown(&wuji(&["explain", spelling]).output().unwrap()), page);
     }
@@ -163,7 +163,7 @@ fn explain() {
         expect![[r#"
             error: there is no error code `W9401`
 
-              tip: there is W0401 (a write outside of a field or array)
+              tip: similar: W0401 (out-of-bounds write)
 
             Usage: wuji explain [CODE]
 
@@ -172,11 +172,11 @@ fn explain() {
         "#]],
     );
     check(
-        &["explain", "nonsense"],
+        &["explain", "assertion"],
         expect![[r#"
-            error: there is no error code `nonsense`
+            error: there is no error code `assertion`
 
-              tip: there is W0302 (a pass that has made nonsense)
+              tip: similar: W0403 (assertion failed)
 
             Usage: wuji explain [CODE]
 
@@ -187,7 +187,7 @@ fn explain() {
 }
 
 #[test]
-fn caches() {
+fn cache_info_and_clear() {
     let folder = Folder::new();
     let cache = folder.0.join("kernels");
     let with = |arguments: &[&str]| {
@@ -223,7 +223,7 @@ fn caches() {
 }
 
 #[test]
-fn caches_that_cannot_be_used() {
+fn unusable_caches_are_reported() {
     let folder = Folder::new();
     let with = |arguments: &[&str], place: &Path| {
         let mut command = wuji(arguments);
@@ -233,7 +233,7 @@ fn caches_that_cannot_be_used() {
         let text = shown(&command.output().unwrap());
         text.replace(folder.0.to_str().unwrap(), "FOLDER")
     };
-    // A file is in the way.
+    // A file has the name of the directory.
     let file = folder.file("file", "");
     expect![[r#"
         error[W0512]: cannot make FOLDER/file
@@ -252,7 +252,7 @@ fn caches_that_cannot_be_used() {
         [1]
     "#]]
     .assert_eq(&with(&["cache", "clear"], &file));
-    // Others may write to it.
+    // The directory is writable by others.
     use std::os::unix::fs::PermissionsExt;
     let shared = folder.0.join("shared");
     std::fs::create_dir(&shared).unwrap();
@@ -264,7 +264,7 @@ fn caches_that_cannot_be_used() {
         [1]
     "#]]
     .assert_eq(&with(&["cache", "info"], &shared));
-    // Kernels run all the same.
+    // Kernels still run, without a cache.
     let run = with(&["run", SQUARES, "--set", "p0 = 1"], &shared);
     assert!(run.contains("f1 = 0.0") && !run.ends_with("]\n"), "{run}");
 }
@@ -292,7 +292,7 @@ fn help_has_examples_that_work() {
         let help = shown(&wuji(&[command, "--help"]).output().unwrap());
         let (_, examples) = help.split_once("Examples").unwrap();
         for line in examples.lines().filter(|l| l.starts_with("  wuji ")) {
-            // Behind two blanks it says what the example is good for.
+            // A description follows after two spaces.
             let example = line.trim().split("  ").next().unwrap();
             let example = example.replacen("wuji ", &format!("{} ", env!("CARGO_BIN_EXE_wuji")), 1);
             let example = example.replace("| wuji ", &format!("| {} ", env!("CARGO_BIN_EXE_wuji")));
@@ -309,7 +309,7 @@ fn help_has_examples_that_work() {
 }
 
 #[test]
-fn a_reader_who_has_enough_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     let mut child = wuji(&[
         "opt",
         "crates/wuji-cli/kernels/mpm3d.wir",
@@ -320,7 +320,7 @@ fn a_reader_who_has_enough_is_no_failure() {
     .stderr(Stdio::piped())
     .spawn()
     .unwrap();
-    // Reads a little and closes.
+    // Reads a few bytes and closes the pipe.
     let mut stdout = child.stdout.take().unwrap();
     let mut bytes = [0; 16];
     stdout.read_exact(&mut bytes).unwrap();
@@ -329,7 +329,7 @@ fn a_reader_who_has_enough_is_no_failure() {
     assert_eq!(shown(&output), "");
 }
 
-/// Pages of the book with commands and their output.
+/// Pages of the book that show commands and their output.
 const PAGES: [&str; 5] = [
     "docs/cli.md",
     "docs/errors/W0008.md",
@@ -338,7 +338,7 @@ const PAGES: [&str; 5] = [
     "docs/errors/W0515.md",
 ];
 
-/// What stands behind `$` in blocks of kind `console` prints what follows. `WUJI_BLESS=1` writes it.
+/// Runs the commands after `$` in `console` blocks and compares their output. `WUJI_BLESS=1` rewrites it.
 #[test]
 fn commands_of_the_book() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Counts for ever.
+/// Never terminates.
 const ENDLESS: &str = r#"
 module "endless"
 tree T0 { place f0 }
@@ -24,7 +24,7 @@ kernel fn0 "endless"() {
 }
 "#;
 
-/// Says something and writes beyond the end.
+/// Prints and writes out of bounds.
 const LOUD: &str = r#"
 module "loud"
 tree T0 {
@@ -122,7 +122,7 @@ fn runs_from_values() {
             f1 = 24.0
         "#]],
     );
-    // What comes out can be said again.
+    // The output is valid input.
     let first = wuji(&["run", SQUARES, "--set", "p0 = 3, f0 = [0..8]"]);
     let first = { first }.output().unwrap();
     let left = String::from_utf8(first.stdout).unwrap();
@@ -144,7 +144,7 @@ fn runs_from_values() {
 }
 
 #[test]
-fn what_a_run_leaves() {
+fn outputs_of_a_run() {
     let folder = Folder::new();
     let file = folder.file("loud.wir", LOUD);
     let file = file.to_str().unwrap();
@@ -185,7 +185,7 @@ fn what_a_run_leaves() {
         [1]
     "#]]
     .assert_eq(&text);
-    // The file may expect it.
+    // The file may expect the report.
     let expecting = format!(
         "; run: p0 = 9 => reports = [out_of_range], result = 9, prints = [\"from 9\"]\n{LOUD}"
     );
@@ -223,7 +223,7 @@ kernel fn0 "large"() {
 }
 
 #[test]
-fn wrong_values() {
+fn invalid_values_are_rejected() {
     for (values, expected) in [
         (
             "p0 = x",
@@ -308,7 +308,7 @@ fn wrong_values() {
     check(
         &["run", SQUARES, "--time-limit", "soon"],
         expect![[r#"
-            error: invalid value 'soon' for '--time-limit <TIME>': give a number and a unit, like `5s`, `200ms` or `1.5m`
+            error: invalid value 'soon' for '--time-limit <TIME>': expected a number and a unit, such as `5s`, `200ms` or `1.5m`
 
             For more information, try '--help'.
             [2]
@@ -354,8 +354,8 @@ fn times_and_profiles() {
     assert!(output.status.success(), "{text}");
     for part in [
         "ready after ",
-        "the first launch took ",
-        "8 more took ",
+        "first launch: ",
+        "8 more launches: ",
         "squares.1",
     ] {
         assert!(text.contains(part), "{text}");
@@ -365,7 +365,7 @@ fn times_and_profiles() {
 }
 
 #[test]
-fn kernels_that_never_end() {
+fn endless_kernels_can_be_stopped() {
     let folder = Folder::new();
     let file = folder.file("endless.wir", ENDLESS);
     let file = file.to_str().unwrap();
@@ -374,11 +374,11 @@ fn kernels_that_never_end() {
         expect![[r#"
             error[W0409]: kernel `endless` ran longer than its time limit of 50ms
               = note: what it had written until then stays
-              = help: give it more time: `--time-limit`
+              = help: raise the limit with `--time-limit`
             [1]
         "#]],
     );
-    // Ctrl-C ends the kernel, and the program says so.
+    // Ctrl-C stops the kernel with an error.
     let mut child = wuji(&["run", file, "--time"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -391,7 +391,7 @@ fn kernels_that_never_end() {
         assert_eq!(stderr.read(&mut byte).unwrap(), 1);
         text.push(byte[0]);
     }
-    // It is ready; give it time to begin.
+    // The kernel is compiled; give it time to start.
     let began = Instant::now();
     std::thread::sleep(Duration::from_millis(500));
     let pid = child.id().to_string();

@@ -334,7 +334,7 @@ fn f16_rounds_once() {
     let h = |x| Imm::float(Scalar::F16, x);
     assert_eq!(h(65519.99), h(65504.0));
     assert_eq!(h(65520.0), h(f64::INFINITY));
-    // AffineAnalysis round to f16 at each step: 2048 + 1 is a tie, and goes to the even one.
+    // Sums round to f16 at each step: 2048 + 1 is a tie, and goes to the even one.
     assert_eq!(binary(BinOp::Add, h(2048.0), h(1.0)), h(2048.0));
     assert_eq!(binary(BinOp::Mul, h(300.0), h(300.0)), h(f64::INFINITY));
     // Fused: the product is not rounded.
