@@ -156,8 +156,13 @@ fn code_for_gpus() {
     let ir = text(&["--target", "cuda"]);
     assert!(ir.contains("task \"squares.1\" chunks"), "{ir}");
     assert!(!ir.contains("f32x"), "{ir}");
-    let after = text(&["--target", "cuda", "--print-after", "narrow,lower_math"]);
-    assert!(after.contains("; after narrow\n"), "{after}");
+    let after = text(&[
+        "--target",
+        "cuda",
+        "--print-after",
+        "narrow_indices,lower_math",
+    ]);
+    assert!(after.contains("; after narrow_indices\n"), "{after}");
     assert!(after.contains("; after lower_math\n"), "{after}");
     for wrong in [
         ["--emit", "ptx", "--target", "cpu"],

@@ -1,4 +1,4 @@
-//! The book is whole: pages are listed, links lead somewhere, and every error has its page.
+//! Checks the book: all pages are listed, links resolve, and every error has a page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +21,7 @@ fn links(page: &Page) -> Vec<(usize, String)> {
         if fenced {
             continue;
         }
-        // Inline code has brackets of its own.
+        // Ignores brackets in inline code.
         let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("x");
         for part in prose.split("](").skip(1) {
             if let Some((target, _)) = part.split_once(')') {
@@ -81,11 +81,7 @@ fn links_and_pictures_are_there() {
             }
         }
     }
-    assert!(
-        broken.is_empty(),
-        "these lead nowhere:\n{}",
-        broken.join("\n")
-    );
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
 }
 
 /// The names of the headings of a page, as mdBook makes them.
@@ -104,7 +100,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What other readers of Markdown do not know stays out, and so does code that nothing looks at.
+/// Only portable Markdown, and only code blocks that a test checks.
 #[test]
 fn markdown_is_plain() {
     let languages = [
@@ -197,7 +193,7 @@ fn every_code_has_a_page_and_every_page_a_code() {
     }
 }
 
-/// How a page says that no program of a user leads to its error.
+/// Marks a page whose error cannot be caused by a user program.
 const NO_PROGRAM: &str = "**No program causes this.**";
 
 #[test]
@@ -237,23 +233,23 @@ const GROUPS: [(&str, &str); 9] = [
     ("W01", "Worlds, layouts, fields and arrays"),
     ("W02", "Kernels in Rust"),
     ("W03", "Compilation"),
-    ("W040", "While a kernel runs"),
+    ("W040", "Run-time errors of kernels"),
     ("W041", "Runs of textual IR"),
-    ("W049", "The interpreter"),
-    ("W05", "The system"),
+    ("W049", "Interpreter"),
+    ("W05", "System and devices"),
     ("W06", "Kernels in Python"),
 ];
 
-/// The index is made of the titles of the pages. `WUJI_BLESS=1` writes it, and the list in `SUMMARY.md`.
+/// Generates the index from the titles of the pages. `WUJI_BLESS=1` writes it, and the list in `SUMMARY.md`.
 #[test]
 fn the_index_lists_all_pages() {
     let mut index = String::from(
-        "# Errors\n\nEvery error has a code. `wuji explain W0401` prints its page in the terminal.\n\n\
-         The programs of these pages are run by the tests, and their messages are compared.\n",
+        "# Errors\n\nEvery error has a code.\n`wuji explain W0401` prints its page in the terminal.\n\n\
+         Tests run the programs of these pages and compare their messages.\n",
     );
     let mut summary = format!("  - [{REFUSED}](errors/kernels.md)\n");
     index += &format!(
-        "[{REFUSED}](kernels.md) lists what rustc says of kernels; those errors have no codes.\n"
+        "[{REFUSED}](kernels.md) lists the errors that rustc reports in kernels; they have no codes.\n"
     );
     for (prefix, title) in GROUPS {
         index += &format!("\n## {title}\n\n| code | |\n|---|---|\n");
@@ -281,7 +277,7 @@ fn the_index_lists_all_pages() {
     up_to_date(&book, &expected);
 }
 
-/// Compares a file that is made from others; `WUJI_BLESS=1` makes it.
+/// Compares a generated file; `WUJI_BLESS=1` writes it.
 fn up_to_date(path: &Path, text: &str) {
     if fs::read_to_string(path).unwrap_or_default() == text {
         return;
@@ -295,9 +291,9 @@ fn up_to_date(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-const REFUSED: &str = "What kernels may not say";
+const REFUSED: &str = "Unsupported Rust in kernels";
 
-/// The page is made of the snapshots of what the macros say.
+/// Generates the page from the snapshots of macro errors.
 #[test]
 fn refusals_of_the_macros_are_listed() {
     let folder = root().join("crates/wuji/tests/ui");
@@ -311,7 +307,7 @@ fn refusals_of_the_macros_are_listed() {
         .collect();
     programs.sort();
     let mut page = format!(
-        "# {REFUSED}\n\nKernels are Rust, but not all of it. What they leave out is refused by rustc, at its place; these errors have no codes. Type errors are rustc's own.\n"
+        "# {REFUSED}\n\nKernels support a subset of Rust.\nrustc reports unsupported constructs at their position; these errors have no codes.\nType errors are ordinary rustc errors.\n"
     );
     for program in programs {
         let code = fs::read_to_string(&program).unwrap();
