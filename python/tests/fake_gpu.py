@@ -64,7 +64,7 @@ class Tensor:
         self.at = ctypes.c_uint64()
         self.stream = ctypes.c_void_p()
         self.event = ctypes.c_void_p()
-        self.asked: list[Any] = []
+        self.streams: list[Any] = []
         context = ctypes.c_void_p()
         call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         call("cuCtxSetCurrent", context)
@@ -77,7 +77,7 @@ class Tensor:
         return (CUDA, self.device)
 
     def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
-        self.asked.append(stream)
+        self.streams.append(stream)
         if options and not self.versioned:
             raise TypeError("an unexpected keyword")
         if stream not in (None, -1):

@@ -28,7 +28,7 @@ def test_book_programs(page, number, tmp_path, monkeypatch):
     monkeypatch.setenv("TI_VERBOSE", "0")
     monkeypatch.chdir(tmp_path)
     found = list(BLOCK.finditer(page.read_text()))[number]
-    kind, code, said = found.groups()
+    kind, code, expected = found.groups()
     if kind == ",no_run":
         compile(code, "main.py", "exec")
         return
@@ -43,9 +43,9 @@ def test_book_programs(page, number, tmp_path, monkeypatch):
     else:
         assert kind is None, "the program was to end with an error"
         return
-    if message != said and os.environ.get("WUJI_BLESS") == "1":
+    if message != expected and os.environ.get("WUJI_BLESS") == "1":
         text = page.read_text()
         start, end = found.span(3)
         page.write_text(text[:start] + message + text[end:])
         return
-    assert message == said
+    assert message == expected

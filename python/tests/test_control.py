@@ -522,7 +522,7 @@ def test_pyfunc_works_in_kernels_and_python():
 )
 def test_unsupported_syntax_is_rejected(body, tmp_path):
     lines = "\n".join("    " + line for line in body.split("\n"))
-    path = tmp_path / "refused.py"
+    path = tmp_path / "rejected.py"
     path.write_text(f"import wuji as ti\n\n@ti.kernel\ndef k():\n    a = 1\n{lines}\n")
     scope = {}
     exec(compile(path.read_text(), str(path), "exec"), scope)

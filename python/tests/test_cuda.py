@@ -44,9 +44,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return library
 
 
-def run(driver: pathlib.Path, program: str, told: str = "lazy=1,devices=2") -> str:
+def run(driver: pathlib.Path, program: str, options: str = "lazy=1,devices=2") -> str:
     env = {k: v for k, v in os.environ.items() if not k.startswith("TI_") and k != "WUJI_LAUNCH_BLOCKING"}
-    env.update(WUJI_CUDA_DRIVER=str(driver), FAKE_CUDA=told, PYTHONPATH=os.pathsep.join([str(HERE.parent), str(HERE)]))
+    env.update(WUJI_CUDA_DRIVER=str(driver), FAKE_CUDA=options, PYTHONPATH=os.pathsep.join([str(HERE.parent), str(HERE)]))
     file = driver.with_name("program.py")
     file.write_text(START + textwrap.dedent(program))
     done = subprocess.run([sys.executable, str(file)], env=env, capture_output=True, text=True, timeout=120)
@@ -133,7 +133,7 @@ def test_dlpack_tensors_are_used_in_place(driver: pathlib.Path, versioned: bool)
         t = Tensor((3, 4), ones, versioned={versioned})
         scale(t)
         # The producer made our stream wait, by its handle; the device query did not pass a stream.
-        assert t.asked[0] == -1 and t.asked[-1] > 2, t.asked
+        assert t.streams[0] == -1 and t.streams[-1] > 2, t.streams
         assert t.read() == [2.0] * 12
         scale(t)
         assert t.read() == [4.0] * 12
@@ -166,10 +166,10 @@ def test_torch_tensors_are_used_in_place(driver: pathlib.Path, quick: bool) -> N
         Torch.__module__ = "torch"
         torch = types.ModuleType("torch")
         torch.cuda = types.ModuleType("torch.cuda")
-        asked = []
+        devices = []
 
         def raw(device):
-            asked.append(device)
+            devices.append(device)
             return t.stream.value
 
         torch.cuda.current_stream = lambda device: types.SimpleNamespace(cuda_stream=raw(device))
@@ -181,8 +181,8 @@ def test_torch_tensors_are_used_in_place(driver: pathlib.Path, quick: bool) -> N
             scale(t)
             assert t.read() == [2.0 ** (k + 1)] * 12
         # Torch does not synchronize the streams; Wuji does.
-        assert set(t.asked) == {{-1}}, t.asked
-        assert set(asked) == {{0}}
+        assert set(t.streams) == {{-1}}, t.streams
+        assert set(devices) == {{0}}
         """,
     )
 
@@ -198,7 +198,7 @@ def test_read_only_tensors(driver: pathlib.Path) -> None:
 
 
 def test_tensors_on_another_device_are_rejected(driver: pathlib.Path) -> None:
-    told = run(
+    output = run(
         driver,
         """
         t = Tensor((2, 2), 0, device=1)
@@ -210,8 +210,8 @@ def test_tensors_on_another_device_are_rejected(driver: pathlib.Path) -> None:
             scale(a)
         """,
     )
-    assert "array `a` lies on CUDA device 1, and the kernel runs on CUDA device 0" in told
-    assert "array `a` lies on CUDA device 1, and the kernel runs on the CPU" in told
+    assert "array `a` lies on CUDA device 1, and the kernel runs on CUDA device 0" in output
+    assert "array `a` lies on CUDA device 1, and the kernel runs on the CPU" in output
 
 
 def test_arrays_are_exported_by_dlpack(driver: pathlib.Path) -> None:
@@ -306,8 +306,8 @@ def test_libdevice_is_found_or_rejected(driver: pathlib.Path) -> None:
             assert libdevice.find("") is None
             ti.init(arch=ti.cuda)
             del os.environ["WUJI_LIBDEVICE"]
-            told = fails("W0526", lambda: ti.init(arch=ti.cuda, libdevice=str(library)))
-            assert "it is not LLVM's bitcode" in told
+            output = fails("W0526", lambda: ti.init(arch=ti.cuda, libdevice=str(library)))
+            assert "it is not LLVM's bitcode" in output
             ti.init(arch=ti.cuda, libdevice="off")
             ti.init(arch=ti.cpu, libdevice=str(library))
         """,
@@ -330,7 +330,7 @@ def test_arrays_of_another_world_on_the_same_device(driver: pathlib.Path) -> Non
 
 
 def test_pending_launches_are_synchronized_at_exit(driver: pathlib.Path) -> None:
-    told = run(
+    output = run(
         driver,
         """
         @ti.kernel
@@ -343,7 +343,7 @@ def test_pending_launches_are_synchronized_at_exit(driver: pathlib.Path) -> None
         other.close()
         """,
     )
-    assert told.splitlines()[-2:] == ["6", "5"]
+    assert output.splitlines()[-2:] == ["6", "5"]
 
 
 def test_graphs_are_captured_and_replayed(driver: pathlib.Path) -> None:
@@ -412,17 +412,17 @@ def test_errors_are_asynchronous(driver: pathlib.Path) -> None:
         assert [w.category for w in caught] == [RuntimeWarning], caught
         print(caught[0].message)
         """
-    told = run(driver, program + textwrap.dedent(late)).splitlines()
-    assert told.index("5") < told.index("error[W0401]: kernel `wander` wrote to field `x` outside of its bounds")
-    assert any("launched earlier" in line for line in told)
+    output = run(driver, program + textwrap.dedent(late)).splitlines()
+    assert output.index("5") < output.index("error[W0401]: kernel `wander` wrote to field `x` outside of its bounds")
+    assert any("launched earlier" in line for line in output)
     # In strict mode they are errors, raised by the next synchronizing call.
     strict = """
         ti.init(arch=ti.cuda, check_out_of_bound=True)
         """
     late = """
         wander()
-        told = fails("W0401", ti.sync)
-        assert "launched earlier" in told and "kernel `wander`" in told
+        output = fails("W0401", ti.sync)
+        assert "launched earlier" in output and "kernel `wander`" in output
         ti.sync()
         wander()
         try:
@@ -436,8 +436,8 @@ def test_errors_are_asynchronous(driver: pathlib.Path) -> None:
     for setting in ("debug=True", "check_out_of_bound=True, wait_for_launches=True"):
         # Debug worlds assert at that point.
         early = """
-            told = fails("W040", wander)
-            assert "launched earlier" not in told, told
+            output = fails("W040", wander)
+            assert "launched earlier" not in output, output
             """
         start = f"ti.init(arch=ti.cuda, {setting})\n"
         run(driver, start + program + textwrap.dedent(early))

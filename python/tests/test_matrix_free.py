@@ -96,8 +96,8 @@ def test_iteration_limit_and_output(capsys: Any) -> None:
     b, x = ti.field(ti.f32, (16, 16)), ti.field(ti.f32, (16, 16))
     b.fill(1)
     assert ti.linalg.MatrixFreeCG(poisson(16), b, x, maxiter=2, quiet=False) is False
-    said = capsys.readouterr().out
-    assert "Initial residual" in said and "failed to converge" in said
+    output = capsys.readouterr().out
+    assert "Initial residual" in output and "failed to converge" in output
 
 
 def test_invalid_arguments_are_rejected() -> None:

@@ -65,7 +65,7 @@ def test_python_only_functions_are_rejected_in_kernels() -> None:
     y = ti.field(ti.i32, shape=3)
     values = np.arange(3, dtype=np.int32)
 
-    def refused(body, named: str) -> None:
+    def rejected(body, named: str) -> None:
         with pytest.raises(ti.TaichiSyntaxError, match=f"`{named}` can only be called from Python"):
             ti.kernel(body)()
 
@@ -90,13 +90,13 @@ def test_python_only_functions_are_rejected_in_kernels() -> None:
     def clears():
         ti.root.deactivate_all()
 
-    refused(copies, "x.copy_from")
-    refused(takes, "x.from_numpy")
-    refused(gives, "x.to_numpy")
-    refused(makes, "ti.field")
-    refused(makes_vectors, "ti.Vector.field")
-    refused(waits, "ti.sync")
-    refused(clears, "ti.root.deactivate_all")
+    rejected(copies, "x.copy_from")
+    rejected(takes, "x.from_numpy")
+    rejected(gives, "x.to_numpy")
+    rejected(makes, "ti.field")
+    rejected(makes_vectors, "ti.Vector.field")
+    rejected(waits, "ti.sync")
+    rejected(clears, "ti.root.deactivate_all")
 
 
 def test_fields_convert_to_numpy() -> None:
