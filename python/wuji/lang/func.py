@@ -50,6 +50,9 @@ class KernelFunction:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else BoundFunc(self, instance)
 
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        raise NotImplementedError
+
 
 class Func(KernelFunction):
     """A function that is inlined into its callers."""
