@@ -1,4 +1,4 @@
-//! Arrays of others: the buffer protocol, DLPack, and our own.
+//! Foreign arrays: the buffer protocol, DLPack, and our own.
 
 use crate::dlpack::{self, Consumer};
 use crate::error::raised;
@@ -14,13 +14,13 @@ use wuji::Error;
 use wuji::dynamic::{ArrayArg, Owner, Way, device};
 use wuji_ir::types::Scalar;
 
-/// Axes of an array, and those of its elements.
+/// Maximum number of axes, including those of elements.
 pub(crate) const MAX_AXES: usize = 10;
 
-/// Memory of somebody else, which stays where it is for as long as this lives.
-pub(crate) struct Lent<'py> {
-    pub(crate) place: (Owner, *mut u8),
-    pub(crate) orders: Orders,
+/// ImportedTensor memory of an array. It stays valid while this lives.
+pub(crate) struct BorrowedArray<'py> {
+    pub(crate) memory: (Owner, *mut u8),
+    pub(crate) order: StreamOrder,
     pub(crate) scalar: Scalar,
     rank: usize,
     extents: [i64; MAX_AXES],
@@ -30,69 +30,69 @@ pub(crate) struct Lent<'py> {
     _keep: Keep<'py>,
 }
 
-/// Streams of a GPU that use the memory besides ours.
+/// CUDA streams that use the memory besides ours.
 #[derive(Default)]
-pub(crate) struct Orders {
-    /// Those that ours has to be told to wait for.
+pub(crate) struct StreamOrder {
+    /// Streams that ours must wait for.
     pub(crate) before: SmallVec<[usize; 1]>,
-    /// Those that have to wait for ours afterwards.
+    /// Streams that must wait for ours afterwards.
     pub(crate) after: SmallVec<[usize; 1]>,
 }
 
-impl Orders {
-    /// Does something on our stream between what others do with the memory before and after it.
+impl StreamOrder {
+    /// Runs work on our stream, ordered after and before the work of other streams on the same memory.
     pub(crate) fn around<T>(
-        all: &[&Orders],
+        all: &[&StreamOrder],
         world: &wuji::World,
         work: impl FnOnce() -> wuji::Result<T>,
     ) -> wuji::Result<T> {
         let device = device(world);
         for stream in all.iter().flat_map(|o| &o.before) {
-            // SAFETY: those who use the memory have said that they do so on this stream.
+            // SAFETY: the users of the memory have announced this stream.
             unsafe { device.wait_for_stream(*stream) }?;
         }
         let done = work();
         for stream in all.iter().flat_map(|o| &o.after) {
-            // SAFETY: as above. Whatever has become of the work, what it may still do comes before what they do.
+            // SAFETY: as above. Even if the work failed, what it may still do is ordered before theirs.
             unsafe { device.stream_waits(*stream) }?;
         }
         done
     }
 
-    /// Of an array of ours, in a kernel of a world whose stream this is.
-    fn of_own(array: &Ndarray, consumer: Consumer) -> Orders {
-        let mut orders = Orders::default();
+    /// The order for an array of ours in a kernel with this stream.
+    fn of_own(array: &Ndarray, consumer: Consumer) -> StreamOrder {
+        let mut order = StreamOrder::default();
         let Some(world) = array.world() else {
-            return orders;
+            return order;
         };
         let own = device(world).stream();
         let others = own.filter(|s| consumer.is_some_and(|c| c.1 != *s));
         for stream in array.shared_with().into_iter().chain(others) {
-            orders.before.push(stream);
-            orders.after.push(stream);
+            order.before.push(stream);
+            order.after.push(stream);
         }
-        orders
+        order
     }
 }
 
-/// An array for the length of a copy, which goes on without the interpreter.
-pub(crate) struct Near<'a>(pub(crate) ArrayArg<'a>);
+/// An array during a copy that runs without the GIL.
+pub(crate) struct SendArray<'a>(pub(crate) ArrayArg<'a>);
 
-// SAFETY: the array is borrowed from an object that the caller holds until the copy is over.
-unsafe impl Send for Near<'_> {}
+// SAFETY: the array is borrowed from an object that the caller holds until the copy returns.
+unsafe impl Send for SendArray<'_> {}
 
-impl<'a> Near<'a> {
+impl<'a> SendArray<'a> {
     pub(crate) fn array(self) -> ArrayArg<'a> {
         self.0
     }
 }
 
-/// What keeps the memory alive.
+/// Keeps the memory alive.
 enum Keep<'py> {
     Buffer {
         _view: View,
     },
-    /// Its destructor gives the memory back.
+    /// Its destructor releases the memory.
     Capsule {
         _capsule: Bound<'py, PyCapsule>,
     },
@@ -100,17 +100,17 @@ enum Keep<'py> {
     Own,
 }
 
-/// A view that was asked for and is given back.
+/// An acquired buffer view, released on drop.
 pub(crate) struct View(ffi::Py_buffer);
 
 impl Drop for View {
     fn drop(&mut self) {
-        // SAFETY: the view was filled by `PyObject_GetBuffer`. Nothing here is dropped without the interpreter.
+        // SAFETY: `PyObject_GetBuffer` filled the view. Views are only dropped with the GIL held.
         unsafe { ffi::PyBuffer_Release(&mut self.0) };
     }
 }
 
-impl<'py> Lent<'py> {
+impl<'py> BorrowedArray<'py> {
     pub(crate) fn extents(&self) -> &[i64] {
         &self.extents[..self.rank]
     }
@@ -119,7 +119,7 @@ impl<'py> Lent<'py> {
         &self.strides[..self.rank]
     }
 
-    /// Row by row without gaps.
+    /// Whether the elements are contiguous in row-major order.
     pub(crate) fn is_contiguous(&self) -> bool {
         let mut step = i64::from(self.scalar.bytes());
         for (extent, stride) in self.extents().iter().zip(self.strides()).rev() {
@@ -131,27 +131,30 @@ impl<'py> Lent<'py> {
         true
     }
 
-    /// What an object lends; `None` when it is no array of numbers that this processor can reach, or a GPU.
-    pub(crate) fn of(value: &Bound<'py, PyAny>, consumer: Consumer) -> PyResult<Option<Lent<'py>>> {
+    /// Borrows the memory of an object; `None` if it is not an array of numbers in accessible memory.
+    pub(crate) fn of(
+        value: &Bound<'py, PyAny>,
+        consumer: Consumer,
+    ) -> PyResult<Option<BorrowedArray<'py>>> {
         if let Ok(own) = value.cast::<Ndarray>() {
-            return Ok(Lent::of_own(own.get(), consumer));
+            return Ok(BorrowedArray::of_own(own.get(), consumer));
         }
         // SAFETY: the object is alive.
         if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
-            match Lent::of_buffer(value) {
-                // Such objects may lend, and this one does not, as when the protocol has no name for its numbers.
-                // Arrays on a GPU have their own words for it.
+            match BorrowedArray::of_buffer(value) {
+                // The object refuses, for example because the protocol cannot express its type. Try the other protocols; arrays on a GPU end up
+                // here, too.
                 Err(error)
                     if error.is_instance_of::<PyBufferError>(value.py())
                         || error.is_instance_of::<PyTypeError>(value.py()) => {}
                 found => return found,
             }
         }
-        // The frontend has a class around ours.
+        // The frontend wraps our class.
         if let Ok(inner) = value.getattr(pyo3::intern!(value.py(), "_native"))
             && let Ok(own) = inner.cast::<Ndarray>()
         {
-            return Ok(Lent::of_own(own.get(), consumer));
+            return Ok(BorrowedArray::of_own(own.get(), consumer));
         }
         let Some(borrowed) = dlpack::tensor(value, consumer)? else {
             return Ok(None);
@@ -161,33 +164,32 @@ impl<'py> Lent<'py> {
             _capsule: borrowed.capsule,
         };
         let (extents, strides) = (&found.extents, &found.strides);
-        let lent = Lent::new(found.place, found.scalar, extents, strides, writable, keep);
+        let lent = BorrowedArray::new(found.memory, found.scalar, extents, strides, writable, keep);
         Ok(lent.map(|mut lent| {
             let before = borrowed.stream.filter(|_| borrowed.waits);
-            lent.orders.before.extend(before);
-            lent.orders.after.extend(borrowed.stream);
+            lent.order.before.extend(before);
+            lent.order.after.extend(borrowed.stream);
             lent
         }))
     }
 
-    /// What an object lends on the GPU of a world, for all elements of a type and their number of bytes to go to or come from; `None` when
-    /// it lies elsewhere.
-    pub(crate) fn nearby(
+    /// Borrows memory on the GPU of a world to copy all elements to or from; `None` if it lies elsewhere. Its type and size must match.
+    pub(crate) fn on_same_gpu(
         value: &Bound<'py, PyAny>,
         world: &wuji::World,
         (scalar, bytes): (Scalar, u64),
         way: Way,
-    ) -> PyResult<Option<Lent<'py>>> {
+    ) -> PyResult<Option<BorrowedArray<'py>>> {
         let consumer = dlpack::consumer(world);
         let Some((number, _)) = consumer else {
             return Ok(None);
         };
-        let lent = Lent::of(value, consumer)?;
-        let Some(lent) = lent.filter(|lent| lent.place.0 == Owner::Cuda(number)) else {
+        let lent = BorrowedArray::of(value, consumer)?;
+        let Some(lent) = lent.filter(|lent| lent.memory.0 == Owner::Cuda(number)) else {
             return Ok(None);
         };
         if lent.scalar != scalar || !lent.is_contiguous() {
-            let what = format!("the array has to have elements of type `{scalar}`, row by row");
+            let what = format!("the array must be contiguous with elements of type `{scalar}`");
             return Err(raised(&Error::new("W0112", what)));
         }
         let count = lent.extents().iter().product::<i64>() as u64;
@@ -197,36 +199,34 @@ impl<'py> Lent<'py> {
             return Err(raised(&Error::new("W0112", what)));
         }
         match way {
-            Way::ToArray if !lent.writable => {
-                Err(PyBufferError::new_err("the array can only be read"))
-            }
+            Way::ToArray if !lent.writable => Err(PyBufferError::new_err("the array is read-only")),
             Way::ToArray | Way::FromArray => Ok(Some(lent)),
         }
     }
 
-    fn of_own(array: &Ndarray, consumer: Consumer) -> Option<Lent<'py>> {
-        let mut lent = Lent::new(
-            array.place(),
+    fn of_own(array: &Ndarray, consumer: Consumer) -> Option<BorrowedArray<'py>> {
+        let mut lent = BorrowedArray::new(
+            array.memory(),
             array.scalar(),
             array.all_extents(),
             array.all_strides(),
             true,
             Keep::Own,
         )?;
-        lent.orders = Orders::of_own(array, consumer);
+        lent.order = StreamOrder::of_own(array, consumer);
         Some(lent)
     }
 
-    fn of_buffer(value: &Bound<'py, PyAny>) -> PyResult<Option<Lent<'py>>> {
+    fn of_buffer(value: &Bound<'py, PyAny>) -> PyResult<Option<BorrowedArray<'py>>> {
         let mut raw = ffi::Py_buffer::new();
-        // SAFETY: the object is alive and the view is ours.
+        // SAFETY: the object is alive, and the view is ours.
         let got =
             unsafe { ffi::PyObject_GetBuffer(value.as_ptr(), &mut raw, ffi::PyBUF_RECORDS_RO) };
         if got != 0 {
             return Err(PyErr::fetch(value.py()));
         }
         let rank = raw.ndim as usize;
-        // SAFETY: with these flags both lists have `ndim` numbers. They may lie in the view itself, so they are copied before it moves.
+        // SAFETY: with these flags both lists have `ndim` entries. They may point into the view itself, so copy them before it moves.
         let (extents, strides) = unsafe {
             let list = |p: *mut isize| match (rank, NonNull::new(p)) {
                 (0, _) | (_, None) => &[][..],
@@ -238,30 +238,32 @@ impl<'py> Lent<'py> {
             list.iter().map(|n| *n as i64).collect()
         };
         let (extents, strides) = (wide(extents), wide(strides));
-        // SAFETY: a view's format is a text, or nothing.
+        // SAFETY: the format of a view is a C string or null.
         let format = NonNull::new(raw.format).map(|p| unsafe { CStr::from_ptr(p.as_ptr()) });
         let scalar = scalar_of(format.map(CStr::to_bytes), raw.itemsize as usize);
         let (base, writable) = (raw.buf.cast(), raw.readonly == 0);
         let keep = Keep::Buffer { _view: View(raw) };
-        let place = (Owner::Host, base);
-        Ok(scalar.and_then(|scalar| Lent::new(place, scalar, &extents, &strides, writable, keep)))
+        let memory = (Owner::Host, base);
+        Ok(scalar.and_then(|scalar| {
+            BorrowedArray::new(memory, scalar, &extents, &strides, writable, keep)
+        }))
     }
 
     fn new(
-        place: (Owner, *mut u8),
+        memory: (Owner, *mut u8),
         scalar: Scalar,
         extents: &[i64],
         strides: &[i64],
         writable: bool,
         keep: Keep<'py>,
-    ) -> Option<Lent<'py>> {
+    ) -> Option<BorrowedArray<'py>> {
         let rank = extents.len();
         if rank > MAX_AXES || strides.len() != rank {
             return None;
         }
-        let mut lent = Lent {
-            place,
-            orders: Orders::default(),
+        let mut lent = BorrowedArray {
+            memory,
+            order: StreamOrder::default(),
             scalar,
             rank,
             extents: [0; MAX_AXES],
@@ -275,7 +277,7 @@ impl<'py> Lent<'py> {
     }
 }
 
-/// The scalar that a format of the `struct` module stands for, in the byte order of this processor.
+/// Returns the scalar type of a `struct` format in native byte order.
 fn scalar_of(format: Option<&[u8]>, size: usize) -> Option<Scalar> {
     let (order, code) = match format {
         None => (b'@', b'B'),
@@ -309,7 +311,7 @@ fn scalar_of(format: Option<&[u8]>, size: usize) -> Option<Scalar> {
     }
 }
 
-/// The code of a scalar in the `struct` module.
+/// Returns the `struct` format of a scalar type.
 pub(crate) fn format_of(scalar: Scalar) -> &'static CStr {
     match scalar {
         Scalar::Bool => c"?",
@@ -327,15 +329,15 @@ pub(crate) fn format_of(scalar: Scalar) -> &'static CStr {
     }
 }
 
-/// The bytes of a buffer without gaps, from its start to its end.
+/// A cursor over the bytes of a contiguous buffer.
 pub(crate) struct Bytes {
     at: *mut u8,
     left: usize,
     _view: View,
 }
 
-// SAFETY: the view pins the memory until it is dropped, which happens with the interpreter at hand: whoever goes without it
-// borrows. Others may touch the bytes meanwhile, as with any array that two threads of Python share; no references to them are made.
+// SAFETY: the view pins the memory until it is dropped, which happens with the GIL held: work without the GIL only borrows it. Other
+// threads may access the bytes meanwhile, as with any array shared by two Python threads; no references to them are created.
 unsafe impl Send for Bytes {}
 
 impl Bytes {
@@ -363,16 +365,16 @@ impl Bytes {
             let what = format!("the buffer has {left} bytes, the elements {size}");
             let error = Error::new("W0112", what);
             return Err(raised(
-                &error.help("give an array of the same type and shape"),
+                &error.help("pass an array of the same type and shape"),
             ));
         }
         Ok(bytes)
     }
 
-    /// Copies to the next bytes.
+    /// Writes the next bytes.
     pub(crate) fn put(&mut self, piece: &[u8]) {
         let n = piece.len().min(self.left);
-        // SAFETY: so many bytes are left in the view, which can be written to; memory of the core is elsewhere.
+        // SAFETY: the view has at least `n` bytes left and is writable; the core's memory does not overlap it.
         unsafe {
             std::ptr::copy_nonoverlapping(piece.as_ptr(), self.at, n);
             self.at = self.at.add(n);
@@ -380,10 +382,10 @@ impl Bytes {
         self.left -= n;
     }
 
-    /// Copies from the next bytes.
+    /// Reads the next bytes.
     pub(crate) fn take(&mut self, piece: &mut [u8]) {
         let n = piece.len().min(self.left);
-        // SAFETY: so many bytes are left in the view.
+        // SAFETY: the view has at least `n` bytes left.
         unsafe {
             std::ptr::copy_nonoverlapping(self.at, piece.as_mut_ptr(), n);
             self.at = self.at.add(n);
@@ -392,13 +394,13 @@ impl Bytes {
     }
 }
 
-/// Scalar type, shape, C-contiguous, writable.
+/// Describes an array: scalar type, shape, C-contiguous, writable.
 #[pyfunction]
 pub(crate) fn describe_array<'py>(
     py: Python<'py>,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Option<(&'static str, Bound<'py, PyTuple>, bool, bool)>> {
-    let Some(lent) = Lent::of(value, None)? else {
+    let Some(lent) = BorrowedArray::of(value, None)? else {
         return Ok(None);
     };
     let shape = PyTuple::new(py, lent.extents())?;

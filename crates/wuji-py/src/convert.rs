@@ -1,4 +1,4 @@
-//! Numbers of Python to slots and back, and the spelling of types.
+//! Conversion of Python numbers to and from slots, and the spelling of types.
 
 use crate::error::raised;
 use half::f16;
@@ -11,7 +11,7 @@ use wuji::Error;
 use wuji_ir::entities::StructId;
 use wuji_ir::types::{Imm, Scalar, Type};
 
-/// The type that a text stands for: `f32`, `i64x3`, `f32x2x3`, `s0`.
+/// Parses a type: `f32`, `i64x3`, `f32x2x3`, `s0`.
 pub(crate) fn parse_type(text: &str) -> Option<Type> {
     if let Some(number) = text.strip_prefix('s')
         && let Ok(number) = number.parse()
@@ -32,17 +32,17 @@ pub(crate) fn parse_type(text: &str) -> Option<Type> {
     }
 }
 
-/// A type without structs.
+/// Parses a scalar, vector or matrix type.
 pub(crate) fn parse_plain(text: &str) -> PyResult<Type> {
     parse_type(text)
         .filter(|ty| ty.lanes().is_some())
         .ok_or_else(|| {
-            let what = format!("`{text}` is no type of scalars, vectors or matrices");
+            let what = format!("`{text}` is not a scalar, vector or matrix type");
             raised(&Error::new("W0290", what))
         })
 }
 
-/// A number as a slot of a scalar type; its range is checked.
+/// Converts a number to a slot of a scalar type; checks its range.
 pub(crate) fn slot(scalar: Scalar, value: &Bound<'_, PyAny>) -> PyResult<u64> {
     if scalar.is_float() {
         return Ok(Imm::float(scalar, float(value)?).bits());
@@ -50,14 +50,14 @@ pub(crate) fn slot(scalar: Scalar, value: &Bound<'_, PyAny>) -> PyResult<u64> {
     let number = integer(value)?;
     let (low, high) = scalar.int_range().unwrap_or((0, 0));
     if number < low || number > high {
-        let what = format!("{number} is no number of type {scalar}: {low} to {high}");
+        let what = format!("{number} is out of range for {scalar}: {low} to {high}");
         return Err(PyOverflowError::new_err(what));
     }
     Ok(Imm::int(scalar, number).bits())
 }
 
 fn float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
-    // SAFETY: the object is alive. It is asked for `__float__` and `__index__`, as Python does.
+    // SAFETY: the object is alive. Like Python, this calls `__float__` or `__index__`.
     let number = unsafe { ffi::PyFloat_AsDouble(value.as_ptr()) };
     if number == -1.0
         && let Some(error) = PyErr::take(value.py())
@@ -70,12 +70,12 @@ fn float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
     Ok(number)
 }
 
-/// An integer of any size that is of use here.
+/// Converts an integer. Values outside of 64 bits raise `OverflowError`.
 pub(crate) fn integer(value: &Bound<'_, PyAny>) -> PyResult<i128> {
     if value.is_instance_of::<PyInt>() {
         return whole(value);
     }
-    // SAFETY: the object is alive; the result is ours.
+    // SAFETY: the object is alive; the call returns a new reference.
     let index =
         unsafe { Bound::from_owned_ptr_or_err(value.py(), ffi::PyNumber_Index(value.as_ptr())) };
     match index {
@@ -87,7 +87,7 @@ pub(crate) fn integer(value: &Bound<'_, PyAny>) -> PyResult<i128> {
 
 fn whole(value: &Bound<'_, PyAny>) -> PyResult<i128> {
     let mut overflow = 0;
-    // SAFETY: the object is an integer.
+    // SAFETY: the object is a Python integer.
     let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(value.as_ptr(), &mut overflow) };
     match overflow {
         0 if number == -1 => PyErr::take(value.py()).map_or(Ok(-1), Err),
@@ -97,14 +97,14 @@ fn whole(value: &Bound<'_, PyAny>) -> PyResult<i128> {
     }
 }
 
-/// NumPy's own truth values are neither integers nor floats.
+/// NumPy's bool is neither an integer nor a float.
 fn is_numpy_bool(value: &Bound<'_, PyAny>) -> bool {
     let ty = value.get_type();
     let named = |name: &str| ty.name().is_ok_and(|n| n == name);
     (named("bool") || named("bool_")) && ty.module().is_ok_and(|m| m == "numpy")
 }
 
-/// The scalars of a value, one slot each: a number, or a flat sequence of numbers.
+/// Converts a value to one slot per scalar: a number, or a flat sequence of numbers.
 pub(crate) fn slots(ty: Type, value: &Bound<'_, PyAny>) -> PyResult<SmallVec<[u64; 4]>> {
     let mut out = SmallVec::new();
     match (ty, ty.elem().zip(ty.lanes())) {
@@ -113,12 +113,16 @@ pub(crate) fn slots(ty: Type, value: &Bound<'_, PyAny>) -> PyResult<SmallVec<[u6
             let scalars = std::iter::repeat_n(scalar, lanes as usize);
             flat(scalars, value, |s| out.push(s))?;
         }
-        (_, None) => return Err(PyTypeError::new_err("a struct is given field by field")),
+        (_, None) => {
+            return Err(PyTypeError::new_err(
+                "a struct must be passed field by field",
+            ));
+        }
     }
     Ok(out)
 }
 
-/// A flat sequence of numbers of these types.
+/// Converts a flat sequence of numbers of these types.
 pub(crate) fn flat(
     scalars: impl ExactSizeIterator<Item = Scalar>,
     value: &Bound<'_, PyAny>,
@@ -126,7 +130,7 @@ pub(crate) fn flat(
 ) -> PyResult<()> {
     let expected = scalars.len();
     let wrong = |n: usize| {
-        let what = format!("{n} numbers are given where {expected} are needed");
+        let what = format!("expected {expected} numbers, got {n}");
         Err(PyTypeError::new_err(what))
     };
     if let Ok(tuple) = value.cast::<PyTuple>() {
@@ -151,7 +155,7 @@ pub(crate) fn flat(
     }
 }
 
-/// The number in a slot.
+/// Converts a slot to a Python number.
 pub(crate) fn number<'py>(
     py: Python<'py>,
     scalar: Scalar,
@@ -165,14 +169,14 @@ pub(crate) fn number<'py>(
         Scalar::F64 => float(f64::from_bits(slot)),
         Scalar::U64 => Ok(slot.into_pyobject(py)?.into_any()),
         _ => {
-            // Everything else fits.
+            // All other integers fit in 64 bits, signed.
             let value = Imm::from_bits(scalar, slot).as_int().unwrap_or(0) as i64;
             Ok(value.into_pyobject(py)?.into_any())
         }
     }
 }
 
-/// A number, or a flat tuple of numbers.
+/// Converts slots to a number or a flat tuple of numbers.
 pub(crate) fn value<'py>(
     py: Python<'py>,
     single: bool,
@@ -191,7 +195,7 @@ pub(crate) fn value<'py>(
     }
 }
 
-/// The value of an element.
+/// Converts the slots of an element.
 pub(crate) fn element<'py>(
     py: Python<'py>,
     ty: Type,
@@ -202,13 +206,13 @@ pub(crate) fn element<'py>(
     value(py, single, std::iter::repeat_n(scalar, slots.len()), slots)
 }
 
-/// Where an element is.
+/// Converts an index tuple.
 pub(crate) fn index(at: &Bound<'_, PyTuple>) -> PyResult<SmallVec<[i64; 8]>> {
     let mut out = SmallVec::new();
     for item in at.iter_borrowed() {
         let number = match integer(&item) {
             Ok(number) => number,
-            // No field reaches that far, to whichever side.
+            // Out of range for any field, in either direction.
             Err(e) if e.is_instance_of::<PyOverflowError>(at.py()) => i128::MAX,
             Err(e) => return Err(e),
         };

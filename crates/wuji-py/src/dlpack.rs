@@ -1,4 +1,4 @@
-//! DLPack: tensors of other libraries, and ours for them. The structures are those of `dlpack.h`.
+//! DLPack: import of foreign tensors, export of arrays. The structures are those of `dlpack.h`.
 
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
@@ -12,12 +12,12 @@ use wuji_ir::types::Scalar;
 
 const NAME: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
-/// Ordinary memory; memory that a GPU can reach, too; memory of NVIDIA's GPUs, and such that moves between them and the host.
+/// Device types: host memory; pinned host memory; CUDA memory; CUDA managed memory.
 const CPU: i32 = 1;
 const CPU_PINNED: [i32; 2] = [3, 11];
 const CUDA: i32 = 2;
 const CUDA_MANAGED: i32 = 13;
-/// The legacy default stream, and no stream at all, as they are named in the protocol.
+/// Stream numbers of the protocol: the legacy default stream, and no synchronization.
 pub(crate) const LEGACY: usize = 1;
 const NO_STREAM: i64 = -1;
 
@@ -43,7 +43,7 @@ struct Tensor {
     rank: i32,
     dtype: DataType,
     shape: *mut i64,
-    /// In elements; nothing when there are no gaps.
+    /// In elements; null for a contiguous tensor.
     strides: *mut i64,
     byte_offset: u64,
 }
@@ -59,10 +59,10 @@ struct ManagedVersioned {
     tensor: Tensor,
 }
 
-/// In `flags`: nobody may write to it.
+/// In `flags`: the tensor is read-only.
 const READ_ONLY: u64 = 1;
 
-/// A tensor, and who takes it back.
+/// A tensor with its deleter.
 #[repr(C)]
 struct Managed {
     tensor: Tensor,
@@ -70,16 +70,16 @@ struct Managed {
     deleter: Option<unsafe extern "C" fn(*mut Managed)>,
 }
 
-/// What a tensor says of itself.
-pub(crate) struct Found {
-    pub(crate) place: (Owner, *mut u8),
+/// The decoded description of a tensor.
+pub(crate) struct TensorInfo {
+    pub(crate) memory: (Owner, *mut u8),
     pub(crate) scalar: Scalar,
     pub(crate) extents: SmallVec<[i64; 4]>,
     /// In bytes.
     pub(crate) strides: SmallVec<[i64; 4]>,
 }
 
-/// Whose memory a device of the protocol is; `None` where we cannot go.
+/// The owner of a device's memory; `None` if it is not accessible.
 fn owner(kind: i32, number: i32) -> Option<Owner> {
     match kind {
         CPU => Some(Owner::Host),
@@ -89,7 +89,7 @@ fn owner(kind: i32, number: i32) -> Option<Owner> {
     }
 }
 
-/// A device as the protocol has it.
+/// The device in terms of the protocol.
 pub(crate) fn device_of(owner: Owner) -> (i32, i32) {
     match owner {
         Owner::Host => (CPU, 0),
@@ -97,7 +97,7 @@ pub(crate) fn device_of(owner: Owner) -> (i32, i32) {
     }
 }
 
-/// The stream that a consumer says it will use; `None` when it takes care of itself.
+/// The stream that a consumer announces; `None` if it synchronizes itself.
 pub(crate) fn stream_of_consumer(stream: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
     let Some(stream) = stream.filter(|s| !s.is_none()) else {
         return Ok(Some(LEGACY));
@@ -106,14 +106,14 @@ pub(crate) fn stream_of_consumer(stream: Option<&Bound<'_, PyAny>>) -> PyResult<
         NO_STREAM => Ok(None),
         n if n > 0 => Ok(Some(n as usize)),
         n => Err(PyBufferError::new_err(format!(
-            "{n} is no stream of CUDA: 1 is the default stream, -1 means that nobody has to wait"
+            "{n} is not a CUDA stream: 1 is the default stream, -1 disables synchronization"
         ))),
     }
 }
 
 impl Tensor {
-    /// `None` when it is nothing that we can reach, or not made of numbers of ours.
-    fn read(&self) -> Option<Found> {
+    /// Decodes the tensor; `None` if its memory is not accessible or its type is not supported.
+    fn read(&self) -> Option<TensorInfo> {
         let t = self;
         let owner = owner(t.device.kind, t.device.number)?;
         let scalar = match (t.dtype.code, t.dtype.bits, t.dtype.lanes) {
@@ -132,7 +132,7 @@ impl Tensor {
             _ => return None,
         };
         let rank = usize::try_from(t.rank).ok()?;
-        // SAFETY: a tensor has as many extents as axes, and strides or none.
+        // SAFETY: a tensor has one extent per axis, and one stride per axis or none.
         let list = |p: *mut i64| unsafe {
             match (rank, NonNull::new(p)) {
                 (0, _) => Some(&[][..]),
@@ -146,8 +146,8 @@ impl Tensor {
             Some(strides) => strides.iter().map(|s| s.wrapping_mul(size)).collect(),
             None => packed(&extents, size),
         };
-        Some(Found {
-            place: (
+        Some(TensorInfo {
+            memory: (
                 owner,
                 t.data.cast::<u8>().wrapping_add(t.byte_offset as usize),
             ),
@@ -158,7 +158,7 @@ impl Tensor {
     }
 }
 
-/// Strides without gaps.
+/// Returns contiguous strides.
 pub(crate) fn packed(extents: &[i64], size: i64) -> SmallVec<[i64; 4]> {
     let mut strides = SmallVec::from_elem(0, extents.len());
     let mut step = size;
@@ -169,35 +169,35 @@ pub(crate) fn packed(extents: &[i64], size: i64) -> SmallVec<[i64; 4]> {
     strides
 }
 
-/// A tensor of somebody else, which stays where it is while this lives.
-pub(crate) struct Borrowed<'py> {
-    pub(crate) found: Found,
+/// An imported tensor. Its memory stays valid while this lives.
+pub(crate) struct ImportedTensor<'py> {
+    pub(crate) found: TensorInfo,
     pub(crate) writable: bool,
-    /// Of a tensor of a GPU: the stream of those who use it besides us; and whether nobody has told ours yet to wait for it.
+    /// On a GPU: the stream of its other users, and whether our stream still has to wait for it.
     pub(crate) stream: Option<usize>,
     pub(crate) waits: bool,
-    /// Its destructor gives the memory back.
+    /// Its destructor releases the memory.
     pub(crate) capsule: Bound<'py, PyCapsule>,
 }
 
-/// Who wants a tensor: the number of a GPU, and the stream that is going to use it.
+/// The consumer of a tensor: the number of a GPU and the stream that will use it.
 pub(crate) type Consumer = Option<(u32, usize)>;
 
-/// What kernels of a world are to tensors.
+/// Returns the GPU and stream of a world's kernels.
 pub(crate) fn consumer(world: &wuji::World) -> Consumer {
     let device = device(world);
     let gpu = device.gpu().map(|gpu| gpu.ordinal as u32);
     gpu.zip(device.stream())
 }
 
-/// The tensor of an object that has one where we can reach it. A producer on a GPU makes the consumer's stream wait for what it has
-/// still to do; without a consumer, nobody waits.
+/// Imports the tensor of an object if its memory is accessible. A producer on a GPU makes the consumer's stream wait for its pending work;
+/// without a consumer, nothing waits.
 pub(crate) fn tensor<'py>(
     value: &Bound<'py, PyAny>,
     consumer: Consumer,
-) -> PyResult<Option<Borrowed<'py>>> {
+) -> PyResult<Option<ImportedTensor<'py>>> {
     let py = value.py();
-    // A tensor that torch takes gradients of is handed out only when it is detached, which shares its memory.
+    // Torch exports a tensor with gradients only after `detach`, which shares its memory.
     let tracked = value.getattr(pyo3::intern!(py, "requires_grad"));
     let detached = match tracked.and_then(|t| t.extract::<bool>()) {
         Ok(true) => value.call_method0(pyo3::intern!(py, "detach"))?,
@@ -215,10 +215,10 @@ pub(crate) fn tensor<'py>(
         None => return Ok(None),
         Some(Owner::Host) => (exported(&export, None)?, None, false),
         Some(Owner::Cuda(n)) => {
-            // Of another device, nothing can be done with it but to say so.
+            // On another device the tensor cannot be used; the launch reports that.
             let ours = consumer.filter(|(m, _)| *m == n).map(|c| c.1 as i64);
             match stream_of_torch(value, n)? {
-                // Our stream is made to wait here, without the objects that torch makes for it.
+                // Synchronize our stream ourselves: torch would create event and stream objects for it.
                 Some(theirs) => {
                     let capsule = exported(&export, Some(NO_STREAM))?;
                     (capsule, Some(theirs), ours.is_some())
@@ -234,16 +234,18 @@ pub(crate) fn tensor<'py>(
         return Ok(None);
     };
     let versioned = capsule.name()?.is_some_and(|name| {
-        // SAFETY: the name is compared at once.
+        // SAFETY: the name is only compared.
         unsafe { name.as_cstr() == VERSIONED }
     });
     let (found, writable) = if versioned {
         let tensor = capsule.pointer_checked(Some(VERSIONED))?;
-        // SAFETY: what a capsule of this name holds, as long as it lives; the version comes first in all versions.
+        // SAFETY: a capsule of this name holds such a tensor while it lives; the version comes first in all versions.
         let tensor = unsafe { tensor.cast::<ManagedVersioned>().as_ref() };
         if tensor.major != 1 {
             let major = tensor.major;
-            let what = format!("a tensor of version {major} of DLPack; 1 is the newest known");
+            let what = format!(
+                "DLPack version {major} is not supported; the newest supported version is 1"
+            );
             return Err(PyBufferError::new_err(what));
         }
         (tensor.tensor.read(), tensor.flags & READ_ONLY == 0)
@@ -253,7 +255,7 @@ pub(crate) fn tensor<'py>(
         let tensor = unsafe { tensor.cast::<Managed>().as_ref() };
         (tensor.tensor.read(), true)
     };
-    Ok(found.map(|found| Borrowed {
+    Ok(found.map(|found| ImportedTensor {
         found,
         writable,
         stream,
@@ -262,7 +264,7 @@ pub(crate) fn tensor<'py>(
     }))
 }
 
-/// What a producer hands out: in the newer form if it knows that.
+/// Calls `__dlpack__`, with version 1 of the protocol if the producer supports it.
 fn exported<'py>(export: &Bound<'py, PyAny>, stream: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
     let py = export.py();
     let Some(stream) = stream else {
@@ -272,7 +274,7 @@ fn exported<'py>(export: &Bound<'py, PyAny>, stream: Option<i64>) -> PyResult<Bo
     options.set_item(pyo3::intern!(py, "stream"), stream)?;
     options.set_item(pyo3::intern!(py, "max_version"), (1, 0))?;
     match export.call((), Some(&options)) {
-        // It has never heard of versions.
+        // The producer predates versions.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => {
             options.del_item(pyo3::intern!(py, "max_version"))?;
             export.call((), Some(&options))
@@ -281,7 +283,7 @@ fn exported<'py>(export: &Bound<'py, PyAny>, stream: Option<i64>) -> PyResult<Bo
     }
 }
 
-/// The stream on which torch works at the moment, if this is a tensor of torch's. Others do not say; they are thought to use the default one.
+/// Torch's current stream, if this is a torch tensor. Other libraries do not tell; they are assumed to use the default stream.
 fn stream_of_torch(value: &Bound<'_, PyAny>, device: u32) -> PyResult<Option<usize>> {
     let py = value.py();
     let module = value.get_type().module()?;
@@ -289,7 +291,7 @@ fn stream_of_torch(value: &Bound<'_, PyAny>, device: u32) -> PyResult<Option<usi
     if module != "torch" && !module.starts_with("torch.") {
         return Ok(None);
     }
-    // What `current_stream` asks, without an object around the answer.
+    // What `current_stream` calls, without the object around the result.
     let quick = py.import(pyo3::intern!(py, "torch"))?;
     let quick = quick.getattr(pyo3::intern!(py, "_C"));
     let quick = quick.and_then(|c| c.getattr(pyo3::intern!(py, "_cuda_getCurrentRawStream")));
@@ -303,11 +305,11 @@ fn stream_of_torch(value: &Bound<'_, PyAny>, device: u32) -> PyResult<Option<usi
                 .extract()?
         }
     };
-    // Torch has 0 for the default stream.
+    // Torch uses 0 for the default stream.
     Ok(Some(raw.max(LEGACY)))
 }
 
-/// What of ours somebody else is given.
+/// An exported array.
 struct Export {
     managed: Managed,
     extents: Vec<i64>,
@@ -315,10 +317,10 @@ struct Export {
     _owner: Py<PyAny>,
 }
 
-/// Memory of ours as a capsule. `strides` are in bytes.
+/// Exports memory as a capsule. `strides` are in bytes.
 ///
 /// # Safety
-/// The memory stays where it is while `owner` lives.
+/// The memory must stay valid while `owner` lives.
 pub(crate) unsafe fn export<'py>(
     owner: Bound<'py, PyAny>,
     (device, base): (Owner, *mut u8),
@@ -351,7 +353,7 @@ pub(crate) unsafe fn export<'py>(
                 byte_offset: 0,
             },
             context: std::ptr::null_mut(),
-            deleter: Some(give_back),
+            deleter: Some(release),
         },
         extents: extents.to_vec(),
         strides: strides.iter().map(|s| s / i64::from(size)).collect(),
@@ -360,28 +362,28 @@ pub(crate) unsafe fn export<'py>(
     export.managed.tensor.shape = export.extents.as_mut_ptr();
     export.managed.tensor.strides = export.strides.as_mut_ptr();
     let raw = Box::into_raw(export);
-    // SAFETY: the pointer is that of a new box, which the deleter takes back.
+    // SAFETY: the pointer comes from a new box, which the deleter frees.
     unsafe {
         (*raw).managed.context = raw.cast();
         let managed = &raw mut (*raw).managed;
-        let capsule = ffi::PyCapsule_New(managed.cast(), NAME.as_ptr(), Some(unused));
+        let capsule = ffi::PyCapsule_New(managed.cast(), NAME.as_ptr(), Some(release_unconsumed));
         if capsule.is_null() {
-            give_back(managed);
+            release(managed);
         }
         Bound::from_owned_ptr_or_err(py, capsule)
     }
 }
 
-/// What whoever took the tensor calls in the end, from any thread.
-unsafe extern "C" fn give_back(managed: *mut Managed) {
-    // SAFETY: the context is the box that `export` has made, and this is called once.
+/// The deleter: the consumer calls it at the end, from any thread.
+unsafe extern "C" fn release(managed: *mut Managed) {
+    // SAFETY: the context is the box from `export`, and the deleter is called once.
     let export = unsafe { Box::from_raw((*managed).context.cast::<Export>()) };
     Python::attach(|_| drop(export));
 }
 
-/// A capsule goes. If nobody took the tensor, it still has its name.
-unsafe extern "C" fn unused(capsule: *mut ffi::PyObject) {
-    // SAFETY: the capsule is ours; while it has this name, it holds the tensor.
+/// The destructor of a capsule. It still has its name if the tensor was never consumed.
+unsafe extern "C" fn release_unconsumed(capsule: *mut ffi::PyObject) {
+    // SAFETY: the capsule is alive; while it has this name, it owns the tensor.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) == 0 {
             return;

@@ -1,4 +1,4 @@
-//! Errors of the core as a Python exception.
+//! Core errors as a Python exception.
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -8,16 +8,16 @@ pyo3::create_exception!(
     wuji._native,
     NativeError,
     PyException,
-    "Whatever the core refuses or reports."
+    "An error of the core."
 );
 
-/// An error of the core, ready to be raised. Its text is the usual rendering; its parts are attributes.
+/// Converts a core error to an exception. Its text is the usual rendering; its parts are attributes.
 pub(crate) fn raised(error: &Error) -> PyErr {
     Python::attach(|py| {
         let raised = NativeError::new_err(error.to_string());
         let value = raised.value(py);
         let at = error.at.as_ref();
-        let told = (|| {
+        let attached = (|| {
             value.setattr("code", error.code)?;
             value.setattr("message", &error.message)?;
             value.setattr("file", at.map(|at| &at.file))?;
@@ -26,14 +26,14 @@ pub(crate) fn raised(error: &Error) -> PyErr {
             value.setattr("notes", &error.notes)?;
             value.setattr("help", error.help.as_ref())
         })();
-        match told {
+        match attached {
             Ok(()) => raised,
             Err(other) => other,
         }
     })
 }
 
-/// What the core refuses becomes an exception.
+/// Raises core errors as exceptions.
 pub(crate) trait OrRaise<T> {
     fn or_raise(self) -> PyResult<T>;
 }

@@ -1,6 +1,6 @@
 //! Fields.
 
-use crate::buffer::{Bytes, Lent, Near, Orders};
+use crate::buffer::{BorrowedArray, Bytes, SendArray, StreamOrder};
 use crate::convert::{element, index, number, slot, slots};
 use crate::dlpack::{consumer, packed};
 use crate::error::OrRaise;
@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use wuji::dynamic::{self, ArrayArg, Way};
 use wuji_ir::types::Type;
 
-/// The elements, or the cells, that a layout has placed under one name.
+/// A field, or the cells of a node.
 #[pyclass(frozen, eq, module = "wuji._native")]
 #[derive(PartialEq)]
 pub(crate) struct Field {
@@ -25,18 +25,22 @@ impl Field {
         Ok(self.field.ty())
     }
 
-    /// What a buffer lends, if it lies on the GPU that the field is on.
-    fn nearby<'py>(&self, buffer: &Bound<'py, PyAny>, way: Way) -> PyResult<Option<Lent<'py>>> {
+    /// Borrows a buffer that lies on the GPU of the field.
+    fn on_same_gpu<'py>(
+        &self,
+        buffer: &Bound<'py, PyAny>,
+        way: Way,
+    ) -> PyResult<Option<BorrowedArray<'py>>> {
         let (scalar, _) = self.field.parts().or_raise()?;
         let bytes = self.field.bytes().or_raise()?;
-        Lent::nearby(buffer, self.field.world(), (scalar, bytes), way)
+        BorrowedArray::on_same_gpu(buffer, self.field.world(), (scalar, bytes), way)
     }
 
-    /// Copies between the field and memory of its GPU, on the GPU.
+    /// Copies between the field and memory of its GPU, on the device.
     fn exchange(
         &self,
         py: Python<'_>,
-        lent: &Lent<'_>,
+        lent: &BorrowedArray<'_>,
         work: impl FnOnce(&dynamic::Field, ArrayArg<'_>) -> wuji::Result<()> + Send,
     ) -> PyResult<()> {
         let (scalar, lanes) = self.field.parts().or_raise()?;
@@ -46,20 +50,20 @@ impl Field {
             extents.push(1);
         }
         let strides = packed(&extents, i64::from(scalar.bytes()) * lanes as i64);
-        // SAFETY: what was lent has as many bytes as all elements take, without gaps, and stays until this is over.
+        // SAFETY: the borrowed memory has as many bytes as all elements, contiguously, and stays alive until this returns.
         let array = unsafe {
             ArrayArg::lent(
-                lent.place,
+                lent.memory,
                 (scalar, lanes),
                 &extents,
                 &strides,
                 lent.writable,
             )
         };
-        let (near, orders) = (Near(array.or_raise()?), &lent.orders);
+        let (near, order) = (SendArray(array.or_raise()?), &lent.order);
         waiting(py, self.field.world(), || {
             let work = || work(&self.field, near.array());
-            Orders::around(&[orders], self.field.world(), work)
+            StreamOrder::around(&[order], self.field.world(), work)
         })
     }
 }
@@ -77,7 +81,7 @@ impl Field {
         PyTuple::new(py, domain.iter().map(|d| d.1))
     }
 
-    /// The number of the GPU that the elements lie on.
+    /// The number of the GPU that holds the elements.
     #[getter]
     fn gpu(&self) -> Option<u32> {
         consumer(self.field.world()).map(|(number, _)| number)
@@ -89,12 +93,13 @@ impl Field {
         PyTuple::new(py, domain.iter().map(|d| d.0))
     }
 
-    /// `cells` for a field without elements.
+    /// `cells` for a field that represents cells.
     #[getter]
     fn r#type(&self) -> String {
-        match self.field.is_view() {
-            true => "cells".to_owned(),
-            false => self.field.ty().to_string(),
+        if self.field.is_view() {
+            "cells".to_owned()
+        } else {
+            self.field.ty().to_string()
         }
     }
 
@@ -157,7 +162,7 @@ impl Field {
     }
 
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        if let Some(lent) = self.nearby(buffer, Way::ToArray)? {
+        if let Some(lent) = self.on_same_gpu(buffer, Way::ToArray)? {
             return self.exchange(py, &lent, |field, array| field.read_to(array));
         }
         let size = self.field.bytes().or_raise()?;
@@ -166,7 +171,7 @@ impl Field {
             waiting(py, self.field.world(), || {
                 self.field.read(|piece| bytes.extend_from_slice(piece))
             })?;
-            return array.get().put_all(py, &bytes);
+            return array.get().write_all(py, &bytes);
         }
         let mut to = Bytes::writable(buffer, size)?;
         waiting(py, self.field.world(), || {
@@ -175,7 +180,7 @@ impl Field {
     }
 
     fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        if let Some(lent) = self.nearby(buffer, Way::FromArray)? {
+        if let Some(lent) = self.on_same_gpu(buffer, Way::FromArray)? {
             return self.exchange(py, &lent, |field, array| field.write_from(array));
         }
         let size = self.field.bytes().or_raise()?;
@@ -216,7 +221,7 @@ impl Field {
         py.detach(|| self.field.deactivate_all()).or_raise()
     }
 
-    /// Of a field without elements, the value is `None`.
+    /// For a field that represents cells, the value is `None`.
     fn append(
         &self,
         py: Python<'_>,
@@ -224,9 +229,10 @@ impl Field {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<i32> {
         let at = self::index(index)?;
-        let value = match self.field.is_view() && value.is_none() {
-            true => Default::default(),
-            false => slots(self.ty()?, value)?,
+        let value = if self.field.is_view() && value.is_none() {
+            Default::default()
+        } else {
+            slots(self.ty()?, value)?
         };
         py.detach(|| self.field.append(&at, &value)).or_raise()
     }

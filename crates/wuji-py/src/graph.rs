@@ -1,9 +1,9 @@
-//! Launches that were recorded.
+//! Recorded launches.
 
 use crate::waiting::waiting;
 use pyo3::prelude::*;
 
-/// Launches that are run as a whole. It keeps no arrays of Python's: whoever has it does.
+/// A sequence of launches, replayed as a whole. It does not keep Python's arrays alive; its owner does.
 #[pyclass(frozen, module = "wuji._native")]
 pub(crate) struct Graph {
     pub(crate) world: wuji::World,

@@ -8,17 +8,17 @@ use pyo3::prelude::*;
 use wuji::Error;
 use wuji::dynamic::{self, NodeKind};
 
-/// A tree under construction. Node 0 is the root.
+/// A layout under construction. Node 0 is the root.
 #[pyclass(module = "wuji._native")]
 pub(crate) struct Layout {
-    /// `None` once it is finished.
+    /// `None` after `finish`.
     layout: Option<dynamic::Layout>,
 }
 
 impl Layout {
     fn open(&mut self) -> PyResult<&mut dynamic::Layout> {
         self.layout.as_mut().ok_or_else(|| {
-            raised(&Error::new("W0105", "the layout is finished").help("make another one"))
+            raised(&Error::new("W0105", "the layout is already finished").help("create a new one"))
         })
     }
 }
@@ -43,9 +43,9 @@ impl Layout {
         morton: bool,
     ) -> PyResult<u32> {
         let Some(kind) = NodeKind::from_name(kind) else {
-            let error = Error::new("W0102", format!("`{kind}` is no kind of node"));
+            let error = Error::new("W0102", format!("unknown node kind `{kind}`"));
             let names = NodeKind::BELOW_ROOT.map(|k| format!("`{}`", k.name()));
-            let known = format!("there are {}", names.join(", "));
+            let known = format!("the kinds are {}", names.join(", "));
             return Err(raised(&error.help(known)));
         };
         let kind = kind.format().with_parameters(&[chunk]);
@@ -82,12 +82,15 @@ impl Layout {
             Some(tree) => Ok(Tree {
                 tree: tree.or_raise()?,
             }),
-            None => Err(raised(&Error::new("W0105", "the layout is finished"))),
+            None => Err(raised(&Error::new(
+                "W0105",
+                "the layout is already finished",
+            ))),
         }
     }
 }
 
-/// A layout with its memory.
+/// An allocated layout.
 #[pyclass(frozen, eq, module = "wuji._native")]
 #[derive(PartialEq)]
 pub(crate) struct Tree {

@@ -1,14 +1,13 @@
-//! The extension module of Wuji's Python package: worlds, memory, a builder of kernels, launches.
+//! The extension module of Wuji's Python package: worlds, memory, a kernel builder, launches.
 //!
-//! `python/wuji/_native.pyi` says what it has. The language is in Python: what is here does what it is told, quickly, and refuses what
-//! does not fit.
+//! `python/wuji/_native.pyi` declares its interface. The language itself is implemented in Python; this module only does the work that
+//! must be fast, and rejects invalid input.
 //!
-//! Architecture invariant: nothing that Python code can do here panics or leaves its memory. The interpreter is released
-//! while kernels compile and run.
+//! Architecture invariant: no call from Python panics or corrupts memory. The GIL is released while kernels compile and run.
 
-// The protocols of Python are made of pointers.
+// Python's protocols are defined with raw pointers.
 #![allow(unsafe_code)]
-// Signatures are Python's.
+// Python defines the signatures.
 #![allow(clippy::too_many_arguments)]
 
 mod buffer;
@@ -29,13 +28,13 @@ mod world;
 
 use pyo3::prelude::*;
 
-/// Ends what runs in the background. Python calls it before it takes itself apart.
+/// Stops background compilation. Python calls it at exit, before it unloads libraries.
 #[pyfunction]
 fn before_exit(py: Python<'_>) {
     py.detach(wuji::dynamic::before_exit);
 }
 
-/// Worlds, memory, a builder of kernels, launches.
+/// Worlds, memory, a kernel builder, launches.
 #[pymodule]
 #[pyo3(name = "_native")]
 fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {

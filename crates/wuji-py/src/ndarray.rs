@@ -1,6 +1,6 @@
-//! Arrays that belong to us: of the host, and of a GPU where the world is on one.
+//! Arrays: on the host, or on the GPU of their world.
 
-use crate::buffer::{Bytes, Lent, Near, Orders, format_of};
+use crate::buffer::{BorrowedArray, Bytes, SendArray, StreamOrder, format_of};
 use crate::convert::{element, index, number, parse_plain, slot, slots};
 use crate::dlpack;
 use crate::error::{OrRaise, raised};
@@ -19,14 +19,14 @@ use wuji::dynamic::{Array, ArrayArg, Owner, Way, device, read_slot, write_slot};
 use wuji::{Error, Result};
 use wuji_ir::types::{Scalar, Type};
 
-/// As aligned as any vector of a kernel likes.
+/// Sufficient for any vector load of a kernel.
 const ALIGN: usize = 64;
 const MAX_RANK: usize = 8;
 
 #[repr(align(64))]
 struct Aligned;
 
-/// Zeroed memory with a shape.
+/// A zero-initialized array.
 #[pyclass(frozen, module = "wuji._native")]
 pub(crate) struct Ndarray {
     store: Store,
@@ -34,20 +34,20 @@ pub(crate) struct Ndarray {
     ty: Type,
     scalar: Scalar,
     rank: usize,
-    /// Those of the shape, then those of an element.
+    /// Extents of the array, then of an element.
     extents: Box<[isize]>,
     /// In bytes.
     strides: Box<[isize]>,
-    /// The same once more, as kernels have them.
+    /// Extents and strides as `i64`, for kernels.
     wide: (SmallVec<[i64; 4]>, SmallVec<[i64; 4]>),
 }
 
-/// Where the elements are.
+/// The memory of the elements.
 enum Store {
     Host(HostMemory),
     Device {
         array: Array,
-        /// Streams of others that were given the memory, and may still use it.
+        /// Streams of consumers that may still use the exported memory.
         shared: Mutex<Vec<usize>>,
     },
 }
@@ -57,8 +57,8 @@ struct HostMemory {
     layout: Layout,
 }
 
-// SAFETY: the memory is reached through pointers only, never by reference. Threads that race for elements race as they do for those of any
-// array of Python.
+// SAFETY: the memory is only accessed through raw pointers. Threads that race for elements race as they do for those of any Python
+// array.
 unsafe impl Send for HostMemory {}
 // SAFETY: as above.
 unsafe impl Sync for HostMemory {}
@@ -66,27 +66,27 @@ unsafe impl Sync for HostMemory {}
 impl Drop for HostMemory {
     fn drop(&mut self) {
         if self.layout.size() > 0 {
-            // SAFETY: it was allocated with this layout, and whoever uses it holds the array.
+            // SAFETY: allocated with this layout; all users of the memory hold the array.
             unsafe { dealloc(self.memory.as_ptr(), self.layout) };
         }
     }
 }
 
-/// Bytes that are copied at a time.
+/// Bytes per copied chunk.
 const PIECE: usize = 1 << 16;
 const DEVICE_PIECE: usize = 64 << 20;
 /// The legacy default stream.
 const DEFAULT_STREAM: usize = 1;
 
 impl Ndarray {
-    pub(crate) fn place(&self) -> (Owner, *mut u8) {
+    pub(crate) fn memory(&self) -> (Owner, *mut u8) {
         match &self.store {
             Store::Host(host) => (Owner::Host, host.memory.as_ptr()),
             Store::Device { array, .. } => array.place(),
         }
     }
 
-    /// The world whose device has the elements.
+    /// The world whose device holds the elements.
     pub(crate) fn world(&self) -> Option<&wuji::World> {
         match &self.store {
             Store::Host(_) => None,
@@ -94,7 +94,7 @@ impl Ndarray {
         }
     }
 
-    /// Streams of others that may use the memory.
+    /// Streams of consumers that may use the memory.
     pub(crate) fn shared_with(&self) -> Vec<usize> {
         match &self.store {
             Store::Host(_) => Vec::new(),
@@ -105,11 +105,11 @@ impl Ndarray {
         }
     }
 
-    /// Bytes from an offset on, which are inside.
+    /// Reads bytes from an offset; the range is in bounds.
     fn load(&self, py: Python<'_>, offset: usize, into: &mut [u8]) -> PyResult<()> {
         match &self.store {
             Store::Host(host) => {
-                // SAFETY: so many bytes are there.
+                // SAFETY: the caller guarantees that the range is in bounds.
                 unsafe {
                     let from = host.memory.as_ptr().add(offset);
                     std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
@@ -126,7 +126,7 @@ impl Ndarray {
     fn store(&self, py: Python<'_>, offset: usize, from: &[u8]) -> PyResult<()> {
         match &self.store {
             Store::Host(host) => {
-                // SAFETY: so many bytes are there.
+                // SAFETY: the caller guarantees that the range is in bounds.
                 unsafe {
                     let to = host.memory.as_ptr().add(offset);
                     std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len());
@@ -136,24 +136,24 @@ impl Ndarray {
             Store::Device { array, .. } => {
                 self.wait_for_others()?;
                 waiting(py, array.world(), || array.write(offset, from))?;
-                self.let_others_wait()
+                self.make_others_wait()
             }
         }
     }
 
-    /// What our stream does from now on comes after what others do with the memory that it was shared with.
+    /// StreamOrder the following work of our stream after the work of consumers.
     fn wait_for_others(&self) -> PyResult<()> {
         let Some(world) = self.world() else {
             return Ok(());
         };
         for stream in self.shared_with() {
-            // SAFETY: only default streams are kept, which live as long as their device.
+            // SAFETY: only default streams are stored; they live as long as their device.
             unsafe { device(world).wait_for_stream(stream) }.or_raise()?;
         }
         Ok(())
     }
 
-    fn let_others_wait(&self) -> PyResult<()> {
+    fn make_others_wait(&self) -> PyResult<()> {
         let Some(world) = self.world() else {
             return Ok(());
         };
@@ -185,16 +185,16 @@ impl Ndarray {
 
     fn make(ty: Type, shape: &[i64], world: Option<&wuji::World>) -> Result<Ndarray> {
         let Some(scalar) = ty.elem() else {
-            let what = format!("an array has elements of type `{ty}`");
+            let what = format!("array elements cannot have type `{ty}`");
             return Err(Error::new("W0107", what));
         };
         if shape.len() > MAX_RANK {
             let n = shape.len();
-            let what = format!("an array has {n} axes; {MAX_RANK} are the most");
+            let what = format!("an array cannot have {n} axes; the maximum is {MAX_RANK}");
             return Err(Error::new("W0117", what));
         }
         if let Some(bad) = shape.iter().find(|e| **e < 0) {
-            let what = format!("an array has extent {bad}");
+            let what = format!("an array cannot have extent {bad}");
             return Err(Error::new("W0117", what));
         }
         let mut extents: SmallVec<[i64; 4]> = shape.into();
@@ -204,13 +204,14 @@ impl Ndarray {
             Type::Matrix(_, r, c) => extents.extend([r.into(), c.into()]),
         }
         let too_large = || {
-            let what = format!("no memory for an array of shape {shape:?} of `{ty}`");
-            Error::new("W0110", what).help("make it smaller")
+            let what = format!("not enough memory for an array of shape {shape:?} of `{ty}`");
+            Error::new("W0110", what).help("use a smaller shape")
         };
         let size = i64::from(scalar.bytes());
-        let bytes = match extents.contains(&0) {
-            true => Some(0),
-            false => extents.iter().try_fold(size, |n, e| n.checked_mul(*e)),
+        let bytes = if extents.contains(&0) {
+            Some(0)
+        } else {
+            extents.iter().try_fold(size, |n, e| n.checked_mul(*e))
         };
         let bytes = bytes.and_then(|b| usize::try_from(b).ok());
         let layout = bytes.and_then(|b| Layout::from_size_align(b, ALIGN).ok());
@@ -220,7 +221,7 @@ impl Ndarray {
                 array: Array::new(world, bytes as u64)?,
                 shared: Mutex::default(),
             },
-            // Nobody reads it, but it has to be aligned.
+            // Never accessed, but must be aligned.
             (None, 0) => Store::Host(HostMemory {
                 memory: NonNull::<Aligned>::dangling().cast(),
                 layout,
@@ -245,7 +246,7 @@ impl Ndarray {
         })
     }
 
-    /// Where an element is.
+    /// Returns the byte offset of an element.
     fn locate(&self, at: &[i64]) -> Result<usize> {
         let shape = &self.wide.0[..self.rank];
         let inside =
@@ -273,7 +274,7 @@ impl Ndarray {
         Ok(self.locate(at)? + component * self.scalar.bytes() as usize)
     }
 
-    /// Scalars from an offset on, which are inside.
+    /// Loads scalars from an offset; the range is in bounds.
     fn slots(&self, py: Python<'_>, offset: usize, count: usize) -> PyResult<SmallVec<[u64; 4]>> {
         let size = self.scalar.bytes() as usize;
         let mut bytes: SmallVec<[u8; 32]> = SmallVec::from_elem(0, count * size);
@@ -282,47 +283,46 @@ impl Ndarray {
         Ok(parts.map(|part| read_slot(self.scalar, part)).collect())
     }
 
-    /// The bytes of scalars.
-    /// An array of ours that lies on a GPU, which lends nobody its bytes.
+    /// Casts to an array of ours on a GPU, which has no host memory to borrow.
     pub(crate) fn on_device<'a, 'py>(
         value: &'a Bound<'py, PyAny>,
     ) -> Option<&'a Bound<'py, Ndarray>> {
         let own = value.cast::<Ndarray>().ok()?;
-        (!matches!(own.get().place().0, Owner::Host)).then_some(own)
+        (!matches!(own.get().memory().0, Owner::Host)).then_some(own)
     }
 
-    /// Copies all bytes to or from what an object lends on the same GPU. Gives whether that is done.
+    /// Copies all bytes to or from an object on the same GPU. Returns whether it did.
     fn exchange(&self, py: Python<'_>, value: &Bound<'_, PyAny>, way: Way) -> PyResult<bool> {
         let Store::Device { array, .. } = &self.store else {
             return Ok(false);
         };
         let all = (self.scalar, self.size as u64);
-        let Some(lent) = Lent::nearby(value, array.world(), all, way)? else {
+        let Some(lent) = BorrowedArray::on_same_gpu(value, array.world(), all, way)? else {
             return Ok(false);
         };
         let count = lent.extents().iter().product::<i64>();
         let step = i64::from(self.scalar.bytes());
-        // SAFETY: so many numbers lie there without gaps, for as long as they are lent.
+        // SAFETY: the borrowed memory holds `count` contiguous scalars while `lent` lives.
         let there = unsafe {
             ArrayArg::lent(
-                lent.place,
+                lent.memory,
                 (self.scalar, 1),
                 &[count],
                 &[step],
                 lent.writable,
             )
         };
-        let (near, orders) = (Near(there.or_raise()?), &lent.orders);
+        let (near, order) = (SendArray(there.or_raise()?), &lent.order);
         self.wait_for_others()?;
         let done = waiting(py, array.world(), || {
             let work = || array.exchange(&near.array(), way);
-            Orders::around(&[orders], array.world(), work)
+            StreamOrder::around(&[order], array.world(), work)
         })?;
-        self.let_others_wait()?;
+        self.make_others_wait()?;
         Ok(done)
     }
 
-    /// Says so if there are not as many bytes.
+    /// Checks the number of bytes.
     fn expect(&self, size: usize) -> PyResult<()> {
         if size == self.size {
             return Ok(());
@@ -330,12 +330,12 @@ impl Ndarray {
         let what = format!("the array has {} bytes, the elements {size}", self.size);
         let error = Error::new("W0112", what);
         Err(raised(
-            &error.help("give an array of the same type and shape"),
+            &error.help("pass an array of the same type and shape"),
         ))
     }
 
-    /// All bytes, one after the other, from somebody who has as many.
-    pub(crate) fn put_all(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+    /// Writes all bytes.
+    pub(crate) fn write_all(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
         self.expect(bytes.len())?;
         for start in (0..self.size).step_by(self.piece().max(1)) {
             let end = (start + self.piece()).min(self.size);
@@ -344,7 +344,7 @@ impl Ndarray {
         Ok(())
     }
 
-    /// All bytes.
+    /// Reads all bytes.
     pub(crate) fn all(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
         let mut bytes = vec![0; self.size];
         for start in (0..self.size).step_by(self.piece().max(1)) {
@@ -354,7 +354,7 @@ impl Ndarray {
         Ok(bytes)
     }
 
-    fn take_from(&self, py: Python<'_>, other: &Ndarray) -> PyResult<()> {
+    fn copy_bytes_from(&self, py: Python<'_>, other: &Ndarray) -> PyResult<()> {
         self.expect(other.size)?;
         let mut piece = vec![0; self.piece().min(self.size)];
         for start in (0..self.size).step_by(piece.len().max(1)) {
@@ -450,7 +450,7 @@ impl Ndarray {
         if let Store::Device { array, .. } = &self.store {
             self.wait_for_others()?;
             waiting(py, array.world(), || array.fill(&element))?;
-            return self.let_others_wait();
+            return self.make_others_wait();
         }
         let count = (PIECE / element.len()).clamp(1, (self.size / element.len()).max(1));
         let piece = element.repeat(count);
@@ -466,7 +466,7 @@ impl Ndarray {
             return Ok(());
         }
         if let Some(other) = Ndarray::on_device(buffer) {
-            return other.get().take_from(py, self);
+            return other.get().copy_bytes_from(py, self);
         }
         let mut to = Bytes::writable(buffer, self.size as u64)?;
         let mut piece = vec![0; self.piece().min(self.size)];
@@ -483,7 +483,7 @@ impl Ndarray {
             return Ok(());
         }
         if let Some(other) = Ndarray::on_device(buffer) {
-            return self.take_from(py, other.get());
+            return self.copy_bytes_from(py, other.get());
         }
         let mut from = Bytes::readable(buffer, self.size as u64)?;
         let mut piece = vec![0; self.piece().min(self.size)];
@@ -495,16 +495,16 @@ impl Ndarray {
         Ok(())
     }
 
-    /// Whether others have got the memory by DLPack.
+    /// Whether the memory was exported by DLPack.
     #[getter]
     fn is_shared(&self) -> bool {
         !self.shared_with().is_empty()
     }
 
-    /// Takes all elements from an array of the same type and shape.
+    /// Copies all elements from an array of the same type and shape.
     fn copy_from(&self, py: Python<'_>, other: &Ndarray) -> PyResult<()> {
         if self.ty != other.ty || self.wide.0 != other.wide.0 {
-            let what = "an array takes the elements of another one of the same type and shape";
+            let what = "`copy_from` needs an array of the same type and shape";
             return Err(raised(&Error::new("W0112", what)));
         }
         if let (Store::Device { array, .. }, Store::Device { array: from, .. }) =
@@ -514,16 +514,10 @@ impl Ndarray {
             self.wait_for_others()?;
             other.wait_for_others()?;
             waiting(py, array.world(), || array.copy_from(from))?;
-            other.let_others_wait()?;
-            return self.let_others_wait();
+            other.make_others_wait()?;
+            return self.make_others_wait();
         }
-        let mut piece = vec![0; self.piece().min(self.size)];
-        for start in (0..self.size).step_by(piece.len().max(1)) {
-            let n = piece.len().min(self.size - start);
-            other.load(py, start, &mut piece[..n])?;
-            self.store(py, start, &piece[..n])?;
-        }
-        Ok(())
+        self.copy_bytes_from(py, other)
     }
 
     #[pyo3(signature = (*, stream=None, **options))]
@@ -533,20 +527,20 @@ impl Ndarray {
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let own = slf.get();
-        // Newer versions of the protocol are offered by keywords that one may ignore; a copy cannot be.
+        // Keywords of newer protocol versions may be ignored, except for a requested copy.
         if let Some(copy) = options.and_then(|o| o.get_item("copy").ok().flatten())
             && copy.is_truthy()?
         {
-            let what = "the array is not copied; take `to_numpy()`";
+            let what = "the array cannot export a copy; use `to_numpy()`";
             return Err(PyBufferError::new_err(what));
         }
         if let Store::Device { array, shared } = &own.store {
             let stream = dlpack::stream_of_consumer(stream.as_ref())?;
             if let Some(stream) = stream {
-                // SAFETY: whoever asks says that it is a stream of his on this device.
+                // SAFETY: the consumer announces a stream of its own on this device.
                 unsafe { device(array.world()).stream_waits(stream) }.or_raise()?;
             }
-            // What others do there later is known of default streams only: those never go away.
+            // Only default streams are remembered, because they are never destroyed.
             let known = stream.unwrap_or(DEFAULT_STREAM).min(DEFAULT_STREAM);
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             if !shared.contains(&known) {
@@ -558,7 +552,7 @@ impl Ndarray {
         unsafe {
             dlpack::export(
                 slf.clone().into_any(),
-                own.place(),
+                own.memory(),
                 own.scalar,
                 extents,
                 strides,
@@ -567,7 +561,7 @@ impl Ndarray {
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        dlpack::device_of(self.place().0)
+        dlpack::device_of(self.memory().0)
     }
 
     /// The buffer protocol.
@@ -580,30 +574,28 @@ impl Ndarray {
         flags: c_int,
     ) -> PyResult<()> {
         if view.is_null() {
-            return Err(PyBufferError::new_err("there is no view to fill"));
+            return Err(PyBufferError::new_err("the view is null"));
         }
         let own = slf.get();
-        let (Owner::Host, base) = own.place() else {
-            let what = "the array lies on a GPU: take `to_numpy()`, or DLPack";
+        let (Owner::Host, base) = own.memory() else {
+            let what = "the array is on a GPU: use `to_numpy()` or DLPack";
             return Err(PyBufferError::new_err(what));
         };
         let given = |flag: c_int| flags & flag == flag;
-        let wants = |flag: c_int, p: *mut isize| match given(flag) {
-            true => p,
-            false => std::ptr::null_mut(),
-        };
+        let wants = |flag: c_int, p: *mut isize| if given(flag) { p } else { std::ptr::null_mut() };
         if given(ffi::PyBUF_F_CONTIGUOUS) && own.extents.len() > 1 {
-            return Err(PyBufferError::new_err("the array lies row by row"));
+            return Err(PyBufferError::new_err("the array is row-major"));
         }
-        // SAFETY: the view is the interpreter's. What it points to lives as long as the array, which the view holds.
+        // SAFETY: the interpreter passes a valid view. Its pointers are valid while the array lives, and the view holds the array.
         unsafe {
             (*view).buf = base.cast();
             (*view).len = own.size as isize;
             (*view).readonly = 0;
             (*view).itemsize = own.scalar.bytes() as isize;
-            (*view).format = match given(ffi::PyBUF_FORMAT) {
-                true => format_of(own.scalar).as_ptr().cast_mut(),
-                false => std::ptr::null_mut(),
+            (*view).format = if given(ffi::PyBUF_FORMAT) {
+                format_of(own.scalar).as_ptr().cast_mut()
+            } else {
+                std::ptr::null_mut()
             };
             (*view).ndim = own.extents.len() as c_int;
             (*view).shape = wants(ffi::PyBUF_ND, own.extents.as_ptr().cast_mut());

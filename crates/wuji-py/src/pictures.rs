@@ -1,4 +1,4 @@
-//! Files of pictures: PNG in and out, GIF and MP4 out.
+//! Image files: PNG input and output, GIF and MP4 output.
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use wuji_viewer::Picture;
 
-/// Rows of `channels` bytes a pixel, from top to bottom.
+/// Converts rows from top to bottom, with `channels` bytes per pixel.
 pub(crate) fn picture(
     width: usize,
     height: usize,
@@ -21,8 +21,9 @@ pub(crate) fn picture(
         .and_then(|n| n.checked_mul(channels));
     if size != Some(bytes.len()) || !(3..=4).contains(&channels) {
         let n = bytes.len();
-        let what =
-            format!("{n} bytes for a picture of {width}x{height} pixels of {channels} channels");
+        let what = format!(
+            "{n} bytes do not fit an image of {width}x{height} pixels with {channels} channels"
+        );
         return Err(PyValueError::new_err(what));
     }
     let pixels = bytes.chunks_exact(channels).map(|p| [p[0], p[1], p[2]]);
@@ -33,10 +34,10 @@ pub(crate) fn picture(
     })
 }
 
-/// Frames that become a file: `x.gif`, or `x.mp4` by the program `ffmpeg`.
+/// Encodes frames to a file: `x.gif`, or `x.mp4` with `ffmpeg`.
 #[pyclass(frozen, module = "wuji._native")]
 pub(crate) struct Recording {
-    /// None when it is finished.
+    /// `None` after `finish`.
     recording: Mutex<Option<wuji_viewer::Recording>>,
 }
 
@@ -49,7 +50,7 @@ impl Recording {
         })
     }
 
-    /// The next frame: rows of RGB from top to bottom.
+    /// Adds a frame: rows of RGB from top to bottom.
     fn push(&self, py: Python<'_>, width: usize, height: usize, rgb: &[u8]) -> PyResult<()> {
         let picture = picture(width, height, 3, rgb)?;
         py.detach(|| {
@@ -64,7 +65,7 @@ impl Recording {
         })
     }
 
-    /// Writes the file.
+    /// Completes the file.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
             let mut recording = self
@@ -79,7 +80,7 @@ impl Recording {
     }
 }
 
-/// Width, height, channels (1 to 4) and the rows of a PNG file, 8 bits a channel.
+/// Reads a PNG file: width, height, channels (1 to 4) and rows, 8 bits per channel.
 #[pyfunction]
 pub(crate) fn read_png(
     py: Python<'_>,
@@ -103,7 +104,7 @@ pub(crate) fn read_png(
     Ok((width, height, channels, PyBytes::new(py, &bytes)))
 }
 
-/// Writes rows from top to bottom of 1 to 4 bytes a pixel: gray, gray and alpha, RGB, RGBA.
+/// Writes rows from top to bottom with 1 to 4 bytes per pixel: gray, gray and alpha, RGB, RGBA.
 #[pyfunction]
 pub(crate) fn write_png(
     py: Python<'_>,
@@ -119,7 +120,7 @@ pub(crate) fn write_png(
         3 => png::ColorType::Rgb,
         4 => png::ColorType::Rgba,
         n => {
-            let what = format!("a picture has 1 to 4 channels, not {n}");
+            let what = format!("an image has 1 to 4 channels, not {n}");
             return Err(PyValueError::new_err(what));
         }
     };

@@ -1,6 +1,6 @@
-//! Kernels that are ready to run.
+//! Compiled kernels.
 
-use crate::buffer::{Lent, Orders};
+use crate::buffer::{BorrowedArray, StreamOrder};
 use crate::convert::{flat, slot, value};
 use crate::dlpack::{Consumer, consumer};
 use crate::error::raised;
@@ -15,48 +15,48 @@ use wuji_ir::entities::Array;
 use wuji_ir::module::{ArrayData, Module};
 use wuji_ir::types::{Scalar, Type};
 
-/// A kernel that is ready to run.
+/// A compiled kernel.
 #[pyclass(frozen, module = "wuji._native")]
 pub(crate) struct Program {
     kernel: Kernel,
-    /// Before any pass.
+    /// The module before any pass.
     module: Module,
     interrupter: Interrupter,
-    /// Who wants the arrays of others, if it is a GPU.
+    /// The GPU and stream that use foreign arrays, if the world is on a GPU.
     consumer: Consumer,
-    /// What becomes of each argument of a call.
-    takes: Vec<Take>,
+    /// How each argument of a call is passed.
+    passing: Vec<Argument>,
     slots: usize,
-    arrays: Vec<Wanted>,
-    /// Whether the result is one scalar, and the scalars it has.
+    arrays: Vec<ArraySpec>,
+    /// Whether the result is a single scalar, and its scalars.
     result: Option<(bool, Vec<Scalar>)>,
 }
 
-/// What becomes of one argument.
-pub(crate) enum Take {
-    /// A number in a slot.
+/// How an argument is passed.
+pub(crate) enum Argument {
+    /// A scalar in one slot.
     Number(Scalar, usize),
-    /// Numbers in several slots, from one on.
+    /// Scalars in consecutive slots, from this one on.
     Flat(Vec<Scalar>, usize),
     /// The n-th array.
     Array(usize),
 }
 
-/// What an array has to be.
-struct Wanted {
+/// What the compiled code requires of an array.
+struct ArraySpec {
     scalar: Scalar,
     lanes: usize,
     rank: usize,
-    /// Extents of an element.
+    /// Shape of an element.
     element: SmallVec<[i64; 2]>,
     writable: bool,
     contiguous: bool,
     unaliased: bool,
 }
 
-impl Wanted {
-    fn of(data: &ArrayData) -> Option<Wanted> {
-        Some(Wanted {
+impl ArraySpec {
+    fn of(data: &ArrayData) -> Option<ArraySpec> {
+        Some(ArraySpec {
             scalar: data.elem.elem()?,
             lanes: data.elem.lanes()? as usize,
             rank: data.rank.into(),
@@ -71,8 +71,8 @@ impl Wanted {
         })
     }
 
-    /// Whether code that was made for this can work on an array.
-    fn fits(&self, lent: &Lent<'_>) -> bool {
+    /// Whether the compiled code can work on an array.
+    fn fits(&self, lent: &BorrowedArray<'_>) -> bool {
         if lent.scalar != self.scalar || (self.writable && !lent.writable) {
             return false;
         }
@@ -93,22 +93,24 @@ impl Wanted {
     }
 }
 
-/// What goes into a launch without the interpreter.
-struct Unattached<'a>(&'a [u64], &'a [ArrayArg<'a>], &'a [&'a Orders]);
+/// A launch that runs without the GIL: parameters, arrays, stream order.
+struct Launch<'a>(&'a [u64], &'a [ArrayArg<'a>], &'a [&'a StreamOrder]);
 
-// SAFETY: arrays are borrowed from objects that the caller holds until the launch is over. Threads of Python that touch them meanwhile
-// race, as with any array that two threads share.
-unsafe impl Send for Unattached<'_> {}
+// SAFETY: the arrays are borrowed from objects that the caller holds until the launch returns. Python threads that access them meanwhile
+// race, as with any array shared by two threads.
+unsafe impl Send for Launch<'_> {}
 
-impl Unattached<'_> {
+impl Launch<'_> {
     fn run(self, kernel: &Kernel) -> wuji::Result<Launched> {
-        let mut orders = self.2.iter().flat_map(|o| o.before.iter().chain(&o.after));
-        if orders.next().is_some() && is_recording(kernel.world()) {
+        let mut order = self.2.iter().flat_map(|o| o.before.iter().chain(&o.after));
+        if order.next().is_some() && is_recording(kernel.world()) {
             let name = kernel.name();
-            let what = format!("kernel `{name}` cannot be in a graph: others use its arrays, too");
-            return Err(Error::new("W0134", what).help("launch it by itself"));
+            let what = format!(
+                "kernel `{name}` cannot be recorded in a graph: other libraries share its arrays"
+            );
+            return Err(Error::new("W0134", what).help("launch it outside the graph"));
         }
-        Orders::around(self.2, kernel.world(), || kernel.run(self.0, self.1))
+        StreamOrder::around(self.2, kernel.world(), || kernel.run(self.0, self.1))
     }
 }
 
@@ -116,11 +118,11 @@ impl Program {
     pub(crate) fn new(
         kernel: Kernel,
         module: Module,
-        takes: Vec<Take>,
+        passing: Vec<Argument>,
         slots: usize,
         result: Option<Type>,
     ) -> Option<Program> {
-        let arrays = module.arrays.values().map(Wanted::of);
+        let arrays = module.arrays.values().map(ArraySpec::of);
         Some(Program {
             interrupter: kernel.world().interrupter(),
             consumer: consumer(kernel.world()),
@@ -128,7 +130,7 @@ impl Program {
             result: result.map(|ty| (ty.as_scalar().is_some(), module.structs.flatten(ty))),
             kernel,
             module,
-            takes,
+            passing,
             slots,
         })
     }
@@ -151,26 +153,26 @@ impl Program {
         py: Python<'py>,
         arguments: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if arguments.len() != self.takes.len() {
-            let (name, n, m) = (self.name(), self.takes.len(), arguments.len());
-            let what = format!("kernel {name} takes {n} arguments, {m} were given");
+        if arguments.len() != self.passing.len() {
+            let (name, n, m) = (self.name(), self.passing.len(), arguments.len());
+            let what = format!("kernel {name} takes {n} arguments, got {m}");
             return Err(PyTypeError::new_err(what));
         }
         let mut params: SmallVec<[u64; 16]> = SmallVec::new();
         params.resize(self.slots, 0);
-        let mut lent: SmallVec<[Option<Lent<'py>>; 4]> = SmallVec::new();
+        let mut lent: SmallVec<[Option<BorrowedArray<'py>>; 4]> = SmallVec::new();
         lent.resize_with(self.arrays.len(), || None);
-        for (take, argument) in self.takes.iter().zip(arguments.iter_borrowed()) {
-            match take {
-                Take::Number(scalar, at) => params[*at] = slot(*scalar, &argument)?,
-                Take::Flat(scalars, at) => {
+        for (passing, argument) in self.passing.iter().zip(arguments.iter_borrowed()) {
+            match passing {
+                Argument::Number(scalar, at) => params[*at] = slot(*scalar, &argument)?,
+                Argument::Flat(scalars, at) => {
                     let mut at = *at;
                     flat(scalars.iter().copied(), &argument, |slot| {
                         params[at] = slot;
                         at += 1;
                     })?;
                 }
-                Take::Array(n) => match Lent::of(&argument, self.consumer)? {
+                Argument::Array(n) => match BorrowedArray::of(&argument, self.consumer)? {
                     Some(array) if self.arrays[*n].fits(&array) => lent[*n] = Some(array),
                     _ => return Ok(PyNotImplemented::get(py).to_owned().into_any()),
                 },
@@ -180,15 +182,15 @@ impl Program {
         for (array, wanted) in lent.iter().zip(&self.arrays) {
             let Some(array) = array else {
                 return Err(PyTypeError::new_err(
-                    "an array of the kernel is not among its arguments",
+                    "an array of the kernel is missing from the arguments",
                 ));
             };
             let rank = wanted.rank;
-            // SAFETY: `lent` keeps the memory until the launch is over, and its owner says where elements are. Code takes any byte but 0
-            // for a `bool` that is true.
+            // SAFETY: `lent` keeps the memory alive until the launch returns, and the owner describes its layout. Compiled code treats any nonzero
+            // byte as `true`.
             let view = unsafe {
                 ArrayArg::lent(
-                    array.place,
+                    array.memory,
                     (wanted.scalar, wanted.lanes),
                     &array.extents()[..rank],
                     &array.strides()[..rank],
@@ -205,12 +207,12 @@ impl Program {
         }
         let foreground = on_main_thread().then(|| self.interrupter.foreground());
         if foreground.is_some() {
-            // What came before ours was the handler would be looked at when the kernel has ended, if it ever does.
+            // Handle signals that arrived before our handler was installed; otherwise they would wait for the kernel to finish.
             py.check_signals()?;
         }
-        let orders: SmallVec<[&Orders; 4]> =
-            lent.iter().flatten().map(|array| &array.orders).collect();
-        let work = Unattached(&params, &views, &orders);
+        let order: SmallVec<[&StreamOrder; 4]> =
+            lent.iter().flatten().map(|array| &array.order).collect();
+        let work = Launch(&params, &views, &order);
         let outcome = py.detach(move || work.run(&self.kernel));
         let launched = outcome.map_err(|error| failed(py, &error))?;
         let result = match &self.result {
@@ -220,7 +222,7 @@ impl Program {
             }
             Some(_) if launched.told.is_some() => py.None().into_bound(py),
             Some(_) => {
-                let what = format!("kernel `{}` ended without its result", self.name());
+                let what = format!("kernel `{}` returned no result", self.name());
                 return Err(raised(&Error::new("W0502", what)));
             }
         };
@@ -239,7 +241,7 @@ impl Program {
     }
 }
 
-/// Of an array that some argument is; `None` for a number that there is not.
+/// Checks the number of an array; `None` if it does not exist.
 pub(crate) fn array_number(module: &Module, number: usize) -> Option<usize> {
     let array = Array::from_u32(u32::try_from(number).ok()?);
     module.arrays.is_valid(array).then_some(number)

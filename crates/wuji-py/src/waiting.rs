@@ -1,4 +1,4 @@
-//! Waiting for kernels with Ctrl-C in mind.
+//! Waiting for kernels, interruptible with Ctrl-C.
 
 use crate::error::{NativeError, raised};
 use pyo3::ffi;
@@ -6,12 +6,12 @@ use pyo3::prelude::*;
 use std::cell::Cell;
 use wuji::{Error, Result};
 
-/// Whether this is the thread that Python's handlers of signals answer to.
+/// Whether this is the main thread, on which Python runs signal handlers.
 pub(crate) fn on_main_thread() -> bool {
     thread_local!(static MAIN: Cell<Option<bool>> = const { Cell::new(None) });
     MAIN.with(|main| {
         main.get().unwrap_or_else(|| {
-            // SAFETY: both have no preconditions.
+            // SAFETY: both calls have no preconditions.
             let is = unsafe { libc::gettid() == libc::getpid() };
             main.set(Some(is));
             is
@@ -19,12 +19,12 @@ pub(crate) fn on_main_thread() -> bool {
     })
 }
 
-/// What ended early because of Ctrl-C is for Python to answer; everything else is an error of ours.
+/// Converts an error: an interruption by Ctrl-C becomes whatever Python's signal handler raises.
 #[cold]
 pub(crate) fn failed(py: Python<'_>, error: &Error) -> PyErr {
     if error.code == "W0405" && error.message.contains("Ctrl-C") {
-        // Python's handler has not been told yet; it decides what happens, which is `KeyboardInterrupt` unless somebody else does.
-        // SAFETY: the interpreter is attached.
+        // Our handler caught the signal, so Python has not seen it. Its handler raises `KeyboardInterrupt` unless replaced.
+        // SAFETY: the thread is attached to the interpreter.
         unsafe { ffi::PyErr_SetInterrupt() };
         if let Err(interrupt) = py.check_signals() {
             return interrupt;
@@ -33,7 +33,7 @@ pub(crate) fn failed(py: Python<'_>, error: &Error) -> PyErr {
     raised(error)
 }
 
-/// Does without the interpreter what may wait for kernels of a world; on a GPU, Ctrl-C ends those.
+/// Releases the GIL for work that may wait for kernels of a world. On a GPU, Ctrl-C interrupts them.
 pub(crate) fn waiting<R: Send>(
     py: Python<'_>,
     world: &wuji::World,
@@ -42,23 +42,23 @@ pub(crate) fn waiting<R: Send>(
     let interruptible = world.is_on_gpu() && on_main_thread();
     let _foreground = interruptible.then(|| world.interrupter().foreground());
     if interruptible {
-        // What came before ours was the handler would be looked at when the kernels have ended, if they ever do.
+        // Handle signals that arrived before our handler was installed; otherwise they would wait for the kernels to finish.
         py.check_signals()?;
     }
-    py.detach(work).map_err(|error| late(py, &error))
+    py.detach(work).map_err(|error| asynchronous(py, &error))
 }
 
-/// The error of a pending launch is an exception of the class that its own call would have raised.
+/// Converts an error of an asynchronous launch to the exception class that its own call would have raised.
 #[cold]
-fn late(py: Python<'_>, error: &Error) -> PyErr {
+fn asynchronous(py: Python<'_>, error: &Error) -> PyErr {
     let failed = failed(py, error);
     if !error.code.starts_with("W04") || !failed.is_instance_of::<NativeError>(py) {
         return failed;
     }
-    let told =
-        (py.import("wuji.lang.errors")).and_then(|m| m.call_method1("told", (failed.value(py),)));
-    match told {
-        Ok(told) => PyErr::from_value(told),
+    let converted = (py.import("wuji.lang.errors"))
+        .and_then(|m| m.call_method1("from_native", (failed.value(py),)));
+    match converted {
+        Ok(error) => PyErr::from_value(error),
         Err(_) => failed,
     }
 }

@@ -1,24 +1,24 @@
-//! A window for `GUI`: pictures go in, what the person does comes out.
+//! The window of `GUI`: shows frames, returns events.
 
 use crate::pictures::picture;
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wuji_viewer::{Button, Event, Key, Viewer};
 
-/// A window on the display; `OSError` where there is none.
+/// A window on the display; raises `OSError` without one.
 #[pyclass(frozen, module = "wuji._native")]
 pub(crate) struct Window {
     viewer: Mutex<Viewer>,
 }
 
-/// What happened: its kind, which key or button, whether it went down, and where the pointer was.
-type Heard = (&'static str, String, bool, f32, f32);
+/// An event: kind, key or button, whether it was pressed, and the cursor position.
+type WindowEvent = (&'static str, String, bool, f32, f32);
 
 #[pymethods]
 impl Window {
     #[new]
     fn new(title: &str) -> PyResult<Window> {
-        // Whoever shows frames says how often; Escape is a key like any other.
+        // The caller limits the frame rate and handles Escape.
         let viewer = Viewer::builder(title)
             .headless(false)
             .close_on_escape(false)
@@ -29,25 +29,25 @@ impl Window {
         })
     }
 
-    /// Shows rows of RGBA from top to bottom. The window opens with the first picture.
+    /// Shows rows of RGBA from top to bottom. The first frame opens the window.
     fn show(&self, py: Python<'_>, width: usize, height: usize, rgba: &[u8]) -> PyResult<()> {
         let picture = picture(width, height, 4, rgba)?;
         Ok(py.detach(|| self.viewer().show(&picture))?)
     }
 
-    /// What has happened since the last call.
-    fn events(&self) -> Vec<Heard> {
+    /// Returns the events since the last call.
+    fn events(&self) -> Vec<WindowEvent> {
         let mut viewer = self.viewer();
-        let heard = viewer.events().into_iter();
+        let events = viewer.events().into_iter();
         let [x, y] = viewer.pointer().unwrap_or([0.0; 2]);
-        heard.map(|event| told(event, [x, y])).collect()
+        events.map(|event| window_event(event, [x, y])).collect()
     }
 
     fn close(&self) {
         self.viewer().close();
     }
 
-    /// Whether nobody has closed it.
+    /// Whether the window is open.
     fn is_open(&self) -> bool {
         self.viewer().is_open()
     }
@@ -59,7 +59,7 @@ impl Window {
     }
 }
 
-fn told(event: Event, pointer: [f32; 2]) -> Heard {
+fn window_event(event: Event, pointer: [f32; 2]) -> WindowEvent {
     let [x, y] = pointer;
     match event {
         Event::Key { key, down } => ("key", name(key), down, x, y),
@@ -81,7 +81,7 @@ fn told(event: Event, pointer: [f32; 2]) -> Heard {
     }
 }
 
-/// Keys by the names that X has for them; letters as they are typed.
+/// Returns X11's name of a key; letters are returned as typed.
 fn name(key: Key) -> String {
     let name = match key {
         Key::Char(c) => return c.to_string(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use wuji::dynamic::device;
 use wuji::{CacheChoice, Error, Interrupter, Level, LibdeviceChoice, Math, Tier};
 
-/// A device, its memory and its kernels.
+/// A device with its memory and kernels.
 #[pyclass(frozen, module = "wuji._native")]
 pub(crate) struct World {
     pub(crate) world: wuji::World,
@@ -18,26 +18,26 @@ pub(crate) struct World {
 }
 
 fn unknown(what: &str, given: &str, known: &str) -> PyErr {
-    let error = Error::new("W0115", format!("`{given}` is no {what}"));
-    raised(&error.help(format!("known are {known}")))
+    let error = Error::new("W0115", format!("unknown {what} `{given}`"));
+    raised(&error.help(format!("use one of {known}")))
 }
 
 fn level(name: &str) -> PyResult<Level> {
     match name {
-        // An error is an exception, so there is nothing to say.
+        // Errors are exceptions, so there is nothing to log.
         "off" | "error" => Ok(Level::Off),
         "warn" => Ok(Level::Warn),
         "info" => Ok(Level::Info),
         "debug" | "trace" => Ok(Level::Debug),
         other => Err(unknown(
-            "level of the log",
+            "log level",
             other,
             "`off`, `error`, `warn`, `info`, `debug` and `trace`",
         )),
     }
 }
 
-/// Prints as Python does, so that whoever has replaced `sys.stdout` sees it.
+/// Prints through `sys.stdout`, which programs may replace.
 fn print_line(py: Python<'_>, line: &str) -> PyResult<()> {
     let stdout = py.import("sys")?.getattr("stdout")?;
     if stdout.is_none() {
@@ -47,7 +47,7 @@ fn print_line(py: Python<'_>, line: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// The NVIDIA GPUs of this machine: name and compute capability of each. An error where there is no driver.
+/// Lists the NVIDIA GPUs with name and compute capability. Raises without a driver.
 #[pyfunction]
 pub(crate) fn cuda_devices(py: Python<'_>) -> PyResult<Vec<(String, (u32, u32))>> {
     let devices = py.detach(wuji::cuda_devices).or_raise()?;
@@ -139,7 +139,7 @@ impl World {
         }
         match libdevice {
             None => {}
-            Some(said) if said.as_os_str() == "off" => {
+            Some(path) if path.as_os_str() == "off" => {
                 builder = builder.libdevice(LibdeviceChoice::Off);
             }
             Some(path) => builder = builder.libdevice(LibdeviceChoice::At(path)),
@@ -187,7 +187,7 @@ impl World {
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         waiting(py, &self.world, || {
             self.world.synchronize().map_err(|mut error| {
-                // A place in this file is none that a user knows.
+                // A location in this file means nothing to the user.
                 if error.at.as_ref().is_some_and(|at| at.file == file!()) {
                     error.at = None;
                 }
@@ -202,7 +202,7 @@ impl World {
         let recorded = self.world.record(|| {
             launches.call0().map(|_| ()).map_err(|error| {
                 raised = Some(error);
-                wuji::Error::new("W0134", "a graph was not recorded to its end")
+                wuji::Error::new("W0134", "recording of the graph was aborted")
             })
         });
         if let Some(error) = raised {
@@ -249,9 +249,10 @@ impl World {
     }
 
     fn profile(&self, on: bool) {
-        match on {
-            true => self.world.profiler().start(),
-            false => self.world.profiler().stop(),
+        if on {
+            self.world.profiler().start()
+        } else {
+            self.world.profiler().stop()
         }
     }
 

@@ -61,6 +61,3 @@ def from_native(error: _native.NativeError) -> WujiError:
     if code.startswith(_COMPILE):
         return exceptions.WujiCompilationError(text, code)
     return exceptions.WujiRuntimeError(text, code)
-
-
-told = from_native  # the name that the extension module calls

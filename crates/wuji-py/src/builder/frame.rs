@@ -1,34 +1,34 @@
 //! The function under construction: where instructions go, and how regions open and close.
 
-use super::Misfit;
+use super::Invalid;
 use wuji_ir::entities::{Func, Inst, Label, Region, Value};
 use wuji_ir::infer;
 use wuji_ir::module::{Function, Module, Span, Term, Values};
 use wuji_ir::ops::Op;
 use wuji_ir::types::Type;
 
-/// A function under construction, and the regions of it that are open.
+/// A function under construction and its open regions.
 #[derive(Clone)]
 pub(super) struct Frame {
     pub(super) func: Function,
-    /// Its number in the module; the kernel has none yet.
+    /// The function's id in the module; `None` for the kernel.
     pub(super) target: Option<Func>,
-    /// The innermost last; never empty.
+    /// Innermost last; never empty.
     pub(super) open: Vec<Open>,
 }
 
-/// A region that instructions go to.
+/// An open region, to which instructions are appended.
 #[derive(Clone)]
 pub(super) struct Open {
-    /// Behind a jump, one that nobody owns.
+    /// After a jump: an unowned region that collects dead code.
     region: Region,
     pub(super) owner: Owner,
     pub(super) label: Option<Label>,
-    /// It has ended in a jump.
+    /// The region has ended in a jump.
     pub(super) closed: bool,
-    /// Somewhere around it is a region that ended before it began.
+    /// An enclosing region was closed before this one was opened.
     dead: bool,
-    /// Something inside of it breaks to its label.
+    /// A jump inside breaks to its label.
     broken: bool,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Open {
 pub(super) enum Owner {
     Function,
     If(Inst),
-    /// Whether the first side has ended in a jump.
+    /// Whether the `then` region ended in a jump.
     Else(Inst, bool),
     For,
     Loop,
@@ -58,7 +58,7 @@ impl Owner {
     }
 }
 
-/// More than any verifier takes, so that what is refused is refused there.
+/// More than the verifier accepts, so that the verifier reports excessive nesting.
 const MAX_OPEN: usize = 400;
 
 impl Frame {
@@ -78,18 +78,19 @@ impl Frame {
         }
     }
 
-    pub(super) fn value(&self, number: u32) -> Result<Value, Misfit> {
+    pub(super) fn value(&self, number: u32) -> Result<Value, Invalid> {
         let value = Value::from_u32(number);
-        match self.func.values.is_valid(value) {
-            true => Ok(value),
-            false => Err(Misfit(format!("there is no value {number}"))),
+        if self.func.values.is_valid(value) {
+            Ok(value)
+        } else {
+            Err(Invalid(format!("unknown value {number}")))
         }
     }
 
-    fn top(&mut self) -> Result<&mut Open, Misfit> {
+    fn top(&mut self) -> Result<&mut Open, Invalid> {
         self.open
             .last_mut()
-            .ok_or_else(|| Misfit("no region is open".into()))
+            .ok_or_else(|| Invalid("no region is open".into()))
     }
 
     /// Whether the innermost region has ended in a jump.
@@ -97,16 +98,16 @@ impl Frame {
         self.open.last().is_some_and(|o| o.closed)
     }
 
-    /// Appends an instruction whose results follow from its arguments.
+    /// Appends an instruction; its result types follow from its arguments.
     pub(super) fn push(
         &mut self,
         m: &Module,
         span: Span,
         op: Op,
         args: &[Value],
-    ) -> Result<Inst, Misfit> {
+    ) -> Result<Inst, Invalid> {
         let types: Vec<Type> = args.iter().map(|a| self.func.ty(*a)).collect();
-        let results = infer::results(m, &self.func, &op, &types).map_err(Misfit)?;
+        let results = infer::results(m, &self.func, &op, &types).map_err(Invalid)?;
         let args: Values = args.iter().copied().collect();
         let results = results.unwrap_or_default();
         let inst = self.func.add_inst(op, args, &results, span);
@@ -115,8 +116,8 @@ impl Frame {
         Ok(inst)
     }
 
-    /// Appends instructions that were made on the side.
-    pub(super) fn append(&mut self, insts: Vec<Inst>) -> Result<(), Misfit> {
+    /// Appends instructions that were built in another region.
+    pub(super) fn append(&mut self, insts: Vec<Inst>) -> Result<(), Invalid> {
         let region = self.top()?.region;
         self.func.regions[region].insts.extend(insts);
         Ok(())
@@ -129,14 +130,14 @@ impl Frame {
         owner: Owner,
         label: Option<Label>,
         params: &[Type],
-    ) -> Result<Values, Misfit> {
+    ) -> Result<Values, Invalid> {
         if self.open.len() >= MAX_OPEN {
-            return Err(Misfit("regions are nested too deep".into()));
+            return Err(Invalid("regions are nested too deep".into()));
         }
         let region = self.func.add_region(params);
         self.func.insts[inst].regions.push(region);
-        let around = self.top()?;
-        let dead = around.dead || around.closed;
+        let enclosing = self.top()?;
+        let dead = enclosing.dead || enclosing.closed;
         self.open.push(Open {
             region,
             owner,
@@ -148,8 +149,8 @@ impl Frame {
         Ok(self.func.regions[region].params.clone())
     }
 
-    /// Ends the innermost region. What follows goes to a region that nobody owns.
-    pub(super) fn end(&mut self, term: Term, span: Span) -> Result<(), Misfit> {
+    /// Ends the innermost region with a terminator. Later instructions go to an unowned region.
+    pub(super) fn end(&mut self, term: Term, span: Span) -> Result<(), Invalid> {
         let scratch = self.func.add_region(&[]);
         let top = self.top()?;
         let region = std::mem::replace(&mut top.region, scratch);
@@ -160,21 +161,21 @@ impl Frame {
         Ok(())
     }
 
-    /// Closes the innermost region, which has to be of this kind, as it ends by itself; tells whether control can come out behind what it
-    /// belongs to, as far as this region is concerned.
+    /// Closes the innermost region, which must have this kind of owner. Returns whether control can reach the code after the owner, as far as
+    /// this region is concerned.
     pub(super) fn leave(
         &mut self,
         fits: impl FnOnce(Owner) -> bool,
         what: &str,
         span: Span,
-    ) -> Result<(Owner, bool), Misfit> {
+    ) -> Result<(Owner, bool), Invalid> {
         let (owner, label, closed) = match self.open.last() {
             Some(top) if fits(top.owner) => (top.owner, top.label, top.closed),
             Some(top) => {
                 let open = top.owner.name();
-                return Err(Misfit(format!("`{what}` is ended, but `{open}` is open")));
+                return Err(Invalid(format!("`{what}` is ended, but `{open}` is open")));
             }
-            None => return Err(Misfit("no region is open".into())),
+            None => return Err(Invalid("no region is open".into())),
         };
         if !closed {
             let none = Values::new();
@@ -196,27 +197,28 @@ impl Frame {
         Ok((owner, falls))
     }
 
-    /// Control does not come out behind the last instruction.
-    pub(super) fn unreachable(&mut self, span: Span) -> Result<(), Misfit> {
-        match self.closed() {
-            true => Ok(()),
-            false => self.end(Term::Unreachable, span),
+    /// Marks the code after the last instruction as unreachable.
+    pub(super) fn unreachable(&mut self, span: Span) -> Result<(), Invalid> {
+        if self.closed() {
+            Ok(())
+        } else {
+            self.end(Term::Unreachable, span)
         }
     }
 
-    /// The loop or block around that has this label.
-    pub(super) fn target(&mut self, label: u32) -> Result<(Label, Owner), Misfit> {
+    /// Finds the enclosing loop or block with this label.
+    pub(super) fn target(&mut self, label: u32) -> Result<(Label, Owner), Invalid> {
         let label = Label::from_u32(label);
         let found = self.open.iter().rev().find(|o| o.label == Some(label));
         match found {
             Some(open) => Ok((label, open.owner)),
-            None => Err(Misfit(format!(
-                "{label} names no loop or block around this"
+            None => Err(Invalid(format!(
+                "no enclosing loop or block has the label {label}"
             ))),
         }
     }
 
-    /// Notes that something breaks to a label, unless it is never run.
+    /// Records a break to a label, unless it is unreachable.
     pub(super) fn breaks(&mut self, label: Label) {
         if self.open.last().is_some_and(|o| o.dead || o.closed) {
             return;
@@ -226,20 +228,20 @@ impl Frame {
         }
     }
 
-    /// The finished function.
-    pub(super) fn finish(mut self, span: Span) -> Result<(Function, Option<Func>), Misfit> {
+    /// Returns the finished function.
+    pub(super) fn finish(mut self, span: Span) -> Result<(Function, Option<Func>), Invalid> {
         match &self.open[..] {
             [body] if body.closed => {}
             [_] if self.func.results.is_empty() => self.end(Term::Return(Values::new()), span)?,
             [_] => {
                 let name = &self.func.name;
-                return Err(Misfit(format!(
-                    "`{name}` comes to its end without its result"
+                return Err(Invalid(format!(
+                    "`{name}` ends without returning its result"
                 )));
             }
             _ => {
                 let open = self.open.last().map_or("", |o| o.owner.name());
-                return Err(Misfit(format!("`{open}` is still open")));
+                return Err(Invalid(format!("`{open}` is still open")));
             }
         }
         Ok((self.func, self.target))

@@ -1,4 +1,4 @@
-//! Kernels under construction, one instruction after the other.
+//! Kernel builder: appends one instruction at a time.
 
 mod frame;
 mod parts;
@@ -6,10 +6,10 @@ mod parts;
 use crate::convert::integer;
 use crate::error::OrRaise;
 use crate::layout::Tree;
-use crate::program::{Program, Take, array_number};
+use crate::program::Program;
 use crate::world::World;
 use frame::{Frame, Owner};
-use parts::{DomainLike, PieceLike, PlaceLike, StepLike};
+use parts::{DomainLike, PieceLike, PlaceLike, StepLike, activation, type_list};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
 use wuji::dynamic::{self, Kernel};
@@ -19,24 +19,23 @@ use wuji_ir::module::{
     ArrayData, Function, LocalData, Module, Param, Span, TempData, Term, Values,
 };
 use wuji_ir::ops::{
-    Activation, AtomicOp, BinOp, CellOp, CmpOp, Domain, ForKind, LoopHints, Op, ReduceOp, ThreadOp,
-    UnOp,
+    Activation, AtomicOp, BinOp, CellOp, CmpOp, ForKind, LoopHints, Op, ReduceOp, ThreadOp, UnOp,
 };
 use wuji_ir::types::{Imm, Scalar, StructType, Type};
 use wuji_ir::verify::MAX_COMPONENTS;
 
-/// What does not fit, in words.
-struct Misfit(String);
+/// A description of an invalid operand or structure.
+struct Invalid(String);
 
-/// One kernel under construction.
+/// A kernel under construction.
 #[pyclass(module = "wuji._native")]
 pub(crate) struct Builder {
     m: Module,
-    /// The kernel, then functions that were begun in the middle of it.
+    /// The kernel, then nested function definitions.
     frames: Vec<Frame>,
     span: Span,
     trees: Vec<(wuji::Tree, u32)>,
-    /// Functions that have a body.
+    /// Functions with a body.
     defined: Vec<Func>,
     finished: bool,
 }
@@ -66,7 +65,7 @@ impl Builder {
     fn span(&mut self, file: u32, line: u32, column: u32) -> PyResult<()> {
         let file = File::from_u32(file);
         if !self.m.files.is_valid(file) {
-            return Err(self.wrong(format!("there is no file {file}")));
+            return Err(self.invalid(format!("unknown file {file}")));
         }
         self.span = Span { file, line, column };
         Ok(())
@@ -81,7 +80,9 @@ impl Builder {
             typed.push((name, ty));
         }
         if scalars > MAX_COMPONENTS {
-            return Err(self.wrong(format!("struct `{name}` has {scalars} scalars")));
+            return Err(self.invalid(format!(
+                "struct `{name}` has {scalars} scalars, more than {MAX_COMPONENTS}"
+            )));
         }
         let id = self.m.structs.intern(StructType {
             name: name.to_owned(),
@@ -91,7 +92,7 @@ impl Builder {
     }
 
     fn tree(&mut self, tree: &Tree) -> PyResult<u32> {
-        self.alive()?;
+        self.ensure_open()?;
         if let Some((_, first)) = self.trees.iter().find(|(t, _)| *t == tree.tree) {
             return Ok(*first);
         }
@@ -112,7 +113,7 @@ impl Builder {
     ) -> PyResult<u32> {
         let elem = self.ty(r#type)?;
         if elem.elem().is_none() {
-            return Err(self.wrong("arrays are made of scalars, vectors or matrices"));
+            return Err(self.invalid("array elements must be scalars, vectors or matrices"));
         }
         let array = self.m.arrays.push(ArrayData {
             name: name.to_owned(),
@@ -128,7 +129,7 @@ impl Builder {
     fn param(&mut self, name: &str, r#type: &str) -> PyResult<u32> {
         let ty = self.ty(r#type)?;
         if self.frames.len() != 1 || !self.frame()?.func.insts.is_empty() {
-            return Err(self.wrong("parameters come before the first instruction"));
+            return Err(self.invalid("parameters must precede the first instruction"));
         }
         let value = self.with(|frame, _| {
             let entry = frame.func.entry;
@@ -144,7 +145,7 @@ impl Builder {
     fn result(&mut self, r#type: &str) -> PyResult<()> {
         let ty = self.ty(r#type)?;
         if self.frames.len() != 1 {
-            return Err(self.wrong("the result is that of the kernel"));
+            return Err(self.invalid("only the kernel can declare a result"));
         }
         self.with(|frame, _| {
             frame.func.results = vec![ty];
@@ -154,7 +155,7 @@ impl Builder {
 
     fn type_of(&self, value: u32) -> PyResult<String> {
         let frame = self.frame()?;
-        let value = self.told(frame.value(value))?;
+        let value = self.checked(frame.value(value))?;
         Ok(frame.func.ty(value).to_string())
     }
 
@@ -163,7 +164,7 @@ impl Builder {
         let imm = if value.is_instance_of::<PyFloat>() {
             Imm::float(scalar, value.extract()?)
         } else if value.is_instance_of::<PyInt>() && !scalar.is_float() {
-            // Any number of digits: what is above 64 bits does not count.
+            // Arbitrary precision: keep the low 64 bits.
             let mask = u64::MAX.into_pyobject(value.py())?;
             let low: u64 = value.bitand(mask)?.extract()?;
             match scalar {
@@ -180,19 +181,19 @@ impl Builder {
 
     fn zero(&mut self, r#type: &str) -> PyResult<u32> {
         let ty = self.ty(r#type)?;
-        self.alive()?;
+        self.ensure_open()?;
         let span = self.span;
         let Some(frame) = self.frames.last_mut() else {
-            return Err(self.wrong("no function is open"));
+            return Err(self.invalid("no function is open"));
         };
         let region = frame.func.add_region(&[]);
         let mut b = build::Builder::new(&mut self.m, &mut frame.func);
         (b.region, b.span) = (region, span);
         let value = b.zero(ty);
-        // Made on the side: instructions of a region may move to another one.
+        // Built in a scratch region: instructions may move between regions.
         let insts = std::mem::take(&mut frame.func.regions[region].insts);
         let moved = frame.append(insts);
-        self.told(moved)?;
+        self.checked(moved)?;
         Ok(value.as_u32())
     }
 
@@ -320,7 +321,7 @@ impl Builder {
         Ok(local.as_u32())
     }
 
-    /// A variable that lives for one launch and that iterations of parallel loops share.
+    /// Creates a launch-scope variable that iterations of parallel loops share.
     fn shared(&mut self, r#type: &str) -> PyResult<u32> {
         let ty = self.ty(r#type)?;
         Ok(self.m.temps.push(TempData { ty }).as_u32())
@@ -341,7 +342,7 @@ impl Builder {
         path: Vec<StepLike>,
         activate: bool,
     ) -> PyResult<()> {
-        let (access, mut args) = self.access(&place, &indices, &path, mode(activate))?;
+        let (access, mut args) = self.access(&place, &indices, &path, activation(activate))?;
         args.push(value);
         self.push(Op::Store(access), &args).map(|_| ())
     }
@@ -357,7 +358,7 @@ impl Builder {
         activate: bool,
     ) -> PyResult<u32> {
         let op = self.op("atomic operation", op, AtomicOp::from_name(op))?;
-        let (access, mut args) = self.access(&place, &indices, &path, mode(activate))?;
+        let (access, mut args) = self.access(&place, &indices, &path, activation(activate))?;
         args.push(value);
         self.one(Op::Atomic(op, access), &args)
     }
@@ -377,7 +378,7 @@ impl Builder {
     }
 
     fn cell(&mut self, op: &str, field: u32, indices: Vec<u32>) -> PyResult<Option<u32>> {
-        let op = self.op("operation on cells", op, CellOp::from_name(op))?;
+        let op = self.op("cell operation", op, CellOp::from_name(op))?;
         let field = self.field(field)?;
         let inst = self.push(Op::Cell(op, field), &indices)?;
         match op {
@@ -386,13 +387,14 @@ impl Builder {
         }
     }
 
-    /// What threads of a block know of each other, and do together.
+    /// Appends a warp or block operation.
     fn thread(&mut self, op: &str, values: Vec<u32>) -> PyResult<Option<u32>> {
-        let op = self.op("operation of threads", op, ThreadOp::from_name(op))?;
+        let op = self.op("thread operation", op, ThreadOp::from_name(op))?;
         let inst = self.push(Op::Thread(op), &values)?;
-        match self.frame()?.func.insts[inst].results.is_empty() {
-            true => Ok(None),
-            false => self.result_of(inst).map(Some),
+        if self.frame()?.func.insts[inst].results.is_empty() {
+            Ok(None)
+        } else {
+            self.result_of(inst).map(Some)
         }
     }
 
@@ -431,7 +433,7 @@ impl Builder {
             let (owner, falls) = frame.leave(|o| matches!(o, Owner::If(_)), "if", span)?;
             match owner {
                 Owner::If(inst) => frame.enter(inst, Owner::Else(inst, !falls), None, &[]),
-                _ => Err(Misfit("`else` without `if`".into())),
+                _ => Err(Invalid("`else` without `if`".into())),
             }
         })
         .map(|_| ())
@@ -457,7 +459,7 @@ impl Builder {
     fn begin_for(&mut self, low: u32, high: u32, step: u32) -> PyResult<(u32, u32)> {
         let label = self.fresh_label()?;
         let frame = self.frame()?;
-        let ty = frame.func.ty(self.told(frame.value(low))?);
+        let ty = frame.func.ty(self.checked(frame.value(low))?);
         let op = Op::For(label, ForKind::Serial);
         let params = self.begin(op, &[low, high, step], |_| Owner::For, &[ty])?;
         Ok((label.as_u32(), params[0].as_u32()))
@@ -496,10 +498,12 @@ impl Builder {
         simd: Option<bool>,
     ) -> PyResult<(u32, Vec<u32>)> {
         if self.frames.len() != 1 || self.frame()?.open.len() != 1 {
-            return Err(self.wrong("a parallel loop stands in the outermost region of the kernel"));
+            return Err(
+                self.invalid("a parallel loop must be in the outermost region of the kernel")
+            );
         }
         if block_size == Some(0) {
-            return Err(self.wrong("a block has at least one iteration"));
+            return Err(self.invalid("`block_size` must be at least 1"));
         }
         let hints = LoopHints {
             block_size,
@@ -510,31 +514,7 @@ impl Builder {
             blocks: false,
         };
         let label = self.fresh_label()?;
-        let mut narrowed = false;
-        let (domain, args, params) = match domain {
-            DomainLike::Field(number) => {
-                let field = self.field(number)?;
-                let data = &self.m.fields[field];
-                let domain = data.domain(&self.m.trees);
-                let fits = domain.iter().all(|(from, extent)| {
-                    let last = i128::from(*from) + i128::from(*extent) - 1;
-                    i32::try_from(*from).is_ok() && i32::try_from(last).is_ok()
-                });
-                // Below hash nodes without bounds there are cells beyond; nobody writes there but with larger integers.
-                narrowed = !fits && self.m.trees[data.tree].is_hashed(data.node);
-                let ty = Type::Scalar(if fits { Scalar::I32 } else { Scalar::I64 });
-                (Domain::Field(field), Vec::new(), vec![ty; data.rank()])
-            }
-            DomainLike::Bounds(bounds) => {
-                let rank = u8::try_from(bounds.len());
-                let rank = rank.map_err(|_| self.wrong("a loop has too many axes"))?;
-                let args: Vec<u32> = bounds.iter().flat_map(|(l, h)| [*l, *h]).collect();
-                let low = self.values(&bounds.iter().map(|b| b.0).collect::<Vec<_>>())?;
-                let frame = self.frame()?;
-                let params = low.iter().map(|v| frame.func.ty(*v)).collect();
-                (Domain::Range { rank }, args, params)
-            }
-        };
+        let (domain, args, params, narrowed) = self.domain(domain)?;
         let op = Op::ForEach(label, domain, hints);
         let params = self.begin(op, &args, |_| Owner::ForEach, &params)?;
         let mut indices: Vec<u32> = params.iter().map(|v| v.as_u32()).collect();
@@ -552,7 +532,7 @@ impl Builder {
 
     fn jump_break(&mut self, label: u32) -> PyResult<()> {
         let label = self.with(|frame, _| match frame.target(label)? {
-            (_, Owner::ForEach) => Err(Misfit("a parallel loop cannot be left by `break`".into())),
+            (_, Owner::ForEach) => Err(Invalid("`break` cannot leave a parallel loop".into())),
             (label, _) => {
                 frame.breaks(label);
                 Ok(label)
@@ -563,7 +543,9 @@ impl Builder {
 
     fn jump_continue(&mut self, label: u32) -> PyResult<()> {
         let label = self.with(|frame, _| match frame.target(label)? {
-            (_, Owner::Block) => Err(Misfit("`continue` aims at a loop, not at a block".into())),
+            (_, Owner::Block) => Err(Invalid(
+                "`continue` needs the label of a loop, not of a block".into(),
+            )),
             (label, _) => Ok(label),
         })?;
         self.jump(Term::Continue(label, Values::new()))
@@ -574,16 +556,16 @@ impl Builder {
         let values = self.values(value.as_slice())?;
         self.with(|frame, _| {
             if frame.open.iter().any(|o| o.owner == Owner::ForEach) {
-                return Err(Misfit("`return` cannot leave a parallel loop".into()));
+                return Err(Invalid("`return` cannot leave a parallel loop".into()));
             }
             let found: Vec<Type> = values.iter().map(|v| frame.func.ty(*v)).collect();
             match found == frame.func.results {
                 true => Ok(()),
-                false => Err(Misfit(format!(
+                false => Err(Invalid(format!(
                     "`{}` returns {}, not {}",
                     frame.func.name,
-                    types(&frame.func.results),
-                    types(&found)
+                    type_list(&frame.func.results),
+                    type_list(&found)
                 ))),
             }
         })?;
@@ -595,7 +577,7 @@ impl Builder {
     }
 
     fn declare(&mut self, name: &str, params: Vec<String>, result: Option<&str>) -> PyResult<u32> {
-        self.alive()?;
+        self.ensure_open()?;
         let params = params.iter().map(|p| self.ty(p));
         let params = params.collect::<PyResult<Vec<Type>>>()?;
         let results = result.map(|r| self.ty(r)).transpose()?;
@@ -604,11 +586,11 @@ impl Builder {
     }
 
     fn begin_function(&mut self, function: u32) -> PyResult<Vec<u32>> {
-        self.alive()?;
+        self.ensure_open()?;
         let func = self.function(function)?;
         let begun = self.frames.iter().any(|f| f.target == Some(func));
         if begun || self.defined.contains(&func) {
-            return Err(self.wrong(format!("{func} has a body already")));
+            return Err(self.invalid(format!("{func} already has a body")));
         }
         let body = self.m.funcs[func].clone();
         let params = body.params().iter().map(|v| v.as_u32()).collect();
@@ -617,10 +599,10 @@ impl Builder {
     }
 
     fn end_function(&mut self) -> PyResult<()> {
-        self.alive()?;
+        self.ensure_open()?;
         match self.frames.pop() {
             Some(frame) if frame.target.is_some() => {
-                let (body, target) = self.told(frame.finish(self.span))?;
+                let (body, target) = self.checked(frame.finish(self.span))?;
                 if let Some(func) = target {
                     self.m.funcs[func] = body;
                     self.defined.push(func);
@@ -629,7 +611,7 @@ impl Builder {
             }
             other => {
                 self.frames.extend(other);
-                Err(self.wrong("no function was begun"))
+                Err(self.invalid("no function is open"))
             }
         }
     }
@@ -653,44 +635,24 @@ impl Builder {
         world: &World,
         arguments: Vec<(String, usize)>,
     ) -> PyResult<Program> {
-        self.alive()?;
+        self.ensure_open()?;
         if self.frames.len() != 1 {
-            return Err(self.wrong("a function is still open"));
+            return Err(self.invalid("a function is still open"));
         }
         let bodyless = self.m.funcs.iter().find(|f| !self.defined.contains(&f.0));
         if let Some((_, f)) = bodyless {
-            return Err(self.wrong(format!("function `{}` has no body", f.name)));
+            return Err(self.invalid(format!("function `{}` has no body", f.name)));
         }
         let slots = self.m.param_slots();
-        let mut takes = Vec::new();
-        for (kind, number) in &arguments {
-            let take = match kind.as_str() {
-                "p" => self.m.params.get(*number).map(|p| match p.ty {
-                    Type::Scalar(scalar) => Take::Number(scalar, slots[*number]),
-                    ty => Take::Flat(self.m.structs.flatten(ty), slots[*number]),
-                }),
-                "a" => array_number(&self.m, *number).map(Take::Array),
-                _ => None,
-            };
-            let take = take
-                .ok_or_else(|| self.wrong(format!("the kernel has no argument {kind}{number}")))?;
-            takes.push(take);
-        }
-        let mut each: Vec<_> = arguments.iter().collect();
-        each.sort();
-        each.dedup();
-        if each.len() != arguments.len() || each.len() != self.m.params.len() + self.m.arrays.len()
-        {
-            return Err(self.wrong("a call takes each parameter and each array once"));
-        }
+        let passing = self.arguments(&arguments, &slots)?;
         let Some(frame) = self.frames.pop() else {
-            return Err(self.wrong("no function is open"));
+            return Err(self.invalid("no function is open"));
         };
         self.finished = true;
         let span = self.span;
         let (kernel, _) = frame
             .finish(span)
-            .map_err(|Misfit(what)| self.wrong(what))?;
+            .map_err(|Invalid(what)| self.invalid(what))?;
         let result = kernel.results.first().copied();
         let mut m = std::mem::take(&mut self.m);
         m.kernel = Some(m.add_func(kernel));
@@ -700,25 +662,7 @@ impl Builder {
         let kernel = py
             .detach(|| Kernel::load(&world.world, loaded, &trees))
             .or_raise()?;
-        Program::new(kernel, m, takes, count, result)
-            .ok_or_else(|| self.wrong("an array has elements of structs"))
-    }
-}
-
-fn mode(activate: bool) -> Activation {
-    match activate {
-        true => Activation::IfAbsent,
-        false => Activation::Never,
-    }
-}
-
-fn types(list: &[Type]) -> String {
-    match list {
-        [] => "nothing".to_owned(),
-        _ => list
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(", "),
+        Program::new(kernel, m, passing, count, result)
+            .ok_or_else(|| self.invalid("an array has struct elements"))
     }
 }

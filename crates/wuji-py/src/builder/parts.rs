@@ -1,98 +1,101 @@
-//! What the methods of the builder have in common: finding what numbers and names stand for, and appending instructions.
+//! Shared code of the builder's methods: lookup of ids and names, and appending of instructions.
 
 use super::frame::{Frame, Owner};
-use super::{Builder, Misfit};
+use super::{Builder, Invalid};
 use crate::convert::parse_type;
 use crate::error::raised;
+use crate::program::{Argument, array_number};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 use wuji::{Error, Position};
 use wuji_ir::entities::{Array, Field, Func, Inst, Label, Local, Message, Temp, Value};
 use wuji_ir::module::{MessageData, Module, Piece, Term, Values};
-use wuji_ir::ops::{Access, Activation, Guard, Op, Place, Step};
+use wuji_ir::ops::{Access, Activation, Domain, Guard, Op, Place, Step};
 use wuji_ir::types::{Scalar, Type};
 
-/// A hole of a message: a type, and digits behind the point; or a text.
+/// A piece of a message: text, or a placeholder with a type and a number of decimals.
 #[derive(FromPyObject)]
 pub(super) enum PieceLike {
     Text(String),
     Hole(String, Option<u8>),
 }
 
-/// A step into an element: a component, or a value that says which.
+/// A step into an element: a constant component, or a value.
 #[derive(FromPyObject)]
 pub(super) enum StepLike {
     Const(u32),
     Dynamic((u32,)),
 }
 
-/// What a parallel loop runs over.
+/// The domain of a parallel loop.
 #[derive(FromPyObject)]
 pub(super) enum DomainLike {
     Field(u32),
     Bounds(Vec<(u32, u32)>),
 }
 
-/// A place: what it is, and its number.
+/// The base of an access: its kind and number.
 pub(super) type PlaceLike = (String, u32);
 
 impl Builder {
-    /// An error at the instruction that is being built.
-    pub(super) fn wrong(&self, what: impl std::fmt::Display) -> PyErr {
-        let what = format!("the frontend built something that does not fit: {what}");
+    /// An error at the instruction being built.
+    pub(super) fn invalid(&self, what: impl std::fmt::Display) -> PyErr {
+        let what = format!("the frontend built an invalid kernel: {what}");
         let error = Error::new("W0290", what).at(Position::of(&self.m, self.span));
         raised(&error)
     }
 
-    pub(super) fn told<T>(&self, result: Result<T, Misfit>) -> PyResult<T> {
-        result.map_err(|Misfit(what)| self.wrong(what))
+    pub(super) fn checked<T>(&self, result: Result<T, Invalid>) -> PyResult<T> {
+        result.map_err(|Invalid(what)| self.invalid(what))
     }
 
-    pub(super) fn alive(&self) -> PyResult<()> {
-        match self.finished {
-            false => Ok(()),
-            true => Err(self.wrong("the kernel is finished")),
+    pub(super) fn ensure_open(&self) -> PyResult<()> {
+        if self.finished {
+            Err(self.invalid("the kernel is already finished"))
+        } else {
+            Ok(())
         }
     }
 
     pub(super) fn frame(&self) -> PyResult<&Frame> {
-        self.alive()?;
+        self.ensure_open()?;
         self.frames
             .last()
-            .ok_or_else(|| self.wrong("no function is open"))
+            .ok_or_else(|| self.invalid("no function is open"))
     }
 
-    /// Does something with the innermost function.
+    /// Works on the innermost function.
     pub(super) fn with<T>(
         &mut self,
-        work: impl FnOnce(&mut Frame, &Module) -> Result<T, Misfit>,
+        work: impl FnOnce(&mut Frame, &Module) -> Result<T, Invalid>,
     ) -> PyResult<T> {
-        self.alive()?;
+        self.ensure_open()?;
         let result = match self.frames.last_mut() {
             Some(frame) => work(frame, &self.m),
-            None => Err(Misfit("no function is open".into())),
+            None => Err(Invalid("no function is open".into())),
         };
-        self.told(result)
+        self.checked(result)
     }
 
     pub(super) fn values(&self, numbers: &[u32]) -> PyResult<Values> {
         let frame = self.frame()?;
         let values = numbers.iter().map(|n| frame.value(*n));
-        self.told(values.collect::<Result<Values, Misfit>>())
+        self.checked(values.collect::<Result<Values, Invalid>>())
     }
 
     pub(super) fn ty(&self, text: &str) -> PyResult<Type> {
         match parse_type(text) {
             Some(Type::Struct(id)) if !self.m.structs.0.is_valid(id) => {
-                Err(self.wrong(format!("there is no struct `{text}`")))
+                Err(self.invalid(format!("unknown struct `{text}`")))
             }
             Some(ty) => Ok(ty),
-            None => Err(self.wrong(format!("`{text}` is no type"))),
+            None => Err(self.invalid(format!("`{text}` is not a type"))),
         }
     }
 
     pub(super) fn scalar(&self, text: &str) -> PyResult<Scalar> {
-        Scalar::from_name(text).ok_or_else(|| self.wrong(format!("`{text}` is no scalar type")))
+        Scalar::from_name(text)
+            .ok_or_else(|| self.invalid(format!("`{text}` is not a scalar type")))
     }
 
     pub(super) fn push(&mut self, op: Op, args: &[u32]) -> PyResult<Inst> {
@@ -105,7 +108,7 @@ impl Builder {
         self.with(|frame, m| frame.push(m, span, op, args))
     }
 
-    /// Appends an instruction that has one result.
+    /// Appends an instruction with one result.
     pub(super) fn one(&mut self, op: Op, args: &[u32]) -> PyResult<u32> {
         let inst = self.push(op, args)?;
         self.result_of(inst)
@@ -114,62 +117,59 @@ impl Builder {
     pub(super) fn result_of(&self, inst: Inst) -> PyResult<u32> {
         match self.frame()?.func.insts[inst].results[..] {
             [value] => Ok(value.as_u32()),
-            _ => Err(self.wrong("an instruction has no result")),
+            _ => Err(self.invalid("an instruction has no result")),
         }
     }
 
-    /// An operation by its name.
+    /// Looks up an operation by name.
     pub(super) fn op<T>(&self, kind: &str, name: &str, found: Option<T>) -> PyResult<T> {
-        found.ok_or_else(|| self.wrong(format!("`{name}` is no {kind}")))
+        found.ok_or_else(|| self.invalid(format!("unknown {kind} `{name}`")))
+    }
+
+    /// An id, if the module or function has it.
+    fn known<T>(&self, what: &str, number: u32, id: T, valid: bool) -> PyResult<T> {
+        if valid {
+            Ok(id)
+        } else {
+            Err(self.invalid(format!("unknown {what} {number}")))
+        }
     }
 
     pub(super) fn field(&self, number: u32) -> PyResult<Field> {
         let field = Field::from_u32(number);
-        match self.m.fields.is_valid(field) {
-            true => Ok(field),
-            false => Err(self.wrong(format!("there is no field {number}"))),
-        }
+        self.known("field", number, field, self.m.fields.is_valid(field))
     }
 
     pub(super) fn array_id(&self, number: u32) -> PyResult<Array> {
         let array = Array::from_u32(number);
-        match self.m.arrays.is_valid(array) {
-            true => Ok(array),
-            false => Err(self.wrong(format!("there is no array {number}"))),
-        }
+        self.known("array", number, array, self.m.arrays.is_valid(array))
     }
 
     pub(super) fn function(&self, number: u32) -> PyResult<Func> {
         let func = Func::from_u32(number);
-        match self.m.funcs.is_valid(func) {
-            true => Ok(func),
-            false => Err(self.wrong(format!("there is no function {number}"))),
-        }
+        self.known("function", number, func, self.m.funcs.is_valid(func))
     }
 
     pub(super) fn place(&self, (kind, number): &PlaceLike) -> PyResult<Place> {
+        let number = *number;
         match kind.as_str() {
-            "f" => Ok(Place::Field(self.field(*number)?)),
-            "a" => Ok(Place::Array(self.array_id(*number)?)),
+            "f" => self.field(number).map(Place::Field),
+            "a" => self.array_id(number).map(Place::Array),
             "l" => {
-                let local = Local::from_u32(*number);
-                match self.frame()?.func.locals.is_valid(local) {
-                    true => Ok(Place::Local(local)),
-                    false => Err(self.wrong(format!("there is no local {number}"))),
-                }
+                let local = Local::from_u32(number);
+                let valid = self.frame()?.func.locals.is_valid(local);
+                self.known("local", number, Place::Local(local), valid)
             }
             "t" => {
-                let temp = Temp::from_u32(*number);
-                match self.m.temps.is_valid(temp) {
-                    true => Ok(Place::Temp(temp)),
-                    false => Err(self.wrong(format!("there is no shared variable {number}"))),
-                }
+                let temp = Temp::from_u32(number);
+                let valid = self.m.temps.is_valid(temp);
+                self.known("shared variable", number, Place::Temp(temp), valid)
             }
-            other => Err(self.wrong(format!("`{other}` is no kind of place"))),
+            other => Err(self.invalid(format!("unknown kind of access base `{other}`"))),
         }
     }
 
-    /// An access, and its arguments up to the operands.
+    /// Builds an access and its arguments, operands excluded.
     pub(super) fn access(
         &self,
         place: &PlaceLike,
@@ -192,7 +192,7 @@ impl Builder {
         let (_, rank) = self.m.place_elem(&self.frame()?.func, place);
         if indices.len() != rank {
             let n = indices.len();
-            return Err(self.wrong(format!("a place takes {rank} indices, found {n}")));
+            return Err(self.invalid(format!("an access needs {rank} indices, found {n}")));
         }
         let access = Access {
             place,
@@ -217,7 +217,7 @@ impl Builder {
         Ok(self.m.messages.push(MessageData { pieces: all }))
     }
 
-    /// Opens the region of a new instruction.
+    /// Appends an instruction and opens its region.
     pub(super) fn begin(
         &mut self,
         op: Op,
@@ -230,7 +230,7 @@ impl Builder {
         self.with(|frame, _| frame.enter(inst, owner(inst), label, params))
     }
 
-    /// Closes the innermost region; behind what control does not come out of, nothing follows.
+    /// Closes the innermost region. Marks the code after it as unreachable if control cannot get there.
     pub(super) fn end_region(
         &mut self,
         what: &str,
@@ -239,9 +239,10 @@ impl Builder {
         let span = self.span;
         self.with(|frame, _| {
             let (_, falls) = frame.leave(fits, what, span)?;
-            match falls {
-                true => Ok(()),
-                false => frame.unreachable(span),
+            if falls {
+                Ok(())
+            } else {
+                frame.unreachable(span)
             }
         })
     }
@@ -255,7 +256,7 @@ impl Builder {
         self.with(|frame, _| Ok(frame.func.fresh_label()))
     }
 
-    /// The module as it is now, with everything open ended somehow.
+    /// Returns a copy of the unfinished module, for printing.
     pub(super) fn printed(&self) -> Module {
         let mut m = self.m.clone();
         for (k, frame) in self.frames.iter().enumerate() {
@@ -266,5 +267,87 @@ impl Builder {
             }
         }
         m
+    }
+
+    /// The domain of a parallel loop, its bounds, the types of its indices, and whether the indices are narrowed to `i32`.
+    pub(super) fn domain(
+        &self,
+        domain: DomainLike,
+    ) -> PyResult<(Domain, Vec<u32>, Vec<Type>, bool)> {
+        match domain {
+            DomainLike::Field(number) => {
+                let field = self.field(number)?;
+                let data = &self.m.fields[field];
+                let domain = data.domain(&self.m.trees);
+                let fits = domain.iter().all(|(from, extent)| {
+                    let last = i128::from(*from) + i128::from(*extent) - 1;
+                    i32::try_from(*from).is_ok() && i32::try_from(last).is_ok()
+                });
+                // Unbounded hash nodes have cells beyond that; only wider indices reach them.
+                let narrowed = !fits && self.m.trees[data.tree].is_hashed(data.node);
+                let ty = Type::Scalar(if fits { Scalar::I32 } else { Scalar::I64 });
+                let params = vec![ty; data.rank()];
+                Ok((Domain::Field(field), Vec::new(), params, narrowed))
+            }
+            DomainLike::Bounds(bounds) => {
+                let rank = u8::try_from(bounds.len());
+                let rank = rank.map_err(|_| self.invalid("the loop has too many axes"))?;
+                let args: Vec<u32> = bounds.iter().flat_map(|(l, h)| [*l, *h]).collect();
+                let low = self.values(&bounds.iter().map(|b| b.0).collect::<Vec<_>>())?;
+                let frame = self.frame()?;
+                let params = low.iter().map(|v| frame.func.ty(*v)).collect();
+                Ok((Domain::Range { rank }, args, params, false))
+            }
+        }
+    }
+
+    /// How the arguments of a call are passed. They must name each parameter and each array once.
+    pub(super) fn arguments(
+        &self,
+        arguments: &[(String, usize)],
+        slots: &[usize],
+    ) -> PyResult<Vec<Argument>> {
+        let mut passing = Vec::new();
+        for (kind, number) in arguments {
+            let argument = match kind.as_str() {
+                "p" => self.m.params.get(*number).map(|p| match p.ty {
+                    Type::Scalar(scalar) => Argument::Number(scalar, slots[*number]),
+                    ty => Argument::Flat(self.m.structs.flatten(ty), slots[*number]),
+                }),
+                "a" => array_number(&self.m, *number).map(Argument::Array),
+                _ => None,
+            };
+            passing.push(argument.ok_or_else(|| {
+                self.invalid(format!("the kernel has no parameter {kind}{number}"))
+            })?);
+        }
+        let mut each: Vec<_> = arguments.iter().collect();
+        each.sort();
+        each.dedup();
+        if each.len() != arguments.len() || each.len() != self.m.params.len() + self.m.arrays.len()
+        {
+            return Err(self.invalid("the arguments must name each parameter and each array once"));
+        }
+        Ok(passing)
+    }
+}
+
+pub(super) fn activation(activate: bool) -> Activation {
+    if activate {
+        Activation::IfAbsent
+    } else {
+        Activation::Never
+    }
+}
+
+/// Formats a list of types for messages.
+pub(super) fn type_list(types: &[Type]) -> String {
+    match types {
+        [] => "nothing".to_owned(),
+        _ => types
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
     }
 }

@@ -1,4 +1,4 @@
-//! Sparse matrices in compressed columns, and their factors.
+//! Sparse matrices in compressed-column format (CSC), and their factorizations.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::solvers::SolveCore;
@@ -13,7 +13,7 @@ use faer::traits::ComplexField;
 use faer::{Conj, MatMut, Par, Side};
 use std::ops::{AddAssign, Mul, MulAssign};
 
-/// What the elements of a matrix can be.
+/// An entry type of a matrix.
 pub(crate) trait Number:
     ComplexField + Copy + Default + AddAssign + MulAssign + Mul<Output = Self>
 {
@@ -41,26 +41,26 @@ impl Number for f64 {
     }
 }
 
-/// Column by column, the rows and values of the elements that are stored; rows ascend.
+/// A CSC matrix: rows and values of the stored entries, column by column; rows ascend.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns<T> {
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    /// Where the elements of each column begin; one more at the end.
+    /// Start of each column's entries, plus the end of the last one.
     pub(crate) starts: Vec<usize>,
     pub(crate) indices: Vec<usize>,
     pub(crate) values: Vec<T>,
 }
 
 impl<T: Number> Columns<T> {
-    /// From elements in any order, which are told by their number. Those with the same place are added up. Indices are in range.
+    /// Builds a matrix from numbered entries in any order. Entries at the same position are added up. Indices must be in range.
     pub(crate) fn from_triplets(
         rows: usize,
         columns: usize,
         count: usize,
         triplet: impl Fn(usize) -> (usize, usize, T),
     ) -> Columns<T> {
-        // To their columns first.
+        // Count the entries of each column, then scatter them.
         let mut starts = vec![0; columns + 1];
         for k in 0..count {
             starts[triplet(k).1 + 1] += 1;
@@ -69,14 +69,14 @@ impl<T: Number> Columns<T> {
             starts[column + 1] += starts[column];
         }
         let (mut indices, mut values) = (vec![0; count], vec![T::default(); count]);
-        let mut places = starts.clone();
+        let mut next = starts.clone();
         for k in 0..count {
             let (row, column, value) = triplet(k);
-            let place = &mut places[column];
-            (indices[*place], values[*place]) = (row, value);
-            *place += 1;
+            let slot = &mut next[column];
+            (indices[*slot], values[*slot]) = (row, value);
+            *slot += 1;
         }
-        // Then each column in order, closing up where places come again.
+        // Sort each column by row, and merge duplicates.
         let mut column = Vec::new();
         let mut end = 0;
         let mut begin = 0;
@@ -110,7 +110,7 @@ impl<T: Number> Columns<T> {
         }
     }
 
-    /// The symmetric matrix that has this lower triangle.
+    /// The symmetric matrix with this lower triangle.
     fn mirrored(&self) -> Columns<T> {
         let mut lower: Vec<_> = self.triplets().filter(|(r, c, _)| r >= c).collect();
         let upper = lower.iter().filter(|(r, c, _)| r > c);
@@ -119,7 +119,7 @@ impl<T: Number> Columns<T> {
         Columns::from_triplets(self.rows, self.columns, lower.len(), |k| lower[k])
     }
 
-    /// The order of columns that keeps factors sparse; `None` when there is too little memory.
+    /// The fill-reducing column ordering; `None` if memory runs out.
     fn by_columns(&self) -> Option<Perm<usize>> {
         let count = self.columns;
         let (mut order, mut inverse) = (vec![0; count], vec![0; count]);
@@ -151,7 +151,7 @@ impl<T: Number> Columns<T> {
             .zip(self.values[range].iter().copied())
     }
 
-    /// Where an element is stored, or else where it would be.
+    /// The position of a stored entry, or where to insert it.
     fn find(&self, row: usize, column: usize) -> Result<usize, usize> {
         let begin = self.starts[column];
         let found = self.indices[begin..self.starts[column + 1]].binary_search(&row);
@@ -177,15 +177,15 @@ impl<T: Number> Columns<T> {
     }
 
     pub(crate) fn scaled(&self, factor: T) -> Columns<T> {
-        let mut made = self.clone();
-        for value in &mut made.values {
+        let mut result = self.clone();
+        for value in &mut result.values {
             *value *= factor;
         }
-        made
+        result
     }
 
     pub(crate) fn transposed(&self) -> Columns<T> {
-        let mut made = Columns {
+        let mut result = Columns {
             rows: self.columns,
             columns: self.rows,
             starts: vec![0; self.rows + 1],
@@ -193,20 +193,20 @@ impl<T: Number> Columns<T> {
             values: vec![T::default(); self.values.len()],
         };
         for row in &self.indices {
-            made.starts[row + 1] += 1;
+            result.starts[row + 1] += 1;
         }
         for row in 0..self.rows {
-            made.starts[row + 1] += made.starts[row];
+            result.starts[row + 1] += result.starts[row];
         }
-        // Columns come in order, so that they ascend in each row.
-        let mut places = made.starts.clone();
+        // Columns are visited in order, so they ascend in each row.
+        let mut next = result.starts.clone();
         for (row, column, value) in self.triplets() {
-            let place = &mut places[row];
-            made.indices[*place] = column;
-            made.values[*place] = value;
-            *place += 1;
+            let slot = &mut next[row];
+            result.indices[*slot] = column;
+            result.values[*slot] = value;
+            *slot += 1;
         }
-        made
+        result
     }
 
     /// `self + factor * other`, of the same shape.
@@ -222,27 +222,27 @@ impl<T: Number> Columns<T> {
         })
     }
 
-    /// The products of elements at the same place, of the same shape.
+    /// The element-wise product of matrices of the same shape.
     pub(crate) fn times(&self, other: &Columns<T>) -> Columns<T> {
         self.merged(other, |a, b| Some(a? * b?))
     }
 
-    /// Element by element, where at least one of two matrices of the same shape has one.
+    /// Combines entries where at least one of two matrices of the same shape has one.
     fn merged(
         &self,
         other: &Columns<T>,
         combine: impl Fn(Option<T>, Option<T>) -> Option<T>,
     ) -> Columns<T> {
-        let most = self.indices.len() + other.indices.len();
-        let mut made = Columns {
+        let capacity = self.indices.len() + other.indices.len();
+        let mut result = Columns {
             rows: self.rows,
             columns: self.columns,
             starts: Vec::with_capacity(self.columns + 1),
-            indices: Vec::with_capacity(most),
-            values: Vec::with_capacity(most),
+            indices: Vec::with_capacity(capacity),
+            values: Vec::with_capacity(capacity),
         };
         for column in 0..self.columns {
-            made.starts.push(made.indices.len());
+            result.starts.push(result.indices.len());
             let mut left = self.column(column).peekable();
             let mut right = other.column(column).peekable();
             loop {
@@ -255,48 +255,49 @@ impl<T: Number> Columns<T> {
                 let a = left.next_if(|(r, _)| *r == row).map(|(_, v)| v);
                 let b = right.next_if(|(r, _)| *r == row).map(|(_, v)| v);
                 if let Some(value) = combine(a, b) {
-                    made.indices.push(row);
-                    made.values.push(value);
+                    result.indices.push(row);
+                    result.values.push(value);
                 }
             }
         }
-        made.starts.push(made.indices.len());
-        made
+        result.starts.push(result.indices.len());
+        result
     }
 
-    /// The product; `other` has as many rows as this has columns.
+    /// The product; `other` must have as many rows as this has columns.
     pub(crate) fn product(&self, other: &Columns<T>) -> Columns<T> {
-        let mut made = Columns {
+        let mut result = Columns {
             rows: self.rows,
             columns: other.columns,
             starts: vec![0],
             indices: Vec::new(),
             values: Vec::new(),
         };
-        // The column that is being made: its values, and in which rows there are some.
+        // The column under construction: its values, and the rows that have one.
         let mut sums = vec![T::default(); self.rows];
         let mut touched = vec![usize::MAX; self.rows];
         for column in 0..other.columns {
-            let begin = made.indices.len();
+            let begin = result.indices.len();
             for (inner, factor) in other.column(column) {
                 for (row, value) in self.column(inner) {
                     if touched[row] != column {
                         touched[row] = column;
                         sums[row] = T::default();
-                        made.indices.push(row);
+                        result.indices.push(row);
                     }
                     sums[row] += value * factor;
                 }
             }
-            made.indices[begin..].sort_unstable();
-            made.values
-                .extend(made.indices[begin..].iter().map(|row| sums[*row]));
-            made.starts.push(made.indices.len());
+            result.indices[begin..].sort_unstable();
+            result
+                .values
+                .extend(result.indices[begin..].iter().map(|row| sums[*row]));
+            result.starts.push(result.indices.len());
         }
-        made
+        result
     }
 
-    /// `y = self x`, of lengths that fit.
+    /// `y = self x`; the lengths must match.
     pub(crate) fn apply(&self, x: &[T], y: &mut [T]) {
         y.fill(T::default());
         for (column, factor) in x.iter().enumerate().take(self.columns) {
@@ -306,56 +307,60 @@ impl<T: Number> Columns<T> {
         }
     }
 
-    /// Solves `self x = b` for a symmetric matrix with positive eigenvalues by conjugate gradients, from the `x` that is given: until what
-    /// is left of `b` is at most `enough` of its length, or for `most` steps. Gives how many there were, and whether that was enough.
+    /// Solves `self x = b` for a symmetric positive definite matrix by preconditioned conjugate gradients, starting at `x`. Stops when the
+    /// residual is at most `tolerance` times the norm of `b`, or after `max_steps`. Returns the number of steps, and whether it converged.
     pub(crate) fn conjugate(
         &self,
         b: &[T],
         x: &mut [T],
-        enough: f64,
-        most: usize,
+        tolerance: f64,
+        max_steps: usize,
     ) -> (usize, bool) {
         let count = b.len();
-        // What is divided by instead of solving: the diagonal.
+        // Jacobi preconditioner: the diagonal.
         let mut scale = vec![1.0; count];
         for (row, column, value) in self.triplets() {
             if row == column && value.wide() != 0.0 {
                 scale[row] = 1.0 / value.wide();
             }
         }
-        let mut rest = vec![T::default(); count];
-        self.apply(x, &mut rest);
-        for (r, b) in rest.iter_mut().zip(b) {
+        let mut residual = vec![T::default(); count];
+        self.apply(x, &mut residual);
+        for (r, b) in residual.iter_mut().zip(b) {
             *r = T::narrow(b.wide() - r.wide());
         }
-        let goal = enough * enough * dot(b, b);
-        let divide = |rest: &[T], out: &mut [T]| {
-            for (o, (r, s)) in out.iter_mut().zip(rest.iter().zip(&scale)) {
+        let goal = tolerance * tolerance * dot(b, b);
+        let precondition = |residual: &[T], out: &mut [T]| {
+            for (o, (r, s)) in out.iter_mut().zip(residual.iter().zip(&scale)) {
                 *o = T::narrow(r.wide() * s);
             }
         };
-        let mut towards = vec![T::default(); count];
-        divide(&rest, &mut towards);
-        let mut next = towards.clone();
-        let mut product = dot(&rest, &towards);
+        let mut direction = vec![T::default(); count];
+        precondition(&residual, &mut direction);
+        let mut next = direction.clone();
+        let mut product = dot(&residual, &direction);
         let mut image = vec![T::default(); count];
         let mut steps = 0;
-        let mut left = dot(&rest, &rest);
-        while left > goal && steps < most {
-            self.apply(&towards, &mut image);
-            let curve = dot(&towards, &image);
-            let length = product / curve;
+        let mut left = dot(&residual, &residual);
+        while left > goal && steps < max_steps {
+            self.apply(&direction, &mut image);
+            let curvature = dot(&direction, &image);
+            let length = product / curvature;
             if !length.is_finite() {
                 break;
             }
-            for ((x, r), (t, i)) in x.iter_mut().zip(&mut rest).zip(towards.iter().zip(&image)) {
+            for ((x, r), (t, i)) in x
+                .iter_mut()
+                .zip(&mut residual)
+                .zip(direction.iter().zip(&image))
+            {
                 *x = T::narrow(x.wide() + length * t.wide());
                 *r = T::narrow(r.wide() - length * i.wide());
             }
-            left = dot(&rest, &rest);
-            divide(&rest, &mut next);
-            let before = std::mem::replace(&mut product, dot(&rest, &next));
-            for (t, n) in towards.iter_mut().zip(&next) {
+            left = dot(&residual, &residual);
+            precondition(&residual, &mut next);
+            let before = std::mem::replace(&mut product, dot(&residual, &next));
+            for (t, n) in direction.iter_mut().zip(&next) {
                 *t = T::narrow(n.wide() + product / before * t.wide());
             }
             steps += 1;
@@ -378,12 +383,12 @@ impl<T: Number> Columns<T> {
     }
 }
 
-/// A sum of products: exact enough in f64, whatever the numbers are.
+/// The dot product, accumulated in f64.
 fn dot<T: Number>(a: &[T], b: &[T]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a.wide() * b.wide()).sum()
 }
 
-/// How a matrix is factorised.
+/// A factorization method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Llt,
@@ -391,16 +396,16 @@ pub(crate) enum Method {
     Lu,
 }
 
-/// What keeps the factors of a symmetric matrix sparse: the order in which rows and columns are taken.
+/// A fill-reducing ordering of rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ordering {
-    /// By the graph of the matrix.
+    /// Approximate minimum degree on the graph of the matrix.
     Amd,
-    /// By that of its square.
+    /// Column approximate minimum degree, on the graph of its square.
     Colamd,
 }
 
-/// What of a factorisation depends only on which elements there are.
+/// The symbolic factorization, which depends only on the sparsity pattern.
 #[derive(Debug)]
 pub(crate) struct Analysis {
     starts: Vec<usize>,
@@ -415,7 +420,7 @@ enum Symbolic {
 }
 
 impl Analysis {
-    /// Of a square matrix; `None` when there is too little memory.
+    /// Analyzes a square matrix; `None` if memory runs out.
     pub(crate) fn new<T: Number>(
         method: Method,
         ordering: Ordering,
@@ -432,9 +437,9 @@ impl Analysis {
                         SymmetricOrdering::Custom(by_columns.as_ref())
                     }
                 };
-                let made =
+                let result =
                     factorize_symbolic_cholesky(pattern, Side::Lower, order, Default::default());
-                Symbolic::Cholesky(Box::new(made.ok()?))
+                Symbolic::Cholesky(Box::new(result.ok()?))
             }
             Method::Lu => Symbolic::Lu(SymbolicLu::try_new(pattern).ok()?),
         };
@@ -445,18 +450,18 @@ impl Analysis {
         })
     }
 
-    /// How many the matrix has.
+    /// The number of rows of the matrix.
     pub(crate) fn rows(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Whether it was made for a matrix with these elements.
+    /// Whether the matrix has the analyzed pattern.
     pub(crate) fn fits<T>(&self, matrix: &Columns<T>) -> bool {
         self.starts == matrix.starts && self.indices == matrix.indices
     }
 }
 
-/// A matrix as a product of triangular ones.
+/// A numeric factorization.
 #[derive(Debug)]
 pub(crate) enum Factors<T> {
     Llt(Vec<T>),
@@ -465,7 +470,7 @@ pub(crate) enum Factors<T> {
 }
 
 impl<T: Number> Factors<T> {
-    /// Of a matrix that the analysis fits; `None` when it has no such factors.
+    /// Factorizes a matrix with the analyzed pattern; `None` if the factorization does not exist.
     pub(crate) fn new(
         method: Method,
         analysis: &Analysis,
@@ -512,7 +517,7 @@ impl<T: Number> Factors<T> {
                 Lu::try_new_with_symbolic(symbolic.clone(), matrix.view()).ok()?,
             )),
         };
-        // A pivot that is zero shows in any solution.
+        // A zero pivot shows up in any solution.
         let mut probe = vec![T::default(); matrix.rows];
         matrix.apply(&vec![T::narrow(1.0); matrix.columns], &mut probe);
         factors.solve(analysis, &mut probe);
@@ -522,7 +527,7 @@ impl<T: Number> Factors<T> {
             .then_some(factors)
     }
 
-    /// What, times the matrix, is `b`; in its place.
+    /// Solves for `b`, in slot.
     pub(crate) fn solve(&self, analysis: &Analysis, b: &mut [T]) {
         let rows = b.len();
         let b = MatMut::from_column_major_slice_mut(b, rows, 1);
@@ -546,7 +551,7 @@ impl<T: Number> Factors<T> {
                 );
             }
             (Factors::Lu(lu), Symbolic::Lu(_)) => lu.solve_in_place_with_conj(Conj::No, b),
-            // Factors are only ever used with the analysis they were made with.
+            // Factors are only used with the analysis that they were computed with.
             (Factors::Llt(_) | Factors::Ldlt(_), Symbolic::Lu(_))
             | (Factors::Lu(_), Symbolic::Cholesky(_)) => {}
         }

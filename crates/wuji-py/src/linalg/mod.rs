@@ -1,8 +1,8 @@
-//! Sparse matrices and solvers for Python: numbers come and go in arrays.
+//! Sparse matrices and solvers for Python.
 
 mod columns;
 
-use crate::buffer::Lent;
+use crate::buffer::BorrowedArray;
 use columns::{Analysis, Columns, Factors, Method, Number, Ordering};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
@@ -15,13 +15,13 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<SparseSolver>()
 }
 
-/// A matrix of either type.
+/// A matrix of either float type.
 enum Data {
     F32(Columns<f32>),
     F64(Columns<f64>),
 }
 
-/// The same for both types of numbers.
+/// Expands to the same code for both float types.
 macro_rules! each {
     ($data:expr, $columns:ident => $result:expr) => {
         match $data {
@@ -37,7 +37,7 @@ pub(crate) struct SparseMatrix {
     data: Mutex<Data>,
 }
 
-/// What holds a lock never panics, and would leave a whole matrix if it did.
+/// Ignores poisoning: code under the lock does not panic, and the matrix would stay valid if it did.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -67,15 +67,19 @@ impl SparseMatrix {
         let data = match dtype {
             "f32" => {
                 let values = read::<f32>(values)?;
-                Data::F32(py.detach(|| made(rows, columns, &at_rows, &at_columns, &values))?)
+                Data::F32(
+                    py.detach(|| from_triplets(rows, columns, &at_rows, &at_columns, &values))?,
+                )
             }
             "f64" => {
                 let values = read::<f64>(values)?;
-                Data::F64(py.detach(|| made(rows, columns, &at_rows, &at_columns, &values))?)
+                Data::F64(
+                    py.detach(|| from_triplets(rows, columns, &at_rows, &at_columns, &values))?,
+                )
             }
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "a sparse matrix of {dtype}; f32 and f64 are possible"
+                    "a sparse matrix needs f32 or f64, not {dtype}"
                 )));
             }
         };
@@ -100,7 +104,7 @@ impl SparseMatrix {
         each!(&*locked(&self.data), m => m.columns)
     }
 
-    /// How many elements are stored.
+    /// Number of stored entries.
     #[getter]
     fn stored(&self) -> usize {
         each!(&*locked(&self.data), m => m.values.len())
@@ -152,12 +156,12 @@ impl SparseMatrix {
         )
     }
 
-    /// Element by element.
+    /// The element-wise product.
     fn times(&self, py: Python<'_>, other: &SparseMatrix) -> PyResult<SparseMatrix> {
         self.with(py, other, Columns::times, Columns::times, same_shape)
     }
 
-    /// The product of matrices.
+    /// The matrix product.
     fn product(&self, py: Python<'_>, other: &SparseMatrix) -> PyResult<SparseMatrix> {
         self.with(
             py,
@@ -177,12 +181,12 @@ impl SparseMatrix {
             y: &Bound<'_, PyAny>,
         ) -> PyResult<()> {
             let x = read::<T>(x)?;
-            // Others may run while the lock is held, but nothing here waits for them.
+            // Other threads may run while the lock is held, but this does not wait for them.
             let found = py.detach(|| {
                 let data = locked(matrix);
                 let matrix = T::of(&data)?;
                 if x.len() != matrix.columns {
-                    return Err(misfit(matrix.columns, x.len()));
+                    return Err(length_mismatch(matrix.columns, x.len()));
                 }
                 let mut found = vec![T::default(); matrix.rows];
                 matrix.apply(&x, &mut found);
@@ -196,44 +200,44 @@ impl SparseMatrix {
         }
     }
 
-    /// Solves `self x = b` by conjugate gradients; `x` is where it starts. Gives the number of steps, and whether they were enough.
+    /// Solves `self x = b` by conjugate gradients, starting at `x`. Returns the number of iterations, and whether it converged.
     fn conjugate(
         &self,
         py: Python<'_>,
         b: &Bound<'_, PyAny>,
         x: &Bound<'_, PyAny>,
-        enough: f64,
-        most: usize,
+        tolerance: f64,
+        max_steps: usize,
     ) -> PyResult<(usize, bool)> {
         fn run<T: Element>(
             py: Python<'_>,
             matrix: &Mutex<Data>,
             b: &Bound<'_, PyAny>,
             x: &Bound<'_, PyAny>,
-            enough: f64,
-            most: usize,
+            tolerance: f64,
+            max_steps: usize,
         ) -> PyResult<(usize, bool)> {
             let b = read::<T>(b)?;
             let mut found = read::<T>(x)?;
-            let told = py.detach(|| {
+            let outcome = py.detach(|| {
                 let data = locked(matrix);
                 let matrix = T::of(&data)?;
                 let rows = matrix.rows;
                 if matrix.columns != rows || b.len() != rows || found.len() != rows {
-                    return Err(misfit(rows, b.len().min(found.len())));
+                    return Err(length_mismatch(rows, b.len().min(found.len())));
                 }
-                Ok(matrix.conjugate(&b, &mut found, enough, most))
+                Ok(matrix.conjugate(&b, &mut found, tolerance, max_steps))
             })?;
             write(x, &found)?;
-            Ok(told)
+            Ok(outcome)
         }
         match self.dtype() {
-            "f32" => run::<f32>(py, &self.data, b, x, enough, most),
-            _ => run::<f64>(py, &self.data, b, x, enough, most),
+            "f32" => run::<f32>(py, &self.data, b, x, tolerance, max_steps),
+            _ => run::<f64>(py, &self.data, b, x, tolerance, max_steps),
         }
     }
 
-    /// Rows, columns and values of all stored elements, into arrays of that many.
+    /// Writes rows, columns and values of all stored entries to arrays of that length.
     fn triplets(
         &self,
         at_rows: &Bound<'_, PyAny>,
@@ -241,11 +245,14 @@ impl SparseMatrix {
         values: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let data = self.copy();
-        let places: Vec<(i32, i32)> = each!(&data, m => {
+        let positions: Vec<(i32, i32)> = each!(&data, m => {
             m.triplets().map(|(r, c, _)| (r as i32, c as i32)).collect()
         });
-        write(at_rows, &places.iter().map(|p| p.0).collect::<Vec<_>>())?;
-        write(at_columns, &places.iter().map(|p| p.1).collect::<Vec<_>>())?;
+        write(at_rows, &positions.iter().map(|p| p.0).collect::<Vec<_>>())?;
+        write(
+            at_columns,
+            &positions.iter().map(|p| p.1).collect::<Vec<_>>(),
+        )?;
         each!(&data, m => write(values, &m.values))
     }
 }
@@ -262,7 +269,7 @@ impl SparseMatrix {
         }
     }
 
-    /// An operation on two matrices of one type, whose shapes go together.
+    /// Applies an operation to two matrices of the same type with compatible shapes.
     fn with(
         &self,
         py: Python<'_>,
@@ -271,29 +278,25 @@ impl SparseMatrix {
         wide: impl Fn(&Columns<f64>, &Columns<f64>) -> Columns<f64> + Sync,
         fits: impl Fn((usize, usize), (usize, usize)) -> bool,
     ) -> PyResult<SparseMatrix> {
-        // Copies, so that a matrix can meet itself.
+        // Copied, so that both operands may be the same matrix.
         let (a, b) = (self.copy(), other.copy());
         let shape = |data: &Data| each!(data, m => (m.rows, m.columns));
         if !fits(shape(&a), shape(&b)) {
-            let what = format!(
-                "matrices of shapes {:?} and {:?} do not go together",
-                shape(&a),
-                shape(&b)
-            );
+            let what = format!("shape mismatch: {:?} and {:?}", shape(&a), shape(&b));
             return Err(PyValueError::new_err(what));
         }
         let data = match (&a, &b) {
             (Data::F32(a), Data::F32(b)) => Data::F32(py.detach(|| narrow(a, b))),
             (Data::F64(a), Data::F64(b)) => Data::F64(py.detach(|| wide(a, b))),
             (Data::F32(_), Data::F64(_)) | (Data::F64(_), Data::F32(_)) => {
-                return Err(PyValueError::new_err("matrices of different types"));
+                return Err(PyValueError::new_err("dtype mismatch"));
             }
         };
         Ok(data.into())
     }
 }
 
-/// Factors of a matrix, to solve equations with.
+/// A factorization, to solve linear systems.
 #[pyclass(frozen, module = "wuji._native")]
 pub(crate) struct SparseSolver {
     method: Method,
@@ -321,7 +324,9 @@ impl SparseSolver {
             "LDLT" => Method::Ldlt,
             "LU" => Method::Lu,
             _ => {
-                return Err(PyValueError::new_err(format!("no solver of type {method}")));
+                return Err(PyValueError::new_err(format!(
+                    "unknown solver type {method}"
+                )));
             }
         };
         let ordering = match ordering {
@@ -329,7 +334,7 @@ impl SparseSolver {
             "COLAMD" => Ordering::Colamd,
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "no ordering named {ordering}"
+                    "unknown ordering {ordering}"
                 )));
             }
         };
@@ -340,13 +345,13 @@ impl SparseSolver {
         })
     }
 
-    /// Examines which elements a square matrix has.
+    /// Analyzes the sparsity pattern of a square matrix.
     fn analyze(&self, py: Python<'_>, matrix: &SparseMatrix) -> PyResult<bool> {
         let data = matrix.copy();
         py.detach(|| each!(&data, m => self.analyzed(m)))
     }
 
-    /// Computes the factors; gives whether there are any. What was not analyzed for such a matrix is.
+    /// Factorizes a matrix; returns whether that succeeded. Analyzes its pattern if necessary.
     fn factorize(&self, py: Python<'_>, matrix: &SparseMatrix) -> PyResult<bool> {
         let data = matrix.copy();
         py.detach(|| {
@@ -372,32 +377,34 @@ impl SparseSolver {
         })
     }
 
-    /// What, times the matrix, is `b`.
+    /// Solves for the right-hand side `b`.
     fn solve(&self, b: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<()> {
         let state = locked(&self.state);
         match (&state.analysis, &state.factors) {
             (Some(analysis), Some(Solved::F32(factors))) => {
                 let mut numbers = read::<f32>(b)?;
-                fits(analysis, numbers.len())?;
+                check_length(analysis, numbers.len())?;
                 factors.solve(analysis, &mut numbers);
                 write(x, &numbers)
             }
             (Some(analysis), Some(Solved::F64(factors))) => {
                 let mut numbers = read::<f64>(b)?;
-                fits(analysis, numbers.len())?;
+                check_length(analysis, numbers.len())?;
                 factors.solve(analysis, &mut numbers);
                 write(x, &numbers)
             }
-            (_, None) | (None, Some(_)) => Err(PyValueError::new_err("there are no factors")),
+            (_, None) | (None, Some(_)) => {
+                Err(PyValueError::new_err("the matrix is not factorized"))
+            }
         }
     }
 }
 
-fn fits(analysis: &Analysis, found: usize) -> PyResult<()> {
+fn check_length(analysis: &Analysis, found: usize) -> PyResult<()> {
     if analysis.rows() == found {
         Ok(())
     } else {
-        Err(misfit(analysis.rows(), found))
+        Err(length_mismatch(analysis.rows(), found))
     }
 }
 
@@ -405,7 +412,7 @@ impl SparseSolver {
     fn analyzed<T: Number>(&self, matrix: &Columns<T>) -> PyResult<bool> {
         if matrix.rows != matrix.columns {
             let (rows, columns) = (matrix.rows, matrix.columns);
-            let what = format!("a solver for a matrix of shape ({rows}, {columns})");
+            let what = format!("the solver needs a square matrix, not shape ({rows}, {columns})");
             return Err(PyValueError::new_err(what));
         }
         let analysis = Analysis::new(self.method, self.ordering, matrix);
@@ -416,8 +423,8 @@ impl SparseSolver {
     }
 }
 
-/// A matrix from elements in any order.
-fn made<T: Number>(
+/// Builds a matrix from entries in any order.
+fn from_triplets<T: Number>(
     rows: usize,
     columns: usize,
     at_rows: &[i32],
@@ -425,17 +432,21 @@ fn made<T: Number>(
     values: &[T],
 ) -> PyResult<Columns<T>> {
     if at_rows.len() != values.len() || at_columns.len() != values.len() {
-        return Err(misfit(values.len(), at_rows.len().min(at_columns.len())));
+        return Err(length_mismatch(
+            values.len(),
+            at_rows.len().min(at_columns.len()),
+        ));
     }
     for (row, column) in at_rows.iter().zip(at_columns) {
         let inside = |k: i32, extent| usize::try_from(k).is_ok_and(|k| k < extent);
         if !inside(*row, rows) || !inside(*column, columns) {
-            let what =
-                format!("element ({row}, {column}) of a matrix of shape ({rows}, {columns})");
+            let what = format!(
+                "index ({row}, {column}) is out of range for a matrix of shape ({rows}, {columns})"
+            );
             return Err(PyIndexError::new_err(what));
         }
     }
-    // No sign is lost: they have been looked at.
+    // The casts are lossless: the indices were checked.
     let triplet = |k: usize| (at_rows[k] as usize, at_columns[k] as usize, values[k]);
     Ok(Columns::from_triplets(rows, columns, values.len(), triplet))
 }
@@ -444,15 +455,17 @@ fn within(rows: usize, columns: usize, row: usize, column: usize) -> PyResult<()
     if row < rows && column < columns {
         return Ok(());
     }
-    let what = format!("element ({row}, {column}) of a matrix of shape ({rows}, {columns})");
+    let what = format!(
+        "index ({row}, {column}) is out of range for a matrix of shape ({rows}, {columns})"
+    );
     Err(PyIndexError::new_err(what))
 }
 
-fn misfit(wanted: usize, found: usize) -> PyErr {
-    PyValueError::new_err(format!("{found} numbers where {wanted} are needed"))
+fn length_mismatch(wanted: usize, found: usize) -> PyErr {
+    PyValueError::new_err(format!("expected {wanted} numbers, got {found}"))
 }
 
-/// What arrays hold here.
+/// A number type of NumPy arrays.
 trait Plain: Copy {
     const SCALAR: Scalar;
 }
@@ -470,7 +483,7 @@ impl Plain for f64 {
 }
 
 trait Element: Plain + Number {
-    /// The matrix, when it has such elements.
+    /// The matrix, if it has this type.
     fn of(data: &Data) -> PyResult<&Columns<Self>>;
 }
 
@@ -478,7 +491,7 @@ impl Element for f32 {
     fn of(data: &Data) -> PyResult<&Columns<f32>> {
         match data {
             Data::F32(m) => Ok(m),
-            Data::F64(_) => Err(PyValueError::new_err("a matrix of f64")),
+            Data::F64(_) => Err(PyValueError::new_err("expected a matrix of f32, got f64")),
         }
     }
 }
@@ -487,22 +500,22 @@ impl Element for f64 {
     fn of(data: &Data) -> PyResult<&Columns<f64>> {
         match data {
             Data::F64(m) => Ok(m),
-            Data::F32(_) => Err(PyValueError::new_err("a matrix of f32")),
+            Data::F32(_) => Err(PyValueError::new_err("expected a matrix of f64, got f32")),
         }
     }
 }
 
-/// An array with one axis and no gaps.
-fn lent<'py, T: Plain>(value: &Bound<'py, PyAny>) -> PyResult<(Lent<'py>, usize)> {
-    let found = Lent::of(value, None)?.filter(|lent| {
-        lent.place.0 == Owner::Host
+/// Borrows a contiguous array with one axis.
+fn borrow<'py, T: Plain>(value: &Bound<'py, PyAny>) -> PyResult<(BorrowedArray<'py>, usize)> {
+    let found = BorrowedArray::of(value, None)?.filter(|lent| {
+        lent.memory.0 == Owner::Host
             && lent.scalar == T::SCALAR
             && lent.extents().len() == 1
             && lent.is_contiguous()
     });
     let Some(lent) = found else {
         let name = T::SCALAR.name();
-        let what = format!("an array of {name} with one axis and no gaps is needed");
+        let what = format!("expected a contiguous array of {name} with one axis");
         return Err(PyValueError::new_err(what));
     };
     let count = usize::try_from(lent.extents()[0]).unwrap_or(0);
@@ -510,11 +523,11 @@ fn lent<'py, T: Plain>(value: &Bound<'py, PyAny>) -> PyResult<(Lent<'py>, usize)
 }
 
 fn read<T: Plain>(value: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
-    let (lent, count) = lent::<T>(value)?;
+    let (lent, count) = borrow::<T>(value)?;
     let mut numbers = Vec::<T>::with_capacity(count);
-    let base = lent.place.1.cast_const();
-    // SAFETY: the array has so many numbers of this type without gaps, and lives as long as `lent`; it may not be aligned. Any bits are a
-    // number.
+    let base = lent.memory.1.cast_const();
+    // SAFETY: the array holds `count` contiguous numbers of this type and lives as long as `lent`; it may be unaligned. Every bit pattern is
+    // a valid number.
     unsafe {
         base.copy_to_nonoverlapping(numbers.as_mut_ptr().cast(), count * size_of::<T>());
         numbers.set_len(count);
@@ -523,17 +536,15 @@ fn read<T: Plain>(value: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
 }
 
 fn write<T: Plain>(value: &Bound<'_, PyAny>, numbers: &[T]) -> PyResult<()> {
-    let (lent, count) = lent::<T>(value)?;
+    let (lent, count) = borrow::<T>(value)?;
     if count != numbers.len() {
-        return Err(misfit(numbers.len(), count));
+        return Err(length_mismatch(numbers.len(), count));
     }
     if !lent.writable {
-        return Err(PyValueError::new_err(
-            "an array that can be written to is needed",
-        ));
+        return Err(PyValueError::new_err("expected a writable array"));
     }
     let from = numbers.as_ptr().cast::<u8>();
-    // SAFETY: as for `read`; and it may be written to.
-    unsafe { from.copy_to_nonoverlapping(lent.place.1, size_of_val(numbers)) };
+    // SAFETY: as for `read`; and the array is writable.
+    unsafe { from.copy_to_nonoverlapping(lent.memory.1, size_of_val(numbers)) };
     Ok(())
 }
