@@ -54,7 +54,7 @@ Check the rules of this repository that neither rustc nor clippy checks
 
 Usage: cargo xtask rules [NAME...]
 
-Without names it checks all rules, which takes less than a second. CONTRIBUTING.md explains them;
+Without names it checks all rules, which takes less than a second. docs/contributing.md explains them;
 each is a file in xtask/src/rules.";
 
 const BENCH: &str = "\

@@ -1,13 +1,14 @@
 //! `cargo xtask rules`: rules of this repository that neither rustc nor clippy checks.
 //!
 //! A rule is one file here, one function from all sources to its violations, and one row in [`RULES`].
-//! CONTRIBUTING.md explains the rules to people.
+//! docs/contributing.md explains the rules to people.
 
 mod doc_paths;
 mod file_size;
 mod global_state;
 mod layers;
 mod pass_table;
+mod sentences;
 mod sources;
 mod type_names;
 mod unsafe_code;
@@ -52,6 +53,11 @@ const RULES: &[Rule] = &[
         name: "pass_table",
         sentence: "docs/architecture.md lists the passes, in order",
         check: pass_table::check,
+    },
+    Rule {
+        name: "sentences",
+        sentence: "Markdown has one sentence per line",
+        check: sentences::check,
     },
     Rule {
         name: "type_names",
