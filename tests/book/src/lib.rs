@@ -12,7 +12,8 @@
 //! | `wir,lowered` | run it on the interpreter for lowered modules |
 //! | `wir,pass=a+b` | have these passes change it |
 //! | `python` | run by `python/tests/test_book.py`; it has to end well |
-//! | `python,error` | the same; it ends with the error in the `text` block that follows |
+//! | `python,no_run` | compile it |
+//! | `python,error` | run it; it ends with the error in the `text` block that follows |
 //! | `text`, `sh`, `console`, `toml`, `json` | nothing, unless it follows one of those above |
 //!
 //! A `rust` block without `fn main` is the body of one that returns `wuji::Result<()>`, with the prelude

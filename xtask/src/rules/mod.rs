@@ -3,6 +3,7 @@
 //! A rule is one file here, one function from all sources to its violations, and one row in [`RULES`].
 //! docs/contributing.md explains the rules to people.
 
+mod code_map;
 mod doc_paths;
 mod file_size;
 mod global_state;
@@ -29,6 +30,11 @@ struct Rule {
 
 /// Every rule, in alphabetical order.
 const RULES: &[Rule] = &[
+    Rule {
+        name: "code_map",
+        sentence: "modules that the architecture pages name exist",
+        check: code_map::check,
+    },
     Rule {
         name: "doc_paths",
         sentence: "pages that sources name exist",
