@@ -6,7 +6,8 @@ use super::sources::{Sources, line_of};
 pub(super) fn check(sources: &Sources) -> Vec<Violation> {
     let mut found = Vec::new();
     for source in &sources.0 {
-        if source.path == file!() {
+        // Tests of rules name pages that do not exist.
+        if source.path.starts_with("xtask/src/rules/") {
             continue;
         }
         for (at, _) in source.text.match_indices("docs/") {
