@@ -131,8 +131,8 @@ from .lang.ops import (
     zero,
 )
 from .lang.runtime import World, cfg, cuda_stream, finish_compiling, init, reset, sync
-from .lang.snode import FieldsBuilder, SNode, axes, deactivate_all_snodes, root
 from .lang.snode import Axis as _Axis
+from .lang.snode import FieldsBuilder, SNode, axes, deactivate_all_snodes, root
 from .lang.static import static, static_assert, static_print
 from .lang.struct import Struct, dataclass
 

@@ -9,12 +9,12 @@ from .. import _native
 from ..exceptions import WujiIndexError, WujiRuntimeError, WujiRuntimeTypeError, WujiTypeError
 from ..lang import context, dtypes, emit, runtime
 from ..lang.access import ArrayVal
-from ..lang.signatures import MISSING
 from ..lang.compound import MatrixType, NdarrayType, SparseMatrixBuilderType
 from ..lang.dtypes import DataType
 from ..lang.field import Field
 from ..lang.kernel import Parameter
 from ..lang.ndarray import Ndarray, ndarray
+from ..lang.signatures import MISSING
 from ..lang.values import Expr
 
 _FORMATS = ("col_major", "row_major")

@@ -15,7 +15,7 @@ from ...exceptions import (
     WujiTypeError,
 )
 from ..context import Compilation
-from ..errors import code_of, render, from_native
+from ..errors import code_of, from_native, render
 from .calls import Calls
 from .expressions import Expressions
 from .loops import Loops
