@@ -138,9 +138,9 @@ impl Run {
     fn device(&self) -> Done<Device> {
         Ok(Device::new(&DeviceOptions {
             backend: match self.backend {
-                Backend::Cpu => wuji_runtime::Backend::Cpu,
-                Backend::Interpreter => wuji_runtime::Backend::Interpreter,
-                Backend::Cuda => wuji_runtime::Backend::Cuda(0),
+                Backend::Cpu => wuji_runtime::BackendKind::Cpu,
+                Backend::Interpreter => wuji_runtime::BackendKind::Interpreter,
+                Backend::Cuda => wuji_runtime::BackendKind::Cuda(0),
             },
             threads: self.threads,
             tier: match self.tier {

@@ -3,6 +3,7 @@
 use crate::memory::Memory;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::fmt;
 use std::marker::PhantomData;
 use wuji_ir::layout::elements_apart;
 use wuji_ir::types::{Scalar, Type};
@@ -59,6 +60,15 @@ pub enum Owner {
     Host,
     /// An NVIDIA GPU, by its number.
     Cuda(u32),
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Owner::Host => f.write_str("the CPU"),
+            Owner::Cuda(n) => write!(f, "CUDA device {n}"),
+        }
+    }
 }
 
 /// An array for the length of a launch: borrowed, so nobody else can touch it meanwhile.

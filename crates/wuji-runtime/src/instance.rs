@@ -2,10 +2,9 @@
 //! IR with. It is used like the interpreter's `Machine`, so the two are easily compared.
 
 use crate::array::ArrayArg;
-use crate::backend::interpreter::read_scalar;
 use crate::device::Device;
 use crate::launch::Bindings;
-use crate::memory::Memory;
+use crate::memory::{Memory, read_scalar};
 use crate::program::{Program, field_address, tree_memory};
 use crate::report::{Collected, Telling};
 use std::cell::Cell;

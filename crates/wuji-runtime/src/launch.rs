@@ -1,11 +1,15 @@
-//! Running a program once.
+//! Launches: their arguments, their outcome, and what a device does around them.
 
 use crate::array::{ArrayArg, Owner, unaliased};
-use crate::device::{Backend, Device};
+use crate::backend::LaunchRequest;
+use crate::device::Device;
+use crate::log::Level;
 use crate::memory::Memory;
 use crate::program::Program;
 use crate::report::Collected;
+use crate::stop::{Watchdog, stopped};
 use smallvec::SmallVec;
+use wuji_ir::interp::STOPPED;
 use wuji_ir::{Error, Result};
 
 /// What a program works on.
@@ -26,7 +30,7 @@ pub struct Outcome {
     pub result: SmallVec<[u64; 4]>,
     /// `None` when nothing was reported or printed.
     pub collected: Option<Box<Collected>>,
-    /// What went wrong in launches before this one that nobody had waited for.
+    /// An error of launches before this one, which were asynchronous.
     pub earlier: Option<Box<Error>>,
 }
 
@@ -53,7 +57,7 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         if !device.owns(memory) {
             return wrong(format!("tree {n} belongs to another world"));
         }
-        // Somebody may have given it back while this launch waited for its turn.
+        // It may have been freed while this launch waited for the lock.
         if memory.is_released() {
             return Err(released());
         }
@@ -79,7 +83,7 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         .zip(elements)
     {
         let name = &data.name;
-        reachable(device.backend(), arg.owner(), name)?;
+        reachable(device.capabilities().owner, arg.owner(), name)?;
         if arg.rank() != usize::from(data.rank) {
             let (has, needs) = (arg.rank(), data.rank);
             return wrong(format!("array `{name}` has {has} axes, not {needs}"));
@@ -111,22 +115,119 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
     Ok(())
 }
 
-/// Whether the kernels of a world can use an array. What the host has is copied to GPUs.
-fn reachable(backend: Backend, owner: Owner, name: &str) -> Result<()> {
-    let (n, here) = match (owner, backend) {
-        (Owner::Host, _) => return Ok(()),
-        (Owner::Cuda(n), Backend::Cuda(m)) if n == m => return Ok(()),
-        (Owner::Cuda(n), Backend::Cuda(m)) => (n, format!("on CUDA device {m}")),
-        (Owner::Cuda(n), Backend::Cpu | Backend::Interpreter) => (n, "on the CPU".to_owned()),
-    };
-    let what = format!("array `{name}` lies on CUDA device {n}, and the kernel runs {here}");
+/// Whether kernels that work on memory of an owner can use an array. Arrays of the host are copied to GPUs.
+fn reachable(kernels: Owner, array: Owner, name: &str) -> Result<()> {
+    if array == Owner::Host || array == kernels {
+        return Ok(());
+    }
+    let what = format!("array `{name}` lies on {array}, and the kernel runs on {kernels}");
     Err(Error::new("W0133", what)
         .help("copy it there first (PyTorch: `.cpu()`, `.to(..)`), or use a world on its device"))
 }
 
-/// What is said of a tree whose memory was given back.
+/// The error for a tree whose memory was freed.
 pub fn released() -> Error {
     Error::new("W0131", "the tree of this field was destroyed")
-        .note("its memory was given back by `destroy`, or with its world")
+        .note("its memory was freed by `destroy`, or with its world")
         .help("make a new layout")
+}
+
+impl Device {
+    /// Runs a program once, after all launches before it. A backend may return before it is done, if it gives no result and gets no
+    /// array of the host; its reports come out of the next call that synchronizes.
+    pub fn run(&self, program: &Program, bindings: &Bindings<'_>) -> Result<Outcome> {
+        self.run_with(program, bindings, None, self.waits())
+    }
+
+    /// Runs a program once, to its end.
+    pub fn run_to_end(&self, program: &Program, bindings: &Bindings<'_>) -> Result<Outcome> {
+        self.run_with(program, bindings, None, true)
+    }
+
+    /// Runs a program to its end as if the device had this seed and the launch this number, for random numbers.
+    pub fn run_as(
+        &self,
+        program: &Program,
+        bindings: &Bindings<'_>,
+        seed: u64,
+        launch: u64,
+    ) -> Result<Outcome> {
+        self.run_with(program, bindings, Some((seed, launch)), true)
+    }
+
+    fn run_with(
+        &self,
+        program: &Program,
+        bindings: &Bindings<'_>,
+        random: Option<(u64, u64)>,
+        wait: bool,
+    ) -> Result<Outcome> {
+        let mut launches = self.lock.take();
+        let random = random.unwrap_or((self.seed(), *launches));
+        let outcome = self.run_locked(program, bindings, random, wait, &mut launches);
+        drop(launches);
+        self.lock.print_sink.flush();
+        outcome
+    }
+
+    fn run_locked(
+        &self,
+        program: &Program,
+        bindings: &Bindings<'_>,
+        (seed, number): (u64, u64),
+        wait: bool,
+        launches: &mut u64,
+    ) -> Result<Outcome> {
+        program.check_owner(&self.lock)?;
+        check(self, program, bindings)?;
+        if let Some(error) = program.executable.take_error() {
+            return Err(error);
+        }
+        *launches += 1;
+        program.kernel.count_launch();
+        self.log().say(Level::Debug, || {
+            format!("launch of kernel `{}`", program.module.name)
+        });
+        let request = LaunchRequest {
+            program,
+            executable: &*program.executable,
+            bindings,
+            seed,
+            number,
+            wait,
+            interrupt: self.env.stop.word(),
+            memory_left: self.memory_left(),
+            profiler: self.profiler().is_on().then(|| self.profiler()),
+        };
+        if self.capabilities().asynchronous {
+            self.backend.run(&request)
+        } else {
+            self.run_supervised(&request)
+        }
+    }
+
+    /// Runs a launch to its end, unless it is interrupted or takes longer than it may.
+    fn run_supervised(&self, request: &LaunchRequest<'_>) -> Result<Outcome> {
+        let stop = &self.env.stop;
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.begin()?;
+        }
+        stop.begin();
+        let outcome = self.backend.run(request);
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.end();
+        }
+        let Some(reason) = stop.end() else {
+            return outcome;
+        };
+        // An error of the launch itself comes first.
+        if let Err(error) = outcome
+            && error.code != STOPPED
+        {
+            return Err(error);
+        }
+        let limit = self.watchdog.as_ref().map(Watchdog::limit);
+        let name = &request.program.module.name;
+        Err(stopped(std::slice::from_ref(name), reason, limit))
+    }
 }

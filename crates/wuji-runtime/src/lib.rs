@@ -6,37 +6,42 @@
 
 pub mod address;
 pub mod array;
-mod backend;
+pub mod backend;
 pub mod cache;
 pub mod callable;
 pub mod components;
-pub mod device;
+mod device;
 mod guards;
-
 pub mod instance;
 pub mod launch;
 pub mod log;
 mod machine;
 pub mod memory;
+mod options;
+mod overlap;
 mod print_sink;
 pub mod profile;
 pub mod program;
 mod progress;
+mod remarks;
 mod replay;
 pub mod report;
 pub mod script;
 mod sparse;
 mod stop;
+mod tier;
 
 pub use backend::cpu::pool::{self, Pool};
-pub use backend::cpu::tier::{self, Tier, before_exit};
-pub use backend::cuda;
-pub use device::{Backend, Device, DeviceOptions};
+pub use backend::cpu::tiered::before_exit;
+pub use backend::{Backend, BackendKind, cuda};
+pub use device::Device;
 pub use instance::Instance;
 pub use launch::{Bindings, Outcome};
 pub use memory::{Memory, MemoryGuard};
-
+pub use options::DeviceOptions;
 pub use program::Program;
 pub use progress::Progress;
+pub use replay::Captured;
 pub use report::{Collected, Telling};
 pub use stop::{Foreground, Interrupter};
+pub use tier::Tier;

@@ -98,7 +98,7 @@ impl Log {
     }
 
     /// Says something, if anybody wants to know.
-    pub(crate) fn say(&self, level: Level, what: impl FnOnce() -> String) {
+    pub fn say(&self, level: Level, what: impl FnOnce() -> String) {
         if !self.wants(level) {
             return;
         }

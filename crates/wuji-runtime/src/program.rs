@@ -1,13 +1,9 @@
 //! A module that a device can run, and what has to be known of it at every launch.
 
-use crate::backend::cpu::tier::{Tier, TieredCode};
-use crate::backend::cuda::code::{CudaCode, Image};
-use crate::backend::cuda::engine::Engine;
-use crate::backend::tasks::{LaunchPlan, TaskPlan};
+use crate::backend::{Executable, Loaded, expect_executable};
 use crate::memory::DeviceLock;
-use crate::profile::Kernel;
-use crate::report::Collector;
-use crate::sparse::SparsePlan;
+use crate::profile::{Kernel, Profiler};
+use crate::tier::Tier;
 use std::sync::Arc;
 use wuji_ir::entities::{Field, Tree};
 use wuji_ir::layout::TreeMemory;
@@ -16,113 +12,42 @@ use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 use wuji_llvm::CompiledKernel;
 
-/// A module made ready for one device.
+/// A module that a device has loaded.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) module: Arc<Module>,
-    pub(crate) code: Code,
+    /// What the backend has made of it.
+    pub(crate) executable: Box<dyn Executable>,
     /// Bytes of each tree.
     pub(crate) tree_sizes: Vec<u64>,
-    /// Of the trees that have sparse nodes.
-    pub(crate) sparse: Vec<Option<SparsePlan>>,
     /// The scalars of the by-value parameters, one per slot.
     pub(crate) params: Vec<Scalar>,
     /// Size and alignment of the elements of each array.
     pub(crate) array_elements: Vec<(u64, u64)>,
     /// The scalars of the result.
     pub(crate) result: Option<Vec<Scalar>>,
-    /// Of the device it was made for; who holds it has the collector for himself.
+    /// Of the device that has loaded it.
     pub(crate) lock: Arc<DeviceLock>,
-    pub(crate) collector: Collector,
-    /// Chunks, and the copies they work on, are the same whatever runs them.
-    pub(crate) deterministic: bool,
-    /// What the profiler knows of it.
+    /// The record of the profiler.
     pub(crate) kernel: Arc<Kernel>,
 }
 
-// One for each kernel: its size does not matter.
-#[allow(clippy::large_enum_variant)]
-#[derive(Debug)]
-pub(crate) enum Code {
-    Native(Native),
-    Cuda(Box<CudaCode>),
-    /// The interpreter runs the module as it is.
-    Interpreted,
-}
-
-/// Machine code and how it is launched.
-#[derive(Debug)]
-pub(crate) struct Native {
-    pub(crate) code: Arc<TieredCode>,
-    pub(crate) tasks: Vec<TaskPlan>,
-    /// Bytes of all temps.
-    pub(crate) temp_size: usize,
-    /// Where the scalars of the result are in the temps.
-    pub(crate) result: Vec<(Scalar, usize)>,
-}
-
 impl Program {
-    /// A module that is interpreted.
-    pub(crate) fn interpreted(
+    pub(crate) fn new(
         lock: &Arc<DeviceLock>,
-        module: Module,
-        kernel: Arc<Kernel>,
+        profiler: &Profiler,
+        loaded: Loaded,
     ) -> Result<Program> {
-        Program::new(lock, module, Code::Interpreted, kernel)
-    }
-
-    /// A lowered module with its machine code.
-    pub(crate) fn native(
-        lock: &Arc<DeviceLock>,
-        module: Module,
-        code: TieredCode,
-        kernel: Arc<Kernel>,
-    ) -> Result<Program> {
-        for k in 0..module.tasks.len() {
-            code.task(k).ok_or_else(|| broken("a task has no code"))?;
-        }
-        let LaunchPlan {
-            tasks,
-            temp_size,
-            result,
-        } = LaunchPlan::of(&module)?;
-        let native = Native {
-            code: Arc::new(code),
-            tasks,
-            temp_size,
-            result,
-        };
-        Program::new(lock, module, Code::Native(native), kernel)
-    }
-
-    /// A lowered module with its kernels on a device.
-    pub(crate) fn cuda(
-        lock: &Arc<DeviceLock>,
-        engine: &Arc<Engine>,
-        module: Module,
-        image: Image,
-        kernel: Arc<Kernel>,
-    ) -> Result<Program> {
-        let plan = LaunchPlan::of(&module)?;
-        let code = CudaCode::new(engine, &module, image, plan)?;
-        Program::new(lock, module, Code::Cuda(Box::new(code)), kernel)
-    }
-
-    fn new(
-        lock: &Arc<DeviceLock>,
-        module: Module,
-        code: Code,
-        kernel: Arc<Kernel>,
-    ) -> Result<Program> {
+        let Loaded {
+            module,
+            executable,
+            kernel,
+            ..
+        } = loaded;
         let tree_sizes = module
             .trees
             .keys()
             .map(|tree| Ok(tree_memory(&module, tree)?.size))
-            .collect::<Result<_>>()?;
-        let sparse = module
-            .trees
-            .iter()
-            .map(|(id, tree)| Ok(SparsePlan::of(tree, &tree_memory(&module, id)?)))
             .collect::<Result<_>>()?;
         let result = match (module.result, module.kernel_func()) {
             (Some(t), _) => Some(module.structs.flatten(module.temps[t].ty)),
@@ -132,7 +57,6 @@ impl Program {
         Ok(Program {
             lock: lock.clone(),
             tree_sizes,
-            sparse,
             params: module
                 .params
                 .iter()
@@ -144,11 +68,9 @@ impl Program {
                 .map(|a| module.structs.size_align(a.elem))
                 .collect(),
             result,
-            collector: Collector::new(&module),
-            deterministic: false,
-            kernel,
+            kernel: kernel.unwrap_or_else(|| profiler.enter(&module)),
             module: Arc::new(module),
-            code,
+            executable,
         })
     }
 
@@ -157,21 +79,30 @@ impl Program {
         &self.module
     }
 
-    /// `Fast` or `Best`: of the machine code that is in use now, unless the module is interpreted.
-    pub fn tier(&self) -> Option<Tier> {
-        match &self.code {
-            Code::Native(native) => Some(native.code.tier()),
-            Code::Cuda(_) => Some(Tier::Best),
-            Code::Interpreted => None,
-        }
+    /// What the backend has made of it. An error when that was another backend.
+    pub fn executable<E: Executable>(&self) -> Result<&E> {
+        expect_executable(&*self.executable)
     }
 
-    /// The machine code that is in use now, unless the module is interpreted.
+    /// `Fast` or `Best`: of the code that is in use now, unless the module is interpreted.
+    pub fn tier(&self) -> Option<Tier> {
+        self.executable.tier()
+    }
+
+    /// The machine code of the host that is in use now, if there is any.
     pub fn compiled(&self) -> Option<&CompiledKernel> {
-        match &self.code {
-            Code::Native(native) => Some(native.code.now()),
-            Code::Cuda(_) | Code::Interpreted => None,
+        self.executable.machine_code()
+    }
+
+    /// An error unless the device with this lock has loaded it.
+    pub(crate) fn check_owner(&self, lock: &Arc<DeviceLock>) -> Result<()> {
+        if Arc::ptr_eq(&self.lock, lock) {
+            return Ok(());
         }
+        Err(Error::new(
+            "W0118",
+            "the program was loaded on another device",
+        ))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Telling how far compilations are.
 
-use crate::backend::cpu::tier::Tier;
+use crate::tier::Tier;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};

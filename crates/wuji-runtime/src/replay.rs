@@ -1,33 +1,64 @@
-//! Launches that are prepared once and run many times.
+//! Graphs: launches that are captured once and replayed many times.
 
-use crate::backend::cuda::captured::{self, Captured};
+use crate::backend::CapturedGraph;
 use crate::device::Device;
 use crate::launch::{Bindings, Outcome, check, released};
+use crate::memory::DeviceLock;
 use crate::program::Program;
-use wuji_ir::Result;
+use std::sync::Arc;
+use wuji_ir::{Error, Result};
+
+/// Launches that the backend of a device has put together. It keeps neither programs nor memory: its owner does.
+#[derive(Debug)]
+pub struct Captured {
+    graph: Box<dyn CapturedGraph>,
+    /// Of the device that has captured it.
+    lock: Arc<DeviceLock>,
+}
+
+/// The error for a kernel that cannot be in a graph.
+pub(crate) fn unfit(kernel: &str, why: &str) -> Error {
+    Error::new(
+        "W0134",
+        format!("kernel `{kernel}` cannot be in a graph: {why}"),
+    )
+    .help("launch it by itself, before or after the graph")
+}
 
 impl Device {
     /// Whether a launch can be part of a graph.
     pub fn fits_graph(&self, program: &Program, bindings: &Bindings<'_>) -> Result<()> {
         let _guard = self.lock.take();
-        check(self, program, bindings)?;
-        captured::fits(program, bindings)
+        self.fits_locked(program, bindings)
     }
 
-    /// Makes one thing of launches that the device can do as a whole; `None` where there is no such thing, as on the CPU.
+    fn fits_locked(&self, program: &Program, bindings: &Bindings<'_>) -> Result<()> {
+        program.check_owner(&self.lock)?;
+        check(self, program, bindings)?;
+        if program.result.is_some() {
+            let name = &program.module.name;
+            return Err(unfit(name, "it gives a result, which somebody waits for"));
+        }
+        self.backend.fits_graph(program, bindings)
+    }
+
+    /// Captures launches that the backend can run as a whole. `None` where it cannot, as on the CPU.
     pub fn capture(&self, steps: &[(&Program, Bindings<'_>)]) -> Result<Option<Captured>> {
-        let Some(engine) = self.engine() else {
+        if !self.capabilities().graphs {
             return Ok(None);
-        };
+        }
         let _guard = self.lock.take();
         for (program, bindings) in steps {
-            check(self, program, bindings)?;
-            captured::fits(program, bindings)?;
+            self.fits_locked(program, bindings)?;
         }
-        captured::capture(engine, steps, self.seed())
+        let graph = self.backend.capture(steps, self.seed())?;
+        Ok(graph.map(|graph| Captured {
+            graph,
+            lock: self.lock.clone(),
+        }))
     }
 
-    /// Launches what was captured of these launches, or else one after the other; then `told` is called after each.
+    /// Replays what was captured of these launches, or else launches them one after the other; then `reported` is called after each.
     pub fn replay(
         &self,
         captured: Option<&Captured>,
@@ -42,19 +73,27 @@ impl Device {
             }
             return Ok(());
         };
-        let turn = self.lock.take();
-        let gone = |b: &Bindings<'_>| b.trees.iter().any(|m| m.is_released());
-        let done = match steps.iter().any(|(_, bindings)| gone(bindings)) {
-            true => Err(released()),
-            false => {
-                for (program, _) in steps {
-                    program.kernel.count_launch();
-                }
-                captured::replay(captured, steps, self.waits())
-            }
-        };
-        drop(turn);
+        let guard = self.lock.take();
+        let done = self.replay_locked(captured, steps);
+        drop(guard);
         self.lock.print_sink.flush();
         done
+    }
+
+    fn replay_locked(&self, captured: &Captured, steps: &[(&Program, Bindings<'_>)]) -> Result<()> {
+        if !Arc::ptr_eq(&captured.lock, &self.lock) {
+            return Err(Error::new(
+                "W0118",
+                "the graph was captured on another device",
+            ));
+        }
+        let gone = |b: &Bindings<'_>| b.trees.iter().any(|m| m.is_released());
+        if steps.iter().any(|(_, bindings)| gone(bindings)) {
+            return Err(released());
+        }
+        for (program, _) in steps {
+            program.kernel.count_launch();
+        }
+        captured.graph.replay(steps, self.waits())
     }
 }

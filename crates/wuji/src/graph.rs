@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use wuji_ir::{Error, Result};
 use wuji_runtime::array::KeptArrays;
-use wuji_runtime::cuda::captured::Captured;
-use wuji_runtime::{Bindings, Memory, Program};
+use wuji_runtime::{Bindings, Captured, Memory, Program};
 
 /// A launch that was recorded.
 pub(crate) struct Step {

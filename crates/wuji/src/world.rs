@@ -20,7 +20,7 @@ use wuji_runtime::cuda::LibdeviceChoice;
 use wuji_runtime::log::Level;
 use wuji_runtime::profile::{KernelHistory, Profiler};
 use wuji_runtime::{
-    Backend, Device, DeviceOptions, Instance, Interrupter, Program, Progress, Tier,
+    BackendKind, Device, DeviceOptions, Instance, Interrupter, Program, Progress, Tier,
 };
 
 /// One device, its memory and its kernels. A reference-counted handle: the world lives as long as any
@@ -470,7 +470,7 @@ impl Eq for World {}
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("World")
-            .field("backend", &self.inner.device.backend())
+            .field("backend", &format_args!("{}", self.inner.device.backend().name()))
             .field("threads", &self.threads())
             .field("options", &self.inner.options)
             .finish()
@@ -702,13 +702,13 @@ impl WorldBuilder {
 
     /// Interprets kernels instead of compiling them.
     pub fn interpreter(mut self) -> WorldBuilder {
-        self.device.backend = Backend::Interpreter;
+        self.device.backend = BackendKind::Interpreter;
         self
     }
 
     /// Runs kernels on an NVIDIA GPU, by its number.
     pub fn cuda(mut self, device: u32) -> WorldBuilder {
-        self.device.backend = Backend::Cuda(device);
+        self.device.backend = BackendKind::Cuda(device);
         self
     }
 

@@ -5,7 +5,7 @@ use wuji_compile::{Math, Options};
 use wuji_ir::Error;
 use wuji_ir::module::Module;
 use wuji_runtime::script::{Run, Start, Subject, check, elements};
-use wuji_runtime::{Backend, Device, DeviceOptions, Tier};
+use wuji_runtime::{BackendKind, Device, DeviceOptions, Tier};
 
 /// Whether files run on the first GPU: the environment variable `WUJI_TEST_BACKEND` says `cuda`.
 pub(super) fn on_gpu() -> bool {
@@ -28,7 +28,7 @@ fn devices() -> Result<&'static [Device], String> {
     let made = DEVICES.get_or_init(|| {
         let all = match on_gpu() {
             true => Device::new(&DeviceOptions {
-                backend: Backend::Cuda(0),
+                backend: BackendKind::Cuda(0),
                 ..DeviceOptions::default()
             })
             .map(|d| vec![d]),
@@ -61,9 +61,9 @@ pub(super) fn launches(m: &Module, chosen: &Options, lines: &[(Run, Start)]) -> 
         if !without.is_empty() && threads != most && !on_gpu() {
             continue;
         }
-        let what = match device.backend() {
-            Backend::Cuda(_) => "GPU".to_owned(),
-            Backend::Cpu | Backend::Interpreter => format!("machine code, {threads} threads"),
+        let what = match device.gpu() {
+            Some(_) => "GPU".to_owned(),
+            None => format!("machine code, {threads} threads"),
         };
         let wrong = |e: Error| format!("{what}, without {without:?}: {e}\n{m}");
         let mut subject = Subject::new(device, m, &options).map_err(wrong)?;

@@ -10,12 +10,14 @@
 mod checksum;
 mod entry;
 mod folder;
+mod slot;
 
 pub(crate) use entry::Entry;
 pub use folder::Choice;
+pub(crate) use slot::CacheSlot;
 
-use crate::backend::cpu::tier::Tier;
 use crate::log::{Level, Log};
+use crate::tier::Tier;
 use checksum::checksum;
 use std::fs;
 use std::io;
@@ -25,7 +27,6 @@ use std::time::{Duration, SystemTime};
 use wuji_compile::Options;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
-use wuji_llvm::Jit;
 
 /// What the entries may take together unless somebody says otherwise.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
@@ -62,19 +63,10 @@ pub struct Info {
 pub(crate) struct Key(String);
 
 impl Key {
-    pub(crate) fn of(module: &Module, options: &Options, jit: &Jit) -> Key {
+    /// `target` describes what the code is made for, and by which compiler.
+    pub(crate) fn of(module: &Module, options: &Options, target: &str) -> Key {
         Key(format!(
-            "wuji {} {}\n{}\n{options:?}\n{module}",
-            env!("CARGO_PKG_VERSION"),
-            env!("WUJI_BUILD"),
-            jit.identity(),
-        ))
-    }
-
-    /// The key of code for a GPU, which is described by a text.
-    pub(crate) fn for_gpu(module: &Module, options: &Options, gpu: &str) -> Key {
-        Key(format!(
-            "wuji {} {}\n{gpu}\n{options:?}\n{module}",
+            "wuji {} {}\n{target}\n{options:?}\n{module}",
             env!("CARGO_PKG_VERSION"),
             env!("WUJI_BUILD"),
         ))

@@ -2,7 +2,7 @@ use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use wuji_compile::{Decision, Remark, compile};
-use wuji_llvm::JitOptions;
+use wuji_llvm::{Jit, JitOptions};
 
 /// A folder that goes when the test ends.
 struct Folder(PathBuf);
@@ -41,7 +41,7 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
     let module = wuji_ir::text::parse(&text, "m.wir");
     let module = module.unwrap_or_else(|e| panic!("{e}"));
     let options = Options::default();
-    let key = Key::of(&module, &options, jit);
+    let key = Key::of(&module, &options, &jit.identity());
     let lowered = compile(module, &options).unwrap();
     let mut remarks = lowered.remarks().to_vec();
     let reported = remarks.first().cloned();

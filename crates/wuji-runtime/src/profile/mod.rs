@@ -20,7 +20,7 @@ use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::Timings;
 
-use crate::backend::cpu::tier::Tier;
+use crate::tier::Tier;
 
 /// Kernels are remembered up to this number; the oldest are forgotten first.
 const MOST_KERNELS: usize = 4096;

@@ -1,7 +1,7 @@
 //! The profile as tables.
 
 use super::{KernelHistory, TaskTimes};
-use crate::backend::cpu::tier::Tier;
+use crate::tier::Tier;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The profile as a Chrome trace: a list of events in JSON, with times in microseconds.
 
 use super::{Events, Kernel, lock};
-use crate::backend::cpu::tier::Tier;
+use crate::tier::Tier;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

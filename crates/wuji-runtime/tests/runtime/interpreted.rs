@@ -4,7 +4,7 @@ use wuji_compile::Options;
 use wuji_ir::entities::Field;
 use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_runtime::{Backend, Device, DeviceOptions, Instance};
+use wuji_runtime::{BackendKind, Device, DeviceOptions, Instance};
 
 /// Counts the active cells, and appends to a list.
 const COUNT: &str = r#"
@@ -29,7 +29,7 @@ kernel fn0 "count"(v0: i32) -> i32 {
 
 #[test]
 fn cells_stay_from_launch_to_launch() {
-    for backend in [Backend::Interpreter, Backend::Cpu] {
+    for backend in [BackendKind::Interpreter, BackendKind::Cpu] {
         let device = Device::new(&DeviceOptions {
             backend,
             threads: Some(1),

@@ -1,5 +1,6 @@
 //! Integration tests of the runtime, as one program: each further program is linked once more.
 
+mod backend;
 mod fork;
 mod interpreted;
 mod process;

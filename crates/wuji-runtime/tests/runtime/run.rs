@@ -7,9 +7,9 @@ use wuji_ir::interp::Outcome;
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_runtime::{Backend, Collected, Device, DeviceOptions, Instance, Telling, Tier};
+use wuji_runtime::{BackendKind, Collected, Device, DeviceOptions, Instance, Telling, Tier};
 
-fn device(backend: Backend, threads: usize) -> Device {
+fn device(backend: BackendKind, threads: usize) -> Device {
     Device::new(&DeviceOptions {
         backend,
         threads: Some(threads),
@@ -39,9 +39,9 @@ fn both<R: PartialEq + std::fmt::Debug>(
         let outcome = instance.run(params, 7, 3).unwrap_or_else(|e| panic!("{e}"));
         look(&mut instance, &outcome)
     };
-    let expected = run(Backend::Interpreter, 1);
-    assert_eq!(run(Backend::Cpu, 1), expected);
-    assert_eq!(run(Backend::Cpu, 4), expected);
+    let expected = run(BackendKind::Interpreter, 1);
+    assert_eq!(run(BackendKind::Cpu, 1), expected);
+    assert_eq!(run(BackendKind::Cpu, 4), expected);
     expected
 }
 
@@ -226,9 +226,9 @@ fn told(device: &Device, text: &str, params: &[u64], expected: Expect) -> Collec
 #[test]
 fn writes_outside_are_told_and_lines_are_in_order() {
     for device in [
-        device(Backend::Interpreter, 1),
-        device(Backend::Cpu, 1),
-        device(Backend::Cpu, 4),
+        device(BackendKind::Interpreter, 1),
+        device(BackendKind::Cpu, 1),
+        device(BackendKind::Cpu, 4),
     ] {
         let collected = told(
             &device,
@@ -287,7 +287,10 @@ fn a_failed_assertion_in_serial_code_ends_the_kernel() {
         (field, result, reports),
         (vec![n(0)], None, vec![vec![n(5)]])
     );
-    for device in [device(Backend::Interpreter, 1), device(Backend::Cpu, 1)] {
+    for device in [
+        device(BackendKind::Interpreter, 1),
+        device(BackendKind::Cpu, 1),
+    ] {
         told(
             &device,
             ASSERT,
@@ -316,7 +319,7 @@ kernel fn0 "forever"() {
 
 #[test]
 fn endless_kernels_can_be_interrupted() {
-    let device = device(Backend::Cpu, 2);
+    let device = device(BackendKind::Cpu, 2);
     let mut instance = Instance::new(&device, module(FOREVER), &Options::default()).unwrap();
     let interrupter = device.interrupter();
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -336,7 +339,7 @@ fn endless_kernels_can_be_interrupted() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let (one, two) = (device(Backend::Cpu, 1), device(Backend::Cpu, 1));
+    let (one, two) = (device(BackendKind::Cpu, 1), device(BackendKind::Cpu, 1));
     let program = one.load(module(SAXPY), &Options::default()).unwrap();
     let good = [one.reserve(4000).unwrap(), one.reserve(4000).unwrap()];
     let small = one.reserve(3999).unwrap();
@@ -396,16 +399,17 @@ kernel fn0 "count"() -> i64 {
 
 #[test]
 fn launches_from_many_threads_run_one_after_the_other() {
-    for device in [device(Backend::Cpu, 3), device(Backend::Interpreter, 1)] {
+    for device in [
+        device(BackendKind::Cpu, 3),
+        device(BackendKind::Interpreter, 1),
+    ] {
         let program = device.load(module(COUNT), &Options::default()).unwrap();
         let memory = [
             device.reserve(8).unwrap(),
             device.reserve(8 * 4096).unwrap(),
         ];
-        let (threads, launches) = match device.backend() {
-            Backend::Cpu => (8, 200),
-            Backend::Interpreter | Backend::Cuda(_) => (4, 3),
-        };
+        let compiled = program.compiled().is_some();
+        let (threads, launches) = if compiled { (8, 200) } else { (4, 3) };
         let mut results = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads)
                 .map(|_| {
@@ -455,7 +459,7 @@ kernel fn0 "serial"() {
 }
 "#;
     let time = |text: &str, sizes: &[u64]| {
-        let device = device(Backend::Cpu, 2);
+        let device = device(BackendKind::Cpu, 2);
         let program = device.load(module(text), &Options::default()).unwrap();
         let memory: Vec<_> = sizes.iter().map(|s| device.reserve(*s).unwrap()).collect();
         let trees: Vec<_> = memory.iter().collect();
@@ -493,7 +497,7 @@ fn bandwidth() {
             "tree T1 { dense S1 [i: 1] { dense S2 [i: 16777216] { place f1 } } }",
         );
     for threads in [1, 2] {
-        let device = device(Backend::Cpu, threads);
+        let device = device(BackendKind::Cpu, threads);
         let program = device.load(module(&text), &Options::default()).unwrap();
         let memory: Vec<_> = (0..2).map(|_| device.reserve(4 * N).unwrap()).collect();
         for m in &memory {
@@ -572,7 +576,10 @@ fn loops_asked_to_be_serial_are() {
 #[test]
 fn modules_are_verified() {
     let text = STRIDED.replace("rank 2 writable", "rank 2");
-    for device in [device(Backend::Cpu, 1), device(Backend::Interpreter, 1)] {
+    for device in [
+        device(BackendKind::Cpu, 1),
+        device(BackendKind::Interpreter, 1),
+    ] {
         let error = device.load(module(&text), &Options::default()).unwrap_err();
         assert!(error.message.contains("read-only"), "{error}");
     }
@@ -588,7 +595,7 @@ fn dense_trees_larger_than_memory() {
     };
     let device = |memory_limit| {
         let options = DeviceOptions {
-            backend: Backend::Interpreter,
+            backend: BackendKind::Interpreter,
             memory_limit,
             ..DeviceOptions::default()
         };

@@ -3,11 +3,11 @@
 use wuji_compile::Options;
 use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_runtime::{Backend, Device, DeviceOptions, Instance, Tier};
+use wuji_runtime::{BackendKind, Device, DeviceOptions, Instance, Tier};
 
 fn device(threads: usize) -> Device {
     Device::new(&DeviceOptions {
-        backend: Backend::Cpu,
+        backend: BackendKind::Cpu,
         threads: Some(threads),
         tier: Tier::Best,
         ..DeviceOptions::default()

@@ -10,7 +10,7 @@ use wuji_ir::entities::Array;
 use wuji_ir::eval::round_to_f16;
 use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_runtime::{Backend, Device, DeviceOptions, Instance, Tier};
+use wuji_runtime::{BackendKind, Device, DeviceOptions, Instance, Tier};
 
 /// A function by its name in the IR, the same of the host in both formats, and how many ulps of `f64` the host's may be away.
 struct Unary {
@@ -123,9 +123,9 @@ fn counts(math: Math, x: f64) -> bool {
 fn device() -> Device {
     Device::new(&DeviceOptions {
         backend: if on_gpu() {
-            Backend::Cuda(0)
+            BackendKind::Cuda(0)
         } else {
-            Backend::Cpu
+            BackendKind::Cpu
         },
         cache: wuji_runtime::cache::Choice::Off,
         threads: Some(2),

@@ -4,10 +4,11 @@
 //! tree. Between launches the fields of a copy are neutral: what a worker leaves there is merged, in the order
 //! of the workers, right after the task.
 
-use crate::backend::cpu::pool::Pool;
-use crate::backend::cpu::tier::TieredCode;
+use super::pool::Pool;
+use super::storage::{CpuStorage, TreeCopy};
+use super::tiered::TieredCode;
 use crate::backend::tasks::{read_temp, write_temp};
-use crate::memory::{Memory, TreeCopy};
+use crate::memory::Memory;
 use crate::program::tree_memory;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -211,7 +212,7 @@ impl CopyLaunch<'_> {
             }
         }
         for tree in &self.plan.trees {
-            let mut copies = self.trees[tree.tree].copies();
+            let mut copies = self.trees[tree.tree].storage::<CpuStorage>()?.copies();
             for copy in copies.iter_mut().take(contexts.workers() - 1) {
                 copy.neutral.extend(tree.fields.iter().copied());
             }
@@ -291,13 +292,10 @@ impl CopyLaunch<'_> {
             let mut found = true;
             for tree in &self.plan.trees {
                 let memory = self.trees[tree.tree];
-                let mut copies = memory.copies();
+                let mut copies = memory.storage::<CpuStorage>()?.copies();
                 if copies.len() < worker {
-                    match memory.sibling(tree.size, tree.bytes) {
-                        Ok(memory) => copies.push(TreeCopy {
-                            memory,
-                            neutral: Neutral::new(),
-                        }),
+                    match TreeCopy::new(memory, tree.size, tree.bytes) {
+                        Ok(copy) => copies.push(copy),
                         Err(_) => found = false,
                     }
                 }
@@ -308,7 +306,7 @@ impl CopyLaunch<'_> {
                 ready &= tree.fields.iter().all(|f| copy.neutral.contains(f));
                 copy.neutral
                     .retain(|(at, _)| tree.fields.iter().all(|f| f.0 != *at));
-                table[tree.tree] = copy.memory.base();
+                table[tree.tree] = copy.base();
             }
             if !found {
                 break;

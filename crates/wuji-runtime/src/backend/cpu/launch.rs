@@ -2,16 +2,17 @@
 
 use super::copies::CopyLaunch;
 use super::pool::Pool;
-use super::tier::{Background, TieredCode};
+use super::program::NativeProgram;
+use super::tiered::{Background, TieredCode};
 use crate::array::ArrayArg;
+use crate::backend::LaunchRequest;
 use crate::backend::tasks::{ChunkPlan, TaskPlan, Word, read_temp, units};
-use crate::launch::{Bindings, Outcome};
+use crate::launch::Outcome;
 use crate::memory::Memory;
-use crate::profile::Profiler;
-use crate::program::{Native, Program};
 use crate::report::{TaskHost, report};
 use crate::sparse::ListPlan;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 use wuji_compile::nodes::UPKEEP;
@@ -28,41 +29,34 @@ const CHUNKS_PER_THREAD: u64 = 64;
 /// Bytes of a cache line: as many of the smallest elements fill one.
 const LINE_UNITS: u64 = 64;
 
-/// A launch of machine code, and what it needs of its device. The caller holds the device lock and has checked the bindings.
-pub(crate) struct NativeLaunch<'a> {
-    pub(crate) pool: &'a Pool,
-    pub(crate) background: &'a Background,
-    pub(crate) threads: u64,
-    pub(crate) interrupt: &'a AtomicU32,
-    pub(crate) seed: u64,
-    /// Number of the launch.
-    pub(crate) number: u64,
-    /// Set while tasks are timed.
-    pub(crate) profiler: Option<&'a Profiler>,
-    pub(crate) program: &'a Program,
-    pub(crate) native: &'a Native,
-    pub(crate) bindings: &'a Bindings<'a>,
+/// A launch of machine code.
+pub(super) struct NativeLaunch<'a> {
+    pub(super) pool: &'a Pool,
+    pub(super) background: &'a Background,
+    pub(super) threads: u64,
+    pub(super) request: &'a LaunchRequest<'a>,
+    pub(super) native: &'a NativeProgram,
 }
 
 impl NativeLaunch<'_> {
-    pub(crate) fn run(&self) -> Result<Outcome> {
-        let (program, native) = (self.program, self.native);
+    pub(super) fn run(&self) -> Result<Outcome> {
+        let native = self.native;
         let mut temps: SmallVec<[u64; 16]> = SmallVec::new();
-        temps.resize(native.temp_size.div_ceil(8), 0);
+        temps.resize(native.plan.temp_size.div_ceil(8), 0);
         let started = native.code.is_watched().then(Instant::now);
         let ended = self.run_tasks(&mut temps, started);
         if let Some(started) = started {
             native.code.add_spent(started.elapsed());
         }
         // Whatever happened, the next launch finds no reports of this one.
-        let collected = program.collector.drain(&program.module);
+        let collected = native.collector.drain(self.request.program.module());
         let finished = ended?;
         let mut outcome = Outcome {
             collected: collected.map(Box::new),
             ..Outcome::default()
         };
         if finished {
-            let scalars = native.result.iter();
+            let scalars = native.plan.result.iter();
             let scalars = scalars.map(|(scalar, at)| read_temp(&temps, *at, *scalar));
             outcome.result.extend(scalars);
         }
@@ -71,18 +65,24 @@ impl NativeLaunch<'_> {
 
     /// Returns whether the kernel has come to its end.
     fn run_tasks(&self, temps: &mut [u64], started: Option<Instant>) -> Result<bool> {
-        let bindings = self.bindings;
+        let LaunchRequest {
+            program,
+            bindings,
+            interrupt,
+            profiler,
+            ..
+        } = *self.request;
         let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
         let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
         let mut over = false;
-        for task in &self.native.tasks {
+        for task in &self.native.plan.tasks {
             // Deactivated cells are collected even after an interrupt. Otherwise they would take memory until some later
             // launch collects them.
             let keeps_up = task.ordinal == UPKEEP && task.list.is_none();
             if over && !keeps_up {
                 continue;
             }
-            let begin = self.profiler.map(|p| (p, p.now()));
+            let begin = profiler.map(|p| (p, p.now()));
             let list = match &task.list {
                 None => None,
                 Some(plan) => match ListUpdate::begin(plan, bindings.trees[plan.tree]) {
@@ -92,8 +92,8 @@ impl NativeLaunch<'_> {
             };
             let units = self.units(task, temps)?;
             let host = TaskHost {
-                module: &self.program.module,
-                collector: &self.program.collector,
+                module: program.module(),
+                collector: &self.native.collector,
                 task: task.ordinal,
             };
             let context = LaunchContext {
@@ -101,8 +101,12 @@ impl NativeLaunch<'_> {
                 trees: trees.as_ptr(),
                 arrays: arrays.as_ptr(),
                 temps: temps.as_mut_ptr().cast(),
-                interrupt: self.interrupt,
-                random_key: task_key(self.seed, self.number, u64::from(task.ordinal)),
+                interrupt,
+                random_key: task_key(
+                    self.request.seed,
+                    self.request.number,
+                    u64::from(task.ordinal),
+                ),
                 report,
                 host: host.pointer(),
                 // Worker 0 works on the trees.
@@ -112,30 +116,30 @@ impl NativeLaunch<'_> {
                 code: &self.native.code,
                 background: self.background,
                 number: task.number,
-                interrupt: (!keeps_up).then_some(self.interrupt),
+                interrupt: (!keeps_up).then_some(interrupt),
                 started,
             };
             self.run_units(task, &code, &context, units, temps)?;
             if let Some(list) = list
                 && !self.is_interrupted()
             {
-                list.finish(self.program.deterministic);
+                list.finish(self.native.deterministic);
             }
             if let Some((profiler, begin)) = begin {
                 let unit = task.chunks.as_ref().map_or(1, |p| p.unit);
                 let iterations = units.saturating_mul(unit);
-                profiler.task(&self.program.kernel, task.number, iterations, begin);
+                profiler.task(&program.kernel, task.number, iterations, begin);
             }
             // An assertion that fails in serial code ends the kernel.
             let serial = task.chunks.is_none();
-            let stopped = serial && self.program.collector.stopped(task.ordinal);
+            let stopped = serial && self.native.collector.stopped(task.ordinal);
             over |= stopped || self.is_interrupted();
         }
         Ok(!over)
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupt.load(Ordering::Relaxed) != 0
+        self.request.interrupt.load(Ordering::Relaxed) != 0
     }
 
     /// How many units a task has.
@@ -143,9 +147,9 @@ impl NativeLaunch<'_> {
         let Some(plan) = &task.chunks else {
             return Ok(1);
         };
-        units(plan, self.bindings.params, |word| match word {
+        units(plan, self.request.bindings.params, |word| match word {
             Word::Temp(at, scalar) => read_temp(temps, at, scalar),
-            Word::Tree(tree, at) => self.bindings.trees[tree].word(at),
+            Word::Tree(tree, at) => self.request.bindings.trees[tree].word(at),
         })
     }
 
@@ -158,7 +162,7 @@ impl NativeLaunch<'_> {
         units: u64,
         temps: &mut [u64],
     ) -> Result<()> {
-        let deterministic = self.program.deterministic;
+        let deterministic = self.native.deterministic;
         let plan = task.chunks.as_ref();
         // Chunks of deterministic kernels do not depend on the number of threads, and lists are made in order.
         let threads = if deterministic {
@@ -197,7 +201,7 @@ impl NativeLaunch<'_> {
             code: &self.native.code,
             pool: self.pool,
             threads: self.threads,
-            trees: self.bindings.trees,
+            trees: self.request.bindings.trees,
             context,
         };
         let unit = plan.map_or(1, |p| p.unit);
@@ -212,7 +216,7 @@ impl NativeLaunch<'_> {
 
 /// The code of one task, as workers call it.
 struct TaskCode<'a> {
-    code: &'a std::sync::Arc<TieredCode>,
+    code: &'a Arc<TieredCode>,
     background: &'a Background,
     /// Its number in the code.
     number: usize,

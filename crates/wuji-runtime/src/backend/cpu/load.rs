@@ -1,12 +1,13 @@
-//! Making programs of modules: with code from the cache where there is some, else from the compiler.
+//! Loads modules on the CPU: code from the cache, or else from the compiler.
 
-use crate::backend::cpu::tier::{Origin, Remarks, Slot, Tier, TieredCode};
-use crate::cache::{Cache, Entry, Key};
+use super::program::NativeProgram;
+use super::tiered::{Origin, TieredCode};
+use crate::backend::{BackendEnv, Loaded};
+use crate::cache::{Cache, CacheSlot, Entry};
 use crate::log::{Level, Log};
-use crate::memory::DeviceLock;
 use crate::profile::{Compilation, Kernel, Profiler};
-use crate::program::Program;
-use crate::progress::ProgressListeners;
+use crate::remarks::Remarks;
+use crate::tier::Tier;
 use std::fmt;
 use std::sync::Arc;
 use wuji_compile::{Lowered, Options, PASSES};
@@ -14,51 +15,36 @@ use wuji_ir::Result;
 use wuji_ir::module::Module;
 use wuji_llvm::{Jit, Object};
 
-/// What a device loads modules with.
+/// What the CPU loads modules with.
 pub(crate) struct Loader {
     pub(crate) jit: Arc<Jit>,
     pub(crate) cache: Option<Arc<Cache>>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) profiler: Arc<Profiler>,
-    pub(crate) tier: Tier,
-    pub(crate) threads: u32,
-    pub(crate) listeners: Arc<ProgressListeners>,
+    pub(crate) env: BackendEnv,
 }
 
 impl fmt::Debug for Loader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loader")
-            .field("tier", &self.tier)
+            .field("tier", &self.env.tier)
             .finish_non_exhaustive()
     }
 }
 
 impl Loader {
-    /// A program for a module that can be trusted, and what became of its loops.
-    pub(crate) fn load(
-        &self,
-        lock: &Arc<DeviceLock>,
-        module: Module,
-        options: &Options,
-    ) -> Result<(Program, Arc<Remarks>)> {
+    pub(crate) fn load(&self, module: Module, options: &Options) -> Result<Loaded> {
         let mut options = options.clone();
         if options.vector_bits == 0 {
             options.vector_bits = self.jit.vector_bits();
         }
-        options.threads = self.threads;
+        options.threads = self.env.threads as u32;
         // When code changes depends on the clock, and so would the last bits.
-        let tier = match self.tier {
+        let tier = match self.env.tier {
             Tier::Auto if options.deterministic => Tier::Best,
             tier => tier,
         };
-        let slot = self
-            .cache
-            .as_ref()
-            .filter(|_| !listens())
-            .map(|cache| Slot {
-                cache: cache.clone(),
-                key: Key::of(&module, &options, &self.jit),
-            });
+        let slot = CacheSlot::of(self.cache.as_ref(), &module, &options, || {
+            Ok(self.jit.identity())
+        })?;
         let tiers: &[Tier] = match tier {
             Tier::Auto => &[Tier::Best, Tier::Fast],
             Tier::Fast => &[Tier::Fast],
@@ -66,35 +52,30 @@ impl Loader {
         };
         if let Some(slot) = &slot {
             for found in tiers {
-                if let Some(entry) = slot.cache.get(&slot.key, *found, &self.log)
-                    && let Some(made) =
-                        self.revive(lock, entry, *found, tier, &module, &options, slot)
+                if let Some(entry) = slot.cache.get(&slot.key, *found, &self.env.log)
+                    && let Some(made) = self.revive(entry, (*found, tier), &module, &options, slot)
                 {
                     return Ok(made);
                 }
             }
         }
-        self.compile(lock, module, options, tier, slot)
+        self.compile(module, options, tier, slot)
     }
 
     /// A program from the cache; `None` when its code cannot be used here after all.
-    // Only `load` calls it, with all that it knows.
-    #[allow(clippy::too_many_arguments)]
     fn revive(
         &self,
-        lock: &Arc<DeviceLock>,
         entry: Entry,
-        found: Tier,
-        wanted: Tier,
+        (found, wanted): (Tier, Tier),
         module: &Module,
         options: &Options,
-        slot: &Slot,
-    ) -> Option<(Program, Arc<Remarks>)> {
-        let begin = self.profiler.now();
+        slot: &CacheSlot,
+    ) -> Option<Loaded> {
+        let begin = self.env.profiler.now();
         let name = module.name.clone();
         let kernel = self.jit.load(&entry.object);
         let kernel = kernel.inspect_err(|why| {
-            self.log.say(Level::Info, || {
+            self.env.log.say(Level::Info, || {
                 format!(
                     "code of `{name}` from the cache does not load: {}",
                     why.message
@@ -102,12 +83,12 @@ impl Loader {
             });
         });
         let kernel = kernel.ok()?;
-        let noted = self.profiler.enter(&entry.launch);
+        let noted = self.env.profiler.enter(&entry.launch);
         noted.compiled(Compilation {
             tier: found,
             cached: true,
             begin,
-            time: self.profiler.now().saturating_sub(begin),
+            time: self.env.profiler.now().saturating_sub(begin),
             passes: Vec::new(),
             backend: *kernel.timings(),
             bytes: size(&entry.object),
@@ -119,7 +100,7 @@ impl Loader {
                 &entry.launch,
                 Some(slot.clone()),
             ));
-            let remarks = Arc::new(Remarks::later(&origin));
+            let remarks = Arc::new(origin.remarks());
             (
                 TieredCode::first(kernel, origin, remarks.clone(), noted.clone()),
                 remarks,
@@ -128,36 +109,34 @@ impl Loader {
             let remarks = Arc::new(Remarks::known(entry.remarks));
             (TieredCode::settled(kernel, found), remarks)
         };
-        self.log.say(Level::Info, || {
+        self.env.log.say(Level::Info, || {
             format!("kernel `{name}`: code found in the cache")
         });
-        let mut program = Program::native(lock, entry.launch, code, noted).ok()?;
-        program.deterministic = options.deterministic;
-        Some((program, remarks))
+        let program = NativeProgram::new(&entry.launch, code, options.deterministic).ok()?;
+        Some(program.loaded(entry.launch, noted, remarks))
     }
 
     fn compile(
         &self,
-        lock: &Arc<DeviceLock>,
         module: Module,
         options: Options,
         tier: Tier,
-        slot: Option<Slot>,
-    ) -> Result<(Program, Arc<Remarks>)> {
-        let begin = self.profiler.now();
+        slot: Option<CacheSlot>,
+    ) -> Result<Loaded> {
+        let begin = self.env.profiler.now();
         let deterministic = options.deterministic;
         let quickly = tier != Tier::Best;
         let first = if quickly { Tier::Fast } else { Tier::Best };
         let name = module.name.clone();
-        let mut story = self.listeners.story(&name, PASSES.len(), first, false);
+        let mut story = self.env.listeners.story(&name, PASSES.len(), first, false);
         let lowered = wuji_compile::compile_telling(module, &options, quickly, &mut |pass| {
             story.pass(pass);
         })?;
         let object = self.jit.build_with(&lowered, tier.first_effort())?;
         story.machine_code();
         let kernel = self.jit.load(&object)?;
-        let noted = self.profiler.enter(lowered.module());
-        let time = self.profiler.now().saturating_sub(begin);
+        let noted = self.env.profiler.enter(lowered.module());
+        let time = self.env.profiler.now().saturating_sub(begin);
         noted.compiled(Compilation {
             tier: first,
             cached: false,
@@ -168,18 +147,18 @@ impl Loader {
             bytes: size(&object),
         });
         let name = &lowered.module().name;
-        self.log.say(Level::Info, || {
+        self.env.log.say(Level::Info, || {
             let ms = time.as_secs_f64() * 1e3;
             format!("kernel `{name}`: compiled in {ms:.1} ms")
         });
         if let Some(slot) = &slot {
-            slot.keep(&lowered, &object, first, &self.log);
+            slot.keep(&lowered, &object, first, &self.env.log);
         }
         let module = lowered.module().clone();
         let (code, remarks) = match tier {
             Tier::Auto => {
                 let origin = Arc::new(Origin::lowered(lowered, slot));
-                let remarks = Arc::new(Remarks::later(&origin));
+                let remarks = Arc::new(origin.remarks());
                 (
                     TieredCode::first(kernel, origin, remarks.clone(), noted.clone()),
                     remarks,
@@ -190,9 +169,8 @@ impl Loader {
                 (TieredCode::settled(kernel, tier), remarks)
             }
         };
-        let mut program = Program::native(lock, module, code, noted)?;
-        program.deterministic = deterministic;
-        Ok((program, remarks))
+        let program = NativeProgram::new(&module, code, deterministic)?;
+        Ok(program.loaded(module, noted, remarks))
     }
 }
 
@@ -225,11 +203,4 @@ pub(crate) fn note_better(
 
 fn size(object: &Object) -> usize {
     object.code.iter().map(Vec::len).sum()
-}
-
-/// Whether the environment asks to see the compiler at work: then it has to work.
-pub(crate) fn listens() -> bool {
-    ["WUJI_PRINT_AFTER", "WUJI_EXPLAIN", "WUJI_PERF", "WUJI_GDB"]
-        .iter()
-        .any(|name| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0"))
 }

@@ -1,14 +1,17 @@
 //! Launches that were put together as a graph of the driver's, and are replayed as a whole.
 
-use super::code::CudaCode;
-use super::engine::Engine;
+use super::engine::CudaEngine;
 use super::graph::Graph;
-use super::launch::{Enqueue, enqueue, launch_info};
+use super::launch::{Enqueue, activated, enqueue, launch_info};
 use super::pending::LaunchInfo;
+use super::program::CudaProgram;
+use super::tree::DeviceTree;
 use crate::array::Owner;
+use crate::backend::CapturedGraph;
 use crate::backend::tasks::BoundSource;
 use crate::launch::Bindings;
-use crate::program::{Code, Program};
+use crate::program::Program;
+use crate::replay::unfit;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use wuji_ir::module::Module;
@@ -16,8 +19,8 @@ use wuji_ir::{Error, Result};
 
 /// Launches as a graph. It keeps neither programs nor memory: whoever has it keeps those.
 #[derive(Debug)]
-pub struct Captured {
-    engine: Arc<Engine>,
+pub(super) struct CapturedLaunches {
+    engine: Arc<CudaEngine>,
     graph: Graph,
     /// The first launch, which stands for all of them.
     info: Arc<LaunchInfo>,
@@ -43,7 +46,7 @@ unsafe impl Sync for Frozen {}
 impl Frozen {
     fn of(program: &Program, bindings: &Bindings<'_>) -> Frozen {
         let trees = bindings.trees.iter();
-        let trees = trees.map(|m| m.on_device().map_or(0, |t| t.address()));
+        let trees = trees.map(|m| m.storage_if::<DeviceTree>().map_or(0, DeviceTree::base));
         let arrays = bindings.arrays.iter().map(|a| a.view().base as u64);
         Frozen {
             code: Arc::as_ptr(&program.module),
@@ -52,7 +55,7 @@ impl Frozen {
     }
 }
 
-impl Drop for Captured {
+impl Drop for CapturedLaunches {
     fn drop(&mut self) {
         // It may be under way.
         self.engine.wait_before_drop();
@@ -60,24 +63,10 @@ impl Drop for Captured {
     }
 }
 
-/// What cannot be in a graph.
-pub(crate) fn unfit(kernel: &str, why: &str) -> Error {
-    Error::new(
-        "W0134",
-        format!("kernel `{kernel}` cannot be in a graph: {why}"),
-    )
-    .help("launch it by itself, before or after the graph")
-}
-
-/// Whether a launch can be part of a graph, wherever that runs.
-pub(crate) fn fits(program: &Program, bindings: &Bindings<'_>) -> Result<()> {
+/// Whether a launch can be part of a graph.
+pub(super) fn fits(program: &Program, bindings: &Bindings<'_>) -> Result<()> {
     let name = &program.module.name;
-    if program.result.is_some() {
-        return Err(unfit(name, "it gives a result, which somebody waits for"));
-    }
-    let Code::Cuda(code) = &program.code else {
-        return Ok(());
-    };
+    let code: &CudaProgram = program.executable()?;
     if bindings
         .arrays
         .iter()
@@ -105,22 +94,12 @@ pub(crate) fn fits(program: &Program, bindings: &Bindings<'_>) -> Result<()> {
     Ok(())
 }
 
-fn cuda(program: &Program) -> Result<&CudaCode> {
-    match &program.code {
-        Code::Cuda(code) => Ok(code),
-        Code::Native(_) | Code::Interpreted => Err(Error::new(
-            "W0118",
-            "the program was loaded on another device",
-        )),
-    }
-}
-
-/// Makes a graph of launches. The caller holds the turn of the device and has checked the bindings.
-pub(crate) fn capture(
-    engine: &Arc<Engine>,
+/// Makes a graph of launches. The caller holds the device lock and has checked the bindings.
+pub(super) fn capture(
+    engine: &Arc<CudaEngine>,
     steps: &[(&Program, Bindings<'_>)],
     seed: u64,
-) -> Result<Option<Captured>> {
+) -> Result<Option<CapturedLaunches>> {
     let Some((first, bindings)) = steps.first() else {
         return Ok(None);
     };
@@ -147,7 +126,7 @@ pub(crate) fn capture(
                 timed: false,
                 pending: *pending,
             };
-            enqueue(&how, cuda(program)?, bindings, &[])?;
+            enqueue(&how, program.executable()?, bindings, &[])?;
         }
         Ok(())
     });
@@ -160,9 +139,9 @@ pub(crate) fn capture(
     };
     let mut prints = false;
     for (program, _) in steps {
-        prints |= cuda(program)?.prints;
+        prints |= program.executable::<CudaProgram>()?.prints;
     }
-    Ok(Some(Captured {
+    Ok(Some(CapturedLaunches {
         frozen: steps.iter().map(|(p, b)| Frozen::of(p, b)).collect(),
         engine: engine.clone(),
         graph,
@@ -172,44 +151,30 @@ pub(crate) fn capture(
     }))
 }
 
-/// Launches a graph. The caller holds the turn of the device, and has seen that everything is still there.
-pub(crate) fn replay(
-    captured: &Captured,
-    steps: &[(&Program, Bindings<'_>)],
-    wait: bool,
-) -> Result<()> {
-    let engine = &captured.engine;
-    let now = steps.iter().map(|(p, b)| Frozen::of(p, b));
-    if !captured.frozen.iter().eq(now.collect::<Vec<_>>().iter()) {
-        return Err(Error::new("W0118", "a graph is launched on other memory"));
-    }
-    engine
-        .before_launch(captured.prints)
-        .map_err(|e| e.note("the graph was not launched"))?;
-    let growing = || {
-        steps.iter().flat_map(|(program, bindings)| {
-            let activates = match &program.code {
-                Code::Cuda(code) => &code.activates[..],
-                Code::Native(_) | Code::Interpreted => &[],
-            };
-            let trees = bindings.trees.iter().zip(activates);
-            trees
-                .filter(|(_, a)| **a)
-                .filter_map(|(m, _)| m.on_device())
-        })
-    };
-    for tree in growing() {
-        tree.before_launch()?;
-    }
-    engine.replays(&captured.info);
-    // SAFETY: code and memory are those that were captured, and are there: both wait for the device when they are dropped.
-    unsafe { engine.stream.launch_graph(&captured.graph) }?;
-    for tree in growing() {
-        tree.after_launch()?;
-    }
-    engine.entered()?;
-    match wait {
-        true => engine.finish(),
-        false => Ok(()),
+impl CapturedGraph for CapturedLaunches {
+    fn replay(&self, steps: &[(&Program, Bindings<'_>)], wait: bool) -> Result<()> {
+        let engine = &self.engine;
+        let now = steps.iter().map(|(p, b)| Frozen::of(p, b));
+        if !self.frozen.iter().eq(now.collect::<Vec<_>>().iter()) {
+            return Err(Error::new("W0118", "a graph is launched on other memory"));
+        }
+        engine
+            .before_launch(self.prints)
+            .map_err(|e| e.note("the graph was not launched"))?;
+        for (program, bindings) in steps {
+            for tree in activated(program.executable()?, bindings) {
+                tree.before_launch()?;
+            }
+        }
+        engine.replays(&self.info);
+        // SAFETY: code and memory are those that were captured, and are there: both wait for the device when they are dropped.
+        unsafe { engine.stream.launch_graph(&self.graph) }?;
+        for (program, bindings) in steps {
+            for tree in activated(program.executable()?, bindings) {
+                tree.after_launch()?;
+            }
+        }
+        engine.entered()?;
+        if wait { engine.finish() } else { Ok(()) }
     }
 }

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::graph::Graph;
 use super::memory::Buffer;
-use super::pending::{LaunchInfo, PendingLaunch, PendingLaunches, Reported, Slot};
+use super::pending::{LaunchInfo, PendingLaunch, PendingLaunches, ReportSlot, Reported};
 use super::staging::Staging;
 use super::stream::{Event, Stream};
 use crate::print_sink::PrintSink;
@@ -15,7 +15,7 @@ use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct CudaEngine {
     pub(crate) stream: Stream,
     /// For what has to reach the device while kernels run.
     aside: Stream,
@@ -52,17 +52,17 @@ pub(crate) struct Settled {
     pub(crate) stopped: bool,
 }
 
-impl Engine {
+impl CudaEngine {
     pub(crate) fn new(
         ordinal: usize,
         print_sink: &Arc<PrintSink>,
         stop: &Arc<Stop>,
         limit: Option<Duration>,
-    ) -> Result<Arc<Engine>> {
+    ) -> Result<Arc<CudaEngine>> {
         let context = Context::new(ordinal)?;
         let stream = context.stream()?;
         let clock = limit.map(|_| context.event()).transpose()?;
-        let engine = Engine {
+        let engine = CudaEngine {
             pending: PendingLaunches::new(&context, &stream)?,
             stream,
             aside: context.stream()?,
@@ -116,8 +116,8 @@ impl Engine {
     pub(crate) fn enter(&self, info: Arc<LaunchInfo>) -> Result<PendingLaunch> {
         loop {
             match self.pending.slot(&self.stream, info.module.sites.len())? {
-                Slot::Free(at) => return Ok(self.pending.enter(at, info)),
-                Slot::Taken => self.finish()?,
+                ReportSlot::Free(at) => return Ok(self.pending.enter(at, info)),
+                ReportSlot::Taken => self.finish()?,
             }
         }
     }
@@ -305,7 +305,7 @@ impl Engine {
     /// Another stream waits for what was told here so far.
     ///
     /// # Safety
-    /// As for [`Engine::wait_for_stream`].
+    /// As for [`CudaEngine::wait_for_stream`].
     pub(crate) unsafe fn stream_waits(&self, raw: usize) -> Result<()> {
         // SAFETY: as above.
         let other = unsafe { self.context().foreign_stream(raw) };
@@ -340,7 +340,7 @@ pub(crate) fn together(errors: Vec<Error>) -> Option<Error> {
     }
 }
 
-impl Drop for Engine {
+impl Drop for CudaEngine {
     fn drop(&mut self) {
         // Memory that kernels use goes right after this.
         let _ = self.wait();

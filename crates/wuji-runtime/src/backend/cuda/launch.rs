@@ -1,14 +1,16 @@
 //! One run of a program on a device.
 
-use super::code::{CudaCode, GpuTask};
-use super::engine::Engine;
+use super::engine::CudaEngine;
 use super::memory::Buffer;
 use super::pending::{LaunchInfo, PendingLaunch};
+use super::program::{CudaProgram, GpuTask};
 use super::stream::Event;
+use super::tree::DeviceTree;
 use crate::array::{ArrayArg, Owner};
-use crate::backend::interpreter::Group;
+use crate::backend::LaunchRequest;
 use crate::backend::tasks::{BoundSource, ChunkPlan, Word, read_temp, units};
 use crate::launch::{Bindings, Outcome};
+use crate::overlap::OverlapGroup;
 use crate::program::Program;
 use crate::report::Collected;
 use smallvec::SmallVec;
@@ -27,58 +29,44 @@ const MOST_BLOCKS: u64 = (1 << 31) - 1;
 /// Where every thread would get fewer iterations than this, a grid has a thread for each of them.
 const FEW_TURNS: u64 = 16;
 
-/// What a launch needs of its device.
-#[derive(Debug)]
-pub(crate) struct Run<'a> {
-    pub(crate) seed: u64,
-    pub(crate) launch: u64,
-    /// Whether it is waited for, whatever it is.
-    pub(crate) wait: bool,
-    pub(crate) profiler: Option<&'a crate::profile::Profiler>,
-}
-
-/// Asks the device to run the tasks of a program, and waits for them where somebody wants what they leave. The caller holds the
-/// turn of the device and has checked the bindings.
-pub(crate) fn run_cuda(
-    run: &Run<'_>,
-    program: &Program,
-    code: &CudaCode,
-    bindings: &Bindings<'_>,
-) -> Result<Outcome> {
+/// Enqueues the tasks of a program, and synchronizes where the caller needs what they leave.
+pub(super) fn run(request: &LaunchRequest<'_>, code: &CudaProgram) -> Result<Outcome> {
+    let LaunchRequest {
+        program,
+        bindings,
+        profiler,
+        ..
+    } = *request;
     let engine = &code.engine;
     let not_launched = |e: Error| {
         let name = &program.module.name;
         e.note(format!("kernel `{name}` was not launched"))
     };
     engine.before_launch(code.prints).map_err(not_launched)?;
-    for (memory, activates) in bindings.trees.iter().zip(&code.activates) {
-        if let (Some(tree), true) = (memory.on_device(), *activates) {
-            tree.before_launch()?;
-        }
+    for tree in activated(code, bindings) {
+        tree.before_launch()?;
     }
     let arrays = Staged::all(engine, bindings.arrays)?;
     let pending = engine
         .enter(known_info(code, program, bindings))
         .map_err(not_launched)?;
     let how = Enqueue {
-        seed: run.seed,
-        launch: run.launch,
-        timed: run.profiler.is_some(),
+        seed: request.seed,
+        launch: request.number,
+        timed: profiler.is_some(),
         pending,
     };
     let sizes = enqueue(&how, code, bindings, &arrays)?;
-    for (memory, activates) in bindings.trees.iter().zip(&code.activates) {
-        if let (Some(tree), true) = (memory.on_device(), *activates) {
-            tree.after_launch()?;
-        }
+    for tree in activated(code, bindings) {
+        tree.after_launch()?;
     }
     engine.entered()?;
-    let wanted = !code.result.is_empty() || !arrays.is_empty() || run.profiler.is_some();
-    if !wanted && !run.wait {
+    let wanted = !code.result.is_empty() || !arrays.is_empty() || profiler.is_some();
+    if !wanted && !request.wait {
         return Ok(Outcome::default());
     }
     let settled = engine.settle(Some(pending.number))?;
-    if let Some(profiler) = run.profiler {
+    if let Some(profiler) = profiler {
         for (task, begin, end) in sizes {
             let ms = end.elapsed_ms(&begin)?;
             let time = std::time::Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3);
@@ -105,8 +93,19 @@ pub(crate) fn run_cuda(
     Ok(outcome)
 }
 
-/// The witness of the last launch of a program, if that was the same.
-fn known_info(code: &CudaCode, program: &Program, bindings: &Bindings<'_>) -> Arc<LaunchInfo> {
+/// The trees in which a launch may activate cells.
+pub(super) fn activated<'a>(
+    code: &'a CudaProgram,
+    bindings: &'a Bindings<'_>,
+) -> impl Iterator<Item = &'a DeviceTree> {
+    let trees = bindings.trees.iter().zip(&code.activates);
+    trees
+        .filter(|(_, activates)| **activates)
+        .filter_map(|(memory, _)| memory.storage_if())
+}
+
+/// The [`LaunchInfo`] of the last launch of a program, if it is the same.
+fn known_info(code: &CudaProgram, program: &Program, bindings: &Bindings<'_>) -> Arc<LaunchInfo> {
     let mut last = code.info.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &*last {
         let trees = bindings.trees.iter().zip(&known.names);
@@ -145,7 +144,7 @@ pub(super) struct Enqueue {
 /// Tells the stream to run all tasks; gives marks around each, where they are timed.
 pub(super) fn enqueue<'c>(
     how: &Enqueue,
-    code: &'c CudaCode,
+    code: &'c CudaProgram,
     bindings: &Bindings<'_>,
     arrays: &[Staged],
 ) -> Result<Vec<(&'c GpuTask, Event, Event)>> {
@@ -206,7 +205,7 @@ fn ends_kernel(report: &Report) -> bool {
 }
 
 /// How many blocks run a task; `None`: there is nothing to do.
-fn grid(code: &CudaCode, task: &GpuTask, bindings: &Bindings<'_>) -> Result<Option<u32>> {
+fn grid(code: &CudaProgram, task: &GpuTask, bindings: &Bindings<'_>) -> Result<Option<u32>> {
     let many = |plan: &&ChunkPlan| task.block > 1 || plan.cooperative;
     let Some(plan) = task.plan.chunks.as_ref().filter(many) else {
         return Ok(Some(1));
@@ -238,7 +237,7 @@ fn grid(code: &CudaCode, task: &GpuTask, bindings: &Bindings<'_>) -> Result<Opti
 /// As many blocks as it takes for each iteration to have a thread: how many there are has to be known, so what tasks before have
 /// left is waited for if need be.
 fn exact_grid(
-    code: &CudaCode,
+    code: &CudaProgram,
     task: &GpuTask,
     plan: &ChunkPlan,
     bindings: &Bindings<'_>,
@@ -265,7 +264,7 @@ fn exact_grid(
 }
 
 /// What tasks have left for each other.
-fn fetch_temps(code: &CudaCode) -> Result<Vec<u64>> {
+fn fetch_temps(code: &CudaProgram) -> Result<Vec<u64>> {
     let mut bytes = vec![0; code.temps.bytes() as usize];
     code.engine.fetch(&mut bytes, code.temps.address())?;
     let words = bytes.chunks_exact(8);
@@ -275,12 +274,18 @@ fn fetch_temps(code: &CudaCode) -> Result<Vec<u64>> {
 }
 
 /// What kernels get by value, with room for the header.
-fn arguments(code: &CudaCode, bindings: &Bindings<'_>, arrays: &[Staged]) -> SmallVec<[u64; 32]> {
+fn arguments(
+    code: &CudaProgram,
+    bindings: &Bindings<'_>,
+    arrays: &[Staged],
+) -> SmallVec<[u64; 32]> {
     let layout = code.layout;
     let mut words = SmallVec::from_elem(0, layout.size.div_ceil(8));
     let trees = bindings.trees.iter();
     for (to, memory) in words[layout.trees / 8..].iter_mut().zip(trees) {
-        *to = memory.on_device().map_or(0, |t| t.address());
+        *to = memory
+            .storage_if::<DeviceTree>()
+            .map_or(0, DeviceTree::base);
     }
     let params = &mut words[layout.params / 8..];
     params[..bindings.params.len()].copy_from_slice(bindings.params);
@@ -328,14 +333,14 @@ fn put_header(words: &mut [u64], header: &DeviceHeader) {
 /// Arrays of the host that overlap each other, on the device for one launch.
 #[derive(Debug)]
 pub(super) struct Staged {
-    group: Group,
+    group: OverlapGroup,
     buffer: Buffer,
 }
 
 impl Staged {
     /// Those of the device are where they are.
-    fn all(engine: &Arc<Engine>, arrays: &[ArrayArg<'_>]) -> Result<Vec<Staged>> {
-        let groups = Group::all(arrays).into_iter();
+    fn all(engine: &Arc<CudaEngine>, arrays: &[ArrayArg<'_>]) -> Result<Vec<Staged>> {
+        let groups = OverlapGroup::all(arrays).into_iter();
         let groups = groups.filter(|g| g.members.iter().all(|k| arrays[*k].owner() == Owner::Host));
         groups
             .map(|group| {
@@ -346,7 +351,7 @@ impl Staged {
             .collect()
     }
 
-    fn copy_back(&self, engine: &Engine, arrays: &[ArrayArg<'_>]) -> Result<()> {
+    fn copy_back(&self, engine: &CudaEngine, arrays: &[ArrayArg<'_>]) -> Result<()> {
         if !self.group.members.iter().any(|k| arrays[*k].is_writable()) {
             return Ok(());
         }

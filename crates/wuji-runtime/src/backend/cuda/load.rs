@@ -1,16 +1,14 @@
 //! Loads modules on a GPU: code from the cache, or else from the compiler.
 
-use super::code::Image;
-use super::engine::Engine;
+use super::engine::CudaEngine;
 use super::launch::unsupported;
-use crate::backend::cpu::load::listens;
-use crate::backend::cpu::tier::{Slot, Tier};
-use crate::cache::{Cache, Entry, Key};
-use crate::log::{Level, Log};
-use crate::memory::DeviceLock;
-use crate::profile::{Compilation, Profiler};
-use crate::program::Program;
-use crate::progress::ProgressListeners;
+use super::program::{CudaProgram, Image};
+use crate::backend::tasks::LaunchPlan;
+use crate::backend::{BackendEnv, Loaded};
+use crate::cache::{Cache, CacheSlot, Entry};
+use crate::log::Level;
+use crate::profile::{Compilation, Kernel};
+use crate::tier::Tier;
 use std::fmt;
 use std::sync::Arc;
 use wuji_compile::{Functions, Libdevice, Options, PASSES};
@@ -18,14 +16,12 @@ use wuji_ir::Result;
 use wuji_ir::module::Module;
 
 /// What a GPU loads modules with.
-pub(crate) struct CudaLoader {
-    pub(crate) engine: Arc<Engine>,
+pub(super) struct CudaLoader {
+    pub(super) engine: Arc<CudaEngine>,
     /// NVIDIA's mathematical functions, if they are used.
-    pub(crate) libdevice: Option<Arc<Libdevice>>,
-    pub(crate) cache: Option<Arc<Cache>>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) profiler: Arc<Profiler>,
-    pub(crate) listeners: Arc<ProgressListeners>,
+    pub(super) libdevice: Option<Arc<Libdevice>>,
+    pub(super) cache: Option<Arc<Cache>>,
+    pub(super) env: BackendEnv,
 }
 
 impl fmt::Debug for CudaLoader {
@@ -38,22 +34,16 @@ impl fmt::Debug for CudaLoader {
 
 impl CudaLoader {
     /// Whether kernels can be compiled so.
-    pub(crate) fn allows(options: &Options) -> Result<()> {
-        match options.deterministic {
-            false => Ok(()),
-            true => Err(unsupported("a deterministic world")
-                .note("threads of a GPU update floats in any order")
-                .help("use a world on the CPU")),
+    pub(super) fn allows(options: &Options) -> Result<()> {
+        if !options.deterministic {
+            return Ok(());
         }
+        Err(unsupported("a deterministic world")
+            .note("threads of a GPU update floats in any order")
+            .help("use a world on the CPU"))
     }
 
-    /// A program for a module that can be trusted.
-    pub(crate) fn load(
-        &self,
-        lock: &Arc<DeviceLock>,
-        module: Module,
-        options: &Options,
-    ) -> Result<Program> {
+    pub(super) fn load(&self, module: Module, options: &Options) -> Result<Loaded> {
         CudaLoader::allows(options)?;
         let (major, minor) = self.engine.context().info().capability;
         let sm = major * 10 + minor;
@@ -62,82 +52,87 @@ impl CudaLoader {
             options.functions = Functions::Libdevice(library.clone());
         }
         let options = options.for_cuda(sm);
-        let slot = match self.cache.as_ref().filter(|_| !listens()) {
-            None => None,
-            Some(cache) => {
-                let llvm = wuji_llvm::llvm_version()?;
-                let gpu = format!("cuda sm_{sm}, LLVM {llvm}");
-                Some(Slot {
-                    cache: cache.clone(),
-                    key: Key::for_gpu(&module, &options, &gpu),
-                })
-            }
-        };
+        let slot = CacheSlot::of(self.cache.as_ref(), &module, &options, || {
+            let llvm = wuji_llvm::llvm_version()?;
+            Ok(format!("cuda sm_{sm}, LLVM {llvm}"))
+        })?;
         if let Some(slot) = &slot
-            && let Some(entry) = slot.cache.get(&slot.key, Tier::Best, &self.log)
-            && let Some(program) = self.revive(lock, entry)
+            && let Some(entry) = slot.cache.get(&slot.key, Tier::Best, &self.env.log)
+            && let Some(program) = self.revive(entry)
         {
             return Ok(program);
         }
-        self.compile(lock, module, &options, sm, slot)
+        self.compile(module, &options, sm, slot)
     }
 
     /// A program from the cache; `None` when its code cannot be used after all.
-    fn revive(&self, lock: &Arc<DeviceLock>, entry: Entry) -> Option<Program> {
-        let begin = self.profiler.now();
+    fn revive(&self, entry: Entry) -> Option<Loaded> {
+        let begin = self.env.profiler.now();
         let name = entry.launch.name.clone();
         let image = Image::of_object(entry.object)?;
         let bytes = image.bytes();
-        let noted = self.profiler.enter(&entry.launch);
-        let program = Program::cuda(lock, &self.engine, entry.launch, image, noted.clone());
-        let program = program.inspect_err(|why| {
-            self.log.say(Level::Info, || {
+        let noted = self.env.profiler.enter(&entry.launch);
+        let loaded = self.program(entry.launch, image, noted.clone());
+        let loaded = loaded.inspect_err(|why| {
+            self.env.log.say(Level::Info, || {
                 let why = &why.message;
                 format!("code of `{name}` from the cache does not load: {why}")
             });
         });
-        let program = program.ok()?;
+        let loaded = loaded.ok()?;
         noted.compiled(Compilation {
             tier: Tier::Best,
             cached: true,
             begin,
-            time: self.profiler.now().saturating_sub(begin),
+            time: self.env.profiler.now().saturating_sub(begin),
             passes: Vec::new(),
             backend: wuji_llvm::Timings::default(),
             bytes,
         });
-        self.log.say(Level::Info, || {
+        self.env.log.say(Level::Info, || {
             format!("kernel `{name}`: code found in the cache")
         });
-        Some(program)
+        Some(loaded)
+    }
+
+    /// Loads the code of a lowered module on the GPU.
+    fn program(&self, module: Module, image: Image, kernel: Arc<Kernel>) -> Result<Loaded> {
+        let plan = LaunchPlan::of(&module)?;
+        let program = CudaProgram::new(&self.engine, &module, image, plan)?;
+        Ok(Loaded {
+            kernel: Some(kernel),
+            ..Loaded::new(module, Box::new(program))
+        })
     }
 
     fn compile(
         &self,
-        lock: &Arc<DeviceLock>,
         module: Module,
         options: &Options,
         sm: u32,
-        slot: Option<Slot>,
-    ) -> Result<Program> {
-        let begin = self.profiler.now();
+        slot: Option<CacheSlot>,
+    ) -> Result<Loaded> {
+        let begin = self.env.profiler.now();
         let name = module.name.clone();
-        let mut story = self.listeners.story(&name, PASSES.len(), Tier::Best, false);
+        let mut story = self
+            .env
+            .listeners
+            .story(&name, PASSES.len(), Tier::Best, false);
         let lowered =
             wuji_compile::compile_telling(module, options, false, &mut |pass| story.pass(pass))?;
         let ptx = wuji_llvm::cuda::ptx(&lowered, sm)?;
-        let linking = self.profiler.now();
+        let linking = self.env.profiler.now();
         let image = Image::new(lowered.module(), &ptx);
         story.machine_code();
         let mut backend = ptx.timings;
-        let noted = self.profiler.enter(lowered.module());
+        let noted = self.env.profiler.enter(lowered.module());
         if let Some(slot) = &slot {
-            slot.keep(&lowered, &image.object(backend), Tier::Best, &self.log);
+            slot.keep(&lowered, &image.object(backend), Tier::Best, &self.env.log);
         }
         let bytes = image.bytes();
         let launch = lowered.module().clone();
-        let program = Program::cuda(lock, &self.engine, launch, image, noted.clone())?;
-        let now = self.profiler.now();
+        let loaded = self.program(launch, image, noted.clone())?;
+        let now = self.env.profiler.now();
         backend.link = now.saturating_sub(linking);
         backend.total += backend.link;
         let time = now.saturating_sub(begin);
@@ -150,10 +145,10 @@ impl CudaLoader {
             backend,
             bytes,
         });
-        self.log.say(Level::Info, || {
+        self.env.log.say(Level::Info, || {
             let ms = time.as_secs_f64() * 1e3;
             format!("kernel `{name}`: compiled in {ms:.1} ms")
         });
-        Ok(program)
+        Ok(loaded)
     }
 }

@@ -126,7 +126,7 @@ pub(crate) struct Reported {
 }
 
 /// What stands in the way of a slot.
-pub(super) enum Slot {
+pub(super) enum ReportSlot {
     Free(usize),
     /// A launch that has one of the next half is not over, or has reported something.
     Taken,
@@ -186,14 +186,14 @@ impl PendingLaunches {
     }
 
     /// Finds words of the ring.
-    pub(super) fn slot(&self, stream: &Stream, sites: usize) -> Result<Slot> {
+    pub(super) fn slot(&self, stream: &Stream, sites: usize) -> Result<ReportSlot> {
         let mut state = self.state();
         let words = SLOT_HEAD + sites;
         let half = state.half;
         if state.taken + words <= HALF {
             let at = half * HALF + state.taken;
             state.taken += words;
-            return Ok(Slot::Free(at));
+            return Ok(ReportSlot::Free(at));
         }
         let next = 1 - half;
         if state.marks[half].is_none() {
@@ -204,10 +204,10 @@ impl PendingLaunches {
         if let Some(mark) = &state.marks[next]
             && !mark.done()?
         {
-            return Ok(Slot::Taken);
+            return Ok(ReportSlot::Taken);
         }
         if self.has_reports() {
-            return Ok(Slot::Taken);
+            return Ok(ReportSlot::Taken);
         }
         state.marks[next] = None;
         while state.pending.front().is_some_and(|p| p.half == next) {
@@ -215,7 +215,7 @@ impl PendingLaunches {
             state.past = state.past.saturating_sub(1);
         }
         (state.half, state.taken) = (next, words);
-        Ok(Slot::Free(next * HALF))
+        Ok(ReportSlot::Free(next * HALF))
     }
 
     /// A launch that is about to be asked for.

@@ -6,9 +6,11 @@
 //! one, nodes that have used half of their room get more. A launch waits for the numbers only where the launches whose numbers have not
 //! come back may have used the room up, judging by how many cells they took before.
 
-use super::engine::Engine;
+use super::engine::CudaEngine;
 use super::memory::{Buffer, Pinned, Reserved};
 use super::stream::Event;
+use crate::array::Owner;
+use crate::memory::{DeviceMemory, Storage};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use wuji_ir::Result;
@@ -17,7 +19,7 @@ use wuji_ir::layout::{TreeData, TreeMemory, header, tree_header};
 
 #[derive(Debug)]
 pub(crate) struct DeviceTree {
-    engine: Arc<Engine>,
+    engine: Arc<CudaEngine>,
     store: Mutex<Store>,
 }
 
@@ -59,12 +61,14 @@ struct Room {
 
 /// Room for this part of the memory that is free is made at first, by all nodes of a tree together.
 const FIRST_PART: u64 = 16;
+/// Bytes that are sent to the GPU which then repeats them.
+const FIRST_BYTES: usize = 1 << 12;
 /// At first there is room for so many cells, whatever they take.
 const FIRST_CELLS: u64 = 1 << 10;
 
 impl DeviceTree {
     pub(crate) fn new(
-        engine: &Arc<Engine>,
+        engine: &Arc<CudaEngine>,
         tree: &TreeData,
         layout: &TreeMemory,
         limit: u64,
@@ -80,7 +84,7 @@ impl DeviceTree {
     }
 
     /// Memory that is all there, and zero.
-    pub(crate) fn plain(engine: &Arc<Engine>, size: u64) -> Result<DeviceTree> {
+    pub(crate) fn plain(engine: &Arc<CudaEngine>, size: u64) -> Result<DeviceTree> {
         let buffer = engine.context().alloc(size.max(1))?;
         engine.zero(buffer.address(), buffer.bytes())?;
         Ok(DeviceTree {
@@ -93,13 +97,8 @@ impl DeviceTree {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the device.
-    pub(crate) fn ordinal(&self) -> u32 {
-        self.engine.context().info().ordinal as u32
-    }
-
     /// Its address on the device.
-    pub(crate) fn address(&self) -> u64 {
+    pub(super) fn base(&self) -> u64 {
         match &*self.store() {
             Store::Dense(buffer) => buffer.address(),
             Store::Sparse(sparse) => sparse.reserved.base(),
@@ -107,56 +106,15 @@ impl DeviceTree {
         }
     }
 
-    pub(crate) fn fetch(&self, bytes: &mut [u8], at: usize) -> Result<()> {
-        self.engine.finish()?;
-        self.engine.fetch(bytes, self.address() + at as u64)
-    }
-
-    pub(crate) fn send(&self, bytes: &[u8], at: usize) -> Result<()> {
-        self.engine.send(self.address() + at as u64, bytes)
-    }
-
-    /// Copies some of them to another address of the device.
-    pub(crate) fn copy_out(&self, range: Range<usize>, to: u64) -> Result<()> {
-        let from = self.address() + range.start as u64;
-        self.engine.copy(to, from, range.len() as u64)
-    }
-
-    /// The other way round.
-    pub(crate) fn copy_in(&self, from: u64, range: Range<usize>) -> Result<()> {
-        let to = self.address() + range.start as u64;
-        self.engine.copy(to, from, range.len() as u64)
-    }
-
-    /// The first bytes behind an offset come again and again, up to so many bytes.
-    pub(crate) fn repeat(&self, at: usize, first: usize, bytes: usize) -> Result<()> {
-        let start = self.address() + at as u64;
+    /// Repeats the first bytes behind an offset, up to so many bytes.
+    fn repeat(&self, at: usize, first: usize, bytes: usize) -> Result<()> {
+        let start = self.base() + at as u64;
         let mut done = first as u64;
         while done > 0 && done < bytes as u64 {
             let more = done.min(bytes as u64 - done);
             self.engine.copy(start + done, start, more)?;
             done += more;
         }
-        Ok(())
-    }
-
-    /// Bytes become zero.
-    pub(crate) fn zero(&self, at: usize, bytes: usize) -> Result<()> {
-        self.engine.zero(self.address() + at as u64, bytes as u64)
-    }
-
-    /// Everything is zero again.
-    pub(crate) fn clear(&self) -> Result<()> {
-        match &mut *self.store() {
-            Store::Dense(buffer) => self.engine.zero(buffer.address(), buffer.bytes()),
-            Store::Sparse(sparse) => sparse.clear(&self.engine),
-            Store::Gone => Ok(()),
-        }
-    }
-
-    pub(crate) fn release(&self) -> Result<()> {
-        self.engine.wait()?;
-        *self.store() = Store::Gone;
         Ok(())
     }
 
@@ -185,6 +143,67 @@ impl DeviceTree {
     }
 }
 
+impl Storage for DeviceTree {
+    fn device(&self) -> Option<&dyn DeviceMemory> {
+        Some(self)
+    }
+
+    /// The host sends the first few bytes; the GPU repeats them.
+    fn fill(&self, host: &mut [u8], at: usize, pattern: &[u8]) -> Result<()> {
+        let bytes = host.len();
+        if pattern.iter().all(|byte| *byte == 0) {
+            return self.engine.zero(self.base() + at as u64, bytes as u64);
+        }
+        let first = pattern.repeat((FIRST_BYTES / pattern.len()).max(1));
+        let first = &first[..first.len().min(bytes)];
+        self.send(first, at)?;
+        self.repeat(at, first.len(), bytes)
+    }
+
+    fn clear(&self) -> Result<()> {
+        match &mut *self.store() {
+            Store::Dense(buffer) => self.engine.zero(buffer.address(), buffer.bytes()),
+            Store::Sparse(sparse) => sparse.clear(&self.engine),
+            Store::Gone => Ok(()),
+        }
+    }
+
+    fn release(&self) -> Result<()> {
+        self.engine.wait()?;
+        *self.store() = Store::Gone;
+        Ok(())
+    }
+}
+
+impl DeviceMemory for DeviceTree {
+    fn owner(&self) -> Owner {
+        Owner::Cuda(self.engine.context().info().ordinal as u32)
+    }
+
+    fn address(&self) -> u64 {
+        self.base()
+    }
+
+    fn fetch(&self, bytes: &mut [u8], at: usize) -> Result<()> {
+        self.engine.finish()?;
+        self.engine.fetch(bytes, self.base() + at as u64)
+    }
+
+    fn send(&self, bytes: &[u8], at: usize) -> Result<()> {
+        self.engine.send(self.base() + at as u64, bytes)
+    }
+
+    fn copy_out(&self, range: Range<usize>, to: u64) -> Result<()> {
+        let from = self.base() + range.start as u64;
+        self.engine.copy(to, from, range.len() as u64)
+    }
+
+    fn copy_in(&self, from: u64, range: Range<usize>) -> Result<()> {
+        let to = self.base() + range.start as u64;
+        self.engine.copy(to, from, range.len() as u64)
+    }
+}
+
 impl Drop for DeviceTree {
     fn drop(&mut self) {
         // Kernels may still be at work here.
@@ -194,7 +213,7 @@ impl Drop for DeviceTree {
 
 impl Sparse {
     fn new(
-        engine: &Arc<Engine>,
+        engine: &Arc<CudaEngine>,
         tree: &TreeData,
         layout: &TreeMemory,
         limit: u64,
@@ -244,7 +263,7 @@ impl Sparse {
     }
 
     /// Puts memory full of zeros behind a range of addresses.
-    fn map(&mut self, engine: &Engine, range: Range<u64>) -> Result<()> {
+    fn map(&mut self, engine: &CudaEngine, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }
@@ -255,7 +274,7 @@ impl Sparse {
         Ok(())
     }
 
-    fn make_room(&mut self, engine: &Engine, k: usize, cells: u64) -> Result<()> {
+    fn make_room(&mut self, engine: &CudaEngine, k: usize, cells: u64) -> Result<()> {
         let room = self.rooms[k];
         if cells <= room.cells {
             return Ok(());
@@ -267,12 +286,12 @@ impl Sparse {
         self.set_word(engine, room.header + header::ROOM, cells)
     }
 
-    fn set_word(&self, engine: &Engine, at: u64, word: u64) -> Result<()> {
+    fn set_word(&self, engine: &CudaEngine, at: u64, word: u64) -> Result<()> {
         engine.send(self.reserved.base() + at, &word.to_le_bytes())
     }
 
     /// Besides what the user has said, room is what limits a tree.
-    fn set_limit(&self, engine: &Engine) -> Result<()> {
+    fn set_limit(&self, engine: &CudaEngine) -> Result<()> {
         match self.layout.tree_header(&self.tree) {
             Some(at) => self.set_word(engine, at + tree_header::LIMIT, self.limit),
             None => Ok(()),
@@ -286,7 +305,7 @@ impl Sparse {
     }
 
     /// Reads the numbers that have come back; waits for them where there may be too little room otherwise.
-    fn look(&mut self, engine: &Engine) -> Result<()> {
+    fn look(&mut self, engine: &CudaEngine) -> Result<()> {
         let Some(asked) = &self.asked else {
             return Ok(());
         };
@@ -314,7 +333,7 @@ impl Sparse {
         Ok(())
     }
 
-    fn grow(&mut self, engine: &Engine) -> Result<()> {
+    fn grow(&mut self, engine: &CudaEngine) -> Result<()> {
         self.look(engine)?;
         for k in 0..self.rooms.len() {
             let room = self.rooms[k];
@@ -337,7 +356,7 @@ impl Sparse {
         Ok(())
     }
 
-    fn ask(&mut self, engine: &Engine) -> Result<()> {
+    fn ask(&mut self, engine: &CudaEngine) -> Result<()> {
         let base = self.reserved.base();
         let mut from: Vec<u64> = Vec::new();
         from.extend(self.rooms.iter().map(|r| base + r.header + header::HIGH));
@@ -363,7 +382,7 @@ impl Sparse {
         Ok(())
     }
 
-    fn clear(&mut self, engine: &Engine) -> Result<()> {
+    fn clear(&mut self, engine: &CudaEngine) -> Result<()> {
         engine.wait()?;
         let mut ranges = self.layout.fixed_ranges(&self.tree);
         for room in &self.rooms {

@@ -155,7 +155,7 @@ fn a_world_that_goes_tells_what_nobody_has_waited_for() {
     });
     if let Some(told) = told {
         let line =
-            "a launch that nobody waited for: error[W0401]: kernel `wander` wrote to field `x`";
+            "an asynchronous launch: error[W0401]: kernel `wander` wrote to field `x`";
         assert!(told.contains(line), "{told}");
     }
 }

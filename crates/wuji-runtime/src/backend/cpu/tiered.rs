@@ -6,85 +6,30 @@
 //! chunks of a loop: one long launch speeds up on its way.
 
 use super::load::note_better;
-use crate::backend::cpu::pool::forks;
-use crate::cache::{Cache, Entry, Key};
+use super::pool::forks;
+use crate::backend::BackendEnv;
+use crate::cache::CacheSlot;
 use crate::log::Log;
 use crate::profile::{Kernel, Profiler};
 use crate::progress::ProgressListeners;
+use crate::remarks::Remarks;
+use crate::tier::Tier;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
-use wuji_compile::{FIRST_PASSES, LATE_PASSES, Lowered, Options, Remark};
+use wuji_compile::{FIRST_PASSES, LATE_PASSES, Lowered, Options};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::TaskFn;
-use wuji_llvm::{CompiledKernel, Effort, Jit, Object};
-
-/// How good the code of kernels is, and how soon it is there.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Tier {
-    /// Kernels start with code that is made quickly. Once one has run for as long as making that took, better code
-    /// is made in the background and used as soon as it is there.
-    #[default]
-    Auto,
-    /// Code that is made quickly, and no other.
-    Fast,
-    /// The best code from the first launch on, which waits for it.
-    Best,
-}
-
-impl Tier {
-    /// In place of `Auto`, what the environment variable `WUJI_TIER` asks for: `auto`, `fast` or `best`.
-    pub(crate) fn or_asked(self) -> Result<Tier> {
-        let Some(asked) = std::env::var_os("WUJI_TIER").filter(|_| self == Tier::Auto) else {
-            return Ok(self);
-        };
-        match asked.to_str() {
-            Some("" | "auto") => Ok(Tier::Auto),
-            Some("fast") => Ok(Tier::Fast),
-            Some("best") => Ok(Tier::Best),
-            _ => Err(
-                Error::new("W0115", format!("WUJI_TIER is {asked:?}, which is no tier"))
-                    .help("the tiers are `auto`, `fast` and `best`"),
-            ),
-        }
-    }
-
-    /// What kernels are compiled with when they are first launched.
-    pub(crate) fn first_effort(self) -> Effort {
-        match self {
-            Tier::Auto | Tier::Fast => Effort::Fast,
-            Tier::Best => Effort::Full,
-        }
-    }
-}
-
-/// A place in the cache.
-#[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) key: Key,
-}
-
-impl Slot {
-    /// Keeps code for the next time.
-    pub(crate) fn keep(&self, lowered: &Lowered, object: &Object, tier: Tier, log: &Log) {
-        let entry = Entry {
-            launch: lowered.module().without_bodies(),
-            object: object.clone(),
-            remarks: lowered.remarks().to_vec(),
-        };
-        self.cache.put(&self.key, tier, &entry, log);
-    }
-}
+use wuji_llvm::{CompiledKernel, Effort, Jit};
 
 /// What better code is made from, and where it is kept.
 #[derive(Debug)]
 pub(crate) struct Origin {
     made_from: MadeFrom,
-    slot: Option<Slot>,
+    slot: Option<CacheSlot>,
 }
 
 // One for each cold kernel: its size does not matter.
@@ -97,7 +42,7 @@ enum MadeFrom {
 }
 
 impl Origin {
-    pub(crate) fn lowered(lowered: Lowered, slot: Option<Slot>) -> Origin {
+    pub(crate) fn lowered(lowered: Lowered, slot: Option<CacheSlot>) -> Origin {
         Origin {
             made_from: MadeFrom::Lowered(lowered),
             slot,
@@ -108,12 +53,21 @@ impl Origin {
         module: Module,
         options: Options,
         launch: &Module,
-        slot: Option<Slot>,
+        slot: Option<CacheSlot>,
     ) -> Origin {
         Origin {
             made_from: MadeFrom::Source(module, options, launch.to_string()),
             slot,
         }
+    }
+
+    /// What becomes of the loops of the better code. The passes that make it run when that is asked for.
+    pub(crate) fn remarks(self: &Arc<Origin>) -> Remarks {
+        let origin = Arc::downgrade(self);
+        Remarks::later(move || {
+            let better = origin.upgrade()?.improve(&mut |_| {}).ok()?;
+            Some(better.remarks().to_vec())
+        })
     }
 
     /// The name of the kernel, and how many passes it takes to improve it.
@@ -144,46 +98,6 @@ impl Origin {
     }
 }
 
-/// What became of the parallel loops of a kernel, as soon as that is known.
-#[derive(Debug)]
-pub(crate) struct Remarks {
-    known: OnceLock<Vec<Remark>>,
-    origin: Weak<Origin>,
-}
-
-impl Remarks {
-    pub(crate) fn known(remarks: Vec<Remark>) -> Remarks {
-        Remarks {
-            known: OnceLock::from(remarks),
-            origin: Weak::new(),
-        }
-    }
-
-    /// Of better code, which may be made.
-    pub(crate) fn later(origin: &Arc<Origin>) -> Remarks {
-        Remarks {
-            known: OnceLock::new(),
-            origin: Arc::downgrade(origin),
-        }
-    }
-
-    /// The remarks; the passes that make them run for it when they have not yet.
-    pub(crate) fn get(&self) -> Vec<Remark> {
-        let find = || self.origin.upgrade()?.improve(&mut |_| {}).ok();
-        if self.known.get().is_none()
-            && let Some(better) = find()
-        {
-            self.set(&better);
-        }
-        self.known.get().cloned().unwrap_or_default()
-    }
-
-    fn set(&self, better: &Lowered) {
-        // Whoever comes second has found the same.
-        let _ = self.known.set(better.remarks().to_vec());
-    }
-}
-
 /// Kernels are never hot before they have run this long, nor cold after the other.
 const HOT_AT_LEAST: Duration = Duration::from_millis(1);
 const HOT_AT_MOST: Duration = Duration::from_millis(250);
@@ -201,14 +115,14 @@ pub(crate) struct TieredCode {
     hot_after: u64,
     /// Whether there is an error that nobody was told.
     failed: AtomicBool,
-    progress: Mutex<Progress>,
+    progress: Mutex<TierState>,
     changed: Condvar,
     remarks: Option<Arc<Remarks>>,
     kernel: Option<Arc<Kernel>>,
 }
 
 #[derive(Debug)]
-enum Progress {
+enum TierState {
     /// Better code can be made from this.
     Cold(Arc<Origin>),
     Waiting(Arc<Origin>),
@@ -221,7 +135,7 @@ enum Progress {
 impl TieredCode {
     /// Code that stays.
     pub(crate) fn settled(code: CompiledKernel, tier: Tier) -> TieredCode {
-        TieredCode::new(code, tier, Progress::Settled, None, None)
+        TieredCode::new(code, tier, TierState::Settled, None, None)
     }
 
     /// First code of a kernel, for which there may be better.
@@ -231,14 +145,14 @@ impl TieredCode {
         remarks: Arc<Remarks>,
         kernel: Arc<Kernel>,
     ) -> TieredCode {
-        let cold = Progress::Cold(origin);
+        let cold = TierState::Cold(origin);
         TieredCode::new(code, Tier::Fast, cold, Some(remarks), Some(kernel))
     }
 
     fn new(
         first: CompiledKernel,
         first_tier: Tier,
-        progress: Progress,
+        progress: TierState,
         remarks: Option<Arc<Remarks>>,
         kernel: Option<Arc<Kernel>>,
     ) -> TieredCode {
@@ -247,7 +161,7 @@ impl TieredCode {
             first,
             first_tier,
             better: OnceLock::new(),
-            watched: AtomicBool::new(matches!(progress, Progress::Cold(_))),
+            watched: AtomicBool::new(matches!(progress, TierState::Cold(_))),
             spent: AtomicU64::new(0),
             hot_after: took.as_nanos() as u64,
             failed: AtomicBool::new(false),
@@ -295,14 +209,15 @@ impl TieredCode {
             return None;
         }
         match &*self.progress() {
-            Progress::Failed(error) => Some(error.clone()),
-            Progress::Cold(_) | Progress::Waiting(_) | Progress::Compiling | Progress::Settled => {
-                None
-            }
+            TierState::Failed(error) => Some(error.clone()),
+            TierState::Cold(_)
+            | TierState::Waiting(_)
+            | TierState::Compiling
+            | TierState::Settled => None,
         }
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, TierState> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -310,9 +225,9 @@ impl TieredCode {
     fn ask(&self) -> bool {
         self.watched.store(false, Ordering::Relaxed);
         let mut progress = self.progress();
-        match std::mem::replace(&mut *progress, Progress::Settled) {
-            Progress::Cold(origin) => {
-                *progress = Progress::Waiting(origin);
+        match std::mem::replace(&mut *progress, TierState::Settled) {
+            TierState::Cold(origin) => {
+                *progress = TierState::Waiting(origin);
                 true
             }
             other => {
@@ -325,8 +240,8 @@ impl TieredCode {
     /// What to make better code from, for the one who makes it.
     fn begin(&self) -> Option<Arc<Origin>> {
         let mut progress = self.progress();
-        match std::mem::replace(&mut *progress, Progress::Compiling) {
-            Progress::Waiting(origin) => Some(origin),
+        match std::mem::replace(&mut *progress, TierState::Compiling) {
+            TierState::Waiting(origin) => Some(origin),
             other => {
                 *progress = other;
                 None
@@ -339,13 +254,13 @@ impl TieredCode {
             Ok(code) => {
                 // Only the one who began gets here, and only once.
                 let _ = self.better.set(code);
-                Progress::Settled
+                TierState::Settled
             }
-            Err(error) => Progress::Failed(
+            Err(error) => TierState::Failed(
                 error.note("the kernel goes on with the code it has, which is slower"),
             ),
         };
-        let failed = matches!(outcome, Progress::Failed(_));
+        let failed = matches!(outcome, TierState::Failed(_));
         *self.progress() = outcome;
         self.failed.store(failed, Ordering::Release);
         self.changed.notify_all();
@@ -377,18 +292,13 @@ struct Queue {
 }
 
 impl Background {
-    pub(crate) fn new(
-        jit: Arc<Jit>,
-        profiler: Arc<Profiler>,
-        log: Arc<Log>,
-        listeners: Arc<ProgressListeners>,
-    ) -> Background {
+    pub(crate) fn new(jit: Arc<Jit>, env: &BackendEnv) -> Background {
         Background {
             shared: Arc::new(Shared {
                 jit,
-                profiler,
-                log,
-                listeners,
+                profiler: env.profiler.clone(),
+                log: env.log.clone(),
+                listeners: env.listeners.clone(),
                 queue: Mutex::default(),
                 closed: AtomicBool::new(false),
             }),
@@ -438,24 +348,24 @@ impl Background {
         let mut progress = code.progress();
         loop {
             match &*progress {
-                Progress::Settled => return Ok(()),
-                Progress::Failed(_) => {
+                TierState::Settled => return Ok(()),
+                TierState::Failed(_) => {
                     drop(progress);
                     return code.take_error().map_or(Ok(()), Err);
                 }
-                Progress::Compiling if self.shared.queue().served != Some(forked) => {
+                TierState::Compiling if self.shared.queue().served != Some(forked) => {
                     return Err(Error::new(
                         "W0509",
                         "this process was forked while its parent compiled a kernel",
                     )
                     .help("make a new world after the fork"));
                 }
-                Progress::Cold(_) | Progress::Waiting(_) | Progress::Compiling => {}
+                TierState::Cold(_) | TierState::Waiting(_) | TierState::Compiling => {}
             }
             drop(progress);
             self.start();
             progress = code.progress();
-            if matches!(*progress, Progress::Waiting(_) | Progress::Compiling) {
+            if matches!(*progress, TierState::Waiting(_) | TierState::Compiling) {
                 // Nobody wakes us in a forked process, so we look from time to time.
                 let waited = code
                     .changed
@@ -516,7 +426,7 @@ impl Shared {
         let mut story = self.listeners.story(name, passes, Tier::Best, true);
         let better = origin.improve(&mut |pass| story.pass(pass))?;
         if let Some(remarks) = &code.remarks {
-            remarks.set(&better);
+            remarks.set(better.remarks());
         }
         let stopped = || {
             wait_at_exit();
@@ -572,6 +482,7 @@ fn wait_at_exit() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::DeviceOptions;
     use wuji_llvm::JitOptions;
 
     fn code(jit: &Jit) -> Arc<TieredCode> {
@@ -581,14 +492,13 @@ mod tests {
         let kernel = jit.compile_with(&lowered, Effort::Fast).unwrap();
         let noted = Profiler::new().enter(lowered.module());
         let origin = Arc::new(Origin::lowered(lowered, None));
-        let remarks = Arc::new(Remarks::later(&origin));
+        let remarks = Arc::new(origin.remarks());
         Arc::new(TieredCode::first(kernel, origin, remarks, noted))
     }
 
     fn background_of(jit: &Arc<Jit>) -> Background {
-        let log = Log::new(None).unwrap();
-        let profiler = Arc::new(Profiler::new());
-        Background::new(jit.clone(), profiler, Arc::new(log), Arc::default())
+        let env = BackendEnv::new(&DeviceOptions::default()).unwrap();
+        Background::new(jit.clone(), &env)
     }
 
     #[test]

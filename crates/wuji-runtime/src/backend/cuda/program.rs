@@ -1,11 +1,13 @@
 //! A program on a device: its kernels, and what every launch has to know of them.
 
-use super::engine::Engine;
+use super::engine::CudaEngine;
 use super::memory::Buffer;
 use super::module::{CudaModule, Function};
 use super::pending::LaunchInfo;
+use crate::backend::Executable;
 use crate::backend::tasks::{LaunchPlan, TaskPlan};
 use crate::program::broken;
+use crate::tier::Tier;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex};
 use wuji_ir::Result;
@@ -16,8 +18,8 @@ use wuji_llvm::cuda::{DeviceLayout, Ptx, stack_for, threads_of_block};
 use wuji_llvm::{Object, Timings};
 
 #[derive(Debug)]
-pub(crate) struct CudaCode {
-    pub(crate) engine: Arc<Engine>,
+pub(crate) struct CudaProgram {
+    pub(crate) engine: Arc<CudaEngine>,
     pub(crate) tasks: Vec<GpuTask>,
     pub(crate) layout: DeviceLayout,
     pub(crate) temps: Buffer,
@@ -44,7 +46,13 @@ pub(crate) struct GpuTask {
     pub(crate) blocks: u32,
 }
 
-impl Drop for CudaCode {
+impl Executable for CudaProgram {
+    fn tier(&self) -> Option<Tier> {
+        Some(Tier::Best)
+    }
+}
+
+impl Drop for CudaProgram {
     fn drop(&mut self) {
         // Its kernels may still be at work.
         self.engine.wait_before_drop();
@@ -127,15 +135,15 @@ impl Image {
     }
 }
 
-impl CudaCode {
+impl CudaProgram {
     pub(crate) fn new(
-        engine: &Arc<Engine>,
+        engine: &Arc<CudaEngine>,
         module: &Module,
         image: Image,
         plan: LaunchPlan,
-    ) -> Result<CudaCode> {
+    ) -> Result<CudaProgram> {
         let context = engine.context();
-        Engine::suits(module)?;
+        CudaEngine::suits(module)?;
         if image.stack > 0 {
             context.need_stack(image.stack)?;
         }
@@ -155,7 +163,7 @@ impl CudaCode {
                 function,
             });
         }
-        Ok(CudaCode {
+        Ok(CudaProgram {
             engine: engine.clone(),
             tasks,
             layout: DeviceLayout::of(module),

@@ -1,0 +1,83 @@
+//! Whole fields in the memory of their tree, as scalars.
+
+use super::Memory;
+use crate::address::Address;
+use crate::program::field_address;
+use wuji_ir::Result;
+use wuji_ir::entities::Field;
+use wuji_ir::module::Module;
+use wuji_ir::types::{Imm, Scalar};
+
+/// Every scalar of a field, elements in row-major order.
+pub(crate) fn read_field(module: &Module, field: Field, bytes: &[u8]) -> Result<Vec<Imm>> {
+    let mut values = Vec::new();
+    let scalars = module.structs.scalar_offsets(module.fields[field].elem);
+    elements(&field_address(module, field)?, |at| {
+        for (scalar, offset) in &scalars {
+            values.push(read_scalar(&bytes[at + *offset as usize..], *scalar));
+        }
+    });
+    Ok(values)
+}
+
+/// Sets a whole field from its scalars; those that are missing stay as they are.
+pub(crate) fn write_field(
+    module: &Module,
+    field: Field,
+    bytes: &mut [u8],
+    values: &[Imm],
+) -> Result<()> {
+    let scalars = module.structs.scalar_offsets(module.fields[field].elem);
+    let mut values = values.iter();
+    elements(&field_address(module, field)?, |at| {
+        for ((scalar, offset), value) in scalars.iter().zip(&mut values) {
+            let n = scalar.bytes() as usize;
+            let at = at + *offset as usize;
+            let word = value.bits().to_le_bytes();
+            bytes[at..at + n].copy_from_slice(&word[..n]);
+        }
+    });
+    Ok(())
+}
+
+fn elements(address: &Address, mut visit: impl FnMut(usize)) {
+    let window: Vec<(u64, u64)> = address.domain().map(|d| (0, d.1)).collect();
+    address.runs(&window, |run| {
+        for k in 0..run.count {
+            visit(run.offset + k * run.stride);
+        }
+    });
+}
+
+/// From the first byte of a field's elements to the last.
+fn span(module: &Module, field: Field) -> Result<std::ops::Range<usize>> {
+    let size = module.structs.size_align(module.fields[field].elem).0 as usize;
+    let address = field_address(module, field)?;
+    let window: Vec<(u64, u64)> = address.domain().map(|d| (0, d.1)).collect();
+    Ok(address.span(&window, size))
+}
+
+/// The lowest byte first, as every processor has it that kernels are compiled for.
+pub(crate) fn read_scalar(bytes: &[u8], scalar: Scalar) -> Imm {
+    let mut word = [0; 8];
+    let n = scalar.bytes() as usize;
+    word[..n].copy_from_slice(&bytes[..n]);
+    Imm::from_bits(scalar, u64::from_le_bytes(word))
+}
+
+impl Memory {
+    /// Every scalar of a field of the tree that lies here, elements in row-major order.
+    pub fn read_field(&self, module: &Module, field: Field) -> Result<Vec<Imm>> {
+        let mut guard = self.lock();
+        guard.fetch(span(module, field)?)?;
+        read_field(module, field, guard.bytes())
+    }
+
+    /// Sets a whole field from its scalars.
+    pub fn write_field(&self, module: &Module, field: Field, values: &[Imm]) -> Result<()> {
+        let (mut guard, span) = (self.lock(), span(module, field)?);
+        guard.fetch(span.clone())?;
+        write_field(module, field, guard.bytes_mut(), values)?;
+        guard.send(span)
+    }
+}

@@ -1,0 +1,50 @@
+//! What became of the parallel loops of kernels.
+
+use std::fmt;
+use std::sync::OnceLock;
+use wuji_compile::Remark;
+
+/// The remarks of one kernel, as soon as they are known.
+pub(crate) struct Remarks {
+    known: OnceLock<Vec<Remark>>,
+    /// Finds them, unless that has become impossible.
+    find: Option<Box<dyn Fn() -> Option<Vec<Remark>> + Send + Sync>>,
+}
+
+impl fmt::Debug for Remarks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Remarks").field(&self.known).finish()
+    }
+}
+
+impl Remarks {
+    pub(crate) fn known(remarks: Vec<Remark>) -> Remarks {
+        Remarks {
+            known: OnceLock::from(remarks),
+            find: None,
+        }
+    }
+
+    /// Of code that may never be made: they are found when they are asked for.
+    pub(crate) fn later(find: impl Fn() -> Option<Vec<Remark>> + Send + Sync + 'static) -> Remarks {
+        Remarks {
+            known: OnceLock::new(),
+            find: Some(Box::new(find)),
+        }
+    }
+
+    /// The remarks. The passes that make them run now if they have not yet.
+    pub(crate) fn get(&self) -> Vec<Remark> {
+        if self.known.get().is_none()
+            && let Some(found) = self.find.as_ref().and_then(|find| find())
+        {
+            self.set(&found);
+        }
+        self.known.get().cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn set(&self, remarks: &[Remark]) {
+        // A second caller has found the same.
+        let _ = self.known.set(remarks.to_vec());
+    }
+}
