@@ -12,7 +12,7 @@ use wuji::prelude::*;
 use wuji::{CacheChoice, Math, Result};
 use wuji_examples::apps::mpm3d::{Mpm3d, Variant};
 use wuji_examples::apps::{self, App, Scale};
-use wuji_runtime::cuda::measure::Reference;
+use wuji_tools::gpu_measure::Reference;
 
 use crate::case::Case;
 use crate::pool::Pool;

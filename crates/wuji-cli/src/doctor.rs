@@ -45,7 +45,7 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
         if self.gpu_check {
-            return match cuda::check(out)?? {
+            return match wuji_tools::gpu_check::check(out)?? {
                 true => Ok(()),
                 false => Err(Failure::Reported),
             };

@@ -8,8 +8,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wuji_ir::module::Module;
-use wuji_runtime::script::{self, Run as Line, ScriptTarget, Source, Start, Subject};
 use wuji_runtime::{Device, DeviceOptions};
+use wuji_tools::script::{self, Run as Line, ScriptTarget, Source, Start, Subject};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

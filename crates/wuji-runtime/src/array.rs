@@ -71,7 +71,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// An array for the length of a launch: borrowed, so nobody else can touch it meanwhile.
+/// An array for the length of a launch: borrowed, so no other code can access it meanwhile.
 #[derive(Clone, Debug)]
 pub struct ArrayArg<'a> {
     view: ArrayView,
@@ -266,14 +266,14 @@ impl<'a> ArrayArg<'a> {
         })
     }
 
-    /// Memory that somebody else has lent for the length of a launch, as foreign arrays come: `lanes` scalars one after the other
+    /// Foreign memory, borrowed for the length of a launch: `lanes` scalars one after the other
     /// are an element, strides are in bytes, and any of them may be negative.
     ///
     /// # Safety
     /// For every index within `extents`, the element at `base` plus the sum of index times stride can be read by its owner for as long
     /// as `'a` lasts, and written to where `writable` says so. A `bool` there is 0 or 1. Nobody relies on what is there not being changed.
     ///
-    /// Memory of a GPU has to stay until the launch is over, which may be long after the call: whoever gives it back does so in the
+    /// Memory of a GPU has to stay until the launch is over, which may be long after the call: its owner frees it in the
     /// order of a stream that waits for the launch ([`Device::stream_waits`](crate::Device::stream_waits)), or waits himself. Where the
     /// launch becomes part of a graph, it has to stay until the graph is gone.
     pub unsafe fn lent(

@@ -26,7 +26,6 @@ mod progress;
 mod remarks;
 mod replay;
 pub mod report;
-pub mod script;
 mod sparse;
 mod stop;
 mod tier;

@@ -1,17 +1,17 @@
-//! What a world says that is no error.
+//! Messages of a world that are no errors.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use wuji_ir::{Error, Result};
 
-/// How much somebody wants to know.
+/// Which messages are logged.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Level {
     /// Nothing.
     Off,
-    /// What somebody should mend, though everything works.
+    /// Something to fix, though everything works.
     #[default]
     Warn,
     /// What was done that takes long: kernels compiled, code exchanged for better.
@@ -50,7 +50,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// Who is told.
+/// The receiver of messages.
 type Listener = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 /// The log of one world.
@@ -88,7 +88,7 @@ impl Log {
         self.level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Hands what is said to somebody else than the standard error output.
+    /// Passes messages to a function instead of the standard error output.
     pub fn listen(&self, listener: impl Fn(Level, &str) + Send + Sync + 'static) {
         let mut own = self
             .listener

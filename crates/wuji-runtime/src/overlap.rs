@@ -36,7 +36,7 @@ impl OverlapGroup {
         groups
     }
 
-    /// Bytes between the elements stay zero: they may be somebody else's.
+    /// Bytes between the elements stay zero: they may belong to other data.
     pub(crate) fn copy_in(&self, arrays: &[ArrayArg<'_>]) -> Vec<u8> {
         let mut bytes = vec![0; self.end - self.start];
         for k in &self.members {

@@ -49,7 +49,7 @@ impl PrintSink {
         lock(&self.kept).push(Kept::Lines(collected));
     }
 
-    /// From now on, problems of these codes in launches that nobody waits for are for a function, and no errors.
+    /// Errors of asynchronous launches with these codes go to a function from now on, and are not returned.
     pub(crate) fn on_async_error(
         &self,
         codes: &'static [&'static str],

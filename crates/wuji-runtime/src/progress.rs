@@ -1,4 +1,4 @@
-//! Telling how far compilations are.
+//! Progress of compilations.
 
 use crate::tier::Tier;
 use std::fmt;
@@ -23,7 +23,7 @@ pub struct Progress<'a> {
 
 type Listener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
 
-/// Who is told how far the compilations of a device are.
+/// The listeners of the compilations of a device.
 #[derive(Default)]
 pub(crate) struct ProgressListeners(RwLock<Option<Listener>>);
 
@@ -38,7 +38,7 @@ impl ProgressListeners {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(listener));
     }
 
-    /// The story of one compilation, for whoever listens when it begins.
+    /// The reports of one compilation, for the listener that is set when it begins.
     pub(crate) fn story<'a>(
         &self,
         kernel: &'a str,
@@ -61,7 +61,7 @@ impl ProgressListeners {
     }
 }
 
-/// One compilation as it is told.
+/// Reports the steps of one compilation.
 pub(crate) struct Story<'a> {
     listener: Option<Listener>,
     progress: Progress<'a>,
@@ -89,7 +89,7 @@ impl<'a> Story<'a> {
             return;
         };
         if self.progress.background {
-            // Whoever listens in vain there must not be taken for the compiler. The panic has printed its message.
+            // A listener that panics must not look like a compiler that does. The panic has printed its message.
             let _ = catch_unwind(AssertUnwindSafe(|| listener(&self.progress)));
         } else {
             listener(&self.progress);

@@ -25,7 +25,7 @@ impl Remarks {
         }
     }
 
-    /// Of code that may never be made: they are found when they are asked for.
+    /// Of code that may never be made: they are found on demand.
     pub(crate) fn later(find: impl Fn() -> Option<Vec<Remark>> + Send + Sync + 'static) -> Remarks {
         Remarks {
             known: OnceLock::new(),

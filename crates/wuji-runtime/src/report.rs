@@ -1,4 +1,4 @@
-//! What kernels report while they run, and how it is told.
+//! Reports of running kernels, and their messages.
 
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -264,7 +264,7 @@ pub struct Collected {
     pub dropped_lines: u64,
 }
 
-/// What a report is told with.
+/// What the message of a report is made from.
 pub struct Telling<'a> {
     pub module: &'a Module,
     /// The name of a field, when the module does not know it.
@@ -419,7 +419,7 @@ mod tests {
         let module = wuji_ir::text::parse(text, "m.wir").unwrap();
         let collector = Collector::new(&module);
         let record = |n: u64| [REPORT_WRITTEN | 2 << 32, 7, 1, n, 40 + n];
-        // Three were to be printed, and there was room for two and a piece, which nobody has written to.
+        // Three were to be printed, and there was room for two and a piece, which no kernel has written to.
         let mut words = [record(0), record(1)].concat();
         words.extend([0, 0, 0, 0]);
         collector.absorb(&module, &[3], &words);

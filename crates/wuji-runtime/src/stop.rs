@@ -1,6 +1,6 @@
 //! Stopping a launch from outside: by hand, by Ctrl-C, or because it takes too long.
 //!
-//! Compiled code looks at one word when its loops turn, and leaves when it is not zero.
+//! Compiled code polls one word in its loops, and returns when it is not zero.
 
 use crate::backend::cpu::pool::forks;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -38,7 +38,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// What compiled code looks at.
+    /// What compiled code polls.
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.word
     }
@@ -68,7 +68,7 @@ impl Stop {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// Somebody waits for launches that he may have asked for long ago; they can be stopped until this is dropped.
+    /// A thread waits for pending launches; they can be stopped until this is dropped.
     pub(crate) fn watch(&self) -> Watch<'_> {
         self.running.store(true, Ordering::SeqCst);
         if self.early.swap(false, Ordering::SeqCst) {
@@ -87,7 +87,7 @@ impl Stop {
     }
 }
 
-/// A stretch in which somebody waits for launches.
+/// While a thread waits for launches.
 #[derive(Debug)]
 pub(crate) struct Watch<'a>(&'a Stop);
 
@@ -103,7 +103,7 @@ impl Drop for Watch<'_> {
 pub struct Interrupter(pub(crate) Arc<Stop>, pub(crate) Arc<OnceLock<StaticStop>>);
 
 impl Interrupter {
-    /// Makes the launch that is running end with an error at the next turn of one of its loops.
+    /// Makes the launch that is running end with an error at the next iteration of one of its loops.
     /// Nothing happens when none is running.
     pub fn interrupt(&self) {
         self.0.now(Reason::Asked);
@@ -130,12 +130,12 @@ impl Drop for Foreground {
 }
 
 impl Interrupter {
-    /// For faces whose language has a handler of its own for Ctrl-C, which may change at any time: around a launch on the thread that
+    /// For frontends whose language has a handler of its own for Ctrl-C, which may change at any time: around a launch on the thread that
     /// the handler's answer is for. Whatever handler is found is called when no launch is running; where Ctrl-C is
     /// ignored, it stays so.
     pub fn foreground(&self) -> Foreground {
         arm();
-        // The pointer stays valid: `immortal` is called once for each device, and leaks what it makes.
+        // The pointer stays valid: the closure is called once for each device, and leaks the `Arc`.
         let stop = *self
             .1
             .get_or_init(|| StaticStop(Arc::into_raw(self.0.clone()).cast_mut()));
@@ -332,7 +332,7 @@ pub(crate) fn on_ctrl_c(stop: &Arc<Stop>) -> Result<Listening> {
             .is_ok()
     });
     let Some(at) = free else {
-        // SAFETY: nobody else was given the pointer.
+        // SAFETY: no other code has the pointer.
         drop(unsafe { Arc::from_raw(raw) });
         let most = LISTENING.len();
         return Err(

@@ -470,7 +470,10 @@ impl Eq for World {}
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("World")
-            .field("backend", &format_args!("{}", self.inner.device.backend().name()))
+            .field(
+                "backend",
+                &format_args!("{}", self.inner.device.backend().name()),
+            )
             .field("threads", &self.threads())
             .field("options", &self.inner.options)
             .finish()

@@ -66,7 +66,7 @@ impl TestFile {
             return Err("the file has no `; test:` line".to_owned());
         }
         let runs = file.commands.iter().any(|c| c.0 == "run");
-        if runs == wuji_runtime::script::runs(&file.text, &file.name()).is_empty() {
+        if runs == wuji_tools::script::runs(&file.text, &file.name()).is_empty() {
             return Err("`; test: run` and `; run:` lines need each other".to_owned());
         }
         Ok(file)

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 use wuji_compile::{Math, Options};
 use wuji_ir::Error;
 use wuji_ir::module::Module;
-use wuji_runtime::script::{Run, Start, Subject, check, elements};
 use wuji_runtime::{BackendKind, Device, DeviceOptions, Tier};
+use wuji_tools::script::{Run, Start, Subject, check, elements};
 
 /// Whether files run on the first GPU: the environment variable `WUJI_TEST_BACKEND` says `cuda`.
 pub(super) fn on_gpu() -> bool {

@@ -13,8 +13,8 @@ use wuji_ir::interp::{ArrayView, Config, Machine, Order, Outcome, Printed, Repor
 use wuji_ir::module::Module;
 use wuji_ir::types::Imm;
 use wuji_ir::verify::verify;
-use wuji_runtime::script::elements::{self, Cells, LoweredMovers};
-use wuji_runtime::script::{Left, Run, Start, check, runs as runs_of};
+use wuji_tools::script::elements::{self, Cells, LoweredMovers};
+use wuji_tools::script::{Left, Run, Start, check, runs as runs_of};
 
 pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     let module = module(file)?;

@@ -12,7 +12,7 @@ use wuji_ir::Error;
 use wuji_ir::interp::Order;
 use wuji_ir::text::parse;
 use wuji_ir::verify::verify;
-use wuji_runtime::script::elements::{self, LoweredMovers};
+use wuji_tools::script::elements::{self, LoweredMovers};
 
 /// A program that runs for longer is left alone.
 const MAX_STEPS: u64 = 400_000;

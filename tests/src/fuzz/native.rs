@@ -7,8 +7,8 @@ use wuji_compile::{Math, Options};
 use wuji_ir::entities::Array;
 use wuji_ir::interp::Outcome;
 use wuji_ir::{Error, Result};
-use wuji_runtime::script::elements::DeviceMovers;
 use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
+use wuji_tools::script::elements::DeviceMovers;
 
 /// A device with so many threads, made once.
 fn device(threads: usize) -> Result<&'static Device> {

@@ -7,7 +7,7 @@ use wuji_ir::module::{Module, SiteKind};
 use wuji_ir::ops::Place;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
-use wuji_runtime::script::elements::{self, Cells, LoweredMovers};
+use wuji_tools::script::elements::{self, Cells, LoweredMovers};
 
 /// Everything that can be seen of a run. NaNs are all the same one.
 #[derive(Clone, PartialEq, Debug, Default)]

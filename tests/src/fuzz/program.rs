@@ -3,7 +3,7 @@
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::Module;
 use wuji_ir::types::Imm;
-use wuji_runtime::script::elements::Cells;
+use wuji_tools::script::elements::Cells;
 
 #[derive(Clone, Debug)]
 pub struct Program {

@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("wuji-compile", &["wuji-ir"]),
     ("wuji-llvm", &["wuji-ir", "wuji-compile"]),
     ("wuji-runtime", &["wuji-ir", "wuji-compile", "wuji-llvm"]),
+    ("wuji-tools", &["wuji-ir", "wuji-compile", "wuji-runtime"]),
     (
         "wuji",
         &[
@@ -29,6 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "wuji-compile",
             "wuji-llvm",
             "wuji-runtime",
+            "wuji-tools",
             "wuji-examples",
         ],
     ),

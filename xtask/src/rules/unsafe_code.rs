@@ -22,6 +22,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "memory of trees, threads, signals, the CUDA driver",
     ),
     (
+        "crates/wuji-tools/src/gpu_",
+        "the CUDA driver, for checks and measurements",
+    ),
+    (
         "crates/wuji/src/plain.rs",
         "vectors and matrices as slices of scalars",
     ),

@@ -33,7 +33,7 @@ pub(super) fn usual() -> Usual {
     if let Some(path) = var("WUJI_CACHE_DIR") {
         return Usual::At(path.into());
     }
-    // What is not absolute is to be ignored, says the specification.
+    // The specification ignores relative paths.
     let xdg = var("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|p| p.is_absolute());
@@ -62,7 +62,7 @@ pub(super) fn limit_asked() -> Result<Option<u64>> {
     }
 }
 
-/// Makes sure that the folder is there and that nobody but the user can put anything into it.
+/// Makes sure that the folder exists and that only the user can write to it.
 pub(super) fn open(path: &Path) -> Result<()> {
     DirBuilder::new()
         .recursive(true)

@@ -3,7 +3,7 @@
 //! An entry is found by everything its code was made from: the kernel before any pass, options, processor, LLVM and this
 //! build of Wuji. That text is in the entry too, and compared, so two kernels are never mistaken for each other. An entry
 //! that is damaged, foreign or does not load counts as absent and is written anew. Entries are written under another name
-//! and moved into place: whoever reads finds a whole entry or none, however many processes write.
+//! and moved into place: a reader finds a whole entry or none, however many processes write.
 //!
 //! Code from the cache is run, so the folder must be the user's alone.
 
@@ -28,7 +28,7 @@ use wuji_compile::Options;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 
-/// What the entries may take together unless somebody says otherwise.
+/// The default limit of all entries together, in bytes.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
 
 /// Entries end in this.
@@ -82,7 +82,7 @@ impl Key {
 }
 
 impl Cache {
-    /// The cache that somebody chose; `None` when it was to be none, or when there is no place for one, which is logged.
+    /// The chosen cache. `None` when it is off, or when there is no folder for one, which is logged.
     pub(crate) fn open(choice: &Choice, limit: Option<u64>, log: &Log) -> Result<Option<Cache>> {
         let limit = match limit {
             Some(limit) => limit,
@@ -127,7 +127,7 @@ impl Cache {
         }
     }
 
-    /// The cache that worlds use when they are told nothing; `None` when they use none.
+    /// The cache that worlds use by default; `None` when they use none.
     pub fn usual() -> Result<Option<Cache>> {
         let limit = folder::limit_asked()?.unwrap_or(DEFAULT_LIMIT);
         match folder::usual() {
@@ -140,7 +140,7 @@ impl Cache {
         &self.folder
     }
 
-    /// Whether worlds can use it: it is there or can be made, and belongs to nobody else.
+    /// Whether worlds can use it: it exists or can be made, and belongs to the user alone.
     pub fn check(&self) -> Result<()> {
         folder::open(&self.folder)
     }
@@ -156,7 +156,7 @@ impl Cache {
         })
     }
 
-    /// Removes all entries, and says how many and how many bytes they were. Other files in the folder stay.
+    /// Removes all entries, and returns how many and how many bytes they were. Other files in the folder stay.
     pub fn clear(&self) -> Result<(usize, u64)> {
         let (mut count, mut bytes) = (0, 0);
         for entry in self.entries()? {
@@ -188,7 +188,7 @@ impl Cache {
         };
         match Entry::decode(&bytes, &key.0) {
             Ok(entry) => {
-                // Whatever is used stays longest. That the time could not be set matters to nobody.
+                // Entries that are used stay longest. It does not matter when the time cannot be set.
                 if let Ok(file) = fs::File::open(&path) {
                     let _ = file.set_modified(SystemTime::now());
                 }
@@ -234,7 +234,7 @@ impl Cache {
         let done = fs::write(&unfinished, bytes)
             .and_then(|()| fs::rename(&unfinished, self.folder.join(name)));
         if done.is_err() {
-            // Half a file on a full disk is in nobody's way any longer.
+            // Half a file must not stay on a full disk.
             let _ = fs::remove_file(&unfinished);
         }
         done

@@ -87,7 +87,7 @@ impl Mapping {
     /// The bytes.
     ///
     /// # Safety
-    /// Nobody else accesses the bytes while the slice lives.
+    /// No other code accesses the bytes while the slice lives.
     #[allow(clippy::mut_from_ref)]
     pub(super) unsafe fn bytes(&self) -> &mut [u8] {
         // SAFETY: the mapping has `size` initialised bytes; exclusive by the caller's promise.
@@ -97,7 +97,7 @@ impl Mapping {
     /// Returns all pages to the system: the bytes read as zero. `false` where the system does not do that.
     ///
     /// # Safety
-    /// Nobody accesses the bytes meanwhile.
+    /// No code accesses the bytes meanwhile.
     pub(super) unsafe fn discard(&self) -> bool {
         #[cfg(target_os = "linux")]
         // SAFETY: the range is our own private anonymous mapping, which reads as zero after this.
@@ -115,7 +115,7 @@ impl Mapping {
     /// Makes all bytes zero. Large mappings return their pages instead of being written to.
     ///
     /// # Safety
-    /// Nobody accesses the bytes meanwhile.
+    /// No code accesses the bytes meanwhile.
     pub(super) unsafe fn zero(&self) {
         // SAFETY: the caller's promise.
         unsafe {

@@ -41,7 +41,7 @@ use wuji_ir::{Error, Result};
 pub struct Memory {
     usage: Usage,
     mapping: Mapping,
-    /// Freed before its time: the addresses stay reserved, but nobody uses them.
+    /// Freed before its time: the addresses stay reserved, but no launch uses them.
     released: AtomicBool,
     /// Names of the fields of the tree, in order, for reports of pending launches.
     names: OnceLock<Arc<[String]>>,
@@ -213,7 +213,7 @@ impl Memory {
     /// The bytes of the host, for callers that hold the device lock already.
     ///
     /// # Safety
-    /// The caller holds the lock and nobody else accesses the bytes while the slice lives.
+    /// The caller holds the lock, and no other code accesses the bytes while the slice lives.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn bytes_locked(&self) -> &mut [u8] {
         // SAFETY: exclusive by the caller's promise.

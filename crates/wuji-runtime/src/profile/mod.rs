@@ -1,6 +1,6 @@
 //! Where the time of a world goes: in launches, task by task, and in compilations, pass by pass.
 //!
-//! Compilations are few and long, so they are always noted. Launches are noted while somebody wants to know: two looks at
+//! Compilations are few and long, so they are always noted. Launches are noted while the profiler is on: two reads of
 //! the clock for each task.
 
 mod report;

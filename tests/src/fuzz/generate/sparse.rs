@@ -8,7 +8,7 @@ use wuji_ir::infer::dynamic_index;
 use wuji_ir::layout::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, I32, Scalar, StructType, Type};
-use wuji_runtime::script::elements::Cells;
+use wuji_tools::script::elements::Cells;
 
 /// How all iterations of a loop treat the cells of a tree.
 #[derive(Clone, PartialEq, Debug)]

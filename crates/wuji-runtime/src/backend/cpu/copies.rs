@@ -1,4 +1,4 @@
-//! Copies of trees that workers have for themselves, so that updates of fields need no atomics.
+//! Privatized copies of trees, one for each worker, so that updates of fields need no atomics.
 //!
 //! Worker 0 updates the tree itself; every other one has a copy, made when it is first needed and kept with the
 //! tree. Between launches the fields of a copy are neutral: what a worker leaves there is merged, in the order
@@ -282,7 +282,7 @@ impl CopyLaunch<'_> {
     }
 
     /// Contexts for workers, with copies that are neutral; fewer when there is no memory. While the
-    /// task runs, nothing is said to be neutral.
+    /// task runs, nothing counts as neutral.
     fn contexts(&self, workers: usize) -> Result<Contexts> {
         let mut tables: Vec<SmallVec<[*mut u8; 8]>> = Vec::new();
         let mut stale: SmallVec<[usize; 8]> = SmallVec::new();

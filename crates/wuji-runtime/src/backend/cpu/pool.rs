@@ -93,9 +93,9 @@ struct OwnCacheLine<T>(T);
 
 struct Shared {
     gate: OwnCacheLine<AtomicU64>,
-    /// The first chunk of each share that nobody has taken.
+    /// The first chunk of each share that no worker has taken.
     next: Box<[OwnCacheLine<AtomicU64>]>,
-    /// Written by the caller while the gate is closed and nobody is inside; read by those inside.
+    /// Written by the caller while the gate is closed and no worker is inside; read by those inside.
     job: UnsafeCell<Option<Job>>,
     stop: AtomicBool,
     /// The first panic of a launch.
@@ -160,7 +160,7 @@ impl Pool {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
 
-    /// A pool of `threads`, of which one is whoever calls [`Pool::run`].
+    /// A pool of `threads`, of which one is the caller of [`Pool::run`].
     pub fn new(threads: usize) -> Result<Pool> {
         let workers = threads.max(1) - 1;
         let spin = if threads > Pool::default_threads() {
@@ -210,7 +210,7 @@ impl Pool {
     }
 
     /// Calls `work(begin, end)` on pieces of `0..total` of about `grain` units each, on all threads, and
-    /// returns when all are done. Launches from several threads take turns. A panic in `work` ends the
+    /// returns when all are done. Launches from several threads are serialized. A panic in `work` ends the
     /// launch early and goes on in the caller.
     pub fn run(&self, total: i64, grain: i64, work: &(dyn Fn(i64, i64) + Sync)) -> Result<()> {
         self.run_on(usize::MAX, total, grain, &|_, begin, end| work(begin, end))
@@ -313,14 +313,14 @@ impl Shared {
         for (share, next) in (0..cut.shares).zip(&self.next) {
             next.0.store(cut.first(share), Ordering::Relaxed);
         }
-        // SAFETY: it is our turn and the gate is closed with nobody inside, so nobody looks.
+        // SAFETY: we hold the lock and the gate is closed with no worker inside, so no thread reads it.
         unsafe { *self.job.get() = Some(job) };
         let gate = Gate(self.gate.0.load(Ordering::Relaxed));
         self.gate.0.store(gate.next_open().0, Ordering::Release);
         self.wake(0, helpers);
         self.take_chunks(0, work, cut);
         self.close();
-        // SAFETY: the gate is closed and nobody is inside.
+        // SAFETY: the gate is closed and no worker is inside.
         unsafe { *self.job.get() = None };
     }
 
@@ -367,7 +367,7 @@ impl Shared {
             .take()
     }
 
-    /// Lets nobody in any more and waits until all are out.
+    /// Closes the gate and waits until all workers are out.
     fn close(&self) {
         let mut gate = Gate(self.gate.0.fetch_and(!Gate::OPEN, Ordering::AcqRel));
         let mut patience = Patience::new(self.spin);

@@ -1,8 +1,8 @@
 //! Code in two tiers: some soon, good code once a kernel proves hot.
 //!
-//! A kernel is *hot* when it has run for as long as it took to make its first code: whoever waits that
-//! long anyway gains by better code, and whoever does not never pays for it. Better code is made by another
-//! thread while the first runs on. Both do the same to the same memory, so they change places between two
+//! A kernel is *hot* when it has run for as long as it took to make its first code: kernels
+//! that run that long gain by better code, and others never pay for it. Another thread makes better code
+//! while the first runs on. Both do the same to the same memory, so they change places between two
 //! chunks of a loop: one long launch speeds up on its way.
 
 use super::load::note_better;
@@ -61,7 +61,7 @@ impl Origin {
         }
     }
 
-    /// What becomes of the loops of the better code. The passes that make it run when that is asked for.
+    /// What becomes of the loops of the better code. The passes that make it run on demand.
     pub(crate) fn remarks(self: &Arc<Origin>) -> Remarks {
         let origin = Arc::downgrade(self);
         Remarks::later(move || {
@@ -108,12 +108,12 @@ pub(crate) struct TieredCode {
     first: CompiledKernel,
     first_tier: Tier,
     better: OnceLock<CompiledKernel>,
-    /// Whether launches look at the clock: the code is the first, and nobody works on better.
+    /// Whether launches read the clock: the code is the first, and no thread makes better code.
     watched: AtomicBool,
     /// Nanoseconds in the first code.
     spent: AtomicU64,
     hot_after: u64,
-    /// Whether there is an error that nobody was told.
+    /// Whether there is an error that no call has returned.
     failed: AtomicBool,
     progress: Mutex<TierState>,
     changed: Condvar,
@@ -203,7 +203,7 @@ impl TieredCode {
             .fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Why there is no better code, to be told once.
+    /// Why there is no better code; returned once.
     pub(crate) fn take_error(&self) -> Option<Error> {
         if !self.failed.load(Ordering::Relaxed) || !self.failed.swap(false, Ordering::AcqRel) {
             return None;
@@ -280,7 +280,7 @@ struct Shared {
     log: Arc<Log>,
     listeners: Arc<ProgressListeners>,
     queue: Mutex<Queue>,
-    /// The device is gone: nobody wants the code any more.
+    /// The device is gone: no launch uses the code any more.
     closed: AtomicBool,
 }
 
@@ -305,7 +305,7 @@ impl Background {
         }
     }
 
-    /// Has better code made, unless that was asked for before.
+    /// Queues a kernel for better code, unless it was queued before.
     pub(crate) fn ask(&self, code: &Arc<TieredCode>) {
         if code.ask() {
             self.shared.queue().jobs.push_back(Arc::downgrade(code));
@@ -313,7 +313,7 @@ impl Background {
         }
     }
 
-    /// Sees to it that somebody serves the queue.
+    /// Makes sure that a thread serves the queue.
     fn start(&self) {
         let mut queue = self.shared.queue();
         // A thread of the process that we were forked off is not there.
@@ -366,7 +366,7 @@ impl Background {
             self.start();
             progress = code.progress();
             if matches!(*progress, TierState::Waiting(_) | TierState::Compiling) {
-                // Nobody wakes us in a forked process, so we look from time to time.
+                // No thread wakes us in a forked process, so we poll.
                 let waited = code
                     .changed
                     .wait_timeout(progress, Duration::from_millis(100));
@@ -399,7 +399,7 @@ impl Shared {
         COMPILING.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The next kernel that still exists; with none left, nobody serves the queue any more.
+    /// The next kernel that still exists; with none left, the thread ends.
     fn next(&self) -> Option<Arc<TieredCode>> {
         let mut queue = self.queue();
         while !self.is_stopped() {

@@ -1,7 +1,7 @@
-//! Launches that were put together as a graph of the driver's, and are replayed as a whole.
+//! Launches that were captured as a graph of the driver, and are replayed as a whole.
 
 use super::engine::CudaEngine;
-use super::graph::Graph;
+use super::graph::CudaGraph;
 use super::launch::{Enqueue, activated, enqueue, launch_info};
 use super::pending::LaunchInfo;
 use super::program::CudaProgram;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 
-/// Launches as a graph. It keeps neither programs nor memory: whoever has it keeps those.
+/// Launches as a graph. It keeps neither programs nor memory: its owner does.
 #[derive(Debug)]
 pub(super) struct CapturedLaunches {
     engine: Arc<CudaEngine>,
-    graph: Graph,
+    graph: CudaGraph,
     /// The first launch, which stands for all of them.
     info: Arc<LaunchInfo>,
     /// What launches report under.
@@ -38,7 +38,7 @@ struct Frozen {
     places: SmallVec<[u64; 4]>,
 }
 
-// SAFETY: the pointer is compared and nothing else; whoever it is compared with lives.
+// SAFETY: the pointer is only compared, with those of live modules.
 unsafe impl Send for Frozen {}
 // SAFETY: as above.
 unsafe impl Sync for Frozen {}

@@ -101,7 +101,7 @@ fn handle(driver: &'static Functions, ordinal: usize) -> Result<c_int> {
 /// There is one per device and process. It is made when first asked for (a fifth of a second) and kept until the process
 /// ends, as those libraries do: threads have it as their current one.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub struct CudaContext {
     pub(super) driver: &'static Functions,
     pub(super) device: c_int,
     raw: RawContext,
@@ -110,13 +110,13 @@ pub(crate) struct Context {
     stack: AtomicUsize,
 }
 
-/// Bytes of stack that the driver gives every thread, unless it is told otherwise.
+/// Bytes of stack that the driver gives every thread, by default.
 const STACK: usize = 1024;
 
-impl Context {
+impl CudaContext {
     /// The context of a device by its number.
-    pub(crate) fn new(ordinal: usize) -> Result<Arc<Context>> {
-        static CONTEXTS: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
+    pub fn new(ordinal: usize) -> Result<Arc<CudaContext>> {
+        static CONTEXTS: Mutex<Vec<Arc<CudaContext>>> = Mutex::new(Vec::new());
         let driver = driver()?;
         super::error::healthy().map_err(Failed::error)?;
         let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,7 +149,7 @@ impl Context {
         let mut raw = RawContext::NULL;
         // SAFETY: it writes a handle, which stays good, for it is never released.
         unsafe { call!(driver, cuDevicePrimaryCtxRetain(&mut raw, device)) }?;
-        let context = Arc::new(Context {
+        let context = Arc::new(CudaContext {
             driver,
             device,
             raw,
@@ -160,12 +160,12 @@ impl Context {
         Ok(context)
     }
 
-    pub(crate) fn info(&self) -> &DeviceInfo {
+    pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
     /// Bytes of memory that are free, and all that there are.
-    pub(crate) fn free_memory(&self) -> Result<(u64, u64)> {
+    pub fn free_memory(&self) -> Result<(u64, u64)> {
         let _entered = self.enter()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: it writes two numbers; the context is current.
@@ -174,7 +174,7 @@ impl Context {
     }
 
     /// Gives every thread so many bytes of stack, for functions that call themselves; never fewer than before.
-    pub(crate) fn need_stack(&self, bytes: usize) -> Result<()> {
+    pub fn need_stack(&self, bytes: usize) -> Result<()> {
         let before = self.stack.fetch_max(bytes, Ordering::Relaxed);
         if before >= bytes {
             return Ok(());
@@ -186,7 +186,7 @@ impl Context {
     }
 
     /// Waits until the device has nothing left to do for this process.
-    pub(crate) fn synchronize(&self) -> Result<()> {
+    pub fn synchronize(&self) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: the context is current.
         unsafe { call!(self.driver, cuCtxSynchronize()) }
@@ -194,7 +194,7 @@ impl Context {
 
     /// Makes the context the calling thread's current one, until what is returned is dropped. The driver is asked what is
     /// current, for other libraries set it too.
-    pub(super) fn enter(&self) -> Result<Entered> {
+    pub fn enter(&self) -> Result<Entered> {
         let mut before = RawContext::NULL;
         // SAFETY: it writes a handle.
         unsafe { call!(self.driver, cuCtxGetCurrent(&mut before)) }?;
@@ -217,7 +217,7 @@ impl Context {
 /// A stretch of a thread in which a context is current.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Entered {
+pub struct Entered {
     driver: &'static Functions,
     restore: Option<RawContext>,
 }

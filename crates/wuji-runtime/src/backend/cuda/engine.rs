@@ -1,11 +1,11 @@
-//! One device of this process as a world uses it: a queue of work, a word that stops kernels, and what they report.
+//! The stream of a GPU, the word that interrupts its kernels, and its pending launches.
 
-use super::context::Context;
-use super::graph::Graph;
-use super::memory::Buffer;
+use super::context::CudaContext;
+use super::graph::CudaGraph;
+use super::memory::DeviceBuffer;
 use super::pending::{LaunchInfo, PendingLaunch, PendingLaunches, ReportSlot, Reported};
 use super::staging::Staging;
-use super::stream::{Event, Stream};
+use super::stream::{CudaEvent, CudaStream};
 use crate::print_sink::PrintSink;
 use crate::report::Collected;
 use crate::stop::{Reason, Stop, stopped};
@@ -16,35 +16,35 @@ use wuji_ir::{Error, Result};
 
 #[derive(Debug)]
 pub(crate) struct CudaEngine {
-    pub(crate) stream: Stream,
-    /// For what has to reach the device while kernels run.
-    aside: Stream,
+    pub(crate) stream: CudaStream,
+    /// For copies that must reach the device while kernels run.
+    aside: CudaStream,
     /// Not zero: kernels leave their loops.
-    interrupt: Buffer,
+    interrupt: DeviceBuffer,
     staging: Staging,
     /// A mark for streams that wait for each other.
-    handed_over: Event,
+    handed_over: CudaEvent,
     pending: PendingLaunches,
     print_sink: Arc<PrintSink>,
     stop: Arc<Stop>,
     limit: Option<Duration>,
     /// A mark, and when it was passed: so it is known of others. Only where time is limited.
-    clock: Option<(Event, Instant)>,
-    /// Held while the stream takes launches down for a graph: nobody may ask it whether it is done.
+    clock: Option<(CudaEvent, Instant)>,
+    /// Held while the stream captures a graph: it must not be queried meanwhile.
     capturing: Mutex<()>,
 }
 
-/// Somebody who waits looks without rest for so long; then he sleeps between two looks.
+/// A thread that waits polls for so long; then it sleeps between two polls.
 const IMPATIENT: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
 
-/// What is said of a problem that comes out of another call.
+/// The note of an error that another call returns.
 const LATER: &str = "it was launched earlier: a launch on a GPU is not waited for, unless WUJI_LAUNCH_BLOCKING is 1";
 
-/// What launches have left that are over.
+/// Reports of launches that are done.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// Of the launch that was asked for.
+    /// Of the launch that the caller waits for.
     pub(crate) own: Option<Collected>,
     /// The first problem of any other launch, with those of the rest.
     pub(crate) error: Option<Error>,
@@ -59,7 +59,7 @@ impl CudaEngine {
         stop: &Arc<Stop>,
         limit: Option<Duration>,
     ) -> Result<Arc<CudaEngine>> {
-        let context = Context::new(ordinal)?;
+        let context = CudaContext::new(ordinal)?;
         let stream = context.stream()?;
         let clock = limit.map(|_| context.event()).transpose()?;
         let engine = CudaEngine {
@@ -84,7 +84,7 @@ impl CudaEngine {
         Ok(Arc::new(engine))
     }
 
-    pub(crate) fn context(&self) -> &Arc<Context> {
+    pub(crate) fn context(&self) -> &Arc<CudaContext> {
         self.stream.context()
     }
 
@@ -98,11 +98,11 @@ impl CudaEngine {
         PendingLaunches::fits(module)
     }
 
-    /// Before a launch: looks whether earlier ones have something to tell, without waiting for them. A kernel that prints waits for
+    /// Before a launch: checks whether earlier ones have reports, without waiting for them. A kernel that prints waits for
     /// those that have, so that there is room for its lines. An error is that of an earlier launch.
     pub(crate) fn before_launch(&self, prints: bool) -> Result<()> {
         if self.stop.reason().is_some() && (self.pending.is_empty() || self.stream.query()?) {
-            // It was meant for launches that are over.
+            // It was meant for launches that are done.
             self.stop.forget();
         }
         let asked = self.stop.reason().is_some();
@@ -112,7 +112,7 @@ impl CudaEngine {
         Ok(())
     }
 
-    /// A launch is about to be asked for.
+    /// Registers a launch before it is enqueued.
     pub(crate) fn enter(&self, info: Arc<LaunchInfo>) -> Result<PendingLaunch> {
         loop {
             match self.pending.slot(&self.stream, info.module.sites.len())? {
@@ -122,22 +122,22 @@ impl CudaEngine {
         }
     }
 
-    /// A launch in a graph, until it is let go.
+    /// Registers a launch of a graph, until it is freed.
     pub(crate) fn keep_slot(&self, info: LaunchInfo) -> Result<PendingLaunch> {
         self.pending.keep(info)
     }
 
-    /// Launches of graphs that are gone.
+    /// Frees the launches of graphs that are gone.
     pub(crate) fn let_go(&self, numbers: &[u64]) {
         self.pending.let_go(numbers);
     }
 
-    /// A graph is about to be launched.
+    /// Registers a graph before it is launched.
     pub(crate) fn replays(&self, info: &Arc<LaunchInfo>) {
         self.pending.enter_graph(info);
     }
 
-    /// A launch was asked for.
+    /// Marks the end of a launch that was enqueued.
     pub(crate) fn entered(&self) -> Result<()> {
         if self.limit.is_some() {
             let end = self.context().event()?;
@@ -147,8 +147,8 @@ impl CudaEngine {
         Ok(())
     }
 
-    /// Waits until everything is done that was asked for. When somebody asks for it, or a launch takes longer than it may, kernels
-    /// are stopped; that is kept until somebody gathers what there is to tell.
+    /// Waits for all pending launches. On an interrupt or after the time limit, kernels are stopped; the error is kept until reports are
+    /// gathered.
     pub(crate) fn wait(&self) -> Result<()> {
         if self.stream.query()? {
             return Ok(());
@@ -174,15 +174,15 @@ impl CudaEngine {
         Ok(())
     }
 
-    /// The same for who gives back what kernels may be using, at any time and on any thread.
+    /// The same before memory or code is freed that kernels may use, at any time and on any thread.
     pub(crate) fn wait_before_drop(&self) {
         let _none = (self.capturing.lock()).unwrap_or_else(PoisonError::into_inner);
         // What is wrong comes out of the next call.
         let _ = self.wait();
     }
 
-    /// Takes down what is told to the stream meanwhile. Nothing that kernels use is dropped in it.
-    pub(crate) fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
+    /// Captures the work that is enqueued meanwhile. Nothing that kernels use is dropped in it.
+    pub(crate) fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<CudaGraph> {
         let _now = (self.capturing.lock()).unwrap_or_else(PoisonError::into_inner);
         self.stream.capture(|_| work())
     }
@@ -215,8 +215,8 @@ impl CudaEngine {
         self.aside.synchronize()
     }
 
-    /// Waits for everything, and gathers what launches have reported. Lines are kept for the outlet, except those of the launch that
-    /// is asked for.
+    /// Waits for all pending launches, and gathers their reports. Printed lines go to the print sink, except those of the launch that the
+    /// caller waits for.
     pub(crate) fn settle(&self, own: Option<u64>) -> Result<Settled> {
         self.wait()?;
         let (reported, stopped) = self.pending.gather(&self.stream)?;
@@ -253,7 +253,7 @@ impl CudaEngine {
         Ok(settled)
     }
 
-    /// The same where no launch is asked for.
+    /// The same when the caller waits for no particular launch.
     pub(crate) fn finish(&self) -> Result<()> {
         match self.settle(None)?.error {
             None => Ok(()),
@@ -266,19 +266,18 @@ impl CudaEngine {
         self.pending.refused(error);
     }
 
-    /// Whether there is anything that nobody has been told of yet, or might be.
+    /// Whether there are no pending launches, nor errors of theirs.
     pub(crate) fn is_settled(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Copies bytes to the device, behind everything that it was asked to do before.
+    /// Copies bytes to the device, after all its pending work.
     pub(crate) fn send(&self, to: u64, bytes: &[u8]) -> Result<()> {
         // SAFETY: callers own that much memory there, and the bytes are ordinary memory.
         unsafe { self.staging.send(&self.stream, to, bytes) }
     }
 
-    /// Copies bytes from the device once it has done everything it was asked to do before. What launches have reported meanwhile
-    /// stays where it is.
+    /// Copies bytes from the device, after all its pending work. Reports stay buffered.
     pub(crate) fn fetch(&self, bytes: &mut [u8], from: u64) -> Result<()> {
         self.wait()?;
         // SAFETY: callers own that much memory there.
@@ -291,7 +290,7 @@ impl CudaEngine {
         unsafe { self.stream.copy(to, from, bytes) }
     }
 
-    /// What is told from now on waits for what another stream was told so far.
+    /// Later work waits for the work that another stream has now.
     ///
     /// # Safety
     /// The handle is that of a stream of the same device that lives.
@@ -302,7 +301,7 @@ impl CudaEngine {
         self.stream.wait(&self.handed_over)
     }
 
-    /// Another stream waits for what was told here so far.
+    /// Another stream waits for the work that this one has now.
     ///
     /// # Safety
     /// As for [`CudaEngine::wait_for_stream`].

@@ -1,4 +1,4 @@
-//! What the driver says when it refuses, in our words.
+//! Errors of the driver.
 //!
 //! Some failures end everything: after a kernel has touched memory that is not there, every call of the process fails,
 //! on this device and for good. The first such failure is remembered, and nothing is called any more.
@@ -10,7 +10,7 @@ use wuji_ir::Error;
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 pub(super) const OUT_OF_MEMORY: Code = 2;
-/// `CUDA_ERROR_NOT_INITIALIZED`: also what a process is told that was forked from one that uses CUDA.
+/// `CUDA_ERROR_NOT_INITIALIZED`: also returned in a process that was forked from one that uses CUDA.
 const NOT_INITIALIZED: Code = 3;
 /// `CUDA_ERROR_NOT_READY`: no failure, something is still under way.
 pub(super) const NOT_READY: Code = 600;
@@ -60,7 +60,7 @@ fn is_fault(code: Code) -> bool {
         // An illegal address; a launch that took too long; a context that was destroyed; a device-side assertion.
         | 700 | 702 | 709 | 710
         // The hardware's stack, an illegal instruction, a misaligned address, a wrong address space, a wrong program
-        // counter, another exception of a kernel, memory of tensors that was not given back.
+        // counter, another exception of a kernel, memory of tensors that was not freed.
         | 714..=719 | 721
     )
 }
@@ -94,7 +94,7 @@ impl Failed {
         )
     }
 
-    /// The error of an allocation: what was asked for, and what there is.
+    /// The error of an allocation, with its size and what is free.
     pub(super) fn allocating(self, bytes: u64) -> Error {
         if self.code != OUT_OF_MEMORY {
             return self.error();
@@ -105,7 +105,7 @@ impl Failed {
         )
         .note(self.why());
         let (mut free, mut total) = (0, 0);
-        // SAFETY: it writes two numbers; whoever allocates has made a context current.
+        // SAFETY: it writes two numbers; callers have made a context current.
         let known = unsafe { (self.driver.cuMemGetInfo)(&mut free, &mut total) } == 0;
         let error = match known {
             true => error.note(format!(
@@ -118,7 +118,7 @@ impl Failed {
         error.help("drop fields that are not needed, use smaller types, or a sparse layout; other programs on the device take memory too (`nvidia-smi`)")
     }
 
-    /// The error of loading code, with what the driver's assembler has said.
+    /// The error of loading code, with the messages of the driver's assembler.
     pub(super) fn loading(self, log: &str) -> Error {
         if is_fault(self.code) || self.code == OUT_OF_MEMORY {
             return self.error();
@@ -158,7 +158,7 @@ impl Failed {
 }
 
 /// `1.5 GiB`.
-pub(super) fn amount(bytes: u64) -> String {
+pub fn amount(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} bytes");

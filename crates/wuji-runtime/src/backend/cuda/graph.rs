@@ -1,31 +1,31 @@
-//! Graphs: work for a device that is told once and done many times.
+//! Graphs: work that is captured once and launched many times.
 
-use super::context::Context;
+use super::context::CudaContext;
 use super::library::{RawGraph, RawGraphExec, call};
-use super::stream::Stream;
+use super::stream::CudaStream;
 use std::sync::Arc;
 use wuji_ir::Result;
 
 /// Work that was captured and can be launched as a whole.
 #[derive(Debug)]
-pub(crate) struct Graph {
-    context: Arc<Context>,
+pub struct CudaGraph {
+    context: Arc<CudaContext>,
     raw: RawGraphExec,
 }
 
-impl Drop for Graph {
+impl Drop for CudaGraph {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: nobody has it any more; a launch that is under way is finished first.
+            // SAFETY: no other code has it; a launch that is under way is finished first.
             let _ = unsafe { call!(self.context.driver, cuGraphExecDestroy(self.raw)) };
         }
     }
 }
 
-impl Stream {
-    /// What `tell` tells the stream is not done, but becomes a graph. Meanwhile the stream cannot be waited for, and
+impl CudaStream {
+    /// What `tell` enqueues is not run, but becomes a graph. Meanwhile the stream cannot be waited for, and
     /// memory cannot be allocated by this thread.
-    pub(crate) fn capture(&self, tell: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
+    pub fn capture(&self, tell: impl FnOnce(&CudaStream) -> Result<()>) -> Result<CudaGraph> {
         /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: other threads may do what they like.
         const THREAD_LOCAL: i32 = 1;
         let context = &self.context;
@@ -47,17 +47,17 @@ impl Stream {
             let _ = unsafe { call!(context.driver, cuGraphDestroy(graph)) };
         }
         made?;
-        Ok(Graph {
+        Ok(CudaGraph {
             context: context.clone(),
             raw,
         })
     }
 
-    /// Does the work of a graph.
+    /// Launches a graph.
     ///
     /// # Safety
     /// As for each part of what was captured: memory and code are still there, until it is done.
-    pub(crate) unsafe fn launch_graph(&self, graph: &Graph) -> Result<()> {
+    pub unsafe fn launch_graph(&self, graph: &CudaGraph) -> Result<()> {
         let _entered = self.context.enter()?;
         // SAFETY: both live; the rest is the caller's promise.
         unsafe { call!(self.context.driver, cuGraphLaunch(graph.raw, self.raw)) }

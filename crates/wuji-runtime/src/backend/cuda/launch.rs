@@ -1,10 +1,10 @@
 //! One run of a program on a device.
 
 use super::engine::CudaEngine;
-use super::memory::Buffer;
+use super::memory::DeviceBuffer;
 use super::pending::{LaunchInfo, PendingLaunch};
 use super::program::{CudaProgram, GpuTask};
-use super::stream::Event;
+use super::stream::CudaEvent;
 use super::tree::DeviceTree;
 use crate::array::{ArrayArg, Owner};
 use crate::backend::LaunchRequest;
@@ -27,7 +27,7 @@ use wuji_llvm::cuda::DeviceHeader;
 /// Blocks of a grid, at most.
 const MOST_BLOCKS: u64 = (1 << 31) - 1;
 /// Where every thread would get fewer iterations than this, a grid has a thread for each of them.
-const FEW_TURNS: u64 = 16;
+const FEW_ITERATIONS: u64 = 16;
 
 /// Enqueues the tasks of a program, and synchronizes where the caller needs what they leave.
 pub(super) fn run(request: &LaunchRequest<'_>, code: &CudaProgram) -> Result<Outcome> {
@@ -123,7 +123,7 @@ fn known_info(code: &CudaProgram, program: &Program, bindings: &Bindings<'_>) ->
         .clone()
 }
 
-/// What is needed to tell of a launch once it is over.
+/// What the reports of a launch are described with once it is done.
 pub(super) fn launch_info(program: &Program, bindings: &Bindings<'_>) -> LaunchInfo {
     let arrays = bindings.arrays.iter();
     LaunchInfo {
@@ -141,13 +141,13 @@ pub(super) struct Enqueue {
     pub(super) pending: PendingLaunch,
 }
 
-/// Tells the stream to run all tasks; gives marks around each, where they are timed.
+/// Enqueues all tasks; returns marks around each, where they are timed.
 pub(super) fn enqueue<'c>(
     how: &Enqueue,
     code: &'c CudaProgram,
     bindings: &Bindings<'_>,
     arrays: &[Staged],
-) -> Result<Vec<(&'c GpuTask, Event, Event)>> {
+) -> Result<Vec<(&'c GpuTask, CudaEvent, CudaEvent)>> {
     let (engine, pending) = (&code.engine, &how.pending);
     let mut words = arguments(code, bindings, arrays);
     if code.temps.bytes() > 0 {
@@ -226,8 +226,8 @@ fn grid(code: &CudaProgram, task: &GpuTask, bindings: &Bindings<'_>) -> Result<O
     }
     let block = u64::from(task.block);
     let exact = units.div_ceil(block);
-    // Few turns for each thread are not worth a loop; and blocks that come later fill the gaps that others leave.
-    let blocks = match exact <= u64::from(task.blocks) * FEW_TURNS {
+    // Few iterations for each thread are not worth a loop; and blocks that come later fill the gaps that others leave.
+    let blocks = match exact <= u64::from(task.blocks) * FEW_ITERATIONS {
         true => exact,
         false => u64::from(task.blocks),
     };
@@ -334,7 +334,7 @@ fn put_header(words: &mut [u64], header: &DeviceHeader) {
 #[derive(Debug)]
 pub(super) struct Staged {
     group: OverlapGroup,
-    buffer: Buffer,
+    buffer: DeviceBuffer,
 }
 
 impl Staged {

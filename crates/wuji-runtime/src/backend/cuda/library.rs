@@ -105,7 +105,7 @@ impl AccessDescription {
 /// One side of a `CUDA_MEMCPY2D`.
 #[derive(Copy, Clone, Debug)]
 #[repr(C)]
-pub(crate) struct Side {
+pub struct Side {
     x_bytes: usize,
     y: usize,
     kind: c_uint,
@@ -117,7 +117,7 @@ pub(crate) struct Side {
 
 impl Side {
     /// Memory of the host.
-    pub(crate) fn host(at: *const u8) -> Side {
+    pub fn host(at: *const u8) -> Side {
         Side {
             x_bytes: 0,
             y: 0,
@@ -130,7 +130,7 @@ impl Side {
     }
 
     /// Memory of the device.
-    pub(crate) fn device(at: Address) -> Side {
+    pub fn device(at: Address) -> Side {
         Side {
             kind: 2,
             device: at,

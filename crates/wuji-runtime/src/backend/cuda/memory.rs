@@ -1,6 +1,6 @@
 //! Memory: of the device, of the host where the device can reach it, and addresses that get memory as they are needed.
 
-use super::context::Context;
+use super::context::CudaContext;
 use super::error::{Failed, OUT_OF_MEMORY};
 use super::library::{AccessDescription, Address, AllocationProperties, ask, call};
 use std::collections::BTreeMap;
@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use wuji_ir::Result;
 
-impl Context {
+impl CudaContext {
     /// Memory of the device, with whatever is in it.
-    pub(crate) fn alloc(self: &Arc<Self>, bytes: u64) -> Result<Buffer> {
+    pub fn alloc(self: &Arc<Self>, bytes: u64) -> Result<DeviceBuffer> {
         let _entered = self.enter()?;
         let mut at = 0;
         if bytes > 0 {
@@ -19,7 +19,7 @@ impl Context {
             unsafe { ask!(self.driver, cuMemAlloc(&mut at, bytes as usize)) }
                 .map_err(|failed| failed.allocating(bytes))?;
         }
-        Ok(Buffer {
+        Ok(DeviceBuffer {
             context: self.clone(),
             at,
             bytes,
@@ -27,7 +27,7 @@ impl Context {
     }
 
     /// Memory of the host that stays where it is; the device reads and writes it too, slowly.
-    pub(crate) fn pinned(self: &Arc<Self>, bytes: usize) -> Result<Pinned> {
+    pub fn pinned(self: &Arc<Self>, bytes: usize) -> Result<Pinned> {
         /// `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`.
         const FLAGS: u32 = 1 | 2;
         let _entered = self.enter()?;
@@ -35,7 +35,7 @@ impl Context {
         // SAFETY: it writes one address; the context is current. Nobody has nothing: one byte at least.
         unsafe { ask!(self.driver, cuMemHostAlloc(&mut host, bytes.max(1), FLAGS)) }
             .map_err(|failed| failed.allocating(bytes as u64))?;
-        // From here on it is given back if something goes wrong.
+        // From here on it is freed if something goes wrong.
         let mut pinned = Pinned {
             context: self.clone(),
             host: host.cast(),
@@ -49,13 +49,13 @@ impl Context {
                 cuMemHostGetDevicePointer(&mut pinned.device, host, 0)
             )
         }?;
-        // SAFETY: there are that many bytes, and nobody else knows of them.
+        // SAFETY: there are that many bytes, and no other code knows of them.
         unsafe { pinned.host.write_bytes(0, bytes.max(1)) };
         Ok(pinned)
     }
 
     /// Addresses without memory behind them; [`Reserved::ensure`] puts it there.
-    pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reserved> {
+    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reserved> {
         let _entered = self.enter()?;
         let properties = AllocationProperties::of(self.device);
         let mut granule = 0;
@@ -88,32 +88,32 @@ impl Context {
     }
 }
 
-/// Memory of a device; given back when dropped, after the device has done what it was told before.
+/// Memory of a device; freed when dropped, after all pending work of the device.
 #[derive(Debug)]
-pub(crate) struct Buffer {
-    context: Arc<Context>,
+pub struct DeviceBuffer {
+    context: Arc<CudaContext>,
     at: Address,
     bytes: u64,
 }
 
-impl Buffer {
+impl DeviceBuffer {
     /// Its address on the device; zero where there are no bytes.
-    pub(crate) fn address(&self) -> u64 {
+    pub fn address(&self) -> u64 {
         self.at
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-impl Drop for Buffer {
+impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         if self.at == 0 {
             return;
         }
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: it was allocated in this context and nobody else frees it. The driver waits for who uses it.
+            // SAFETY: it was allocated in this context and no other code frees it. The driver waits for who uses it.
             let _ = unsafe { call!(self.context.driver, cuMemFree(self.at)) };
         }
     }
@@ -121,30 +121,30 @@ impl Drop for Buffer {
 
 /// Memory of the host that the device can reach. It begins as zeros.
 #[derive(Debug)]
-pub(crate) struct Pinned {
-    context: Arc<Context>,
+pub struct Pinned {
+    context: Arc<CudaContext>,
     host: *mut u8,
     device: Address,
     bytes: usize,
 }
 
-// SAFETY: memory that belongs to the value; who reads and writes it from where is said where pointers are used.
+// SAFETY: memory that belongs to the value; the rules for access are stated where pointers are used.
 unsafe impl Send for Pinned {}
 // SAFETY: as above: shared references give out addresses only.
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
     /// Where the host finds it.
-    pub(crate) fn host(&self) -> *mut u8 {
+    pub fn host(&self) -> *mut u8 {
         self.host
     }
 
     /// Where the device finds it.
-    pub(crate) fn device(&self) -> u64 {
+    pub fn device(&self) -> u64 {
         self.device
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
@@ -152,7 +152,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: it was allocated so, and nobody else frees it. The driver waits for who uses it.
+            // SAFETY: it was allocated so, and no other code frees it. The driver waits for who uses it.
             let _ = unsafe {
                 call!(
                     self.context.driver,
@@ -165,8 +165,8 @@ impl Drop for Pinned {
 
 /// A range of addresses on a device, with memory behind parts of it.
 #[derive(Debug)]
-pub(crate) struct Reserved {
-    context: Arc<Context>,
+pub struct Reserved {
+    context: Arc<CudaContext>,
     base: Address,
     size: u64,
     granule: u64,
@@ -182,28 +182,28 @@ const MOST_AHEAD: u64 = 256 << 20;
 
 impl Reserved {
     /// The address of its first byte.
-    pub(crate) fn base(&self) -> u64 {
+    pub fn base(&self) -> u64 {
         self.base
     }
 
     /// How many addresses there are.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.size
     }
 
     /// Bytes that have memory.
-    pub(crate) fn mapped(&self) -> u64 {
+    pub fn mapped(&self) -> u64 {
         self.mapped
     }
 
     /// Memory comes in multiples of this.
-    pub(crate) fn granule(&self) -> u64 {
+    pub fn granule(&self) -> u64 {
         self.granule
     }
 
     /// Sees to it that a range (relative to the base) has memory. Gives what is new, relative to the base and in order:
     /// there is *anything* in it. When there is not enough memory, nothing has changed.
-    pub(crate) fn ensure(&mut self, range: Range<u64>) -> Result<Vec<Range<u64>>> {
+    pub fn ensure(&mut self, range: Range<u64>) -> Result<Vec<Range<u64>>> {
         let end = range.end.min(self.size).next_multiple_of(self.granule);
         let start = range.start / self.granule * self.granule;
         if start >= end {
@@ -282,7 +282,7 @@ impl Reserved {
         let allowed =
             released.and_then(|()| unsafe { ask!(driver, cuMemSetAccess(at, bytes, &access, 1)) });
         if allowed.is_err() {
-            // SAFETY: as above, as a whole; nobody knows of it yet.
+            // SAFETY: as above, as a whole; no other code knows of it yet.
             let _ = unsafe { call!(driver, cuMemUnmap(at, bytes)) };
         }
         allowed
@@ -292,7 +292,7 @@ impl Reserved {
     fn unmap(&mut self, start: u64) {
         if let Some(size) = self.pieces.remove(&start) {
             self.mapped -= size;
-            // SAFETY: a piece as it was mapped, which is used by nobody: callers have waited, or it is new.
+            // SAFETY: a piece as it was mapped, which is not in use: callers have waited, or it is new.
             let _ = unsafe {
                 call!(
                     self.context.driver,
@@ -302,8 +302,8 @@ impl Reserved {
         }
     }
 
-    /// Gives all memory back, after the device has done what it was told before; the addresses stay.
-    pub(crate) fn release(&mut self) -> Result<()> {
+    /// Frees all memory, after all pending work of the device; the addresses stay reserved.
+    pub fn release(&mut self) -> Result<()> {
         if self.pieces.is_empty() {
             return Ok(());
         }

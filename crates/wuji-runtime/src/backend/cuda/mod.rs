@@ -10,12 +10,12 @@
 //! - `functions`: where NVIDIA's library of mathematical functions is looked for
 //! - `engine`, `pending`: the stream of a device and its pending launches
 //! - `backend`, `load`, `program`, `tree`, `launch`, `captured`: the backend
-//! - `check`: tries all of it on a device (`wuji doctor --gpu-check`)
+//! - `driver`: the lower half for tools
 
 mod backend;
 mod captured;
-mod check;
 mod context;
+pub mod driver;
 mod engine;
 mod error;
 mod functions;
@@ -23,7 +23,6 @@ mod graph;
 pub(crate) mod launch;
 mod library;
 pub(crate) mod load;
-pub mod measure;
 mod memory;
 mod module;
 mod pending;
@@ -33,7 +32,6 @@ mod stream;
 mod tree;
 
 pub(crate) use backend::CudaBackend;
-pub use check::check;
 pub use context::{DeviceInfo, devices};
 pub use functions::LibdeviceChoice;
 pub use library::Driver;

@@ -1,12 +1,12 @@
 //! Code on a device.
 
-use super::context::Context;
+use super::context::CudaContext;
 use super::library::{RawFunction, RawLink, RawModule, ask, call};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::sync::Arc;
 use wuji_ir::Result;
 
-/// Room for what the driver's assembler says.
+/// Room for messages of the driver's assembler.
 const LOG: usize = 8192;
 
 /// Options of the driver's assembler, and where it writes what it has to say.
@@ -39,7 +39,7 @@ impl Assembler {
     }
 }
 
-/// PTX as the driver wants it: text that ends in a zero. Machine code says itself how long it is.
+/// PTX as the driver wants it: text that ends in a zero. Machine code contains its length.
 fn image(code: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     match code.starts_with(b"\x7fELF") || code.last() == Some(&0) {
         true => code.into(),
@@ -47,9 +47,9 @@ fn image(code: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     }
 }
 
-impl Context {
-    /// Loads PTX, which the driver compiles, or machine code made from it ([`Context::assemble`]).
-    pub(crate) fn load(self: &Arc<Self>, code: &[u8]) -> Result<CudaModule> {
+impl CudaContext {
+    /// Loads PTX, which the driver compiles, or machine code made from it ([`CudaContext::assemble`]).
+    pub fn load(self: &Arc<Self>, code: &[u8]) -> Result<CudaModule> {
         let _entered = self.enter()?;
         let mut assembler = Assembler::new();
         let image = image(code);
@@ -75,14 +75,14 @@ impl Context {
     }
 
     /// The machine code of PTX for this device, to be kept and loaded later.
-    pub(crate) fn assemble(self: &Arc<Self>, ptx: &[u8]) -> Result<Vec<u8>> {
+    pub fn assemble(self: &Arc<Self>, ptx: &[u8]) -> Result<Vec<u8>> {
         /// `CU_JIT_INPUT_PTX`.
         const PTX: c_int = 1;
         /// A linker, destroyed when dropped.
-        struct Link<'a>(&'a Context, RawLink);
+        struct Link<'a>(&'a CudaContext, RawLink);
         impl Drop for Link<'_> {
             fn drop(&mut self) {
-                // SAFETY: nobody uses it any more.
+                // SAFETY: it is not in use any more.
                 let _ = unsafe { call!(self.0.driver, cuLinkDestroy(self.1)) };
             }
         }
@@ -134,14 +134,14 @@ impl Context {
 
 #[derive(Debug)]
 struct Loaded {
-    context: Arc<Context>,
+    context: Arc<CudaContext>,
     raw: RawModule,
 }
 
 impl Drop for Loaded {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: functions keep their module, so nobody uses it. Whoever launches keeps functions until he has waited.
+            // SAFETY: functions keep their module, so it is not in use. Callers keep functions until launches are done.
             let _ = unsafe { call!(self.context.driver, cuModuleUnload(self.raw)) };
         }
     }
@@ -149,11 +149,11 @@ impl Drop for Loaded {
 
 /// Code that a device can run; unloaded when it and its functions are dropped.
 #[derive(Clone, Debug)]
-pub(crate) struct CudaModule(Arc<Loaded>);
+pub struct CudaModule(Arc<Loaded>);
 
 impl CudaModule {
     /// A kernel by its name.
-    pub(crate) fn function(&self, name: &CStr) -> Result<Function> {
+    pub fn function(&self, name: &CStr) -> Result<Function> {
         let context = &self.0.context;
         let _entered = context.enter()?;
         let mut raw = RawFunction::NULL;
@@ -173,26 +173,26 @@ impl CudaModule {
 
 /// A kernel that can be launched. It keeps its code loaded.
 #[derive(Clone, Debug)]
-pub(crate) struct Function {
+pub struct Function {
     module: Arc<Loaded>,
     pub(super) raw: RawFunction,
 }
 
 /// What a kernel takes of a multiprocessor.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(crate) struct FunctionAttributes {
+pub struct FunctionAttributes {
     /// Per thread.
-    pub(crate) registers: u32,
+    pub registers: u32,
     /// Bytes of local memory per thread: what did not fit into registers, and arrays.
-    pub(crate) local_bytes: u32,
+    pub local_bytes: u32,
     /// Bytes of shared memory that the code itself has.
-    pub(crate) shared_bytes: u32,
+    pub shared_bytes: u32,
     /// The most threads that a block of it can have.
-    pub(crate) threads: u32,
+    pub threads: u32,
 }
 
 impl Function {
-    pub(crate) fn attributes(&self) -> Result<FunctionAttributes> {
+    pub fn attributes(&self) -> Result<FunctionAttributes> {
         let context = &self.module.context;
         let _entered = context.enter()?;
         let get = |attribute: c_int| -> Result<u32> {
@@ -217,7 +217,7 @@ impl Function {
 
     /// How many blocks of this many threads a multiprocessor runs at a time, each with this much shared memory on top
     /// of the kernel's own.
-    pub(crate) fn max_active_blocks(&self, threads: u32, shared: usize) -> Result<u32> {
+    pub fn max_active_blocks(&self, threads: u32, shared: usize) -> Result<u32> {
         let context = &self.module.context;
         let _entered = context.enter()?;
         let mut blocks = 0;
@@ -237,7 +237,7 @@ impl Function {
     }
 
     /// Allows launches to ask for this much shared memory; without it 48 KiB are the most.
-    pub(crate) fn set_max_dynamic_shared(&self, bytes: u32) -> Result<()> {
+    pub fn set_max_dynamic_shared(&self, bytes: u32) -> Result<()> {
         /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
         const DYNAMIC_SHARED: c_int = 8;
         let context = &self.module.context;

@@ -4,9 +4,9 @@
 //! all launches write to, with their numbers. A kernel that reports also sets a word of the host, so without reports nothing is
 //! copied. Slots come from a ring of two halves; when one is full, the other is used again once the launches that had it are done.
 
-use super::context::Context;
-use super::memory::{Buffer, Pinned};
-use super::stream::{Event, Stream};
+use super::context::CudaContext;
+use super::memory::{DeviceBuffer, Pinned};
+use super::stream::{CudaEvent, CudaStream};
 use crate::report::{Collected, Collector, Telling};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -30,8 +30,8 @@ const SLOT_HEAD: usize = size_of::<DeviceReports>() / 8;
 
 #[derive(Debug)]
 pub(super) struct PendingLaunches {
-    log: Buffer,
-    ring: Buffer,
+    log: DeviceBuffer,
+    ring: DeviceBuffer,
     /// Set by a kernel that reports something.
     reported: Pinned,
     state: Mutex<State>,
@@ -52,8 +52,8 @@ struct State {
     past: usize,
     began: Option<Instant>,
     /// Behind the launches that have slots in each half.
-    marks: [Option<Event>; 2],
-    /// Why launches were ended that nobody has been told of yet.
+    marks: [Option<CudaEvent>; 2],
+    /// Why launches were interrupted; not returned yet.
     stopped: Vec<Error>,
     /// Why there is no memory for more cells.
     refused: Option<Error>,
@@ -64,7 +64,7 @@ struct State {
 struct InGraph {
     slot: usize,
     info: LaunchInfo,
-    /// Its graph is gone; what it has reported is still told.
+    /// Its graph is gone; its reports are still returned.
     gone: bool,
 }
 
@@ -76,8 +76,8 @@ struct Pending {
     half: usize,
     slot: Option<usize>,
     info: Arc<LaunchInfo>,
-    /// Behind it, where time is limited, and when it was asked for.
-    end: Option<(Event, Instant)>,
+    /// After it, where time is limited, and when it was enqueued.
+    end: Option<(CudaEvent, Instant)>,
 }
 
 /// What is needed to tell of a launch once it is over.
@@ -133,7 +133,7 @@ pub(super) enum ReportSlot {
 }
 
 impl PendingLaunches {
-    pub(super) fn new(context: &Arc<Context>, stream: &Stream) -> Result<PendingLaunches> {
+    pub(super) fn new(context: &Arc<CudaContext>, stream: &CudaStream) -> Result<PendingLaunches> {
         let pending = PendingLaunches {
             log: context.alloc(8 * (LOG_HEAD + LOG_WORDS) as u64)?,
             ring: context.alloc(8 * ALL as u64)?,
@@ -149,7 +149,7 @@ impl PendingLaunches {
         Ok(pending)
     }
 
-    fn reset_log(&self, stream: &Stream) -> Result<()> {
+    fn reset_log(&self, stream: &CudaStream) -> Result<()> {
         let head = [0, LOG_WORDS as u64, self.reported.device()];
         let bytes: Vec<u8> = head.iter().flat_map(|w| w.to_le_bytes()).collect();
         // SAFETY: the buffer is our own, and longer; the bytes are ordinary memory.
@@ -186,7 +186,7 @@ impl PendingLaunches {
     }
 
     /// Finds words of the ring.
-    pub(super) fn slot(&self, stream: &Stream, sites: usize) -> Result<ReportSlot> {
+    pub(super) fn slot(&self, stream: &CudaStream, sites: usize) -> Result<ReportSlot> {
         let mut state = self.state();
         let words = SLOT_HEAD + sites;
         let half = state.half;
@@ -218,7 +218,7 @@ impl PendingLaunches {
         Ok(ReportSlot::Free(next * HALF))
     }
 
-    /// A launch that is about to be asked for.
+    /// Registers a launch that is about to be enqueued.
     pub(super) fn enter(&self, slot: usize, info: Arc<LaunchInfo>) -> PendingLaunch {
         let mut state = self.state();
         state.number += 1;
@@ -242,7 +242,7 @@ impl PendingLaunches {
         }
     }
 
-    /// A slot for a launch in a graph, until it is let go.
+    /// A slot for a launch in a graph, until it is freed.
     pub(super) fn keep(&self, info: LaunchInfo) -> Result<PendingLaunch> {
         let mut state = self.state();
         let words = SLOT_HEAD + info.module.sites.len();
@@ -299,17 +299,17 @@ impl PendingLaunches {
     }
 
     /// Behind the last launch.
-    pub(super) fn ends_with(&self, end: Event) {
+    pub(super) fn ends_with(&self, end: CudaEvent) {
         if let Some(last) = self.state().pending.back_mut() {
             last.end = Some((end, Instant::now()));
         }
     }
 
-    /// The kernel that has been at work for longer than it may. `clock` says when a mark was passed.
+    /// The kernel that has run longer than it may. `clock` returns when a mark was passed.
     pub(super) fn late(
         &self,
         limit: Duration,
-        clock: impl Fn(&Event) -> Result<Instant>,
+        clock: impl Fn(&CudaEvent) -> Result<Instant>,
     ) -> Result<Option<String>> {
         let mut state = self.state();
         while let Some(launch) = state.pending.get(state.past) {
@@ -347,13 +347,13 @@ impl PendingLaunches {
         self.state().refused.clone()
     }
 
-    /// Keeps why launches were ended until somebody asks.
+    /// Keeps why launches were interrupted until the next synchronizing call.
     pub(super) fn stopped(&self, error: Error) {
         self.state().stopped.push(error);
     }
 
     /// What was reported by all launches, in order, and why some were ended. The stream has done all its work.
-    pub(super) fn gather(&self, stream: &Stream) -> Result<(Vec<Reported>, Vec<Error>)> {
+    pub(super) fn gather(&self, stream: &CudaStream) -> Result<(Vec<Reported>, Vec<Error>)> {
         let mut state = self.state();
         let pending = std::mem::take(&mut state.pending);
         let stopped = std::mem::take(&mut state.stopped);
@@ -428,7 +428,7 @@ fn by_launch(log: &[u64]) -> HashMap<u64, Vec<u64>> {
     records
 }
 
-fn words(stream: &Stream, at: u64, count: usize) -> Result<Vec<u64>> {
+fn words(stream: &CudaStream, at: u64, count: usize) -> Result<Vec<u64>> {
     let mut bytes = vec![0; 8 * count];
     // SAFETY: callers own that much memory there; the copy is waited for.
     unsafe { stream.copy_out(&mut bytes, at) }?;

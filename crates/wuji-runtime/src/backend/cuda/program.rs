@@ -1,7 +1,7 @@
 //! A program on a device: its kernels, and what every launch has to know of them.
 
 use super::engine::CudaEngine;
-use super::memory::Buffer;
+use super::memory::DeviceBuffer;
 use super::module::{CudaModule, Function};
 use super::pending::LaunchInfo;
 use crate::backend::Executable;
@@ -22,16 +22,16 @@ pub(crate) struct CudaProgram {
     pub(crate) engine: Arc<CudaEngine>,
     pub(crate) tasks: Vec<GpuTask>,
     pub(crate) layout: DeviceLayout,
-    pub(crate) temps: Buffer,
+    pub(crate) temps: DeviceBuffer,
     /// Where the scalars of the result are in the temps.
     pub(crate) result: Vec<(Scalar, usize)>,
     /// Whether it has lines to print.
     pub(crate) prints: bool,
     /// Whether it draws random numbers.
     pub(crate) draws: bool,
-    /// For each tree: whether a launch may bring cells about.
+    /// For each tree: whether a launch may activate cells.
     pub(crate) activates: Vec<bool>,
-    /// What tells of the last launch, which is most often that of the next one, too.
+    /// Of the last launch, which is most often that of the next one, too.
     pub(crate) info: Mutex<Option<Arc<LaunchInfo>>>,
     _module: CudaModule,
 }
@@ -54,7 +54,7 @@ impl Executable for CudaProgram {
 
 impl Drop for CudaProgram {
     fn drop(&mut self) {
-        // Its kernels may still be at work.
+        // Its kernels may still run.
         self.engine.wait_before_drop();
     }
 }
@@ -70,7 +70,7 @@ pub(crate) struct Image {
     kernels: Vec<String>,
     /// Bytes of stack that a thread needs, where functions call themselves; else 0.
     stack: usize,
-    /// For each tree: whether a launch may bring cells about.
+    /// For each tree: whether a launch may activate cells.
     activates: Vec<bool>,
     /// Whether it draws random numbers.
     draws: bool,

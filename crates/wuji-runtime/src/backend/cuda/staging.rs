@@ -1,9 +1,9 @@
 //! Copies between the host's ordinary memory and a device, piece by piece through memory that the device reaches by itself: while one
 //! piece is on its way, the next is made ready.
 
-use super::context::Context;
+use super::context::CudaContext;
 use super::memory::Pinned;
-use super::stream::{Event, Stream};
+use super::stream::{CudaEvent, CudaStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use wuji_ir::Result;
 
@@ -17,11 +17,11 @@ pub(super) struct Staging(Mutex<Option<[Stage; 2]>>);
 struct Stage {
     memory: Pinned,
     /// Behind the last copy of it.
-    passed: Event,
+    passed: CudaEvent,
 }
 
 impl Stage {
-    fn new(context: &Arc<Context>) -> Result<Stage> {
+    fn new(context: &Arc<CudaContext>) -> Result<Stage> {
         Ok(Stage {
             memory: context.pinned(PIECE)?,
             passed: context.untimed_event()?,
@@ -31,7 +31,7 @@ impl Stage {
     /// The first bytes of it.
     ///
     /// # Safety
-    /// The last copy of it is over, and nobody else has the bytes.
+    /// The last copy of it is over, and no other code has the bytes.
     #[allow(clippy::mut_from_ref)]
     unsafe fn bytes(&self, count: usize) -> &mut [u8] {
         // SAFETY: there are that many, and the rest is the caller's promise.
@@ -40,7 +40,11 @@ impl Stage {
 }
 
 impl Staging {
-    fn with<R>(&self, stream: &Stream, work: impl FnOnce(&[Stage; 2]) -> Result<R>) -> Result<R> {
+    fn with<R>(
+        &self,
+        stream: &CudaStream,
+        work: impl FnOnce(&[Stage; 2]) -> Result<R>,
+    ) -> Result<R> {
         let mut stages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let stages = match &mut *stages {
             Some(stages) => stages,
@@ -52,11 +56,11 @@ impl Staging {
         work(stages)
     }
 
-    /// Copies bytes to the device, behind what the stream was told before. They have been read when this returns.
+    /// Copies bytes to the device, after the work that the stream has. They have been read when this returns.
     ///
     /// # Safety
     /// That much memory is allocated at `to` until the copy is done.
-    pub(super) unsafe fn send(&self, stream: &Stream, to: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) unsafe fn send(&self, stream: &CudaStream, to: u64, bytes: &[u8]) -> Result<()> {
         if bytes.len() <= PIECE {
             // SAFETY: the caller's promise; the bytes are ordinary memory.
             return unsafe { stream.copy_in(to, bytes) };
@@ -77,11 +81,16 @@ impl Staging {
         })
     }
 
-    /// Copies bytes from the device, behind what the stream was told before, and waits for them.
+    /// Copies bytes from the device, after the work that the stream has, and waits for them.
     ///
     /// # Safety
     /// That much memory is allocated at `from`.
-    pub(super) unsafe fn fetch(&self, stream: &Stream, bytes: &mut [u8], from: u64) -> Result<()> {
+    pub(super) unsafe fn fetch(
+        &self,
+        stream: &CudaStream,
+        bytes: &mut [u8],
+        from: u64,
+    ) -> Result<()> {
         if bytes.len() <= PIECE {
             // SAFETY: the caller's promise; the copy is waited for.
             unsafe { stream.copy_out(bytes, from) }?;

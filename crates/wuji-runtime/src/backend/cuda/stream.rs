@@ -1,6 +1,6 @@
-//! Streams: what is told to one is done in order, and later. Events: marks in a stream.
+//! Streams: queues of asynchronous work, done in order. Events: marks in a stream.
 
-use super::context::Context;
+use super::context::CudaContext;
 use super::error::NOT_READY;
 use super::library::{Copy2d, Functions, RawEvent, RawStream, Side, ask, call};
 use super::module::Function;
@@ -11,16 +11,16 @@ use wuji_ir::Result;
 /// The longest row distance that the driver copies by itself (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of all devices).
 const MOST_PITCH: u64 = i32::MAX as u64;
 
-impl Context {
+impl CudaContext {
     /// A stream of its own, that does not wait for the default one.
-    pub(crate) fn stream(self: &Arc<Self>) -> Result<Stream> {
+    pub fn stream(self: &Arc<Self>) -> Result<CudaStream> {
         /// `CU_STREAM_NON_BLOCKING`.
         const NON_BLOCKING: u32 = 1;
         let _entered = self.enter()?;
         let mut raw = RawStream::NULL;
         // SAFETY: it writes a handle; the context is current.
         unsafe { call!(self.driver, cuStreamCreate(&mut raw, NON_BLOCKING)) }?;
-        Ok(Stream {
+        Ok(CudaStream {
             context: self.clone(),
             raw,
             owned: true,
@@ -31,8 +31,8 @@ impl Context {
     ///
     /// # Safety
     /// It is a stream of this context, and is not destroyed before what is returned is dropped.
-    pub(crate) unsafe fn foreign_stream(self: &Arc<Self>, raw: usize) -> Stream {
-        Stream {
+    pub unsafe fn foreign_stream(self: &Arc<Self>, raw: usize) -> CudaStream {
+        CudaStream {
             context: self.clone(),
             raw: RawStream(raw as *mut c_void),
             owned: false,
@@ -40,23 +40,23 @@ impl Context {
     }
 
     /// A mark that remembers when it was passed.
-    pub(crate) fn event(self: &Arc<Self>) -> Result<Event> {
+    pub fn event(self: &Arc<Self>) -> Result<CudaEvent> {
         self.event_of(0)
     }
 
     /// A mark that does not know the time, which costs less.
-    pub(crate) fn untimed_event(self: &Arc<Self>) -> Result<Event> {
+    pub fn untimed_event(self: &Arc<Self>) -> Result<CudaEvent> {
         /// `CU_EVENT_DISABLE_TIMING`.
         const DISABLE_TIMING: u32 = 2;
         self.event_of(DISABLE_TIMING)
     }
 
-    fn event_of(self: &Arc<Self>, flags: u32) -> Result<Event> {
+    fn event_of(self: &Arc<Self>, flags: u32) -> Result<CudaEvent> {
         let _entered = self.enter()?;
         let mut raw = RawEvent::NULL;
         // SAFETY: it writes a handle; the context is current.
         unsafe { call!(self.driver, cuEventCreate(&mut raw, flags)) }?;
-        Ok(Event {
+        Ok(CudaEvent {
             context: self.clone(),
             raw,
         })
@@ -65,35 +65,35 @@ impl Context {
 
 /// A queue of work for a device.
 #[derive(Debug)]
-pub(crate) struct Stream {
-    pub(super) context: Arc<Context>,
+pub struct CudaStream {
+    pub(super) context: Arc<CudaContext>,
     pub(super) raw: RawStream,
     owned: bool,
 }
 
 /// Rows of bytes at equal distances, on both sides of a copy.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Rows {
+pub struct Rows {
     /// Bytes of a row.
-    pub(crate) bytes: u64,
-    pub(crate) count: u64,
+    pub bytes: u64,
+    pub count: u64,
     /// From the start of a row to the start of the next, where they come to; at least their length.
-    pub(crate) to_stride: u64,
+    pub to_stride: u64,
     /// The same where they come from.
-    pub(crate) from_stride: u64,
+    pub from_stride: u64,
 }
 
-impl Stream {
-    pub(crate) fn context(&self) -> &Arc<Context> {
+impl CudaStream {
+    pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
     }
 
     /// The handle, for other libraries.
-    pub(crate) fn raw(&self) -> usize {
+    pub fn raw(&self) -> usize {
         self.raw.0 as usize
     }
 
-    /// Tells the driver something about the stream, unless it is about nothing.
+    /// Enqueues work, unless there is none.
     fn tell(
         &self,
         amount: u64,
@@ -111,7 +111,7 @@ impl Stream {
     /// # Safety
     /// There are as many parameters as the kernel has, each a pointer to a value of its type (they are read before this
     /// returns). What the kernel reads and writes stays allocated, and its code loaded, until it is done.
-    pub(crate) unsafe fn launch(
+    pub unsafe fn launch(
         &self,
         function: &Function,
         grid: [u32; 3],
@@ -137,7 +137,7 @@ impl Stream {
     ///
     /// # Safety
     /// That much memory is allocated at `to` until the copy is done; pinned memory stays unchanged until then.
-    pub(crate) unsafe fn copy_in(&self, to: u64, from: &[u8]) -> Result<()> {
+    pub unsafe fn copy_in(&self, to: u64, from: &[u8]) -> Result<()> {
         let (at, bytes) = (from.as_ptr().cast(), from.len());
         // SAFETY: the caller's promise.
         self.tell(bytes as u64, |driver, raw| unsafe {
@@ -149,7 +149,7 @@ impl Stream {
     ///
     /// # Safety
     /// That much memory is allocated at `from`; `to` is neither read nor written nor freed until the copy is done.
-    pub(crate) unsafe fn copy_out(&self, to: &mut [u8], from: u64) -> Result<()> {
+    pub unsafe fn copy_out(&self, to: &mut [u8], from: u64) -> Result<()> {
         let (at, bytes) = (to.as_mut_ptr().cast(), to.len());
         // SAFETY: the caller's promise.
         self.tell(bytes as u64, |driver, raw| unsafe {
@@ -161,7 +161,7 @@ impl Stream {
     ///
     /// # Safety
     /// That much memory is allocated on both sides until the copy is done; they do not overlap.
-    pub(crate) unsafe fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
+    pub unsafe fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
         // SAFETY: the caller's promise.
         self.tell(bytes, |driver, raw| unsafe {
             call!(driver, cuMemcpyDtoDAsync(to, from, bytes as usize, raw))
@@ -172,7 +172,7 @@ impl Stream {
     ///
     /// # Safety
     /// That much memory is allocated until it is done.
-    pub(crate) unsafe fn fill(&self, at: u64, bytes: u64, byte: u8) -> Result<()> {
+    pub unsafe fn fill(&self, at: u64, bytes: u64, byte: u8) -> Result<()> {
         // SAFETY: the caller's promise.
         self.tell(bytes, |driver, raw| unsafe {
             call!(driver, cuMemsetD8Async(at, byte, bytes as usize, raw))
@@ -183,7 +183,7 @@ impl Stream {
     ///
     /// # Safety
     /// That much memory is allocated until it is done; the address is a multiple of four.
-    pub(crate) unsafe fn fill_words(&self, at: u64, count: u64, word: u32) -> Result<()> {
+    pub unsafe fn fill_words(&self, at: u64, count: u64, word: u32) -> Result<()> {
         // SAFETY: the caller's promise.
         self.tell(count, |driver, raw| unsafe {
             call!(driver, cuMemsetD32Async(at, word, count as usize, raw))
@@ -193,8 +193,8 @@ impl Stream {
     /// Copies rows, between any two of the host and the device: all at once if the driver can, else one by one.
     ///
     /// # Safety
-    /// As for [`Stream::copy_in`], [`Stream::copy_out`] and [`Stream::copy`], for all rows on both sides.
-    pub(crate) unsafe fn copy_rows(&self, to: Side, from: Side, rows: Rows) -> Result<()> {
+    /// As for [`CudaStream::copy_in`], [`CudaStream::copy_out`] and [`CudaStream::copy`], for all rows on both sides.
+    pub unsafe fn copy_rows(&self, to: Side, from: Side, rows: Rows) -> Result<()> {
         let together = rows.to_stride.max(rows.from_stride) <= MOST_PITCH
             && rows.to_stride.min(rows.from_stride) >= rows.bytes;
         let (calls, height) = match together {
@@ -219,7 +219,7 @@ impl Stream {
     }
 
     /// Waits until everything is done.
-    pub(crate) fn synchronize(&self) -> Result<()> {
+    pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the stream lives.
         self.tell(1, |driver, raw| unsafe {
             call!(driver, cuStreamSynchronize(raw))
@@ -227,7 +227,7 @@ impl Stream {
     }
 
     /// Whether everything is done.
-    pub(crate) fn query(&self) -> Result<bool> {
+    pub fn query(&self) -> Result<bool> {
         let _entered = self.context.enter()?;
         // SAFETY: the stream lives.
         match unsafe { ask!(self.context.driver, cuStreamQuery(self.raw)) } {
@@ -237,16 +237,16 @@ impl Stream {
         }
     }
 
-    /// Puts a mark behind what was told so far.
-    pub(crate) fn record(&self, event: &Event) -> Result<()> {
+    /// Puts a mark after the work so far.
+    pub fn record(&self, event: &CudaEvent) -> Result<()> {
         // SAFETY: both live.
         self.tell(1, |driver, raw| unsafe {
             call!(driver, cuEventRecord(event.raw, raw))
         })
     }
 
-    /// What is told from now on waits until another stream has passed a mark.
-    pub(crate) fn wait(&self, event: &Event) -> Result<()> {
+    /// Later work waits until another stream has passed a mark.
+    pub fn wait(&self, event: &CudaEvent) -> Result<()> {
         // SAFETY: both live.
         self.tell(1, |driver, raw| unsafe {
             call!(driver, cuStreamWaitEvent(raw, event.raw, 0))
@@ -254,13 +254,13 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for CudaStream {
     fn drop(&mut self) {
         if !self.owned {
             return;
         }
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: nobody has it any more. What was told to it is still done.
+            // SAFETY: no other code has it. Its pending work is still done.
             let _ = unsafe { call!(self.context.driver, cuStreamDestroy(self.raw)) };
         }
     }
@@ -268,14 +268,14 @@ impl Drop for Stream {
 
 /// A mark in a stream.
 #[derive(Debug)]
-pub(crate) struct Event {
-    context: Arc<Context>,
+pub struct CudaEvent {
+    context: Arc<CudaContext>,
     raw: RawEvent,
 }
 
-impl Event {
+impl CudaEvent {
     /// Whether it was passed; one that was never put into a stream was.
-    pub(crate) fn done(&self) -> Result<bool> {
+    pub fn done(&self) -> Result<bool> {
         let _entered = self.context.enter()?;
         // SAFETY: the event lives.
         match unsafe { ask!(self.context.driver, cuEventQuery(self.raw)) } {
@@ -286,14 +286,14 @@ impl Event {
     }
 
     /// Waits until it was passed.
-    pub(crate) fn synchronize(&self) -> Result<()> {
+    pub fn synchronize(&self) -> Result<()> {
         let _entered = self.context.enter()?;
         // SAFETY: the event lives.
         unsafe { call!(self.context.driver, cuEventSynchronize(self.raw)) }
     }
 
     /// Milliseconds from an earlier mark to this one; both were passed, and know the time.
-    pub(crate) fn elapsed_ms(&self, since: &Event) -> Result<f32> {
+    pub fn elapsed_ms(&self, since: &CudaEvent) -> Result<f32> {
         let _entered = self.context.enter()?;
         let mut time = 0.0;
         // SAFETY: both live; it writes one number.
@@ -307,10 +307,10 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for CudaEvent {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: nobody has it any more; the driver keeps it for as long as a stream needs it.
+            // SAFETY: no other code has it; the driver keeps it for as long as a stream needs it.
             let _ = unsafe { call!(self.context.driver, cuEventDestroy(self.raw)) };
         }
     }

@@ -7,8 +7,8 @@
 //! come back may have used the room up, judging by how many cells they took before.
 
 use super::engine::CudaEngine;
-use super::memory::{Buffer, Pinned, Reserved};
-use super::stream::Event;
+use super::memory::{DeviceBuffer, Pinned, Reserved};
+use super::stream::CudaEvent;
 use crate::array::Owner;
 use crate::memory::{DeviceMemory, Storage};
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(crate) struct DeviceTree {
 
 #[derive(Debug)]
 enum Store {
-    Dense(Buffer),
+    Dense(DeviceBuffer),
     Sparse(Box<Sparse>),
     Gone,
 }
@@ -41,7 +41,7 @@ struct Sparse {
     /// How many cells of each node were taken when a launch ended, and bytes of all of them.
     seen: Pinned,
     /// Behind the last numbers, and how many launches have asked for theirs since those that are known.
-    asked: Option<Event>,
+    asked: Option<CudaEvent>,
     unknown: u64,
 }
 
@@ -206,7 +206,7 @@ impl DeviceMemory for DeviceTree {
 
 impl Drop for DeviceTree {
     fn drop(&mut self) {
-        // Kernels may still be at work here.
+        // Kernels may still use it.
         self.engine.wait_before_drop();
     }
 }
@@ -290,7 +290,7 @@ impl Sparse {
         engine.send(self.reserved.base() + at, &word.to_le_bytes())
     }
 
-    /// Besides what the user has said, room is what limits a tree.
+    /// Besides the limit of the user, room is what limits a tree.
     fn set_limit(&self, engine: &CudaEngine) -> Result<()> {
         match self.layout.tree_header(&self.tree) {
             Some(at) => self.set_word(engine, at + tree_header::LIMIT, self.limit),
@@ -345,7 +345,7 @@ impl Sparse {
                 if self.make_room(engine, k, wanted).is_err()
                     && let Err(error) = self.make_room(engine, k, least.min(room.capacity))
                 {
-                    // There is room for now. Whoever finds that there is none left is told why.
+                    // There is room for now. The launch that finds none left reports why.
                     if error.code != "W0522" {
                         return Err(error);
                     }

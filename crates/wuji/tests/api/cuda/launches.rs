@@ -154,8 +154,7 @@ fn a_world_that_goes_tells_what_nobody_has_waited_for() {
         wander(&x).unwrap();
     });
     if let Some(told) = told {
-        let line =
-            "an asynchronous launch: error[W0401]: kernel `wander` wrote to field `x`";
+        let line = "an asynchronous launch: error[W0401]: kernel `wander` wrote to field `x`";
         assert!(told.contains(line), "{told}");
     }
 }

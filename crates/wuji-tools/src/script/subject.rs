@@ -3,15 +3,13 @@
 use super::check::Left;
 use super::elements::{self, Cells, DeviceMovers};
 use super::start::Start;
-use crate::device::Device;
-use crate::instance::Instance;
-use crate::report::Collected;
 use wuji_compile::Options;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::{Printed, Report};
 use wuji_ir::module::Module;
 use wuji_ir::types::Imm;
 use wuji_ir::{Error, Result};
+use wuji_runtime::{Collected, Device, Instance};
 
 /// A module on a device with memory of its own, which can be run again and again from the beginning.
 #[derive(Debug)]

@@ -1,15 +1,13 @@
-//! Tries everything that the other files offer on a real device, and says how it went.
+//! Tries the CUDA driver on a GPU, and reports how it went.
 
-use super::context::Context;
-use super::error::amount;
-use super::library::Side;
-use super::module::Function;
-use super::stream::{Rows, Stream};
 use std::ffi::c_void;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 use wuji_ir::{Error, Result};
+use wuji_runtime::cuda::driver::{
+    CudaContext, CudaStream, DeviceBuffer, Function, Rows, Side, amount,
+};
 
 /// `y[i] += a * x[i]` for `i < n`.
 const SAXPY: &str = "\
@@ -73,7 +71,7 @@ fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> std::result::Resul
 ///
 /// At its end it makes the device fail, on purpose: the process cannot use CUDA afterwards.
 pub fn check(out: &mut dyn Write) -> Result<io::Result<bool>> {
-    let context = Context::new(0)?;
+    let context = CudaContext::new(0)?;
     let stream = context.stream()?;
     let module = context.load(SAXPY.as_bytes())?;
     let trial = Trial {
@@ -86,8 +84,8 @@ pub fn check(out: &mut dyn Write) -> Result<io::Result<bool>> {
 
 /// What trials share.
 struct Trial {
-    context: Arc<Context>,
-    stream: Stream,
+    context: Arc<CudaContext>,
+    stream: CudaStream,
     saxpy: Function,
 }
 
@@ -236,7 +234,7 @@ impl Trial {
     }
 
     /// Two buffers of numbers: all 1, and all 2.
-    fn numbers(&self) -> Result<(super::memory::Buffer, super::memory::Buffer)> {
+    fn numbers(&self) -> Result<(DeviceBuffer, DeviceBuffer)> {
         let bytes = u64::from(COUNT) * 4;
         let (x, y) = (self.context.alloc(bytes)?, self.context.alloc(bytes)?);
         // SAFETY: they have that size, and freeing waits for the stream.
@@ -521,7 +519,7 @@ impl Trial {
             self.stream.synchronize().err(),
             self.context.alloc(64).err(),
             self.stream.query().err(),
-            Context::new(0).err(),
+            CudaContext::new(0).err(),
         ];
         for error in &codes {
             let code = error.as_ref().map(|e| e.code);

@@ -2,9 +2,6 @@
 //! on devices, where nobody but compiled code knows where a cell is.
 
 use super::check::WRONG;
-use crate::device::Device;
-use crate::instance::Instance;
-use crate::report::{Collected, Telling};
 use std::collections::BTreeMap;
 use wuji_compile::{Lowered, Options};
 use wuji_ir::entities::{Array, Field};
@@ -14,6 +11,7 @@ use wuji_ir::ops::Op;
 use wuji_ir::transfer;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
+use wuji_runtime::{Collected, Device, Instance, Telling};
 
 /// The elements of a field that exist, with their scalars.
 pub type Cells = BTreeMap<Vec<i64>, Vec<Imm>>;

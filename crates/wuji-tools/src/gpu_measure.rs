@@ -1,25 +1,22 @@
 //! What benchmarks compare kernels with: copies, and kernels written by hand.
 
-use super::context::Context;
-use super::memory::Buffer;
-use super::module::CudaModule;
-use super::stream::Stream;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 use wuji_ir::{Error, Result};
+use wuji_runtime::cuda::driver::{CudaContext, CudaModule, CudaStream, DeviceBuffer};
 
 /// Kernels in PTX, and memory for them.
 #[derive(Debug)]
 pub struct Reference {
-    context: Arc<Context>,
-    stream: Stream,
+    context: Arc<CudaContext>,
+    stream: CudaStream,
     module: CudaModule,
-    buffers: Vec<Buffer>,
+    buffers: Vec<DeviceBuffer>,
 }
 
 impl Reference {
     pub fn new(ordinal: usize, ptx: &str) -> Result<Reference> {
-        let context = Context::new(ordinal)?;
+        let context = CudaContext::new(ordinal)?;
         Ok(Reference {
             stream: context.stream()?,
             module: context.load(ptx.as_bytes())?,
