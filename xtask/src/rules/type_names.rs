@@ -5,7 +5,7 @@ use super::sources::{Sources, line_of, words};
 use std::collections::BTreeMap;
 
 /// Names that several crates have used for different things.
-const ONCE: [&str; 3] = ["Place", "Plan", "Target"];
+const ONCE: [&str; 4] = ["Engine", "Place", "Plan", "Target"];
 
 pub(super) fn check(sources: &Sources) -> Vec<Violation> {
     let mut defined: BTreeMap<&str, Vec<(String, usize)>> = BTreeMap::new();
