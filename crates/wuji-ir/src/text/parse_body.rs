@@ -155,6 +155,13 @@ impl Body<'_, '_> {
             Some(word) => self.p.c.word(word)?,
             None => return Err(self.p.c.expected("a statement")),
         };
+        // The only operations whose names have two words.
+        let word = match word {
+            "add" if self.p.c.eat(".interleaved") => "add.interleaved",
+            "load" if self.p.c.eat(".interleaved") => "load.interleaved",
+            "store" if self.p.c.eat(".interleaved") => "store.interleaved",
+            word => word,
+        };
         match word {
             "if" | "loop" | "for" | "block" | "foreach" => {
                 self.structured(word, region, &results, (start, depth))
