@@ -114,8 +114,8 @@ fn ptx(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     ))
 }
 
-/// Vectors of 256 bits, whatever the machine has; `deterministic`, `debug`, `own_math` and `cuda` among the passes are options, and so is
-/// `without=` with the name of a part to leave out, and `stream_from=` with a number of bytes.
+/// Vectors of 256 bits, whatever the machine has; `deterministic`, `debug`, `own_math` and `cuda` among the passes are options, and so are
+/// `without=` with the name of a part to leave out, `stream_from=` with a number of bytes, and `threads=` with a number of threads.
 fn options(arguments: &str) -> Options {
     let options = Options {
         vector_bits: 256,
@@ -128,6 +128,10 @@ fn options(arguments: &str) -> Options {
         stream_from: words(arguments)
             .find_map(|word| word.strip_prefix(STREAM_FROM))
             .and_then(|bytes| bytes.parse().ok()),
+        threads: words(arguments)
+            .find_map(|word| word.strip_prefix(THREADS))
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(0),
         without: words(arguments)
             .filter_map(|word| word.strip_prefix(WITHOUT))
             .map(str::to_owned)
@@ -148,12 +152,17 @@ const DEBUG: &str = "debug";
 pub(super) const OWN_MATH: &str = "own_math";
 const WITHOUT: &str = "without=";
 const STREAM_FROM: &str = "stream_from=";
+const THREADS: &str = "threads=";
 
 /// The passes.
 fn names(arguments: &str) -> impl Iterator<Item = &str> {
     words(arguments)
         .filter(|name| ![DETERMINISTIC, DEBUG, OWN_MATH, CUDA].contains(name))
-        .filter(|name| !name.starts_with(WITHOUT) && !name.starts_with(STREAM_FROM))
+        .filter(|name| {
+            ![WITHOUT, STREAM_FROM, THREADS]
+                .iter()
+                .any(|o| name.starts_with(o))
+        })
 }
 
 fn words(arguments: &str) -> impl Iterator<Item = &str> {
