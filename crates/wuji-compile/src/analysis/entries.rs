@@ -3,7 +3,7 @@
 use super::affine::{Affine, AffineAnalysis};
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Field, Func, Node, Tree, Value};
-use wuji_ir::layout::NodeKind;
+use wuji_ir::layout::{ListEntry, NodeData};
 use wuji_ir::module::{Env, Function, Module};
 use wuji_ir::ops::{Activation, BinOp, CellOp, Op, Place, TreeAccessOp};
 
@@ -87,6 +87,11 @@ pub struct NearAxis {
     pub coord: Value,
 }
 
+/// Whether each cell of a node is an allocation.
+fn is_block(data: &NodeData) -> bool {
+    data.kind.allocates() && data.kind.format().list_entry() == ListEntry::Cell
+}
+
 /// Whether the indices of a load lie near an entry, and how.
 pub fn near(
     m: &Env,
@@ -102,12 +107,12 @@ pub fn near(
     if of_tree.next().is_some() {
         return None;
     }
-    let block = match tree.nodes[entry.node].kind {
-        NodeKind::Pointer | NodeKind::Hash => entry.node,
-        NodeKind::Bitmasked => tree.nodes[entry.node].parent?,
-        NodeKind::Root | NodeKind::Dense | NodeKind::Dynamic { .. } => return None,
+    let block = match tree.nodes[entry.node].kind.format().list_entry() {
+        ListEntry::Cell => entry.node,
+        ListEntry::MaskWord => tree.nodes[entry.node].parent?,
+        ListEntry::Chunk { .. } => return None,
     };
-    if !matches!(tree.nodes[block].kind, NodeKind::Pointer | NodeKind::Hash)
+    if !is_block(&tree.nodes[block])
         || tree.sparse_path(data.node).iter().any(|n| {
             let kind = tree.nodes[*n].kind;
             *n > block && kind.allocates()

@@ -1,89 +1,60 @@
-//! Cells that were deactivated become ready to be handed out again, between tasks.
+//! Collection: deactivated cells are recycled, between tasks.
 
+use super::kinds::level_functions;
+use super::level::At;
 use super::memory::{can_stream, run};
 use super::words::*;
 use super::{Service, Services, allocates_below};
 use crate::options::Target;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Temp, Tree, Value};
-use wuji_ir::layout::{Arena, Child, Dynamic, NodeKind, header, shard};
+use wuji_ir::layout::{Arena, Child, ListEntry, header, shard};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::I64;
 
-/// From so many bytes on, recycled cells are in no cache any more, and are cleared past the caches.
+/// From so many bytes on, recycled cells are in no cache, and are cleared by non-temporal stores.
 const STREAM_BYTES: u64 = 64 << 20;
 
 impl Services {
-    /// `(offset)`: everything below a cell of a node is no more.
-    pub(super) fn empty(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+    /// `(offset)`: deactivates everything below a cell of a node.
+    pub(super) fn clear_below(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let key = (Service::Empty, tree, node);
         self.function(m, key, (1, 0), |s, b, p| {
             for child in b.env.trees[tree].nodes[node].children.clone() {
                 if let Child::Node(n) = child {
                     let start = s.memory[tree].node_offset[n];
                     let container = plus(b, p[0], start as i64);
-                    s.empty_container(b, tree, n, container);
+                    let level = level_functions(b.env.trees[tree].nodes[n].kind);
+                    level.clear(s, b, (tree, n), container);
                 }
             }
             Vec::new()
         })
     }
 
-    fn empty_container(&mut self, b: &mut Builder, tree: Tree, node: Node, container: Value) {
-        let data = b.env.trees[tree].nodes[node].clone();
-        let (first, cell) = (
-            self.memory[tree].first_cell[node],
-            self.memory[tree].cell_size[node],
-        );
-        let slots = |b: &mut Builder, s: &mut Services, count: u64| {
-            let retire = s.retire(b.env, tree, node);
-            let count = b.i64(count as i64);
-            count_to(b, count, |b, k| {
-                let start = plus(b, container, first as i64);
-                let at = word_at(b, start, k);
-                s.drop_slot(b, (tree, node), at, retire);
-            });
-        };
-        match data.kind {
-            NodeKind::Root | NodeKind::Hash => {}
-            NodeKind::Pointer => {
-                slots(b, self, data.cells());
-            }
-            NodeKind::Dynamic(Dynamic { chunk }) => {
-                let zero = b.i64(0);
-                store(b, tree, container, zero);
-                slots(b, self, data.cells().div_ceil(u64::from(chunk)));
-                self.changed(b, tree, node);
-            }
-            NodeKind::Dense | NodeKind::Bitmasked => {
-                if data.kind == NodeKind::Bitmasked {
-                    let words = data.cells().div_ceil(64) * 8;
-                    clear(b, tree, container, words);
-                    self.changed(b, tree, node);
-                }
-                if !allocates_below(b.env, tree, node) && !masks_below(b.env, tree, node) {
-                    return;
-                }
-                let below = self.empty(b.env, tree, node);
-                let count = b.i64(data.cells() as i64);
-                count_to(b, count, |b, k| {
-                    let bytes = times(b, k, cell as i64);
-                    let at = b.binary(BinOp::Add, container, bytes);
-                    let at = plus(b, at, first as i64);
-                    call(b, below, &[at]);
-                });
-            }
+    /// Deactivates everything below the cells of a container, for kinds whose cells are in it.
+    pub(super) fn clear_cells(&mut self, b: &mut Builder, at: At, container: Value) {
+        let (tree, node) = at;
+        if !sparse_below(b.env, tree, node) {
+            return;
         }
+        let below = self.clear_below(b.env, tree, node);
+        let data = &b.env.trees[tree].nodes[node];
+        let (level, count) = (level_functions(data.kind), data.cells());
+        let count = b.i64(count as i64);
+        count_to(b, count, |b, k| {
+            let cell = level.cell_offset(self, b, at, container, k);
+            call(b, below, &[cell]);
+        });
     }
 }
 
-fn masks_below(m: &Env, tree: Tree, node: Node) -> bool {
+/// Whether some node below this one is sparse.
+fn sparse_below(m: &Env, tree: Tree, node: Node) -> bool {
     m.trees[tree].nodes[node].children.iter().any(|c| match c {
         Child::Place(_) => false,
-        Child::Node(n) => {
-            m.trees[tree].nodes[*n].kind == NodeKind::Bitmasked || masks_below(m, tree, *n)
-        }
+        Child::Node(n) => m.trees[tree].nodes[*n].kind.is_sparse() || sparse_below(m, tree, *n),
     })
 }
 
@@ -94,21 +65,21 @@ pub enum Upkeep {
     Alone(Vec<Func>),
     /// A function of a range, for parts of `0..temp` at once.
     Shared(Func, Temp),
-    /// On a GPU: a block of threads brings the tables of a hash node in order.
+    /// On a GPU: a block of threads rebuilds the tables of a hash node.
     Block(Tables),
 }
 
-/// The tables of a hash node that are to be brought in order.
+/// The tables of a hash node, to be rebuilt.
 #[derive(Copy, Clone, Debug)]
 pub struct Tables {
     pub node: Node,
-    /// The last step of a collection, whether the tables are full or not.
+    /// Whether this is the last step of a collection, which rebuilds full and sparse tables alike.
     pub collected: bool,
 }
 
-/// Makes the cells that a tree has lost ready to be handed out again.
+/// Recycles the deactivated cells of a tree.
 ///
-/// Parents come first: what is found below a cell that is gone is gone, too.
+/// Parents come first: cells below a deactivated cell are deactivated, too.
 pub fn collect(s: &mut Services, m: &mut Env, tree: Tree) -> Vec<Upkeep> {
     let mut steps = Vec::new();
     let mut alone = Vec::new();
@@ -119,7 +90,7 @@ pub fn collect(s: &mut Services, m: &mut Env, tree: Tree) -> Vec<Upkeep> {
         }
         alone.push(s.gather(m, tree, node));
         if allocates_below(m, tree, node) {
-            let below = s.empty_pending(m, tree, node);
+            let below = s.clear_pending(m, tree, node);
             steps.push(Upkeep::Alone(std::mem::take(&mut alone)));
             steps.push(Upkeep::Shared(below, s.temp(m)));
         }
@@ -129,12 +100,13 @@ pub fn collect(s: &mut Services, m: &mut Env, tree: Tree) -> Vec<Upkeep> {
                 alone.push(s.open_queue(m, tree, node));
                 steps.push(Upkeep::Alone(std::mem::take(&mut alone)));
                 steps.push(Upkeep::Shared(s.recycle_some(m, tree, node), s.temp(m)));
-                match m.trees[tree].nodes[node].kind {
-                    NodeKind::Hash => steps.push(Upkeep::Block(Tables {
+                if m.trees[tree].nodes[node].kind.is_hashed() {
+                    steps.push(Upkeep::Block(Tables {
                         node,
                         collected: true,
-                    })),
-                    _ => alone.push(s.close_queue(m, tree, node)),
+                    }));
+                } else {
+                    alone.push(s.close_queue(m, tree, node));
                 }
             }
         }
@@ -146,14 +118,14 @@ pub fn collect(s: &mut Services, m: &mut Env, tree: Tree) -> Vec<Upkeep> {
 }
 
 impl Services {
-    /// How many cells a step is about.
+    /// The number of cells that a step processes.
     fn temp(&mut self, m: &mut Env) -> Temp {
         let new = || m.temps.push(TempData { ty: I64 });
         *self.temp.get_or_insert_with(new)
     }
 
-    /// `()`: the runs of all shards end. Unused places for deactivated cells become gaps, cells that a shard had ready are
-    /// among the deactivated ones.
+    /// `()`: ends the runs of all shards. Unused places for deactivated cells become gaps; recycled cells that a shard has
+    /// claimed but not allocated are added to the deactivated ones.
     fn gather(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let temp = self.temp(m).as_u32() as usize;
         let temp = m.temp_offsets().0[temp];
@@ -198,11 +170,11 @@ impl Services {
         })
     }
 
-    /// `(begin, end)`: everything below some of the deactivated cells is no more.
-    fn empty_pending(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+    /// `(begin, end)`: deactivates everything below some of the deactivated cells.
+    fn clear_pending(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::EmptyPending, tree, node), (2, 0), |s, b, p| {
             let arena = s.arena(tree, node);
-            let below = s.empty_allocation(b.env, tree, node);
+            let below = s.clear_allocation(b.env, tree, node);
             let count = b.binary(BinOp::Sub, p[1], p[0]);
             count_to(b, count, |b, k| {
                 let from = b.binary(BinOp::Add, p[0], k);
@@ -217,7 +189,7 @@ impl Services {
         })
     }
 
-    /// `()`: the deactivated cells go to the end of the queue of those to be handed out.
+    /// `()`: moves the deactivated cells to the end of the queue of recycled ones.
     fn recycle(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Recycle, tree, node), (0, 0), |s, b, _| {
             let arena = s.arena(tree, node);
@@ -251,17 +223,15 @@ impl Services {
                     let ahead = b.select(ahead, one, zero);
                     store_at(b, tree, head + header::AHEAD, ahead);
                 }
-                if b.env.trees[tree].nodes[node].kind == NodeKind::Hash {
-                    let rebuild = s.hash_rebuild(b.env, tree, node);
-                    let yes = b.i64(1);
-                    call(b, rebuild, &[yes]);
-                }
+                let level = level_functions(b.env.trees[tree].nodes[node].kind);
+                level.after_recycling(s, b, (tree, node));
             });
             Vec::new()
         })
     }
 
-    /// `()`: the queue of cells to be handed out has room for the deactivated ones, and the next step has as many parts as they have pieces.
+    /// `()`: makes room for the deactivated cells in the queue of recycled ones. The next step has one part per piece of a
+    /// cell.
     fn open_queue(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let temp = self.temp(m).as_u32() as usize;
         let temp = m.temp_offsets().0[temp];
@@ -285,8 +255,8 @@ impl Services {
         })
     }
 
-    /// `(begin, end)`: some pieces of deactivated cells are cleared; with its first piece a cell goes to the queue, in no order. Neighbouring
-    /// threads clear neighbouring pieces.
+    /// `(begin, end)`: clears some pieces of deactivated cells; with its first piece a cell moves to the queue, in no order.
+    /// Neighbouring threads clear neighbouring pieces.
     fn recycle_some(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::RecycleSome, tree, node), (2, 0), |s, b, p| {
             let arena = s.arena(tree, node);
@@ -316,7 +286,7 @@ impl Services {
         })
     }
 
-    /// `()`: no deactivated cell waits any more.
+    /// `()`: empties the list of deactivated cells.
     fn close_queue(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::CloseQueue, tree, node), (0, 0), |s, b, _| {
             let pending = s.node(tree, node).header + header::PENDING;
@@ -330,15 +300,16 @@ impl Services {
         })
     }
 
-    /// `(offset)`: everything below one allocation, which in a dynamic node is several cells.
-    fn empty_allocation(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
-        let one = self.empty(m, tree, node);
-        let NodeKind::Dynamic(Dynamic { chunk }) = m.trees[tree].nodes[node].kind else {
+    /// `(offset)`: deactivates everything below one allocation, which in a dynamic node is several cells.
+    fn clear_allocation(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+        let one = self.clear_below(m, tree, node);
+        let entry = m.trees[tree].nodes[node].kind.format().list_entry();
+        let ListEntry::Chunk { cells } = entry else {
             return one;
         };
         let cell = self.memory[tree].cell_size[node];
         self.function(m, (Service::EmptyAll, tree, node), (1, 0), |_, b, p| {
-            let count = b.i64(i64::from(chunk));
+            let count = b.i64(cells as i64);
             count_to(b, count, |b, k| {
                 let bytes = times(b, k, cell as i64);
                 let at = b.binary(BinOp::Add, p[0], bytes);
@@ -353,13 +324,14 @@ impl Services {
 fn piece(arena: &Arena) -> u64 {
     const SHORT: u64 = 8;
     const LONG: u64 = 16;
-    match arena.cell.is_multiple_of(LONG) {
-        true => LONG,
-        false => SHORT,
+    if arena.cell.is_multiple_of(LONG) {
+        LONG
+    } else {
+        SHORT
     }
 }
 
-/// Ends a run of a shard; `visit` gets its numbers. Gives the first, and how many there were.
+/// Ends a run of a shard; `visit` gets its numbers. Returns the first, and how many there were.
 fn end_run(
     b: &mut Builder,
     tree: Tree,
@@ -381,9 +353,9 @@ fn end_run(
     (next, count)
 }
 
-/// Where the queue starts and ends, with room for so many cells more.
+/// Makes room for more cells in the queue; returns its start and end.
 ///
-/// It goes on where it was; when it would run out of its memory, or is empty, it moves to the front.
+/// The queue stays where it is; when it would reach the end of its memory, or is empty, it moves to the front.
 fn make_room(
     b: &mut Builder,
     tree: Tree,

@@ -1,8 +1,8 @@
-//! Cells are handed out and given back.
+//! Allocates and frees cells.
 //!
-//! Everything goes through shards (`wuji_ir::layout::shard`), so that threads seldom meet. A shard whose run of numbers is
-//! at its end is marked while one thread fetches the next run; others that come meanwhile do not wait, they fetch a
-//! single number past the shard.
+//! Everything goes through shards (`wuji_ir::layout::shard`), so that threads seldom contend. A shard whose run of numbers
+//! has ended is marked while one thread fetches the next run; other threads do not wait, they fetch a single number past
+//! the shard.
 
 use super::words::*;
 use super::{Service, Services};
@@ -13,12 +13,11 @@ use wuji_ir::layout::{Arena, header, shard};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
-/// Bytes of cells that a shard takes at once, unless a single one has more.
+/// Bytes of cells that a shard claims at once, unless a single cell has more.
 const RUN_BYTES: u64 = 1 << 16;
-/// A shard takes at most this part of what there is, so that all of them together keep at most a quarter to
-/// themselves.
+/// A shard claims at most this part of the available cells, so that all shards together hold at most a quarter.
 const RUN_SHARE: u64 = 4 * shard::COUNT;
-/// Slots of pointers, in bytes, that go to the same shard: neighbours are activated by one thread.
+/// Pointers within so many bytes, as a power of two, use the same shard: one thread activates neighbours.
 const NEAR: i64 = 12;
 
 /// Below the tag of the stack of returned cells, and below the end of a run.
@@ -40,7 +39,7 @@ impl Services {
         }
     }
 
-    /// Offset of the shard for what happens at some place: anything near it has the same one.
+    /// Offset of the shard for an offset in the tree; offsets near each other share one.
     pub(super) fn shard(&self, b: &mut Builder, (tree, node): (Tree, Node), place: Value) -> Value {
         let arena = self.arena(tree, node);
         let near = b.i64(NEAR);
@@ -62,7 +61,7 @@ impl Services {
         self.function(m, key, (1, 1), |s, b, p| {
             let arena = s.arena(tree, node);
             let head = s.node(tree, node).header;
-            // Nobody has seen it, so it is still zero.
+            // No other thread has seen it, so it is still zero.
             let returned = s.pop_returned(b, tree, &arena, head);
             let cell = or_else(b, returned, |b| s.recycled(b, (tree, node), p[0]));
             let cell = or_else(b, cell, |b| s.fresh(b, (tree, node), p[0]));
@@ -92,9 +91,9 @@ impl Services {
         })
     }
 
-    /// Fetches more numbers than one if the run at `at` is at its end and nobody else does so. `fetch` takes so many
-    /// and says which it got, as the ends of a range. Gives the first of them, or -1 if there was none, and whether it fetched for
-    /// the shard.
+    /// Fetches a run of numbers if the run at `at` has ended and no other thread fetches one; else a single number.
+    /// `fetch` claims so many and returns the range it got. Returns the first number, or -1 if there was none, and whether the
+    /// shard has a new run.
     fn fetch(
         &mut self,
         b: &mut Builder,
@@ -131,7 +130,7 @@ impl Services {
             let high = b.binary(BinOp::Shl, last, half);
             let new = b.binary(BinOp::Or, high, next);
             let new = b.select(got, new, zero);
-            // Not a plain store: what was cleared past the caches is there before it.
+            // Not a plain store: it is ordered after the non-temporal stores.
             atomic(b, AtomicOp::Exchange, tree, at, new);
         });
         let none = b.i64(-1);
@@ -226,7 +225,7 @@ impl Services {
                 let high = load_at(b, tree, head + header::HIGH);
                 let capacity = self.room(b, tree, node);
                 let inside = b.compare(CmpOp::Lt, high, capacity);
-                // Looked at before anything is taken: a number that is taken cannot be put back.
+                // Checked before anything is claimed: a claimed number cannot be returned.
                 let in_use = load_at(b, tree, used);
                 let limit = load_at(b, tree, limit);
                 let within = b.compare(CmpOp::Lt, in_use, limit);
@@ -256,7 +255,7 @@ impl Services {
         cell_or_none(b, &arena, number)
     }
 
-    /// `() -> offset`: there is nothing left but what other shards have; 0 when they have nothing.
+    /// `() -> offset`: a cell that another shard has claimed; 0 when there is none.
     fn rest(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Rest, tree, node), (0, 1), |s, b, _| {
             let arena = s.arena(tree, node);
@@ -295,7 +294,7 @@ impl Services {
         })
     }
 
-    /// A cell from the stack of those that were given back unused, 0 when there is none.
+    /// A cell from the stack of those that were freed unused, 0 when there is none.
     fn pop_returned(&mut self, b: &mut Builder, tree: Tree, arena: &Arena, head: u64) -> Value {
         let top = b.i64((head + header::RETURNED) as i64);
         repeat(b, &[], |b, label, _| {
@@ -318,9 +317,9 @@ impl Services {
         })
     }
 
-    /// `(offset)`: a cell that nobody has seen goes back.
-    pub(super) fn give_back(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
-        let key = (Service::GiveBack, tree, node);
+    /// `(offset)`: frees a cell that no other thread has seen.
+    pub(super) fn free_unused(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+        let key = (Service::FreeUnused, tree, node);
         self.function(m, key, (1, 0), |s, b, p| {
             let arena = s.arena(tree, node);
             let top = s.node(tree, node).header + header::RETURNED;
@@ -344,7 +343,7 @@ impl Services {
         })
     }
 
-    /// Notes that a cell came or went. Looking first keeps the line shared.
+    /// Records that a cell was activated or deactivated. Reading first keeps the cache line shared.
     pub(super) fn changed(&self, b: &mut Builder, tree: Tree, node: Node) {
         let at = self.node(tree, node).header + header::CHANGED;
         let seen = load_at(b, tree, at);
@@ -355,13 +354,13 @@ impl Services {
         });
     }
 
-    /// `(offset, shard)`: a cell that nothing points to any more waits for a collection.
+    /// `(offset, shard)`: adds a cell that nothing points to any more to the deactivated ones, for the next collection.
     pub(super) fn retire(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Retire, tree, node), (2, 0), |s, b, p| {
             let arena = s.arena(tree, node);
             let pending = s.node(tree, node).header + header::PENDING;
             if s.target == Target::Cuda {
-                // Threads that run in step add as one.
+                // The atomic additions of a warp are combined.
                 let one = b.i64(1);
                 let number = add_at(b, tree, pending, one);
                 let to = word(b, arena.pending, number);
@@ -393,7 +392,7 @@ impl Services {
     }
 }
 
-/// Clears a recycled cell, unless that was done when it came to its shard; or, on a GPU, when it was collected: other
+/// Clears a recycled cell, unless it was cleared when its shard claimed it, or, on a GPU, when it was collected: other
 /// threads might see a cell before they see that it was cleared.
 fn clear_unless_ahead(
     b: &mut Builder,
@@ -410,14 +409,14 @@ fn clear_unless_ahead(
     }
 }
 
-/// The cell at a place in the queue, counted from `before`.
+/// The cell at a place in the queue of recycled ones, counted from `before`.
 fn queued(b: &mut Builder, tree: Tree, arena: &Arena, place: Value, before: i64) -> Value {
     let base = b.i64(arena.free as i64 + 8 * before);
     let at = word_at(b, base, place);
     load(b, tree, at)
 }
 
-/// How many numbers a shard takes at once from so many.
+/// How many numbers a shard claims at once from so many.
 fn run_length(b: &mut Builder, arena: &Arena, of: Value) -> Value {
     let most = (RUN_BYTES / arena.cell).clamp(1, shard::LONGEST);
     let (share, _) = divide(b, of, RUN_SHARE);
@@ -444,12 +443,12 @@ pub(super) fn run(b: &mut Builder, word: Value) -> (Value, Value) {
     )
 }
 
-/// Whether cells may be cleared past the caches: they have lines to themselves.
+/// Whether cells may be cleared by non-temporal stores: they have cache lines to themselves.
 pub(super) fn can_stream(arena: &Arena) -> bool {
     arena.cell.is_multiple_of(LINE)
 }
 
-/// A new top of a stack: the counter above the number goes on.
+/// A new top of a stack: the counter in the high half is incremented.
 fn tagged(b: &mut Builder, seen: Value, number: Value) -> Value {
     let mask = b.i64(!NUMBER);
     let tag = b.binary(BinOp::And, seen, mask);

@@ -1,30 +1,38 @@
 //! The level functions: what the nodes of a tree do, emitted as IR for one node of one tree.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `words` | short-hands for words at byte offsets |
-//! | `memory` | cells are handed out and given back |
-//! | `collect` | deactivated cells become ready to be handed out again, between tasks |
-//! | `cells` | find, ensure, test, touch, drop, push: one function per node for what is seldom done |
-//! | `hash` | the tables of hash nodes |
-//! | `lists` | the lists of active cells that loops run over |
+//! | `level` | [`LevelFunctions`](level::LevelFunctions), the interface of a node kind |
+//! | `kinds/` | one file per node kind |
+//! | `expand` | tree accesses become code: inline, or calls of one function per node |
+//! | `slots` | pointers to allocated cells, in pointer and dynamic nodes |
+//! | `memory` | allocating and freeing cells |
+//! | `collect` | recycling deactivated cells, between tasks |
+//! | `lists/` | lists of active cells, for loops |
+//! | `cell_order` | the numbering of cells in a container |
+//! | `words` | shorthands for words at byte offsets |
 //!
-//! Cells that were used before are handed out in the order of a queue, then those that were never used, from the first
-//! on; both through shards, each with a line of its own, that take many at a time. What is deactivated waits in a
-//! list, which a collection between tasks adds to the queue; so nothing is pushed while something else is popped, and a cell that one
-//! iteration deactivates stays readable for all others until the task ends. Only cells that
-//! lost a race to be activated go back at once, to a stack whose top carries a counter.
+//! Recycled cells are allocated in the order of a queue, then fresh ones, from the first on. Both come through shards, each
+//! with a cache line of its own, that claim many at a time. Deactivated cells wait in a list, which a collection between
+//! tasks adds to the queue; so nothing is pushed while something else is popped, and a cell that one iteration deactivates
+//! stays readable for all others until the task ends. Only cells that lost a race to be activated are freed at once, to a
+//! stack whose top carries a counter against ABA.
 
-mod cells;
+mod cell_order;
 mod collect;
-mod hash;
+mod expand;
+mod kinds;
+pub(crate) mod level;
 pub mod lists;
 mod memory;
+mod slots;
 pub(crate) mod words;
 
-pub use cells::expand;
+pub use cell_order::{digits, morton_bits};
 pub use collect::{Tables, Upkeep, collect};
-pub use hash::rebuild;
+pub use expand::expand;
+pub(crate) use kinds::level_functions;
+pub use kinds::rebuild;
 
 use crate::options::Target;
 use cranelift_entity::PrimaryMap;
@@ -36,7 +44,7 @@ use wuji_ir::module::{Env, Function, Term};
 use wuji_ir::types::{I64, Type};
 use wuji_ir::{Error, Result};
 
-/// Number of tasks that look after trees; they draw no random numbers and fail no assertions.
+/// Ordinal of upkeep tasks; they draw no random numbers and fail no assertions.
 pub const UPKEEP: u32 = u32::MAX;
 
 /// The layouts of all trees of a module.
@@ -54,34 +62,34 @@ pub fn memories(m: &Env) -> Result<PrimaryMap<Tree, TreeMemory>> {
     Ok(out)
 }
 
-/// What a function does for a node.
+/// What a function of a node does.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 enum Service {
     Allocate,
-    /// The next number of a run of any shard of a tree, named by its root.
+    /// Claims the next number of a run of any shard of a tree, named by its root.
     Claim,
-    /// What the shards have when there is nothing else.
+    /// Allocates what other shards have claimed.
     Rest,
-    GiveBack,
+    FreeUnused,
     Retire,
     Ensure,
     Touch,
     Drop,
     Push,
     Find,
-    /// Of a hash node: brings its tables in order.
+    /// Rebuilds the tables of a hash node.
     Rebuild,
-    /// Drops everything below a cell of the node.
+    /// Deactivates everything below a cell of the node.
     Empty,
     /// As `Empty`, of all cells of one allocation.
     EmptyAll,
-    /// As `EmptyAll`, of some of the cells that wait for a collection.
+    /// As `EmptyAll`, of some of the cells that await collection.
     EmptyPending,
-    /// The first step of a collection: all that were deactivated are in one list.
+    /// The first step of a collection: puts all deactivated cells into one list.
     Gather,
     /// The last step.
     Recycle,
-    /// On a GPU the last step has three parts: the queue gets room, cells go there in parallel, the list is empty again.
+    /// On a GPU the last step has three parts: make room in the queue, move cells there in parallel, empty the list.
     OpenQueue,
     RecycleSome,
     CloseQueue,
@@ -95,7 +103,7 @@ pub struct Services {
     target: Target,
     memory: PrimaryMap<Tree, TreeMemory>,
     made: FxHashMap<(Service, Tree, Node), Func>,
-    /// How many cells a step of a collection is about, if there are any.
+    /// The number of cells that a step of a collection processes.
     temp: Option<Temp>,
 }
 
@@ -109,7 +117,7 @@ impl Services {
         })
     }
 
-    /// The function for one node. `fill` writes its body, with the parameters, and gives its results.
+    /// The function for one node. `fill` emits its body and returns its results.
     fn function(
         &mut self,
         m: &mut Env,
@@ -122,13 +130,13 @@ impl Services {
         }
         let name = format!("{service:?}.{tree}.{node}").to_lowercase();
         let (types, gives): (Vec<Type>, Vec<Type>) = (vec![I64; params], vec![I64; results]);
-        // Known before it is written: services call each other.
+        // Declared before its body: services call each other.
         let func = m.declare(&types, &gives);
         self.made.insert((service, tree, node), func);
         let mut f = Function::new(name, &types, &gives);
-        // A table that is half rebuilt, or a cell that is in nobody's hands, would be lost.
+        // An interrupted function would leave a table half rebuilt, or lose a cell.
         f.traits.uninterrupted = true;
-        // Threads of a GPU would make as many cells as they are, and keep one.
+        // Otherwise every thread of a GPU would allocate a cell, and all but one would be freed.
         f.traits.once = service == Service::Ensure && self.target == Target::Cuda;
         let args: Vec<Value> = f.params().to_vec();
         let mut b = Builder::new(m, &mut f);
@@ -139,7 +147,7 @@ impl Services {
     }
 
     fn node(&self, tree: Tree, node: Node) -> &NodeMemory {
-        // Walks name sparse nodes only; the verifier has seen to it.
+        // The verifier has checked that tree accesses name sparse nodes.
         match self.memory[tree].node(node) {
             Some(n) => n,
             None => unreachable!("{tree}.{node} is not sparse"),

@@ -1,10 +1,10 @@
-//! Short-hands: words at byte offsets of a tree, and control flow around them.
+//! Shorthands: words at byte offsets of a tree, and control flow around them.
 
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Label, Tree, Value};
 use wuji_ir::module::{Term, Values};
 use wuji_ir::ops::*;
-use wuji_ir::types::{I64, Type};
+use wuji_ir::types::{I64, Scalar, Type};
 
 /// `base + 8 * number`.
 pub(super) fn word_at(b: &mut Builder, base: Value, number: Value) -> Value {
@@ -77,7 +77,7 @@ pub(super) fn atomic(b: &mut Builder, op: AtomicOp, tree: Tree, at: Value, value
     )
 }
 
-/// Adds to a word at a known place; gives what was there.
+/// Adds to a word at a known offset; returns its old value.
 pub(super) fn add_at(b: &mut Builder, tree: Tree, at: u64, value: Value) -> Value {
     let at = b.i64(at as i64);
     atomic(b, AtomicOp::Add, tree, at, value)
@@ -90,6 +90,14 @@ pub(super) fn exchange(b: &mut Builder, tree: Tree, at: Value, old: Value, new: 
 pub(super) fn call(b: &mut Builder, func: Func, args: &[Value]) -> Option<Value> {
     let inst = b.push(Op::Call(func), args);
     b.func.insts[inst].results.first().copied()
+}
+
+/// As `call`, of a function with a result.
+pub(super) fn call_for(b: &mut Builder, func: Func, args: &[Value]) -> Value {
+    match call(b, func, args) {
+        Some(result) => result,
+        None => b.i64(0),
+    }
 }
 
 /// `if` without results.
@@ -141,7 +149,7 @@ pub(super) fn not_zero(b: &mut Builder, v: Value) -> Value {
     b.compare(CmpOp::Ne, v, zero)
 }
 
-/// `for k in 0..count`, in order. Not worth a compiler's time: what takes long is waiting for memory.
+/// `for k in 0..count`, in order. Not worth optimizing: the loop waits for memory.
 pub(super) fn count_to(b: &mut Builder, count: Value, body: impl FnOnce(&mut Builder, Value)) {
     let (zero, one) = (b.i64(0), b.i64(1));
     b.for_range(ForKind::Boundary, (zero, count, one), &[], |b, _, k, _| {
@@ -150,7 +158,7 @@ pub(super) fn count_to(b: &mut Builder, count: Value, body: impl FnOnce(&mut Bui
     });
 }
 
-/// `for k in 0..count` with one number handed on.
+/// `for k in 0..count` with one loop-carried number.
 pub(super) fn fold_to(
     b: &mut Builder,
     count: Value,
@@ -170,7 +178,7 @@ pub(super) fn fold_to(
     b.func.result(inst)
 }
 
-/// For each bit of a number that is set, lowest first, with one number handed on.
+/// For each bit of a number that is set, lowest first, with one loop-carried number.
 pub(super) fn each_bit(
     b: &mut Builder,
     bits: Value,
@@ -229,12 +237,28 @@ pub(super) fn clear(b: &mut Builder, tree: Tree, at: Value, bytes: u64) {
     });
 }
 
-/// Bytes that memory takes at once.
+/// Zeros over a cell, by the largest scalars that all cells of this size are aligned for.
+pub(super) fn clear_bytes(b: &mut Builder, tree: Tree, at: Value, bytes: u64) {
+    let (unit, zero) = match bytes.trailing_zeros() {
+        0 => (1, b.int(Scalar::U8, 0)),
+        1 => (2, b.int(Scalar::U16, 0)),
+        2 => (4, b.int(Scalar::U32, 0)),
+        _ => return clear(b, tree, at, bytes),
+    };
+    let count = b.i64((bytes / unit) as i64);
+    count_to(b, count, |b, k| {
+        let skip = times(b, k, unit as i64);
+        let at = b.binary(BinOp::Add, at, skip);
+        b.push(Op::MemStore(Space::Bytes(tree)), &[at, zero]);
+    });
+}
+
+/// Bytes of a cache line.
 pub(super) const LINE: u64 = 64;
 
-/// Zeros past the caches over a cell that has lines to itself.
+/// Non-temporal stores of zeros over a cell that has cache lines to itself.
 pub(super) fn stream_zeros(b: &mut Builder, tree: Tree, at: Value, bytes: u64) {
-    // It is so already; now backends know it.
+    // The offset is aligned already; this tells backends.
     let lines = b.i64(-(LINE as i64));
     let at = b.binary(BinOp::And, at, lines);
     let (lo, hi, one) = (b.i64(0), b.i64((bytes / LINE) as i64), b.i64(1));

@@ -1,5 +1,4 @@
-//! Steps of walks down a tree become loads, stores and calls; tasks that lose cells are followed by a
-//! collection.
+//! Tree accesses become loads, stores and calls; a collection follows tasks that deactivate cells.
 
 use crate::nodes::{Services, UPKEEP, Upkeep, collect, expand, rebuild};
 use crate::passes::Cx;
@@ -8,7 +7,6 @@ use cranelift_entity::EntitySet;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Inst, Tree};
-use wuji_ir::layout::NodeKind;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::I64;
@@ -53,7 +51,7 @@ pub fn lower_tree_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Trees that a function, or one that it calls, does something to.
+/// Trees that a function, or one that it calls, accesses in a certain way.
 fn trees_with(
     m: &Module,
     func: Func,
@@ -78,12 +76,12 @@ fn trees_with(
     found
 }
 
-/// Puts collections behind tasks that deactivate cells, and brings hash tables in order before tasks
-/// that may add to them.
+/// Adds collections after tasks that deactivate cells, and rebuilds of hash tables before tasks that may activate
+/// cells.
 fn add_upkeep(m: &mut Module, services: &mut Services) {
     let hashed = |m: &Module, tree: Tree| {
         let mut nodes = m.trees[tree].nodes.values();
-        nodes.any(|n| n.kind == NodeKind::Hash)
+        nodes.any(|n| n.kind.is_hashed())
     };
     let tasks = std::mem::take(&mut m.tasks);
     let mut out = Vec::new();
@@ -118,7 +116,7 @@ fn add_upkeep(m: &mut Module, services: &mut Services) {
     m.tasks = out;
 }
 
-/// Threads of the block that brings a table in order.
+/// Threads of the block that rebuilds a table.
 const BLOCK: u32 = 1024;
 
 /// A task for a step of the upkeep of a tree.
@@ -168,7 +166,7 @@ fn upkeep(
             b.push(Op::Call(func), &args);
         }
         Upkeep::Block(tables) => {
-            // A table that is half rebuilt would be lost.
+            // An interruption would leave a table half rebuilt.
             b.func.traits.uninterrupted = true;
             let whole = (args[0], args[1], b.i64(1));
             b.for_range(ForKind::Parallel, whole, &[], |b, _, _, _| {
@@ -209,7 +207,7 @@ kernel fn0 \"hash\"() {
 }
 ";
 
-    /// The tasks that bring tables in order: how many threads they have, and how often those wait for each other.
+    /// The tasks that rebuild tables: how many threads they have, and how many barriers.
     fn rebuilds(options: &Options) -> Vec<(Option<u32>, usize)> {
         let module = wuji_ir::text::parse(TEXT, "hash.wir").unwrap();
         let lowered = crate::compile(module, options).unwrap();
@@ -232,9 +230,9 @@ kernel fn0 \"hash\"() {
             .collect()
     }
 
-    /// One before cells may come, and one after some have gone.
+    /// One before cells may be activated, and one after some were deactivated.
     #[test]
-    fn blocks_of_threads_bring_tables_in_order() {
+    fn thread_blocks_rebuild_hash_tables_on_a_gpu() {
         let gpu = rebuilds(&Options::default().for_cuda(90));
         assert_eq!(gpu, [(Some(BLOCK), 2), (Some(BLOCK), 2)]);
         assert_eq!(rebuilds(&Options::default()), []);

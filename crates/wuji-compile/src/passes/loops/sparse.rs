@@ -1,14 +1,15 @@
 //! Loops over the active cells of a sparse field: over the entries of the list of the last sparse node
-//! on its path, then over what an entry stands for, then over the dense nodes below.
+//! on its path, then over the cells that an entry covers, then over the dense nodes below.
 
 use super::{Dim, Nest};
-use crate::nodes::lists::{self, digits};
+use crate::nodes::digits;
+use crate::nodes::lists::{self, ListOptions};
 use crate::nodes::words::divide;
 use crate::passes::Cx;
 use smallvec::SmallVec;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Field, Node, Tree, Value};
-use wuji_ir::layout::{Axis, CellOrder, Dynamic, NodeData, NodeKind};
+use wuji_ir::entities::{Field, Label, Node, Tree, Value};
+use wuji_ir::layout::{Axis, CellOrder, ListEntry, NodeData};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::I64;
@@ -17,26 +18,26 @@ use wuji_ir::{Error, Position, Result};
 /// Bits of one word of a mask.
 const WORD: u64 = 64;
 
-/// How a loop over a list goes.
+/// A loop over a list.
 pub(super) struct ListLoop {
     tree: Tree,
     pub(super) node: Node,
     data: NodeData,
-    /// One per axis on the way to the node: whether an entry's coordinate is a dimension.
+    /// One per axis on the path to the node: whether an entry's coordinate is a dimension.
     coords: Vec<bool>,
     /// Leading dimensions whose numbers come from the entry.
     given: usize,
     shape: Shape,
 }
 
-/// What an entry stands for.
+/// The cells that an entry covers.
 enum Shape {
     /// One cell.
     Cell,
-    /// As many cells as it says, in a row: the first dimension that is looped over.
+    /// A number of consecutive cells: the first dimension that is looped over.
     Row,
     /// The cells of a box whose bits are set. Dimensions `given..given + loops` are its sides;
-    /// `bases` are the numbers of boxes along the axes that words are counted along.
+    /// `bases` are the numbers of boxes along the axes that a word does not cover.
     Box { bases: Vec<u64>, loops: usize },
     /// The cells of a word whose bits are set, one after the other.
     Bits,
@@ -50,7 +51,7 @@ pub(super) struct Mask {
     pub(super) last: usize,
 }
 
-/// How to loop over the cells of a field, if some of them may be absent.
+/// The loop over the cells of a field, if some of them may be absent.
 pub(super) fn plan(m: &Env, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
     let field_data = &m.fields[field];
     let tree = &m.trees[field_data.tree];
@@ -75,37 +76,36 @@ pub(super) fn plan(m: &Env, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
         scale: scale as i64,
     };
     let parent = data.parent?;
+    let entry = data.kind.format().list_entry();
     let (mut dims, mut coords) = (Vec::new(), Vec::new());
     for axis in tree.axes(node) {
         let own = data.extents.iter().any(|e| e.0 == axis);
-        let (extent, scale) = match data.kind {
-            NodeKind::Bitmasked => (tree.extent(parent, axis), span(at, axis)),
-            NodeKind::Dynamic(Dynamic { chunk }) if own => (
-                data.cells().div_ceil(chunk.into()),
-                span(at + 1, axis).saturating_mul(chunk.into()),
+        let (extent, scale) = match entry {
+            ListEntry::MaskWord => (tree.extent(parent, axis), span(at, axis)),
+            ListEntry::Chunk { cells } if own => (
+                data.cells().div_ceil(cells),
+                span(at + 1, axis).saturating_mul(cells),
             ),
-            NodeKind::Dynamic { .. }
-            | NodeKind::Root
-            | NodeKind::Dense
-            | NodeKind::Pointer
-            | NodeKind::Hash => (tree.extent(node, axis), span(at + 1, axis)),
+            ListEntry::Cell | ListEntry::Chunk { .. } => {
+                (tree.extent(node, axis), span(at + 1, axis))
+            }
         };
-        // A bitmasked node's own axes need not be split above it.
-        let used = extent > 1 || data.kind != NodeKind::Bitmasked;
+        // The node's own axes need not be split above it.
+        let used = extent > 1 || entry != ListEntry::MaskWord;
         coords.push(used);
         if used {
             dims.push(dim(extent, axis, scale));
         }
     }
     let mut given = dims.len();
-    let shape = match data.kind {
-        NodeKind::Root | NodeKind::Dense | NodeKind::Pointer | NodeKind::Hash => Shape::Cell,
-        NodeKind::Dynamic(Dynamic { chunk }) => {
+    let shape = match entry {
+        ListEntry::Cell => Shape::Cell,
+        ListEntry::Chunk { cells } => {
             let axis = data.extents[0].0;
-            dims.push(dim(chunk.into(), axis, span(at + 1, axis)));
+            dims.push(dim(cells, axis, span(at + 1, axis)));
             Shape::Row
         }
-        NodeKind::Bitmasked => match boxes(&data) {
+        ListEntry::MaskWord => match boxes(&data) {
             None => {
                 for (axis, extent) in &data.extents {
                     dims.push(dim(*extent, *axis, span(at + 1, *axis)));
@@ -150,7 +150,7 @@ pub(super) fn plan(m: &Env, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
     Some((list, dims))
 }
 
-/// The sides of the box of cells that a word of the mask covers, along each axis; `None` when it is none.
+/// The sides of the box of cells that a word of the mask covers, along each axis; `None` when it covers no box.
 fn boxes(data: &NodeData) -> Option<Vec<u64>> {
     if data.order != CellOrder::RowMajor {
         return None;
@@ -169,7 +169,7 @@ fn boxes(data: &NodeData) -> Option<Vec<u64>> {
         sides.push(side);
     }
     sides.reverse();
-    // Every axis but the first that is cut must be whole, or words would wrap around.
+    // Every axis after the first one that is split must be whole, or words would wrap around.
     let first = sides.iter().position(|s| *s > 1)?;
     let whole = data.extents[first + 1..]
         .iter()
@@ -181,11 +181,11 @@ fn boxes(data: &NodeData) -> Option<Vec<u64>> {
 impl ListLoop {
     /// Tasks to run before the loop.
     pub(super) fn list_tasks(&self, m: &mut Module, task: &Task, cx: &Cx) -> Result<Vec<Task>> {
-        let how = lists::How {
+        let options = ListOptions {
             reuse: cx.uses("list_reuse"),
             target: cx.options.target,
         };
-        lists::tasks(m, self.tree, self.node, task, how)
+        lists::tasks(m, self.tree, self.node, task, options)
     }
 
     pub(super) fn bounds(&self) -> RangeDim {
@@ -195,7 +195,7 @@ impl ListLoop {
         }
     }
 
-    /// Iterations of one entry, at most.
+    /// Most iterations of one entry.
     pub(super) fn unit(&self, dims: &[Dim]) -> u64 {
         let own = match self.shape {
             Shape::Bits => WORD,
@@ -227,7 +227,7 @@ pub(super) fn refuse_serial(m: &Env, field: Field, task: &Task) -> Error {
 }
 
 impl Nest<'_> {
-    /// `for.parallel e in begin..end` over entries, then over what an entry stands for.
+    /// `for.parallel e in begin..end` over entries, then over the cells that an entry covers.
     pub(super) fn entries(&mut self, b: &mut Builder, list: &ListLoop, begin: Value, end: Value) {
         let one = b.i64(1);
         let label = b.func.fresh_label();
@@ -255,7 +255,7 @@ impl Nest<'_> {
         b.func.insts[inst].regions.push(region);
     }
 
-    /// `for.parallel u in begin..end` over everything that entries may stand for: neighbouring numbers are neighbours in
+    /// `for.parallel u in begin..end` over all cells that entries may cover: neighbouring numbers are neighbours in
     /// one entry.
     pub(super) fn elements(&mut self, b: &mut Builder, list: &ListLoop, begin: Value, end: Value) {
         let one = b.i64(1);
@@ -271,7 +271,7 @@ impl Nest<'_> {
         b.func.insts[inst].regions.push(region);
     }
 
-    /// `for.parallel e in begin..end` over entries, and `for.parallel u in 0..n` over what an entry may stand for.
+    /// `for.parallel e in begin..end` over entries, and `for.parallel u in 0..n` over the cells that an entry may cover.
     pub(super) fn blocks(&mut self, b: &mut Builder, list: &ListLoop, begin: Value, end: Value) {
         let one = b.i64(1);
         let label = b.func.fresh_label();
@@ -290,14 +290,14 @@ impl Nest<'_> {
         b.func.insts[inst].regions.push(region);
     }
 
-    /// Element `rest` of an entry, of which `numbers` are known: goes on with the next one if there is no such element.
+    /// Element `rest` of an entry, of which `numbers` are known. Continues with the next one if there is no such element.
     fn element(
         &mut self,
         b: &mut Builder,
         list: &ListLoop,
         mut numbers: Vec<Value>,
         rest: Value,
-        label: wuji_ir::entities::Label,
+        label: Label,
     ) {
         match list.shape {
             Shape::Bits => {
@@ -322,7 +322,7 @@ impl Nest<'_> {
                 if let Some(number) = there {
                     let hi = self.bounds[list.given].hi;
                     let inside = b.compare(CmpOp::Lt, number, hi);
-                    go_on_unless(b, inside, label);
+                    continue_unless(b, inside, label);
                 }
             }
             Shape::Box { .. } => {
@@ -348,7 +348,7 @@ impl Nest<'_> {
         numbers.extend(own.into_iter().rev());
     }
 
-    /// Reads an entry; gives the numbers of the dimensions that follow from it.
+    /// Reads an entry; returns the numbers of the dimensions that follow from it.
     fn given(&mut self, b: &mut Builder, list: &ListLoop, number: Value) -> Vec<Value> {
         let op = Op::TreeAccess(TreeAccessOp::Entry, list.tree, list.node);
         let inst = b.push(op, &[number]);
@@ -364,7 +364,7 @@ impl Nest<'_> {
         match &list.shape {
             Shape::Cell => {}
             Shape::Row => {
-                // No more than a chunk has, which tells later passes where the index lies.
+                // At most the cells of a chunk, which gives later passes a range.
                 let most = self.dims[list.given].constant_extent().unwrap_or(1);
                 let most = b.i64(most as i64);
                 self.bounds[list.given].hi = b.binary(BinOp::Min, extra, most);
@@ -400,13 +400,13 @@ impl Nest<'_> {
         numbers
     }
 
-    /// Ends the iteration unless the bit of the cell is set: number `k` of the mask's box is at its last side.
+    /// Ends the iteration unless the bit of the cell is set.
     pub(super) fn skip_unset(
         &mut self,
         b: &mut Builder,
         mask: Mask,
         numbers: &[Value],
-        label: wuji_ir::entities::Label,
+        label: Label,
     ) {
         let mut bit = b.i64(0);
         let dims = mask.first..=mask.last;
@@ -419,7 +419,7 @@ impl Nest<'_> {
         skip_bit(b, mask.word, bit, label);
     }
 
-    /// `for.parallel bit in 0..64`, the coordinates worked out for each.
+    /// `for.parallel bit in 0..64`, with the coordinates computed for each.
     fn bits(&mut self, b: &mut Builder, list: &ListLoop, numbers: &mut Vec<Value>) {
         let (first, word) = (numbers.pop(), numbers.pop());
         let (Some(first), Some(word)) = (first, word) else {
@@ -455,7 +455,7 @@ impl Nest<'_> {
     }
 }
 
-/// Changes nothing, but tells the passes after this one where a number lies.
+/// Changes nothing, but gives later passes a range.
 fn clamp(b: &mut Builder, v: Value, extent: u64) -> Value {
     let last = b.i64(extent.saturating_sub(1).min(i64::MAX as u64) as i64);
     let zero = b.i64(0);
@@ -463,18 +463,18 @@ fn clamp(b: &mut Builder, v: Value, extent: u64) -> Value {
     b.binary(BinOp::Max, v, zero)
 }
 
-/// Goes on with the next iteration of `label` unless a bit is set.
-fn skip_bit(b: &mut Builder, word: Value, bit: Value, label: wuji_ir::entities::Label) {
+/// Continues with the next iteration of `label` unless a bit is set.
+fn skip_bit(b: &mut Builder, word: Value, bit: Value, label: Label) {
     let shifted = b.binary(BinOp::Shr, word, bit);
     let one = b.i64(1);
     let set = b.binary(BinOp::And, shifted, one);
     let zero = b.i64(0);
     let set = b.compare(CmpOp::Ne, set, zero);
-    go_on_unless(b, set, label);
+    continue_unless(b, set, label);
 }
 
-/// Goes on with the next iteration of `label` unless something holds.
-fn go_on_unless(b: &mut Builder, holds: Value, label: wuji_ir::entities::Label) {
+/// Continues with the next iteration of `label` unless a condition holds.
+fn continue_unless(b: &mut Builder, holds: Value, label: Label) {
     let branch = b.push_typed(Op::If, &[holds], &[]);
     let stay = b.region(&[], |b, _| b.end(Term::Yield(Values::new())));
     let leave = b.region(&[], |b, _| b.end(Term::Continue(label, Values::new())));

@@ -1,11 +1,11 @@
-//! Accesses that call: what there would be without the rest of this pass.
+//! Accesses as calls: the baseline without the rest of this pass.
 //!
 //! With the switch `access_lowering` off, every access of a field is a call of an *accessor*, a function that compares
-//! the indices and walks from the root to the element, whatever the code around it knows already. Calls are not merged, moved or
-//! looked into by any of our passes. A backend puts their bodies in place and does with them what it can. So
-//! the difference between the switch on and off is what lowering accesses here is worth.
+//! the indices and follows the path from the root to the element, whatever the code around it knows already. Our passes
+//! neither merge nor move these calls; a backend inlines and optimizes them. So the difference between the switch on
+//! and off is the benefit of lowering accesses here.
 
-use super::walk::How;
+use super::path::AccessMode;
 use super::{Lower, Masked};
 use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::rewrite::{Structure, Substitution};
@@ -17,34 +17,34 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, I64, Type};
 
-/// What an accessor is made for.
+/// The key of an accessor.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Accessor {
     field: Field,
     path: SmallVec<[Step; 2]>,
     /// Of the indices, and of run-time steps of the path.
     types: Vec<Type>,
-    how: How,
+    mode: AccessMode,
     guard: Guard,
 }
 
 /// The accessors made so far.
 pub(super) type Accessors = FxHashMap<Accessor, Func>;
 
-/// What a call of an accessor gives.
+/// The results of a call of an accessor.
 struct Found {
-    /// The indices as they were handed over.
+    /// The indices that were passed.
     args: Values,
-    /// Some element, wherever the indices are.
+    /// Some element, even if the indices are outside.
     offset: Value,
-    /// Whether the indices are inside; `None` when that is sure.
+    /// Whether the indices are inside; `None` when they are known to be.
     inside: Option<Value>,
-    /// Whether there is an element to write to; `None` when that is sure, or does not matter.
+    /// Whether the element is active; `None` when it is, or when that does not matter.
     there: Option<Value>,
 }
 
 impl Lower<'_> {
-    /// An access of a field by way of its accessor. Gives its result, if it has one.
+    /// An access of a field through its accessor. Returns its result, if it has one.
     pub(super) fn called_access(
         &mut self,
         (op, access, ty): (&Op, &Access, Type),
@@ -88,7 +88,7 @@ impl Lower<'_> {
         };
         let mut args = Values::new();
         for v in index_args {
-            // What the accessor compares has to be what it walks by.
+            // The accessor must compare the indices that its path uses.
             args.push(match self.affine.is_steady(*v) {
                 true => *v,
                 false => self.b.unary(UnOp::Freeze, *v),
@@ -98,9 +98,9 @@ impl Lower<'_> {
             field,
             path: access.path.iter().copied().collect(),
             types: args.iter().map(|v| self.b.func.ty(*v)).collect(),
-            how: match self.is_sparse(field) {
-                true => How::of(op, access),
-                false => How::Look,
+            mode: match self.is_sparse(field) {
+                true => AccessMode::of(op, access),
+                false => AccessMode::Read,
             },
             guard: match index_args {
                 [] => Guard::InBounds,
@@ -116,7 +116,9 @@ impl Lower<'_> {
             inside: (key.guard == Guard::Checked)
                 .then(|| results.next())
                 .flatten(),
-            there: (key.how != How::Look).then(|| results.next()).flatten(),
+            there: (key.mode != AccessMode::Read)
+                .then(|| results.next())
+                .flatten(),
         })
     }
 
@@ -125,7 +127,7 @@ impl Lower<'_> {
         if let Some(func) = self.accessors.as_ref()?.get(&key) {
             return Some(*func);
         }
-        let mut name = format!("{:?}.{}", key.how, key.field).to_lowercase();
+        let mut name = format!("{:?}.{}", key.mode, key.field).to_lowercase();
         for step in &key.path {
             match step {
                 Step::Const(k) => name.push_str(&format!(".{k}")),
@@ -134,7 +136,7 @@ impl Lower<'_> {
         }
         let mut results = vec![I64];
         results.extend((key.guard == Guard::Checked).then_some(BOOL));
-        results.extend((key.how != How::Look).then_some(BOOL));
+        results.extend((key.mode != AccessMode::Read).then_some(BOOL));
         let mut f = Function::new(name, &key.types, &results);
         f.traits.inline = true;
         let before = f.clone();
@@ -169,10 +171,10 @@ impl Lower<'_> {
             return self.located(key, access, &exprs);
         }
         let masked = self.mask(access, params);
-        let mut values = match key.how {
+        let mut values = match key.mode {
             // What is outside brings nothing about.
-            How::Make => self.located_inside(key, access, &masked),
-            How::Look | How::Ask => {
+            AccessMode::Activate => self.located_inside(key, access, &masked),
+            AccessMode::Read | AccessMode::Test => {
                 let starts = self.starts(access);
                 let safe = self.safe_indices(&masked, &starts);
                 self.located(key, access, &safe)
@@ -187,9 +189,9 @@ impl Lower<'_> {
         if !self.is_sparse(key.field) {
             return [self.offset(access, exprs)].into_iter().collect();
         }
-        let (at, there) = self.sparse_offset(access, key.field, exprs, key.how);
+        let (at, there) = self.sparse_offset(access, key.field, exprs, key.mode);
         let mut values: Values = [self.materialize(&at)].into_iter().collect();
-        if key.how != How::Look {
+        if key.mode != AccessMode::Read {
             values.push(there.unwrap_or_else(|| self.b.bool(true)));
         }
         values

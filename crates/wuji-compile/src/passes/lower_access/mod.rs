@@ -1,15 +1,16 @@
 //! Accesses of fields, arrays and temps become loads and stores at byte offsets.
 //!
-//! An offset is built as a sum over the loop indices and other numbers the access's indices are made of,
-//! so that the parts neighbouring accesses share come out the same, and constant distances end up as
-//! constants. An access that is still checked compares its indices first: a load outside gives zero, a
-//! write or atomic outside is dropped and reported.
+//! An offset is an affine expression of loop indices and other values, so that neighbouring accesses share equal parts,
+//! and constant distances are constants. An access that is still checked compares its indices first: a load outside
+//! yields zero, a write or atomic outside is dropped and reported.
 
 mod accessors;
+mod cells;
 mod locals;
 mod near;
 mod offsets;
-mod walk;
+mod path;
+mod sparse;
 
 use accessors::Accessors;
 
@@ -44,7 +45,7 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     };
     let losing: Vec<Vec<Tree>> = m.funcs.values().map(loses).collect();
     for (f, losing) in m.funcs.values_mut().zip(losing) {
-        // Forms refer to the function as it is before lowering; new instructions only add to it.
+        // Affine expressions refer to the function before lowering; new instructions only add to it.
         let before = f.clone();
         let structure = Structure::of(&before);
         let affine = AffineAnalysis::new(&before, &structure);
@@ -88,12 +89,12 @@ struct Lower<'a> {
     /// Of lists that the function's loops run over.
     entries: Vec<Entry>,
     neighbours_wanted: bool,
-    /// Trees whose cells the function may make or lose.
+    /// Trees whose cells the function may activate or deactivate.
     changing: Vec<Tree>,
     /// Blocks near an entry that were found: the entry's offset, the node, how many blocks away.
     neighbours: FxHashMap<(Value, Node, Vec<i64>), Value>,
     temps: &'a [u64],
-    /// The functions that walk, where accesses call one each.
+    /// The accessors, where accesses are calls.
     accessors: Option<&'a mut Accessors>,
     subst: Substitution,
 }
@@ -113,7 +114,7 @@ impl Lower<'_> {
         for inst in insts {
             let data = &self.b.func.insts[inst];
             match data.op {
-                // Hints have served.
+                // Hints have no use after this pass.
                 Op::Cache(_) => continue,
                 Op::AssumeRange(..) => {
                     let (result, value) = (data.results[0], data.args[0]);

@@ -1,15 +1,15 @@
 //! Loads near the entry of a list that a loop is at: the blocks around it are found once per entry.
 //!
-//! The walk to a neighbouring block does not depend on where in its own block an iteration is; only which of
+//! The path to a neighbouring block does not depend on where in its own block an iteration is; only which of
 //! two or three blocks an index falls into does. So all are found behind the entry, and each load chooses.
 //! What lies beyond the domain is absent like any other block, and no index is compared with the domain again.
 
 use super::Lower;
-use super::walk::{How, Walk};
+use super::path::{AccessMode, TreePath};
 use crate::analysis::affine::Affine;
 use crate::analysis::entries::{Near, NearAxis, near};
 use wuji_ir::entities::{Field, Value};
-use wuji_ir::layout::NodeKind;
+use wuji_ir::layout::ListEntry;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
 
@@ -143,14 +143,14 @@ impl Lower<'_> {
         let base = self.neighbour(field, near, &delta)?;
         let levels = self.levels(field);
         let first = levels.iter().position(|l| l.node == near.block)? + 1;
-        let mut walk = Walk::at(data.tree, Affine::default(), rest);
+        let mut path = TreePath::at(data.tree, Affine::default(), rest);
         for level in &levels[first..] {
             // Bits need not be looked at: what is inactive is zero.
-            self.enter(&mut walk, level);
-            self.step(&mut walk, level, How::Look);
+            self.enter(&mut path, level);
+            self.step(&mut path, level, AccessMode::Read);
         }
         let place = self.memory[data.tree].place(field) as i64;
-        let at = self.sum(&walk.at, &Affine::constant(place), 1);
+        let at = self.sum(&path.at, &Affine::constant(place), 1);
         Some((base, at))
     }
 
@@ -184,9 +184,9 @@ impl Lower<'_> {
         let data = self.b.env.fields[field].clone();
         if delta.iter().all(|d| *d == 0) {
             let tree = &self.b.env.trees[data.tree];
-            let inner = match tree.nodes[near.entry.node].kind {
-                NodeKind::Bitmasked => self.memory[data.tree].node_offset[near.entry.node],
-                _ => 0,
+            let inner = match tree.nodes[near.entry.node].kind.format().list_entry() {
+                ListEntry::MaskWord => self.memory[data.tree].node_offset[near.entry.node],
+                ListEntry::Cell | ListEntry::Chunk { .. } => 0,
             };
             let back = self.b.i64(-(inner as i64));
             return self.b.binary(BinOp::Add, near.entry.offset, back);
@@ -220,15 +220,15 @@ impl Lower<'_> {
         }
         let levels = self.levels(field);
         let root = self.memory[data.tree].node_offset[levels[0].node];
-        let mut walk = Walk::at(data.tree, Affine::constant(root as i64), rest);
+        let mut path = TreePath::at(data.tree, Affine::constant(root as i64), rest);
         for level in &levels[1..] {
-            self.enter(&mut walk, level);
-            self.step(&mut walk, level, How::Look);
+            self.enter(&mut path, level);
+            self.step(&mut path, level, AccessMode::Read);
             if level.node == near.block {
                 break;
             }
         }
-        let found = self.materialize(&walk.at);
+        let found = self.materialize(&path.at);
         let absent = self.b.i64(self.memory[data.tree].absent() as i64);
         let found = match inside {
             Some(inside) => self.b.select(inside, found, absent),

@@ -1,10 +1,9 @@
-//! Byte offsets of elements, as sums.
+//! Byte offsets of elements, as affine expressions.
 
 use super::Lower;
+use super::path::AccessMode;
 use crate::analysis::affine::Affine;
-use crate::nodes::lists::morton_bits;
 use wuji_ir::entities::{Array, Field, Value};
-use wuji_ir::layout::{CellOrder, NodeData};
 use wuji_ir::ops::*;
 use wuji_ir::types::Scalar;
 
@@ -55,76 +54,15 @@ impl Lower<'_> {
         at
     }
 
-    /// From the root down: the cell in every node, times the size of a cell.
+    /// Byte offset of an element of a field without sparse nodes on its path.
     pub(super) fn field_offset(&mut self, field: Field, indices: &[Affine]) -> Affine {
-        let data = self.b.env.fields[field].clone();
-        let memory = &self.memory[data.tree];
-        let tree = &self.b.env.trees[data.tree];
-        let path = tree.path(data.node);
-        let nodes: Vec<NodeStep> = path
-            .iter()
-            .map(|n| NodeStep {
-                data: tree.nodes[*n].clone(),
-                offset: memory.node_offset[*n] as i64,
-                cell: memory.cell_size[*n] as i64,
-            })
-            .collect();
-        let mut at = Affine::constant(memory.place(field) as i64);
-        // What is left of each index below the nodes seen so far.
-        let mut rest: Vec<Affine> = Vec::new();
-        for (expr, (_, lo)) in indices.iter().zip(&data.axes) {
-            rest.push(self.sum(expr, &Affine::constant(*lo), -1));
-        }
-        for (level, node) in nodes.iter().enumerate() {
-            at.constant = at.constant.wrapping_add(node.offset);
-            let mut coords: Vec<Affine> = Vec::new();
-            for (axis, _) in &node.data.extents {
-                let Some(k) = data.axes.iter().position(|a| a.0 == *axis) else {
-                    continue;
-                };
-                let below: u64 = nodes[level + 1..]
-                    .iter()
-                    .flat_map(|n| &n.data.extents)
-                    .filter(|e| e.0 == *axis)
-                    .map(|e| e.1)
-                    .product();
-                let (high, low) = self.divide(&rest[k], below);
-                coords.push(high);
-                rest[k] = low;
-            }
-            let cell = self.cell_number(&node.data, &coords);
-            at = self.sum(&at, &cell, node.cell);
-        }
-        at
+        let levels = self.levels(field);
+        let path = self.path_above(field, &levels, indices, AccessMode::Read);
+        let place = self.memory[self.b.env.fields[field].tree].place(field) as i64;
+        self.sum(&path.at, &Affine::constant(place), 1)
     }
 
-    /// The number of a cell from its coordinates along the axes of its node.
-    fn cell_number(&mut self, node: &NodeData, coords: &[Affine]) -> Affine {
-        let mut number = Affine::default();
-        match node.order {
-            CellOrder::RowMajor => {
-                for ((_, extent), c) in node.extents.iter().zip(coords) {
-                    number = self.scale(&number, *extent as i64);
-                    number = self.sum(&number, c, 1);
-                }
-            }
-            CellOrder::Morton => {
-                let values: Vec<Value> = coords.iter().map(|c| self.materialize(c)).collect();
-                let mut bits = self.b.i64(0);
-                for (at, (axis, bit)) in morton_bits(node).into_iter().enumerate() {
-                    let mask = self.b.i64(1 << bit);
-                    let x = self.b.binary(BinOp::And, values[axis], mask);
-                    let shift = self.b.i64(at as i64 - bit);
-                    let x = self.b.binary(BinOp::Shl, x, shift);
-                    bits = self.b.binary(BinOp::Or, bits, x);
-                }
-                number = Affine::atom(bits);
-            }
-        }
-        number
-    }
-
-    /// Quotient and remainder of a sum that is not negative, when they are sums, too.
+    /// Quotient and remainder of an expression that is not negative, when they are affine, too.
     pub(super) fn split(&mut self, sum: &Affine, by: u64) -> Option<(Affine, Affine)> {
         let (high, low) = self.parts(sum, by);
         let range = self.range(&low);
@@ -149,9 +87,9 @@ impl Lower<'_> {
         (high, low)
     }
 
-    /// Quotient and remainder of a sum that is not negative.
+    /// Quotient and remainder of an expression that is not negative.
     pub(super) fn divide(&mut self, sum: &Affine, by: u64) -> (Affine, Affine) {
-        // The part that is a multiple goes up whole when the other part is known to be small.
+        // Multiples of `by` are divided exactly when the rest is known to be small.
         if let Some(parts) = self.split(sum, by) {
             return parts;
         }
@@ -175,7 +113,7 @@ impl Lower<'_> {
         (Affine::atom(q), Affine::atom(r))
     }
 
-    /// Ranges are known for what was there before lowering.
+    /// Ranges are known for values that exist before lowering.
     pub(super) fn range(&mut self, sum: &Affine) -> (i128, i128) {
         let known = self.affine.func.values.len();
         if sum.terms.iter().all(|(v, _)| (v.as_u32() as usize) < known) {
@@ -196,7 +134,7 @@ impl Lower<'_> {
         let mut at: Option<Value> = None;
         if data.contiguous {
             for (k, expr) in indices.iter().enumerate() {
-                // The last index is scaled with the constants, so that neighbours share the rest.
+                // The last index is scaled with the constants, so that neighbouring accesses share the rest.
                 let last = k + 1 == indices.len();
                 let scaled = if last {
                     self.scale(expr, size)
@@ -257,8 +195,8 @@ impl Lower<'_> {
         self.sum(&Affine::default(), a, factor)
     }
 
-    /// A sum as an `i64` value: the terms that change least first, the constant last, so that hoisting
-    /// and sharing find equal parts.
+    /// An affine expression as an `i64` value: the terms that change least first, the constant last, so that hoisting
+    /// and value numbering find equal parts.
     pub(super) fn materialize(&mut self, sum: &Affine) -> Value {
         let mut terms: Vec<(usize, Value, i64)> = sum
             .terms
@@ -288,7 +226,7 @@ impl Lower<'_> {
         }
     }
 
-    /// How deep in regions a value is defined; new values are local.
+    /// Nesting depth of the region that defines a value; new values are innermost.
     pub(super) fn depth(&self, v: Value) -> usize {
         let f = self.affine.func;
         if v.as_u32() as usize >= f.values.len() {
@@ -305,11 +243,4 @@ impl Lower<'_> {
         }
         depth
     }
-}
-
-/// One node on the way from the root to a field.
-struct NodeStep {
-    data: NodeData,
-    offset: i64,
-    cell: i64,
 }

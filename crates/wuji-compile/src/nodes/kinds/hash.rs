@@ -1,25 +1,26 @@
-//! The tables of hash nodes.
+//! Hash nodes: open addressing with linear probing in a sequence of tables.
 //!
-//! A table holds offsets of cells; the coordinates of a cell are kept beside the cell. There are many
-//! tables, each twice as large as the one before. A cell is in the first table, from the one in use on, in
-//! which a free slot was found within a few steps of where its coordinates say; so a search may end
-//! at the first free slot it meets. Slots of deactivated cells are not free again until the tables are
+//! A table holds offsets of cells; a record beside each cell has its coordinates. Each table is twice as large as the one
+//! before. A cell is in the first table, from the one in use on, that had a free slot within a few probes of the cell's
+//! hash; so a search ends at the first free slot. Slots of deactivated cells are not reused until the tables are
 //! rebuilt, which happens between tasks.
 
-use super::words::*;
-use super::{Service, Services, Tables, Upkeep};
+use crate::nodes::level::{At, LevelFunctions, PathStep, ScanSource};
+use crate::nodes::lists::{Entry, Scan, Visit};
+use crate::nodes::words::*;
+use crate::nodes::{Service, Services, Tables, Upkeep};
 use crate::options::Target;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Label, Node, Tree, Value};
-use wuji_ir::layout::{Arena, NodeKind, hash_table, header};
+use wuji_ir::layout::{Arena, NodeData, hash_table, header};
 use wuji_ir::module::{Env, Term};
 use wuji_ir::ops::*;
 use wuji_ir::types::Scalar;
 
-/// In the slot of a cell that is no more.
+/// In the slot of a deactivated cell (a tombstone).
 const GONE: i64 = -1;
 
-/// A slot that a search looks at.
+/// A slot that a search probes.
 #[derive(Copy, Clone)]
 struct Probe {
     /// Leaves the search with a result.
@@ -30,9 +31,107 @@ struct Probe {
     found: Value,
 }
 
+pub(super) struct Hash;
+
+impl LevelFunctions for Hash {
+    fn step(&self, path: &mut dyn PathStep) {
+        let operands = self.drop_operands(path);
+        path.find(&operands);
+    }
+
+    /// The coordinates of the cell.
+    fn drop_operands(&self, path: &mut dyn PathStep) -> Vec<Value> {
+        let coordinates = path.coordinates();
+        coordinates.iter().map(|c| path.materialize(c)).collect()
+    }
+
+    fn find(&self, s: &mut Services, b: &mut Builder, at: At, operands: &[Value]) -> Value {
+        let find = s.hash_find(b.env, at.0, at.1);
+        call_for(b, find, operands)
+    }
+
+    fn ensure(&self, s: &mut Services, b: &mut Builder, at: At, operands: &[Value]) -> Value {
+        let find = s.hash_find(b.env, at.0, at.1);
+        let ensure = s.hash_ensure(b.env, at.0, at.1);
+        let zero = b.i64(0);
+        let found = call(b, find, operands).unwrap_or(zero);
+        let absent = is_zero(b, found);
+        choose(
+            b,
+            absent,
+            |b| call(b, ensure, operands).unwrap_or(zero),
+            |_| found,
+        )
+    }
+
+    fn drop_function(&self, s: &mut Services, m: &mut Env, at: At, _operands: usize) -> Func {
+        s.hash_drop(m, at.0, at.1)
+    }
+
+    fn scan_source(&self, _data: &NodeData) -> ScanSource {
+        ScanSource::Arena
+    }
+
+    fn scan_arena(
+        &self,
+        scan: &Scan,
+        b: &mut Builder,
+        unit: Value,
+        (count, visit): (Value, Visit),
+    ) -> Value {
+        let (tree, node) = scan.at();
+        let data = scan.data();
+        let arena = scan.services().arena(tree, node);
+        let axes = scan.axes();
+        let cells = scan.services().ever_taken(b, tree, node);
+        let first = times(b, unit, scan.block() as i64);
+        let left = b.binary(BinOp::Sub, cells, first);
+        let most = b.i64(scan.block() as i64);
+        let in_unit = b.binary(BinOp::Min, left, most);
+        fold_to(b, in_unit, count, |b, k, count| {
+            let number = b.binary(BinOp::Add, first, k);
+            let record = Services::record(b, &arena, number, data.extents.len());
+            let alive = load(b, tree, record);
+            let alive = not_zero(b, alive);
+            choose(
+                b,
+                alive,
+                |b| {
+                    let coords: Vec<Value> = axes
+                        .iter()
+                        .map(|a| {
+                            let k = data.extents.iter().position(|e| e.0 == *a).unwrap_or(0);
+                            let at = plus(b, record, 8 * (k as i64 + 1));
+                            load(b, tree, at)
+                        })
+                        .collect();
+                    let bytes = times(b, number, arena.cell as i64);
+                    let entry = Entry {
+                        offset: plus(b, bytes, arena.data as i64),
+                        extra: b.i64(1),
+                        first: b.i64(0),
+                        coords,
+                    };
+                    scan.visit(b, visit, &entry, count)
+                },
+                |_| count,
+            )
+        })
+    }
+
+    /// A hash node stands below the root, whose cell is never deactivated.
+    fn clear(&self, _s: &mut Services, _b: &mut Builder, _at: At, _container: Value) {}
+
+    fn after_recycling(&self, s: &mut Services, b: &mut Builder, (tree, node): At) {
+        let rebuild = s.hash_rebuild(b.env, tree, node);
+        let yes = b.i64(1);
+        call(b, rebuild, &[yes]);
+    }
+}
+
 impl Services {
-    /// Where it is kept whether a cell is active; its coordinates follow.
-    pub(super) fn record(b: &mut Builder, arena: &Arena, number: Value, axes: usize) -> Value {
+    /// Offset of a cell's record: whether it is active; its coordinates follow.
+    fn record(b: &mut Builder, arena: &Arena, number: Value, axes: usize) -> Value {
         let words = times(b, number, 1 + axes as i64);
         word(b, arena.records, words)
     }
@@ -43,15 +142,15 @@ impl Services {
         Services::record(b, arena, number, axes)
     }
 
-    /// How many cells of a node were ever handed out, and perhaps some more.
-    pub(super) fn ever_taken(&self, b: &mut Builder, tree: Tree, node: Node) -> Value {
+    /// How many cells of a node were ever allocated, and perhaps some more.
+    pub(in crate::nodes) fn ever_taken(&self, b: &mut Builder, tree: Tree, node: Node) -> Value {
         let head = self.node(tree, node).header;
         let high = load_at(b, tree, head + header::HIGH);
         let capacity = self.room(b, tree, node);
         b.binary(BinOp::Min, high, capacity)
     }
 
-    /// How many tables there are.
+    /// Number of tables.
     fn levels(&self) -> i64 {
         match self.target {
             Target::Cpu => hash_table::LEVELS as i64,
@@ -59,7 +158,7 @@ impl Services {
         }
     }
 
-    /// Follows the slots that a cell may be in, until `visit` leaves.
+    /// Visits the slots that a cell may be in, until `visit` leaves.
     fn probe(
         &self,
         b: &mut Builder,
@@ -101,7 +200,7 @@ impl Services {
         })
     }
 
-    /// The shard for a cell: that of its neighbours along the last axis, too.
+    /// The shard of a cell; neighbours along the last axis share it.
     fn key_shard(&self, b: &mut Builder, at: (Tree, Node), key: &[Value]) -> Value {
         let zero = b.i64(0);
         let place = key.iter().fold(zero, |sum, c| {
@@ -112,7 +211,7 @@ impl Services {
         self.shard(b, at, place)
     }
 
-    /// Whether what a slot holds is the cell with these coordinates.
+    /// Whether a slot holds the cell with these coordinates.
     fn is_same(
         &self,
         b: &mut Builder,
@@ -123,7 +222,7 @@ impl Services {
         let arena = self.arena(tree, node);
         let zero = b.i64(0);
         let real = b.compare(CmpOp::Gt, cell, zero);
-        // What is not a cell is compared with the first one, in vain.
+        // Without a cell, the record of the first one is read; the result is false.
         let first = b.i64(arena.data as i64);
         let cell = b.select(real, cell, first);
         let record = Services::record_of(b, &arena, cell, key.len());
@@ -138,7 +237,7 @@ impl Services {
     }
 
     /// `(coordinates...) -> offset`, 0 when absent.
-    pub(super) fn hash_find(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+    fn hash_find(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let axes = m.trees[tree].nodes[node].extents.len();
         self.function(m, (Service::Find, tree, node), (axes, 1), |s, b, key| {
             vec![s.probe(b, (tree, node), key, |b, p| {
@@ -150,12 +249,12 @@ impl Services {
         })
     }
 
-    /// `(coordinates...) -> offset`, 0 only without memory.
-    pub(super) fn hash_ensure(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+    /// `(coordinates...) -> offset`, 0 only when memory has run out.
+    fn hash_ensure(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let axes = m.trees[tree].nodes[node].extents.len();
         self.function(m, (Service::Ensure, tree, node), (axes, 1), |s, b, key| {
             let allocate = s.allocate(b.env, tree, node);
-            let give_back = s.give_back(b.env, tree, node);
+            let free_unused = s.free_unused(b.env, tree, node);
             let arena = s.arena(tree, node);
             let zero = b.i64(0);
             let shard = s.key_shard(b, (tree, node), key);
@@ -165,13 +264,13 @@ impl Services {
                 b,
                 got,
                 |b| {
-                    // Kept before anybody can see the cell.
+                    // The record is written before other threads can see the cell.
                     let record = Services::record_of(b, &arena, cell, key.len());
                     for (k, c) in key.iter().enumerate() {
                         let at = plus(b, record, 8 * (k as i64 + 1));
                         store(b, tree, at, *c);
                     }
-                    // So is this: afterwards somebody may have deactivated it already.
+                    // So is this word: another thread may deactivate the cell as soon as it is visible.
                     let one = b.i64(1);
                     store(b, tree, record, one);
                     let found = s.insert(b, (tree, node), key, cell);
@@ -185,7 +284,7 @@ impl Services {
                         },
                         |b| {
                             store(b, tree, record, zero);
-                            call(b, give_back, &[cell]);
+                            call(b, free_unused, &[cell]);
                             Default::default()
                         },
                     );
@@ -196,7 +295,7 @@ impl Services {
         })
     }
 
-    /// Puts a cell into the first free slot, unless one with the same coordinates is met: gives which.
+    /// Puts a cell into the first free slot, unless one with the same coordinates is found; returns the one in the table.
     fn insert(
         &self,
         b: &mut Builder,
@@ -233,8 +332,8 @@ impl Services {
         })
     }
 
-    /// `(coordinates...)`
-    pub(super) fn hash_drop(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+    /// `(coordinates...)`: deactivates a cell.
+    fn hash_drop(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let axes = m.trees[tree].nodes[node].extents.len();
         self.function(m, (Service::Drop, tree, node), (axes, 0), |s, b, key| {
             let arena = s.arena(tree, node);
@@ -262,38 +361,34 @@ impl Services {
         })
     }
 
-    /// `(force)`: makes a table that is large enough the first one, with all active cells in it.
-    pub(super) fn hash_rebuild(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+    /// `(force)`: rebuilds the tables if they are rather full, or forced to.
+    fn hash_rebuild(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Rebuild, tree, node), (1, 0), |s, b, p| {
             let forced = not_zero(b, p[0]);
-            s.put_in_order(b, (tree, node), forced);
+            s.rebuild_tables(b, (tree, node), forced);
             Vec::new()
         })
     }
 
-    /// The same, by all threads of a block; if cells were collected, whether it is needed or not.
+    /// The same, by all threads of a block. After a collection the tables are rebuilt in any case.
     pub fn rebuild_by_block(&mut self, b: &mut Builder, tree: Tree, tables: Tables) {
         let pending = self.node(tree, tables.node).header + header::PENDING;
-        match tables.collected {
-            false => {
-                let no = b.bool(false);
-                self.put_in_order(b, (tree, tables.node), no);
-            }
-            true => {
-                let count = load_at(b, tree, pending);
-                let some = not_zero(b, count);
-                when(b, some, |b| {
-                    self.put_in_order(b, (tree, tables.node), some);
-                    let zero = b.i64(0);
-                    store_at(b, tree, pending, zero);
-                });
-            }
+        if !tables.collected {
+            let no = b.bool(false);
+            return self.rebuild_tables(b, (tree, tables.node), no);
         }
+        let count = load_at(b, tree, pending);
+        let some = not_zero(b, count);
+        when(b, some, |b| {
+            self.rebuild_tables(b, (tree, tables.node), some);
+            let zero = b.i64(0);
+            store_at(b, tree, pending, zero);
+        });
     }
 
-    /// Brings the tables of a node in order when they are rather full, or forced to. Where a block of threads does it, they share out the
-    /// loops, and wait for each other in between.
-    fn put_in_order(&mut self, b: &mut Builder, (tree, node): (Tree, Node), forced: Value) {
+    /// Rebuilds the tables of a node when they are rather full, or forced to: a table that is large enough becomes the first
+    /// one, with all active cells in it. The threads of a block share the loops, with barriers in between.
+    fn rebuild_tables(&mut self, b: &mut Builder, (tree, node): (Tree, Node), forced: Value) {
         let axes = b.env.trees[tree].nodes[node].extents.len();
         let head = self.node(tree, node).header;
         let table = self.node(tree, node).table;
@@ -316,8 +411,8 @@ impl Services {
                 let at = word(b, table, k);
                 store(b, tree, at, zero);
             });
-            // Everybody has seen what the header said before.
-            self.wait(b);
+            // All threads have read the header.
+            self.barrier(b);
             // The first table with room for four times as many.
             let least = times(b, cells, 4);
             let most = b.i64(self.levels() - 1);
@@ -332,7 +427,7 @@ impl Services {
             });
             store_at(b, tree, head + header::LEVEL, new);
             store_at(b, tree, head + header::TOP, new);
-            self.wait(b);
+            self.barrier(b);
             count_to(b, cells, |b, number| {
                 let record = Services::record(b, &arena, number, axes);
                 let alive = load(b, tree, record);
@@ -352,8 +447,8 @@ impl Services {
         });
     }
 
-    /// Threads of a block wait for each other.
-    fn wait(&self, b: &mut Builder) {
+    /// A barrier, where a block of threads runs.
+    fn barrier(&self, b: &mut Builder) {
         match self.target {
             Target::Cpu => {}
             Target::Cuda => {
@@ -363,10 +458,10 @@ impl Services {
     }
 }
 
-/// Brings the tables of a tree in order when they are rather full.
+/// Rebuilds the hash tables of a tree when they are rather full.
 pub fn rebuild(s: &mut Services, m: &mut Env, tree: Tree) -> Vec<Upkeep> {
     let nodes = m.trees[tree].nodes.iter();
-    let hashed = nodes.filter(|(_, data)| data.kind == NodeKind::Hash);
+    let hashed = nodes.filter(|(_, data)| data.kind.is_hashed());
     let hashed: Vec<Node> = hashed.map(|(node, _)| node).collect();
     match s.target {
         Target::Cpu => {
@@ -400,7 +495,7 @@ fn table_start(b: &mut Builder, level: Value) -> (Value, Value) {
     (b.binary(BinOp::Add, start, gaps), size)
 }
 
-/// Coordinates to a number whose bits all depend on all of theirs.
+/// Hashes coordinates.
 fn mix(b: &mut Builder, key: &[Value]) -> Value {
     let mut h = b.int(Scalar::I64, 0x51_7cc1_b727_220a);
     for c in key {

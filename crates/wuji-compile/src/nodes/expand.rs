@@ -1,0 +1,55 @@
+//! Expands tree accesses: the common case stays inline, the rare one is a call of one function per node.
+
+use super::kinds::level_functions;
+use super::words::*;
+use super::{Service, Services};
+use smallvec::smallvec;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Func, Node, Tree, Value};
+use wuji_ir::module::{Env, Values};
+use wuji_ir::ops::*;
+
+/// Emits a tree access; returns its results.
+pub fn expand(
+    s: &mut Services,
+    b: &mut Builder,
+    (op, tree, node): (TreeAccessOp, Tree, Node),
+    operands: &[Value],
+) -> Values {
+    let at = (tree, node);
+    let level = level_functions(b.env.trees[tree].nodes[node].kind);
+    match op {
+        TreeAccessOp::Find => smallvec![level.find(s, b, at, operands)],
+        TreeAccessOp::Ensure => smallvec![level.ensure(s, b, at, operands)],
+        TreeAccessOp::Test => smallvec![level.test(b, at, operands[0], operands[1])],
+        TreeAccessOp::Touch => {
+            let active = level.test(b, at, operands[0], operands[1]);
+            let inactive = b.value(Op::Unary(UnOp::Not), &[active]);
+            let touch = s.touch_function(b.env, tree, node);
+            when(b, inactive, |b| {
+                call(b, touch, operands);
+            });
+            Values::new()
+        }
+        TreeAccessOp::Drop => {
+            let drop = level.drop_function(s, b.env, at, operands.len());
+            call(b, drop, operands);
+            Values::new()
+        }
+        TreeAccessOp::Push => smallvec![level.push(s, b, at, operands[0])],
+        TreeAccessOp::Length => smallvec![level.length(b, at, operands[0])],
+        TreeAccessOp::Entry => s.entry(b, tree, node, operands[0]),
+    }
+}
+
+impl Services {
+    /// `(container, number)`: the cell becomes active.
+    fn touch_function(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::Touch, tree, node), (2, 0), |s, b, p| {
+            let exists = s.exists(b, tree, p[0]);
+            let level = level_functions(b.env.trees[tree].nodes[node].kind);
+            when(b, exists, |b| level.touch(s, b, (tree, node), p[0], p[1]));
+            Vec::new()
+        })
+    }
+}

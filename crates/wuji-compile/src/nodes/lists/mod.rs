@@ -1,0 +1,234 @@
+//! Lists of the active cells of a node, made level by level: from the list of the sparse node above it,
+//! through the dense nodes between.
+//!
+//! What an entry covers is the kind's `ListEntry`:
+//!
+//! | entry | offset | second word | coordinates |
+//! |---|---|---|---|
+//! | `Cell` | of the cell | 1 | of the cell |
+//! | `MaskWord` | of the container | 64 bits of the mask | of the container |
+//! | `Chunk` | of the allocation | cells in it | of the container; number of the chunk |
+//!
+//! The third word is the number of the first cell in its container. A unit of work reads a fixed number of
+//! pointers or words, counts active cells, claims as many entries at once, and fills them; so work is balanced even
+//! if all active cells are in one part of the tree.
+
+mod scan;
+
+pub(crate) use scan::{Entry, Scan, Visit};
+
+use super::level::ScanSource;
+use super::words::*;
+use super::{Services, UPKEEP};
+use crate::options::Target;
+use wuji_ir::Result;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::{Node, Temp, Tree};
+use wuji_ir::layout::header;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{I64, Type};
+
+/// Pointers, or words of masks, that one unit of work reads, on a CPU and on a GPU.
+const BLOCK: u64 = 1024;
+const GPU_BLOCK: u64 = 8;
+
+/// Options for making lists.
+#[derive(Copy, Clone, Debug)]
+pub struct ListOptions {
+    /// Reuse a list until cells are activated or deactivated; else it is made every time.
+    pub reuse: bool,
+    pub target: Target,
+}
+
+/// Tasks that bring the lists of all sparse nodes down to `node` up to date.
+///
+/// On a CPU the host decides which lists are out of date. On a GPU the host would have to synchronize for that, so a
+/// separate task decides, and stores in a temp for each list whether it has to be made.
+pub fn tasks(
+    m: &mut Module,
+    tree: Tree,
+    node: Node,
+    like: &Task,
+    options: ListOptions,
+) -> Result<Vec<Task>> {
+    let path = m.trees[tree].sparse_path(node);
+    let mut out = Vec::new();
+    for n in &path {
+        if !options.reuse {
+            out.push(outdate(m, tree, *n, like)?);
+        }
+    }
+    let wanted = match options.target {
+        Target::Cpu => vec![None; path.len()],
+        Target::Cuda => {
+            let mut new = || m.temps.push(TempData { ty: I64 });
+            let temps: Vec<Temp> = path.iter().map(|_| new()).collect();
+            out.push(stamps(m, tree, &path, &temps, like)?);
+            temps.into_iter().map(Some).collect()
+        }
+    };
+    let mut above = None;
+    for (n, wanted) in path.into_iter().zip(wanted) {
+        out.extend(list_task(m, tree, n, above, wanted, like)?);
+        above = Some(n);
+    }
+    Ok(out)
+}
+
+/// An upkeep task of one thread.
+fn serial_task(m: &mut Module, name: String, like: &Task, fill: impl FnOnce(&mut Builder)) -> Task {
+    let types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
+    let mut f = Function::new(name.clone(), &types, &[]);
+    let mut b = Builder::new(m, &mut f);
+    fill(&mut b);
+    b.end(Term::Return(Values::new()));
+    Task {
+        name,
+        kind: TaskKind::Serial,
+        func: m.add_func(f),
+        ordinal: UPKEEP,
+        lists: None,
+        copies: Copies::None,
+        span: like.span,
+    }
+}
+
+/// Counts changes, and stores 1 in the temps of lists that are out of date, else 0. Such a list is emptied, and gets the
+/// stamp of the list that will be made.
+fn stamps(m: &mut Module, tree: Tree, path: &[Node], temps: &[Temp], like: &Task) -> Result<Task> {
+    let s = Services::new(m, Target::Cuda)?;
+    let name = format!("{}.stamps.{tree}", m.name);
+    let headers: Vec<u64> = s.memory[tree]
+        .nodes
+        .values()
+        .flatten()
+        .map(|n| n.header)
+        .collect();
+    Ok(serial_task(m, name, like, |b| {
+        let (zero, one) = (b.i64(0), b.i64(1));
+        for at in headers {
+            let changed = load_at(b, tree, at + header::CHANGED);
+            let changed = not_zero(b, changed);
+            when(b, changed, |b| {
+                store_at(b, tree, at + header::CHANGED, zero);
+                let version = load_at(b, tree, at + header::VERSION);
+                let next = plus(b, version, 1);
+                store_at(b, tree, at + header::VERSION, next);
+            });
+        }
+        let mut stamp = one;
+        for (node, temp) in path.iter().zip(temps) {
+            let own = s.node(tree, *node).header;
+            let version = load_at(b, tree, own + header::VERSION);
+            stamp = b.binary(BinOp::Add, stamp, version);
+            let last = load_at(b, tree, own + header::STAMP);
+            let old = b.compare(CmpOp::Ne, last, stamp);
+            when(b, old, |b| {
+                store_at(b, tree, own + header::LISTED, zero);
+                store_at(b, tree, own + header::STAMP, stamp);
+            });
+            let wanted = b.select(old, one, zero);
+            b.store(Place::Temp(*temp), &[], wanted);
+        }
+    }))
+}
+
+/// Marks a list as out of date.
+fn outdate(m: &mut Module, tree: Tree, node: Node, like: &Task) -> Result<Task> {
+    let at = Services::new(m, Target::Cpu)?.node(tree, node).header + header::CHANGED;
+    let name = format!("{}.outdate.{tree}.{node}", m.name);
+    Ok(serial_task(m, name, like, |b| {
+        let one = b.i64(1);
+        store_at(b, tree, at, one);
+    }))
+}
+
+fn list_task(
+    m: &mut Module,
+    tree: Tree,
+    node: Node,
+    above: Option<Node>,
+    wanted: Option<Temp>,
+    like: &Task,
+) -> Result<Vec<Task>> {
+    let (target, block) = match wanted {
+        None => (Target::Cpu, BLOCK),
+        Some(_) => (Target::Cuda, GPU_BLOCK),
+    };
+    let services = Services::new(m, target)?;
+    let mut types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
+    let params = types.len();
+    let name = format!("{}.list.{tree}.{node}", m.name);
+    let mut out = Vec::new();
+    let scan = Scan::new(m, services, (tree, node), above, block);
+    let mut dims = Vec::new();
+    if let Some(wanted) = wanted {
+        dims.push(RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Temp(wanted),
+        });
+    }
+    if scan.source() == ScanSource::Arena {
+        // The number of cells ever allocated is known only now.
+        let temp = m.temps.push(TempData { ty: I64 });
+        out.push(serial_task(m, format!("{name}.size"), like, |b| {
+            let cells = scan.services().ever_taken(b, tree, node);
+            let cells = plus(b, cells, block as i64 - 1);
+            let (blocks, _) = divide(b, cells, block);
+            b.store(Place::Temp(temp), &[], blocks);
+        }));
+        dims.push(RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Temp(temp),
+        });
+    } else {
+        let blocks = scan.slots().div_ceil(block);
+        if let Some(above) = above {
+            dims.push(RangeDim {
+                lo: Bound::Const(0),
+                hi: Bound::List(tree, above),
+            });
+        }
+        dims.push(RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Const(blocks as i64),
+        });
+    }
+    types.extend([I64, I64]);
+    let mut f = Function::new(name.clone(), &types, &[]);
+    let range = f.params()[params..].to_vec();
+    let mut b = Builder::new(m, &mut f);
+    let one = b.i64(1);
+    b.for_range(
+        ForKind::Boundary,
+        (range[0], range[1], one),
+        &[],
+        |b, _, unit, _| {
+            let zero = b.i64(0);
+            let count = scan.unit(b, unit, (zero, Visit::Count));
+            let listed = scan.services().node(tree, node).header + header::LISTED;
+            let at = add_at(b, tree, listed, count);
+            let some = not_zero(b, count);
+            when(b, some, |b| {
+                scan.unit(b, unit, (at, Visit::Write));
+            });
+            Values::new()
+        },
+    );
+    b.end(Term::Return(Values::new()));
+    out.push(Task {
+        name,
+        kind: TaskKind::Chunks {
+            dims,
+            unit: block,
+            hints: LoopHints::default(),
+        },
+        func: m.add_func(f),
+        ordinal: UPKEEP,
+        lists: wanted.is_none().then_some((tree, node)),
+        copies: Copies::None,
+        span: like.span,
+    });
+    Ok(out)
+}
