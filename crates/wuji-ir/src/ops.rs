@@ -220,15 +220,15 @@ pub enum TreeAccessOp {
     /// Offset of an allocated cell (of a chunk, in a dynamic node), 0 when absent:
     /// `(container, number)`; in a hash node `(coordinates of the cell...)`.
     Find,
-    /// As `Find`, and the cell comes into being; 0 only when memory has run out.
+    /// As `Find`, and allocates the cell if it is absent; 0 only when memory has run out.
     Ensure,
     /// `(container, number)`: whether the cell is active: its bit is set, it is below the length.
     Test,
     /// `(container, number)`: sets the bit of a cell, or raises the length so that it is inside.
     Touch,
-    /// The arguments of `Find` (of a dynamic node, the container): the cell is no more.
+    /// The operands of `Find` (of a dynamic node, the container): deactivates the cell.
     Drop,
-    /// `(container)`: one more cell in a dynamic node; its number, or -1.
+    /// `(container)`: appends a cell to a dynamic node; its number, or -1.
     Push,
     /// `(container)`: length of a dynamic node.
     Length,

@@ -1,7 +1,7 @@
 //! From coordinates to bytes, on the host.
 //!
 //! A tree of dense nodes is separable: the offset of an element is a sum of one term per index and
-//! node, so windows of a field are visited as runs of equal stride along the last index.
+//! node, so windows of a field are visited as runs with a constant stride along the last index.
 
 use smallvec::SmallVec;
 use wuji_ir::entities::Field;
@@ -24,7 +24,7 @@ struct AxisAddress {
     levels: SmallVec<[Level; 2]>,
 }
 
-/// The share of one node: `(coordinate / divisor % extent) * stride`.
+/// The term of one node: `(coordinate / divisor % extent) * stride`.
 #[derive(Copy, Clone, Debug)]
 struct Level {
     divisor: u64,
@@ -46,7 +46,7 @@ impl AxisAddress {
         (self.offset(lo), self.offset(hi - 1))
     }
 
-    /// Distance of neighbours, and how many neighbours from `at` on keep it.
+    /// Stride of neighbours, and how many neighbours from `at` on have it.
     fn run(&self, at: u64) -> (u64, u64) {
         match self.levels.last() {
             Some(innermost) => (innermost.stride, innermost.extent - at % innermost.extent),
@@ -54,7 +54,7 @@ impl AxisAddress {
         }
     }
 
-    /// The one stride of an axis that a single node splits.
+    /// The stride of an axis that a single node splits.
     fn stride(&self) -> Option<u64> {
         match self.levels[..] {
             [level] => Some(level.stride),
@@ -63,8 +63,8 @@ impl AxisAddress {
     }
 }
 
-/// The share of a node in Morton order, bit by bit from the highest: also a sum. Gives the extent of
-/// the axis below the node, of what it was with it.
+/// The terms of a node in Morton order, bit by bit from the highest. `below` is the extent of the axis from the node
+/// down; returns the extent below the node.
 fn bits(
     node: &NodeData,
     axis: Axis,
@@ -95,7 +95,7 @@ fn bits(
     below
 }
 
-/// Elements at equal distances, a row-major stretch of a window.
+/// Elements with a constant stride, a row-major part of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub offset: usize,
@@ -169,7 +169,7 @@ impl Address {
         // A sum of one term per index: the least and the greatest of each.
         let (mut least, mut most) = (self.base, self.base);
         for (axis, (lo, hi)) in self.axes.iter().zip(window) {
-            // Blocks lie in the order of their coordinates, so the ends of the window do, unless Morton order mixes them.
+            // Offsets grow with coordinates, also in Morton order.
             let ends = axis.ends(*lo, *hi);
             least += ends.0;
             most += ends.1;
@@ -177,8 +177,8 @@ impl Address {
         least as usize..most as usize + size
     }
 
-    /// The last index that runs are along, once those behind it count as one with it because they lie in memory as one long row; and how
-    /// many elements they have.
+    /// The index that runs are along, and how many elements the indices after it have: those are collapsed into it when
+    /// they are contiguous in memory.
     fn row(&self, window: &[(u64, u64)]) -> (usize, u64) {
         let mut inner = window.len().saturating_sub(1);
         let mut joined = 1;
@@ -196,7 +196,7 @@ impl Address {
         (inner, joined)
     }
 
-    /// Whether the elements of a window, of `size` bytes, lie in row-major order without gaps.
+    /// Whether the elements of a window, of `size` bytes, are in row-major order without gaps.
     pub fn is_one_run(&self, window: &[(u64, u64)], size: usize) -> bool {
         let (inner, joined) = self.row(window);
         let alone = window[..inner.min(window.len())]

@@ -1,4 +1,4 @@
-//! Short arrays seen as structs with named components, so that `v.x` works on a generic vector.
+//! Short arrays viewed as structs with named components, so that `v.x` works on a generic vector.
 
 macro_rules! view {
     ($($name:ident $n:literal { $($c:ident),* })*) => {$(

@@ -1,11 +1,11 @@
-//! What a launch does for trees with sparse nodes: a limit for their memory, and lists of active cells
-//! that are made again only when cells have come or gone.
+//! Upkeep of sparse trees by a launch: a limit for their memory, and lists of active cells that are made again
+//! only after cells were activated or deactivated.
 
 use crate::memory::Memory;
 use wuji_ir::entities::Node;
 use wuji_ir::layout::{TreeData, TreeMemory, header, tree_header};
 
-/// Where the words of a tree are that the host looks at.
+/// Offsets of the words of a tree that the host reads.
 #[derive(Clone, Debug)]
 pub(crate) struct SparsePlan {
     tree_header: u64,
@@ -14,7 +14,7 @@ pub(crate) struct SparsePlan {
 }
 
 impl SparsePlan {
-    /// `None` for a tree whose cells are all there.
+    /// `None` for a tree without sparse nodes.
     pub(crate) fn of(tree: &TreeData, memory: &TreeMemory) -> Option<SparsePlan> {
         Some(SparsePlan {
             tree_header: memory.tree_header(tree)?,
@@ -22,14 +22,14 @@ impl SparsePlan {
         })
     }
 
-    /// Lets the tree take so many bytes more.
+    /// Allows the tree to allocate so many bytes more.
     pub(crate) fn allow(&self, memory: &Memory, more: u64) {
         let used = memory.word(self.tree_header + tree_header::USED);
         let limit = used.saturating_add(more).min(i64::MAX as u64);
         memory.set_word(self.tree_header + tree_header::LIMIT, limit);
     }
 
-    /// Bytes of cells that were ever handed out.
+    /// Bytes of cells that were ever allocated.
     pub(crate) fn used(&self, memory: &Memory) -> u64 {
         memory.word(self.tree_header + tree_header::USED)
     }
@@ -51,7 +51,7 @@ impl SparsePlan {
 pub(crate) struct ListPlan {
     pub(crate) tree: usize,
     sparse: SparsePlan,
-    /// Headers of the sparse nodes on the way to the node, itself last.
+    /// Headers of the sparse nodes on the path to the node, itself last.
     path: Vec<u64>,
     /// Of a hash node: where its list is, and the words of an entry.
     hashed: Option<(u64, u64)>,
@@ -82,7 +82,7 @@ impl ListPlan {
         self.path.last().copied().unwrap_or(0)
     }
 
-    /// What the list has to be stamped with once it is made; `None` when it is up to date.
+    /// The stamp of the list once it is made; `None` when it is up to date.
     pub(crate) fn begin(&self, memory: &Memory) -> Option<u64> {
         self.sparse.count_changes(memory);
         let versions = self.path.iter().map(|h| memory.word(h + header::VERSION));
@@ -95,8 +95,8 @@ impl ListPlan {
         Some(stamp)
     }
 
-    /// Puts a list in the order of coordinates that has the order in which its cells came into being. Lists of
-    /// other nodes, when one thread has made them, have the order of the tree.
+    /// Sorts the list of a hash node by coordinates; its entries are in the order of allocation. Lists of other nodes,
+    /// when one thread has made them, are in the order of the tree.
     pub(crate) fn sort(&self, memory: &Memory) {
         let Some((start, words)) = self.hashed else {
             return;
@@ -108,7 +108,7 @@ impl ListPlan {
                 (0..words).map(|w| memory.word(at + w * 8)).collect()
             })
             .collect();
-        // The coordinates are signed, and behind offset, count and number.
+        // The coordinates are signed, and follow offset, count and number.
         entries.sort_by_key(|e| e[3..].iter().map(|c| *c as i64).collect::<Vec<_>>());
         for (n, entry) in entries.iter().enumerate() {
             for (w, word) in entry.iter().enumerate() {

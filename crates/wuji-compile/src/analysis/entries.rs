@@ -1,4 +1,4 @@
-//! Entries of lists that the code of a function is at.
+//! List entries that the loops of a function run over.
 
 use super::affine::{Affine, AffineAnalysis};
 use rustc_hash::FxHashMap;
@@ -13,8 +13,8 @@ pub struct Entry {
     pub tree: Tree,
     pub node: Node,
     pub offset: Value,
-    /// One per axis on the way to the node: the value that indices are made of, after it was clamped.
-    /// `None` when nobody uses it.
+    /// One per axis on the path to the node: the clamped coordinate, which indices are computed from.
+    /// `None` when it is unused.
     pub coords: Vec<Option<Value>>,
 }
 
@@ -54,10 +54,10 @@ pub fn entries(f: &Function) -> Vec<Entry> {
         .collect()
 }
 
-/// Along an axis an index may be in so many blocks.
+/// Most blocks along an axis that an index may be in.
 const MOST_BLOCKS: i128 = 3;
 
-/// Indices that lie in the block of an entry or in one beside it.
+/// Indices that lie in the block of an entry or in a neighbouring one.
 #[derive(Clone, Debug)]
 pub struct Near {
     pub entry: Entry,
@@ -131,7 +131,7 @@ pub fn near(
         let by = i64::try_from(extent / blocks).ok()?;
         let lo = data.axes[index].1;
         let expr = affine.expr(indices[index]);
-        // A machine integer may wrap where its form does not.
+        // A machine integer may wrap where its affine expression does not.
         let (least, most) = affine.func.ty(indices[index]).as_scalar()?.int_range()?;
         let range = affine.range_of(&expr);
         let fits = least <= range.0 && range.1 <= most;
@@ -189,15 +189,15 @@ pub fn near(
     })
 }
 
-/// Whether a function, or one that it calls, may lose cells of a tree: an entry may be gone then before the
-/// iteration is over.
+/// Whether a function, or one that it calls, may deactivate cells of a tree: an entry may be inactive then before the
+/// iteration ends.
 pub fn loses_cells(m: &Module, f: &Function, tree: Tree) -> bool {
     let mut called: Vec<Func> = Vec::new();
     let mut found = false;
     let mut look = |f: &Function, called: &mut Vec<Func>| {
         f.walk(|inst| match &f.insts[inst].op {
             Op::Cell(CellOp::Deactivate, field) => found |= m.fields[*field].tree == tree,
-            // In functions that are lowered already.
+            // In functions that are already lowered.
             Op::TreeAccess(TreeAccessOp::Drop, at, _) => found |= *at == tree,
             Op::Call(callee) if !called.contains(callee) => called.push(*callee),
             _ => {}
@@ -212,7 +212,7 @@ pub fn loses_cells(m: &Module, f: &Function, tree: Tree) -> bool {
     found
 }
 
-/// Whether a function may make or lose cells of a tree, so that what was found may be out of date.
+/// Whether a function may activate or deactivate cells of a tree, which invalidates offsets that were found.
 pub fn changes_cells(m: &Env, f: &Function, tree: Tree) -> bool {
     let mut found = false;
     f.walk(|inst| match &f.insts[inst].op {

@@ -1,4 +1,4 @@
-//! What a parallel loop visits.
+//! The iteration space of a parallel loop.
 
 use super::Memory;
 use super::error::{TOO_LARGE, TOO_LONG};
@@ -13,12 +13,12 @@ use smallvec::SmallVec;
 pub(super) enum Points {
     /// Lower bound and extent of each axis.
     Box(SmallVec<[(i128, u64); 4]>),
-    /// Cells that were active when the loop began: the number of the iteration, the coordinates.
+    /// Cells that were active when the loop began: iteration number and coordinates.
     Listed(Vec<(u64, SmallVec<[i128; 4]>)>),
 }
 
 impl Points {
-    /// `None` when there are more than any machine would visit.
+    /// `None` when there are too many to visit.
     pub(super) fn count(&self) -> Option<u64> {
         match self {
             Points::Box(axes) if axes.iter().any(|a| a.1 == 0) => Some(0),
@@ -75,7 +75,7 @@ impl Launch<'_, '_> {
         ))
     }
 
-    /// How many points there are, if a machine can visit them all.
+    /// The number of points, if they can all be visited.
     pub(super) fn turns(&self, points: &Points, span: Span) -> Result<u64> {
         let count = points.count();
         count.ok_or_else(|| self.error(TOO_LONG, "the loop has too many points", span))

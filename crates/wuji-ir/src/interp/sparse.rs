@@ -1,5 +1,5 @@
-//! Which cells of trees exist: `docs/ir.md` section 3.1 as sets of coordinates. Knows nothing of where
-//! cells lie in memory.
+//! Which cells of trees are active: `docs/ir.md` section 3.1 as sets of coordinates. Never computes an address; the
+//! kind of a node matters by its `Activity` only.
 
 use super::error::{NOT_INSIDE, NOT_RUNNABLE};
 use super::launch::Launch;
@@ -16,11 +16,11 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// Coordinates of a cell along the axes that are split on the way to it, in order; of a list, those of
+/// Coordinates of a cell along the axes that are split on the path to it, in order; of a list, those of
 /// its container.
 type Key = SmallVec<[u64; 4]>;
 
-/// The active cells of one tree. A cell is only there when the cell of its parent is.
+/// The active cells of one tree. A cell is active only if its parent's cell is.
 #[derive(Clone, Debug)]
 pub(super) struct TreeCells {
     nodes: PrimaryMap<Node, Active>,
@@ -35,7 +35,7 @@ enum Active {
     Lists(FxHashMap<Key, u64>),
 }
 
-/// How the keys of cells follow from coordinates further down.
+/// Maps coordinates of cells to keys of the cells above them.
 #[derive(Clone, Debug)]
 struct Projection {
     /// For each coordinate of the key: which of the coordinates, divided by what.
@@ -43,7 +43,7 @@ struct Projection {
 }
 
 impl Projection {
-    /// From coordinates along `axes`, of cells of `from`, to keys of `to`, which is on the way there.
+    /// From coordinates along `axes`, of cells of `from`, to keys of `to`, which is on the path there.
     fn new(tree: &TreeData, axes: &[Axis], from: Node, to: Node) -> Projection {
         let path = tree.path(from);
         let start = path.iter().position(|n| *n == to).map_or(0, |k| k + 1);
@@ -68,7 +68,7 @@ impl Projection {
     }
 }
 
-/// The axes of the keys of a node: all on the way to it, but not that along a list.
+/// The axes of the keys of a node: all on the path to it, except the one along a list.
 fn key_axes(tree: &TreeData, node: Node) -> Vec<Axis> {
     let mut axes = tree.axes(node);
     if let Some(list) = tree.list_axis(node) {
@@ -77,7 +77,7 @@ fn key_axes(tree: &TreeData, node: Node) -> Vec<Axis> {
     axes
 }
 
-/// The sparse nodes on the way to the elements of a field.
+/// The sparse nodes on the path to the elements of a field.
 #[derive(Clone, Debug)]
 pub(super) struct Route {
     tree: Tree,
@@ -89,7 +89,7 @@ pub(super) struct Route {
 struct Hop {
     node: Node,
     projection: Projection,
-    /// Of a dynamic node: which index runs along the list, and how long that can get.
+    /// Of a list: which index runs along it, and its capacity.
     list: Option<(usize, u64)>,
 }
 
@@ -138,7 +138,7 @@ impl TreeCells {
         }
     }
 
-    /// Whether the two are of trees of the same kinds of nodes.
+    /// Whether both are of trees with the same activities of nodes.
     pub(super) fn fits(&self, other: &TreeCells) -> bool {
         self.nodes.len() == other.nodes.len()
             && self.nodes.values().zip(other.nodes.values()).all(|(a, b)| {
@@ -184,7 +184,7 @@ impl TreeCells {
         }
     }
 
-    /// The list of a field in a dynamic node, whatever the coordinate along it.
+    /// Length of the list that contains an element, whatever the coordinate along it.
     fn length(&self, route: &Route, at: &[u64]) -> u64 {
         let last = route.hops.last();
         match last.map(|hop| (&self.nodes[hop.node], hop.projection.key(at))) {
@@ -209,7 +209,7 @@ impl TreeCells {
         Some(*length - 1)
     }
 
-    /// Removes the cell of an element, or its list, and gives its key if there was one.
+    /// Removes the cell of an element, or its list; returns its key if there was one.
     fn remove(&mut self, route: &Route, at: &[u64]) -> Option<Key> {
         let hop = route.hops.last().filter(|hop| hop.node == route.node)?;
         let key = hop.projection.key(at);
@@ -303,7 +303,7 @@ fn deactivate(
 }
 
 impl Launch<'_, '_> {
-    /// Makes the cell of an element exist, or sees whether it does, before an access of it. `false` when
+    /// Activates the cell of an element, or tests whether it is active, before an access of it. `false` when
     /// the access is to be dropped.
     pub(super) fn reach(
         &mut self,
@@ -323,7 +323,7 @@ impl Launch<'_, '_> {
         let cells = &mut cells[route.tree];
         match activation {
             Activation::IfAbsent if writes => cells.activate(route, at),
-            // What is absent reads as zero.
+            // Absent elements read as zero.
             Activation::IfAbsent | Activation::Never => {
                 return Ok(!writes || cells.exists(route, at));
             }
@@ -350,7 +350,7 @@ impl Launch<'_, '_> {
         let given: SmallVec<[i128; 4]> = data.args.iter().map(int).collect();
         let mut indices = given.clone();
         if let CellOp::Append | CellOp::Length = op {
-            // Any number along the list does; the smallest is inside.
+            // Any coordinate along the list will do; the smallest is inside.
             let along = dynamic_index(m, field).map_err(|e| self.error(NOT_RUNNABLE, e, span))?;
             indices.insert(along, i128::from(m.fields[field].axes[along].1));
         }

@@ -107,7 +107,7 @@ pub(super) struct FieldStore {
 enum Cells {
     /// Every element, row-major, as bits.
     All(Vec<u64>),
-    /// Those that were written to.
+    /// Elements that were written to.
     Written(FxHashMap<Relative, Vec<u64>>),
 }
 
@@ -171,7 +171,7 @@ impl FieldStore {
         }
     }
 
-    /// Forgets elements of a field with cells that can be absent: they are zero again.
+    /// Resets elements of a field whose cells can be absent to zero.
     pub(super) fn remove(&mut self, which: impl Fn(&Relative) -> bool) {
         match &mut self.cells {
             Cells::All(_) => {}

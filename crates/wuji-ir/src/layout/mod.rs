@@ -1,7 +1,7 @@
 //! Layout trees: where the elements of fields live.
 //!
-//! A tree is a root with nodes below it; a node splits some axes into cells, and every cell holds the
-//! node's children, one after the other. The leaves are placed fields.
+//! A tree is a root with nodes below it; a node splits some axes into cells, and every cell contains the
+//! node's children, one after the other. The leaves are placed fields. How a node stores its cells is its [`NodeKind`].
 
 use crate::entities::{Field, Node, Tree};
 use crate::types::Type;
@@ -69,7 +69,7 @@ pub struct NodeData {
     pub kind: NodeKind,
     pub order: CellOrder,
     pub parent: Option<Node>,
-    /// How many cells along which axis, slowest first. An axis occurs once per node.
+    /// Cells along each axis, slowest first. An axis occurs once per node.
     pub extents: SmallVec<[(Axis, u64); 3]>,
     /// In memory order within a cell.
     pub children: Vec<Child>,
@@ -132,7 +132,7 @@ impl TreeData {
         path
     }
 
-    /// The axes that are split on the way to a node, in order.
+    /// The axes that are split on the path to a node, in order.
     pub fn axes(&self, node: Node) -> Vec<Axis> {
         let mut axes: Vec<Axis> = self
             .path(node)
@@ -191,13 +191,13 @@ impl TreeData {
     }
 }
 
-/// A field: what its elements are, and where in which tree they are placed.
+/// A field: the type of its elements, and the node of a tree they are placed in.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct FieldData {
     pub name: String,
     pub elem: Type,
     pub tree: Tree,
-    /// The node whose cells hold the elements.
+    /// The node whose cells contain the elements.
     pub node: Node,
     /// Which axis each index of the field runs along, and the smallest coordinate there.
     pub axes: SmallVec<[(Axis, i64); 3]>,
@@ -220,7 +220,7 @@ impl FieldData {
 
 /// Whether no two elements of a strided array share bytes. Strides are in bytes.
 ///
-/// Says no, too, of some arrays with many elements whose axes interleave.
+/// Conservative: `false`, too, for some arrays with many elements whose axes interleave.
 pub fn elements_apart(extents: &[i64], strides: &[i64], element_bytes: u64) -> bool {
     let mut axes: Vec<(u128, u128)> = extents
         .iter()
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_that_share_bytes() {
+    fn elements_apart_is_false_for_arrays_whose_elements_overlap() {
         assert!(elements_apart(&[], &[], 4));
         assert!(elements_apart(&[3, 5], &[20, 4], 4));
         assert!(elements_apart(&[3, 5], &[-4, 12], 4));

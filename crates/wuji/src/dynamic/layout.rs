@@ -70,14 +70,14 @@ impl Layout {
         Ok(node.as_u32())
     }
 
-    /// Puts the cells of a node along a Z-curve.
+    /// Orders the cells of a node along a Z-curve.
     pub fn morton(&mut self, node: u32) -> Result<()> {
         let node = self.known(node)?;
         self.state.order_by_morton(node)
     }
 
-    /// Puts an element of a field into every cell of a node: a scalar, vector or matrix. Gives the number of the field in
-    /// its tree. It has an index for each axis on the way, in the order of their numbers.
+    /// Places an element of a field in every cell of a node: a scalar, vector or matrix. Returns the number of the field in
+    /// its tree. The field has an index for each axis on the path, in the order of their numbers.
     pub fn place(
         &mut self,
         node: u32,
@@ -99,19 +99,19 @@ impl Layout {
         Ok(field.as_u32())
     }
 
-    /// A field without elements that stands for the cells of a node.
+    /// A field without elements that represents the cells of a node.
     pub fn cells(&mut self, node: u32, name: &str) -> Result<u32> {
         let node = self.known(node)?;
         let elem = Elem::Typed(nothing);
         Ok(self.state.put(node, name, elem, true, None)?.as_u32())
     }
 
-    /// Checks the whole, and reserves its memory.
+    /// Checks the tree, and reserves its memory.
     #[track_caller]
     pub fn finish(self) -> Result<Tree> {
         let at = here(Location::caller());
         let inner = TreeInner::complete(&self.world, self.state, &at).map_err(|mut error| {
-            // The position is one in the face, which tells nobody anything.
+            // The position is in the frontend, which does not help the user.
             error.at = None;
             error
         })?;

@@ -16,10 +16,10 @@ use wuji_ir::entities;
 use wuji_ir::layout::{Axis, CellOrder, Child, NodeKind, TreeData};
 use wuji_ir::{Error, Result};
 
-/// A node of a tree under construction: hang nodes below it, or place fields in its cells. Several
-/// things may hang below one node; they share its cells.
+/// A node of a tree under construction: add nodes below it, or place fields in its cells. Several nodes and fields below
+/// one node share its cells.
 ///
-/// What is wrong with a layout is said once, when it is complete.
+/// The first error of a layout is returned when it is complete.
 #[derive(Copy, Clone)]
 pub struct Node<'a> {
     pub(super) build: &'a Build,
@@ -57,21 +57,21 @@ impl State {
     }
 }
 
-/// More levels than any layout needs; a tree is walked from leaf to root.
+/// More levels than any layout needs; paths from leaf to root stay short.
 const MAX_DEPTH: usize = 64;
 /// Bits of the number of a cell along a Z-curve.
 const MORTON_BITS: u32 = 62;
 
 impl<'a> Node<'a> {
-    /// A node of cells one after the other, the last axis fastest, in each cell of this node.
+    /// A node of contiguous cells, the last axis fastest, in each cell of this node.
     #[track_caller]
     pub fn dense(self, axes: impl Into<Axes>, extents: impl Into<Extents>) -> Node<'a> {
         let at = Location::caller();
         self.add(NodeKind::Dense, axes.into(), extents.into(), at)
     }
 
-    /// As [`dense`](Node::dense), with one bit per cell that says whether the cell is active. Inactive
-    /// cells keep their memory, which is what makes looking them up cheap.
+    /// As [`dense`](Node::dense), with one bit per cell: whether the cell is active. Inactive
+    /// cells keep their memory, so lookups are cheap.
     #[track_caller]
     pub fn bitmasked(self, axes: impl Into<Axes>, extents: impl Into<Extents>) -> Node<'a> {
         let at = Location::caller();
@@ -85,7 +85,7 @@ impl<'a> Node<'a> {
         self.add(NodeKind::Pointer, axes.into(), extents.into(), at)
     }
 
-    /// A node without bounds, directly below the root: its cells are found by hashing their
+    /// An unbounded node directly below the root: its cells are found by hashing their
     /// coordinates. Fields below it have elements at every `i32` along these axes, negative ones too.
     #[track_caller]
     pub fn hash(self, axes: impl Into<Axes>) -> Node<'a> {
@@ -97,7 +97,7 @@ impl<'a> Node<'a> {
         node
     }
 
-    /// As [`hash`](Node::hash), with so many cells along each axis and no more.
+    /// As [`hash`](Node::hash), with a bounded number of cells along each axis.
     #[track_caller]
     pub fn hash_sized(self, axes: impl Into<Axes>, extents: impl Into<Extents>) -> Node<'a> {
         let at = Location::caller();
@@ -105,7 +105,7 @@ impl<'a> Node<'a> {
     }
 
     /// A list of at most `most` cells along one axis in each cell of this node. It grows at its end,
-    /// by `append` or by writes; its memory comes in chunks, which are larger for longer lists.
+    /// by `append` or by writes; memory is allocated in chunks, which are larger for longer lists.
     #[track_caller]
     pub fn dynamic(self, axis: impl Into<Axes>, most: impl Into<Extents>) -> Node<'a> {
         let at = Location::caller();
@@ -136,8 +136,8 @@ impl<'a> Node<'a> {
         self.add(NodeKind::dynamic(chunk), axis.into(), most.into(), at)
     }
 
-    /// Orders the cells of this node along a Z-shaped curve, so that neighbours along every axis are
-    /// near in memory. Nothing but memory changes.
+    /// Orders the cells of this node along a Z-curve (Morton order), so that neighbours along every axis are
+    /// near in memory. Only the memory layout changes.
     #[track_caller]
     pub fn morton(self) -> Node<'a> {
         let at = here(Location::caller());
@@ -185,8 +185,8 @@ impl<'a> Node<'a> {
         Field::new(self.build.tree.clone(), field)
     }
 
-    /// The cells of this node themselves, for kernels and the host to ask about, loop over and
-    /// activate. One coordinate counts one cell: block `[i, j]` of a node above blocks of 8 x 8 holds
+    /// The cells of this node themselves, for kernels and the host to query, loop over and
+    /// activate. One coordinate is one cell: block `[i, j]` of a node above blocks of 8 x 8 holds
     /// the elements `[8 * i .. 8 * i + 8, 8 * j .. 8 * j + 8]`, negative ones too.
     #[track_caller]
     pub fn cells<const D: usize>(self, name: &str) -> Cells<D> {
@@ -217,7 +217,7 @@ impl<'a> Node<'a> {
 }
 
 impl State {
-    /// Hangs a node below another one.
+    /// Adds a node below another one.
     pub(crate) fn add(
         &mut self,
         parent: entities::Node,
@@ -230,7 +230,7 @@ impl State {
         Ok(self.data.add(parent, kind, &extents))
     }
 
-    /// Puts the cells of a node along a Z-curve.
+    /// Orders the cells of a node along a Z-curve.
     pub(crate) fn order_by_morton(&mut self, node: entities::Node) -> Result<()> {
         morton(&self.data, node)?;
         self.data.nodes[node].order = CellOrder::Morton;
@@ -256,8 +256,8 @@ impl State {
         .help(format!("place it as a field of rank {n}")))
     }
 
-    /// Places a field, or a view, in the cells of a node. The offset is numbers, and how many were given: more than an axis has
-    /// are counted, not kept.
+    /// Places a field, or a view, in the cells of a node. The offset has its numbers, and how many were given: those beyond
+    /// the number of axes are counted, but not stored.
     pub(crate) fn put(
         &mut self,
         node: entities::Node,
@@ -291,7 +291,7 @@ impl State {
     }
 }
 
-/// Which node may hang below which, and over which axes.
+/// Whether a node may stand below its parent, over these axes.
 fn checked_axes(
     data: &TreeData,
     parent: entities::Node,

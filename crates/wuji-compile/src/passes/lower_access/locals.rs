@@ -1,4 +1,4 @@
-//! Local arrays stay what they are, with indices that are inside.
+//! Local arrays are not lowered; their indices are clamped.
 
 use super::Lower;
 use wuji_ir::entities::Inst;
@@ -6,7 +6,7 @@ use wuji_ir::module::{InstData, Term, Values};
 use wuji_ir::ops::*;
 
 impl Lower<'_> {
-    /// Local arrays stay what they are, with an index that is inside.
+    /// An access of a local array, with an index that is inside.
     pub(super) fn local(&mut self, inst: Inst) {
         let data = self.b.func.insts[inst].clone();
         let Some(access) = data.op.access().cloned() else {

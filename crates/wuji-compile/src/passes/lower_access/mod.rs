@@ -38,7 +38,7 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
         true => None,
         false => Some(Accessors::default()),
     };
-    // Callees are looked at as they are before lowering.
+    // Callees are analyzed before lowering.
     let loses = |f: &Function| {
         let trees = m.trees.keys();
         trees.filter(|t| loses_cells(m, f, *t)).collect()
@@ -86,12 +86,12 @@ struct Lower<'a> {
     b: Builder<'a>,
     affine: AffineAnalysis<'a>,
     memory: &'a PrimaryMap<Tree, TreeMemory>,
-    /// Of lists that the function's loops run over.
+    /// List entries that the function's loops run over.
     entries: Vec<Entry>,
     neighbours_wanted: bool,
     /// Trees whose cells the function may activate or deactivate.
     changing: Vec<Tree>,
-    /// Blocks near an entry that were found: the entry's offset, the node, how many blocks away.
+    /// Offsets of blocks near an entry, by the entry's offset, the node, and the distance in blocks.
     neighbours: FxHashMap<(Value, Node, Vec<i64>), Value>,
     temps: &'a [u64],
     /// The accessors, where accesses are calls.
@@ -196,7 +196,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The memory operation itself; gives its result, if it has one.
+    /// The memory operation itself; returns its result, if it has one.
     fn emit(
         &mut self,
         op: &Op,
@@ -287,14 +287,14 @@ impl Lower<'_> {
         out
     }
 
-    /// An index that is inside, as a sum. A sum is what its value is up to wrapping: it may only be used
+    /// An index that is inside, as an affine expression. The expression equals the value up to wrapping: it may only be used
     /// where wrapping would lead outside.
     fn index_form(&mut self, v: Value, (lo, extent): (i64, Option<u64>)) -> Affine {
         let expr = self.affine.expr(v);
         let Some(ty) = self.b.func.ty(v).as_scalar() else {
             return expr;
         };
-        // Offsets wrap with 64 bits themselves.
+        // Offsets wrap at 64 bits, too.
         let (Some((least, most)), true) = (ty.int_range(), ty.bits() < 64) else {
             return expr;
         };
@@ -361,7 +361,7 @@ impl Lower<'_> {
         let fits = (self.b.func.ty(index).as_scalar() == Some(Scalar::U64)).then(|| {
             let most = self.b.int(Scalar::U64, i64::MAX.into());
             let fits = self.b.compare(CmpOp::Le, index, most);
-            // Reports show the largest `i64` for what is beyond it.
+            // Reports show the largest `i64` for larger indices.
             index = self.b.binary(BinOp::Min, index, most);
             fits
         });

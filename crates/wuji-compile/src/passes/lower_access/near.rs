@@ -1,8 +1,8 @@
-//! Loads near the entry of a list that a loop is at: the blocks around it are found once per entry.
+//! Loads near the list entry of a loop: the neighbouring blocks are found once per entry.
 //!
-//! The path to a neighbouring block does not depend on where in its own block an iteration is; only which of
-//! two or three blocks an index falls into does. So all are found behind the entry, and each load chooses.
-//! What lies beyond the domain is absent like any other block, and no index is compared with the domain again.
+//! The path to a neighbouring block does not depend on the position of an iteration in its own block; only the choice
+//! between two or three blocks does. So all of them are found after the entry, and each load selects one.
+//! Blocks beyond the domain are absent like any other block, so no index is compared with the domain again.
 
 use super::Lower;
 use super::path::{AccessMode, TreePath};
@@ -14,10 +14,10 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
 
 impl Lower<'_> {
-    /// Loads an element near the entry that the loop is at; `None` when that cannot be told.
+    /// Loads an element near the list entry of the loop; `None` when the index is not known to be near.
     ///
-    /// Which of two blocks an index falls into may change with every turn of the innermost loop. Then
-    /// both are read and the values are chosen, so that the reads go along memory. One of the two lies
+    /// Which of two blocks an index falls into may change with every iteration of the innermost loop. Then
+    /// both are loaded and one value is selected, so that the loads are contiguous. One of the two is
     /// outside of its block, but not far, and everything around is memory of the tree.
     pub(super) fn near_load(
         &mut self,
@@ -56,7 +56,7 @@ impl Lower<'_> {
         loaded.first().copied()
     }
 
-    /// The index of the loop directly around.
+    /// The index of the innermost loop around the access.
     fn innermost_index(&self) -> Option<Value> {
         let mut region = self.b.region;
         let f = self.affine.func;
@@ -70,7 +70,7 @@ impl Lower<'_> {
         None
     }
 
-    /// Chooses along one axis: of every `count` values that which the index is in the block of.
+    /// Selects along one axis: of every `count` values, the one of the block that contains the index.
     fn choose(&mut self, axis: &NearAxis, values: &[Value]) -> Vec<Value> {
         if axis.count == 1 {
             return values.to_vec();
@@ -92,8 +92,7 @@ impl Lower<'_> {
             .collect()
     }
 
-    /// Offset of an element, with the axes that are `open` in whatever block they are, and others in the block that
-    /// `fixed` says.
+    /// Offset of an element. Along axes that are `open` the block is selected; along others it is the one in `fixed`.
     fn outer_choice(
         &mut self,
         field: Field,
@@ -107,7 +106,7 @@ impl Lower<'_> {
             choices_of.push(self.choice(field, near, &both)?);
         }
         let choices = choices_of;
-        // What all choices share is added once, behind the choosing.
+        // Terms that all choices share are added once, after the selection.
         let shared = choices[0].1.clone();
         let same = choices.iter().all(|(_, rest)| rest.terms == shared.terms);
         let mut values: Vec<Value> = Vec::new();
@@ -127,7 +126,7 @@ impl Lower<'_> {
         Some(if same { self.sum(&at, &shared, 1) } else { at })
     }
 
-    /// One choice of blocks, a number for each axis: the offset of the block, and the rest of the way from there.
+    /// One choice of blocks, a number for each axis: the offset of the block, and the rest of the path from there.
     fn choice(&mut self, field: Field, near: &Near, choice: &[usize]) -> Option<(Value, Affine)> {
         let data = self.b.env.fields[field].clone();
         let mut rest = vec![Affine::default(); data.axes.len()];
@@ -145,7 +144,7 @@ impl Lower<'_> {
         let first = levels.iter().position(|l| l.node == near.block)? + 1;
         let mut path = TreePath::at(data.tree, Affine::default(), rest);
         for level in &levels[first..] {
-            // Bits need not be looked at: what is inactive is zero.
+            // Bits need not be tested: inactive cells are zero.
             self.enter(&mut path, level);
             self.step(&mut path, level, AccessMode::Read);
         }
@@ -154,7 +153,7 @@ impl Lower<'_> {
         Some((base, at))
     }
 
-    /// Offset of the block so many blocks from that of the entry, found right behind the entry.
+    /// Offset of the block so many blocks away from that of the entry, found right after the entry.
     fn neighbour(&mut self, field: Field, near: &Near, delta: &[i64]) -> Option<Value> {
         let key = (near.entry.offset, near.block, delta.to_vec());
         if let Some(known) = self.neighbours.get(&key) {
@@ -234,12 +233,12 @@ impl Lower<'_> {
             Some(inside) => self.b.select(inside, found, absent),
             None => found,
         };
-        // Loads may look a little beside the block.
+        // Loads may read a little outside of the block.
         self.b.binary(BinOp::Max, found, absent)
     }
 }
 
-/// All choices of blocks along the axes that are wanted, the first along all others. The first axis changes
+/// All choices of blocks along the wanted axes, with the first block along all others. The first axis changes
 /// fastest.
 fn choices(near: &Near, wanted: impl Fn(&NearAxis) -> bool) -> Vec<Vec<usize>> {
     let mut out = vec![vec![0; near.axes.len()]];
