@@ -8,6 +8,7 @@ mod doc_paths;
 mod file_size;
 mod global_state;
 mod layers;
+mod node_kind_matches;
 mod pass_table;
 mod sentences;
 mod sources;
@@ -54,6 +55,11 @@ const RULES: &[Rule] = &[
         name: "layers",
         sentence: "crates depend on lower layers only",
         check: layers::check,
+    },
+    Rule {
+        name: "node_kind_matches",
+        sentence: "only the files of node kinds name a `NodeKind`",
+        check: node_kind_matches::check,
     },
     Rule {
         name: "pass_table",
