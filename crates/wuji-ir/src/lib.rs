@@ -24,5 +24,6 @@ pub mod text;
 pub mod transfer;
 pub mod types;
 pub mod verify;
+pub mod walk;
 
 pub use diag::{Error, Position, Result};

@@ -150,6 +150,29 @@ pub struct LocalData {
     pub len: Option<u32>,
     /// An array that all threads of a block have in common.
     pub shared: bool,
+    pub role: LocalRole,
+}
+
+/// What a local is for, as far as passes and backends treat it in a special way.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LocalRole {
+    #[default]
+    Variable,
+    /// The partial result of a reduction. Its updates may be applied in any order and association.
+    Accumulator,
+    /// Elements of a field that a block keeps close by.
+    Scratchpad,
+}
+
+impl LocalRole {
+    /// The word for it in the text format, behind the type. Variables have none.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            LocalRole::Variable => None,
+            LocalRole::Accumulator => Some("accumulator"),
+            LocalRole::Scratchpad => Some("scratchpad"),
+        }
+    }
 }
 
 /// A piece of a kernel that a device runs in one go.
@@ -341,20 +364,6 @@ impl Function {
         self.insts[inst].results[0]
     }
 
-    /// All instructions that are in the body, each before the ones in its regions.
-    pub fn walk(&self, mut visit: impl FnMut(Inst)) {
-        let mut stack: Vec<(Region, usize)> = vec![(self.entry, 0)];
-        while let Some((region, at)) = stack.pop() {
-            if let Some(&inst) = self.regions[region].insts.get(at) {
-                stack.push((region, at + 1));
-                visit(inst);
-                for r in self.insts[inst].regions.iter().rev() {
-                    stack.push((*r, 0));
-                }
-            }
-        }
-    }
-
     /// Whether an operation is about threads of a block: their arrays, their numbers, their barriers.
     pub fn is_among_threads(&self, op: &Op) -> bool {
         match op.access().map(|a| a.place) {
@@ -362,13 +371,6 @@ impl Function {
             Some(Place::Field(_) | Place::Array(_) | Place::Temp(_)) => false,
             None => matches!(op, Op::Thread(_)),
         }
-    }
-
-    /// All regions that are in the body, each before the ones inside it.
-    pub fn walk_regions(&self) -> Vec<Region> {
-        let mut regions = vec![self.entry];
-        self.walk(|inst| regions.extend(&self.insts[inst].regions));
-        regions
     }
 }
 

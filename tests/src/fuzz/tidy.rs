@@ -96,17 +96,8 @@ impl Renumbering {
 fn drop_functions(p: &mut Program) {
     let m = &mut p.module;
     let mut used = vec![false; m.funcs.len()];
-    let mut work: Vec<Func> = m.kernel.into_iter().collect();
-    while let Some(func) = work.pop() {
-        if std::mem::replace(&mut used[func.as_u32() as usize], true) {
-            continue;
-        }
-        let f = &m.funcs[func];
-        f.walk(|i| {
-            if let Op::Call(callee) = f.insts[i].op {
-                work.push(callee);
-            }
-        });
+    for func in m.reachable(m.kernel) {
+        used[func.as_u32() as usize] = true;
     }
     let map = Renumbering::new(&used);
     each_op(m, |op| {

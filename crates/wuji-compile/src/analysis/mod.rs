@@ -1,7 +1,10 @@
 //! What passes know about a function without changing it.
 
 pub mod affine;
+pub mod calls;
 pub mod cost;
 pub mod effects;
 pub mod entries;
+pub mod merging;
 pub mod uniformity;
+pub mod uses;

@@ -131,16 +131,14 @@ fn indices(m: &Env, task: &Task) -> Vec<Index> {
 /// What a function, or one that it calls, writes to.
 fn written(m: &Module, f: &Function) -> FxHashSet<Place> {
     let mut places = FxHashSet::default();
-    let mut seen = FxHashSet::default();
-    let mut work = vec![f];
     let mut array = false;
-    while let Some(f) = work.pop() {
+    let callees = m.called_from(f).into_iter().map(|g| &m.funcs[g]);
+    for f in std::iter::once(f).chain(callees) {
         f.walk(|inst| match &f.insts[inst].op {
             Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
                 array |= matches!(a.place, Place::Array(_));
                 places.insert(a.place);
             }
-            Op::Call(g) if seen.insert(*g) => work.push(&m.funcs[*g]),
             _ => {}
         });
     }

@@ -7,11 +7,10 @@
 
 use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::passes::Cx;
-use crate::rewrite::{Structure, Substitution};
+use crate::rewrite::{Structure, all_atomics, demote};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::Result;
-use wuji_ir::build::Builder;
-use wuji_ir::entities::{Func, Inst, Value};
+use wuji_ir::entities::{Inst, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::Scalar;
@@ -32,28 +31,6 @@ pub fn demote_atomics(m: &mut Module, cx: &mut Cx) -> Result<()> {
         demote(&mut m.env, &mut m.funcs[func], &found, || cx.fuel());
     }
     Ok(())
-}
-
-/// Local arrays that are not shared belong to one activation: no backend needs to know atomics on them.
-pub fn demote_local_atomics(m: &mut Module) {
-    for f in m.funcs.values_mut() {
-        let mut found = all_atomics(f);
-        found.retain(|i| {
-            let place = f.insts[*i].op.access().map(|a| a.place);
-            matches!(place, Some(Place::Local(l)) if !f.locals[l].shared)
-        });
-        demote(&mut m.env, f, &found, || true);
-    }
-}
-
-fn all_atomics(f: &Function) -> Vec<Inst> {
-    let mut found = Vec::new();
-    f.walk(|i| {
-        if matches!(f.insts[i].op, Op::Atomic(..) | Op::CompareExchange(_)) {
-            found.push(i);
-        }
-    });
-    found
 }
 
 /// The atomics whose address belongs to the iteration.
@@ -110,9 +87,7 @@ fn owned_atomics(m: &Module, f: &Function, first_index: usize) -> Vec<Inst> {
 /// What the functions that a task calls write to, at indices nobody looks at here.
 fn written_by_calls(m: &Module, f: &Function) -> FxHashSet<Place> {
     let mut places = FxHashSet::default();
-    let mut work = callees(f);
-    let mut seen: FxHashSet<Func> = work.iter().copied().collect();
-    while let Some(id) = work.pop() {
+    for id in m.called_from(f) {
         let g = &m.funcs[id];
         g.walk(|inst| match &g.insts[inst].op {
             Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
@@ -120,19 +95,8 @@ fn written_by_calls(m: &Module, f: &Function) -> FxHashSet<Place> {
             }
             _ => {}
         });
-        work.extend(callees(g).into_iter().filter(|id| seen.insert(*id)));
     }
     places
-}
-
-fn callees(f: &Function) -> Vec<Func> {
-    let mut found = Vec::new();
-    f.walk(|inst| {
-        if let Op::Call(g) = f.insts[inst].op {
-            found.push(g);
-        }
-    });
-    found
 }
 
 /// Different iterations have different indices: every loop index occurs in exactly one of them, with
@@ -144,97 +108,4 @@ fn belongs_to_iteration(exprs: &[Affine], indices: &[Value]) -> bool {
                 .iter()
                 .any(|f| f.terms.len() == 1 && f.terms[0].0 == *index && f.terms[0].1.abs() == 1)
     })
-}
-
-fn demote(m: &mut Env, f: &mut Function, found: &[Inst], mut fuel: impl FnMut() -> bool) {
-    if found.is_empty() {
-        return;
-    }
-    let structure = Structure::of(f);
-    let mut subst = Substitution::new();
-    for &inst in found {
-        if !fuel() {
-            break;
-        }
-        let Some(region) = structure.region_of[inst].expand() else {
-            continue;
-        };
-        let Some(at) = f.regions[region].insts.iter().position(|i| *i == inst) else {
-            continue;
-        };
-        let rest = f.regions[region].insts.split_off(at);
-        let data = f.insts[inst].clone();
-        let mut b = Builder::new(m, f);
-        b.region = region;
-        b.span = b.func.spans[inst];
-        let old = replacement(&mut b, &data);
-        subst.set(data.results[0], old);
-        f.regions[region].insts.extend(&rest[1..]);
-    }
-    subst.apply(f);
-}
-
-fn replacement(b: &mut Builder, data: &InstData) -> Value {
-    let (access, operands) = match &data.op {
-        Op::Atomic(_, a) => (a, 1),
-        Op::CompareExchange(a) => (a, 2),
-        _ => unreachable!("only atomics are demoted"),
-    };
-    let (address, values) = data.args.split_at(data.args.len() - operands);
-    let load = Access {
-        activation: Activation::Never,
-        ..access.clone()
-    };
-    let old = b.value(Op::Load(load), address);
-    let new = match &data.op {
-        Op::Atomic(op, _) => combine(b, *op, old, values[0]),
-        _ => {
-            let same = bits_equal(b, old, values[0]);
-            b.select(same, values[1], old)
-        }
-    };
-    let mut args: Values = address.into();
-    args.push(new);
-    b.push(Op::Store(access.clone()), &args);
-    old
-}
-
-/// What an atomic leaves in memory.
-pub fn combine(b: &mut Builder, op: AtomicOp, old: Value, value: Value) -> Value {
-    let binary = match op {
-        AtomicOp::Add => BinOp::Add,
-        AtomicOp::Mul => BinOp::Mul,
-        AtomicOp::Min => BinOp::Min,
-        AtomicOp::Max => BinOp::Max,
-        AtomicOp::And => BinOp::And,
-        AtomicOp::Or => BinOp::Or,
-        AtomicOp::Xor => BinOp::Xor,
-        AtomicOp::Exchange => return value,
-    };
-    let ty = b.func.ty(old);
-    if ty.elem().is_some() {
-        return b.binary(binary, old, value);
-    }
-    let parts: Values = (0..b.env.structs.arity(ty))
-        .map(|k| {
-            let x = b.value(Op::Extract(k), &[old]);
-            let y = b.value(Op::Extract(k), &[value]);
-            combine(b, op, x, y)
-        })
-        .collect();
-    b.value(Op::Compose(ty), &parts)
-}
-
-fn bits_equal(b: &mut Builder, x: Value, y: Value) -> Value {
-    let to = match b.func.ty(x).as_scalar() {
-        Some(Scalar::F16) => Some(Scalar::U16),
-        Some(Scalar::F32) => Some(Scalar::U32),
-        Some(Scalar::F64) => Some(Scalar::U64),
-        _ => None,
-    };
-    let (x, y) = match to {
-        Some(s) => (b.value(Op::Bitcast(s), &[x]), b.value(Op::Bitcast(s), &[y])),
-        None => (x, y),
-    };
-    b.compare(CmpOp::Eq, x, y)
 }

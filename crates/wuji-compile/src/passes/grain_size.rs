@@ -7,7 +7,7 @@ use wuji_ir::entities::Region;
 use wuji_ir::module::{Bound, Function, Module, TaskKind};
 use wuji_ir::ops::{ForKind, Op, Sharing};
 
-use super::privatize::trips;
+use crate::analysis::cost::trips;
 
 /// Instructions of scalar code that a chunk should have. In vectors they take about as long as a thread needs to
 /// get to know of them.

@@ -1,6 +1,7 @@
 //! Puts the bodies of functions in the place of calls, except where functions call themselves.
 
 use super::Cx;
+use crate::analysis::calls::CallGraph;
 use crate::rewrite::{Map, Substitution, copy_body};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -42,100 +43,6 @@ pub fn inline(module: &mut Module, cx: &mut Cx) -> Result<()> {
     module.funcs = all.filter_map(|func| done[func].take()).collect();
     remove_uncalled(module);
     Ok(())
-}
-
-fn callees(f: &Function) -> Vec<Func> {
-    let mut list = Vec::new();
-    f.walk(|inst| {
-        if let Op::Call(callee) = f.insts[inst].op {
-            list.push(callee);
-        }
-    });
-    list
-}
-
-pub(super) struct CallGraph {
-    callees_first: Vec<Func>,
-    /// In a cycle of calls.
-    pub(super) recursive: SecondaryMap<Func, bool>,
-}
-
-impl CallGraph {
-    /// Strongly connected components by Tarjan's method, with an explicit stack.
-    pub(super) fn of(module: &Module) -> CallGraph {
-        let edges: SecondaryMap<Func, Vec<Func>> = {
-            let mut edges = SecondaryMap::new();
-            for (func, f) in module.funcs.iter() {
-                edges[func] = callees(f);
-            }
-            edges
-        };
-        let mut graph = CallGraph {
-            callees_first: Vec::new(),
-            recursive: SecondaryMap::new(),
-        };
-        let mut number: SecondaryMap<Func, u32> = SecondaryMap::new();
-        let mut low: SecondaryMap<Func, u32> = SecondaryMap::new();
-        let mut open: Vec<Func> = Vec::new();
-        let mut is_open: SecondaryMap<Func, bool> = SecondaryMap::new();
-        let mut next = 1;
-        for root in module.funcs.keys() {
-            let mut stack = vec![(root, 0usize)];
-            while let Some((func, at)) = stack.pop() {
-                if at == 0 {
-                    if number[func] != 0 {
-                        continue;
-                    }
-                    (number[func], low[func]) = (next, next);
-                    next += 1;
-                    open.push(func);
-                    is_open[func] = true;
-                } else {
-                    let child = edges[func][at - 1];
-                    if is_open[child] {
-                        low[func] = low[func].min(low[child]);
-                    }
-                }
-                // Children that are known already need no visit of their own.
-                let mut at = at;
-                while let Some(child) = edges[func].get(at) {
-                    at += 1;
-                    if number[*child] == 0 {
-                        stack.push((func, at));
-                        stack.push((*child, 0));
-                        break;
-                    }
-                    if is_open[*child] {
-                        low[func] = low[func].min(number[*child]);
-                    }
-                    if *child == func {
-                        graph.recursive[func] = true;
-                    }
-                }
-                let waiting = stack
-                    .last()
-                    .is_some_and(|(f, a)| *a == 0 && number[*f] == 0);
-                if waiting || low[func] != number[func] {
-                    continue;
-                }
-                let mut component = Vec::new();
-                while let Some(member) = open.pop() {
-                    is_open[member] = false;
-                    component.push(member);
-                    if member == func {
-                        break;
-                    }
-                }
-                if component.len() > 1 {
-                    for member in &component {
-                        graph.recursive[*member] = true;
-                    }
-                }
-                graph.callees_first.extend(component);
-            }
-        }
-        graph
-    }
 }
 
 struct Inliner<'a, 'b, 'c> {
@@ -278,11 +185,7 @@ fn returns_once(f: &Function) -> bool {
 
 /// Turns the `return`s in the region of a block into exits of that block.
 fn leave_by(f: &mut Function, body: Region, label: Label) {
-    let mut stack = vec![body];
-    while let Some(region) = stack.pop() {
-        for inst in &f.regions[region].insts {
-            stack.extend(&f.insts[*inst].regions);
-        }
+    for region in f.regions_in(body) {
         let term = &mut f.regions[region].term;
         if let Term::Return(values) = term {
             let values = std::mem::take(values);
@@ -297,16 +200,14 @@ fn leave_by(f: &mut Function, body: Region, label: Label) {
 
 /// Drops functions that neither the kernel nor a task reaches any more.
 fn remove_uncalled(module: &mut Module) {
-    let mut stack: Vec<Func> = module.tasks.iter().map(|t| t.func).collect();
-    stack.extend(module.kernel);
-    if stack.is_empty() {
+    let mut roots: Vec<Func> = module.tasks.iter().map(|t| t.func).collect();
+    roots.extend(module.kernel);
+    if roots.is_empty() {
         return;
     }
     let mut reached: SecondaryMap<Func, bool> = SecondaryMap::new();
-    while let Some(func) = stack.pop() {
-        if !std::mem::replace(&mut reached[func], true) {
-            stack.extend(callees(&module.funcs[func]));
-        }
+    for func in module.reachable(roots) {
+        reached[func] = true;
     }
     let named_by_sites: Vec<Func> = module
         .sites

@@ -6,9 +6,9 @@
 //! draws made so far, depth) and gives two more results (draws made, failed), so that a failed assertion
 //! deep down ends the iteration. Depth counts the activations of recursive functions only.
 
+use crate::analysis::calls::CallGraph;
 use crate::options::Bounds;
 use crate::passes::Cx;
-use crate::passes::inline::CallGraph;
 use crate::rewrite::Substitution;
 use rustc_hash::FxHashSet;
 use smallvec::smallvec;
@@ -42,19 +42,8 @@ pub fn lower_checks(m: &mut Module, cx: &mut Cx) -> Result<()> {
 
 /// The functions that tasks still call.
 fn called(m: &Module, tasks: &FxHashSet<Func>) -> FxHashSet<Func> {
-    let mut seen = FxHashSet::default();
-    let mut work: Vec<Func> = tasks.iter().copied().collect();
-    while let Some(func) = work.pop() {
-        let f = &m.funcs[func];
-        f.walk(|inst| {
-            if let Op::Call(g) = f.insts[inst].op
-                && seen.insert(g)
-            {
-                work.push(g);
-            }
-        });
-    }
-    seen
+    let direct = tasks.iter().flat_map(|task| m.funcs[*task].callees());
+    m.reachable(direct).into_iter().collect()
 }
 
 fn extend_signature(f: &mut Function) {
@@ -79,6 +68,7 @@ fn lower_function(
             ty: U64,
             len: None,
             shared: false,
+            role: LocalRole::Variable,
         })
     });
     let given = called.then(|| {

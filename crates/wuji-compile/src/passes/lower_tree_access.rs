@@ -58,18 +58,12 @@ fn trees_with(
     wanted: impl Fn(TreeAccessOp, Tree) -> bool,
 ) -> EntitySet<Tree> {
     let mut found = EntitySet::new();
-    let mut seen = EntitySet::new();
-    let mut work = vec![func];
-    while let Some(id) = work.pop() {
-        if !seen.insert(id) {
-            continue;
-        }
+    for id in m.reachable([func]) {
         let f = &m.funcs[id];
         f.walk(|inst| match f.insts[inst].op {
             Op::TreeAccess(op, tree, _) if wanted(op, tree) => {
                 found.insert(tree);
             }
-            Op::Call(g) => work.push(g),
             _ => {}
         });
     }

@@ -6,8 +6,7 @@
 //! cell.
 
 use crate::options::Target;
-use crate::passes::Cx;
-use crate::passes::simplify::simplify;
+use crate::passes::{Cx, find};
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Region};
 use wuji_ir::module::{Function, Module, Term};
@@ -19,7 +18,9 @@ pub fn merge_guards(m: &mut Module, cx: &mut Cx) -> Result<()> {
     }
     if merge_all(m, cx) {
         // What is under one condition now is merged like everything else.
-        simplify(m, cx)?;
+        if let Some(simplify) = find("simplify") {
+            (simplify.run)(m, cx)?;
+        }
         merge_all(m, cx);
     }
     Ok(())

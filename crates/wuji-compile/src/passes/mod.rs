@@ -24,7 +24,6 @@ pub mod scalarize;
 pub mod scratchpads;
 pub mod serialize_small;
 pub mod simplify;
-mod unsigned;
 pub mod vectorize;
 pub mod vectorize_loads;
 

@@ -3,8 +3,8 @@
 //! Old values of atomics are such results, and so are the numbers that `append` gives. Updates whose old value
 //! nobody uses are none: later passes see to it that they are applied in one order.
 
+use crate::analysis::uses::used_values;
 use crate::passes::Cx;
-use crate::passes::reductions::used_values;
 use rustc_hash::FxHashSet;
 use wuji_ir::diag::Position;
 use wuji_ir::entities::Func;
@@ -24,20 +24,13 @@ pub fn observed_order(m: &mut Module, cx: &mut Cx) -> Result<()> {
             | TaskKind::Cells { hints, .. }
             | TaskKind::Chunks { hints, .. } => !hints.serial,
         };
-        let mut work = Vec::new();
-        if parallel && seen.insert(task.func) {
-            work.push(task.func);
+        if !parallel {
+            continue;
         }
-        while let Some(func) = work.pop() {
-            let f = &m.funcs[func];
-            check(m, f)?;
-            f.walk(|inst| {
-                if let Op::Call(callee) = f.insts[inst].op
-                    && seen.insert(callee)
-                {
-                    work.push(callee);
-                }
-            });
+        for func in m.reachable([task.func]) {
+            if seen.insert(func) {
+                check(m, &m.funcs[func])?;
+            }
         }
     }
     Ok(())

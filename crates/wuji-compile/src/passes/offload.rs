@@ -5,8 +5,7 @@
 
 use crate::analysis::effects::Source;
 use crate::passes::Cx;
-use crate::passes::unsigned::count_unsigned;
-use crate::rewrite::{Map, copy_body, copy_inst};
+use crate::rewrite::{Map, copy_body, copy_inst, count_unsigned};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::entities::{Func, Inst, Local, Region, Temp, Value};

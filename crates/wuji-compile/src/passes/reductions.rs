@@ -5,19 +5,16 @@
 //! backend keeps in registers; its name starts with `acc.`, which tells the backend that its sums and
 //! products may be reassociated, as those of atomics always may.
 
+use crate::analysis::uses::used_values;
 use crate::passes::Cx;
-use crate::passes::demote_atomics::combine;
-use crate::rewrite::{Map, Structure, clone_inst};
+use crate::rewrite::{Map, Structure, clone_inst, combine, identity};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Local, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
-use wuji_ir::types::{BOOL, Imm, Scalar, Type};
-
-/// The prefix of accumulators' names.
-pub const ACCUMULATOR: &str = "acc.";
+use wuji_ir::types::{BOOL, Imm, Type};
 
 pub fn reductions(m: &mut Module, cx: &mut Cx) -> Result<()> {
     for t in 0..m.tasks.len() {
@@ -120,27 +117,16 @@ fn targets(m: &Env, f: &Function, structure: &Structure) -> Vec<ReductionTarget>
     targets
 }
 
-/// Values that instructions or ends of regions use.
-pub fn used_values(f: &Function) -> FxHashSet<Value> {
-    let mut used = FxHashSet::default();
-    for r in f.walk_regions() {
-        for i in &f.regions[r].insts {
-            used.extend(f.insts[*i].args.iter().copied());
-        }
-        used.extend(f.regions[r].term.args().iter().copied());
-    }
-    used
-}
-
 fn accumulate(m: &mut Env, f: &mut Function, structure: &Structure, target: &ReductionTarget) {
     let first = target.atomics[0];
     let ty = f.ty(f.result(first));
     let number = f.locals.len();
     let acc = f.locals.push(LocalData {
-        name: format!("{ACCUMULATOR}{number}"),
+        name: format!("acc.{number}"),
         ty,
         len: None,
         shared: false,
+        role: LocalRole::Accumulator,
     });
     // Whether any iteration contributed matters when the address might be outside.
     let sure = in_domain(m, f, target);
@@ -150,6 +136,7 @@ fn accumulate(m: &mut Env, f: &mut Function, structure: &Structure, target: &Red
             ty: BOOL,
             len: None,
             shared: false,
+            role: LocalRole::Variable,
         })
     });
     start(m, f, target.op, acc, ty);
@@ -191,40 +178,6 @@ fn start(m: &mut Env, f: &mut Function, op: AtomicOp, acc: Local, ty: Type) {
     let identity = identity(&mut b, op, ty);
     b.store(Place::Local(acc), &[], identity);
     f.regions[entry].insts.extend(rest);
-}
-
-/// The value that leaves every other one as it is. For float minima and maxima that is NaN.
-pub(super) fn identity(b: &mut Builder, op: AtomicOp, ty: Type) -> Value {
-    match ty {
-        Type::Scalar(s) => b.imm(scalar_identity(op, s)),
-        Type::Vector(s, _) | Type::Matrix(s, _, _) => {
-            let one = b.imm(scalar_identity(op, s));
-            b.value(Op::Splat(ty), &[one])
-        }
-        Type::Struct(_) => {
-            let parts: Vec<Type> = (0..b.env.structs.arity(ty))
-                .filter_map(|k| b.env.structs.component(ty, k))
-                .collect();
-            let parts: Values = parts.into_iter().map(|t| identity(b, op, t)).collect();
-            b.value(Op::Compose(ty), &parts)
-        }
-    }
-}
-
-/// The scalar that leaves every other one as it is.
-pub fn scalar_identity(op: AtomicOp, s: Scalar) -> Imm {
-    let float = s.is_float();
-    let (lo, hi) = s.int_range().unwrap_or((0, 0));
-    match op {
-        AtomicOp::Add if float => Imm::float(s, -0.0),
-        AtomicOp::Add | AtomicOp::Or | AtomicOp::Xor => Imm::zero(s),
-        AtomicOp::Mul => Imm::int(s, 1),
-        AtomicOp::Min | AtomicOp::Max if float => Imm::float(s, f64::NAN),
-        AtomicOp::Min => Imm::int(s, hi),
-        AtomicOp::Max => Imm::int(s, lo),
-        AtomicOp::And => Imm::from_bits(s, u64::MAX),
-        AtomicOp::Exchange => Imm::zero(s),
-    }
 }
 
 /// The atomic becomes an update of the accumulator.

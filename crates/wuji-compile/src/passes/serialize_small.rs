@@ -6,13 +6,12 @@
 
 use crate::options::Target;
 use crate::passes::Cx;
-use rustc_hash::FxHashSet;
 use wuji_ir::Result;
 use wuji_ir::entities::{Func, Region};
 use wuji_ir::module::{Function, Module, TaskKind};
 use wuji_ir::ops::{AtomicOp, ForKind, Op, Sharing, Space};
 
-use super::privatize::trips;
+use crate::analysis::cost::trips;
 
 /// Instructions in the time of an atomic: some 25 cycles in which nothing else happens.
 const ATOMIC: u64 = 80;
@@ -175,20 +174,14 @@ fn is_seldom(m: &Module, f: &Function, region: Region) -> bool {
 
 /// Whether a function, or one that it calls, updates floats that other threads may update too.
 fn updates_floats(m: &Module, func: Func) -> bool {
-    let mut seen: FxHashSet<Func> = [func].into_iter().collect();
-    let mut work = vec![func];
     let mut found = false;
-    while let Some(id) = work.pop() {
+    for id in m.reachable([func]) {
         let f = &m.funcs[id];
         f.walk(|inst| {
             let data = &f.insts[inst];
-            match data.op {
-                Op::MemAtomic(op, _, Sharing::Shared) => {
-                    let scalars = m.structs.flatten(f.ty(data.args[1]));
-                    found |= op != AtomicOp::Exchange && scalars.iter().any(|s| s.is_float());
-                }
-                Op::Call(callee) if seen.insert(callee) => work.push(callee),
-                _ => {}
+            if let Op::MemAtomic(op, _, Sharing::Shared) = data.op {
+                let scalars = m.structs.flatten(f.ty(data.args[1]));
+                found |= op != AtomicOp::Exchange && scalars.iter().any(|s| s.is_float());
             }
         });
     }

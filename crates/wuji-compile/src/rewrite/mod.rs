@@ -1,12 +1,20 @@
 //! Tools that passes rewrite functions with: copying regions, replacing values, sweeping what is
 //! dead, and finding out what encloses what.
 
+mod affine;
+mod atomics;
 mod copy;
+mod indices;
 mod structure;
 mod substitute;
 mod sweep;
+mod unsigned;
 
+pub use affine::materialize;
+pub use atomics::{all_atomics, combine, demote, demote_local_atomics, identity, scalar_identity};
 pub use copy::{Map, clone_body, clone_inst, clone_region, copy_body, copy_inst, copy_region};
+pub use indices::make_scalar;
 pub use structure::Structure;
 pub use substitute::{Substitution, replace_uses};
 pub use sweep::sweep;
+pub use unsigned::count_unsigned;

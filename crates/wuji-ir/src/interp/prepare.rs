@@ -7,7 +7,6 @@ use super::error::{TOO_LARGE, stop};
 use crate::Result;
 use crate::entities::{Func, Local, StructId, Value};
 use crate::module::{Function, Module, SiteKind};
-use crate::ops::Op;
 use crate::types::{Imm, Scalar, Type};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 
@@ -167,31 +166,9 @@ pub(super) const EMPTY: Scalar = Scalar::Bool;
 
 /// Functions on a cycle of the call graph.
 fn recursive_funcs(m: &Module) -> SecondaryMap<Func, bool> {
-    let mut callees: SecondaryMap<Func, Vec<Func>> = SecondaryMap::new();
-    for (id, f) in &m.funcs {
-        let mut list = Vec::new();
-        f.walk(|inst| {
-            if let Op::Call(callee) = f.insts[inst].op {
-                list.push(callee);
-            }
-        });
-        list.sort_unstable();
-        list.dedup();
-        callees[id] = list;
-    }
     let mut recursive = SecondaryMap::new();
-    for start in m.funcs.keys() {
-        let mut seen: SecondaryMap<Func, bool> = SecondaryMap::new();
-        let mut work = callees[start].clone();
-        while let Some(f) = work.pop() {
-            if f == start {
-                recursive[start] = true;
-                break;
-            }
-            if !std::mem::replace(&mut seen[f], true) {
-                work.extend(&callees[f]);
-            }
-        }
+    for (id, f) in &m.funcs {
+        recursive[id] = m.called_from(f).contains(&id);
     }
     recursive
 }

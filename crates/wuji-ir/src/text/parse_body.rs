@@ -84,11 +84,15 @@ impl Body<'_, '_> {
         } else {
             None
         };
+        let roles = [LocalRole::Accumulator, LocalRole::Scratchpad];
+        let named = |role: &LocalRole| role.name().is_some_and(|word| self.p.c.eat_word(word));
+        let role = roles.into_iter().find(named).unwrap_or_default();
         self.f.locals.push(LocalData {
             name,
             ty,
             len,
             shared,
+            role,
         });
         Ok(())
     }

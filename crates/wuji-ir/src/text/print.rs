@@ -247,6 +247,9 @@ fn print_function(
         if let Some(len) = local.len {
             write!(body.out, "[{len}]")?;
         }
+        if let Some(role) = local.role.name() {
+            write!(body.out, " {role}")?;
+        }
         body.out.push('\n');
     }
     body.region(f.entry, 1)?;

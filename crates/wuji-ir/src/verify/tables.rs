@@ -157,15 +157,15 @@ pub(super) fn signatures(m: &Module) -> Result<()> {
             };
             ty(m, value.ty, || format!("parameter {k} of {}", named()))?;
         }
+        for result in &f.results {
+            ty(m, *result, || format!("the result of {}", named()))?;
+        }
         if m.signatures[id] != f.signature() {
             let why = format!(
                 "{} does not have the signature it is declared with",
                 named()
             );
             return Err(Error::new("W0020", why));
-        }
-        for result in &f.results {
-            ty(m, *result, || format!("the result of {}", named()))?;
         }
         for (l, local) in &f.locals {
             ty(m, local.ty, || format!("local {l} of {}", named()))?;

@@ -245,18 +245,10 @@ impl FunctionGen<'_, '_, '_> {
 
     /// Whether there is a loop in a region that could take long and does not look by itself.
     fn has_long_loop(&self, region: Region) -> bool {
-        let mut regions = vec![region];
-        while let Some(r) = regions.pop() {
-            for i in &self.f.regions[r].insts {
-                if let Op::For(..) = self.f.insts[*i].op
-                    && self.turns(*i).is_none_or(|turns| turns > MANY)
-                {
-                    return true;
-                }
-                regions.extend(&self.f.insts[*i].regions);
-            }
-        }
-        false
+        self.f.insts_in(region).any(|i| {
+            matches!(self.f.insts[i].op, Op::For(..))
+                && self.turns(i).is_none_or(|turns| turns > MANY)
+        })
     }
 
     pub(super) fn for_loop(&mut self, inst: Inst, label: Label, kind: ForKind) -> Result<()> {
@@ -597,19 +589,7 @@ impl FunctionGen<'_, '_, '_> {
 
     /// Whether a region has more than so many instructions, those inside included.
     fn longer_than(&self, region: Region, most: usize) -> bool {
-        let mut left = most;
-        let mut regions = vec![region];
-        while let Some(r) = regions.pop() {
-            let insts = &self.f.regions[r].insts;
-            if insts.len() > left {
-                return true;
-            }
-            left -= insts.len();
-            for i in insts {
-                regions.extend(&self.f.insts[*i].regions);
-            }
-        }
-        false
+        self.f.insts_in(region).nth(most).is_some()
     }
 
     /// Whether a loop is a row of a block: a few turns without loops inside, better one vector than
@@ -622,16 +602,8 @@ impl FunctionGen<'_, '_, '_> {
         let (Some(lo), Some(hi)) = (number(0), number(1)) else {
             return false;
         };
-        let mut regions = vec![region];
-        while let Some(r) = regions.pop() {
-            for i in &self.f.regions[r].insts {
-                match self.f.insts[*i].op {
-                    Op::For(..) | Op::Loop(_) => return false,
-                    _ => regions.extend(&self.f.insts[*i].regions),
-                }
-            }
-        }
-        (4..=64).contains(&(hi - lo))
+        let is_loop = |i: Inst| matches!(self.f.insts[i].op, Op::For(..) | Op::Loop(_));
+        (4..=64).contains(&(hi - lo)) && !self.f.insts_in(region).any(is_loop)
     }
 
     /// Whether a loop of a thread is short inside and long outside, so that several turns at once hide how long memory takes.

@@ -6,7 +6,7 @@ use crate::abi::offset;
 use crate::emit::{Block, Fun, Md, Ty, Val};
 use std::collections::{HashMap, HashSet};
 use wuji_compile::Math;
-use wuji_compile::passes::reductions::used_values;
+use wuji_compile::analysis::uses::used_values;
 use wuji_ir::entities::{Array, Func, Inst, Label, Local, Region, Tree, Value};
 use wuji_ir::module::{Function, Span, Term};
 use wuji_ir::ops::{Op, Place, Sharing};
@@ -183,13 +183,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
                 size.saturating_mul(u64::from(l.len.unwrap_or(1)))
             })
             .fold(0, u64::saturating_add);
-        let mut callees = Vec::new();
-        self.f.walk(|inst| {
-            if let Op::Call(callee) = self.f.insts[inst].op {
-                callees.push(callee);
-            }
-        });
-        let recursive = super::called(self.unit.module, callees).contains(&func);
+        let recursive = self.unit.module.called_from(self.f).contains(&func);
         let limit = if recursive {
             MAX_RECURSIVE_LOCAL_BYTES
         } else {

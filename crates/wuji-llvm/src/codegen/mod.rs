@@ -78,46 +78,15 @@ pub(crate) fn build<'c>(
 
 /// The functions of the tasks and those they call.
 fn reachable(module: &Module, tasks: &[usize]) -> Vec<Func> {
-    called(
-        module,
-        tasks.iter().map(|t| module.tasks[*t].func).collect(),
-    )
+    module.reachable(tasks.iter().map(|t| module.tasks[*t].func))
 }
 
-/// These functions and those they call.
-fn called(module: &Module, mut stack: Vec<Func>) -> Vec<Func> {
-    let mut found: Vec<Func> = Vec::new();
-    while let Some(func) = stack.pop() {
-        if found.contains(&func) {
-            continue;
-        }
-        found.push(func);
-        let f = &module.funcs[func];
-        f.walk(|inst| {
-            if let wuji_ir::ops::Op::Call(callee) = f.insts[inst].op {
-                stack.push(callee);
-            }
-        });
-    }
-    found
-}
-
-/// The functions that call themselves, over others or at once.
+/// The functions that call themselves, directly or not.
 pub(crate) fn recursive(module: &Module) -> Vec<Func> {
     let tasks: Vec<usize> = (0..module.tasks.len()).collect();
-    let calls = |func: Func| {
-        let f = &module.funcs[func];
-        let mut callees = Vec::new();
-        f.walk(|inst| {
-            if let wuji_ir::ops::Op::Call(callee) = f.insts[inst].op {
-                callees.push(callee);
-            }
-        });
-        callees
-    };
     let reached = reachable(module, &tasks).into_iter();
     reached
-        .filter(|f| called(module, calls(*f)).contains(f))
+        .filter(|f| module.called_from(&module.funcs[*f]).contains(f))
         .collect()
 }
 
@@ -208,7 +177,7 @@ impl<'c, 'm> Unit<'c, 'm> {
                 e.add_function(symbol, ty)
             }
             Some(_) => {
-                self.written = Written::of(module, &called(module, vec![task.func]));
+                self.written = Written::of(module, &module.reachable([task.func]));
                 self.kernel(index, symbol)?
             }
         };

@@ -1,22 +1,19 @@
 //! Which float sums and products belong to a reduction.
 //!
-//! The `reductions` pass keeps partial results in locals named `acc.…`. Their updates may be applied
+//! The `reductions` pass keeps partial results in locals of the role `accumulator`. Their updates may be applied
 //! in any order and association, in every math mode, which is what lets LLVM vectorize the loop.
 
 use std::collections::HashSet;
 use wuji_ir::entities::{Inst, Local, Value};
-use wuji_ir::module::Function;
+use wuji_ir::module::{Function, LocalRole};
 use wuji_ir::ops::{BinOp, Op, Place};
-
-/// The names of accumulators start with this.
-const PREFIX: &str = "acc.";
 
 /// How many operations deep an update is looked into.
 const MAX_CHAIN: usize = 8;
 
 pub(super) fn operations(f: &Function) -> HashSet<Inst> {
     let mut found = HashSet::new();
-    if !f.locals.values().any(|l| l.name.starts_with(PREFIX)) {
+    if !f.locals.values().any(|l| l.role == LocalRole::Accumulator) {
         return found;
     }
     f.walk(|inst| {
@@ -26,7 +23,10 @@ pub(super) fn operations(f: &Function) -> HashSet<Inst> {
             return;
         };
         let is_float = f.locals[local].ty.elem().is_some_and(|s| s.is_float());
-        if f.locals[local].len.is_none() && is_float && f.locals[local].name.starts_with(PREFIX) {
+        if f.locals[local].len.is_none()
+            && is_float
+            && f.locals[local].role == LocalRole::Accumulator
+        {
             mark(f, local, data.args[0], None, MAX_CHAIN, &mut found);
         }
     });

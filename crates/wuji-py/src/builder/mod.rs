@@ -16,7 +16,7 @@ use wuji::dynamic::{self, Kernel};
 use wuji_ir::build;
 use wuji_ir::entities::{File, Func};
 use wuji_ir::module::{
-    ArrayData, Function, LocalData, Module, Param, Span, TempData, Term, Values,
+    ArrayData, Function, LocalData, LocalRole, Module, Param, Span, TempData, Term, Values,
 };
 use wuji_ir::ops::{
     Activation, AtomicOp, BinOp, CellOp, CmpOp, ForKind, LoopHints, Op, ReduceOp, ThreadOp, UnOp,
@@ -316,6 +316,7 @@ impl Builder {
             ty,
             len: length,
             shared,
+            role: LocalRole::Variable,
         };
         let local = self.with(|frame, _| Ok(frame.func.locals.push(data)))?;
         Ok(local.as_u32())

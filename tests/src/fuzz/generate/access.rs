@@ -4,7 +4,7 @@ use super::Generator;
 use super::roles::{Allowed, Rights, commutes};
 use wuji_ir::entities::{Local, Value};
 use wuji_ir::infer;
-use wuji_ir::module::LocalData;
+use wuji_ir::module::{LocalData, LocalRole};
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Imm, Scalar, Type};
 
@@ -309,6 +309,7 @@ impl Generator<'_> {
             ty,
             len,
             shared: false,
+            role: LocalRole::Variable,
         })
     }
 

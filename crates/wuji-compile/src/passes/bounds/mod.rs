@@ -11,13 +11,11 @@
 //!
 //! What is left stays checked, and `lower_access` masks it.
 
-pub(crate) mod indices;
-
 use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::analysis::entries;
 use crate::options;
 use crate::passes::Cx;
-use crate::rewrite::{Map, Structure, Substitution, clone_inst};
+use crate::rewrite::{Map, Structure, Substitution, clone_inst, make_scalar, materialize};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
@@ -45,7 +43,7 @@ pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
             trust(f);
         } else {
             prove(&m.env, f, cx);
-            indices::make_scalar(&mut m.env, f);
+            make_scalar(&mut m.env, f);
             arrange(&mut m.env, f, cooperative.contains(&func), cx);
         }
     }
@@ -264,7 +262,7 @@ fn plans(
             structure.parent(*i)
         }));
         for r in &f.insts[plan.inst].regions {
-            walk_region(f, *r, &mut |i| {
+            f.insts_in(*r).for_each(|i| {
                 settled.insert(i);
             });
         }
@@ -280,7 +278,7 @@ fn is_joint(f: &Function, inst: Inst, cooperative: bool) -> bool {
     }
     let mut found = false;
     for r in &f.insts[inst].regions {
-        walk_region(f, *r, &mut |i| {
+        f.insts_in(*r).for_each(|i| {
             found |= matches!(f.insts[i].op, Op::Thread(op) if op.is_convergent());
         });
     }
@@ -460,7 +458,7 @@ fn plan(
         accesses: Vec::new(),
     };
     let mut inside = Vec::new();
-    walk_region(f, body, &mut |i| inside.push(i));
+    f.insts_in(body).for_each(|i| inside.push(i));
     for i in inside {
         let Some(access) = checked(f, i).filter(|_| !near.contains(&i)) else {
             continue;
@@ -486,24 +484,8 @@ fn plan(
 fn splittable(f: &Function, inst: Inst, label: wuji_ir::entities::Label) -> bool {
     let data = &f.insts[inst];
     let by_one = f.constant(data.args[2]).and_then(Imm::as_int) == Some(1);
-    let mut leaves = false;
-    let mut regions = vec![data.regions[0]];
-    while let Some(r) = regions.pop() {
-        leaves |= matches!(f.regions[r].term, Term::Break(l, _) if l == label);
-        for i in &f.regions[r].insts {
-            regions.extend(&f.insts[*i].regions);
-        }
-    }
-    by_one && !leaves
-}
-
-fn walk_region(f: &Function, region: Region, visit: &mut impl FnMut(Inst)) {
-    for i in &f.regions[region].insts {
-        visit(*i);
-        for r in &f.insts[*i].regions {
-            walk_region(f, *r, visit);
-        }
-    }
+    let leaves = |r: &Region| matches!(f.regions[*r].term, Term::Break(l, _) if l == label);
+    by_one && !f.regions_in(data.regions[0]).iter().any(leaves)
 }
 
 /// What one index needs: `Some(None)` when it is proved already, `None` when nothing helps.
@@ -644,7 +626,7 @@ fn guarded_copy(f: &mut Function, inst: Inst) -> Inst {
     let copy = clone_inst(f, inst, &mut Map::new());
     let mut loops = vec![copy];
     for r in f.insts[copy].regions.clone() {
-        walk_region(f, r, &mut |i| loops.push(i));
+        f.insts_in(r).for_each(|i| loops.push(i));
     }
     for i in loops {
         if let Op::For(_, kind) = &mut f.insts[i].op {
@@ -733,30 +715,6 @@ fn holds(b: &mut Builder, c: &Constraint) -> Value {
 
 fn clamp64(n: i128) -> i64 {
     n.clamp(i64::MIN.into(), i64::MAX.into()) as i64
-}
-
-/// A sum as an `i64` value.
-pub fn materialize(b: &mut Builder, sum: &Affine) -> Value {
-    let mut out: Option<Value> = None;
-    for (v, k) in &sum.terms {
-        let mut term = b.convert(*v, Scalar::I64);
-        if *k != 1 {
-            let k = b.i64(*k);
-            term = b.binary(BinOp::Mul, term, k);
-        }
-        out = Some(match out {
-            Some(o) => b.binary(BinOp::Add, o, term),
-            None => term,
-        });
-    }
-    match out {
-        Some(o) if sum.constant == 0 => o,
-        Some(o) => {
-            let c = b.i64(sum.constant);
-            b.binary(BinOp::Add, o, c)
-        }
-        None => b.i64(sum.constant),
-    }
 }
 
 /// Runs the loop in up to three pieces, in order: before, inside and after the part where every index

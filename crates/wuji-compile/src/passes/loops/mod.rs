@@ -13,13 +13,12 @@ mod sparse;
 use crate::analysis::cost;
 use crate::options::{Options, Target};
 use crate::passes::Cx;
-use crate::passes::scratchpads::gpu::sums_pay;
 use crate::rewrite::Substitution;
 use smallvec::smallvec;
 use sparse::{ListLoop, Mask};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Field, Func, Local, Region, Value};
+use wuji_ir::entities::{Field, Func, Inst, Local, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Scalar, Type};
@@ -181,17 +180,12 @@ const STENCIL: usize = 3;
 /// has loaded is near when the next one wants it.
 fn tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
     let mut loads: Vec<(Place, usize)> = Vec::new();
-    let mut regions = vec![body];
-    while let Some(region) = regions.pop() {
-        for inst in &f.regions[region].insts {
-            let data = &f.insts[*inst];
-            if let Op::Load(access) = &data.op {
-                match loads.iter_mut().find(|l| l.0 == access.place) {
-                    Some(found) => found.1 += 1,
-                    None => loads.push((access.place, 1)),
-                }
+    for inst in f.insts_in(body) {
+        if let Op::Load(access) = &f.insts[inst].op {
+            match loads.iter_mut().find(|l| l.0 == access.place) {
+                Some(found) => found.1 += 1,
+                None => loads.push((access.place, 1)),
             }
-            regions.extend(&data.regions);
         }
     }
     if loads.iter().all(|l| l.1 < STENCIL) {
@@ -231,18 +225,13 @@ fn tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
 /// Whether an iteration is over soon: a few instructions, and no loops.
 fn is_short(f: &Function, body: Region) -> bool {
     let mut count = 0;
-    let mut regions = vec![body];
-    while let Some(region) = regions.pop() {
-        for inst in &f.regions[region].insts {
-            let data = &f.insts[*inst];
-            match data.op {
-                Op::For(..) | Op::Loop(_) | Op::Call(_) | Op::Cell(..) => return false,
-                Op::Atomic(..) | Op::CompareExchange(_) | Op::Print(_) | Op::Random => count += 8,
-                Op::Unary(op) => count += cost::unary(op),
-                Op::Binary(op) => count += cost::binary(op),
-                _ => count += 1,
-            }
-            regions.extend(&data.regions);
+    for inst in f.insts_in(body) {
+        match f.insts[inst].op {
+            Op::For(..) | Op::Loop(_) | Op::Call(_) | Op::Cell(..) => return false,
+            Op::Atomic(..) | Op::CompareExchange(_) | Op::Print(_) | Op::Random => count += 8,
+            Op::Unary(op) => count += cost::unary(op),
+            Op::Binary(op) => count += cost::binary(op),
+            _ => count += 1,
         }
     }
     count <= SHORT
@@ -414,22 +403,17 @@ fn chunk(
 /// Whether a field is to be kept near while a block is worked on.
 fn keeps_near(m: &Env, f: &Function, body: Region, sm: u32) -> bool {
     let (mut cached, mut added) = (Vec::new(), Vec::new());
-    let mut regions = vec![body];
-    while let Some(region) = regions.pop() {
-        for inst in &f.regions[region].insts {
-            let data = &f.insts[*inst];
-            match &data.op {
-                Op::Cache(field) => cached.push(*field),
-                Op::Atomic(_, access) => match access.place {
-                    Place::Field(field) => added.push(field),
-                    Place::Array(_) | Place::Local(_) | Place::Temp(_) => {}
-                },
-                _ => {}
-            }
-            regions.extend(&data.regions);
+    for inst in f.insts_in(body) {
+        match &f.insts[inst].op {
+            Op::Cache(field) => cached.push(*field),
+            Op::Atomic(_, access) => match access.place {
+                Place::Field(field) => added.push(field),
+                Place::Array(_) | Place::Local(_) | Place::Temp(_) => {}
+            },
+            _ => {}
         }
     }
-    let pays = |field: &Field| !added.contains(field) || sums_pay(m, *field, sm);
+    let pays = |field: &Field| !added.contains(field) || cost::sums_pay(m, *field, sm);
     cached.iter().any(pays)
 }
 
@@ -811,17 +795,11 @@ impl Nest<'_> {
 /// What is known of threads that work together: how many there are in a block, and that shared arrays are zero before any of
 /// them begins. All threads of a block see to that, those without an iteration included.
 fn prepare_threads(b: &mut Builder, body: Region, threads: u32, subst: &mut Substitution) {
-    let mut asked = Vec::new();
-    let mut regions = vec![body];
-    while let Some(region) = regions.pop() {
-        for inst in &b.func.regions[region].insts {
-            let data = &b.func.insts[*inst];
-            if let Op::Thread(ThreadOp::Index | ThreadOp::BlockSize) = data.op {
-                asked.push(*inst);
-            }
-            regions.extend(&data.regions);
-        }
-    }
+    let asks = |inst: &Inst| {
+        let op = &b.func.insts[*inst].op;
+        matches!(op, Op::Thread(ThreadOp::Index | ThreadOp::BlockSize))
+    };
+    let asked: Vec<Inst> = b.func.insts_in(body).filter(asks).collect();
     let arrays: Vec<_> = b
         .func
         .locals

@@ -15,11 +15,13 @@
 
 mod upkeep;
 
+use crate::analysis::cost::trips;
+use crate::analysis::merging::{BYTES_PER_UPDATE, merged_bytes};
+use crate::analysis::uses::used_values;
 use crate::options::Target;
 use crate::passes::Cx;
-use crate::passes::reductions::used_values;
 use rustc_hash::{FxHashMap, FxHashSet};
-use wuji_ir::entities::{Field, Func, Inst, Node, Region, Temp, Tree};
+use wuji_ir::entities::{Field, Func, Node, Region, Temp, Tree};
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
@@ -32,8 +34,6 @@ const MOST_BYTES: u64 = 64 << 20;
 const MOST_BYTES_UNKNOWN: u64 = 1 << 20;
 /// Fields of so few bytes are merged in no time.
 const FEW_BYTES: u64 = 4096;
-/// To merge so many bytes costs about as much as is won by one update that needs no other core.
-pub const BYTES_PER_UPDATE: u64 = 4;
 
 pub fn privatize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let alone = cx.options.threads == 1 && !cx.options.deterministic;
@@ -76,27 +76,6 @@ impl Group {
         let fields = self.fields.iter().map(|f| f.0);
         merged_bytes(m, &self.memory, self.node, fields)
     }
-}
-
-/// Bytes that are looked at to merge some fields of one node.
-pub fn merged_bytes(
-    m: &Env,
-    memory: &TreeMemory,
-    node: Node,
-    fields: impl Iterator<Item = Field>,
-) -> u64 {
-    let (mut elements, mut cells) = (0u64, 1u64);
-    for field in fields {
-        let data = &m.fields[field];
-        let tree = &m.trees[data.tree];
-        elements += m.structs.size_align(data.elem).0;
-        cells = tree
-            .path(node)
-            .iter()
-            .fold(1, |n, d| n.saturating_mul(tree.nodes[*d].cells()));
-    }
-    // What lies between the elements is passed over when it is much.
-    cells.saturating_mul(memory.cell_size[node].min(4 * elements))
 }
 
 struct PrivatizationPlan {
@@ -249,18 +228,9 @@ fn field_of(op: &Op) -> Option<Field> {
 
 fn touched_by_calls(m: &Module, f: &Function) -> FxHashSet<Field> {
     let mut fields = FxHashSet::default();
-    let mut seen: FxHashSet<Func> = FxHashSet::default();
-    let mut work = vec![f];
-    while let Some(g) = work.pop() {
-        g.walk(|inst| {
-            if let Op::Call(callee) = g.insts[inst].op
-                && seen.insert(callee)
-            {
-                let callee = &m.funcs[callee];
-                callee.walk(|inst| fields.extend(field_of(&callee.insts[inst].op)));
-                work.push(callee);
-            }
-        });
+    for callee in m.called_from(f) {
+        let callee = &m.funcs[callee];
+        callee.walk(|inst| fields.extend(field_of(&callee.insts[inst].op)));
     }
     fields
 }
@@ -302,15 +272,6 @@ fn updates(m: &Env, f: &Function, region: Region, fields: &[(Field, AtomicOp)]) 
 
 /// Turns that a loop is thought to make when nothing is known about it.
 const UNKNOWN_TRIPS: u64 = 4;
-
-/// Turns of a loop from one constant to another.
-pub(super) fn trips(f: &Function, inst: Inst) -> Option<u64> {
-    let args = &f.insts[inst].args;
-    let number = |k: usize| f.constant(args[k]).and_then(Imm::as_int);
-    let (lo, hi, step) = (number(0)?, number(1)?, number(2)?);
-    let count = (hi - lo).checked_div(step)?;
-    Some(count.clamp(0, 1 << 20) as u64)
-}
 
 /// Iterations of a loop whose bounds are known.
 fn iterations(dims: &[RangeDim], unit: u64) -> Option<u64> {

@@ -4,8 +4,7 @@
 //! each other at one distance are a *run*, of which a unit of work is a block.
 
 use super::Group;
-use crate::passes::demote_atomics::combine;
-use crate::passes::reductions::{identity, scalar_identity};
+use crate::rewrite::{combine, identity, scalar_identity};
 use wuji_ir::build::Builder;
 use wuji_ir::entities::Value;
 use wuji_ir::module::*;

@@ -37,6 +37,7 @@ pub(super) fn split_arrays(f: &mut Function) {
             ty,
             len,
             shared,
+            role,
         } = f.locals[local].clone();
         let Some(len) = len.filter(|_| !whole[local] && !shared) else {
             continue;
@@ -49,6 +50,7 @@ pub(super) fn split_arrays(f: &mut Function) {
                 ty,
                 len: None,
                 shared: false,
+                role,
             });
             variables[local].push(variable);
         }

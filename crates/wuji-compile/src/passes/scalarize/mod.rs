@@ -84,6 +84,7 @@ fn rebuild(module: &mut Env, old: &Function, new: &mut Function) -> Result<()> {
                 ty: Type::Scalar(*s),
                 len: data.len,
                 shared: data.shared,
+                role: data.role,
             }));
         }
     }

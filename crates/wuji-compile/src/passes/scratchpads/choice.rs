@@ -6,8 +6,8 @@
 
 use super::{Block, Fork, Pad, Use, behind, compare_assumptions, no_pad};
 use crate::analysis::affine::AffineAnalysis;
+use crate::analysis::cost::trips;
 use crate::passes::Cx;
-use crate::passes::privatize::trips;
 use crate::remark::Decision;
 use crate::rewrite::Structure;
 use rustc_hash::FxHashSet;

@@ -6,24 +6,16 @@
 use super::{
     Arrays, Block, MOST_SHARED_BYTES, Order, Pad, Use, behind, compare_assumptions, no_pad, planned,
 };
+use crate::analysis::cost::sums_pay;
 use crate::nodes::words::divide;
 use crate::passes::Cx;
-use crate::passes::bounds::materialize;
 use crate::remark::Decision;
+use crate::rewrite::materialize;
 use crate::rewrite::replace_uses;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
-
-/// From here on, GPUs add four neighbouring floats to memory by one instruction.
-const ADDS_VECTORS: u32 = 90;
-
-/// Whether sums pay that are kept near for a block. No GPU adds floats to the memory that threads share, but by comparing and trying again.
-pub(crate) fn sums_pay(m: &Env, field: Field, sm: u32) -> bool {
-    let scalars = m.structs.flatten(m.fields[field].elem);
-    sm < ADDS_VECTORS || !scalars.iter().any(|s| s.is_float())
-}
 
 /// Pads for fields that the user wants cached.
 pub(super) fn as_told(
@@ -35,7 +27,7 @@ pub(super) fn as_told(
     let (sm, mut bytes) = (cx.options.sm, 0);
     let (pads, mut decisions) = planned(m, f, cx, fields, |pad| {
         if pad.kind == Use::Scatter && !sums_pay(m, pad.field, sm) {
-            return Some("affine of floats are faster in the field itself on this GPU".into());
+            return Some("sums of floats are faster in the field itself on this GPU".into());
         }
         let with_it = bytes + pad.bytes(m);
         if with_it > MOST_SHARED_BYTES {

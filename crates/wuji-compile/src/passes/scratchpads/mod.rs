@@ -14,10 +14,9 @@ mod parts;
 use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::options::Target;
 use crate::passes::Cx;
-use crate::passes::bounds::indices::make_scalar;
-use crate::passes::bounds::materialize;
 use crate::remark::{Decision, Remark};
 use crate::rewrite::{Map, Structure, Substitution, clone_region};
+use crate::rewrite::{make_scalar, materialize};
 use parts::Parts;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Inst, Label, Local, Region, Value};
@@ -25,9 +24,6 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Scalar};
 use wuji_ir::{Position, Result};
-
-/// The names of pads start with this.
-pub const PAD: &str = "pad.";
 
 /// A pad takes at most so many bytes: it is to stay in the nearest cache.
 const MOST_BYTES: u64 = 1 << 16;
@@ -332,10 +328,11 @@ impl Pad {
         let len = self.len().unwrap_or(1) as u32;
         let name = m.fields[self.field].name.clone();
         let pad = f.locals.push(LocalData {
-            name: format!("{PAD}{name}"),
+            name: format!("pad.{name}"),
             ty: m.fields[self.field].elem,
             len: Some(len),
             shared,
+            role: LocalRole::Scratchpad,
         });
         let touched = (self.kind == Use::Scatter).then(|| {
             f.locals.push(LocalData {
@@ -343,6 +340,7 @@ impl Pad {
                 ty: BOOL,
                 len: Some(len),
                 shared,
+                role: LocalRole::Variable,
             })
         });
         Arrays { pad, touched }
@@ -359,13 +357,10 @@ impl Pad {
 
     /// Iterations of a block add to the same pad: they run in order.
     fn make_serial(&self, f: &mut Function) {
-        let mut regions = vec![self.block.body];
-        while let Some(r) = regions.pop() {
-            for i in f.regions[r].insts.clone() {
-                regions.extend(f.insts[i].regions.iter().copied());
-                if let Op::For(_, kind @ ForKind::Parallel) = &mut f.insts[i].op {
-                    *kind = ForKind::Serial;
-                }
+        let inside: Vec<Inst> = f.insts_in(self.block.body).collect();
+        for i in inside {
+            if let Op::For(_, kind @ ForKind::Parallel) = &mut f.insts[i].op {
+                *kind = ForKind::Serial;
             }
         }
     }
@@ -721,25 +716,12 @@ fn outermost_loop(f: &Function, structure: &Structure, inst: Inst) -> Option<Blo
 
 /// Whether something inside of a loop's body goes on with its next iteration, or leaves it.
 fn leaves_early(f: &Function, block: Block) -> bool {
-    let mut regions: Vec<Region> = f.regions[block.body]
-        .insts
-        .iter()
-        .flat_map(|i| f.insts[*i].regions.iter().copied())
-        .collect();
-    while let Some(r) = regions.pop() {
-        let leaves = match &f.regions[r].term {
-            Term::Continue(l, _) | Term::Break(l, _) => *l == block.label,
-            Term::Return(_) => true,
-            Term::Yield(_) | Term::Unreachable => false,
-        };
-        if leaves {
-            return true;
-        }
-        for i in &f.regions[r].insts {
-            regions.extend(&f.insts[*i].regions);
-        }
-    }
-    false
+    let inside = f.regions_in(block.body);
+    inside[1..].iter().any(|r| match &f.regions[*r].term {
+        Term::Continue(l, _) | Term::Break(l, _) => *l == block.label,
+        Term::Return(_) => true,
+        Term::Yield(_) | Term::Unreachable => false,
+    })
 }
 
 fn accesses(f: &Function, field: Field) -> Vec<Inst> {

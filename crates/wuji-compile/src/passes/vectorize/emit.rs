@@ -368,6 +368,7 @@ impl<'a> Emitter<'a> {
                     ty,
                     len,
                     shared: false,
+                    role: LocalRole::Variable,
                 })
             })
             .collect()

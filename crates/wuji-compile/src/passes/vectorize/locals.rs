@@ -1,7 +1,5 @@
 //! What locals are to a loop: a lane's own, the same for all lanes, or a sum over all iterations.
 
-use crate::passes::reductions::ACCUMULATOR;
-use crate::passes::scratchpads::PAD;
 use crate::rewrite::Structure;
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::*;
@@ -26,7 +24,7 @@ impl Roles {
         self.0.get(&local).copied().unwrap_or(Role::Shared)
     }
 
-    pub(super) fn affine(&self) -> impl Iterator<Item = (Local, BinOp)> + '_ {
+    pub(super) fn sums(&self) -> impl Iterator<Item = (Local, BinOp)> + '_ {
         self.0.iter().filter_map(|(l, r)| match r {
             Role::Sum(op) => Some((*l, *op)),
             Role::Private | Role::Shared => None,
@@ -53,11 +51,11 @@ impl Roles {
         });
         for (local, insts) in inside {
             let data = &f.locals[local];
-            let role = if data.name.starts_with(ACCUMULATOR) && data.len.is_none() {
+            let role = if data.role == LocalRole::Accumulator && data.len.is_none() {
                 let why = || format!("`{}` is not a plain sum", data.name);
                 Role::Sum(combination(f, local, &insts).ok_or_else(why)?)
             } else if !elsewhere.contains_key(&local) {
-                if data.name.starts_with(PAD) {
+                if data.role == LocalRole::Scratchpad {
                     return Err("its iterations are blocks, and those inside share a pad".into());
                 }
                 Role::Private
@@ -114,7 +112,7 @@ fn shared(f: &Function, local: Local, insts: &[Inst]) -> Result<Role, String> {
     let data = &f.locals[local];
     let reads = insts.iter().any(|i| matches!(f.insts[*i].op, Op::Load(_)));
     let writes = insts.iter().any(|i| !matches!(f.insts[*i].op, Op::Load(_)));
-    if writes && (reads || data.len.is_some() || data.name.starts_with(PAD)) {
+    if writes && (reads || data.len.is_some() || data.role == LocalRole::Scratchpad) {
         return Err(format!(
             "`{}` goes from one iteration to the next",
             data.name

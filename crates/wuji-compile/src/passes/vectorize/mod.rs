@@ -17,8 +17,8 @@ mod serial;
 mod shapes;
 mod streams;
 
+use crate::analysis::uses::used_values;
 use crate::passes::Cx;
-use crate::passes::reductions::used_values;
 use crate::remark::{Decision, Remark};
 use crate::rewrite::Structure;
 use emit::{Emitter, JumpTarget, Lanes, Mask, Source};
@@ -281,7 +281,7 @@ impl Rewrite<'_> {
         let locals = std::mem::take(&mut e.locals);
         self.f.regions[parent].insts.push(looped);
         let mut partials = Vec::new();
-        for (local, op) in self.source.roles.affine() {
+        for (local, op) in self.source.roles.sums() {
             for vector in locals.get(&local).into_iter().flatten() {
                 partials.push(Partial {
                     local,

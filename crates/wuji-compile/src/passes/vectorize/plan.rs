@@ -93,7 +93,7 @@ impl VectorPlan {
         if bytes > MOST_LOCAL_BYTES {
             return Err(format!("its local arrays take {bytes} bytes for all lanes"));
         }
-        for (local, _) in roles.affine() {
+        for (local, _) in roles.sums() {
             identity(f, local).ok_or("a sum does not start at a constant")?;
         }
         let mut parts = if bytes > 4096 || count.serial > 0 || count.gathers > 4 {
@@ -135,23 +135,19 @@ fn parts(f: &Function, body: Region, shapes: &Shapes, count: &Count) -> usize {
         };
     }
     let mut most = 4;
-    let mut regions = vec![body];
-    while let Some(r) = regions.pop() {
-        for i in &f.regions[r].insts {
-            let data = &f.insts[*i];
-            regions.extend(data.regions.iter().copied());
-            if !matches!(data.op, Op::Loop(_) | Op::For(..)) {
-                continue;
-            }
-            let live = live_in(f, data.regions[0], shapes);
-            let (size, inner) = size(f, data.regions[0]);
-            let fits = if size > 64 || inner {
-                1
-            } else {
-                REGISTERS / live.max(1)
-            };
-            most = most.min(fits.max(1));
+    for i in f.insts_in(body) {
+        let data = &f.insts[i];
+        if !matches!(data.op, Op::Loop(_) | Op::For(..)) {
+            continue;
         }
+        let live = live_in(f, data.regions[0], shapes);
+        let (size, inner) = size(f, data.regions[0]);
+        let fits = if size > 64 || inner {
+            1
+        } else {
+            REGISTERS / live.max(1)
+        };
+        most = most.min(fits.max(1));
     }
     if most >= 4 {
         4
@@ -166,17 +162,14 @@ fn parts(f: &Function, body: Region, shapes: &Shapes, count: &Count) -> usize {
 fn live_in(f: &Function, body: Region, shapes: &Shapes) -> usize {
     let mut inside = rustc_hash::FxHashSet::default();
     let mut seen = rustc_hash::FxHashSet::default();
-    let mut regions = vec![body];
-    let mut order = Vec::new();
-    while let Some(r) = regions.pop() {
-        order.push(r);
-        inside.extend(f.regions[r].params.iter().copied());
-        for i in &f.regions[r].insts {
+    let regions = f.regions_in(body);
+    for r in &regions {
+        inside.extend(f.regions[*r].params.iter().copied());
+        for i in &f.regions[*r].insts {
             inside.extend(f.insts[*i].results.iter().copied());
-            regions.extend(f.insts[*i].regions.iter().copied());
         }
     }
-    for r in order {
+    for r in regions {
         let used = f.regions[r]
             .insts
             .iter()
@@ -196,17 +189,9 @@ fn live_in(f: &Function, body: Region, shapes: &Shapes) -> usize {
 }
 
 fn size(f: &Function, region: Region) -> (usize, bool) {
-    let mut total = 0;
-    let mut loops = false;
-    let mut regions = vec![region];
-    while let Some(r) = regions.pop() {
-        total += f.regions[r].insts.len();
-        for i in &f.regions[r].insts {
-            loops |= matches!(f.insts[*i].op, Op::Loop(_) | Op::For(..));
-            regions.extend(f.insts[*i].regions.iter().copied());
-        }
-    }
-    (total, loops)
+    let is_loop = |i: Inst| matches!(f.insts[i].op, Op::Loop(_) | Op::For(..));
+    let inside = f.insts_in(region);
+    (inside.clone().count(), inside.clone().any(is_loop))
 }
 
 fn look(
@@ -288,12 +273,8 @@ fn gather(shapes: &Shapes, data: &InstData, s: Option<Scalar>, count: &mut Count
 
 fn private_bytes(f: &Function, body: Region, roles: &Roles) -> u64 {
     let mut found = rustc_hash::FxHashSet::default();
-    let mut regions = vec![body];
-    while let Some(r) = regions.pop() {
-        for i in &f.regions[r].insts {
-            regions.extend(f.insts[*i].regions.iter().copied());
-            found.extend(local_of(&f.insts[*i].op));
-        }
+    for i in f.insts_in(body) {
+        found.extend(local_of(&f.insts[i].op));
     }
     found
         .into_iter()

@@ -7,7 +7,7 @@ use super::emit::{Emitter, Lanes, Mask, Parts};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wuji_ir::entities::{Inst, Local, Value};
-use wuji_ir::module::{InstData, LocalData, Term, Values};
+use wuji_ir::module::{InstData, LocalData, LocalRole, Term, Values};
 use wuji_ir::ops::{Access, CmpOp, ForKind, Guard, Op, Place, Step};
 use wuji_ir::types::{Imm, Scalar, Type};
 
@@ -137,6 +137,7 @@ impl Emitter<'_> {
             ty,
             len: None,
             shared: false,
+            role: LocalRole::Variable,
         });
         let v = match ty {
             Type::Vector(Scalar::Bool, n) => {

@@ -181,16 +181,11 @@ fn used_fields(f: &Function) -> Option<FxHashSet<Field>> {
 /// Fields that a loop's body stores to in more than one place.
 fn stored_twice(f: &Function, body: Region) -> FxHashSet<Field> {
     let (mut once, mut twice) = (FxHashSet::default(), FxHashSet::default());
-    let mut regions = vec![body];
-    while let Some(r) = regions.pop() {
-        for i in &f.regions[r].insts {
-            let data = &f.insts[*i];
-            regions.extend(data.regions.iter().copied());
-            if let Op::MemStore(Space::Tree(_, field)) = data.op
-                && !once.insert(field)
-            {
-                twice.insert(field);
-            }
+    for i in f.insts_in(body) {
+        if let Op::MemStore(Space::Tree(_, field)) = f.insts[i].op
+            && !once.insert(field)
+        {
+            twice.insert(field);
         }
     }
     twice

@@ -146,6 +146,7 @@ fn countdown(m: &mut Module) -> Func {
         ty: I32,
         len: None,
         shared: false,
+        role: LocalRole::Variable,
     });
     let mut b = Builder::new(m, &mut f);
     let zero = b.int(Scalar::I32, 0);

@@ -145,6 +145,7 @@ fn bad_components_of_locals_are_like_insert() {
             ty: Type::Vector(Scalar::I32, 2),
             len: None,
             shared: false,
+            role: LocalRole::Variable,
         });
         let at = access(Place::Local(v), &[Step::Dynamic]);
         let five = b.int(Scalar::I32, 5);
@@ -184,6 +185,7 @@ fn local_arrays_and_check_index() {
             ty: I32,
             len: Some(3),
             shared: false,
+            role: LocalRole::Variable,
         });
         b.push(Op::CheckIndex(3), &[p[0]]);
         let five = b.int(Scalar::I32, 5);

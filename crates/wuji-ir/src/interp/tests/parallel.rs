@@ -103,12 +103,14 @@ fn locals_start_afresh_in_each_iteration() {
             ty: I32,
             len: None,
             shared: false,
+            role: LocalRole::Variable,
         });
         let inner = b.func.locals.push(LocalData {
             name: "inner".into(),
             ty: I32,
             len: Some(2),
             shared: false,
+            role: LocalRole::Variable,
         });
         let ten = b.int(Scalar::I32, 10);
         b.store(Place::Local(outer), &[], ten);

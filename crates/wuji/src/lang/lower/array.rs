@@ -5,7 +5,7 @@ use super::body::Body;
 use crate::lang::ast::At;
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
-use wuji_ir::module::{LocalData, Values};
+use wuji_ir::module::{LocalData, LocalRole, Values};
 use wuji_ir::ops::{BinOp, ForKind, Op, Place};
 use wuji_ir::types::{Imm, Scalar, Type};
 
@@ -46,6 +46,7 @@ impl Body<'_, '_> {
             ty: elem,
             len: Some(len as u32),
             shared: false,
+            role: LocalRole::Variable,
         });
         let place = ArrayPlace {
             local,

@@ -512,6 +512,7 @@ impl<'a, 'r> Body<'a, 'r> {
             ty,
             len: None,
             shared: false,
+            role: module::LocalRole::Variable,
         });
         self.build().store(Place::Local(local), &[], v);
         Binding::Local(local, ty)

@@ -4,7 +4,7 @@ use super::binding::{ArrayPlace, ArrayVal, Shape, Val};
 use super::body::Body;
 use crate::lang::ast::{At, Expr};
 use wuji_ir::Result;
-use wuji_ir::module::LocalData;
+use wuji_ir::module::{LocalData, LocalRole};
 use wuji_ir::ops::{Op, Shuffle, ThreadOp};
 
 /// The operation that a function of `simt` stands for.
@@ -90,6 +90,7 @@ impl Body<'_, '_> {
             ty: elem,
             len: Some(len),
             shared: true,
+            role: LocalRole::Variable,
         });
         Ok(Val::Array(ArrayVal::Shared(ArrayPlace {
             local,

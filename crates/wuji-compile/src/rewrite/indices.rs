@@ -1,7 +1,7 @@
 //! Indices that are components of integer vectors are computed as scalars, so that `base + offset`
 //! shows its constants.
 
-use crate::rewrite::Structure;
+use super::Structure;
 use rustc_hash::FxHashMap;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Value};
@@ -14,7 +14,7 @@ const DEPTH: u32 = 8;
 
 /// Replaces `extract (a + b).k` by `extract a.k + extract b.k` where it is an index that is checked, or what one
 /// is assumed to be near to.
-pub(crate) fn make_scalar(m: &mut Env, f: &mut Function) {
+pub fn make_scalar(m: &mut Env, f: &mut Function) {
     let mut wanted: Vec<(Inst, usize)> = Vec::new();
     f.walk(|inst| {
         if let Op::AssumeRange(..) = f.insts[inst].op
@@ -22,7 +22,8 @@ pub(crate) fn make_scalar(m: &mut Env, f: &mut Function) {
         {
             wanted.push((inst, 1));
         }
-        if let Some(access) = super::checked(f, inst) {
+        let access = f.insts[inst].op.access();
+        if let Some(access) = access.filter(|a| a.guard == Guard::Checked) {
             let count = m.place_elem(f, access.place).1;
             for k in 0..count {
                 if component_of_vector(f, f.insts[inst].args[k]).is_some() {

@@ -9,7 +9,7 @@ use wuji_ir::types::{BOOL, I64, Imm, Scalar, Type, U64};
 /// Rewrites every `foreach` of the entry region that runs along `u64` bounds which are not constants
 /// within `i64`: the index becomes `lo + k` for `k` in `0..hi - lo`. There are fewer than 2^62 points, so
 /// `k` always fits.
-pub(super) fn count_unsigned(f: &mut Function) {
+pub fn count_unsigned(f: &mut Function) {
     let entry = f.entry;
     let mut out = Vec::new();
     for inst in std::mem::take(&mut f.regions[entry].insts) {

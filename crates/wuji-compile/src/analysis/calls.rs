@@ -1,0 +1,104 @@
+//! Which functions call each other.
+
+use cranelift_entity::SecondaryMap;
+use wuji_ir::entities::Func;
+use wuji_ir::module::Module;
+
+/// The order of calls in a module.
+#[derive(Debug, Default)]
+pub struct CallGraph {
+    /// Every function, behind those that it calls; in no order within a cycle of calls.
+    pub callees_first: Vec<Func>,
+    /// In a cycle of calls.
+    pub recursive: SecondaryMap<Func, bool>,
+}
+
+impl CallGraph {
+    pub fn of(module: &Module) -> CallGraph {
+        let mut search = Search::default();
+        for (func, f) in module.funcs.iter() {
+            search.callees[func] = f.callees();
+        }
+        for root in module.funcs.keys() {
+            search.visit(root);
+        }
+        search.graph
+    }
+}
+
+/// Strongly connected components by Tarjan's method, with an explicit stack.
+#[derive(Default)]
+struct Search {
+    callees: SecondaryMap<Func, Vec<Func>>,
+    graph: CallGraph,
+    /// Order of the first visits, from 1.
+    number: SecondaryMap<Func, u32>,
+    /// The first function that can be reached and is still open.
+    low: SecondaryMap<Func, u32>,
+    /// Functions whose component is not complete.
+    open: Vec<Func>,
+    is_open: SecondaryMap<Func, bool>,
+    visited: u32,
+}
+
+impl Search {
+    /// Visits a function and everything that it calls.
+    fn visit(&mut self, root: Func) {
+        // Functions that are not finished, and how many of their callees have been looked at.
+        let mut stack = vec![(root, 0usize)];
+        while let Some((func, at)) = stack.pop() {
+            if at == 0 {
+                if self.number[func] != 0 {
+                    continue;
+                }
+                self.enter(func);
+            } else {
+                let child = self.callees[func][at - 1];
+                if self.is_open[child] {
+                    self.low[func] = self.low[func].min(self.low[child]);
+                }
+            }
+            match self.next_unknown(func, at) {
+                Some((child, at)) => stack.extend([(func, at), (child, 0)]),
+                None if self.low[func] == self.number[func] => self.close(func),
+                None => {}
+            }
+        }
+    }
+
+    fn enter(&mut self, func: Func) {
+        self.visited += 1;
+        (self.number[func], self.low[func]) = (self.visited, self.visited);
+        self.open.push(func);
+        self.is_open[func] = true;
+    }
+
+    /// The next callee that has not been visited, and the number of the one after it.
+    fn next_unknown(&mut self, func: Func, from: usize) -> Option<(Func, usize)> {
+        for at in from..self.callees[func].len() {
+            let child = self.callees[func][at];
+            if self.number[child] == 0 {
+                return Some((child, at + 1));
+            }
+            if self.is_open[child] {
+                self.low[func] = self.low[func].min(self.number[child]);
+            }
+            if child == func {
+                self.graph.recursive[func] = true;
+            }
+        }
+        None
+    }
+
+    /// Everything that was opened since a function is its component.
+    fn close(&mut self, func: Func) {
+        let first = self.open.iter().rposition(|f| *f == func).unwrap_or(0);
+        let mut component = self.open.split_off(first);
+        component.reverse();
+        for member in &component {
+            self.is_open[*member] = false;
+            self.graph.recursive[*member] |= component.len() > 1;
+        }
+        self.graph.callees_first.extend(component);
+    }
+}
