@@ -10,6 +10,7 @@ mod global_state;
 mod layers;
 mod node_kind_matches;
 mod pass_table;
+mod pass_tests;
 mod sentences;
 mod sources;
 mod type_names;
@@ -65,6 +66,11 @@ const RULES: &[Rule] = &[
         name: "pass_table",
         sentence: "docs/architecture.md lists the passes, in order",
         check: pass_table::check,
+    },
+    Rule {
+        name: "pass_tests",
+        sentence: "every pass has at least four filetests",
+        check: pass_tests::check,
     },
     Rule {
         name: "sentences",

@@ -3,7 +3,7 @@
 use super::Violation;
 use super::sources::Sources;
 
-const PASSES: &str = "crates/wuji-compile/src/passes/mod.rs";
+pub(super) const PASSES: &str = "crates/wuji-compile/src/passes/mod.rs";
 const PAGE: &str = "docs/architecture.md";
 
 pub(super) fn check(sources: &Sources) -> Vec<Violation> {
