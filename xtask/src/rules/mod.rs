@@ -9,6 +9,7 @@ mod file_size;
 mod global_state;
 mod layers;
 mod node_kind_matches;
+mod pass_imports;
 mod pass_table;
 mod pass_tests;
 mod sentences;
@@ -61,6 +62,11 @@ const RULES: &[Rule] = &[
         name: "node_kind_matches",
         sentence: "only the files of node kinds name a `NodeKind`",
         check: node_kind_matches::check,
+    },
+    Rule {
+        name: "pass_imports",
+        sentence: "passes use nothing of each other",
+        check: pass_imports::check,
     },
     Rule {
         name: "pass_table",
