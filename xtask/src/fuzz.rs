@@ -10,7 +10,7 @@ use crate::setup;
 use crate::workspace::{program, run};
 
 /// The fuzzer, without options.
-pub(crate) fn command(llvm: &Path) -> Command {
+fn command(llvm: &Path) -> Command {
     program(llvm, "fuzz", "dev")
 }
 

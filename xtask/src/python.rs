@@ -17,7 +17,7 @@ pub(crate) fn python(words: &[String]) -> Outcome {
     let release = args.flag("--release");
     args.finish("python")?;
     let llvm = setup::setup()?;
-    let placed = build(&llvm, release)?;
+    let placed = build(&llvm, &PACKAGE, release)?;
     println!("built {}", placed.display());
     println!(
         "use it with `PYTHONPATH=python python3` in {}",
@@ -26,10 +26,17 @@ pub(crate) fn python(words: &[String]) -> Outcome {
     Ok(())
 }
 
+/// What cargo builds for the module alone.
+pub(crate) const PACKAGE: [&str; 2] = ["--package", "wuji-py"];
+
+/// What cargo builds for the module in a run of all tests. With the same packages and a test among the targets, dependencies have the
+/// features that they have in the tests; alone, half of the workspace would be compiled once more.
+const WITH_TESTS: [&str; 4] = ["--workspace", "--lib", "--test", "filetests"];
+
 /// Builds the module and copies it into the package.
-pub(crate) fn build(llvm: &Path, release: bool) -> Result<PathBuf, String> {
+pub(crate) fn build(llvm: &Path, targets: &[&str], release: bool) -> Result<PathBuf, String> {
     let mut command = cargo(llvm);
-    command.args(["build", "--package", "wuji-py"]);
+    command.arg("build").args(targets);
     if release {
         command.arg("--release");
     }
@@ -46,7 +53,7 @@ pub(crate) fn build(llvm: &Path, release: bool) -> Result<PathBuf, String> {
 
 /// A command that runs the tests of the package in a virtual environment.
 pub(crate) fn tests(llvm: &Path) -> Result<Command, String> {
-    build(llvm, false)?;
+    build(llvm, &WITH_TESTS, false)?;
     let python = environment(&["numpy", "pytest", "mypy", "nbclient", "ipykernel"])?;
     let mut command = Command::new(python);
     command

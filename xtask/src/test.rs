@@ -68,11 +68,12 @@ pub(crate) fn test(words: &[String]) -> Outcome {
             "doc tests",
             cargo(&llvm).args(["test", "--workspace", "--doc", "--no-fail-fast"]),
         );
-        let seconds = seconds.to_string();
-        steps.run(
-            "fuzzing",
-            crate::fuzz::command(&llvm).args(["--seconds", &seconds, "--seed", "1"]),
-        );
+        // The program of `cargo xtask fuzz` would be compiled with other features of dependencies.
+        let mut fuzzing = cargo(&llvm);
+        fuzzing.args(["test", "--workspace", "--test", "suite", "fuzz::"]);
+        fuzzing.args(["--", "--nocapture"]);
+        fuzzing.env("WUJI_FUZZ_SECONDS", seconds.to_string());
+        steps.run("fuzzing", &mut fuzzing);
     }
     match crate::python::tests(&llvm) {
         Ok(mut tests) => steps.run("python", &mut tests),
