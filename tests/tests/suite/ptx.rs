@@ -1,7 +1,7 @@
-//! What kernels become for GPUs of NVIDIA, assembled by their `ptxas` where it is at hand: no GPU is needed for that.
+//! Assembles the PTX of kernels with NVIDIA's `ptxas`, where it is installed; no GPU is needed.
 //!
-//! The assembler is looked for at `WUJI_PTXAS` and on the path. Without it nothing is tested; that is a failure when
-//! `WUJI_REQUIRE_PTXAS=1`, as `cargo xtask test` has it.
+//! `WUJI_PTXAS` is the path of the assembler; the default is `ptxas`. Without it these tests pass, unless
+//! `WUJI_REQUIRE_PTXAS=1`, which `cargo xtask test` sets.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -145,7 +145,7 @@ fn chain(from: &Field<i32, 1>, to: &Field<i32, 1>, n: i32) {
 }
 
 #[test]
-fn the_same_field_twice_is_one_field() {
+fn aliased_field_arguments_share_memory() {
     for w in worlds() {
         let x = w.field::<i32, 1>("x", 40).unwrap();
         let y = w.field::<i32, 1>("y", 40).unwrap();
@@ -173,7 +173,7 @@ fn the_same_field_twice_is_one_field() {
 }
 
 #[test]
-fn two_fields_of_one_cell_do_not_touch_each_other() {
+fn two_fields_of_one_cell_are_independent() {
     for w in worlds() {
         let (a, b) = w
             .layout(|root| {
@@ -348,7 +348,7 @@ fn spread(particles: &Field<f32, 1>, grid: &Field<i32, 1>) {
 }
 
 #[test]
-fn a_write_outside_is_the_error_of_its_launch() {
+fn an_out_of_range_write_is_the_error_of_its_launch() {
     for w in worlds() {
         let particles = w.field::<f32, 1>("particles", 6).unwrap();
         let grid = w
@@ -421,7 +421,7 @@ fn speak(x: &Field<f32, 1>) {
 }
 
 #[test]
-fn lines_come_in_the_order_of_the_program() {
+fn prints_follow_program_order() {
     for w in worlds() {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let sink = lines.clone();
@@ -532,7 +532,7 @@ fn threads_share_a_world() {
 }
 
 #[test]
-fn worlds_live_side_by_side_and_go() {
+fn several_worlds_coexist() {
     let fast = World::builder().math(Math::Fast).build().unwrap();
     let run = |w: &World| {
         let x = w.field::<f32, 1>("x", 100).unwrap();

@@ -1,4 +1,4 @@
-//! The text format: round trips of everything there is, and texts that make no sense.
+//! The text format: round trips of every construct, and malformed texts.
 
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;

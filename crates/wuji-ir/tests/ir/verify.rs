@@ -1,5 +1,5 @@
-//! Modules that no text spells: the verifier refuses them too, and nothing panics.
-//! What a text can spell is in `tests/filetests/verify`.
+//! The verifier rejects malformed modules that have no textual form, and never panics.
+//! Those with a textual form are in `tests/filetests/verify`.
 
 use wuji_ir::entities::*;
 use wuji_ir::layout::{Child, NodeKind};

@@ -430,7 +430,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn what_is_not_lowered_is_refused() {
+fn unlowered_modules_are_rejected() {
     let text = LOCALS.replace("i32[24]", "i32[100000]");
     assert_eq!(
         refusal(&text),

@@ -284,7 +284,7 @@ types! {
 
 /// Without vectors of 256 bits, without half floats, without fused multiply-add.
 #[test]
-fn on_processors_with_less() {
+fn operators_on_older_processors() {
     let jits = ["x86-64", "x86-64-v3"].map(jit_for);
     for s in [
         Scalar::F16,

@@ -49,7 +49,7 @@ fn code_without_its_symbol() {
 }
 
 #[test]
-fn code_that_is_none() {
+fn invalid_objects_are_rejected() {
     let jit = Jit::new(&JitOptions::default()).unwrap();
     let mut object = object(&jit);
     object.code = vec![b"no object".to_vec()];

@@ -60,7 +60,7 @@ fn profilers_find_symbols() {
 }
 
 #[test]
-fn debuggers_are_told() {
+fn debuggers_see_loaded_code() {
     let options = JitOptions {
         debugger: true,
         ..JitOptions::default()
@@ -163,7 +163,7 @@ fn threads_share_a_jit() {
 
 /// A kernel outlives the JIT that made it.
 #[test]
-fn kernels_keep_what_they_need() {
+fn kernels_outlive_their_jit() {
     let kernel = Jit::new(&JitOptions::default())
         .unwrap()
         .compile(&lowered(shapes::SAXPY, Math::Strict))
@@ -236,7 +236,7 @@ task \"large.0\" serial fn0 ordinal 0
 }
 
 #[test]
-fn compilations_can_be_given_up() {
+fn compilations_can_be_cancelled() {
     let lowered = lowered(shapes::SAXPY, Math::Strict);
     let error = jit()
         .build_behind(&lowered, Effort::Full, &|| true)

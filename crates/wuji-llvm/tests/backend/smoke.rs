@@ -37,7 +37,7 @@ fn saxpy_is_vectorized() {
 }
 
 #[test]
-fn dropping_a_kernel_makes_room_for_its_names() {
+fn dropping_a_kernel_frees_its_symbols() {
     let lowered = lowered(SAXPY, Math::Strict);
     for _ in 0..3 {
         let a = jit().compile(&lowered).unwrap();

@@ -1,5 +1,5 @@
-//! A process that forks: the child can use what it has, is told what it cannot do, and never waits for threads that
-//! it does not have.
+//! After a fork the child can run kernels that need no worker threads, gets an error for the others, and never waits for
+//! threads that it does not have.
 #![cfg(unix)]
 #![allow(unsafe_code)]
 

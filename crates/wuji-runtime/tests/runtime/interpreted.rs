@@ -1,4 +1,4 @@
-//! Sparse trees on a device that interprets.
+//! Sparse trees on an interpreting device.
 
 use wuji_compile::Options;
 use wuji_ir::entities::Field;

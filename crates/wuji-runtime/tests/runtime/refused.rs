@@ -1,7 +1,7 @@
-//! What the system refuses: threads, and memory that code could run in.
+//! The operating system refuses resources: threads, and executable memory.
 //!
-//! Limits hold for a whole process, so every test has one of its own: itself once more, told by the environment
-//! what to do without.
+//! Limits hold for a whole process, so every test starts this program again; an environment variable names the
+//! resource that is missing.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
@@ -176,7 +176,7 @@ fn no_watchdog() {
 }
 
 #[test]
-fn no_better_code() {
+fn missing_threads_for_the_best_tier() {
     check(
         "better_code",
         false,

@@ -224,7 +224,7 @@ fn told(device: &Device, text: &str, params: &[u64], expected: Expect) -> Collec
 }
 
 #[test]
-fn writes_outside_are_told_and_lines_are_in_order() {
+fn out_of_range_writes_are_reported_and_prints_are_ordered() {
     for device in [
         device(BackendKind::Interpreter, 1),
         device(BackendKind::Cpu, 1),
@@ -338,7 +338,7 @@ fn endless_kernels_can_be_interrupted() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_bindings_are_rejected() {
     let (one, two) = (device(BackendKind::Cpu, 1), device(BackendKind::Cpu, 1));
     let program = one.load(module(SAXPY), &Options::default()).unwrap();
     let good = [one.reserve(4000).unwrap(), one.reserve(4000).unwrap()];

@@ -1,4 +1,4 @@
-//! Two tiers of code mean the same, and change places under running launches.
+//! Both tiers of code give the same results, and code is replaced during running launches.
 
 use crate::process::only;
 use std::fmt::Write;
@@ -86,7 +86,7 @@ fn bits(memory: &Memory) -> Vec<u32> {
 }
 
 #[test]
-fn tiers_that_are_forced() {
+fn forced_tiers() {
     for (tier, threads) in [(Tier::Fast, 1), (Tier::Best, 2)] {
         let device = device(tier, threads);
         let program = device.load(slow_increment(), &Options::default()).unwrap();
@@ -101,7 +101,7 @@ fn tiers_that_are_forced() {
 }
 
 #[test]
-fn hot_kernels_get_better_code() {
+fn hot_kernels_get_the_best_tier() {
     let device = device(Tier::Auto, 2);
     let program = device.load(slow_increment(), &Options::default()).unwrap();
     let x = memory(&device, |_| 0.0);
@@ -121,7 +121,7 @@ fn hot_kernels_get_better_code() {
 }
 
 #[test]
-fn cold_kernels_do_not() {
+fn cold_kernels_keep_the_fast_tier() {
     let device = device(Tier::Auto, 1);
     let program = device.load(kernel("v9: f32 = add v1, v1"), &Options::default());
     let program = program.unwrap();
@@ -135,7 +135,7 @@ fn cold_kernels_do_not() {
 }
 
 #[test]
-fn one_long_launch_changes_code_on_its_way() {
+fn a_long_launch_switches_to_better_code() {
     let device = device(Tier::Auto, 2);
     let text = "module \"k\"\ntree T0 { dense S1 [i: 2048] { place f0 } }\nfield f0 \"x\": i32 in T0.S1 (i)\n\
         kernel fn0 \"k\"() {\nforeach L0 (v0: i32) in f0 {\nv1: i32 = const 0\nv2: i32 = const 100000\nv3: i32 = const 1\n\
@@ -218,7 +218,7 @@ fn many_threads_launch_while_code_changes() {
 }
 
 #[test]
-fn programs_and_devices_may_go_while_code_is_made() {
+fn programs_and_devices_can_be_dropped_during_a_compilation() {
     for wait in [0, 1, 5, 20] {
         let device = device(Tier::Auto, 1);
         let x = memory(&device, |_| 0.0);
@@ -252,7 +252,7 @@ fn programs_and_devices_may_go_while_code_is_made() {
 
 /// A process that ends while code is made in the background ends at once, and well. The test starts itself.
 #[test]
-fn exit_while_code_is_made() {
+fn exit_during_a_compilation() {
     const CHILD: &str = "WUJI_TEST_EXIT_WHILE_COMPILING";
     if std::env::var_os(CHILD).is_some() {
         // Neither device nor program is ever dropped.
@@ -265,7 +265,7 @@ fn exit_while_code_is_made() {
         std::process::exit(7);
     }
     let started = Instant::now();
-    let child = only("tiers::exit_while_code_is_made")
+    let child = only("tiers::exit_during_a_compilation")
         .env(CHILD, "1")
         .output()
         .unwrap();

@@ -1,4 +1,4 @@
-//! How far functions are from the true value where they may be.
+//! Accuracy of approximate functions, in units of the last place.
 
 use wuji::prelude::*;
 use wuji::{Math, Result};
@@ -49,7 +49,7 @@ fn all_kinds() -> Vec<f32> {
 
 /// In fast mode they are one step; products of three roots would be within 8.
 #[test]
-fn their_cubes_are_within_five_ulps() -> Result<()> {
+fn cubes_of_reciprocal_roots_are_within_five_ulps() -> Result<()> {
     let values = all_kinds();
     for math in [Math::Fast, Math::Contract] {
         let world = World::builder().tier(Tier::Best).math(math).build()?;

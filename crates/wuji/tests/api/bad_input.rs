@@ -531,7 +531,7 @@ fn two_worlds_and_many_threads() {
 
 /// A function that is told of lines may launch and print itself, and may panic without leaving locks behind.
 #[test]
-fn printers_that_launch_and_panic() {
+fn print_handlers_that_launch_and_panic() {
     #[kernel]
     fn speak(x: &Field<f32, 1>) {
         for [i] in x {

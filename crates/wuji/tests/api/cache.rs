@@ -1,4 +1,4 @@
-//! Kernels from the cache on disk do what compiled ones do, and nothing that happens to the cache does any harm.
+//! The kernel cache: cached kernels behave like compiled ones, and a damaged or missing cache does no harm.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -68,7 +68,7 @@ fn run(world: &World) -> (f32, Vec<f32>, bool) {
 }
 
 #[test]
-fn the_second_world_finds_what_the_first_has_made() {
+fn a_second_world_hits_the_cache() {
     for tier in [Tier::Fast, Tier::Best, Tier::Auto] {
         let folder = Folder::new(&format!("{tier:?}"));
         let first = run(&folder.world(tier));
@@ -79,7 +79,7 @@ fn the_second_world_finds_what_the_first_has_made() {
 }
 
 #[test]
-fn better_code_is_kept_too_and_taken_first() {
+fn optimized_code_is_cached_and_preferred() {
     let folder = Folder::new("better");
     let world = folder.world(Tier::Auto);
     run(&world);
@@ -125,7 +125,7 @@ fn errors_are_the_same_from_the_cache() {
 }
 
 #[test]
-fn other_layouts_and_options_are_other_entries() {
+fn layouts_and_options_are_part_of_the_cache_key() {
     let folder = Folder::new("others");
     let world = folder.world(Tier::Best);
     run(&world);
@@ -144,7 +144,7 @@ fn other_layouts_and_options_are_other_entries() {
 }
 
 #[test]
-fn damaged_entries_are_compiled_again_and_mended() {
+fn damaged_entries_are_recompiled_and_repaired() {
     let folder = Folder::new("damaged");
     let first = run(&folder.world(Tier::Best));
     for damage in [0, 9, 40, 200, 4000] {
@@ -165,7 +165,7 @@ fn damaged_entries_are_compiled_again_and_mended() {
 }
 
 #[test]
-fn a_folder_that_nobody_can_write_to_costs_time_only() {
+fn a_read_only_cache_folder_only_costs_time() {
     let folder = Folder::new("readonly");
     let world = folder.world(Tier::Best);
     // Root may write everywhere, so what is there is made unusable in another way.
@@ -182,7 +182,7 @@ fn a_folder_that_nobody_can_write_to_costs_time_only() {
 
 /// On a disk of 64 kB that is full: only who may mount one can try.
 #[test]
-fn a_full_disk_costs_time_only() {
+fn a_full_disk_only_costs_time() {
     let folder = Folder::new("full-disk");
     fs::create_dir(&folder.0).unwrap();
     fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).unwrap();
@@ -230,7 +230,7 @@ fn a_named_folder_that_cannot_be_made_is_an_error() {
 }
 
 #[test]
-fn logs_say_where_code_came_from() {
+fn logs_state_whether_code_was_cached() {
     let folder = Folder::new("log");
     let mut all = Vec::new();
     for _ in 0..2 {
@@ -303,7 +303,7 @@ fn the_profiler_knows_tasks_and_steps() {
 }
 
 #[test]
-fn compilations_tell_how_far_they_are() {
+fn compilations_report_progress() {
     let folder = Folder::new("progress");
     let world = folder.world(Tier::Best);
     let told: Arc<Mutex<Vec<(String, String, usize, usize)>>> = Arc::default();
@@ -322,7 +322,7 @@ fn compilations_tell_how_far_they_are() {
 }
 
 #[test]
-fn compilations_in_the_background_tell_too() {
+fn background_compilations_report_progress() {
     // With first code from the cache, all passes are left for the background.
     for (from_cache, first_pass) in [(false, "vectorize"), (true, "promote")] {
         let folder = Folder::new(&format!("behind-{first_pass}"));

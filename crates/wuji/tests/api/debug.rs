@@ -1,4 +1,4 @@
-//! Debug worlds tell when the arithmetic behind an index wraps, natively and interpreted, and nothing else.
+//! Debug worlds report index arithmetic that wraps, compiled and interpreted, and report nothing else.
 
 use wuji::prelude::*;
 
@@ -50,7 +50,7 @@ fn worlds() -> [World; 3] {
 }
 
 #[test]
-fn wrapped_indices_are_told_with_line_and_values() {
+fn wrapped_indices_are_reported_with_line_and_values() {
     for world in worlds() {
         let x = world.field::<i32, 1>("x", 4).unwrap();
         scaled(&x, 0).unwrap();
@@ -69,7 +69,7 @@ fn wrapped_indices_are_told_with_line_and_values() {
 }
 
 #[test]
-fn so_are_those_of_64_bits() {
+fn wrapped_64_bit_indices_are_reported() {
     for world in worlds() {
         let x = world.field::<i32, 1>("x", 4).unwrap();
         for (a, b, op, wraps) in [
@@ -96,7 +96,7 @@ fn so_are_those_of_64_bits() {
 }
 
 #[test]
-fn arithmetic_that_finds_nothing_may_wrap() {
+fn unused_index_arithmetic_may_wrap() {
     for world in worlds() {
         let x = world.field::<i32, 1>("x", 4).unwrap();
         guarded(&x, i32::MAX).unwrap();
@@ -115,7 +115,7 @@ fn indices_of_host_arrays_count() {
 }
 
 #[test]
-fn other_worlds_wrap() {
+fn indices_wrap_without_debug_mode() {
     let world = World::builder().debug(false).build().unwrap();
     let x = world.field::<i32, 1>("x", 4).unwrap();
     // 4 * 2^30 is 0, so only 2 and 6 times 2^30 leave.

@@ -1,4 +1,4 @@
-//! Deterministic worlds: the same bits from run to run and for any number of threads.
+//! Deterministic worlds give the same bits from run to run and for any number of threads.
 
 use expect_test::{Expect, expect};
 use wuji::Result;
@@ -222,7 +222,7 @@ fn ticket(x: &Field<f32, 1>, next: &Field<i32, 1>) {
 }
 
 #[test]
-fn what_tells_the_order_is_refused() {
+fn order_dependent_results_are_rejected() {
     let w = World::builder().deterministic(true).build().unwrap();
     let (x, y) = (numbers(&w).unwrap(), numbers(&w).unwrap());
     let z = w.field::<f32, 1>("z", [1]).unwrap();

@@ -1,4 +1,4 @@
-//! What is wrong with a kernel beyond its types is said at the first launch, with its position.
+//! Kernel errors that types do not catch are reported at the first launch, with their position.
 
 use expect_test::{Expect, expect};
 use wuji::prelude::*;

@@ -1,4 +1,4 @@
-//! What `World::explain` says of loops: the same on every machine, for vectors of 256 bits.
+//! The report of `World::explain` about loops is the same on every machine, for vectors of 256 bits.
 
 use expect_test::{Expect, expect};
 use wuji::prelude::*;
@@ -196,7 +196,7 @@ fn few(x: &Field<f32, 2>) {
 }
 
 #[test]
-fn others_say_why_not() -> Result<()> {
+fn scalar_loops_state_the_reason() -> Result<()> {
     let w = world();
     asked_not_to(&w.field::<f32, 1>("x", [100])?)?;
     let (x, next) = (
@@ -295,7 +295,7 @@ fn pads_are_chosen_by_cost() -> Result<()> {
 }
 
 #[test]
-fn there_are_not_vectors_of_any_width() -> Result<()> {
+fn unsupported_vector_widths_are_rejected() -> Result<()> {
     let w = World::builder().vector_bits(100).build()?;
     let x = w.field::<f32, 1>("x", [100])?;
     expect![[r#"

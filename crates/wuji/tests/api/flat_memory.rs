@@ -1,4 +1,4 @@
-//! Kernels and worlds that are dropped leave nothing behind.
+//! Dropped kernels and worlds free all their memory and threads.
 //!
 //! `WUJI_LONG=1` compiles 10,000 kernels instead of some hundred.
 #![cfg(target_os = "linux")]

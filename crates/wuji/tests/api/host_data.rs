@@ -1,4 +1,4 @@
-//! Fields to and from what programs have: nested arrays, `ndarray`, pictures, other fields.
+//! Copies between fields and host data: nested arrays, `ndarray`, images, other fields.
 
 use ndarray::{Array2, ShapeBuilder, array, s};
 use std::path::PathBuf;
@@ -139,7 +139,7 @@ fn pictures_stand_upright() {
 }
 
 #[test]
-fn wild_numbers_become_bytes() {
+fn non_finite_values_are_clamped_to_bytes() {
     let world = world();
     let path = file("wild.png");
     let gray = world.field::<f32, 2>("gray", [4, 1]).unwrap();

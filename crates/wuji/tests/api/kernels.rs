@@ -532,7 +532,7 @@ fn same_twice(a: &Field<i32, 1>, b: &Field<i32, 1>) {
 }
 
 #[test]
-fn one_field_under_two_names() {
+fn one_field_bound_to_two_arguments() {
     for w in worlds() {
         let a = w.field::<i32, 1>("a", [2]).unwrap();
         same_twice(&a, &a).unwrap();
@@ -751,7 +751,7 @@ fn reports(x: &Field<Vec2, 1>, k: i32) {
 }
 
 #[test]
-fn what_is_outside_is_reported() {
+fn out_of_range_accesses_are_reported() {
     for w in worlds() {
         let x = w.field::<Vec2, 1>("x", [4]).unwrap();
         reports(&x, 0).unwrap();

@@ -1,4 +1,4 @@
-//! Updates that many iterations make to one field: the same whoever runs them, and in how many copies.
+//! Scattered updates of one field give the same result for any number of threads and private copies.
 
 use wuji::Result;
 use wuji::prelude::*;

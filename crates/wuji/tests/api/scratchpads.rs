@@ -1,4 +1,4 @@
-//! `cache(x)` and `assume_in_range` change how long a kernel takes, and nothing else.
+//! `cache(x)` and `assume_in_range` change the speed of a kernel, not its results.
 
 use expect_test::{Expect, expect};
 use wuji::prelude::*;

@@ -1,4 +1,4 @@
-//! Threads that work together: on the interpreter, which has blocks of threads, and on a GPU where `WUJI_TEST_BACKEND=cuda` says so.
+//! Cooperative thread blocks: on the interpreter, and on a GPU if `WUJI_TEST_BACKEND=cuda` is set.
 
 use wuji::prelude::*;
 use wuji::simt::{block, grid as whole, shared, warp};
@@ -24,7 +24,7 @@ fn turn(x: &Field<f32, 1>, y: &Field<f32, 1>) {
 }
 
 #[test]
-fn what_one_thread_writes_another_reads() {
+fn shared_memory_is_visible_to_the_thread_block() {
     let w = world();
     let x = w.field::<f32, 1>("x", 150).unwrap();
     let y = w.field::<f32, 1>("y", 150).unwrap();
@@ -158,7 +158,7 @@ fn ask(out: &Field<i32, 2>) {
 }
 
 #[test]
-fn what_threads_ask_each_other() {
+fn warp_votes_and_shuffles() {
     let w = world();
     let out = w.field::<i32, 2>("out", [2, 6]).unwrap();
     ask(&out).unwrap();
@@ -181,7 +181,7 @@ fn retire(x: &Field<i32, 1>) {
 }
 
 #[test]
-fn nobody_waits_for_a_thread_that_has_ended() {
+fn barriers_ignore_retired_threads() {
     let w = world();
     let x = w.field::<i32, 1>("x", 64).unwrap();
     // On a GPU it comes out of what waits for the kernel.
@@ -201,7 +201,7 @@ fn alone(world: &World) -> i32 {
 
 /// In serial code, and on the host, a thread is alone in its block.
 #[test]
-fn a_thread_alone() {
+fn serial_code_is_a_block_of_one_thread() {
     let host = over_warp(block::thread() + 7) + block::size();
     assert_eq!(host, 7 * 32 + 1);
     let cpu = World::cpu().unwrap();
@@ -228,7 +228,7 @@ fn large(x: &Field<i32, 1>) {
 }
 
 #[test]
-fn what_cannot_be_says_so() {
+fn unsupported_simt_kernels_are_rejected() {
     let cpu = World::cpu().unwrap();
     let x = cpu.field::<i32, 1>("x", 64).unwrap();
     let y = cpu.field::<f32, 1>("y", 64).unwrap();

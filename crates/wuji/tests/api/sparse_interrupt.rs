@@ -1,4 +1,4 @@
-//! Launches that are interrupted anywhere, in upkeep of tables and lists too, leave trees as good as new.
+//! A launch may be interrupted anywhere, also while tables and lists are updated: its trees stay consistent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -167,7 +167,7 @@ fn deactivate_beyond(blocks: &Cells<1>, from: i32) {
 }
 
 #[test]
-fn tables_survive() -> Result<()> {
+fn interrupted_hash_tables_stay_consistent() -> Result<()> {
     check(
         |root| {
             let block = root.hash(I);
@@ -178,7 +178,7 @@ fn tables_survive() -> Result<()> {
 }
 
 #[test]
-fn pointers_survive() -> Result<()> {
+fn interrupted_pointers_stay_consistent() -> Result<()> {
     check(
         |root| {
             let block = root.pointer(I, 256).pointer(I, 256);
@@ -189,7 +189,7 @@ fn pointers_survive() -> Result<()> {
 }
 
 #[test]
-fn masks_survive() -> Result<()> {
+fn interrupted_bitmasks_stay_consistent() -> Result<()> {
     check(
         |root| {
             let block = root.hash(I).bitmasked(I, 128);

@@ -1,4 +1,4 @@
-//! Random sparse layouts and random things done to them, compiled and interpreted: the same is there after each.
+//! Random operations on random sparse layouts have the same results compiled and interpreted.
 //!
 //! `WUJI_SEEDS=100 cargo test -p wuji sparse_random` does more of it; a failure names its seed, and
 //! `WUJI_SEED=n` repeats it.

@@ -1,4 +1,4 @@
-//! What kernels mean on sparse data: when elements come and go, what loops see, what is reported.
+//! Semantics of kernels on sparse data: activation, deactivation, which cells loops visit, which errors are reported.
 //! Every test runs interpreted and compiled, on one thread and on several.
 
 use expect_test::{Expect, expect};
@@ -31,7 +31,7 @@ fn gather(x: &Field<f32, 2>, y: &Field<f32, 2>) {
 }
 
 #[test]
-fn reads_bring_nothing_about() {
+fn reads_do_not_activate() {
     everywhere(|w| {
         let (bx, x) = blocks(w)?;
         let (by, y) = blocks(w)?;
@@ -64,7 +64,7 @@ fn scatter(source: &Field<f32, 1>, grid: &Field<Node, 2>) {
 }
 
 #[test]
-fn writes_that_bring_nothing_about() {
+fn writes_without_activation() {
     everywhere(|w| {
         let source = w.field::<f32, 1>("source", 31)?;
         source.fill(0.5)?;
@@ -110,7 +110,7 @@ fn shrink(blocks: &Cells<2>) -> i32 {
 }
 
 #[test]
-fn loops_see_what_was_there_when_they_began() {
+fn loops_visit_the_cells_active_at_their_start() {
     everywhere(|w| {
         let (cells, x) = blocks(w)?;
         x.set([0, 0], 1.0)?;
@@ -158,7 +158,7 @@ fn flicker(cells: &Cells<1>, x: &Field<i32, 1>) -> i32 {
 }
 
 #[test]
-fn cells_that_come_back_are_zero() {
+fn recycled_cells_are_zero() {
     everywhere(|w| {
         for kind in ["bitmasked", "pointer", "hash"] {
             let (cells, x) = w.layout(|root| {
@@ -191,7 +191,7 @@ fn sort_in(lists: &Field<i32, 2>, n: i32) -> i32 {
 }
 
 #[test]
-fn everybody_appends() {
+fn concurrent_appends() {
     everywhere(|w| {
         let lists = w.layout(|root| {
             let list = root.pointer(I, 8).dynamic_chunked(J, 1000, 17);
@@ -333,7 +333,7 @@ fn fill_blocks(x: &Field<f32, 1>, n: i32) {
 }
 
 #[test]
-fn memory_runs_out_and_comes_back() {
+fn memory_is_reusable_after_it_ran_out() {
     let w = World::builder()
         .threads(2)
         .memory_limit(4 << 20)

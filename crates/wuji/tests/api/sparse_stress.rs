@@ -1,4 +1,4 @@
-//! Many threads that fight for the same cells, and millions of cells that come and go.
+//! Stress tests: many threads contend for the same cells; millions of cells are activated and deactivated.
 
 use wuji::prelude::*;
 use wuji::{Node, Result};
@@ -248,7 +248,7 @@ fn sum_blocks(x: &Field<i32, 2>) -> i64 {
 
 /// More bytes than fit into caches: they are cleared many cells at a time.
 #[test]
-fn large_volumes_come_back_as_zeros() {
+fn large_freed_volumes_are_zero_again() {
     const CELLS: i32 = 72 << 10;
     let w = world();
     let (cells, x) = w

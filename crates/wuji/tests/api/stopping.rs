@@ -1,4 +1,4 @@
-//! Kernels that take too long end when they are told to, by hand, by the clock or by Ctrl-C.
+//! Kernels that run too long are stopped: by a call, by the time limit, or by Ctrl-C.
 
 use crate::process::only;
 use std::process::{Command, Stdio};
@@ -61,7 +61,7 @@ fn check(error: wuji::Error, started: Instant) {
 }
 
 #[test]
-fn the_clock_ends_every_kind_of_loop() {
+fn the_time_limit_stops_every_kind_of_loop() {
     for tier in [Tier::Fast, Tier::Best] {
         let world = limited(World::builder().tier(tier), 100);
         let x = world.field::<f32, 1>("x", 64).unwrap();
@@ -83,7 +83,7 @@ fn the_clock_ends_every_kind_of_loop() {
 }
 
 #[test]
-fn the_clock_ends_interpreted_kernels() {
+fn the_time_limit_stops_interpreted_kernels() {
     let world = limited(World::builder().interpreter(), 100);
     let x = world.field::<f32, 1>("x", 64).unwrap();
     let started = Instant::now();
@@ -92,7 +92,7 @@ fn the_clock_ends_interpreted_kernels() {
 }
 
 #[test]
-fn short_launches_are_left_alone_however_many() {
+fn short_launches_do_not_reach_the_time_limit() {
     let world = limited(World::builder(), 60);
     let x = world.field::<f32, 1>("x", 64).unwrap();
     turns(&x, 1, 1).unwrap();

@@ -1,4 +1,4 @@
-//! Fields as pictures, and pictures as fields.
+//! Fields as images, and images as fields.
 
 use wuji::prelude::*;
 use wuji::viewer::{Particles, Picture, Viewer};
@@ -56,7 +56,7 @@ fn a_picture_of_another_size_is_an_error() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn unwritable_files_are_errors() {
     let field = world().field::<f32, 2>("gray", [4, 6]).unwrap();
     let viewer = Viewer::builder("x")
         .headless(true)

@@ -1,4 +1,4 @@
-//! Mathematical functions that are written out (`Functions::WrittenOut`): how far they are from the truth.
+//! Accuracy of mathematical functions that are expanded in the IR (`Functions::WrittenOut`).
 //!
 //! `f32` is compared with the functions of the host in `f64`, and `f64` with those of the host, which are themselves within an ulp or
 //! two, and at hard places with values that were computed with hundreds of bits.

@@ -1,4 +1,4 @@
-//! The upkeep of trees under every schedule that a seed can think of.
+//! Allocation and recycling of tree cells under random thread schedules.
 //!
 //! After each round no cell may be in two places: in the tree, free, returned, or waiting for a collection. What was
 //! activated or appended, and not taken away, is there, once.
@@ -189,7 +189,7 @@ fn tables_hold_each_cell_once() {
 }
 
 #[test]
-fn what_is_appended_is_there_once() {
+fn appended_elements_appear_once() {
     // The second list is too short for all.
     for most in [128usize, 20] {
         let tree = format!(
@@ -287,7 +287,7 @@ fn no_activation_is_lost() {
 }
 
 #[test]
-fn what_is_below_a_lost_cell_comes_back() {
+fn cells_below_a_deactivated_cell_are_recycled() {
     const TREE: &str = "pointer S1 [i: 4] { place f0 pointer S2 [j: 8] { place f1 } }";
     let kernel = |body: &str| module(TREE, ("S1", "(i)"), ("S2", "(i, j)"), body);
     let (on, off) = (kernel("store f1[v0, v1], v2"), kernel("deactivate f0[v0]"));

@@ -24,8 +24,8 @@ fn fields_are_filled_and_copied_on_the_device() {
 }
 
 #[test]
-fn what_lies_between_stays() {
-    let name = "copies::what_lies_between_stays";
+fn copies_preserve_other_fields() {
+    let name = "copies::copies_preserve_other_fields";
     with_driver(name, "lazy=1", || {
         let world = builder().build().unwrap();
         let (x, y) = world

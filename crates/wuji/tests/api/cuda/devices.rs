@@ -34,8 +34,8 @@ fn two_devices() {
 }
 
 #[test]
-fn deterministic_worlds_are_refused_when_they_are_made() {
-    let name = "devices::deterministic_worlds_are_refused_when_they_are_made";
+fn deterministic_worlds_are_rejected_on_a_gpu() {
+    let name = "devices::deterministic_worlds_are_rejected_on_a_gpu";
     with_driver(name, "", || {
         let error = builder().deterministic(true).build().unwrap_err();
         assert_eq!(error.code, "W0525");
@@ -47,8 +47,8 @@ fn deterministic_worlds_are_refused_when_they_are_made() {
 }
 
 #[test]
-fn streams_are_known_to_others() {
-    let name = "devices::streams_are_known_to_others";
+fn streams_are_exposed() {
+    let name = "devices::streams_are_exposed";
     with_driver(name, "", || {
         let worlds = [builder(), builder()].map(|b| b.build().unwrap());
         let [a, b] = worlds.each_ref().map(|w| w.cuda_stream().unwrap());
@@ -58,8 +58,8 @@ fn streams_are_known_to_others() {
 }
 
 #[test]
-fn a_library_of_functions_that_is_none() {
-    let name = "devices::a_library_of_functions_that_is_none";
+fn a_missing_libdevice_is_an_error() {
+    let name = "devices::a_missing_libdevice_is_an_error";
     with_driver(name, "", || {
         let absent = wuji::LibdeviceChoice::At("absent.bc".into());
         let mut error = builder().libdevice(absent).build().unwrap_err();

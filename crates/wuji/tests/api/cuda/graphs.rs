@@ -54,8 +54,8 @@ fn launches_are_replayed() {
 }
 
 #[test]
-fn what_graphs_report() {
-    lazy("what_graphs_report", || {
+fn graphs_report_errors() {
+    lazy("graphs_report_errors", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
         let lines = lines_of(&world);
@@ -82,8 +82,8 @@ fn what_graphs_report() {
 }
 
 #[test]
-fn what_cannot_be_recorded() {
-    lazy("what_cannot_be_recorded", || {
+fn unrecordable_launches_are_rejected() {
+    lazy("unrecordable_launches_are_rejected", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
         let told = |error: wuji::Error| {
@@ -119,8 +119,8 @@ fn what_cannot_be_recorded() {
 }
 
 #[test]
-fn fields_come_and_go_while_others_record() {
-    let name = "graphs::fields_come_and_go_while_others_record";
+fn fields_can_be_allocated_and_freed_during_a_graph_capture() {
+    let name = "graphs::fields_can_be_allocated_and_freed_during_a_graph_capture";
     with_driver(name, "lazy=1", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();

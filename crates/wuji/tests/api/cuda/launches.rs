@@ -1,4 +1,4 @@
-//! Launches that nobody waits for, and what comes of what they report.
+//! Pending launches and their buffered reports.
 
 use super::kernels::{add_one, answer, speak, wander};
 use super::{builder, lines_of, with_driver};
@@ -20,8 +20,8 @@ fn lazy(name: &str, body: impl FnOnce()) -> Option<String> {
 }
 
 #[test]
-fn nobody_waits_until_somebody_looks() {
-    lazy("nobody_waits_until_somebody_looks", || {
+fn launches_are_asynchronous_until_a_read() {
+    lazy("launches_are_asynchronous_until_a_read", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
         let lines = lines_of(&world);
@@ -38,8 +38,8 @@ fn nobody_waits_until_somebody_looks() {
 }
 
 #[test]
-fn an_error_comes_out_where_somebody_waits() {
-    lazy("an_error_comes_out_where_somebody_waits", || {
+fn errors_surface_at_the_next_synchronization() {
+    lazy("errors_surface_at_the_next_synchronization", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
         let y = world.field::<f32, 1>("y", [8]).unwrap();
@@ -66,8 +66,8 @@ fn an_error_comes_out_where_somebody_waits() {
 }
 
 #[test]
-fn a_launch_with_a_result_tells_what_was_before_it() {
-    lazy("a_launch_with_a_result_tells_what_was_before_it", || {
+fn a_launch_with_a_result_reports_earlier_errors() {
+    lazy("a_launch_with_a_result_reports_earlier_errors", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
         wander(&x).unwrap();
@@ -79,8 +79,8 @@ fn a_launch_with_a_result_tells_what_was_before_it() {
 
 /// The device is done with everything at once.
 #[test]
-fn the_next_launch_notices_without_waiting() {
-    let name = "launches::the_next_launch_notices_without_waiting";
+fn the_next_launch_reports_without_synchronizing() {
+    let name = "launches::the_next_launch_reports_without_synchronizing";
     with_driver(name, "", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
@@ -129,8 +129,8 @@ fn many_launches() {
 }
 
 #[test]
-fn more_lines_than_there_is_room_for() {
-    lazy("more_lines_than_there_is_room_for", || {
+fn more_prints_than_the_buffer_holds() {
+    lazy("more_prints_than_the_buffer_holds", || {
         let world = builder().build().unwrap();
         let lines = lines_of(&world);
         // Each takes five words, and there is room for 2^20.
@@ -147,8 +147,8 @@ fn more_lines_than_there_is_room_for() {
 }
 
 #[test]
-fn a_world_that_goes_tells_what_nobody_has_waited_for() {
-    let told = lazy("a_world_that_goes_tells_what_nobody_has_waited_for", || {
+fn dropping_a_world_reports_pending_errors() {
+    let told = lazy("dropping_a_world_reports_pending_errors", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
         wander(&x).unwrap();
@@ -160,8 +160,8 @@ fn a_world_that_goes_tells_what_nobody_has_waited_for() {
 }
 
 #[test]
-fn time_is_limited_for_launches_that_nobody_waits_for() {
-    lazy("time_is_limited_for_launches_that_nobody_waits_for", || {
+fn pending_launches_obey_the_time_limit() {
+    lazy("pending_launches_obey_the_time_limit", || {
         let limit = Duration::from_millis(50);
         let world = builder().time_limit(limit).build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
@@ -191,8 +191,8 @@ fn strip_place(error: &wuji::Error) -> String {
 }
 
 #[test]
-fn launches_that_nobody_waits_for_can_be_interrupted() {
-    lazy("launches_that_nobody_waits_for_can_be_interrupted", || {
+fn pending_launches_can_be_interrupted() {
+    lazy("pending_launches_can_be_interrupted", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
         let stop = world.interrupter();

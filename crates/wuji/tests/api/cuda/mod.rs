@@ -1,6 +1,6 @@
-//! Worlds on a GPU, with a driver that has none: `fake_cuda.c` has kernels of its own, found by the names that they have here.
+//! CUDA worlds on a fake driver, `fake_cuda.c`, which has C functions in place of the kernels of these tests.
 //!
-//! What the driver is told holds for a process, so each test runs in one of its own.
+//! The driver is configured per process, so each test runs in a process of its own.
 
 mod copies;
 mod devices;
@@ -34,8 +34,8 @@ fn driver() -> &'static PathBuf {
     })
 }
 
-/// Runs the test of this name in a process whose driver was told this; gives what it has written to the standard error output, or
-/// nothing in that process.
+/// Runs the test `name` in a process whose driver has this configuration. Returns what that process wrote to its standard error
+/// output; `None` inside of that process.
 fn with_driver(name: &str, told: &str, body: impl FnOnce()) -> Option<String> {
     const INSIDE: &str = "WUJI_INSIDE_TEST";
     if std::env::var_os(INSIDE).is_some() {
