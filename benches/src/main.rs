@@ -246,10 +246,11 @@ fn world(options: &Options, tier: Tier, checked: bool) -> Result<World, String> 
         .tier(tier)
         .math(options.math)
         .without(&without);
-    let builder = match checked {
-        true => builder,
+    let builder = if checked {
+        builder
+    } else {
         // SAFETY: only `wuji_inside` gets such a world, and its kernels stay inside their fields.
-        false => unsafe { builder.unchecked() },
+        unsafe { builder.unchecked() }
     };
     builder.build().map_err(|e| e.to_string())
 }

@@ -90,9 +90,10 @@ pub fn interpret(m: &Module, lowered: bool, start: &Start) -> Result<Left, Strin
         max_steps: 1 << 24,
     };
     let run = || {
-        let mut machine = match lowered {
-            true => Machine::lowered(m, config)?,
-            false => Machine::new(m, config)?,
+        let mut machine = if lowered {
+            Machine::lowered(m, config)?
+        } else {
+            Machine::new(m, config)?
         };
         for f in m.fields.keys() {
             machine.fill(f, &start.field(m, f))?;

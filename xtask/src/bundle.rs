@@ -54,15 +54,16 @@ pub(crate) fn bundle(words: &[String]) -> Outcome {
     let out = args
         .value("--out")?
         .map_or_else(|| root().join("bundle"), absolute);
-    let profile = match args.flag("--dev") {
-        true => Profile {
+    let profile = if args.flag("--dev") {
+        Profile {
             name: "dev",
             folder: "debug",
-        },
-        false => Profile {
+        }
+    } else {
+        Profile {
             name: "release",
             folder: "release",
-        },
+        }
     };
     let loose = args.flag("--no-pack");
     let only = args.value("--only")?;
@@ -216,13 +217,12 @@ impl Made {
     /// Writes the bundle as a directory that can be used directly.
     fn collect(&self, files: &[PathBuf], out: &Path) -> Outcome {
         for file in files {
-            let (from, name) = match file == Path::new(MODULE) {
-                true => {
-                    let wheel = self.wheel()?;
-                    let name = wheel.file_name().unwrap_or_default().into();
-                    (wheel, name)
-                }
-                false => (self.stage.join(file), file.clone()),
+            let (from, name) = if file == Path::new(MODULE) {
+                let wheel = self.wheel()?;
+                let name = wheel.file_name().unwrap_or_default().into();
+                (wheel, name)
+            } else {
+                (self.stage.join(file), file.clone())
             };
             let to = out.join(&name);
             let folder = to.parent().unwrap_or(out);
@@ -239,12 +239,11 @@ impl Made {
         let mut total = 0;
         for file in files {
             // As a directory instead of a wheel, so that it shares the LLVM of the programs.
-            let place = match file == Path::new(MODULE) {
-                true => {
-                    copy_folder(&root().join("python/wuji"), &out.join("python/wuji"))?;
-                    PathBuf::from("python/wuji/_native.abi3.so")
-                }
-                false => file.clone(),
+            let place = if file == Path::new(MODULE) {
+                copy_folder(&root().join("python/wuji"), &out.join("python/wuji"))?;
+                PathBuf::from("python/wuji/_native.abi3.so")
+            } else {
+                file.clone()
             };
             let from = self.stage.join(file);
             let to = out.join(format!("{}.xz", place.display()));
@@ -314,11 +313,10 @@ fn copy_folder(from: &Path, to: &Path) -> Outcome {
         if name == "__pycache__" || path.extension().is_some_and(|e| e == "so") {
             continue;
         }
-        match path.is_dir() {
-            true => copy_folder(&path, &to.join(name))?,
-            false => {
-                fs::copy(&path, to.join(name)).map_err(|e| failed_to("copy", &path, e))?;
-            }
+        if path.is_dir() {
+            copy_folder(&path, &to.join(name))?
+        } else {
+            fs::copy(&path, to.join(name)).map_err(|e| failed_to("copy", &path, e))?;
         }
     }
     Ok(())

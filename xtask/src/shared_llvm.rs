@@ -82,9 +82,10 @@ fn names() -> Result<Vec<String>, String> {
     let path = root().join("crates/wuji-llvm/src/library/functions.rs");
     let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let names = listed(&text);
-    match names.is_empty() {
-        true => Err(format!("{} lists no functions", path.display())),
-        false => Ok(names),
+    if names.is_empty() {
+        Err(format!("{} lists no functions", path.display()))
+    } else {
+        Ok(names)
     }
 }
 

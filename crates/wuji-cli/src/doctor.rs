@@ -45,9 +45,10 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
         if self.gpu_check {
-            return match wuji_tools::gpu_check::check(out)?? {
-                true => Ok(()),
-                false => Err(Failure::Reported),
+            return if wuji_tools::gpu_check::check(out)?? {
+                Ok(())
+            } else {
+                Err(Failure::Reported)
             };
         }
         // The JIT reports a missing LLVM below.
@@ -178,8 +179,9 @@ fn present(host: &Host) -> String {
         "avx512fp16",
     ];
     let found: Vec<&str> = FEATURES.into_iter().filter(|f| host.has(f)).collect();
-    match found.is_empty() {
-        true => "none beyond the baseline".into(),
-        false => found.join(" "),
+    if found.is_empty() {
+        "none beyond the baseline".into()
+    } else {
+        found.join(" ")
     }
 }

@@ -43,9 +43,10 @@ fn unknown(asked: &str) -> Failure {
     let near: Vec<String> = near
         .map(|c| format!("{} ({})", c.code, c.title()))
         .collect();
-    let tip = match near.is_empty() {
-        true => "`wuji explain` lists all codes".to_owned(),
-        false => format!("similar: {}", near.join(", ")),
+    let tip = if near.is_empty() {
+        "`wuji explain` lists all codes".to_owned()
+    } else {
+        format!("similar: {}", near.join(", "))
     };
     let why = format!("there is no error code `{asked}`\n\n  tip: {tip}");
     Failure::usage("explain", ErrorKind::InvalidValue, &why)

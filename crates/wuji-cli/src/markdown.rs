@@ -108,9 +108,10 @@ pub(crate) fn line(text: &str, paint: Paint) -> String {
         rest = &rest[at..];
         let part = if let Some(code) = rest.strip_prefix('`') {
             code.split_once('`').map(|(code, after)| {
-                let shown = match paint.is_on() {
-                    true => paint.code(code),
-                    false => format!("`{code}`"),
+                let shown = if paint.is_on() {
+                    paint.code(code)
+                } else {
+                    format!("`{code}`")
                 };
                 (shown, after)
             })

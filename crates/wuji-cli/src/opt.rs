@@ -233,10 +233,11 @@ enum Made {
 /// Checks that a pass of this name exists.
 fn known(name: &str) -> Done {
     let found = PASSES.iter().any(|p| p.name == name);
-    match found {
-        true => Ok(()),
+    if found {
+        Ok(())
+    } else {
         // Returns the compiler's error, which suggests a name.
-        false => Ok(run_pass(name, &mut Module::default(), &mut Cx::default())?),
+        Ok(run_pass(name, &mut Module::default(), &mut Cx::default())?)
     }
 }
 

@@ -36,9 +36,10 @@ impl Paint {
     }
 
     fn with(self, code: &str, text: &str) -> String {
-        match self.on {
-            true => format!("\x1b[{code}m{text}\x1b[0m"),
-            false => text.to_owned(),
+        if self.on {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
         }
     }
 

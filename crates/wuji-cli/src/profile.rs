@@ -88,10 +88,7 @@ fn measure(jit: &Jit, text: &str, effort: Effort) -> Result<Breakdown> {
     rows.push((Stage::Build, String::new(), profile.build));
     for (pass, time) in profile.passes {
         let name = pass.split('<').next().unwrap_or(pass);
-        let name = match pass.contains('(') {
-            true => pass,
-            false => name,
-        };
+        let name = if pass.contains('(') { pass } else { name };
         rows.push((Stage::Llvm, name.to_owned(), time));
     }
     rows.push((Stage::Emit, String::new(), profile.emit));

@@ -129,9 +129,10 @@ impl Run {
         if let Some(path) = &self.trace {
             device.profiler().write_trace(path)?;
         }
-        match failed {
-            true => Err(Failure::Reported),
-            false => Ok(()),
+        if failed {
+            Err(Failure::Reported)
+        } else {
+            Ok(())
         }
     }
 

@@ -582,10 +582,13 @@ impl Op {
             | Op::AssumeRange(..)
             | Op::RandomKey
             | Op::Iteration => Effect::Pure,
-            Op::Thread(op) => match op.is_pure() {
-                true => Effect::Pure,
-                false => Effect::Writes,
-            },
+            Op::Thread(op) => {
+                if op.is_pure() {
+                    Effect::Pure
+                } else {
+                    Effect::Writes
+                }
+            }
             // A checked field load reports nothing: reading outside is defined to give zero.
             Op::Load(_)
             | Op::MemLoad(..)

@@ -150,9 +150,10 @@ impl<'c> Emit<'c> {
     }
 
     fn ordering(&self) -> LLVMAtomicOrdering {
-        match self.ordered.get() {
-            true => LLVMAtomicOrdering::LLVMAtomicOrderingAcquireRelease,
-            false => LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
+        if self.ordered.get() {
+            LLVMAtomicOrdering::LLVMAtomicOrderingAcquireRelease
+        } else {
+            LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic
         }
     }
 
@@ -667,9 +668,10 @@ impl<'c> Emit<'c> {
             expected.0,
             new.0,
             self.ordering(),
-            match self.ordered.get() {
-                true => LLVMAtomicOrdering::LLVMAtomicOrderingAcquire,
-                false => LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
+            if self.ordered.get() {
+                LLVMAtomicOrdering::LLVMAtomicOrderingAcquire
+            } else {
+                LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic
             },
             0
         ))))

@@ -435,9 +435,12 @@ impl Jit {
         effort: Effort,
         stopped: &dyn Fn() -> bool,
     ) -> Result<(Vec<u8>, Timings)> {
-        let go_on = || match stopped() {
-            true => Err(Error::new("W0511", "the compilation was given up")),
-            false => Ok(()),
+        let go_on = || {
+            if stopped() {
+                Err(Error::new("W0511", "the compilation was given up"))
+            } else {
+                Ok(())
+            }
         };
         go_on()?;
         self.with_module(lowered, tasks, symbols, effort, |module, machine, build| {

@@ -66,9 +66,10 @@ impl Host {
             )
             .note(e.to_string())
         })?;
-        let (reloc, model) = match self.triple.starts_with("nvptx") {
-            true => (RelocMode::Default, CodeModel::Default),
-            false => (RelocMode::PIC, CodeModel::Small),
+        let (reloc, model) = if self.triple.starts_with("nvptx") {
+            (RelocMode::Default, CodeModel::Default)
+        } else {
+            (RelocMode::PIC, CodeModel::Small)
         };
         target
             .create_target_machine(&triple, &self.cpu, &self.features, level, reloc, model)

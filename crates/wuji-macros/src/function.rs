@@ -19,9 +19,10 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
             return quote!(#error #item);
         }
     };
-    let walked = match attribute.is_empty() {
-        true => expand_function(&f, kernel),
-        false => unsupported(&attribute, "this attribute takes no arguments"),
+    let walked = if attribute.is_empty() {
+        expand_function(&f, kernel)
+    } else {
+        unsupported(&attribute, "this attribute takes no arguments")
     };
     walked.unwrap_or_else(|e| stub(&f, kernel, e))
 }

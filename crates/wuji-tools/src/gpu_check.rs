@@ -61,9 +61,10 @@ type Finding = std::result::Result<String, Wrong>;
 
 /// Fails with a text unless something holds.
 fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> std::result::Result<(), Wrong> {
-    match holds {
-        true => Ok(()),
-        false => Err(Wrong::Result(otherwise())),
+    if holds {
+        Ok(())
+    } else {
+        Err(Wrong::Result(otherwise()))
     }
 }
 

@@ -337,9 +337,10 @@ impl Viewer {
             }
             Event::Button { button, down, at } => {
                 self.input.pointer = Some(at);
-                match down {
-                    true => self.input.buttons.insert(button),
-                    false => self.input.buttons.remove(&button),
+                if down {
+                    self.input.buttons.insert(button)
+                } else {
+                    self.input.buttons.remove(&button)
                 };
             }
             Event::Pointer { at } | Event::Scroll { at, .. } => self.input.pointer = Some(at),

@@ -256,9 +256,10 @@ fn words_to_bytes(words: &[u64]) -> Vec<u8> {
 
 /// The position of each element in its slice, in row-major order.
 fn positions(strides: &Strides) -> impl Iterator<Item = usize> {
-    let count: usize = match strides.extents.contains(&0) {
-        true => 0,
-        false => strides.extents.iter().product(),
+    let count: usize = if strides.extents.contains(&0) {
+        0
+    } else {
+        strides.extents.iter().product()
     };
     let strides = strides.clone();
     (0..count).map(move |mut n| {

@@ -140,12 +140,13 @@ impl World {
 
     /// The host cannot access fields while it records.
     pub(crate) fn not_recording(&self) -> Result<()> {
-        match self.is_recording() {
-            false => Ok(()),
-            true => Err(
+        if self.is_recording() {
+            Err(
                 Error::new("W0134", "a graph is being recorded: nothing has run yet")
                     .help("look at fields before or after `record`"),
-            ),
+            )
+        } else {
+            Ok(())
         }
     }
 }

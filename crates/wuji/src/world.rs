@@ -330,11 +330,12 @@ impl World {
 
     /// An error when the world was closed.
     pub(crate) fn ensure_open(&self) -> Result<()> {
-        match self.inner.closed.load(Ordering::Relaxed) {
-            false => Ok(()),
-            true => Err(Error::new("W0132", "this world was closed")
+        if self.inner.closed.load(Ordering::Relaxed) {
+            Err(Error::new("W0132", "this world was closed")
                 .note("its fields and kernels went with it")
-                .help("make a new world")),
+                .help("make a new world"))
+        } else {
+            Ok(())
         }
     }
 

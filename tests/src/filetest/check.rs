@@ -41,9 +41,10 @@ impl Check {
             text: line.to_owned(),
             pattern,
         };
-        Some(match check.pattern.is_empty() {
-            true => Err(format!("`{line}` matches everything")),
-            false => Ok(check),
+        Some(if check.pattern.is_empty() {
+            Err(format!("`{line}` matches everything"))
+        } else {
+            Ok(check)
         })
     }
 
@@ -145,9 +146,12 @@ pub(super) fn check(checks: &[Check], output: &str) -> Result<(), String> {
     let mut from = 0;
     let mut absent: Vec<&Check> = Vec::new();
     let fail = |check: &Check, from: usize, why: &str| {
-        let behind = lines.iter().enumerate().map(|(n, line)| match n == from {
-            true => format!("> {line}\n"),
-            false => format!("  {line}\n"),
+        let behind = lines.iter().enumerate().map(|(n, line)| {
+            if n == from {
+                format!("> {line}\n")
+            } else {
+                format!("  {line}\n")
+            }
         });
         let output: String = behind.collect();
         let check = &check.text;

@@ -121,9 +121,10 @@ fn options(arguments: &str) -> Options {
         vector_bits: 256,
         deterministic: words(arguments).any(|word| word == DETERMINISTIC),
         debug: words(arguments).any(|word| word == DEBUG),
-        functions: match words(arguments).any(|word| word == OWN_MATH) {
-            true => Functions::WrittenOut,
-            false => Functions::System,
+        functions: if words(arguments).any(|word| word == OWN_MATH) {
+            Functions::WrittenOut
+        } else {
+            Functions::System
         },
         stream_from: words(arguments)
             .find_map(|word| word.strip_prefix(STREAM_FROM))
@@ -138,9 +139,10 @@ fn options(arguments: &str) -> Options {
             .collect(),
         ..Options::default()
     };
-    match words(arguments).any(|word| word == CUDA) {
-        true => options.for_cuda(OLD_GPU),
-        false => options,
+    if words(arguments).any(|word| word == CUDA) {
+        options.for_cuda(OLD_GPU)
+    } else {
+        options
     }
 }
 

@@ -26,13 +26,14 @@ fn devices() -> Result<&'static [Device], String> {
         })
     };
     let made = DEVICES.get_or_init(|| {
-        let all = match on_gpu() {
-            true => Device::new(&DeviceOptions {
+        let all = if on_gpu() {
+            Device::new(&DeviceOptions {
                 backend: BackendKind::Cuda(0),
                 ..DeviceOptions::default()
             })
-            .map(|d| vec![d]),
-            false => [1, 3, 8].map(device).into_iter().collect(),
+            .map(|d| vec![d])
+        } else {
+            [1, 3, 8].map(device).into_iter().collect()
         };
         all.map_err(|e| e.to_string())
     });

@@ -26,9 +26,10 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
     }
     let options = Options {
         math: Math::Strict,
-        functions: match arguments == OWN_MATH {
-            true => Functions::WrittenOut,
-            false => Functions::System,
+        functions: if arguments == OWN_MATH {
+            Functions::WrittenOut
+        } else {
+            Functions::System
         },
         vector_bits: 128,
         // However short, so that every file tests it that can.

@@ -332,10 +332,7 @@ fn run_checks(
         passes(program, &looks(dice, 10), &[], fuel, expected)?;
     }
     if dice.chance(native) {
-        let without = match dice.chance(30) {
-            true => without,
-            false => Vec::new(),
-        };
+        let without = if dice.chance(30) { without } else { Vec::new() };
         let threads = match program.inputs.sparse[..] {
             [] => [1, 3],
             _ => [1, 8],
@@ -356,9 +353,10 @@ fn looks(dice: &mut Dice, percent: usize) -> PollPolicy {
             if k != last && !dice.chance(percent) {
                 return None;
             }
-            Some(match dice.chance(50) {
-                true => Order::Serial,
-                false => Order::Shuffled(dice.bits()),
+            Some(if dice.chance(50) {
+                Order::Serial
+            } else {
+                Order::Shuffled(dice.bits())
             })
         })
         .collect();

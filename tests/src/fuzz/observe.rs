@@ -44,9 +44,10 @@ pub(crate) fn interpret(
         launch: inputs.launch,
         max_steps,
     };
-    let mut machine = match lowered {
-        true => Machine::lowered(m, config)?,
-        false => Machine::new(m, config)?,
+    let mut machine = if lowered {
+        Machine::lowered(m, config)?
+    } else {
+        Machine::new(m, config)?
     };
     machine.watch_races = true;
     for field in dense_fields(m) {

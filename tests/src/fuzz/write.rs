@@ -29,9 +29,10 @@ fn text(seed: u64, found: &Found) -> String {
     let mut out = String::new();
     let why = found.why.replace('\n', "\n;   ");
     // A run line holds what the filetest runner can set up: no overlapping arrays, one launch.
-    let command = match plain && expected.is_some() {
-        true => "run",
-        false => "verify",
+    let command = if plain && expected.is_some() {
+        "run"
+    } else {
+        "verify"
     };
     let _ = write!(
         out,

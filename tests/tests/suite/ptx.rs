@@ -113,12 +113,11 @@ fn run(ptxas: &Path, text: &str, sm: u32, level: &str) -> Result<(), String> {
         let _ = input.write_all(text.as_bytes());
     }
     let done = child.wait_with_output().map_err(|e| e.to_string())?;
-    match done.status.success() {
-        true => Ok(()),
-        false => {
-            let said = [&done.stdout[..], &done.stderr[..]].concat();
-            Err(String::from_utf8_lossy(&said).into_owned())
-        }
+    if done.status.success() {
+        Ok(())
+    } else {
+        let said = [&done.stdout[..], &done.stderr[..]].concat();
+        Err(String::from_utf8_lossy(&said).into_owned())
     }
 }
 

@@ -3,6 +3,7 @@
 //! A rule is one file here, one function from all sources to its violations, and one row in [`RULES`].
 //! docs/contributing.md explains the rules to people.
 
+mod bool_matches;
 mod code_map;
 mod doc_paths;
 mod file_size;
@@ -33,6 +34,11 @@ struct Rule {
 
 /// Every rule, in alphabetical order.
 const RULES: &[Rule] = &[
+    Rule {
+        name: "bool_matches",
+        sentence: "conditions are `if`s, not matches over a `bool`",
+        check: bool_matches::check,
+    },
     Rule {
         name: "code_map",
         sentence: "modules that the architecture pages name exist",

@@ -159,19 +159,21 @@ struct Control {
 
 impl Control {
     fn and(self, uniformity: Uniformity, by: Inst) -> Control {
-        match uniformity > self.uniformity {
-            true => Control {
+        if uniformity > self.uniformity {
+            Control {
                 uniformity,
                 by: Some(by),
-            },
-            false => self,
+            }
+        } else {
+            self
         }
     }
 
     fn join(self, other: Control) -> Control {
-        match other.uniformity > self.uniformity {
-            true => other,
-            false => self,
+        if other.uniformity > self.uniformity {
+            other
+        } else {
+            self
         }
     }
 }
@@ -515,9 +517,10 @@ impl Walk<'_> {
         if run.block.is_some_and(|threads| by % threads == 0) {
             return Uniformity::Block;
         }
-        match run.warp && by % i128::from(WARP) == 0 {
-            true => Uniformity::Warp,
-            false => Uniformity::Thread,
+        if run.warp && by % i128::from(WARP) == 0 {
+            Uniformity::Warp
+        } else {
+            Uniformity::Thread
         }
     }
 }

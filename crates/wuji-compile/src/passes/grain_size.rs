@@ -24,10 +24,11 @@ pub fn grain_size(m: &mut Module, _: &mut Cx) -> Result<()> {
             continue;
         };
         let list = |b: Bound| matches!(b, Bound::List(..));
-        hints.grain_size = Some(match dims.iter().any(|d| list(d.lo) || list(d.hi)) {
+        hints.grain_size = Some(if dims.iter().any(|d| list(d.lo) || list(d.hi)) {
             // What is behind an entry of a list is not known.
-            true => FEWEST,
-            false => least(&m.funcs[task.func]),
+            FEWEST
+        } else {
+            least(&m.funcs[task.func])
         });
     }
     Ok(())

@@ -29,9 +29,10 @@ pub fn serialize_small(m: &mut Module, cx: &mut Cx) -> Result<()> {
     }
     for t in 0..m.tasks.len() {
         let func = m.tasks[t].func;
-        let alone = match deterministic {
-            true => updates_floats(m, func),
-            false => threads > 0 && Cost::of(m, &m.funcs[func]).alone(threads),
+        let alone = if deterministic {
+            updates_floats(m, func)
+        } else {
+            threads > 0 && Cost::of(m, &m.funcs[func]).alone(threads)
         };
         if !alone {
             continue;

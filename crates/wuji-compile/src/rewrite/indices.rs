@@ -105,9 +105,10 @@ impl Parts {
                 return value;
             }
             Some((Op::Insert(other), args)) => {
-                let value = match *other == k {
-                    true => args[1],
-                    false => self.component(m, f, args[0], k, depth - 1),
+                let value = if *other == k {
+                    args[1]
+                } else {
+                    self.component(m, f, args[0], k, depth - 1)
                 };
                 self.known.insert((vector, k), value);
                 return value;

@@ -486,13 +486,13 @@ impl Launch<'_, '_> {
             Type::Scalar(s) => SmallVec::from_slice(&[(s, 0)]),
             _ => self.machine.module.structs.scalar_offsets(ty).into(),
         };
-        scalars
-            .into_iter()
-            .enumerate()
-            .map(move |(k, (s, at))| match lanes {
-                true => (s, base(k)),
-                false => (s, base(0).wrapping_add(at as i64)),
-            })
+        scalars.into_iter().enumerate().map(move |(k, (s, at))| {
+            if lanes {
+                (s, base(k))
+            } else {
+                (s, base(0).wrapping_add(at as i64))
+            }
+        })
     }
 
     fn check_bytes(
@@ -549,9 +549,10 @@ impl Launch<'_, '_> {
         if inside && owned {
             return Ok(());
         }
-        let why = match inside {
-            true => "belongs to something else",
-            false => "is outside or misaligned",
+        let why = if inside {
+            "belongs to something else"
+        } else {
+            "is outside or misaligned"
         };
         Err(self.error(
             BAD_ADDRESS,

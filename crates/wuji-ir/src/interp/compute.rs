@@ -137,9 +137,10 @@ impl Launch<'_, '_> {
         let mut values = self.scalars(args);
         match data.kind {
             SiteKind::Print(message) => {
-                let iteration = match values.is_empty() {
-                    true => 0,
-                    false => values.remove(0).as_int().unwrap_or(0),
+                let iteration = if values.is_empty() {
+                    0
+                } else {
+                    values.remove(0).as_int().unwrap_or(0)
                 };
                 self.print(message, iteration as u64, &values);
             }

@@ -337,9 +337,10 @@ impl<'m> Machine<'m> {
 
     fn inside(&self, field: Field, coords: &[i128]) -> Result<store::Relative> {
         let domain = self.field_domain(field);
-        let located = match coords.len() == domain.axes.len() {
-            true => domain.locate(coords),
-            false => None,
+        let located = if coords.len() == domain.axes.len() {
+            domain.locate(coords)
+        } else {
+            None
         };
         located.ok_or_else(|| {
             let name = &self.module.fields[field].name;

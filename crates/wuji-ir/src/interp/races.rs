@@ -48,9 +48,10 @@ impl Races {
         };
         let fine = last.iteration == iteration || last.plain == plain;
         // What an iteration has once stored to plainly stays so.
-        last.plain = match last.iteration == iteration {
-            true => plain.or(last.plain),
-            false => plain,
+        last.plain = if last.iteration == iteration {
+            plain.or(last.plain)
+        } else {
+            plain
         };
         last.iteration = iteration;
         fine
@@ -86,12 +87,11 @@ impl Launch<'_, '_> {
             Some(races) => races.note(cell.clone(), plain),
             None => true,
         };
-        match fine {
-            true => Ok(()),
-            false => {
-                let why = format!("iterations race for {cell:?}");
-                Err(self.error(RACE, why, span))
-            }
+        if fine {
+            Ok(())
+        } else {
+            let why = format!("iterations race for {cell:?}");
+            Err(self.error(RACE, why, span))
         }
     }
 }

@@ -475,12 +475,11 @@ impl Body<'_, '_> {
                 Ok((Op::MemStore(space), args))
             }
             "mematomic" => {
-                let sharing = match self.p.c.eat(".") {
-                    true => {
-                        self.p.c.expect_word("owned")?;
-                        Sharing::Owned
-                    }
-                    false => Sharing::Shared,
+                let sharing = if self.p.c.eat(".") {
+                    self.p.c.expect_word("owned")?;
+                    Sharing::Owned
+                } else {
+                    Sharing::Shared
                 };
                 let op = self.atomic_op()?;
                 let (space, args) = self.memory()?;
@@ -692,12 +691,11 @@ impl Body<'_, '_> {
                 Space::Streamed(tree)
             } else {
                 let field = self.p.field()?;
-                match self.p.c.eat(".") {
-                    true => {
-                        self.p.c.expect_word("private")?;
-                        Space::Private(tree, field)
-                    }
-                    false => Space::Tree(tree, field),
+                if self.p.c.eat(".") {
+                    self.p.c.expect_word("private")?;
+                    Space::Private(tree, field)
+                } else {
+                    Space::Tree(tree, field)
                 }
             }
         })

@@ -351,9 +351,10 @@ impl Parser<'_> {
             | TaskKind::Cells { hints, .. }
             | TaskKind::Chunks { hints, .. } => *hints = self.hints()?,
         }
-        let lists = match self.c.eat_word("lists") {
-            true => Some(self.node_of_tree()?),
-            false => None,
+        let lists = if self.c.eat_word("lists") {
+            Some(self.node_of_tree()?)
+        } else {
+            None
         };
         let copies = self.copies()?;
         let span = self.position(start)?;
@@ -404,9 +405,10 @@ impl Parser<'_> {
         }
         let trees = self.m.trees.len();
         let tree: Tree = self.known("T", "a tree like `T0`", trees)?;
-        Ok(match fills {
-            true => Copies::Fills(tree),
-            false => Copies::Merges(tree),
+        Ok(if fills {
+            Copies::Fills(tree)
+        } else {
+            Copies::Merges(tree)
         })
     }
 

@@ -94,12 +94,13 @@ pub(super) fn walk(m: &Module, tree: Tree, node: Node) -> Result<(), String> {
         Some(data) => data.kind,
         None => return Err(format!("{tree}.{node} is not defined")),
     };
-    match kind.is_sparse() {
-        true => Ok(()),
-        false => Err(format!(
+    if kind.is_sparse() {
+        Ok(())
+    } else {
+        Err(format!(
             "{tree}.{node} is a {} node; none of its cells can be absent",
             kind.name()
-        )),
+        ))
     }
 }
 

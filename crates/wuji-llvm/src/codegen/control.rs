@@ -643,9 +643,10 @@ impl FunctionGen<'_, '_, '_> {
         args.extend(self.all(&data.args)?);
         let fun = self.unit.callee(callee)?;
         let traits = self.unit.module.funcs[callee].traits;
-        let value = match self.unit.gpu.is_some() && traits.once {
-            true => self.call_once(fun, &args),
-            false => self.unit.emit.call(fun, &args),
+        let value = if self.unit.gpu.is_some() && traits.once {
+            self.call_once(fun, &args)
+        } else {
+            self.unit.emit.call(fun, &args)
         };
         if traits.inline {
             // What takes the place of the call is in the same loops.

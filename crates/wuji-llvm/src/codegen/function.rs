@@ -131,9 +131,10 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             converged: false,
             cooperative: false,
             threads: None,
-            used: match unit_gpu {
-                true => used_values(f).into_iter().collect(),
-                false => HashSet::new(),
+            used: if unit_gpu {
+                used_values(f).into_iter().collect()
+            } else {
+                HashSet::new()
             },
             products: if fuses {
                 super::contract::products(f)
@@ -147,9 +148,10 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
 
     /// How floats may be treated in this function.
     pub(super) fn math(&self) -> Math {
-        match self.f.traits.precise {
-            true => Math::Strict,
-            false => self.unit.math,
+        if self.f.traits.precise {
+            Math::Strict
+        } else {
+            self.unit.math
         }
     }
 

@@ -339,9 +339,10 @@ impl Unit<'_, '_> {
             let v = e.load(e.memory_ty(s), at(base, bytes), s.bytes().min(8));
             if s.bits() == 64 {
                 // Beyond what can be counted to, there is nothing to count.
-                match s.is_signed_int() {
-                    true => v,
-                    false => e.intrinsic("llvm.umin", &[e.i64_ty()], &[v, e.const_i64(i64::MAX)]),
+                if s.is_signed_int() {
+                    v
+                } else {
+                    e.intrinsic("llvm.umin", &[e.i64_ty()], &[v, e.const_i64(i64::MAX)])
                 }
             } else if s.is_signed_int() {
                 e.cast(LLVMOpcode::LLVMSExt, v, e.i64_ty())
@@ -500,10 +501,7 @@ impl FunctionGen<'_, '_, '_> {
             let align = e.const_i64(crate::abi::TREE_ALIGN as i64);
             e.set_md(v, e.kinds.align, e.md_node(&[e.md_value(align)]));
         }
-        match ty == ptr {
-            true => self.unit.global(v),
-            false => v,
-        }
+        if ty == ptr { self.unit.global(v) } else { v }
     }
 
     /// Checks every so many iterations whether the loop is to stop.
@@ -722,9 +720,10 @@ impl FunctionGen<'_, '_, '_> {
     }
 
     fn combined(&mut self, op: wuji_ir::ops::BinOp, s: Scalar, a: Val, b: Val) -> Val {
-        match s.is_float() {
-            true => self.float_binary(op, s, a, b, 0),
-            false => self.int_binary(op, s, a, b, None),
+        if s.is_float() {
+            self.float_binary(op, s, a, b, 0)
+        } else {
+            self.int_binary(op, s, a, b, None)
         }
     }
 }

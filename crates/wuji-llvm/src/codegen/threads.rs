@@ -98,9 +98,10 @@ impl FunctionGen<'_, '_, '_> {
     /// The bits of a scalar, as a number of 32 or 64 bits.
     fn word(&self, v: Val, s: Scalar) -> Val {
         let e = &self.unit.emit;
-        let bits = match s.is_float() {
-            true => e.bitcast(v, e.int_ty(s.bits())),
-            false => v,
+        let bits = if s.is_float() {
+            e.bitcast(v, e.int_ty(s.bits()))
+        } else {
+            v
         };
         match s {
             Scalar::Bool => e.cast(LLVMOpcode::LLVMZExt, bits, e.int_ty(32)),
@@ -137,9 +138,10 @@ impl FunctionGen<'_, '_, '_> {
             s if s.bits() < 32 => e.cast(LLVMOpcode::LLVMTrunc, bits, e.int_ty(s.bits())),
             _ => bits,
         };
-        match s.is_float() {
-            true => e.bitcast(own, e.scalar_ty(s)),
-            false => own,
+        if s.is_float() {
+            e.bitcast(own, e.scalar_ty(s))
+        } else {
+            own
         }
     }
 }

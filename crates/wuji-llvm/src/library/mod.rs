@@ -105,9 +105,10 @@ mod dynamic {
         // SAFETY: the message belongs to the system until the next call of this thread; it is copied.
         let why = unsafe {
             let text = libc::dlerror();
-            match text.is_null() {
-                true => format!("{} cannot be loaded", place.display()),
-                false => CStr::from_ptr(text).to_string_lossy().into_owned(),
+            if text.is_null() {
+                format!("{} cannot be loaded", place.display())
+            } else {
+                CStr::from_ptr(text).to_string_lossy().into_owned()
             }
         };
         Err(why)

@@ -560,14 +560,15 @@ impl Builder {
                 return Err(Invalid("`return` cannot leave a parallel loop".into()));
             }
             let found: Vec<Type> = values.iter().map(|v| frame.func.ty(*v)).collect();
-            match found == frame.func.results {
-                true => Ok(()),
-                false => Err(Invalid(format!(
+            if found == frame.func.results {
+                Ok(())
+            } else {
+                Err(Invalid(format!(
                     "`{}` returns {}, not {}",
                     frame.func.name,
                     type_list(&frame.func.results),
                     type_list(&found)
-                ))),
+                )))
             }
         })?;
         self.jump(Term::Return(values))

@@ -74,9 +74,10 @@ pub(super) fn open(path: &Path) -> Result<()> {
     let user = unsafe { libc::geteuid() };
     let others = data.permissions().mode() & 0o022;
     if data.uid() != user || others != 0 {
-        let why = match data.uid() == user {
-            true => "others may write to it",
-            false => "it belongs to somebody else",
+        let why = if data.uid() == user {
+            "others may write to it"
+        } else {
+            "it belongs to somebody else"
         };
         return Err(Error::new(
             "W0512",

@@ -233,9 +233,10 @@ impl<'a> Reader<'a> {
     }
 
     fn expect(&mut self, text: &str) -> Result<()> {
-        match self.eat(text) {
-            true => Ok(()),
-            false => Err(self.expected(&format!("`{text}`"))),
+        if self.eat(text) {
+            Ok(())
+        } else {
+            Err(self.expected(&format!("`{text}`")))
         }
     }
 
@@ -329,15 +330,17 @@ impl<'a> Reader<'a> {
         }
         if let Some(n) = numbered("f") {
             let field = Field::from_u32(n);
-            return Ok(match self.eat("[") {
-                true => ScriptTarget::Element(field, self.numbers("]")?),
-                false => ScriptTarget::Field(field),
+            return Ok(if self.eat("[") {
+                ScriptTarget::Element(field, self.numbers("]")?)
+            } else {
+                ScriptTarget::Field(field)
             });
         }
         if let Some(n) = numbered("a") {
-            let extents = match self.eat("(") {
-                true => Some(self.numbers(")")?),
-                false => None,
+            let extents = if self.eat("(") {
+                Some(self.numbers(")")?)
+            } else {
+                None
             };
             return Ok(ScriptTarget::Array(Array::from_u32(n), extents));
         }

@@ -234,9 +234,10 @@ fn missing(m: &Module, entry: &Entry, what: impl std::fmt::Display) -> Error {
     let fields = m.fields.values().map(|f| f.name.as_str()).collect();
     let arrays = m.arrays.values().map(|a| a.name.as_str()).collect();
     let all = [list("p", params), list("f", fields), list("a", arrays)].concat();
-    let has = match all.is_empty() {
-        true => "nothing".to_owned(),
-        false => all.join(", "),
+    let has = if all.is_empty() {
+        "nothing".to_owned()
+    } else {
+        all.join(", ")
     };
     entry
         .error(MISFIT, format!("there is no {what}"))

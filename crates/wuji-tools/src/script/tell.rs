@@ -92,10 +92,13 @@ fn quoted(text: &str) -> String {
 
 /// One element: a scalar, or several in parentheses.
 fn element(scalars: &[Imm]) -> String {
-    let word = |v: &Imm| match v.as_float().is_some_and(f64::is_nan) {
-        // Which one it is, is unspecified.
-        true => "nan".to_owned(),
-        false => v.to_string(),
+    let word = |v: &Imm| {
+        if v.as_float().is_some_and(f64::is_nan) {
+            // Which one it is, is unspecified.
+            "nan".to_owned()
+        } else {
+            v.to_string()
+        }
     };
     match scalars {
         [one] => word(one),
@@ -206,9 +209,10 @@ impl List {
         if more {
             words.push_str(", ...");
         }
-        match more {
-            true => format!("[{words}] ; {total} elements"),
-            false => format!("[{words}]"),
+        if more {
+            format!("[{words}] ; {total} elements")
+        } else {
+            format!("[{words}]")
         }
     }
 }

@@ -78,12 +78,13 @@ pub(super) fn complete(world: &World, mut state: State, at: &Position) -> Result
         domains.push(domain);
     }
     let sparse = shape.data.is_sparse();
-    let addresses = match sparse {
-        true => Vec::new(),
-        false => fields
+    let addresses = if sparse {
+        Vec::new()
+    } else {
+        fields
             .iter()
             .map(|(field, data)| Address::of(&shape.data, &memory, field, data))
-            .collect(),
+            .collect()
     };
     let reserved = world.device().reserve_tree(&shape.data, &memory);
     let reserved = reserved.map_err(fail)?;

@@ -166,9 +166,10 @@ impl TreeInner {
             .note("`layout` returned an error, or has not returned yet")
             .help("use the fields that `layout` returns")
         })?;
-        match body.memory.is_released() {
-            false => Ok(body),
-            true => Err(self.gone()),
+        if body.memory.is_released() {
+            Err(self.gone())
+        } else {
+            Ok(body)
         }
     }
 

@@ -59,9 +59,10 @@ impl fmt::Display for MemoryReport {
                 })
                 .collect();
             let name = format!("{}{}", "  ".repeat(node.depth), node.kind);
-            let name = match extents.is_empty() {
-                true => name,
-                false => format!("{name} [{}]", extents.join(", ")),
+            let name = if extents.is_empty() {
+                name
+            } else {
+                format!("{name} [{}]", extents.join(", "))
             };
             writeln!(
                 f,

@@ -36,9 +36,10 @@ fn gather_cached(x: &Field<i64, 2>, y: &Field<i64, 2>) {
 
 fn plane(w: &World, pointers: bool) -> Result<(Field<i64, 2>, Field<i64, 2>)> {
     w.layout(|root| {
-        let block = match pointers {
-            true => root.pointer(IJ, 8),
-            false => root.hash(IJ),
+        let block = if pointers {
+            root.pointer(IJ, 8)
+        } else {
+            root.hash(IJ)
         };
         let cell = block.dense(IJ, 8);
         (cell.place("x"), cell.place("y"))

@@ -5,9 +5,10 @@ use wuji::simt::{block, grid as whole, shared, warp};
 
 fn world() -> World {
     let gpu = std::env::var_os("WUJI_TEST_BACKEND").is_some_and(|v| v == "cuda");
-    match gpu {
-        true => World::cuda(0),
-        false => World::interpreter(),
+    if gpu {
+        World::cuda(0)
+    } else {
+        World::interpreter()
     }
     .expect("a world")
 }

@@ -40,9 +40,12 @@ fn path(dice: &mut Dice, root: bool, list: bool) -> Vec<Level> {
     }
     for _ in 0..1 + dice.roll(3) {
         let morton = dice.roll(3) == 0;
-        let mut extent = || match morton {
-            true => 1 << dice.roll(3),
-            false => 1 + dice.roll(6),
+        let mut extent = || {
+            if morton {
+                1 << dice.roll(3)
+            } else {
+                1 + dice.roll(6)
+            }
         };
         let (i, j) = (extent(), extent());
         levels.push(match dice.roll(4) {

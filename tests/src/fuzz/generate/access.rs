@@ -16,9 +16,10 @@ struct Candidate {
 }
 
 fn access(place: Place, path: &[Step], write: bool) -> Access {
-    let mut access = match write {
-        true => Access::write(place),
-        false => Access::read(place),
+    let mut access = if write {
+        Access::write(place)
+    } else {
+        Access::read(place)
     };
     access.path = path.iter().copied().collect();
     access
@@ -203,9 +204,10 @@ impl Generator<'_> {
     /// A value that may be stored: in a tally, floats are small integers.
     pub(super) fn storable(&mut self, ty: Type, tally: bool, depth: usize) -> Value {
         let floats = self.m.structs.flatten(ty).iter().any(|s| s.is_float());
-        match tally && floats {
-            true => self.small(ty),
-            false => self.value(ty, depth),
+        if tally && floats {
+            self.small(ty)
+        } else {
+            self.value(ty, depth)
         }
     }
 
@@ -382,9 +384,10 @@ impl Generator<'_> {
         }
         let local = *self.dice.pick(&locals);
         let paths = self.paths(self.body.f.locals[local].ty);
-        let (path, ty) = match self.dice.chance(50) {
-            true => paths[0].clone(),
-            false => self.dice.pick(&paths).clone(),
+        let (path, ty) = if self.dice.chance(50) {
+            paths[0].clone()
+        } else {
+            self.dice.pick(&paths).clone()
         };
         let access = access(Place::Local(local), &path, true);
         let ops: Vec<AtomicOp> = AtomicOp::ALL

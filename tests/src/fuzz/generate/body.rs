@@ -50,10 +50,13 @@ impl Generator<'_> {
             1 => self.store_local(),
             2 => self.write(),
             3 => return self.branch(),
-            4 => match self.dice.chance(50) {
-                true => self.counted_loop(),
-                false => self.for_loop(),
-            },
+            4 => {
+                if self.dice.chance(50) {
+                    self.counted_loop()
+                } else {
+                    self.for_loop()
+                }
+            }
             5 => return self.block(),
             6 => self.guarded(),
             7 => self.call(),
@@ -63,9 +66,10 @@ impl Generator<'_> {
             _ => {
                 let s = any_int(self.dice);
                 let n = self.dice.between(1, 9) as u32;
-                let index = match self.dice.chance(80) {
-                    true => self.any_index((0, u64::from(n))),
-                    false => self.value(Type::Scalar(s), 2),
+                let index = if self.dice.chance(80) {
+                    self.any_index((0, u64::from(n)))
+                } else {
+                    self.value(Type::Scalar(s), 2)
                 };
                 self.b().push(Op::CheckIndex(n), &[index]);
             }
@@ -87,9 +91,10 @@ impl Generator<'_> {
         let (low, high) = (b.int(s, low.into()), b.int(s, high.into()));
         let above = b.compare(CmpOp::Ge, index, low);
         let below = b.compare(CmpOp::Lt, index, high);
-        let inside = match self.dice.chance(50) {
-            true => self.b().binary(BinOp::And, above, below),
-            false => above,
+        let inside = if self.dice.chance(50) {
+            self.b().binary(BinOp::And, above, below)
+        } else {
+            above
         };
         self.if_statement(inside, |g| {
             g.write();
@@ -116,17 +121,14 @@ impl Generator<'_> {
     fn print(&mut self) {
         let (message, values) = self.message();
         // Not too many lines.
-        match self.body.indices.is_empty() || self.dice.chance(20) {
-            true => {
-                self.b().push(Op::Print(message), &values);
-            }
-            false => {
-                let condition = self.condition(2);
-                self.if_statement(condition, |g| {
-                    g.b().push(Op::Print(message), &values);
-                    true
-                });
-            }
+        if self.body.indices.is_empty() || self.dice.chance(20) {
+            self.b().push(Op::Print(message), &values);
+        } else {
+            let condition = self.condition(2);
+            self.if_statement(condition, |g| {
+                g.b().push(Op::Print(message), &values);
+                true
+            });
         }
     }
 

@@ -32,9 +32,10 @@ impl Generator<'_> {
         let term = if !self.statements(count) {
             Term::Unreachable
         } else {
-            let leave = match self.dice.chance(if self.body.loops > 0 { 22 } else { 10 }) {
-                true => self.exit(),
-                false => None,
+            let leave = if self.dice.chance(if self.body.loops > 0 { 22 } else { 10 }) {
+                self.exit()
+            } else {
+                None
             };
             match leave {
                 Some(term) => term,
@@ -62,14 +63,20 @@ impl Generator<'_> {
                 counter,
                 carried,
                 results,
-            } => match self.dice.chance(50) {
-                true => Term::Break(label, self.all(&results)),
-                false => Term::Continue(label, self.next_turn(counter, &carried)),
-            },
-            JumpTargetKind::For(carried) => match self.dice.chance(50) {
-                true => Term::Break(label, self.all(&carried)),
-                false => Term::Continue(label, self.all(&carried)),
-            },
+            } => {
+                if self.dice.chance(50) {
+                    Term::Break(label, self.all(&results))
+                } else {
+                    Term::Continue(label, self.next_turn(counter, &carried))
+                }
+            }
+            JumpTargetKind::For(carried) => {
+                if self.dice.chance(50) {
+                    Term::Break(label, self.all(&carried))
+                } else {
+                    Term::Continue(label, self.all(&carried))
+                }
+            }
             JumpTargetKind::ForEach => Term::Continue(label, Values::new()),
         })
     }
@@ -86,9 +93,10 @@ impl Generator<'_> {
     pub(super) fn if_statement(&mut self, condition: Value, then: impl FnOnce(&mut Self) -> bool) {
         let inst = self.b().push_typed(Op::If, &[condition], &[]);
         let yes = self.region(&[], |g, _| {
-            let term = match then(g) {
-                true => Term::Yield(Values::new()),
-                false => Term::Unreachable,
+            let term = if then(g) {
+                Term::Yield(Values::new())
+            } else {
+                Term::Unreachable
             };
             g.b().end(term);
         });
@@ -102,9 +110,10 @@ impl Generator<'_> {
         let types = self.some_types(2);
         let inst = self.b().push_typed(Op::If, &[condition], &types);
         for side in 0..2 {
-            let count = match side == 1 && self.dice.chance(50) {
-                true => 0,
-                false => self.dice.between(1, 3) as usize,
+            let count = if side == 1 && self.dice.chance(50) {
+                0
+            } else {
+                self.dice.between(1, 3) as usize
             };
             let region = self.region(&[], |g, _| {
                 g.fill(count, |g| Term::Yield(g.all(&types)));
@@ -219,9 +228,10 @@ impl Generator<'_> {
         let step = i128::from(*self.dice.pick(&[1, 1, 1, 1, 2, 3])) * if down { -1 } else { 1 };
         // Somewhere small, or right at the end of the type, where an index could wrap.
         let (lo, hi) = if self.dice.chance(10) {
-            match down {
-                true => (least + turns, least),
-                false => (most - turns, most),
+            if down {
+                (least + turns, least)
+            } else {
+                (most - turns, most)
             }
         } else {
             let lo = i128::from(self.dice.between(-3, 5));
@@ -238,9 +248,10 @@ impl Generator<'_> {
         if small && self.dice.chance(50) {
             // A bound that is known only at run time, and no further away.
             let x = self.value(Type::Scalar(s), 1);
-            bound = match down {
-                true => self.b().binary(BinOp::Max, x, bound),
-                false => self.b().binary(BinOp::Min, x, bound),
+            bound = if down {
+                self.b().binary(BinOp::Max, x, bound)
+            } else {
+                self.b().binary(BinOp::Min, x, bound)
             };
         }
         let mut b = self.b();

@@ -42,9 +42,10 @@ impl Generator<'_> {
         if room && (known.is_empty() || self.dice.chance(25)) && self.budget > 5 {
             return Some(self.new_function(result));
         }
-        match known.is_empty() {
-            true => None,
-            false => Some(self.dice.pick(&known).clone()),
+        if known.is_empty() {
+            None
+        } else {
+            Some(self.dice.pick(&known).clone())
         }
     }
 
@@ -91,14 +92,20 @@ impl Generator<'_> {
         let rights = match self.body.rights.for_function() {
             // Not every function needs to have all rights.
             Rights::All if self.dice.chance(60) => {
-                let roles = (0..self.groups).map(|_| match self.dice.chance(60) {
-                    true => Role::Read,
-                    false => Role::Untouched,
+                let roles = (0..self.groups).map(|_| {
+                    if self.dice.chance(60) {
+                        Role::Read
+                    } else {
+                        Role::Untouched
+                    }
                 });
                 let roles = roles.collect();
-                let trees = (0..self.m.trees.len()).map(|_| match self.dice.chance(60) {
-                    true => Topology::Frozen,
-                    false => Topology::Untouched,
+                let trees = (0..self.m.trees.len()).map(|_| {
+                    if self.dice.chance(60) {
+                        Topology::Frozen
+                    } else {
+                        Topology::Untouched
+                    }
                 });
                 Rights::Groups(roles, trees.collect())
             }
@@ -129,12 +136,11 @@ impl Generator<'_> {
         }
         let count = self.dice.between(1, 4) as usize;
         let falls = self.statements(count);
-        let term = match falls {
-            true => {
-                let values = self.results();
-                Term::Return(values.into_iter().collect())
-            }
-            false => Term::Unreachable,
+        let term = if falls {
+            let values = self.results();
+            Term::Return(values.into_iter().collect())
+        } else {
+            Term::Unreachable
         };
         self.b().end(term);
         self.budget = budget - 10;

@@ -13,9 +13,10 @@ const MOST_POINTS: i64 = 400;
 impl Generator<'_> {
     pub(super) fn kernel(&mut self) {
         let params: Vec<Type> = self.m.params.iter().map(|p| p.ty).collect();
-        let results: Vec<Type> = match self.dice.chance(40) {
-            true => vec![self.any_type()],
-            false => Vec::new(),
+        let results: Vec<Type> = if self.dice.chance(40) {
+            vec![self.any_type()]
+        } else {
+            Vec::new()
         };
         self.body = Body::new(Function::new("kernel", &params, &results));
         self.body.in_kernel = true;
@@ -32,12 +33,11 @@ impl Generator<'_> {
             falls = self.serial();
         }
         self.budget = 10;
-        let term = match falls {
-            true => {
-                let values: Vec<Value> = results.into_iter().map(|t| self.value(t, 2)).collect();
-                Term::Return(values.into_iter().collect())
-            }
-            false => Term::Unreachable,
+        let term = if falls {
+            let values: Vec<Value> = results.into_iter().map(|t| self.value(t, 2)).collect();
+            Term::Return(values.into_iter().collect())
+        } else {
+            Term::Unreachable
         };
         self.b().end(term);
         let body = std::mem::replace(&mut self.body, Body::new(Function::new("", &[], &[])));
@@ -54,9 +54,10 @@ impl Generator<'_> {
 
     fn foreach(&mut self) {
         let over_field = self.dice.chance(45);
-        let (domain, args, indices) = match over_field {
-            true => self.field_domain(),
-            false => self.range_domain(),
+        let (domain, args, indices) = if over_field {
+            self.field_domain()
+        } else {
+            self.range_domain()
         };
         let over = match domain {
             Domain::Field(field) => Some(field),
@@ -86,9 +87,10 @@ impl Generator<'_> {
             .map(|(v, (_, lo, hi))| (*v, *lo, *hi))
             .collect();
         self.budget = 20;
-        let rights = match serial {
-            true => Rights::All,
-            false => self.roles(&indices, over),
+        let rights = if serial {
+            Rights::All
+        } else {
+            self.roles(&indices, over)
         };
         let inst = self
             .b()
@@ -126,9 +128,10 @@ impl Generator<'_> {
                 self.write();
             }
         }
-        let term = match falls {
-            true => Term::Continue(label, Values::new()),
-            false => Term::Unreachable,
+        let term = if falls {
+            Term::Continue(label, Values::new())
+        } else {
+            Term::Unreachable
         };
         self.b().end(term);
 
@@ -220,9 +223,10 @@ impl Generator<'_> {
             3 => return self.computed_range(most),
             _ => {}
         }
-        let extent = match self.dice.chance(8) {
-            true => -self.dice.between(0, 3),
-            false => self.dice.between(1, most.min(24)),
+        let extent = if self.dice.chance(8) {
+            -self.dice.between(0, 3)
+        } else {
+            self.dice.between(1, most.min(24))
         };
         let lo = match self.dice.weighted(&[6, 3, 1]) {
             0 => 0,
@@ -259,9 +263,10 @@ impl Generator<'_> {
         let n = n as i64;
         let value = self.body.f.params()[p];
         let other = self.b().int(s, 0);
-        Some(match n < 0 && self.dice.chance(80) {
-            true => ([value, other], (s, n, -1)),
-            false => ([other, value], (s, 0, (n - 1).max(0))),
+        Some(if n < 0 && self.dice.chance(80) {
+            ([value, other], (s, n, -1))
+        } else {
+            ([other, value], (s, 0, (n - 1).max(0)))
         })
     }
 

@@ -40,9 +40,10 @@ impl Generator<'_> {
             if self.dice.chance(25) {
                 self.place_field(tree, node);
             }
-            let kind = match sparse {
-                true => self.any_kind(tree, node),
-                false => NodeKind::Dense,
+            let kind = if sparse {
+                self.any_kind(tree, node)
+            } else {
+                NodeKind::Dense
             };
             self.add_node(tree, node, kind);
             self.grow(tree, depth + 1, sparse);
@@ -61,15 +62,19 @@ impl Generator<'_> {
     pub(super) fn extents(&mut self, tree: Tree, parent: Node) -> Vec<(Axis, u64)> {
         let path = self.m.trees[tree].path(parent);
         // Few of the cells of sparse nodes are there.
-        let cells = |n: &Node| match self.m.trees[tree].nodes[*n].kind.is_sparse() {
-            true => self.m.trees[tree].nodes[*n].cells().min(4),
-            false => self.m.trees[tree].nodes[*n].cells(),
+        let cells = |n: &Node| {
+            if self.m.trees[tree].nodes[*n].kind.is_sparse() {
+                self.m.trees[tree].nodes[*n].cells().min(4)
+            } else {
+                self.m.trees[tree].nodes[*n].cells()
+            }
         };
         let above: u64 = path.iter().map(cells).product();
         let mut room = (MOST_CELLS / above).max(1);
-        let mut axes: Vec<usize> = match self.dice.chance(10) {
-            true => (0..Axis::COUNT).collect(),
-            false => vec![0, 1, 2],
+        let mut axes: Vec<usize> = if self.dice.chance(10) {
+            (0..Axis::COUNT).collect()
+        } else {
+            vec![0, 1, 2]
         };
         let lists = self.list_axes(tree, parent);
         axes.retain(|a| lists.iter().all(|l| l.number() != *a));
@@ -130,10 +135,7 @@ impl Generator<'_> {
                     2 => {
                         let ends = [120, 250, 32_760, 65_530, (1 << 31) - 5, (1 << 32) - 5];
                         let end = *self.dice.pick(&ends);
-                        match self.dice.chance(30) {
-                            true => -end - 9,
-                            false => end,
-                        }
+                        if self.dice.chance(30) { -end - 9 } else { end }
                     }
                     3 => self.dice.between(-3_000_000_000, 3_000_000_000),
                     _ => self.dice.between(-(1 << 61), 1 << 61),
@@ -142,9 +144,10 @@ impl Generator<'_> {
             })
             .collect();
         let below_sparse = !self.m.trees[tree].sparse_path(node).is_empty();
-        let elem = match below_sparse && self.dice.chance(12) {
-            true => self.view_type(),
-            false => self.any_type(),
+        let elem = if below_sparse && self.dice.chance(12) {
+            self.view_type()
+        } else {
+            self.any_type()
         };
         let number = self.m.fields.len();
         let field = self.m.fields.push(FieldData {
@@ -190,9 +193,10 @@ impl Generator<'_> {
         let arrays: Vec<usize> = (0..self.places.len())
             .filter(|p| matches!(self.places[*p].place, Place::Array(_)))
             .collect();
-        let one = match !arrays.is_empty() && self.dice.chance(50) {
-            true => *self.dice.pick(&arrays),
-            false => self.dice.below(self.places.len()),
+        let one = if !arrays.is_empty() && self.dice.chance(50) {
+            *self.dice.pick(&arrays)
+        } else {
+            self.dice.below(self.places.len())
         };
         let group = self.places[one].group;
         self.hot = (0..self.places.len())
@@ -205,9 +209,12 @@ impl Generator<'_> {
         let scalars = self.m.structs.flatten(elem);
         scalars
             .into_iter()
-            .map(|s| match tally {
-                true => small_imm(self.dice, s),
-                false => any_imm(self.dice, s),
+            .map(|s| {
+                if tally {
+                    small_imm(self.dice, s)
+                } else {
+                    any_imm(self.dice, s)
+                }
             })
             .collect()
     }
@@ -285,9 +292,10 @@ impl Generator<'_> {
             let scalars = self.m.structs.scalar_offsets(*elem);
             for at in reach.remove(0) {
                 for (s, offset) in &scalars {
-                    let imm = match tally {
-                        true => small_imm(self.dice, *s),
-                        false => any_imm(self.dice, *s),
+                    let imm = if tally {
+                        small_imm(self.dice, *s)
+                    } else {
+                        any_imm(self.dice, *s)
                     };
                     let at = (at - lowest) as usize + *offset as usize;
                     let raw = imm.bits().to_le_bytes();
@@ -356,9 +364,12 @@ impl Generator<'_> {
         let (size, align) = (size as i64, align as i64);
         let rank = *self.dice.pick(&[1, 1, 1, 2, 2, 3, 0]);
         let extents: Vec<i64> = (0..rank)
-            .map(|_| match self.dice.chance(4) {
-                true => 0,
-                false => self.dice.between(1, [0, 40, 10, 6][rank]),
+            .map(|_| {
+                if self.dice.chance(4) {
+                    0
+                } else {
+                    self.dice.between(1, [0, 40, 10, 6][rank])
+                }
             })
             .collect();
         let mut order: Vec<usize> = (0..rank).rev().collect();
@@ -369,20 +380,22 @@ impl Generator<'_> {
         let mut strides = vec![0; rank];
         let mut step = size;
         for axis in order {
-            strides[axis] = match plain {
-                true => step,
-                false => match self.dice.weighted(&[5, 2, 2, 1]) {
+            strides[axis] = if plain {
+                step
+            } else {
+                match self.dice.weighted(&[5, 2, 2, 1]) {
                     0 => step,
                     1 => step + align * self.dice.between(0, 3),
                     2 => -step,
                     _ => 0,
-                },
+                }
             };
             step = step.max(strides[axis].abs()) * extents[axis].max(1);
         }
-        let base = match shifted {
-            true => align * self.dice.between(-4, 8),
-            false => 0,
+        let base = if shifted {
+            align * self.dice.between(-4, 8)
+        } else {
+            0
         };
         View {
             buffer: 0,
@@ -394,18 +407,20 @@ impl Generator<'_> {
 
     pub(super) fn make_params(&mut self) {
         for k in 0..self.dice.below(5) {
-            let ty = match self.dice.chance(40) {
-                true => Type::Scalar(super::types::any_int(self.dice)),
-                false => self.any_type(),
+            let ty = if self.dice.chance(40) {
+                Type::Scalar(super::types::any_int(self.dice))
+            } else {
+                self.any_type()
             };
             self.m.params.push(Param {
                 name: format!("p{k}"),
                 ty,
             });
             for s in self.m.structs.flatten(ty) {
-                let imm = match s.is_int() && self.dice.chance(70) {
-                    true => Imm::int(s, i128::from(self.dice.between(-3, 12))),
-                    false => any_imm(self.dice, s),
+                let imm = if s.is_int() && self.dice.chance(70) {
+                    Imm::int(s, i128::from(self.dice.between(-3, 12)))
+                } else {
+                    any_imm(self.dice, s)
                 };
                 self.inputs.params.push(imm);
             }

@@ -180,9 +180,10 @@ impl Generator<'_> {
     ) -> Role {
         let info = self.places[number].clone();
         let prefix: Vec<Step> = component.map(Step::Const).into_iter().collect();
-        let choice = match info.writable {
-            true => self.dice.weighted(&[1, 5, 8, 5, 1]),
-            false => self.dice.weighted(&[1, 5, 0, 0, 0]),
+        let choice = if info.writable {
+            self.dice.weighted(&[1, 5, 8, 5, 1])
+        } else {
+            self.dice.weighted(&[1, 5, 0, 0, 0])
         };
         match choice {
             0 => Role::Untouched,
@@ -204,12 +205,12 @@ impl Generator<'_> {
                     .filter(|op| *op != AtomicOp::Exchange)
                     .filter(|op| under.iter().any(|t| commutes(self, *op, *t, info.tally)))
                     .collect();
-                match ops.is_empty() {
-                    true => Role::Read,
-                    false if ops.contains(&AtomicOp::Add) && self.dice.chance(50) => {
-                        Role::Atomic(AtomicOp::Add)
-                    }
-                    false => Role::Atomic(*self.dice.pick(&ops)),
+                if ops.is_empty() {
+                    Role::Read
+                } else if ops.contains(&AtomicOp::Add) && self.dice.chance(50) {
+                    Role::Atomic(AtomicOp::Add)
+                } else {
+                    Role::Atomic(*self.dice.pick(&ops))
                 }
             }
             _ if !info.distinct => Role::Untouched,
@@ -244,9 +245,10 @@ impl Generator<'_> {
             let from = info.domain[axis].0;
             let own = self.ty(*value).as_scalar().unwrap_or(Scalar::I64);
             let wide = [Scalar::I64, Scalar::I32, Scalar::I64, Scalar::U64];
-            let ty = match self.dice.chance(60) {
-                true => own,
-                false => *self.dice.pick(&wide),
+            let ty = if self.dice.chance(60) {
+                own
+            } else {
+                *self.dice.pick(&wide)
             };
             // Narrowing would make rows meet.
             let ty = if ty.bits() < own.bits() { own } else { ty };

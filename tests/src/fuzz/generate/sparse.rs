@@ -150,9 +150,10 @@ impl Generator<'_> {
                 .zip(&last)
                 .map(|((from, extent), last)| {
                     let end = from + (*extent as i64 - 1);
-                    match near {
-                        true => (last + self.dice.between(-2, 2)).clamp(*from, end),
-                        false => self.dice.between(*from, end),
+                    if near {
+                        (last + self.dice.between(-2, 2)).clamp(*from, end)
+                    } else {
+                        self.dice.between(*from, end)
                     }
                 })
                 .collect();
@@ -298,9 +299,10 @@ impl Generator<'_> {
                     index,
                     scale: 1,
                     offset: from.wrapping_sub(over.axes[index].1),
-                    ty: match from == &over.axes[index].1 {
-                        true => self.body.f.ty(value).as_scalar().unwrap_or(Scalar::I64),
-                        false => Scalar::I64,
+                    ty: if from == &over.axes[index].1 {
+                        self.body.f.ty(value).as_scalar().unwrap_or(Scalar::I64)
+                    } else {
+                        Scalar::I64
                     },
                 })
             });
@@ -328,9 +330,10 @@ impl Generator<'_> {
             return None;
         }
         let field = *self.dice.pick(&fields);
-        let (op, args) = match ty == BOOL {
-            true => (CellOp::IsActive, self.cell_address(field, None)),
-            false => (CellOp::Length, self.list_address(field)),
+        let (op, args) = if ty == BOOL {
+            (CellOp::IsActive, self.cell_address(field, None))
+        } else {
+            (CellOp::Length, self.list_address(field))
         };
         Some(self.b().value(Op::Cell(op, field), &args))
     }

@@ -30,9 +30,10 @@ fn shape(dice: &mut Dice, s: Scalar) -> Type {
         0 => Type::Vector(s, length(dice)),
         _ => {
             let rows = dice.between(1, 4) as u8;
-            let columns = match dice.chance(60) {
-                true => rows,
-                false => dice.between(1, 3) as u8,
+            let columns = if dice.chance(60) {
+                rows
+            } else {
+                dice.between(1, 3) as u8
             };
             Type::Matrix(s, rows, columns)
         }

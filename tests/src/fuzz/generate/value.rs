@@ -33,9 +33,10 @@ impl Generator<'_> {
             .collect();
         if !known.is_empty() && self.dice.chance(85) {
             // New ones are the better for being rarely used.
-            let from = match self.dice.chance(50) {
-                true => known.len().saturating_sub(3),
-                false => 0,
+            let from = if self.dice.chance(50) {
+                known.len().saturating_sub(3)
+            } else {
+                0
             };
             return *self.dice.pick(&known[from..]);
         }
@@ -107,17 +108,19 @@ impl Generator<'_> {
                 Some(self.b().binary(op, a, b))
             }
             2 => {
-                let condition = match self.dice.chance(50) {
-                    true => BOOL,
-                    false => ty.with_elem(Scalar::Bool),
+                let condition = if self.dice.chance(50) {
+                    BOOL
+                } else {
+                    ty.with_elem(Scalar::Bool)
                 };
                 self.apply(Op::Select, [condition, ty, ty], depth)
             }
             3 if s.is_float() => self.apply(Op::Fma, [ty, ty, ty], depth),
             4 => {
-                let from = match self.dice.chance(60) {
-                    true => self.any_plain_type().elem().unwrap_or(s),
-                    false => *self.dice.pick(&Scalar::ALL),
+                let from = if self.dice.chance(60) {
+                    self.any_plain_type().elem().unwrap_or(s)
+                } else {
+                    *self.dice.pick(&Scalar::ALL)
                 };
                 self.apply(Op::Convert(s), [ty.with_elem(from)], depth)
             }
@@ -128,16 +131,14 @@ impl Generator<'_> {
                     .collect();
                 let from = *self.dice.pick(&same);
                 let x = self.value(ty.with_elem(from), depth);
-                let x = match s.is_float() {
-                    true => x,
-                    false => self.without_nan(x),
-                };
+                let x = if s.is_float() { x } else { self.without_nan(x) };
                 Some(self.b().value(Op::Bitcast(s), &[x]))
             }
             6 if s == Scalar::Bool => {
-                let of = match self.dice.chance(70) {
-                    true => self.any_plain_type().elem().unwrap_or(s),
-                    false => *self.dice.pick(&Scalar::ALL),
+                let of = if self.dice.chance(70) {
+                    self.any_plain_type().elem().unwrap_or(s)
+                } else {
+                    *self.dice.pick(&Scalar::ALL)
                 };
                 let op = match of {
                     Scalar::Bool => *self.dice.pick(&[CmpOp::Eq, CmpOp::Ne]),
@@ -172,10 +173,7 @@ impl Generator<'_> {
             }
             _ => self.value(ty, depth),
         };
-        match self.dice.chance(50) {
-            true => [a, b],
-            false => [b, a],
-        }
+        if self.dice.chance(50) { [a, b] } else { [b, a] }
     }
 
     /// Vectors, matrices and structs from other things.
@@ -304,12 +302,11 @@ impl Generator<'_> {
                     .iter()
                     .flat_map(|(a, d)| (0..d.rank).map(move |k| Op::ArrayExtent(a, k)))
                     .collect();
-                match axes.is_empty() {
-                    true => None,
-                    false => {
-                        let op = self.dice.pick(&axes).clone();
-                        Some(self.b().value(op, &[]))
-                    }
+                if axes.is_empty() {
+                    None
+                } else {
+                    let op = self.dice.pick(&axes).clone();
+                    Some(self.b().value(op, &[]))
                 }
             }
             5 | 6 if ty == U64 => Some(self.b().value(Op::Random, &[])),

@@ -140,9 +140,10 @@ fn compute(ty: Scalar, names: &[&str], math: Math, args: &[&[u8]]) -> Vec<Vec<u8
     let module = parse(&kernel(ty, names, args.len()), "math.wir").unwrap();
     let options = Options {
         math,
-        functions: match of_libdevice() {
-            true => Functions::System,
-            false => Functions::WrittenOut,
+        functions: if of_libdevice() {
+            Functions::System
+        } else {
+            Functions::WrittenOut
         },
         ..Options::default()
     };

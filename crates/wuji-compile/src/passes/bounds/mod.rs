@@ -180,9 +180,10 @@ struct LoopVersion {
 
 /// All loops in a few walks over the function: what is planned for one changes nothing for the others.
 fn arrange(m: &mut Env, f: &mut Function, cooperative: bool, cx: &mut Cx) {
-    let near = match cx.uses("neighbours") {
-        true => near_loads(m, f),
-        false => FxHashSet::default(),
+    let near = if cx.uses("neighbours") {
+        near_loads(m, f)
+    } else {
+        FxHashSet::default()
     };
     let found = plans(m, f, &near, cooperative, cx);
     if found.is_empty() {
@@ -206,9 +207,10 @@ fn arrange(m: &mut Env, f: &mut Function, cooperative: bool, cx: &mut Cx) {
     for (region, plan) in found {
         // What takes the place of the loop is built as if nothing else were in its region.
         let rest = std::mem::take(&mut f.regions[region].insts);
-        let whole = match plan.versioned {
-            true => version(m, f, region, &plan),
-            false => split(m, f, region, &plan),
+        let whole = if plan.versioned {
+            version(m, f, region, &plan)
+        } else {
+            split(m, f, region, &plan)
         };
         let built = std::mem::replace(&mut f.regions[region].insts, rest);
         edits.replace(f, region, &plan, whole, built);
@@ -248,10 +250,8 @@ fn plans(
         }
         settled.insert(l);
         // What is around an arranged loop keeps its one version.
-        let top = short_nest(&mut affine, l).map(|top| match settled.contains(&top) {
-            true => l,
-            false => top,
-        });
+        let top =
+            short_nest(&mut affine, l).map(|top| if settled.contains(&top) { l } else { top });
         let Some(plan) = plan(m, &mut affine, near, top.unwrap_or(l), top.is_some()) else {
             continue;
         };

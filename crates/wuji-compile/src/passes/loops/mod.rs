@@ -303,17 +303,16 @@ fn chunk(
     let at = match target {
         Target::Cpu => split(&dims),
         Target::Cuda => {
-            match list.is_none()
+            if list.is_none()
                 && !hints.serial
                 && !hints.cooperative
                 && is_short(f, body)
                 && rows(&mut dims, options.rows_from.unwrap_or(MANY))
             {
-                true => {
-                    tiles(f, body, &mut dims);
-                    Some(dims.len() - 1)
-                }
-                false => Some(dims.len()),
+                tiles(f, body, &mut dims);
+                Some(dims.len() - 1)
+            } else {
+                Some(dims.len())
             }
         }
     };
@@ -334,9 +333,10 @@ fn chunk(
     }
     let mut b = Builder::new(env, f);
     let mut nest = Nest {
-        kind: match hints.serial {
-            true => ForKind::Serial,
-            false => ForKind::Parallel,
+        kind: if hints.serial {
+            ForKind::Serial
+        } else {
+            ForKind::Parallel
         },
         short: target == Target::Cuda && few(&dims),
         bounds: Vec::new(),
@@ -617,17 +617,19 @@ impl Nest<'_> {
             let own = if k == 0 {
                 rest
             } else {
-                let by = match self.short {
-                    true => b.convert(extent, Scalar::U32),
-                    false => extent,
+                let by = if self.short {
+                    b.convert(extent, Scalar::U32)
+                } else {
+                    extent
                 };
                 let own = b.binary(BinOp::Rem, rest, by);
                 rest = b.binary(BinOp::Div, rest, by);
                 own
             };
-            let own = match self.short {
-                true => b.convert(own, Scalar::I64),
-                false => own,
+            let own = if self.short {
+                b.convert(own, Scalar::I64)
+            } else {
+                own
             };
             let number = b.binary(BinOp::Add, own, lo);
             let one = b.i64(1);

@@ -89,18 +89,20 @@ impl Lower<'_> {
         let mut args = Values::new();
         for v in index_args {
             // The accessor must compare the indices that its path uses.
-            args.push(match self.affine.is_steady(*v) {
-                true => *v,
-                false => self.b.unary(UnOp::Freeze, *v),
+            args.push(if self.affine.is_steady(*v) {
+                *v
+            } else {
+                self.b.unary(UnOp::Freeze, *v)
             });
         }
         let key = Accessor {
             field,
             path: access.path.iter().copied().collect(),
             types: args.iter().map(|v| self.b.func.ty(*v)).collect(),
-            mode: match self.is_sparse(field) {
-                true => AccessMode::of(op, access),
-                false => AccessMode::Read,
+            mode: if self.is_sparse(field) {
+                AccessMode::of(op, access)
+            } else {
+                AccessMode::Read
             },
             guard: match index_args {
                 [] => Guard::InBounds,

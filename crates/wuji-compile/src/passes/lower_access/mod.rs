@@ -33,9 +33,10 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     demote_local_atomics(m);
     let memory = memories(m)?;
     let (temps, _) = m.temp_offsets();
-    let mut accessors = match cx.uses("access_lowering") {
-        true => None,
-        false => Some(Accessors::default()),
+    let mut accessors = if cx.uses("access_lowering") {
+        None
+    } else {
+        Some(Accessors::default())
     };
     // Callees are analyzed before lowering.
     let loses = |f: &Function| {
@@ -54,9 +55,10 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
             .keys()
             .filter(|t| changes_cells(&m.env, &before, *t))
             .collect();
-        let mut found = match cx.uses("entries") {
-            true => entries(&before),
-            false => Vec::new(),
+        let mut found = if cx.uses("entries") {
+            entries(&before)
+        } else {
+            Vec::new()
         };
         found.retain(|e| !losing.contains(&e.tree));
         let mut lower = Lower {

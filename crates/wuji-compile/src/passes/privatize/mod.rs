@@ -110,9 +110,10 @@ fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<Privatiza
         left -= if worth { bytes } else { 0 };
         worth
     });
-    let temps = match deterministic {
-        true => added_up(m, f),
-        false => Vec::new(),
+    let temps = if deterministic {
+        added_up(m, f)
+    } else {
+        Vec::new()
     };
     let fields: Vec<_> = groups.iter().flat_map(|g| g.fields.clone()).collect();
     let some = !groups.is_empty() || !temps.is_empty();
@@ -201,10 +202,7 @@ fn added_up(m: &Env, f: &Function) -> Vec<(Temp, AtomicOp)> {
         let scalars = m.structs.flatten(m.temps[*temp].ty);
         scalars.iter().all(|s| infer::atomic(*op, *s).is_ok())
     });
-    match fits {
-        true => found,
-        false => Vec::new(),
-    }
+    if fits { found } else { Vec::new() }
 }
 
 /// The field that an operation touches by byte offset.

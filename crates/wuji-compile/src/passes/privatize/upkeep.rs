@@ -220,9 +220,10 @@ fn changed_bits(b: &mut Builder, group: &Group, block: &Block) -> Value {
             scalars.into_iter().map(move |(s, at)| (*field, *op, s, at))
         })
         .collect();
-    let wide = match scalars.iter().any(|(_, _, s, _)| s.bytes() == 8) {
-        true => Scalar::U64,
-        false => Scalar::U32,
+    let wide = if scalars.iter().any(|(_, _, s, _)| s.bytes() == 8) {
+        Scalar::U64
+    } else {
+        Scalar::U32
     };
     let none = b.zero(Type::Scalar(wide));
     let one = b.i64(1);
@@ -256,9 +257,10 @@ fn bits(b: &mut Builder, value: Value, scalar: Scalar) -> Value {
         Scalar::I32 | Scalar::U32 | Scalar::F32 => Scalar::U32,
         Scalar::I64 | Scalar::U64 | Scalar::F64 => Scalar::U64,
     };
-    match scalar == to {
-        true => value,
-        false => b.value(Op::Bitcast(to), &[value]),
+    if scalar == to {
+        value
+    } else {
+        b.value(Op::Bitcast(to), &[value])
     }
 }
 

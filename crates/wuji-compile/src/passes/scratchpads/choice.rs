@@ -255,9 +255,10 @@ impl Work {
             )
         };
         let Some(turns) = self.turns else {
-            return match self.fixed >= needed {
-                true => Ok(0),
-                false => Err(few(self.fixed)),
+            return if self.fixed >= needed {
+                Ok(0)
+            } else {
+                Err(few(self.fixed))
             };
         };
         let least = needed.saturating_sub(self.fixed).div_ceil(self.each.max(1));
@@ -278,9 +279,10 @@ impl Work {
         if first.is_none_or(|at| at < behind(f, body, [lo, hi].into_iter())) {
             return Err("how often it is used is known too late".into());
         }
-        match i128::from(least) <= most {
-            true => Ok(least.max(1)),
-            false => Err(few(self.each.saturating_mul(most as u64))),
+        if i128::from(least) <= most {
+            Ok(least.max(1))
+        } else {
+            Err(few(self.each.saturating_mul(most as u64)))
         }
     }
 }

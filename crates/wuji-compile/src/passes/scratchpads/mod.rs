@@ -41,9 +41,10 @@ pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
         }
         let func = m.tasks[t].func;
         let (name, span) = (m.tasks[t].name.clone(), m.tasks[t].span);
-        let hinted = match cx.uses("cache_hints") {
-            true => hints(&m.funcs[func]),
-            false => Vec::new(),
+        let hinted = if cx.uses("cache_hints") {
+            hints(&m.funcs[func])
+        } else {
+            Vec::new()
         };
         let decisions = if !hinted.is_empty() {
             let (env, f) = (&mut m.env, &mut m.funcs[func]);

@@ -67,9 +67,10 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 .and_then(|roles| {
                     let shapes = Shapes::of(&old, &structure, inst, &roles);
                     let cost = simd.is_none() && cx.uses("vector_cost");
-                    let groups = match cx.uses("interleave") {
-                        true => Groups::find(m, &old, old.insts[inst].regions[0], &shapes),
-                        false => Groups::default(),
+                    let groups = if cx.uses("interleave") {
+                        Groups::find(m, &old, old.insts[inst].regions[0], &shapes)
+                    } else {
+                        Groups::default()
                     };
                     let bits = cx.options.vector_bits;
                     let plan =

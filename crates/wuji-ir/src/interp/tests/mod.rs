@@ -57,16 +57,15 @@ fn field(m: &mut Module, name: &str, elem: Type, axes: &[(u64, i64)]) -> Field {
     let mut tree = TreeData::default();
     let root = tree.root();
     let axis = |k: usize| Axis::new(k).expect("at most eight axes");
-    let node = match axes.is_empty() {
-        true => root,
-        false => {
-            let extents: Vec<(Axis, u64)> = axes
-                .iter()
-                .enumerate()
-                .map(|(k, a)| (axis(k), a.0))
-                .collect();
-            tree.add(root, NodeKind::Dense, &extents)
-        }
+    let node = if axes.is_empty() {
+        root
+    } else {
+        let extents: Vec<(Axis, u64)> = axes
+            .iter()
+            .enumerate()
+            .map(|(k, a)| (axis(k), a.0))
+            .collect();
+        tree.add(root, NodeKind::Dense, &extents)
     };
     let tree = m.trees.push(tree);
     place(m, tree, node, name, elem, axes)

@@ -303,9 +303,10 @@ fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
     }
     let even = units.div_ceil(threads * CHUNKS_PER_THREAD);
     // Chunks begin at whole cache lines, where there is room for that.
-    let even = match even >= 16 * LINE_UNITS {
-        true => even.next_multiple_of(LINE_UNITS),
-        false => even,
+    let even = if even >= 16 * LINE_UNITS {
+        even.next_multiple_of(LINE_UNITS)
+    } else {
+        even
     };
     let grain = even.min(per_unit(CHUNK_MAX)).max(per_unit(plan.grain_size));
     (grain < units).then_some(grain)

@@ -44,9 +44,10 @@ pub(super) fn checked(
         return Ok(());
     }
     let failed = Failed { driver, call, code };
-    match is_fault(code) {
-        true => Err(*FAULT.get_or_init(|| failed)),
-        false => Err(failed),
+    if is_fault(code) {
+        Err(*FAULT.get_or_init(|| failed))
+    } else {
+        Err(failed)
     }
 }
 
@@ -107,13 +108,14 @@ impl Failed {
         let (mut free, mut total) = (0, 0);
         // SAFETY: it writes two numbers; callers have made a context current.
         let known = unsafe { (self.driver.cuMemGetInfo)(&mut free, &mut total) } == 0;
-        let error = match known {
-            true => error.note(format!(
+        let error = if known {
+            error.note(format!(
                 "{} of its {} are free",
                 amount(free as u64),
                 amount(total as u64)
-            )),
-            false => error,
+            ))
+        } else {
+            error
         };
         error.help("drop fields that are not needed, use smaller types, or a sparse layout; other programs on the device take memory too (`nvidia-smi`)")
     }
@@ -169,9 +171,10 @@ pub fn amount(bytes: u64) -> String {
         size /= 1024.0;
         unit += 1;
     }
-    match size >= 100.0 || size.fract() == 0.0 {
-        true => format!("{size:.0} {}", UNITS[unit]),
-        false => format!("{size:.1} {}", UNITS[unit]),
+    if size >= 100.0 || size.fract() == 0.0 {
+        format!("{size:.0} {}", UNITS[unit])
+    } else {
+        format!("{size:.1} {}", UNITS[unit])
     }
 }
 

@@ -168,13 +168,12 @@ pub(super) fn enqueue<'c>(
         let Some(grid) = grid(code, task, bindings)? else {
             continue;
         };
-        let begin = match how.timed {
-            false => None,
-            true => {
-                let begin = engine.context().event()?;
-                engine.stream.record(&begin)?;
-                Some(begin)
-            }
+        let begin = if how.timed {
+            let begin = engine.context().event()?;
+            engine.stream.record(&begin)?;
+            Some(begin)
+        } else {
+            None
         };
         let mut parameters = [words.as_mut_ptr().cast::<c_void>()];
         // SAFETY: the kernel takes the words by value, as many as `layout` says; what they point to was checked to be
@@ -227,9 +226,10 @@ fn grid(code: &CudaProgram, task: &GpuTask, bindings: &Bindings<'_>) -> Result<O
     let block = u64::from(task.block);
     let exact = units.div_ceil(block);
     // Few iterations for each thread are not worth a loop; and blocks that come later fill the gaps that others leave.
-    let blocks = match exact <= u64::from(task.blocks) * FEW_ITERATIONS {
-        true => exact,
-        false => u64::from(task.blocks),
+    let blocks = if exact <= u64::from(task.blocks) * FEW_ITERATIONS {
+        exact
+    } else {
+        u64::from(task.blocks)
     };
     Ok(Some(blocks.min(MOST_BLOCKS) as u32))
 }
@@ -243,9 +243,10 @@ fn exact_grid(
     bindings: &Bindings<'_>,
 ) -> Result<Option<u32>> {
     let in_temp = |p: &BoundSource| matches!(p, BoundSource::Temp(..));
-    let temps = match plan.dims.iter().any(|(lo, hi)| in_temp(lo) || in_temp(hi)) {
-        true => fetch_temps(code)?,
-        false => Vec::new(),
+    let temps = if plan.dims.iter().any(|(lo, hi)| in_temp(lo) || in_temp(hi)) {
+        fetch_temps(code)?
+    } else {
+        Vec::new()
     };
     let units = units(plan, bindings.params, |word| match word {
         Word::Temp(at, scalar) => read_temp(&temps, at, scalar),

@@ -41,9 +41,10 @@ impl Assembler {
 
 /// PTX as the driver wants it: text that ends in a zero. Machine code contains its length.
 fn image(code: &[u8]) -> std::borrow::Cow<'_, [u8]> {
-    match code.starts_with(b"\x7fELF") || code.last() == Some(&0) {
-        true => code.into(),
-        false => [code, b"\0"].concat().into(),
+    if code.starts_with(b"\x7fELF") || code.last() == Some(&0) {
+        code.into()
+    } else {
+        [code, b"\0"].concat().into()
     }
 }
 

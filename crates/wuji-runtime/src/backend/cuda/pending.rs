@@ -177,11 +177,12 @@ impl PendingLaunches {
 
     /// Whether one can have a slot for so many sites; else why not.
     pub(super) fn fits(module: &Module) -> Result<()> {
-        match SLOT_HEAD + module.sites.len() <= HALF {
-            true => Ok(()),
-            false => Err(super::launch::unsupported(
+        if SLOT_HEAD + module.sites.len() <= HALF {
+            Ok(())
+        } else {
+            Err(super::launch::unsupported(
                 "a kernel with so many places that can report something",
-            )),
+            ))
         }
     }
 

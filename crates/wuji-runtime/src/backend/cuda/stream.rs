@@ -197,9 +197,10 @@ impl CudaStream {
     pub unsafe fn copy_rows(&self, to: Side, from: Side, rows: Rows) -> Result<()> {
         let together = rows.to_stride.max(rows.from_stride) <= MOST_PITCH
             && rows.to_stride.min(rows.from_stride) >= rows.bytes;
-        let (calls, height) = match together {
-            true => (1, rows.count),
-            false => (rows.count, 1),
+        let (calls, height) = if together {
+            (1, rows.count)
+        } else {
+            (rows.count, 1)
         };
         // Of a single row the distance does not count.
         let pitch = |stride: u64| if together { stride } else { 0 };

@@ -73,9 +73,10 @@ impl DeviceTree {
         layout: &TreeMemory,
         limit: u64,
     ) -> Result<DeviceTree> {
-        let store = match tree.is_sparse() {
-            false => return DeviceTree::plain(engine, layout.size),
-            true => Store::Sparse(Box::new(Sparse::new(engine, tree, layout, limit)?)),
+        let store = if tree.is_sparse() {
+            Store::Sparse(Box::new(Sparse::new(engine, tree, layout, limit)?))
+        } else {
+            return DeviceTree::plain(engine, layout.size);
         };
         Ok(DeviceTree {
             engine: engine.clone(),

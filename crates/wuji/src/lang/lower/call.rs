@@ -57,9 +57,10 @@ impl<'r> Body<'_, 'r> {
 
     fn not_a_func(&self, at: At, name: &str) -> wuji_ir::Error {
         // The path is for rustc; the position says which function of that name it is.
-        let name = match name.contains('<') {
-            true => name,
-            false => name.rsplit("::").next().unwrap_or(name),
+        let name = if name.contains('<') {
+            name
+        } else {
+            name.rsplit("::").next().unwrap_or(name)
         };
         self.fail(
             at,

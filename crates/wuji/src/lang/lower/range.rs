@@ -383,9 +383,10 @@ impl Body<'_, '_> {
         };
         if let Some((field, wide)) = field {
             let rank = self.cx.module.fields[field].rank();
-            let (index, map) = match wide {
-                true => (Scalar::I64, Map::Convert(Scalar::I32)),
-                false => (Scalar::I32, Map::Same),
+            let (index, map) = if wide {
+                (Scalar::I64, Map::Convert(Scalar::I32))
+            } else {
+                (Scalar::I32, Map::Same)
             };
             let types = vec![Type::Scalar(index); rank];
             let label = self.f.fresh_label();
