@@ -4,185 +4,175 @@
 //! the program would have computed. Every function is total: `None` means that the operation is not
 //! defined on the type, which the verifier refuses.
 
-use crate::ops::{AtomicOp, BinOp, CmpOp, ReduceOp, UnOp};
+use crate::ops::{AtomicOp, BinOp, CmpOp, ElementwiseOp, UnOp};
 use crate::types::{Imm, Scalar};
 use half::f16;
 
-/// The float functions that `f32` and `f64` both have.
-macro_rules! float_unary {
-    ($op:expr, $a:expr) => {{
-        let a = $a;
-        Some(match $op {
-            UnOp::Neg => -a,
-            UnOp::Abs => a.abs(),
-            // Zeros and NaN are kept as they are.
-            UnOp::Sign if a > 0.0 => 1.0,
-            UnOp::Sign if a < 0.0 => -1.0,
-            UnOp::Sign => a,
-            UnOp::Floor => a.floor(),
-            UnOp::Ceil => a.ceil(),
-            UnOp::Round => a.round(),
-            UnOp::RoundEven => a.round_ties_even(),
-            UnOp::Trunc => a.trunc(),
-            UnOp::Sqrt => a.sqrt(),
-            UnOp::Rsqrt => 1.0 / a.sqrt(),
-            UnOp::Sin => a.sin(),
-            UnOp::Cos => a.cos(),
-            UnOp::Tan => a.tan(),
-            UnOp::Asin => a.asin(),
-            UnOp::Acos => a.acos(),
-            UnOp::Atan => a.atan(),
-            UnOp::Sinh => a.sinh(),
-            UnOp::Cosh => a.cosh(),
-            UnOp::Tanh => a.tanh(),
-            UnOp::Exp => a.exp(),
-            UnOp::Exp2 => a.exp2(),
-            UnOp::Log => a.ln(),
-            UnOp::Log2 => a.log2(),
-            UnOp::Log10 => a.log10(),
-            UnOp::Freeze => a,
-            UnOp::Not | UnOp::PopCount | UnOp::LeadingZeros | UnOp::TrailingZeros => return None,
-        })
-    }};
+/// A float function, computed in the type of its argument; `f16` goes through `f32`.
+macro_rules! on_float {
+    ($a:expr, |$x:ident| $y:expr) => {
+        match $a.ty {
+            Scalar::F32 => {
+                let $x = f32_of($a);
+                Some(from_f32($y))
+            }
+            Scalar::F64 => {
+                let $x = f64_of($a);
+                Some(from_f64($y))
+            }
+            Scalar::F16 => {
+                let $x = f16_of($a).to_f32();
+                Some(from_f16(f16::from_f32($y)))
+            }
+            _ => None,
+        }
+    };
 }
 
-macro_rules! float_binary {
-    ($op:expr, $a:expr, $b:expr) => {{
-        let (a, b) = ($a, $b);
-        Some(match $op {
-            BinOp::Add => a + b,
-            BinOp::Sub => a - b,
-            BinOp::Mul => a * b,
-            BinOp::Div => a / b,
-            BinOp::Rem => a % b,
-            BinOp::Min => {
-                if b.is_nan() || a < b {
-                    a
-                } else {
-                    b
-                }
+/// The same of two arguments. One operation in `f32` rounded to `f16` is the operation rounded to `f16`: 24 bits are
+/// more than twice 11.
+macro_rules! on_floats {
+    ($a:expr, $b:expr, |$x:ident, $y:ident| $z:expr) => {
+        match $a.ty {
+            Scalar::F32 => {
+                let ($x, $y) = (f32_of($a), f32_of($b));
+                Some(from_f32($z))
             }
-            BinOp::Max => {
-                if b.is_nan() || a > b {
-                    a
-                } else {
-                    b
-                }
+            Scalar::F64 => {
+                let ($x, $y) = (f64_of($a), f64_of($b));
+                Some(from_f64($z))
             }
-            BinOp::Pow => a.powf(b),
-            BinOp::Atan2 => a.atan2(b),
-            BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr => return None,
-        })
-    }};
+            Scalar::F16 => {
+                let ($x, $y) = (f16_of($a).to_f32(), f16_of($b).to_f32());
+                Some(from_f16(f16::from_f32($z)))
+            }
+            _ => None,
+        }
+    };
+}
+
+/// An operation on scalars, which is one on each element of vectors and matrices. `None` when it is not defined on
+/// the types of its arguments.
+pub fn elementwise(op: ElementwiseOp, arg: impl Fn(usize) -> Imm) -> Option<Imm> {
+    match op {
+        ElementwiseOp::Unary(op) => unary(op, arg(0)),
+        ElementwiseOp::Binary(op) => binary(op, arg(0), arg(1)),
+        ElementwiseOp::Compare(op) => compare(op, arg(0), arg(1)).map(Imm::bool),
+        ElementwiseOp::Select => Some(arg(if arg(0).bits() != 0 { 1 } else { 2 })),
+        ElementwiseOp::Fma => fma(arg(0), arg(1), arg(2)),
+        ElementwiseOp::Convert(to) => Some(convert(arg(0), to)),
+        ElementwiseOp::Bitcast(to) => bitcast(arg(0), to),
+    }
 }
 
 /// One argument. `None` when the operation is not defined on the type.
 pub fn unary(op: UnOp, a: Imm) -> Option<Imm> {
-    match a.ty {
-        Scalar::F32 => float_unary!(op, f32_of(a)).map(from_f32),
-        Scalar::F64 => float_unary!(op, f64_of(a)).map(from_f64),
-        Scalar::F16 => match op {
-            // Bits that arithmetic in `f32` might change.
-            UnOp::Freeze => Some(a),
-            UnOp::Neg => Some(Imm::from_bits(a.ty, a.bits() ^ 0x8000)),
-            UnOp::Abs => Some(Imm::from_bits(a.ty, a.bits() & 0x7fff)),
-            // Both steps round to `f16`.
-            UnOp::Rsqrt => {
-                let root = f16::from_f32(f16_of(a).to_f32().sqrt());
-                Some(from_f16(f16::from_f32(1.0 / root.to_f32())))
-            }
-            _ => float_unary!(op, f16_of(a).to_f32()).map(|x: f32| from_f16(f16::from_f32(x))),
-        },
-        Scalar::Bool => match op {
-            UnOp::Not => Some(Imm::bool(a.bits() == 0)),
-            UnOp::Freeze => Some(a),
-            _ => None,
-        },
-        ty => int_unary(op, ty, a),
+    if !op.defined_on().contains(a.ty) {
+        return None;
     }
-}
-
-fn int_unary(op: UnOp, ty: Scalar, a: Imm) -> Option<Imm> {
-    let value = a.as_int()?;
-    let result = match op {
-        UnOp::Neg if ty.is_signed_int() => value.wrapping_neg(),
-        UnOp::Sign if ty.is_signed_int() => value.signum(),
-        UnOp::Abs => value.abs(),
-        UnOp::Not => !value,
-        UnOp::PopCount => i128::from(a.bits().count_ones()),
-        UnOp::LeadingZeros => i128::from(a.bits().leading_zeros() - (64 - ty.bits())),
-        UnOp::TrailingZeros => i128::from(a.bits().trailing_zeros().min(ty.bits())),
-        UnOp::Freeze => value,
-        UnOp::Neg
-        | UnOp::Sign
-        | UnOp::Floor
-        | UnOp::Ceil
-        | UnOp::Round
-        | UnOp::RoundEven
-        | UnOp::Trunc
-        | UnOp::Sqrt
-        | UnOp::Rsqrt
-        | UnOp::Sin
-        | UnOp::Cos
-        | UnOp::Tan
-        | UnOp::Asin
-        | UnOp::Acos
-        | UnOp::Atan
-        | UnOp::Sinh
-        | UnOp::Cosh
-        | UnOp::Tanh
-        | UnOp::Exp
-        | UnOp::Exp2
-        | UnOp::Log
-        | UnOp::Log2
-        | UnOp::Log10 => return None,
-    };
-    Some(Imm::int(ty, result))
+    match op {
+        // Flips the bit: arithmetic might change the bits of NaN.
+        UnOp::Neg if a.ty.is_float() => Some(Imm::from_bits(a.ty, a.bits() ^ sign_bit(a.ty))),
+        UnOp::Neg => on_int(a, i128::wrapping_neg),
+        UnOp::Not if a.ty == Scalar::Bool => Some(Imm::bool(a.bits() == 0)),
+        UnOp::Not => on_int(a, |x| !x),
+        UnOp::Abs if a.ty.is_float() => Some(Imm::from_bits(a.ty, a.bits() & !sign_bit(a.ty))),
+        UnOp::Abs => on_int(a, i128::abs),
+        // Zeros and NaN are kept as they are.
+        UnOp::Sign if a.ty.is_float() => {
+            on_float!(a, |x| if x > 0.0 {
+                1.0
+            } else if x < 0.0 {
+                -1.0
+            } else {
+                x
+            })
+        }
+        UnOp::Sign => on_int(a, i128::signum),
+        UnOp::Floor => on_float!(a, |x| x.floor()),
+        UnOp::Ceil => on_float!(a, |x| x.ceil()),
+        UnOp::Round => on_float!(a, |x| x.round()),
+        UnOp::RoundEven => on_float!(a, |x| x.round_ties_even()),
+        UnOp::Trunc => on_float!(a, |x| x.trunc()),
+        UnOp::Sqrt => on_float!(a, |x| x.sqrt()),
+        // Both steps round to the type.
+        UnOp::Rsqrt => {
+            let root = unary(UnOp::Sqrt, a)?;
+            on_float!(root, |x| 1.0 / x)
+        }
+        UnOp::Sin => on_float!(a, |x| x.sin()),
+        UnOp::Cos => on_float!(a, |x| x.cos()),
+        UnOp::Tan => on_float!(a, |x| x.tan()),
+        UnOp::Asin => on_float!(a, |x| x.asin()),
+        UnOp::Acos => on_float!(a, |x| x.acos()),
+        UnOp::Atan => on_float!(a, |x| x.atan()),
+        UnOp::Sinh => on_float!(a, |x| x.sinh()),
+        UnOp::Cosh => on_float!(a, |x| x.cosh()),
+        UnOp::Tanh => on_float!(a, |x| x.tanh()),
+        UnOp::Exp => on_float!(a, |x| x.exp()),
+        UnOp::Exp2 => on_float!(a, |x| x.exp2()),
+        UnOp::Log => on_float!(a, |x| x.ln()),
+        UnOp::Log2 => on_float!(a, |x| x.log2()),
+        UnOp::Log10 => on_float!(a, |x| x.log10()),
+        UnOp::PopCount => on_int(a, |_| i128::from(a.bits().count_ones())),
+        UnOp::LeadingZeros => on_int(a, |_| {
+            i128::from(a.bits().leading_zeros() - (64 - a.ty.bits()))
+        }),
+        UnOp::TrailingZeros => on_int(a, |_| {
+            i128::from(a.bits().trailing_zeros().min(a.ty.bits()))
+        }),
+        UnOp::Freeze => Some(a),
+    }
 }
 
 /// Two arguments of one type. `None` when the types differ or the operation is not defined on them.
 pub fn binary(op: BinOp, a: Imm, b: Imm) -> Option<Imm> {
-    if a.ty != b.ty {
+    if a.ty != b.ty || !op.defined_on().contains(a.ty) {
         return None;
     }
-    match a.ty {
-        Scalar::F32 => float_binary!(op, f32_of(a), f32_of(b)).map(from_f32),
-        Scalar::F64 => float_binary!(op, f64_of(a), f64_of(b)).map(from_f64),
-        // One operation in `f32` rounded to `f16` is the operation rounded to `f16`: 24 bits are
-        // more than twice 11.
-        Scalar::F16 => float_binary!(op, f16_of(a).to_f32(), f16_of(b).to_f32())
-            .map(|x| from_f16(f16::from_f32(x))),
-        Scalar::Bool => match op {
-            BinOp::And => Some(Imm::from_bits(Scalar::Bool, a.bits() & b.bits())),
-            BinOp::Or => Some(Imm::from_bits(Scalar::Bool, a.bits() | b.bits())),
-            BinOp::Xor => Some(Imm::from_bits(Scalar::Bool, a.bits() ^ b.bits())),
-            _ => None,
-        },
-        ty => int_binary(op, ty, a, b),
+    let is_float = a.ty.is_float();
+    match op {
+        BinOp::Add if is_float => on_floats!(a, b, |x, y| x + y),
+        BinOp::Add => on_ints(a, b, |x, y| x + y),
+        BinOp::Sub if is_float => on_floats!(a, b, |x, y| x - y),
+        BinOp::Sub => on_ints(a, b, |x, y| x - y),
+        BinOp::Mul if is_float => on_floats!(a, b, |x, y| x * y),
+        // The low 64 bits are right even where 128 overflow.
+        BinOp::Mul => on_ints(a, b, i128::wrapping_mul),
+        BinOp::Div if is_float => on_floats!(a, b, |x, y| x / y),
+        BinOp::Div => on_ints(a, b, |x, y| if y == 0 { 0 } else { x / y }),
+        BinOp::Rem if is_float => on_floats!(a, b, |x, y| x % y),
+        BinOp::Rem => on_ints(a, b, |x, y| if y == 0 { 0 } else { x % y }),
+        BinOp::And => Some(Imm::from_bits(a.ty, a.bits() & b.bits())),
+        BinOp::Or => Some(Imm::from_bits(a.ty, a.bits() | b.bits())),
+        BinOp::Xor => Some(Imm::from_bits(a.ty, a.bits() ^ b.bits())),
+        BinOp::Shl => Some(Imm::from_bits(a.ty, a.bits() << shift_amount(b))),
+        BinOp::Shr => on_int(a, |x| x >> shift_amount(b)),
+        BinOp::Min if is_float => on_floats!(a, b, |x, y| if y.is_nan() || x < y { x } else { y }),
+        BinOp::Min => on_ints(a, b, i128::min),
+        BinOp::Max if is_float => on_floats!(a, b, |x, y| if y.is_nan() || x > y { x } else { y }),
+        BinOp::Max => on_ints(a, b, i128::max),
+        BinOp::Pow => on_floats!(a, b, |x, y| x.powf(y)),
+        BinOp::Atan2 => on_floats!(a, b, |x, y| x.atan2(y)),
     }
 }
 
-fn int_binary(op: BinOp, ty: Scalar, a: Imm, b: Imm) -> Option<Imm> {
-    let (x, y) = (a.as_int()?, b.as_int()?);
-    let amount = b.bits() % u64::from(ty.bits());
-    let result = match op {
-        BinOp::Add => x + y,
-        BinOp::Sub => x - y,
-        // The low 64 bits are right even where 128 overflow.
-        BinOp::Mul => x.wrapping_mul(y),
-        BinOp::Div | BinOp::Rem if y == 0 => 0,
-        BinOp::Div => x / y,
-        BinOp::Rem => x % y,
-        BinOp::And => x & y,
-        BinOp::Or => x | y,
-        BinOp::Xor => x ^ y,
-        BinOp::Shl => return Some(Imm::from_bits(ty, a.bits() << amount)),
-        BinOp::Shr => x >> amount,
-        BinOp::Min => x.min(y),
-        BinOp::Max => x.max(y),
-        BinOp::Pow | BinOp::Atan2 => return None,
-    };
-    Some(Imm::int(ty, result))
+fn on_int(a: Imm, f: impl FnOnce(i128) -> i128) -> Option<Imm> {
+    Some(Imm::int(a.ty, f(a.as_int()?)))
+}
+
+fn on_ints(a: Imm, b: Imm, f: impl FnOnce(i128, i128) -> i128) -> Option<Imm> {
+    Some(Imm::int(a.ty, f(a.as_int()?, b.as_int()?)))
+}
+
+/// The bits of a float that hold its sign.
+fn sign_bit(s: Scalar) -> u64 {
+    1 << (s.bits() - 1)
+}
+
+/// By how many bits `b` shifts.
+fn shift_amount(b: Imm) -> u64 {
+    b.bits() % u64::from(b.ty.bits())
 }
 
 /// `None` when the types differ, or for an order of `bool`.
@@ -251,28 +241,9 @@ pub fn bitcast(a: Imm, to: Scalar) -> Option<Imm> {
 
 /// What an atomic leaves behind when it finds `old`.
 pub fn combine(op: AtomicOp, old: Imm, operand: Imm) -> Option<Imm> {
-    let op = match op {
-        AtomicOp::Add => BinOp::Add,
-        AtomicOp::Mul => BinOp::Mul,
-        AtomicOp::Min => BinOp::Min,
-        AtomicOp::Max => BinOp::Max,
-        AtomicOp::And => BinOp::And,
-        AtomicOp::Or => BinOp::Or,
-        AtomicOp::Xor => BinOp::Xor,
-        AtomicOp::Exchange => return (old.ty == operand.ty).then_some(operand),
-    };
-    binary(op, old, operand)
-}
-
-/// The binary operation that a reduction repeats.
-pub fn reduction(op: ReduceOp) -> BinOp {
-    match op {
-        ReduceOp::Add => BinOp::Add,
-        ReduceOp::Mul => BinOp::Mul,
-        ReduceOp::Min => BinOp::Min,
-        ReduceOp::Max => BinOp::Max,
-        ReduceOp::And => BinOp::And,
-        ReduceOp::Or => BinOp::Or,
+    match op.binary() {
+        Some(op) => binary(op, old, operand),
+        None => (old.ty == operand.ty).then_some(operand),
     }
 }
 

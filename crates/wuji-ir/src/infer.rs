@@ -1,9 +1,9 @@
 //! The type rules: what an operation gives for arguments of given types, or why it does not fit.
 
-use crate::entities::Field;
+use crate::entities::{Field, Node, Tree};
 use crate::module::{Env, Function};
 use crate::ops::*;
-use crate::types::{BOOL, I32, I64, Scalar, Type, U32, U64};
+use crate::types::{BOOL, I32, I64, Scalar, Type, U64};
 use smallvec::{SmallVec, smallvec};
 
 pub type Types = SmallVec<[Type; 1]>;
@@ -11,223 +11,225 @@ pub type Types = SmallVec<[Type; 1]>;
 /// Result types of `op` on arguments of types `args`. For operations that own regions the results
 /// are whatever the instruction says, and only the arguments are checked here.
 pub fn results(m: &Env, f: &Function, op: &Op, args: &[Type]) -> Result<Option<Types>, String> {
-    let one = |t: Type| Ok(Some(smallvec![t]));
-    let none = || Ok(Some(Types::new()));
-    let count = |n: usize| {
-        if args.len() == n {
-            Ok(())
-        } else {
-            Err(format!("takes {n} arguments, found {}", args.len()))
+    if let Some(n) = op.info().arity {
+        count(args, n.into())?;
+    }
+    match op.class() {
+        OpClass::Constant(imm) => one(Type::Scalar(imm.ty)),
+        OpClass::Elementwise(op) => one(elementwise(op, args)?),
+        OpClass::Component(op) => one(component_op(m, op, args)?),
+        OpClass::Reduce(op) => one(reduce(op, args[0])?),
+        OpClass::Algebra(op) => one(algebra(op, args)?),
+        OpClass::Query(op) => one(query(m, op)?),
+        OpClass::Hint(op) => hint(op, args),
+        OpClass::Access(op, a) => access_op(m, f, op, a, args),
+        OpClass::Cell(op, field) => cell(m, op, field, args),
+        OpClass::TreeAccess(op, tree, node) => tree_access(m, op, tree, node, args),
+        OpClass::Memory(op) => memory_op(m, op, args),
+        OpClass::Control(op) => control(op, args),
+        OpClass::Call(callee) => {
+            let callee = &m.signatures[callee];
+            count(args, callee.params.len())?;
+            for (a, p) in args.iter().zip(&callee.params) {
+                same(*a, *p)?;
+            }
+            Ok(Some(callee.results.iter().copied().collect()))
         }
-    };
+        OpClass::Random => one(U64),
+        OpClass::Thread(op) => thread(op, args),
+        OpClass::Check(op) => check(m, op, args),
+    }
+}
+
+fn one(ty: Type) -> Result<Option<Types>, String> {
+    Ok(Some(smallvec![ty]))
+}
+
+fn none() -> Result<Option<Types>, String> {
+    Ok(Some(Types::new()))
+}
+
+fn count(args: &[Type], n: usize) -> Result<(), String> {
+    if args.len() == n {
+        Ok(())
+    } else {
+        Err(format!("takes {n} arguments, found {}", args.len()))
+    }
+}
+
+fn elementwise(op: ElementwiseOp, args: &[Type]) -> Result<Type, String> {
     match op {
-        Op::Const(imm) => {
-            count(0)?;
-            one(Type::Scalar(imm.ty))
+        ElementwiseOp::Unary(op) => {
+            unary(op, args[0])?;
+            Ok(args[0])
         }
-        Op::Unary(u) => {
-            count(1)?;
-            unary(*u, args[0])?;
-            one(args[0])
-        }
-        Op::Binary(b) => {
-            count(2)?;
+        ElementwiseOp::Binary(op) => {
             same(args[0], args[1])?;
-            binary(*b, args[0])?;
-            one(args[0])
+            binary(op, args[0])?;
+            Ok(args[0])
         }
-        Op::Compare(c) => {
-            count(2)?;
+        ElementwiseOp::Compare(op) => {
             same(args[0], args[1])?;
-            let elem = numeric(args[0])?;
-            if elem == Scalar::Bool && !matches!(c, CmpOp::Eq | CmpOp::Ne) {
+            if !op.defined_on().contains(numeric(args[0])?) {
                 return Err("`bool` has no order".into());
             }
-            one(args[0].with_elem(Scalar::Bool))
+            Ok(args[0].with_elem(Scalar::Bool))
         }
-        Op::Select => {
-            count(3)?;
+        ElementwiseOp::Select => {
             same(args[1], args[2])?;
             if args[0] != BOOL
                 && (args[1].elem().is_none() || args[0] != args[1].with_elem(Scalar::Bool))
             {
                 return Err(format!("the condition is `{}`, not `bool`", args[0]));
             }
-            one(args[1])
+            Ok(args[1])
         }
-        Op::Fma => {
-            count(3)?;
+        ElementwiseOp::Fma => {
             same(args[0], args[1])?;
             same(args[0], args[2])?;
             float(args[0])?;
-            one(args[0])
+            Ok(args[0])
         }
-        Op::Convert(to) => {
-            count(1)?;
+        ElementwiseOp::Convert(to) => {
             numeric(args[0])?;
-            one(args[0].with_elem(*to))
+            Ok(args[0].with_elem(to))
         }
-        Op::Bitcast(to) => {
-            count(1)?;
+        ElementwiseOp::Bitcast(to) => {
             let from = numeric(args[0])?;
             if from.bits() != to.bits() {
                 return Err(format!("`{from}` and `{to}` differ in width"));
             }
-            one(args[0].with_elem(*to))
+            Ok(args[0].with_elem(to))
         }
-        Op::Splat(ty) => {
-            count(1)?;
+    }
+}
+
+fn component_op(m: &Env, op: ComponentOp<'_>, args: &[Type]) -> Result<Type, String> {
+    match op {
+        ComponentOp::Splat(ty) => {
             if !matches!(ty, Type::Vector(..) | Type::Matrix(..)) {
                 return Err(format!("`{ty}` is neither vector nor matrix"));
             }
-            same(args[0], Type::Scalar(numeric(*ty)?))?;
-            one(*ty)
+            same(args[0], Type::Scalar(numeric(ty)?))?;
+            Ok(ty)
         }
-        Op::Compose(ty) => {
-            let arity = m.structs.arity(*ty);
+        ComponentOp::Compose(ty) => {
+            let arity = m.structs.arity(ty);
             if matches!(ty, Type::Scalar(_)) {
                 return Err("a scalar has no components".into());
             }
-            count(arity as usize)?;
+            count(args, arity as usize)?;
             for (k, a) in args.iter().enumerate() {
-                same(*a, component(m, *ty, k as u32)?)?;
+                same(*a, component(m, ty, k as u32)?)?;
             }
-            one(*ty)
+            Ok(ty)
         }
-        Op::Extract(k) => {
-            count(1)?;
-            one(component(m, args[0], *k)?)
+        ComponentOp::Extract(k) => component(m, args[0], k),
+        ComponentOp::Insert(k) => {
+            same(args[1], component(m, args[0], k)?)?;
+            Ok(args[0])
         }
-        Op::Insert(k) => {
-            count(2)?;
-            same(args[1], component(m, args[0], *k)?)?;
-            one(args[0])
-        }
-        Op::ExtractDyn => {
-            count(2)?;
+        ComponentOp::ExtractDyn => {
             int_scalar(args[1])?;
-            one(component(m, lanes(args[0])?, 0)?)
+            component(m, lanes(args[0])?, 0)
         }
-        Op::InsertDyn => {
-            count(3)?;
+        ComponentOp::InsertDyn => {
             int_scalar(args[1])?;
             same(args[2], component(m, lanes(args[0])?, 0)?)?;
-            one(args[0])
+            Ok(args[0])
         }
-        Op::Shuffle(mask) => {
-            count(1)?;
+        ComponentOp::Shuffle(mask) => {
             let Type::Vector(s, n) = args[0] else {
                 return Err(format!("`{}` is no vector", args[0]));
             };
             if mask.is_empty() || mask.len() > 255 || mask.iter().any(|k| *k >= n) {
                 return Err(format!("a component is not among the {n} of the vector"));
             }
-            one(Type::Vector(s, mask.len() as u8))
+            Ok(Type::Vector(s, mask.len() as u8))
         }
-        Op::MatMul => {
-            count(2)?;
-            match (args[0], args[1]) {
-                (Type::Matrix(s, r, k), Type::Matrix(t, k2, c))
-                    if s == t && k == k2 && arith(s) =>
-                {
-                    one(Type::Matrix(s, r, c))
-                }
-                (Type::Matrix(s, r, k), Type::Vector(t, k2)) if s == t && k == k2 && arith(s) => {
-                    one(Type::Vector(s, r))
-                }
-                (a, b) => Err(format!("cannot multiply `{a}` by `{b}`")),
+    }
+}
+
+fn reduce(op: ReduceOp, ty: Type) -> Result<Type, String> {
+    let s = numeric(lanes(ty)?)?;
+    if op.binary().defined_on().contains(s) {
+        return Ok(Type::Scalar(s));
+    }
+    Err(if s.is_float() {
+        "floats have no bits".into()
+    } else {
+        "`bool` has no arithmetic".into()
+    })
+}
+
+fn algebra(op: AlgebraOp, args: &[Type]) -> Result<Type, String> {
+    match op {
+        AlgebraOp::MatMul => match (args[0], args[1]) {
+            (Type::Matrix(s, r, k), Type::Matrix(t, k2, c)) if s == t && k == k2 && arith(s) => {
+                Ok(Type::Matrix(s, r, c))
             }
-        }
-        Op::Transpose => {
-            count(1)?;
-            match args[0] {
-                Type::Matrix(s, r, c) => one(Type::Matrix(s, c, r)),
-                t => Err(format!("`{t}` is no matrix")),
+            (Type::Matrix(s, r, k), Type::Vector(t, k2)) if s == t && k == k2 && arith(s) => {
+                Ok(Type::Vector(s, r))
             }
-        }
-        Op::Dot => {
-            count(2)?;
+            (a, b) => Err(format!("cannot multiply `{a}` by `{b}`")),
+        },
+        AlgebraOp::Transpose => match args[0] {
+            Type::Matrix(s, r, c) => Ok(Type::Matrix(s, c, r)),
+            t => Err(format!("`{t}` is no matrix")),
+        },
+        AlgebraOp::Dot => {
             same(args[0], args[1])?;
             match args[0] {
-                Type::Vector(s, _) if arith(s) => one(Type::Scalar(s)),
+                Type::Vector(s, _) if arith(s) => Ok(Type::Scalar(s)),
                 t => Err(format!("`{t}` is no vector of numbers")),
             }
         }
-        Op::Cross => {
-            count(2)?;
+        AlgebraOp::Cross => {
             same(args[0], args[1])?;
             match args[0] {
-                Type::Vector(s, 3) if arith(s) => one(Type::Vector(s, 3)),
-                Type::Vector(s, 2) if arith(s) => one(Type::Scalar(s)),
+                Type::Vector(s, 3) if arith(s) => Ok(Type::Vector(s, 3)),
+                Type::Vector(s, 2) if arith(s) => Ok(Type::Scalar(s)),
                 t => Err(format!("the cross product of `{t}` is not defined")),
             }
         }
-        Op::Outer => {
-            count(2)?;
-            match (args[0], args[1]) {
-                (Type::Vector(s, r), Type::Vector(t, c)) if s == t && arith(s) => {
-                    one(Type::Matrix(s, r, c))
-                }
-                (a, b) => Err(format!("no outer product of `{a}` and `{b}`")),
+        AlgebraOp::Outer => match (args[0], args[1]) {
+            (Type::Vector(s, r), Type::Vector(t, c)) if s == t && arith(s) => {
+                Ok(Type::Matrix(s, r, c))
             }
+            (a, b) => Err(format!("no outer product of `{a}` and `{b}`")),
+        },
+        AlgebraOp::Determinant => Ok(Type::Scalar(square(args[0])?)),
+        AlgebraOp::Inverse => {
+            square(args[0])?;
+            Ok(args[0])
         }
-        Op::Determinant | Op::Inverse => {
-            count(1)?;
-            match args[0] {
-                Type::Matrix(s, r, c) if r == c && r <= 4 && s.is_float() => {
-                    one(if *op == Op::Determinant {
-                        Type::Scalar(s)
-                    } else {
-                        args[0]
-                    })
-                }
-                t => Err(format!("`{t}` is no square float matrix of at most 4 rows")),
+    }
+}
+
+/// The scalars of a matrix that has a determinant.
+fn square(ty: Type) -> Result<Scalar, String> {
+    match ty {
+        Type::Matrix(s, r, c) if r == c && r <= 4 && s.is_float() => Ok(s),
+        t => Err(format!("`{t}` is no square float matrix of at most 4 rows")),
+    }
+}
+
+fn query(m: &Env, op: QueryOp) -> Result<Type, String> {
+    match op {
+        QueryOp::ArrayExtent(a, axis) | QueryOp::ArrayStride(a, axis) => {
+            if axis >= m.arrays[a].rank {
+                return Err(format!("{a} has {} axes", m.arrays[a].rank));
             }
+            Ok(I64)
         }
-        Op::Reduce(r) => {
-            count(1)?;
-            let s = numeric(lanes(args[0])?)?;
-            match r {
-                ReduceOp::And | ReduceOp::Or if s.is_float() => Err("floats have no bits".into()),
-                ReduceOp::Add | ReduceOp::Mul | ReduceOp::Min | ReduceOp::Max if !arith(s) => {
-                    Err("`bool` has no arithmetic".into())
-                }
-                _ => one(Type::Scalar(s)),
-            }
-        }
-        Op::Load(a) => {
-            let (ty, rest) = access(m, f, a, args)?;
-            if !rest.is_empty() {
-                return Err("too many arguments".into());
-            }
-            one(ty)
-        }
-        Op::Store(a) => {
-            let (ty, rest) = access(m, f, a, args)?;
-            writable(m, a)?;
-            operands(rest, ty, 1)?;
-            none()
-        }
-        Op::Atomic(op, a) => {
-            let (ty, rest) = access(m, f, a, args)?;
-            writable(m, a)?;
-            operands(rest, ty, 1)?;
-            for s in m.structs.flatten(ty) {
-                atomic(*op, s)?;
-            }
-            one(ty)
-        }
-        Op::CompareExchange(a) => {
-            let (ty, rest) = access(m, f, a, args)?;
-            writable(m, a)?;
-            operands(rest, ty, 2)?;
-            if ty.as_scalar().is_none() {
-                return Err(format!("`{ty}` is too large to be exchanged at once"));
-            }
-            one(ty)
-        }
-        Op::AssumeRange(lo, hi) => {
-            count(2)?;
+        QueryOp::RandomKey => Ok(U64),
+        QueryOp::Iteration => Ok(I64),
+    }
+}
+
+fn hint(op: HintOp, args: &[Type]) -> Result<Option<Types>, String> {
+    match op {
+        HintOp::AssumeRange(lo, hi) => {
             int_scalar(args[0])?;
             same(args[0], args[1])?;
             if lo >= hi {
@@ -235,96 +237,135 @@ pub fn results(m: &Env, f: &Function, op: &Op, args: &[Type]) -> Result<Option<T
             }
             one(args[0])
         }
-        Op::Cache(_) => {
-            count(0)?;
-            none()
+        HintOp::Cache(_) => none(),
+    }
+}
+
+fn access_op(
+    m: &Env,
+    f: &Function,
+    op: AccessOp,
+    a: &Access,
+    args: &[Type],
+) -> Result<Option<Types>, String> {
+    let (ty, rest) = access(m, f, a, args)?;
+    if op == AccessOp::Load {
+        if !rest.is_empty() {
+            return Err("too many arguments".into());
         }
-        Op::Cell(op, field) => {
-            let rank = m.fields[*field].rank();
-            let on_list = matches!(op, CellOp::Append | CellOp::Length);
-            if on_list {
-                dynamic_index(m, *field)?;
+        return one(ty);
+    }
+    writable(m, a)?;
+    operands(rest, ty, op.operands())?;
+    match op {
+        AccessOp::Load => one(ty),
+        AccessOp::Store => none(),
+        AccessOp::Atomic(op) => {
+            for s in m.structs.flatten(ty) {
+                atomic(op, s)?;
             }
-            count(rank - usize::from(on_list))?;
-            args.iter().try_for_each(|i| int_scalar(*i).map(|_| ()))?;
-            let node = m.trees[m.fields[*field].tree].nodes[m.fields[*field].node].kind;
-            match op {
-                CellOp::IsActive => one(BOOL),
-                CellOp::Deactivate if !node.is_sparse() => Err(format!(
-                    "cells of a {} node cannot be deactivated one by one",
-                    node.name()
-                )),
-                CellOp::Activate | CellOp::Deactivate => none(),
-                CellOp::Append | CellOp::Length => one(I32),
-            }
+            one(ty)
         }
-        Op::TreeAccess(op, tree, node) => {
-            let data = &m.trees[*tree].nodes[*node];
-            let operands = data.kind.format().operands(*op, data.extents.len());
-            let missing = || format!("a {} node has no such operation", data.kind.name());
-            count(operands.ok_or_else(missing)?)?;
-            args.iter().try_for_each(|a| same(*a, I64))?;
-            match op {
-                TreeAccessOp::Find
-                | TreeAccessOp::Ensure
-                | TreeAccessOp::Push
-                | TreeAccessOp::Length => one(I64),
-                TreeAccessOp::Test => one(BOOL),
-                TreeAccessOp::Touch | TreeAccessOp::Drop => none(),
-                TreeAccessOp::Entry => {
-                    let axes = m.trees[*tree].axes(*node).len();
-                    Ok(Some(smallvec![I64; 3 + axes]))
-                }
+        AccessOp::CompareExchange => {
+            if ty.as_scalar().is_none() {
+                return Err(format!("`{ty}` is too large to be exchanged at once"));
             }
+            one(ty)
         }
-        Op::ArrayExtent(a, axis) | Op::ArrayStride(a, axis) => {
-            count(0)?;
-            if *axis >= m.arrays[*a].rank {
-                return Err(format!("{a} has {} axes", m.arrays[*a].rank));
-            }
+    }
+}
+
+fn cell(m: &Env, op: CellOp, field: Field, args: &[Type]) -> Result<Option<Types>, String> {
+    let rank = m.fields[field].rank();
+    let on_list = matches!(op, CellOp::Append | CellOp::Length);
+    if on_list {
+        dynamic_index(m, field)?;
+    }
+    count(args, rank - usize::from(on_list))?;
+    args.iter().try_for_each(|i| int_scalar(*i).map(|_| ()))?;
+    let node = m.trees[m.fields[field].tree].nodes[m.fields[field].node].kind;
+    match op {
+        CellOp::IsActive => one(BOOL),
+        CellOp::Deactivate if !node.is_sparse() => Err(format!(
+            "cells of a {} node cannot be deactivated one by one",
+            node.name()
+        )),
+        CellOp::Activate | CellOp::Deactivate => none(),
+        CellOp::Append | CellOp::Length => one(I32),
+    }
+}
+
+fn tree_access(
+    m: &Env,
+    op: TreeAccessOp,
+    tree: Tree,
+    node: Node,
+    args: &[Type],
+) -> Result<Option<Types>, String> {
+    let data = &m.trees[tree].nodes[node];
+    let operands = data.kind.format().operands(op, data.extents.len());
+    let missing = || format!("a {} node has no such operation", data.kind.name());
+    count(args, operands.ok_or_else(missing)?)?;
+    args.iter().try_for_each(|a| same(*a, I64))?;
+    match op {
+        TreeAccessOp::Find | TreeAccessOp::Ensure | TreeAccessOp::Push | TreeAccessOp::Length => {
             one(I64)
         }
-        Op::MemLoad(_, ty) => {
-            memory(args, 0, |_| Ok(*ty))?;
-            one(*ty)
+        TreeAccessOp::Test => one(BOOL),
+        TreeAccessOp::Touch | TreeAccessOp::Drop => none(),
+        TreeAccessOp::Entry => {
+            let axes = m.trees[tree].axes(node).len();
+            Ok(Some(smallvec![I64; 3 + axes]))
         }
-        Op::MemStore(_) => {
+    }
+}
+
+fn memory_op(m: &Env, op: MemoryOp<'_>, args: &[Type]) -> Result<Option<Types>, String> {
+    match op {
+        MemoryOp::Load(_, ty) => {
+            memory(args, 0, |_| Ok(ty))?;
+            one(ty)
+        }
+        MemoryOp::Store(_) => {
             memory(args, 1, |rest| Ok(rest[0]))?;
             none()
         }
-        Op::MemAtomic(op, ..) => {
-            count(2)?;
+        MemoryOp::Atomic(op, ..) => {
             same(args[0], I64)?;
             for s in m.structs.flatten(args[1]) {
-                atomic(*op, s)?;
+                atomic(op, s)?;
             }
             one(args[1])
         }
-        Op::MemCompareExchange(_) => {
-            count(3)?;
+        MemoryOp::CompareExchange(_) => {
             same(args[0], I64)?;
             same(args[1], args[2])?;
             one(args[1])
         }
-        Op::LoadInterleaved(rows) => {
+        MemoryOp::LoadInterleaved(rows) => {
             interleaved(rows, 0, args)?;
             Ok(Some(smallvec![rows.ty; rows.columns.len()]))
         }
-        Op::StoreInterleaved(rows) => {
+        MemoryOp::StoreInterleaved(rows) => {
             interleaved(rows, rows.columns.len(), args)?;
             none()
         }
-        Op::AddInterleaved(spaces) => {
+        MemoryOp::AddInterleaved(spaces) => {
             rows(spaces.len(), args)?;
             none()
         }
-        Op::If => {
-            count(1)?;
+    }
+}
+
+/// Checks the arguments; the results follow from the regions.
+fn control(op: ControlOp<'_>, args: &[Type]) -> Result<Option<Types>, String> {
+    match op {
+        ControlOp::If => {
             same(args[0], BOOL)?;
             Ok(None)
         }
-        Op::Loop(_) => Ok(None),
-        Op::For(..) => {
+        ControlOp::Loop(_) | ControlOp::Block(_) => Ok(None),
+        ControlOp::For(..) => {
             if args.len() < 3 {
                 return Err("takes lo, hi and step".into());
             }
@@ -333,90 +374,51 @@ pub fn results(m: &Env, f: &Function, op: &Op, args: &[Type]) -> Result<Option<T
             same(args[0], args[2])?;
             Ok(None)
         }
-        Op::Block(_) => count(0).map(|()| None),
-        Op::ForEach(_, Domain::Range { rank }, _) => {
-            count(2 * usize::from(*rank))?;
+        ControlOp::ForEach(_, domain, _) => {
+            count(args, domain.arguments())?;
             for pair in args.chunks(2) {
                 int_scalar(pair[0])?;
                 same(pair[0], pair[1])?;
             }
             none()
         }
-        Op::ForEach(_, Domain::Field(_), _) => {
-            count(0)?;
-            none()
+    }
+}
+
+fn thread(op: ThreadOp, args: &[Type]) -> Result<Option<Types>, String> {
+    match op.info().ty {
+        ThreadType::Nothing => none(),
+        ThreadType::Query(ty) => one(ty),
+        ThreadType::Vote(ty) => {
+            same(args[0], BOOL)?;
+            one(ty)
         }
-        Op::Call(callee) => {
-            let callee = &m.signatures[*callee];
-            count(callee.params.len())?;
-            for (a, p) in args.iter().zip(&callee.params) {
-                same(*a, *p)?;
-            }
-            Ok(Some(callee.results.iter().copied().collect()))
+        ThreadType::Match(ty) => {
+            scalar(args[0])?;
+            one(ty)
         }
-        Op::Random | Op::RandomKey => {
-            count(0)?;
-            one(U64)
+        ThreadType::Exchange => {
+            scalar(args[0])?;
+            same(args[1], I32)?;
+            one(args[0])
         }
-        Op::Iteration => {
-            count(0)?;
-            one(I64)
-        }
-        Op::Thread(op) => {
-            count(op.arguments())?;
-            match op {
-                ThreadOp::Index
-                | ThreadOp::BlockSize
-                | ThreadOp::Block
-                | ThreadOp::Blocks
-                | ThreadOp::Lane => one(I32),
-                ThreadOp::ActiveMask => one(U32),
-                ThreadOp::BarrierAll | ThreadOp::BarrierAny => {
-                    same(args[0], BOOL)?;
-                    one(BOOL)
-                }
-                ThreadOp::BarrierCount => {
-                    same(args[0], BOOL)?;
-                    one(I32)
-                }
-                ThreadOp::Ballot => {
-                    same(args[0], BOOL)?;
-                    one(U32)
-                }
-                ThreadOp::MatchAny => {
-                    scalar(args[0])?;
-                    one(U32)
-                }
-                ThreadOp::Shuffle(_) => {
-                    scalar(args[0])?;
-                    same(args[1], I32)?;
-                    one(args[0])
-                }
-                ThreadOp::Barrier
-                | ThreadOp::WarpBarrier
-                | ThreadOp::BlockFence
-                | ThreadOp::GridFence => none(),
-            }
-        }
-        Op::Print(msg) => {
-            message(m, *msg, args)?;
-            none()
-        }
-        Op::Assert(msg) => {
+    }
+}
+
+fn check(m: &Env, op: CheckOp, args: &[Type]) -> Result<Option<Types>, String> {
+    match op {
+        CheckOp::Print(msg) => message(m, msg, args)?,
+        CheckOp::Assert(msg) => {
             let Some((cond, rest)) = args.split_first() else {
                 return Err("takes a condition".into());
             };
             same(*cond, BOOL)?;
-            message(m, *msg, rest)?;
-            none()
+            message(m, msg, rest)?;
         }
-        Op::CheckIndex(_) => {
-            count(1)?;
-            int_scalar(args[0])?;
-            none()
-        }
-        Op::Report(_) => none(),
+        CheckOp::Index(_) => int_scalar(args[0])?,
+        CheckOp::Report(_) => {}
     }
+    none()
 }
 
 /// Which index of a field in a dynamic node runs along the list.
@@ -633,74 +635,27 @@ fn arith(s: Scalar) -> bool {
     s != Scalar::Bool
 }
 
-/// Which element types a unary operation is defined on.
+/// Whether a unary operation is defined on the elements of a type.
 pub fn unary(op: UnOp, ty: Type) -> Result<(), String> {
-    let s = numeric(ty)?;
-    let ok = match op {
-        UnOp::Neg | UnOp::Sign => arith(s) && !s.is_unsigned_int(),
-        UnOp::Abs => arith(s),
-        UnOp::Not => !s.is_float(),
-        UnOp::PopCount | UnOp::LeadingZeros | UnOp::TrailingZeros => s.is_int(),
-        UnOp::Freeze => true,
-        UnOp::Floor
-        | UnOp::Ceil
-        | UnOp::Round
-        | UnOp::RoundEven
-        | UnOp::Trunc
-        | UnOp::Sqrt
-        | UnOp::Rsqrt
-        | UnOp::Sin
-        | UnOp::Cos
-        | UnOp::Tan
-        | UnOp::Asin
-        | UnOp::Acos
-        | UnOp::Atan
-        | UnOp::Sinh
-        | UnOp::Cosh
-        | UnOp::Tanh
-        | UnOp::Exp
-        | UnOp::Exp2
-        | UnOp::Log
-        | UnOp::Log2
-        | UnOp::Log10 => s.is_float(),
-    };
-    if ok {
-        Ok(())
-    } else {
-        Err(format!("`{}` is not defined on `{ty}`", op.name()))
-    }
+    defined(op.name(), op.defined_on(), ty)
 }
 
-/// Which element types a binary operation is defined on.
+/// Whether a binary operation is defined on the elements of a type.
 pub fn binary(op: BinOp, ty: Type) -> Result<(), String> {
-    let s = numeric(ty)?;
-    let ok = match op {
-        BinOp::Add
-        | BinOp::Sub
-        | BinOp::Mul
-        | BinOp::Div
-        | BinOp::Rem
-        | BinOp::Min
-        | BinOp::Max => arith(s),
-        BinOp::And | BinOp::Or | BinOp::Xor => !s.is_float(),
-        BinOp::Shl | BinOp::Shr => s.is_int(),
-        BinOp::Pow | BinOp::Atan2 => s.is_float(),
-    };
-    if ok {
+    defined(op.name(), op.defined_on(), ty)
+}
+
+fn defined(name: &str, on: ScalarSet, ty: Type) -> Result<(), String> {
+    if on.contains(numeric(ty)?) {
         Ok(())
     } else {
-        Err(format!("`{}` is not defined on `{ty}`", op.name()))
+        Err(format!("`{name}` is not defined on `{ty}`"))
     }
 }
 
-/// Which scalar types an atomic is defined on.
+/// Whether an atomic is defined on a scalar type.
 pub fn atomic(op: AtomicOp, s: Scalar) -> Result<(), String> {
-    let ok = match op {
-        AtomicOp::Add | AtomicOp::Mul | AtomicOp::Min | AtomicOp::Max => arith(s),
-        AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => !s.is_float(),
-        AtomicOp::Exchange => true,
-    };
-    if ok {
+    if op.defined_on().contains(s) {
         Ok(())
     } else {
         Err(format!("atomic `{}` is not defined on `{s}`", op.name()))

@@ -345,10 +345,10 @@ impl Function {
 
     /// The constant a value is, if it is one.
     pub fn constant(&self, value: Value) -> Option<crate::types::Imm> {
-        match self.insts[self.def(value)?].op {
-            Op::Const(imm) => Some(imm),
-            _ => None,
-        }
+        let Op::Const(imm) = self.insts[self.def(value)?].op else {
+            return None;
+        };
+        Some(imm)
     }
 
     /// What callers know of it.

@@ -2,7 +2,6 @@
 
 use crate::entities::*;
 use crate::module::{Function, Module};
-use crate::ops::Op;
 
 /// Instructions in pre-order: each before those in its regions.
 #[derive(Clone, Debug)]
@@ -58,10 +57,7 @@ impl Function {
 
     /// The functions that the body calls, once for each call, in pre-order.
     pub fn callees(&self) -> Vec<Func> {
-        let called = |inst| match self.insts[inst].op {
-            Op::Call(callee) => Some(callee),
-            _ => None,
-        };
+        let called = |inst: Inst| self.insts[inst].op.callee();
         self.insts_in(self.entry).filter_map(called).collect()
     }
 }

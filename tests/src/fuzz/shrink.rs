@@ -231,15 +231,29 @@ fn unwrap(f: &mut Function, region: Region, at: usize, side: usize) -> Option<()
     let data = f.insts[owner].clone();
     let inner = data.regions[side];
     let label = data.op.label();
-    let (given, start): (&[Value], Vec<Value>) = match (&data.op, &f.regions[inner].term) {
-        (Op::If | Op::Block(_), Term::Yield(v)) => (v, Vec::new()),
-        (Op::Loop(l), Term::Break(to, v)) if l == to => (v, data.args.to_vec()),
-        (Op::For(l, _), Term::Continue(to, v) | Term::Break(to, v)) if l == to => {
+    let term = &f.regions[inner].term;
+    let (given, start): (&[Value], Vec<Value>) = match data.op.control()? {
+        ControlOp::If | ControlOp::Block(_) => {
+            let Term::Yield(v) = term else {
+                return None;
+            };
+            (v, Vec::new())
+        }
+        ControlOp::Loop(_) => {
+            let Term::Break(to, v) = term else {
+                return None;
+            };
+            (Some(*to) == label).then_some((&v[..], data.args.to_vec()))?
+        }
+        ControlOp::For(..) => {
+            let (Term::Continue(to, v) | Term::Break(to, v)) = term else {
+                return None;
+            };
             let mut start = vec![data.args[0]];
             start.extend(&data.args[3..]);
-            (v, start)
+            (Some(*to) == label).then_some((&v[..], start))?
         }
-        _ => return None,
+        ControlOp::ForEach(..) => return None,
     };
     // Nothing else may leave by the label.
     let mut work: Vec<Region> = f.regions[inner]

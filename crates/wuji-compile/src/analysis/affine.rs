@@ -106,6 +106,88 @@ fn fits(r: Range, within: Range) -> bool {
     within.0 <= r.0 && r.1 <= within.1
 }
 
+/// The affine expression of an integer operation, where it has one.
+fn sum_or_product(op: BinOp, a: &Affine, b: &Affine) -> Option<Affine> {
+    let (constant, factor) = (a.as_constant(), b.as_constant());
+    if op == BinOp::Add {
+        a.add_scaled(b, 1)
+    } else if op == BinOp::Sub {
+        a.add_scaled(b, -1)
+    } else if op == BinOp::Mul {
+        match (constant, factor) {
+            (_, Some(c)) => a.scaled(c),
+            (Some(c), _) => b.scaled(c),
+            (None, None) => None,
+        }
+    } else if op == BinOp::Shl {
+        let amount = factor.filter(|c| (0..31).contains(c));
+        amount.and_then(|c| a.scaled(1 << c))
+    } else {
+        None
+    }
+}
+
+/// The range of an integer operation on two ranges, where one is known.
+fn binary_range(op: BinOp, a: Range, b: Range) -> Option<Range> {
+    let constant = |r: Range| (r.0 == r.1).then_some(r.0);
+    if op == BinOp::Add {
+        return Some((a.0 + b.0, a.1 + b.1));
+    }
+    if op == BinOp::Sub {
+        return Some((a.0 - b.1, a.1 - b.0));
+    }
+    if op == BinOp::Mul {
+        let corners = [
+            a.0.checked_mul(b.0)?,
+            a.0.checked_mul(b.1)?,
+            a.1.checked_mul(b.0)?,
+            a.1.checked_mul(b.1)?,
+        ];
+        return Some((*corners.iter().min()?, *corners.iter().max()?));
+    }
+    if op == BinOp::Min {
+        return Some((a.0.min(b.0), a.1.min(b.1)));
+    }
+    if op == BinOp::Max {
+        return Some((a.0.max(b.0), a.1.max(b.1)));
+    }
+    if op == BinOp::And {
+        let mask = [b, a].into_iter().filter_map(constant).find(|m| *m >= 0);
+        return mask.map(|mask| (0, mask));
+    }
+    let by = constant(b)?;
+    if op == BinOp::Div && by > 0 {
+        return Some((a.0 / by, a.1 / by));
+    }
+    if op == BinOp::Rem && by > 0 {
+        let low = if a.0 < 0 { -(by - 1) } else { 0 };
+        return Some((low.max(a.0.min(0)), (by - 1).min(a.1.max(0))));
+    }
+    (op == BinOp::Shr && (0..64).contains(&by)).then(|| (a.0 >> by, a.1 >> by))
+}
+
+fn thread_range(op: ThreadOp) -> Option<Range> {
+    let (warp, threads) = (i128::from(WARP), i128::from(MOST_THREADS));
+    match op {
+        ThreadOp::Index => Some((0, threads - 1)),
+        ThreadOp::BlockSize => Some((1, threads)),
+        ThreadOp::Block => Some((0, i128::from(i32::MAX) - 1)),
+        ThreadOp::Blocks => Some((1, i128::from(i32::MAX))),
+        ThreadOp::Lane => Some((0, warp - 1)),
+        ThreadOp::BarrierCount => Some((0, threads)),
+        ThreadOp::Barrier
+        | ThreadOp::BarrierAll
+        | ThreadOp::BarrierAny
+        | ThreadOp::ActiveMask
+        | ThreadOp::Ballot
+        | ThreadOp::MatchAny
+        | ThreadOp::Shuffle(_)
+        | ThreadOp::WarpBarrier
+        | ThreadOp::BlockFence
+        | ThreadOp::GridFence => None,
+    }
+}
+
 /// Forms and ranges of the integers of a function, worked out as they are asked for.
 #[derive(Debug)]
 pub struct AffineAnalysis<'f> {
@@ -149,37 +231,26 @@ impl<'f> AffineAnalysis<'f> {
         let f = self.func;
         let inst = f.def(v)?;
         let data = &f.insts[inst];
-        match &data.op {
-            Op::Const(imm) => Some(Affine::constant(i64::try_from(imm.as_int()?).ok()?)),
-            Op::Unary(UnOp::Freeze) => None,
-            Op::Unary(UnOp::Neg) => self.expr(data.args[0]).scaled(-1),
-            Op::Binary(op) if f.ty(v).as_scalar().is_some_and(Scalar::is_int) => {
-                let (a, b) = (self.expr(data.args[0]), self.expr(data.args[1]));
-                match op {
-                    BinOp::Add => a.add_scaled(&b, 1),
-                    BinOp::Sub => a.add_scaled(&b, -1),
-                    BinOp::Mul => match (a.as_constant(), b.as_constant()) {
-                        (_, Some(c)) => a.scaled(c),
-                        (Some(c), _) => b.scaled(c),
-                        (None, None) => None,
-                    },
-                    BinOp::Shl => match b.as_constant() {
-                        Some(c) if (0..31).contains(&c) => a.scaled(1 << c),
-                        _ => None,
-                    },
-                    _ => None,
-                }
-            }
-            Op::Convert(_) => {
-                let source = data.args[0];
-                let from = f.ty(source).as_scalar()?;
-                let limits = from.int_range()?;
-                f.ty(v).as_scalar().filter(|s| s.is_int())?;
-                let expr = self.expr(source);
-                fits(self.range_of(&expr), limits).then_some(expr)
-            }
-            _ => None,
+        if let Op::Const(imm) = data.op {
+            return Some(Affine::constant(i64::try_from(imm.as_int()?).ok()?));
         }
+        if let Op::Convert(_) = data.op {
+            let source = data.args[0];
+            let from = f.ty(source).as_scalar()?;
+            let limits = from.int_range()?;
+            f.ty(v).as_scalar().filter(|s| s.is_int())?;
+            let expr = self.expr(source);
+            return fits(self.range_of(&expr), limits).then_some(expr);
+        }
+        if data.op == Op::Unary(UnOp::Neg) {
+            return self.expr(data.args[0]).scaled(-1);
+        }
+        let Op::Binary(op) = data.op else {
+            return None;
+        };
+        f.ty(v).as_scalar().filter(|s| s.is_int())?;
+        let (a, b) = (self.expr(data.args[0]), self.expr(data.args[1]));
+        sum_or_product(op, &a, &b)
     }
 
     /// Whether a value is made of loop indices, parameters and constants alone, so that it cannot be
@@ -260,55 +331,27 @@ impl<'f> AffineAnalysis<'f> {
             ValueDef::Param(..) => return None,
         };
         let data = &f.insts[inst];
-        match &data.op {
-            Op::Const(imm) => imm.as_int().map(|c| (c, c)),
-            Op::Unary(UnOp::Freeze) => Some(self.range(data.args[0])),
-            Op::Convert(_) => {
-                f.ty(data.args[0]).as_scalar().filter(|s| !s.is_float())?;
-                Some(self.range(data.args[0]))
-            }
-            Op::Select => {
-                let (a, b) = (self.range(data.args[1]), self.range(data.args[2]));
-                Some((a.0.min(b.0), a.1.max(b.1)))
-            }
-            Op::ArrayExtent(..) => Some((0, 1 << 60)),
-            Op::Thread(ThreadOp::Index) => Some((0, i128::from(MOST_THREADS) - 1)),
-            Op::Thread(ThreadOp::BlockSize) => Some((1, i128::from(MOST_THREADS))),
-            Op::Thread(ThreadOp::Block) => Some((0, i128::from(i32::MAX) - 1)),
-            Op::Thread(ThreadOp::Lane) => Some((0, i128::from(WARP) - 1)),
-            Op::Thread(ThreadOp::BarrierCount) => Some((0, i128::from(MOST_THREADS))),
-            Op::Thread(ThreadOp::Blocks) => Some((1, i128::from(i32::MAX))),
-            Op::Binary(op) => {
-                let (a, b) = (self.range(data.args[0]), self.range(data.args[1]));
-                match op {
-                    BinOp::Add => Some((a.0 + b.0, a.1 + b.1)),
-                    BinOp::Sub => Some((a.0 - b.1, a.1 - b.0)),
-                    BinOp::Mul => {
-                        let corners = [
-                            a.0.checked_mul(b.0)?,
-                            a.0.checked_mul(b.1)?,
-                            a.1.checked_mul(b.0)?,
-                            a.1.checked_mul(b.1)?,
-                        ];
-                        Some((*corners.iter().min()?, *corners.iter().max()?))
-                    }
-                    BinOp::Min => Some((a.0.min(b.0), a.1.min(b.1))),
-                    BinOp::Max => Some((a.0.max(b.0), a.1.max(b.1))),
-                    BinOp::Div if b.0 == b.1 && b.0 > 0 => Some((a.0 / b.0, a.1 / b.0)),
-                    BinOp::Rem if b.0 == b.1 && b.0 > 0 => {
-                        let low = if a.0 < 0 { -(b.0 - 1) } else { 0 };
-                        Some((low.max(a.0.min(0)), (b.0 - 1).min(a.1.max(0))))
-                    }
-                    BinOp::And if b.0 == b.1 && b.0 >= 0 => Some((0, b.0)),
-                    BinOp::And if a.0 == a.1 && a.0 >= 0 => Some((0, a.0)),
-                    BinOp::Shr if b.0 == b.1 && (0..64).contains(&b.0) => {
-                        Some((a.0 >> b.0, a.1 >> b.0))
-                    }
-                    _ => None,
-                }
-            }
-            _ => None,
+        if let Op::Const(imm) = data.op {
+            return imm.as_int().map(|c| (c, c));
         }
+        if let Op::Thread(op) = data.op {
+            return thread_range(op);
+        }
+        if let Op::Binary(op) = data.op {
+            return binary_range(op, self.range(data.args[0]), self.range(data.args[1]));
+        }
+        if let Op::Convert(_) = data.op {
+            f.ty(data.args[0]).as_scalar().filter(|s| !s.is_float())?;
+            return Some(self.range(data.args[0]));
+        }
+        if data.op == Op::Unary(UnOp::Freeze) {
+            return Some(self.range(data.args[0]));
+        }
+        if data.op == Op::Select {
+            let (a, b) = (self.range(data.args[1]), self.range(data.args[2]));
+            return Some((a.0.min(b.0), a.1.max(b.1)));
+        }
+        matches!(data.op, Op::ArrayExtent(..)).then_some((0, 1 << 60))
     }
 
     /// Range of the index of a `for`: within its bounds.

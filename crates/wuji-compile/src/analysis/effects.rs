@@ -4,7 +4,7 @@ use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::rewrite::Structure;
 use wuji_ir::entities::Value;
 use wuji_ir::module::{Function, Module, Task, TaskKind};
-use wuji_ir::ops::{Activation, Op, Place};
+use wuji_ir::ops::{AccessOp, Activation, Op, OpClass, Place};
 
 /// How a task uses one field, array or temp.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,17 +74,13 @@ fn uses(m: &Module, task: &Task, f: &Function) -> Vec<Use> {
         };
         let used = &mut out[at];
         used.element_wise &= element_wise;
-        match op {
-            Op::Load(_) => used.reads = true,
-            Op::Store(a) => {
-                used.writes = true;
-                used.activates |= a.activation == Activation::IfAbsent;
+        if let OpClass::Access(op, a) = op.class() {
+            match op {
+                AccessOp::Load => used.reads = true,
+                AccessOp::Store => used.writes = true,
+                AccessOp::Atomic(_) | AccessOp::CompareExchange => used.updates = true,
             }
-            Op::Atomic(_, a) | Op::CompareExchange(a) => {
-                used.updates = true;
-                used.activates |= a.activation == Activation::IfAbsent;
-            }
-            _ => {}
+            used.activates |= op != AccessOp::Load && a.activation == Activation::IfAbsent;
         }
     });
     // A function that is still called may touch anything in its own way.

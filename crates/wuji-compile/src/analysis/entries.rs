@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Field, Func, Node, Tree, Value};
 use wuji_ir::layout::{ListEntry, NodeData};
 use wuji_ir::module::{Env, Function, Module};
-use wuji_ir::ops::{Activation, BinOp, CellOp, Op, Place, TreeAccessOp};
+use wuji_ir::ops::{Activation, BinOp, CellOp, Effect, Op, Place, TreeAccessOp};
 
 /// An entry of the list of a node's active cells.
 #[derive(Clone, Debug)]
@@ -26,15 +26,12 @@ pub fn entries(f: &Function) -> Vec<Entry> {
     let mut most: FxHashMap<Value, Value> = FxHashMap::default();
     f.walk(|inst| {
         let data = &f.insts[inst];
-        match data.op {
-            Op::TreeAccess(TreeAccessOp::Entry, tree, node) => found.push((tree, node, inst)),
-            Op::Binary(BinOp::Min) => {
-                least.entry(data.args[0]).or_insert(data.results[0]);
-            }
-            Op::Binary(BinOp::Max) => {
-                most.entry(data.args[0]).or_insert(data.results[0]);
-            }
-            _ => {}
+        if let Op::TreeAccess(TreeAccessOp::Entry, tree, node) = data.op {
+            found.push((tree, node, inst));
+        } else if data.op == Op::Binary(BinOp::Min) {
+            least.entry(data.args[0]).or_insert(data.results[0]);
+        } else if data.op == Op::Binary(BinOp::Max) {
+            most.entry(data.args[0]).or_insert(data.results[0]);
         }
     });
     found
@@ -195,12 +192,16 @@ pub fn loses_cells(m: &Module, f: &Function, tree: Tree) -> bool {
     let mut called: Vec<Func> = Vec::new();
     let mut found = false;
     let mut look = |f: &Function, called: &mut Vec<Func>| {
-        f.walk(|inst| match &f.insts[inst].op {
-            Op::Cell(CellOp::Deactivate, field) => found |= m.fields[*field].tree == tree,
+        f.walk(|inst| {
+            let op = &f.insts[inst].op;
+            if let Op::Cell(CellOp::Deactivate, field) = op {
+                found |= m.fields[*field].tree == tree;
+            }
             // In functions that are already lowered.
-            Op::TreeAccess(TreeAccessOp::Drop, at, _) => found |= *at == tree,
-            Op::Call(callee) if !called.contains(callee) => called.push(*callee),
-            _ => {}
+            if let Op::TreeAccess(TreeAccessOp::Drop, at, _) = op {
+                found |= *at == tree;
+            }
+            called.extend(op.callee().filter(|callee| !called.contains(callee)));
         });
     };
     look(f, &mut called);
@@ -215,20 +216,20 @@ pub fn loses_cells(m: &Module, f: &Function, tree: Tree) -> bool {
 /// Whether a function may activate or deactivate cells of a tree, which invalidates offsets that were found.
 pub fn changes_cells(m: &Env, f: &Function, tree: Tree) -> bool {
     let mut found = false;
-    f.walk(|inst| match &f.insts[inst].op {
-        Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
-            if let Place::Field(field) = a.place {
-                let data = &m.fields[field];
-                found |= data.tree == tree
-                    && a.activation == Activation::IfAbsent
-                    && !m.trees[tree].sparse_path(data.node).is_empty();
-            }
+    f.walk(|inst| {
+        let op = &f.insts[inst].op;
+        if let Some(a) = op.written_access()
+            && let Place::Field(field) = a.place
+        {
+            let data = &m.fields[field];
+            found |= data.tree == tree
+                && a.activation == Activation::IfAbsent
+                && !m.trees[tree].sparse_path(data.node).is_empty();
         }
-        Op::Cell(CellOp::Activate | CellOp::Deactivate | CellOp::Append, field) => {
-            found |= m.fields[*field].tree == tree;
+        if let Op::Cell(cell, field) = op {
+            found |= cell.effect() == Effect::Writes && m.fields[*field].tree == tree;
         }
-        Op::Call(_) => found = true,
-        _ => {}
+        found |= op.callee().is_some();
     });
     found
 }

@@ -134,12 +134,11 @@ fn written(m: &Module, f: &Function) -> FxHashSet<Place> {
     let mut array = false;
     let callees = m.called_from(f).into_iter().map(|g| &m.funcs[g]);
     for f in std::iter::once(f).chain(callees) {
-        f.walk(|inst| match &f.insts[inst].op {
-            Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
+        f.walk(|inst| {
+            if let Some(a) = f.insts[inst].op.written_access() {
                 array |= matches!(a.place, Place::Array(_));
                 places.insert(a.place);
             }
-            _ => {}
         });
     }
     if array {
@@ -252,10 +251,11 @@ impl Walk<'_> {
         let (inst, outside) = (self.open[at].inst, self.open[at].outside);
         let data = &self.f.insts[inst];
         let divergent = here.uniformity > outside;
-        let targets: Vec<Value> = match (breaks, &data.op) {
-            (true, _) => data.results.to_vec(),
-            (false, Op::For(..)) => self.f.regions[data.regions[0]].params[1..].to_vec(),
-            (false, _) => self.f.regions[data.regions[0]].params.to_vec(),
+        let targets: Vec<Value> = if breaks {
+            data.results.to_vec()
+        } else {
+            let index = usize::from(matches!(data.op, Op::For(..)));
+            self.f.regions[data.regions[0]].params[index..].to_vec()
         };
         for (target, v) in targets.iter().zip(values) {
             let own = self.uniformity[*v];
@@ -285,8 +285,8 @@ impl Walk<'_> {
         let f = self.f;
         let data = &f.insts[inst];
         let args = self.of(&data.args);
-        match &data.op {
-            Op::If => {
+        match data.op.control() {
+            Some(ControlOp::If) => {
                 let condition = self.uniformity[data.args[0]];
                 let sides = &data.regions;
                 self.yielded.push(inst);
@@ -300,38 +300,39 @@ impl Walk<'_> {
                     }
                 }
             }
-            Op::Block(label) => {
+            Some(ControlOp::Block(label)) => {
                 self.yielded.push(inst);
-                self.within(*label, inst, here, Control::default());
+                self.within(label, inst, here, Control::default());
                 self.yielded.pop();
             }
-            Op::Loop(label) => {
+            Some(ControlOp::Loop(label)) => {
                 for (p, a) in f.regions[data.regions[0]].params.iter().zip(&data.args) {
                     self.raise(*p, self.uniformity[*a]);
                 }
-                let left = self.left.get(label).copied().unwrap_or_default();
-                self.within(*label, inst, here, left);
+                let left = self.left.get(&label).copied().unwrap_or_default();
+                self.within(label, inst, here, left);
                 for r in &data.results {
                     self.raise(*r, left.uniformity);
                 }
             }
-            Op::For(label, _) => {
+            Some(ControlOp::For(label, _)) => {
                 let bounds = self.of(&data.args[..3]);
                 let params = &f.regions[data.regions[0]].params;
                 self.raise(params[0], self.of(&[data.args[0], data.args[2]]));
                 for (p, a) in params[1..].iter().zip(&data.args[3..]) {
                     self.raise(*p, self.uniformity[*a]);
                 }
-                let left = self.left.get(label).copied().unwrap_or_default();
+                let left = self.left.get(&label).copied().unwrap_or_default();
                 let left = left.and(bounds, inst);
-                self.within(*label, inst, here, left);
+                self.within(label, inst, here, left);
                 let carried = data.args[3..].iter().zip(&params[1..]);
                 for (r, (a, p)) in data.results.iter().zip(carried) {
                     let last = self.uniformity[*a].max(self.uniformity[*p]);
                     self.raise(*r, last.max(left.uniformity));
                 }
             }
-            op => {
+            Some(ControlOp::ForEach(..)) | None => {
+                let op = &data.op;
                 if let Op::Thread(together) = op {
                     self.look(inst, *together, here);
                 }
@@ -392,101 +393,45 @@ impl Walk<'_> {
 
     /// Among whom the results of an operation differ.
     fn result(&self, op: &Op, args: &[Value], given: Uniformity) -> Uniformity {
-        match op {
-            Op::Thread(op) => match op {
-                ThreadOp::BlockSize
-                | ThreadOp::Block
-                | ThreadOp::Blocks
-                | ThreadOp::Barrier
-                | ThreadOp::BarrierAll
-                | ThreadOp::BarrierAny
-                | ThreadOp::BarrierCount
-                | ThreadOp::WarpBarrier
-                | ThreadOp::BlockFence
-                | ThreadOp::GridFence => Uniformity::Block,
-                ThreadOp::Ballot => Uniformity::Warp,
-                // All get what one lane has.
-                ThreadOp::Shuffle(Shuffle::From)
-                    if self.uniformity[args[1]] <= Uniformity::Warp =>
-                {
-                    Uniformity::Warp
-                }
-                ThreadOp::Index
-                | ThreadOp::Lane
-                | ThreadOp::ActiveMask
-                | ThreadOp::MatchAny
-                | ThreadOp::Shuffle(_) => Uniformity::Thread,
-            },
-            Op::Load(a) => match a.place {
-                Place::Local(l) if self.f.locals[l].shared => Uniformity::Thread,
-                Place::Local(l) => given.max(self.locals.get(&l).copied().unwrap_or_default()),
-                place if self.written.contains(&place) => Uniformity::Thread,
-                Place::Field(_) | Place::Array(_) | Place::Temp(_) => given,
-            },
-            Op::Atomic(..)
-            | Op::CompareExchange(_)
-            | Op::Random
-            | Op::Iteration
-            | Op::Call(_)
-            | Op::Cell(..)
-            | Op::TreeAccess(..)
-            | Op::MemLoad(..)
-            | Op::LoadInterleaved(_)
-            | Op::MemAtomic(..)
-            | Op::MemCompareExchange(_) => Uniformity::Thread,
-            // The number of a warp or block, and questions that it answers.
-            Op::Binary(BinOp::Div) | Op::Compare(CmpOp::Lt | CmpOp::Ge) => {
-                given.min(self.runs(args[0], self.number(args[1])))
-            }
-            Op::Compare(CmpOp::Le | CmpOp::Gt) => {
-                given.min(self.runs(args[0], self.number(args[1]).map(|n| n + 1)))
-            }
-            Op::Binary(BinOp::Shr) => {
-                let amount = self.number(args[1]).filter(|n| (0..31).contains(n));
-                given.min(self.runs(args[0], amount.map(|n| 1 << n)))
-            }
-            Op::Const(_)
-            | Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare(_)
-            | Op::Select
-            | Op::Fma
-            | Op::Convert(_)
-            | Op::Bitcast(_)
-            | Op::Splat(_)
-            | Op::Compose(_)
-            | Op::Extract(_)
-            | Op::Insert(_)
-            | Op::ExtractDyn
-            | Op::InsertDyn
-            | Op::Shuffle(_)
-            | Op::MatMul
-            | Op::Transpose
-            | Op::Dot
-            | Op::Cross
-            | Op::Outer
-            | Op::Determinant
-            | Op::Inverse
-            | Op::Reduce(_)
-            | Op::Store(_)
-            | Op::AssumeRange(..)
-            | Op::Cache(_)
-            | Op::ArrayExtent(..)
-            | Op::ArrayStride(..)
-            | Op::MemStore(_)
-            | Op::StoreInterleaved(_)
-            | Op::AddInterleaved(_)
-            | Op::If
-            | Op::Loop(_)
-            | Op::For(..)
-            | Op::Block(_)
-            | Op::ForEach(..)
-            | Op::RandomKey
-            | Op::Print(_)
-            | Op::Assert(_)
-            | Op::CheckIndex(_)
-            | Op::Report(_) => given,
+        // All get what one lane has.
+        if *op == Op::Thread(ThreadOp::Shuffle(Shuffle::From))
+            && self.uniformity[args[1]] <= Uniformity::Warp
+        {
+            return Uniformity::Warp;
         }
+        match op.info().uniform {
+            Uniform::PerBlock => Uniformity::Block,
+            Uniform::PerWarp => Uniformity::Warp,
+            Uniform::PerThread => Uniformity::Thread,
+            Uniform::OfMemory => self.loaded(op, given),
+            Uniform::OfArguments => given.min(self.quotient(op, args)),
+        }
+    }
+
+    /// The result of a load.
+    fn loaded(&self, op: &Op, given: Uniformity) -> Uniformity {
+        match op.access().map(|a| a.place) {
+            Some(Place::Local(l)) if self.f.locals[l].shared => Uniformity::Thread,
+            Some(Place::Local(l)) => given.max(self.locals.get(&l).copied().unwrap_or_default()),
+            Some(place) if self.written.contains(&place) => Uniformity::Thread,
+            Some(Place::Field(_) | Place::Array(_) | Place::Temp(_)) => given,
+            None => Uniformity::Thread,
+        }
+    }
+
+    /// The number of a warp or block, and comparisons that it decides.
+    fn quotient(&self, op: &Op, args: &[Value]) -> Uniformity {
+        let by = if let Op::Binary(BinOp::Div) | Op::Compare(CmpOp::Lt | CmpOp::Ge) = op {
+            self.number(args[1])
+        } else if let Op::Compare(CmpOp::Le | CmpOp::Gt) = op {
+            self.number(args[1]).map(|n| n + 1)
+        } else if let Op::Binary(BinOp::Shr) = op {
+            let amount = self.number(args[1]).filter(|n| (0..31).contains(n));
+            amount.map(|n| 1 << n)
+        } else {
+            return Uniformity::Thread;
+        };
+        self.runs(args[0], by)
     }
 
     /// What counts threads, in any integer type that can hold it.
@@ -495,14 +440,17 @@ impl Walk<'_> {
             return Some(*run);
         }
         let data = &self.f.insts[self.f.def(v)?];
-        match data.op {
-            Op::Thread(ThreadOp::Index) => Some(Run {
+        if data.op == Op::Thread(ThreadOp::Index) {
+            return Some(Run {
                 block: None,
                 warp: true,
-            }),
-            Op::Convert(to) if to.is_int() && to.bits() >= 32 => self.counter(data.args[0]),
-            _ => None,
+            });
         }
+        let Op::Convert(to) = data.op else {
+            return None;
+        };
+        let wide = to.is_int() && to.bits() >= 32;
+        wide.then(|| self.counter(data.args[0])).flatten()
     }
 
     fn number(&self, v: Value) -> Option<i128> {

@@ -34,10 +34,12 @@ pub fn activations(m: &mut Module, cx: &mut Cx) -> Result<()> {
 fn deactivates(m: &Module, func: Func, tree: Tree) -> bool {
     let mut found = false;
     let f = &m.funcs[func];
-    f.walk(|inst| match f.insts[inst].op {
-        Op::Cell(CellOp::Deactivate, field) if m.fields[field].tree == tree => found = true,
-        Op::Call(_) => found = true,
-        _ => {}
+    f.walk(|inst| {
+        let op = &f.insts[inst].op;
+        if let Op::Cell(CellOp::Deactivate, field) = op {
+            found |= m.fields[*field].tree == tree;
+        }
+        found |= op.callee().is_some();
     });
     found
 }
@@ -49,9 +51,8 @@ fn own_writes(m: &Env, f: &Function, over: Field) -> Vec<Inst> {
     let mut found = Vec::new();
     f.walk(|inst| {
         let data = &f.insts[inst];
-        let access = match &data.op {
-            Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => a,
-            _ => return,
+        let Some(access) = data.op.written_access() else {
+            return;
         };
         let Place::Field(field) = access.place else {
             return;

@@ -32,17 +32,17 @@ pub fn cooperative(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 *hints
             }
             // One thread is alone in its block: it waits for nobody.
-            TaskKind::Serial => match m.funcs[func].insts[inst].op {
-                Op::Thread(_) => LoopHints::default(),
-                _ => {
-                    let why = format!(
-                        "{} stands outside of a parallel loop",
-                        what(&m.funcs[func], inst)
-                    );
-                    return Err(at(m, func, inst, "W0353", why)
-                        .help("blocks of threads run the iterations of a parallel loop"));
-                }
-            },
+            TaskKind::Serial if matches!(m.funcs[func].insts[inst].op, Op::Thread(_)) => {
+                LoopHints::default()
+            }
+            TaskKind::Serial => {
+                let why = format!(
+                    "{} stands outside of a parallel loop",
+                    what(&m.funcs[func], inst)
+                );
+                return Err(at(m, func, inst, "W0353", why)
+                    .help("blocks of threads run the iterations of a parallel loop"));
+            }
             // Made by passes, which know what they do.
             TaskKind::Chunks { .. } => continue,
         };
@@ -105,9 +105,10 @@ fn apart(m: &Module, func: Func, inst: Inst, by: Inst) -> Error {
     };
     let why = format!("not all threads of {whose} may come to {}", what(f, inst));
     let where_ = Position::of(m, f.spans[by]);
-    let parted = match f.insts[by].op {
-        Op::If => "a condition that differs from thread to thread",
-        _ => "a loop that threads leave in different turns",
+    let parted = if f.insts[by].op == Op::If {
+        "a condition that differs from thread to thread"
+    } else {
+        "a loop that threads leave in different turns"
     };
     let note = match where_ {
         Some(p) => format!("they part at {p}, by {parted}"),
@@ -125,8 +126,9 @@ fn at(m: &Module, func: Func, inst: Inst, code: &'static str, why: String) -> Er
 
 /// What an instruction is to its user.
 fn what(f: &Function, inst: Inst) -> String {
-    match &f.insts[inst].op {
-        Op::Thread(op) => match op {
+    let op = &f.insts[inst].op;
+    if let Op::Thread(op) = op {
+        return match op {
             ThreadOp::Index
             | ThreadOp::BlockSize
             | ThreadOp::Block
@@ -142,11 +144,11 @@ fn what(f: &Function, inst: Inst) -> String {
             ThreadOp::Shuffle(_) => "a shuffle".into(),
             ThreadOp::WarpBarrier => "a barrier of a warp".into(),
             ThreadOp::BlockFence | ThreadOp::GridFence => "a fence".into(),
-        },
-        op => match op.access().map(|a| a.place) {
-            Some(Place::Local(l)) if f.locals[l].name.is_empty() => "a shared array".into(),
-            Some(Place::Local(l)) => format!("the shared array `{}`", f.locals[l].name),
-            _ => "what threads do together".into(),
-        },
+        };
+    }
+    match op.access().map(|a| a.place) {
+        Some(Place::Local(l)) if f.locals[l].name.is_empty() => "a shared array".into(),
+        Some(Place::Local(l)) => format!("the shared array `{}`", f.locals[l].name),
+        _ => "what threads do together".into(),
     }
 }

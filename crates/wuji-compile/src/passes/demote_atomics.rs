@@ -43,14 +43,12 @@ fn owned_atomics(m: &Module, f: &Function, first_index: usize) -> Vec<Inst> {
     let mut atomics = Vec::new();
     f.walk(|inst| {
         let data = &f.insts[inst];
-        let access = match &data.op {
-            Op::Store(a) => a,
-            Op::Atomic(_, a) | Op::CompareExchange(a) => {
-                atomics.push(inst);
-                a
-            }
-            _ => return,
+        let Some(access) = data.op.written_access() else {
+            return;
         };
+        if !matches!(data.op, Op::Store(_)) {
+            atomics.push(inst);
+        }
         let rank = m.place_elem(f, access.place).1;
         let exprs: Vec<Affine> = data.args[..rank].iter().map(|v| affine.expr(*v)).collect();
         let distinct = data.args[..rank].iter().zip(&exprs).all(|(v, expr)| {
@@ -89,12 +87,7 @@ fn written_by_calls(m: &Module, f: &Function) -> FxHashSet<Place> {
     let mut places = FxHashSet::default();
     for id in m.called_from(f) {
         let g = &m.funcs[id];
-        g.walk(|inst| match &g.insts[inst].op {
-            Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
-                places.insert(a.place);
-            }
-            _ => {}
-        });
+        g.walk(|inst| places.extend(g.insts[inst].op.written_access().map(|a| a.place)));
     }
     places
 }

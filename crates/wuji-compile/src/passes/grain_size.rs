@@ -1,11 +1,10 @@
 //! How many iterations of a task are worth handing to a thread: as many as take some microseconds.
 
-use crate::analysis::cost;
 use crate::passes::Cx;
 use wuji_ir::Result;
 use wuji_ir::entities::Region;
 use wuji_ir::module::{Bound, Function, Module, TaskKind};
-use wuji_ir::ops::{ForKind, Op, Sharing};
+use wuji_ir::ops::{ControlOp, ForKind, Op};
 
 use crate::analysis::cost::trips;
 
@@ -74,22 +73,18 @@ fn cost(f: &Function, region: Region) -> Option<u64> {
             let costs = data.regions.iter().map(|r| cost(f, *r));
             costs.sum::<Option<u64>>()
         };
-        let own = match &data.op {
-            Op::Const(_) | Op::Report(_) => 0,
-            Op::Unary(op) => cost::unary(*op),
-            Op::Binary(op) => cost::binary(*op),
-            Op::MemLoad(..) | Op::MemStore(_) | Op::Load(_) | Op::Store(_) => 2,
-            Op::MemAtomic(_, _, Sharing::Owned) => 6,
-            Op::MemAtomic(_, _, Sharing::Shared) | Op::MemCompareExchange(_) => 80,
-            // Lanes that part take both sides.
-            Op::If | Op::Block(_) => 1 + inside()?,
+        let own = match data.op.control() {
+            // Divergent lanes run both sides.
+            Some(ControlOp::If | ControlOp::Block(_)) => 1 + inside()?,
             // Seldom run.
-            Op::For(_, ForKind::Boundary) => 0,
-            Op::For(_, ForKind::Serial | ForKind::Parallel) => {
+            Some(ControlOp::For(_, ForKind::Boundary)) => 0,
+            Some(ControlOp::For(_, ForKind::Serial | ForKind::Parallel)) => {
                 trips(f, *inst)?.saturating_mul(inside()?.saturating_add(1))
             }
-            Op::Loop(_) | Op::Call(_) => return None,
-            _ => 1,
+            Some(ControlOp::Loop(_)) => return None,
+            Some(ControlOp::ForEach(..)) => 1,
+            None if matches!(data.op, Op::Call(_)) => return None,
+            None => data.op.cost().units(),
         };
         sum = sum.saturating_add(own);
     }

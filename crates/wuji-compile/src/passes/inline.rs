@@ -65,11 +65,7 @@ impl Inliner<'_, '_, '_> {
         self.depth += 1;
         for inst in insts {
             self.substitution.apply_to_inst(self.b.func, inst);
-            let callee = match self.b.func.insts[inst].op {
-                Op::Call(callee) => Some(callee),
-                _ => None,
-            };
-            match callee {
+            match self.b.func.insts[inst].op.callee() {
                 Some(callee) if self.wants(callee) => self.call(inst, callee),
                 _ => {
                     let data = &self.b.func.insts[inst];

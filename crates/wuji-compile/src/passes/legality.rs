@@ -146,65 +146,67 @@ fn check(m: &Env, f: &Function, inst: Inst) -> std::result::Result<(), String> {
     for v in data.results.iter().chain(&data.args) {
         lanes(f.ty(*v)).map_err(|why| format!("{v} is {why}"))?;
     }
-    match &data.op {
-        Op::Const(_)
-        | Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::Fma
-        | Op::Convert(_)
-        | Op::Bitcast(_)
-        | Op::ArrayExtent(..)
-        | Op::ArrayStride(..)
-        | Op::MemAtomic(..)
-        | Op::MemCompareExchange(_)
-        | Op::AddInterleaved(_)
-        | Op::If
-        | Op::Loop(_)
-        | Op::For(..)
-        | Op::Block(_)
-        | Op::Call(_)
-        | Op::RandomKey
-        | Op::Thread(_)
-        | Op::Report(_) => Ok(()),
-        Op::MemLoad(space, ty) => {
-            lanes(*ty).map_err(|why| format!("loads {why}"))?;
-            writable(m, *space, false)
+    let stage = data.op.info().stage;
+    if matches!(stage, Stage::Frontend | Stage::Intermediate) {
+        return Err(left_over(&data.op).into());
+    }
+    match data.op.class() {
+        OpClass::Memory(op) => match op {
+            MemoryOp::Load(space, ty) => {
+                lanes(ty).map_err(|why| format!("loads {why}"))?;
+                writable(m, space, false)
+            }
+            MemoryOp::Store(space) => writable(m, space, true),
+            MemoryOp::LoadInterleaved(rows) => lanes(rows.ty).map_err(|why| format!("loads {why}")),
+            MemoryOp::StoreInterleaved(rows) => rows
+                .columns
+                .iter()
+                .try_for_each(|(space, _)| writable(m, *space, true)),
+            MemoryOp::Atomic(..) | MemoryOp::CompareExchange(_) | MemoryOp::AddInterleaved(_) => {
+                Ok(())
+            }
+        },
+        OpClass::Access(AccessOp::Load | AccessOp::Store, access) => local_access(f, access),
+        OpClass::Access(AccessOp::Atomic(_) | AccessOp::CompareExchange, access) => {
+            match access.place {
+                Place::Local(l) if f.locals[l].shared => local_access(f, access),
+                Place::Local(_) | Place::Field(_) | Place::Array(_) | Place::Temp(_) => {
+                    Err("an atomic has not been lowered".into())
+                }
+            }
         }
-        Op::MemStore(space) => writable(m, *space, true),
-        Op::LoadInterleaved(rows) => lanes(rows.ty).map_err(|why| format!("loads {why}")),
-        Op::StoreInterleaved(rows) => rows
-            .columns
-            .iter()
-            .try_for_each(|(space, _)| writable(m, *space, true)),
-        Op::Load(access) | Op::Store(access) => local_access(f, access),
-        Op::Atomic(_, access) | Op::CompareExchange(access) if matches!(access.place, Place::Local(l) if f.locals[l].shared) => {
-            local_access(f, access)
-        }
-        Op::Atomic(..) | Op::CompareExchange(_) => Err("an atomic has not been lowered".into()),
-        Op::Cache(_) | Op::AssumeRange(..) => Err("a hint has been left".into()),
-        Op::Cell(..) | Op::TreeAccess(..) => Err("a walk down a tree has not been lowered".into()),
-        Op::Splat(_)
-        | Op::Compose(_)
-        | Op::Extract(_)
-        | Op::ExtractDyn
-        | Op::InsertDyn
-        | Op::Reduce(_) => Ok(()),
-        Op::Insert(_)
-        | Op::Shuffle(_)
-        | Op::MatMul
-        | Op::Transpose
-        | Op::Dot
-        | Op::Cross
-        | Op::Outer
-        | Op::Determinant
-        | Op::Inverse => Err("an aggregate has not been taken apart".into()),
-        Op::ForEach(..) => Err("a parallel loop is inside of a task".into()),
-        Op::Random | Op::Iteration => Err("random numbers have not been lowered".into()),
-        Op::Print(_) | Op::Assert(_) | Op::CheckIndex(_) => {
-            Err("a check has not been lowered".into())
-        }
+        OpClass::Constant(_)
+        | OpClass::Elementwise(_)
+        | OpClass::Component(_)
+        | OpClass::Reduce(_)
+        | OpClass::Algebra(_)
+        | OpClass::Query(_)
+        | OpClass::Hint(_)
+        | OpClass::Cell(..)
+        | OpClass::TreeAccess(..)
+        | OpClass::Control(_)
+        | OpClass::Call(_)
+        | OpClass::Random
+        | OpClass::Thread(_)
+        | OpClass::Check(_) => Ok(()),
+    }
+}
+
+/// What passes should have lowered.
+fn left_over(op: &Op) -> &'static str {
+    match op.class() {
+        OpClass::Constant(_)
+        | OpClass::Elementwise(_)
+        | OpClass::Component(_)
+        | OpClass::Reduce(_)
+        | OpClass::Algebra(_) => "an aggregate has not been taken apart",
+        OpClass::Hint(_) => "a hint has been left",
+        OpClass::Access(..) | OpClass::Memory(_) => "an access has not been lowered",
+        OpClass::Cell(..) | OpClass::TreeAccess(..) => "a tree access has not been lowered",
+        OpClass::Control(_) => "a parallel loop is inside of a task",
+        OpClass::Call(_) | OpClass::Thread(_) => "an operation has not been lowered",
+        OpClass::Random | OpClass::Query(_) => "random numbers have not been lowered",
+        OpClass::Check(_) => "a check has not been lowered",
     }
 }
 

@@ -147,8 +147,8 @@ impl Lower<'_> {
     fn inst(&mut self, inst: Inst) {
         let data = self.b.func.insts[inst].clone();
         self.b.span = self.b.func.spans[inst];
-        match data.op {
-            Op::Assert(message) => {
+        match data.op.class() {
+            OpClass::Check(CheckOp::Assert(message)) => {
                 let site = self.site(SiteKind::Assert(message));
                 let holes: Values = data.args[1..].into();
                 self.unless(data.args[0], |l| {
@@ -156,24 +156,37 @@ impl Lower<'_> {
                     l.give_up()
                 });
             }
-            Op::Print(message) => {
+            OpClass::Check(CheckOp::Print(message)) => {
                 let site = self.site(SiteKind::Print(message));
                 let mut args: Values = smallvec![self.iteration()];
                 args.extend(data.args.iter().copied());
                 self.b.push(Op::Report(site), &args);
             }
-            Op::CheckIndex(len) => self.check_index(data.args[0], len),
-            Op::Random => {
+            OpClass::Check(CheckOp::Index(len)) => self.check_index(data.args[0], len),
+            OpClass::Random => {
                 let value = self.random();
                 self.subst.set(data.results[0], value);
             }
-            Op::Call(callee) => {
+            OpClass::Call(callee) => {
                 if self.graph.recursive[callee] && !self.recursion.is_known() {
                     self.recursion = self.b.span;
                 }
                 self.call(inst, callee, &data);
             }
-            _ => self.b.func.regions[self.b.region].insts.push(inst),
+            OpClass::Check(CheckOp::Report(_))
+            | OpClass::Constant(_)
+            | OpClass::Elementwise(_)
+            | OpClass::Component(_)
+            | OpClass::Reduce(_)
+            | OpClass::Algebra(_)
+            | OpClass::Query(_)
+            | OpClass::Hint(_)
+            | OpClass::Access(..)
+            | OpClass::Cell(..)
+            | OpClass::TreeAccess(..)
+            | OpClass::Memory(_)
+            | OpClass::Control(_)
+            | OpClass::Thread(_) => self.b.func.regions[self.b.region].insts.push(inst),
         }
     }
 

@@ -60,11 +60,13 @@ fn trees_with(
     let mut found = EntitySet::new();
     for id in m.reachable([func]) {
         let f = &m.funcs[id];
-        f.walk(|inst| match f.insts[inst].op {
-            Op::TreeAccess(op, tree, _) if wanted(op, tree) => {
+        f.walk(|inst| {
+            let op = &f.insts[inst].op;
+            if let Op::TreeAccess(op, tree, _) = *op
+                && wanted(op, tree)
+            {
                 found.insert(tree);
             }
-            _ => {}
         });
     }
     found

@@ -42,14 +42,7 @@ pub fn narrow_indices(m: &mut Module, cx: &mut Cx) -> Result<()> {
 
 fn offset_of(f: &Function, inst: Inst, small: &EntitySet<Tree>) -> Option<Value> {
     let data = &f.insts[inst];
-    let space = match data.op {
-        Op::MemLoad(space, _)
-        | Op::MemStore(space)
-        | Op::MemAtomic(_, space, _)
-        | Op::MemCompareExchange(space) => space,
-        _ => return None,
-    };
-    let tree = match space {
+    let tree = match data.op.space()? {
         Space::Tree(tree, _)
         | Space::Nodes(tree)
         | Space::Bytes(tree)
@@ -65,25 +58,24 @@ fn offset_of(f: &Function, inst: Inst, small: &EntitySet<Tree>) -> Option<Value>
 fn parts(f: &Function, value: Value) -> Option<Values> {
     let inst = f.def(value)?;
     let data = &f.insts[inst];
-    match data.op {
-        Op::Const(_) => Some(Values::new()),
-        Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul) => Some(data.args.clone()),
-        Op::Select => Some(data.args[1..].iter().copied().collect()),
-        _ => None,
+    if let Op::Const(_) = data.op {
+        Some(Values::new())
+    } else if let Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul) = data.op {
+        Some(data.args.clone())
+    } else {
+        (data.op == Op::Select).then(|| data.args[1..].iter().copied().collect())
     }
 }
 
 /// The value that was widened to make this one, if it has 32 bits.
 fn widened(f: &Function, value: Value) -> Option<Value> {
     let data = &f.insts[f.def(value)?];
-    match data.op {
-        Op::Convert(Scalar::I64) => {
-            let from = data.args[0];
-            let bits = f.ty(from).as_scalar();
-            matches!(bits, Some(Scalar::I32 | Scalar::U32)).then_some(from)
-        }
-        _ => None,
-    }
+    let Op::Convert(Scalar::I64) = data.op else {
+        return None;
+    };
+    let from = data.args[0];
+    let bits = f.ty(from).as_scalar();
+    matches!(bits, Some(Scalar::I32 | Scalar::U32)).then_some(from)
 }
 
 fn offsets(f: &mut Function, small: &EntitySet<Tree>) {
@@ -153,24 +145,21 @@ fn shortened(
     };
     let data = f.insts[inst].clone();
     let narrow = |v: &Value| short[*v].expand();
-    let made = match data.op {
-        Op::Const(imm) => {
-            let low = Imm::from_bits(Scalar::I32, imm.bits() & 0xffff_ffff);
-            Some((Op::Const(low), Values::new()))
-        }
-        Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul)) => {
-            let args: Option<Values> = data.args.iter().map(narrow).collect();
-            args.map(|args| (Op::Binary(op), args))
-        }
-        Op::Select => {
-            let sides: Option<Values> = data.args[1..].iter().map(narrow).collect();
-            sides.map(|sides| {
-                let mut args: Values = [data.args[0]].into_iter().collect();
-                args.extend(sides);
-                (Op::Select, args)
-            })
-        }
-        _ => None,
+    let made = if let Op::Const(imm) = data.op {
+        let low = Imm::from_bits(Scalar::I32, imm.bits() & 0xffff_ffff);
+        Some((Op::Const(low), Values::new()))
+    } else if let Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul) = data.op {
+        let args: Option<Values> = data.args.iter().map(narrow).collect();
+        args.map(|args| (data.op.clone(), args))
+    } else if data.op == Op::Select {
+        let sides: Option<Values> = data.args[1..].iter().map(narrow).collect();
+        sides.map(|sides| {
+            let mut args: Values = [data.args[0]].into_iter().collect();
+            args.extend(sides);
+            (Op::Select, args)
+        })
+    } else {
+        None
     };
     match made {
         Some((op, args)) => f.add_inst(op, args, &[I32], span),

@@ -42,21 +42,26 @@ fn check(m: &Env, f: &Function) -> Result<()> {
     f.walk(|inst| {
         let data = &f.insts[inst];
         let observed = data.results.iter().any(|r| used.contains(r));
-        let error = match &data.op {
-            Op::Atomic(_, a) | Op::CompareExchange(a) if observed => match a.place {
+        if !observed {
+            return;
+        }
+        let error = if let Op::Atomic(_, a) | Op::CompareExchange(a) = &data.op {
+            match a.place {
                 Place::Local(_) => return,
                 Place::Field(_) | Place::Array(_) | Place::Temp(_) => old_value(m, a.place),
-            },
-            Op::Cell(CellOp::Append, field) if observed => {
-                let name = &m.fields[*field].name;
-                Error::new(
-                    "W0341",
-                    format!("the number that an append to `{name}` gives depends on the order of iterations"),
-                )
-                .note("in a deterministic world nothing may depend on it")
-                .help("compute the place from the iteration's own index, or use a serial loop")
             }
-            _ => return,
+        } else if let Op::Cell(CellOp::Append, field) = data.op {
+            let name = &m.fields[field].name;
+            Error::new(
+                "W0341",
+                format!(
+                    "the number that an append to `{name}` gives depends on the order of iterations"
+                ),
+            )
+            .note("in a deterministic world nothing may depend on it")
+            .help("compute the place from the iteration's own index, or use a serial loop")
+        } else {
+            return;
         };
         if first.is_none() {
             first = Some(error.at(Position::of(m, f.spans[inst])));

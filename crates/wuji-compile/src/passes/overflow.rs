@@ -58,24 +58,26 @@ fn arithmetic(m: &Env, f: &Function, inst: Inst) -> Vec<Step> {
         let Some(def) = f.def(value).map(|i| &f.insts[i]) else {
             continue;
         };
-        match (&def.op, &def.args[..], f.ty(value)) {
-            (Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul)), [a, b], Type::Scalar(s))
-                if s.is_signed_int() =>
-            {
-                let step = Step {
-                    op: *op,
-                    scalar: s,
-                    a: *a,
-                    b: *b,
-                    result: value,
-                };
-                if steps.len() < MOST_STEPS && !steps.contains(&step) {
-                    steps.push(step);
-                    work.extend([*a, *b]);
-                }
+        if let (Op::Convert(_), [a]) = (&def.op, &def.args[..]) {
+            work.push(*a);
+        }
+        let Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul)) = def.op else {
+            continue;
+        };
+        if let ([a, b], Type::Scalar(s)) = (&def.args[..], f.ty(value))
+            && s.is_signed_int()
+        {
+            let step = Step {
+                op,
+                scalar: s,
+                a: *a,
+                b: *b,
+                result: value,
+            };
+            if steps.len() < MOST_STEPS && !steps.contains(&step) {
+                steps.push(step);
+                work.extend([*a, *b]);
             }
-            (Op::Convert(_), [a], _) => work.push(*a),
-            _ => {}
         }
     }
     steps
@@ -122,43 +124,42 @@ fn fits_64(
 ) -> Value {
     let zero = b.i64(0);
     let negative = |b: &mut Builder<'_>, v: Value| b.compare(CmpOp::Lt, v, zero);
-    match op {
-        BinOp::Mul => {
-            // Divided again, it is what it was; except that -1 and MIN are good at hiding.
-            let back = b.binary(BinOp::Div, result, c);
-            let same = b.compare(CmpOp::Eq, back, a);
-            let nothing = b.compare(CmpOp::Eq, c, zero);
-            let minus = b.i64(-1);
-            let flips = b.compare(CmpOp::Eq, c, minus);
-            let least = b.i64(i64::MIN);
-            let is_least = b.compare(CmpOp::Eq, a, least);
-            let hidden = b.binary(BinOp::And, flips, is_least);
-            let shown = b.unary(wuji_ir::ops::UnOp::Not, hidden);
-            let same = b.binary(BinOp::Or, same, nothing);
-            b.binary(BinOp::And, same, shown)
-        }
-        // A sum has wrapped when its sign is neither of the parts'.
-        _ => {
-            let c = match op {
-                BinOp::Sub => b.unary(wuji_ir::ops::UnOp::Not, c),
-                _ => c,
-            };
-            let (x, y) = (
-                b.binary(BinOp::Xor, a, result),
-                b.binary(BinOp::Xor, c, result),
-            );
-            let both = b.binary(BinOp::And, x, y);
-            let wrapped = negative(b, both);
-            b.unary(wuji_ir::ops::UnOp::Not, wrapped)
-        }
+    if op == BinOp::Mul {
+        // The quotient restores the factor, except for -1 and MIN.
+        let back = b.binary(BinOp::Div, result, c);
+        let same = b.compare(CmpOp::Eq, back, a);
+        let nothing = b.compare(CmpOp::Eq, c, zero);
+        let minus = b.i64(-1);
+        let flips = b.compare(CmpOp::Eq, c, minus);
+        let least = b.i64(i64::MIN);
+        let is_least = b.compare(CmpOp::Eq, a, least);
+        let hidden = b.binary(BinOp::And, flips, is_least);
+        let shown = b.unary(wuji_ir::ops::UnOp::Not, hidden);
+        let same = b.binary(BinOp::Or, same, nothing);
+        return b.binary(BinOp::And, same, shown);
     }
+    // A sum has wrapped when its sign is that of neither part.
+    let c = if op == BinOp::Sub {
+        b.unary(wuji_ir::ops::UnOp::Not, c)
+    } else {
+        c
+    };
+    let (x, y) = (
+        b.binary(BinOp::Xor, a, result),
+        b.binary(BinOp::Xor, c, result),
+    );
+    let both = b.binary(BinOp::And, x, y);
+    let wrapped = negative(b, both);
+    b.unary(wuji_ir::ops::UnOp::Not, wrapped)
 }
 
 fn message(m: &mut Env, step: Step) -> Message {
-    let sign = match step.op {
-        BinOp::Sub => "-",
-        BinOp::Mul => "*",
-        _ => "+",
+    let sign = if step.op == BinOp::Sub {
+        "-"
+    } else if step.op == BinOp::Mul {
+        "*"
+    } else {
+        "+"
     };
     let hole = Piece::Hole {
         ty: Type::Scalar(step.scalar),

@@ -65,12 +65,14 @@ fn targets(m: &Env, f: &Function, structure: &Structure) -> Vec<ReductionTarget>
             return;
         };
         let place = access.place;
-        let reducible = match &data.op {
-            Op::Atomic(op, a) if *op != AtomicOp::Exchange && !used.contains(&data.results[0]) => {
-                let same_op = *op_of.entry(place).or_insert(*op) == *op;
-                (same_op && a.dynamic_steps() == 0).then_some(*op)
-            }
-            _ => None,
+        let reducible = if let Op::Atomic(op, a) = &data.op
+            && *op != AtomicOp::Exchange
+            && !used.contains(&data.results[0])
+        {
+            let same_op = *op_of.entry(place).or_insert(*op) == *op;
+            (same_op && a.dynamic_steps() == 0).then_some(*op)
+        } else {
+            None
         };
         // Adding nothing at the end of a chunk must not activate a cell.
         let absent = matches!(place, Place::Field(f)

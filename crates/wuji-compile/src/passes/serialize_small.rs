@@ -8,8 +8,8 @@ use crate::options::Target;
 use crate::passes::Cx;
 use wuji_ir::Result;
 use wuji_ir::entities::{Func, Region};
-use wuji_ir::module::{Function, Module, TaskKind};
-use wuji_ir::ops::{AtomicOp, ForKind, Op, Sharing, Space};
+use wuji_ir::module::{Function, InstData, Module, TaskKind};
+use wuji_ir::ops::{AlgebraOp, AtomicOp, ControlOp, ForKind, Op, Sharing, Space};
 
 use crate::analysis::cost::trips;
 
@@ -77,47 +77,27 @@ impl Cost {
         for inst in &f.regions[region].insts {
             let data = &f.insts[*inst];
             let inside = data.regions.iter().map(|r| Cost::of_region(m, f, *r));
-            let scalars = |v| m.structs.flatten(f.ty(v)).len() as u64;
-            let cost = match &data.op {
-                // What is outside of loops is done once a chunk.
-                Op::MemAtomic(_, space, Sharing::Shared) if in_loop => match space {
-                    Space::Tree(..) | Space::Array(_) | Space::Temps | Space::Private(..) => Cost {
-                        atomics: scalars(data.args[1]),
-                        others: 0,
-                    },
-                    Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) => Cost::others(1),
-                },
-                // To bring a cell about, or to report something, is seldom. Of two ways to do something, the one without
+            let cost = match data.op.control() {
+                None => Cost::of_plain(m, f, data, in_loop),
+                // Cells are seldom allocated, and reports are rare. Of two ways to do something, the one without
                 // atomics was made to be taken.
-                Op::If => (data.regions.iter())
+                Some(ControlOp::If) => (data.regions.iter())
                     .filter(|r| !is_seldom(m, f, **r) && !f.regions[**r].insts.is_empty())
                     .map(|r| Cost::of_region(m, f, *r))
                     .min_by_key(|side| side.atomics)
                     .unwrap_or_default(),
-                Op::For(_, ForKind::Boundary) => Cost::default(),
-                Op::For(_, ForKind::Serial) => {
-                    let turns = trips(f, *inst).unwrap_or(UNKNOWN);
-                    inside.fold(Cost::default(), Cost::plus).times(turns)
-                }
-                Op::Loop(_) => inside.fold(Cost::default(), Cost::plus).times(UNKNOWN),
-                // The outermost one is over the units: what is asked for is the cost of one.
-                Op::For(_, ForKind::Parallel) if in_loop => {
-                    let turns = trips(f, *inst).unwrap_or(UNKNOWN);
-                    inside.fold(Cost::default(), Cost::plus).times(turns)
-                }
-                Op::For(_, ForKind::Parallel) | Op::Block(_) => {
+                Some(ControlOp::For(_, ForKind::Boundary)) => Cost::default(),
+                // The outermost parallel one is over the units: the result is the cost of one.
+                Some(ControlOp::For(_, ForKind::Parallel)) if !in_loop => {
                     inside.fold(Cost::default(), Cost::plus)
                 }
-                Op::Call(callee) if m.funcs[*callee].traits.inline => {
-                    let callee = &m.funcs[*callee];
-                    Cost::others(callee.insts.len() as u64)
+                Some(ControlOp::For(_, ForKind::Serial | ForKind::Parallel)) => {
+                    let turns = trips(f, *inst).unwrap_or(UNKNOWN);
+                    inside.fold(Cost::default(), Cost::plus).times(turns)
                 }
-                Op::Call(_) => Cost::others(CALL),
-                Op::Const(_) => Cost::default(),
-                Op::MatMul | Op::Determinant | Op::Inverse => {
-                    Cost::others(3 * data.results.iter().map(|r| scalars(*r)).sum::<u64>())
-                }
-                _ => Cost::others(data.results.iter().map(|r| scalars(*r)).sum()),
+                Some(ControlOp::Loop(_)) => inside.fold(Cost::default(), Cost::plus).times(UNKNOWN),
+                Some(ControlOp::Block(_)) => inside.fold(Cost::default(), Cost::plus),
+                Some(ControlOp::ForEach(..)) => Cost::default(),
             };
             sum = sum.plus(if in_loop || !data.regions.is_empty() {
                 cost
@@ -126,6 +106,41 @@ impl Cost {
             });
         }
         sum
+    }
+
+    /// The cost of an instruction without regions.
+    fn of_plain(m: &Module, f: &Function, data: &InstData, in_loop: bool) -> Cost {
+        let scalars = |v| m.structs.flatten(f.ty(v)).len() as u64;
+        // Instructions outside of loops run once for each chunk.
+        if let Op::MemAtomic(_, space, Sharing::Shared) = data.op
+            && in_loop
+        {
+            return if is_of_nodes(space) {
+                Cost::others(1)
+            } else {
+                Cost {
+                    atomics: scalars(data.args[1]),
+                    others: 0,
+                }
+            };
+        }
+        if let Op::Call(callee) = data.op {
+            let callee = &m.funcs[callee];
+            return Cost::others(if callee.traits.inline {
+                callee.insts.len() as u64
+            } else {
+                CALL
+            });
+        }
+        if let Op::Const(_) = data.op {
+            return Cost::default();
+        }
+        let results: u64 = data.results.iter().map(|r| scalars(*r)).sum();
+        let is_long = matches!(
+            data.op,
+            Op::Algebra(AlgebraOp::MatMul | AlgebraOp::Determinant | AlgebraOp::Inverse)
+        );
+        Cost::others(if is_long { 3 * results } else { results })
     }
 
     fn others(others: u64) -> Cost {
@@ -150,27 +165,33 @@ impl Cost {
 /// Whether a branch reports something, or calls what brings a cell of a sparse node about.
 fn is_seldom(m: &Module, f: &Function, region: Region) -> bool {
     let insts = &f.regions[region].insts;
-    insts.iter().any(|inst| match f.insts[*inst].op {
-        Op::Report(_) => true,
-        Op::Call(callee) => {
-            let g = &m.funcs[callee];
-            let (mut nodes, mut elements) = (false, false);
-            g.walk(|inst| match &g.insts[inst].op {
-                Op::MemLoad(space, _)
-                | Op::MemStore(space)
-                | Op::MemAtomic(_, space, _)
-                | Op::MemCompareExchange(space) => match space {
-                    Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) => nodes = true,
-                    Space::Tree(..) | Space::Array(_) | Space::Temps | Space::Private(..) => {
-                        elements = true;
-                    }
-                },
-                _ => {}
-            });
-            nodes && !elements
-        }
-        _ => false,
+    insts.iter().any(|inst| {
+        let op = &f.insts[*inst].op;
+        matches!(op, Op::Report(_)) || op.callee().is_some_and(|g| allocates(&m.funcs[g]))
     })
+}
+
+/// Whether a function touches nodes of trees, and no elements.
+fn allocates(g: &Function) -> bool {
+    let (mut nodes, mut elements) = (false, false);
+    g.walk(|inst| {
+        if let Some(space) = g.insts[inst].op.space() {
+            *if is_of_nodes(space) {
+                &mut nodes
+            } else {
+                &mut elements
+            } = true;
+        }
+    });
+    nodes && !elements
+}
+
+/// Whether memory says which cells exist.
+fn is_of_nodes(space: Space) -> bool {
+    match space {
+        Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) => true,
+        Space::Tree(..) | Space::Array(_) | Space::Temps | Space::Private(..) => false,
+    }
 }
 
 /// Whether a function, or one that it calls, updates floats that other threads may update too.

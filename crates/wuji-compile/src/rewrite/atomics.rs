@@ -60,20 +60,20 @@ pub fn demote(m: &mut Env, f: &mut Function, found: &[Inst], mut fuel: impl FnMu
 }
 
 fn replacement(b: &mut Builder, data: &InstData) -> Value {
-    let (access, operands) = match &data.op {
-        Op::Atomic(_, a) => (a, 1),
-        Op::CompareExchange(a) => (a, 2),
-        _ => unreachable!("only atomics are demoted"),
+    let OpClass::Access(op, access) = data.op.class() else {
+        unreachable!("only atomics are demoted");
     };
-    let (address, values) = data.args.split_at(data.args.len() - operands);
+    let (address, values) = data.args.split_at(data.args.len() - op.operands());
     let load = Access {
         activation: Activation::Never,
         ..access.clone()
     };
     let old = b.value(Op::Load(load), address);
-    let new = match &data.op {
-        Op::Atomic(op, _) => combine(b, *op, old, values[0]),
-        _ => {
+    let new = match op {
+        AccessOp::Load => old,
+        AccessOp::Store => values[0],
+        AccessOp::Atomic(op) => combine(b, op, old, values[0]),
+        AccessOp::CompareExchange => {
             let same = bits_equal(b, old, values[0]);
             b.select(same, values[1], old)
         }
@@ -86,15 +86,8 @@ fn replacement(b: &mut Builder, data: &InstData) -> Value {
 
 /// What an atomic leaves in memory.
 pub fn combine(b: &mut Builder, op: AtomicOp, old: Value, value: Value) -> Value {
-    let binary = match op {
-        AtomicOp::Add => BinOp::Add,
-        AtomicOp::Mul => BinOp::Mul,
-        AtomicOp::Min => BinOp::Min,
-        AtomicOp::Max => BinOp::Max,
-        AtomicOp::And => BinOp::And,
-        AtomicOp::Or => BinOp::Or,
-        AtomicOp::Xor => BinOp::Xor,
-        AtomicOp::Exchange => return value,
+    let Some(binary) = op.binary() else {
+        return value;
     };
     let ty = b.func.ty(old);
     if ty.elem().is_some() {

@@ -93,36 +93,41 @@ impl Parts {
         }
         let data = f.def(vector).map(|d| f.insts[d].clone());
         let looked_through = data.filter(|d| depth > 0 && is_element_wise(&d.op));
-        let (op, args) = match looked_through.as_ref().map(|d| (&d.op, &d.args)) {
-            Some((Op::Compose(_), args)) => {
-                let value = args[k as usize];
-                self.known.insert((vector, k), value);
-                return value;
-            }
-            Some((Op::Splat(_), args)) => {
-                let value = args[0];
-                self.known.insert((vector, k), value);
-                return value;
-            }
-            Some((Op::Insert(other), args)) => {
-                let value = if *other == k {
-                    args[1]
-                } else {
-                    self.component(m, f, args[0], k, depth - 1)
-                };
-                self.known.insert((vector, k), value);
-                return value;
-            }
-            Some((Op::Binary(op), args)) => {
-                let a = self.component(m, f, args[0], k, depth - 1);
-                let b = self.component(m, f, args[1], k, depth - 1);
-                (Op::Binary(*op), vec![a, b])
-            }
-            _ => (Op::Extract(k), vec![vector]),
+        let value = match looked_through {
+            Some(data) => self.component_of(m, f, vector, &data, k, depth),
+            None => self.behind(m, f, vector, Op::Extract(k), &[vector]),
         };
-        let value = self.behind(m, f, vector, op, &args);
         self.known.insert((vector, k), value);
         value
+    }
+
+    /// A component of a vector that an element-wise instruction gives.
+    fn component_of(
+        &mut self,
+        m: &mut Env,
+        f: &mut Function,
+        vector: Value,
+        data: &InstData,
+        k: u32,
+        depth: u32,
+    ) -> Value {
+        let args = &data.args;
+        if let Op::Compose(_) = data.op {
+            return args[k as usize];
+        }
+        if let Op::Splat(_) = data.op {
+            return args[0];
+        }
+        if let Op::Insert(other) = data.op {
+            return if other == k {
+                args[1]
+            } else {
+                self.component(m, f, args[0], k, depth - 1)
+            };
+        }
+        let a = self.component(m, f, args[0], k, depth - 1);
+        let b = self.component(m, f, args[1], k, depth - 1);
+        self.behind(m, f, vector, data.op.clone(), &[a, b])
     }
 
     /// Puts an instruction right behind the definition of a value and of everything made for it.

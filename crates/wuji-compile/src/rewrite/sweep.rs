@@ -4,7 +4,7 @@ use super::Structure;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use wuji_ir::entities::*;
 use wuji_ir::module::{Function, Term, ValueDef, Values};
-use wuji_ir::ops::{Effect, Op};
+use wuji_ir::ops::{ControlOp, Effect, Op};
 
 /// Removes dead code from a function; says whether there was any.
 ///
@@ -73,10 +73,11 @@ impl<'a> Marker<'a> {
         }
         for region in f.walk_regions() {
             for inst in &f.regions[region].insts {
-                let rooted = match &f.insts[*inst].op {
-                    Op::Loop(_) | Op::ForEach(..) | Op::Call(_) => true,
-                    Op::If | Op::For(..) | Op::Block(_) => false,
-                    op => op.effect() == Effect::Writes,
+                let op = &f.insts[*inst].op;
+                let rooted = match op.control() {
+                    Some(ControlOp::Loop(_) | ControlOp::ForEach(..)) => true,
+                    Some(ControlOp::If | ControlOp::For(..) | ControlOp::Block(_)) => false,
+                    None => op.effect() == Effect::Writes || op.callee().is_some(),
                 };
                 if rooted {
                     self.mark_inst(*inst);
@@ -123,22 +124,23 @@ impl<'a> Marker<'a> {
         if let Some(region) = self.structure.region_of[inst].expand() {
             self.mark_owner(region);
         }
-        let needed = match &data.op {
+        let needed = match data.op.control() {
             // Carried values are needed when their parameters are.
-            Op::For(..) => &data.args[..data.args.len().min(3)],
-            Op::Loop(_) => &[],
-            _ => &data.args[..],
+            Some(ControlOp::For(..)) => &data.args[..data.args.len().min(3)],
+            Some(ControlOp::Loop(_)) => &[],
+            Some(ControlOp::If | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => {
+                &data.args[..]
+            }
         };
         for a in needed {
             self.mark_value(*a);
         }
-        match &data.op {
-            Op::If => {}
+        match data.op.control() {
             // The index and the indices are always there.
-            Op::For(..) => self.mark_first_params(inst, 1),
-            Op::ForEach(..) => self.mark_first_params(inst, usize::MAX),
-            Op::Loop(_) | Op::Block(_) => {}
-            _ => {
+            Some(ControlOp::For(..)) => self.mark_first_params(inst, 1),
+            Some(ControlOp::ForEach(..)) => self.mark_first_params(inst, usize::MAX),
+            Some(ControlOp::If | ControlOp::Loop(_) | ControlOp::Block(_)) => {}
+            None => {
                 for r in &data.results {
                     self.mark_value(*r);
                 }
@@ -166,21 +168,21 @@ impl<'a> Marker<'a> {
                 self.mark_inst(inst);
                 let k = usize::from(k);
                 let data = &f.insts[inst];
-                match &data.op {
-                    Op::If => self.mark_yields(inst, k),
-                    Op::Block(_) => {
+                match data.op.control() {
+                    Some(ControlOp::If) => self.mark_yields(inst, k),
+                    Some(ControlOp::Block(_)) => {
                         self.mark_yields(inst, k);
                         self.mark_breaks(inst, k);
                     }
-                    Op::Loop(_) => self.mark_breaks(inst, k),
-                    Op::For(..) => {
+                    Some(ControlOp::Loop(_)) => self.mark_breaks(inst, k),
+                    Some(ControlOp::For(..)) => {
                         // Running out gives the carried value.
                         self.mark_breaks(inst, k);
                         if let Some(p) = f.regions[data.regions[0]].params.get(k + 1) {
                             self.mark_value(*p);
                         }
                     }
-                    _ => {}
+                    Some(ControlOp::ForEach(..)) | None => {}
                 }
             }
             ValueDef::Param(region, k) => {
@@ -189,9 +191,9 @@ impl<'a> Marker<'a> {
                 };
                 let data = &f.insts[inst];
                 let k = usize::from(k);
-                let carried = match &data.op {
-                    Op::Loop(_) => k,
-                    Op::For(..) if k > 0 => {
+                let carried = match data.op.control() {
+                    Some(ControlOp::Loop(_)) => k,
+                    Some(ControlOp::For(..)) if k > 0 => {
                         if let Some(a) = data.args.get(k + 2) {
                             self.mark_value(*a);
                         }
@@ -200,7 +202,13 @@ impl<'a> Marker<'a> {
                         }
                         k - 1
                     }
-                    _ => return,
+                    Some(
+                        ControlOp::For(..)
+                        | ControlOp::If
+                        | ControlOp::Block(_)
+                        | ControlOp::ForEach(..),
+                    )
+                    | None => return,
                 };
                 if matches!(data.op, Op::Loop(_))
                     && let Some(a) = data.args.get(k)
@@ -255,21 +263,22 @@ fn remove(f: &mut Function, insts: &EntitySet<Inst>, values: &EntitySet<Value>) 
         changed |= list.len() != before;
         for inst in &list {
             let results = live(&f.insts[*inst].results, values);
-            match f.insts[*inst].op.clone() {
-                Op::If => {
+            match f.insts[*inst].op.control() {
+                None => {}
+                Some(ControlOp::If) => {
                     for r in f.insts[*inst].regions.clone() {
                         stack.push((r, results.clone()));
                     }
                     changed |= keep_results(f, *inst, &results);
                 }
-                Op::Block(label) => {
+                Some(ControlOp::Block(label)) => {
                     kept[label].results = results.clone();
                     for r in f.insts[*inst].regions.clone() {
                         stack.push((r, results.clone()));
                     }
                     changed |= keep_results(f, *inst, &results);
                 }
-                Op::Loop(label) => {
+                Some(ControlOp::Loop(label)) => {
                     let region = f.insts[*inst].regions[0];
                     let carried = live(&f.regions[region].params, values);
                     filter(&mut f.insts[*inst].args, &carried);
@@ -278,7 +287,7 @@ fn remove(f: &mut Function, insts: &EntitySet<Inst>, values: &EntitySet<Value>) 
                     kept[label] = Kept { results, carried };
                     stack.push((region, Vec::new()));
                 }
-                Op::For(label, _) => {
+                Some(ControlOp::For(label, _)) => {
                     let region = f.insts[*inst].regions[0];
                     let params = live(&f.regions[region].params, values);
                     let mut args = vec![true, true];
@@ -292,8 +301,9 @@ fn remove(f: &mut Function, insts: &EntitySet<Inst>, values: &EntitySet<Value>) 
                     };
                     stack.push((region, Vec::new()));
                 }
-                Op::ForEach(..) => stack.push((f.insts[*inst].regions[0], Vec::new())),
-                _ => {}
+                Some(ControlOp::ForEach(..)) => {
+                    stack.push((f.insts[*inst].regions[0], Vec::new()));
+                }
             }
         }
         f.regions[region].insts = list;

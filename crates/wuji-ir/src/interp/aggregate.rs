@@ -1,11 +1,30 @@
 //! Vector and matrix operations, component by component in the order that `docs/ir.md` fixes.
 
 use crate::eval;
-use crate::ops::{BinOp, UnOp};
-use crate::types::{Imm, Scalar};
+use crate::ops::{AlgebraOp, BinOp, UnOp};
+use crate::types::{Imm, Scalar, Type};
 
 /// Works on the scalars of its arguments; `None` where an operation is not defined on the type.
 type Scalars = Option<Vec<Imm>>;
+
+/// An operation on arguments of given types.
+pub(super) fn algebra(op: AlgebraOp, args: &[(Type, &[Imm])]) -> Scalars {
+    let (ty, a) = *args.first()?;
+    let second = || args.get(1).map(|(_, b)| *b);
+    let (rows, columns) = match ty {
+        Type::Matrix(_, r, c) => (usize::from(r), usize::from(c)),
+        Type::Scalar(_) | Type::Vector(..) | Type::Struct(_) => (a.len(), 1),
+    };
+    Some(match op {
+        AlgebraOp::MatMul => matmul(a, second()?, rows, columns, second()?.len() / columns)?,
+        AlgebraOp::Transpose => transpose(a, rows, columns),
+        AlgebraOp::Dot => vec![dot(a.iter().copied().zip(second()?.iter().copied()))?],
+        AlgebraOp::Cross => cross(a, second()?)?,
+        AlgebraOp::Outer => outer(a, second()?)?,
+        AlgebraOp::Determinant => vec![determinant(a, rows)?],
+        AlgebraOp::Inverse => inverse(a, rows, ty.elem()?)?,
+    })
+}
 
 fn mul(a: Imm, b: Imm) -> Option<Imm> {
     eval::binary(BinOp::Mul, a, b)
@@ -16,7 +35,7 @@ fn sub(a: Imm, b: Imm) -> Option<Imm> {
 }
 
 /// First product, then one more added at a time.
-pub(super) fn dot(pairs: impl Iterator<Item = (Imm, Imm)>) -> Option<Imm> {
+fn dot(pairs: impl Iterator<Item = (Imm, Imm)>) -> Option<Imm> {
     let mut sum = None;
     for (a, b) in pairs {
         let product = mul(a, b)?;
@@ -29,7 +48,7 @@ pub(super) fn dot(pairs: impl Iterator<Item = (Imm, Imm)>) -> Option<Imm> {
 }
 
 /// `rows` by `inner` times `inner` by `columns`.
-pub(super) fn matmul(a: &[Imm], b: &[Imm], rows: usize, inner: usize, columns: usize) -> Scalars {
+fn matmul(a: &[Imm], b: &[Imm], rows: usize, inner: usize, columns: usize) -> Scalars {
     let mut out = Vec::with_capacity(rows * columns);
     for r in 0..rows {
         for c in 0..columns {
@@ -41,14 +60,14 @@ pub(super) fn matmul(a: &[Imm], b: &[Imm], rows: usize, inner: usize, columns: u
     Some(out)
 }
 
-pub(super) fn transpose(a: &[Imm], rows: usize, columns: usize) -> Vec<Imm> {
+fn transpose(a: &[Imm], rows: usize, columns: usize) -> Vec<Imm> {
     (0..columns)
         .flat_map(|c| (0..rows).map(move |r| a[r * columns + c]))
         .collect()
 }
 
 /// Length 3 gives a vector, length 2 a scalar.
-pub(super) fn cross(a: &[Imm], b: &[Imm]) -> Scalars {
+fn cross(a: &[Imm], b: &[Imm]) -> Scalars {
     let part = |i: usize, j: usize| sub(mul(a[i], b[j])?, mul(a[j], b[i])?);
     if a.len() == 2 {
         return Some(vec![part(0, 1)?]);
@@ -56,14 +75,14 @@ pub(super) fn cross(a: &[Imm], b: &[Imm]) -> Scalars {
     Some(vec![part(1, 2)?, part(2, 0)?, part(0, 1)?])
 }
 
-pub(super) fn outer(a: &[Imm], b: &[Imm]) -> Scalars {
+fn outer(a: &[Imm], b: &[Imm]) -> Scalars {
     a.iter()
         .flat_map(|x| b.iter().map(|y| mul(*x, *y)))
         .collect()
 }
 
 /// By cofactors along the first row: `a00 * M00 - a01 * M01 + a02 * M02 - ...`, left to right.
-pub(super) fn determinant(a: &[Imm], n: usize) -> Option<Imm> {
+fn determinant(a: &[Imm], n: usize) -> Option<Imm> {
     if n == 1 {
         return Some(a[0]);
     }
@@ -77,7 +96,7 @@ pub(super) fn determinant(a: &[Imm], n: usize) -> Option<Imm> {
 }
 
 /// Adjugate times `1 / determinant`. Odd cofactors are negated minors.
-pub(super) fn inverse(a: &[Imm], n: usize, elem: Scalar) -> Scalars {
+fn inverse(a: &[Imm], n: usize, elem: Scalar) -> Scalars {
     let one = Imm::float(elem, 1.0);
     let scale = eval::binary(BinOp::Div, one, determinant(a, n)?)?;
     let mut out = Vec::with_capacity(n * n);

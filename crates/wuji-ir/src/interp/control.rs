@@ -7,7 +7,7 @@ use super::points::Points;
 use super::prepare::EMPTY;
 use crate::entities::*;
 use crate::module::{MAX_CALL_DEPTH, SiteKind, Span, Term};
-use crate::ops::{Domain, ForKind, LoopHints, Op, Place};
+use crate::ops::{ControlOp, Domain, ForKind, LoopHints, Op, OpClass, Place};
 use crate::types::Imm;
 use crate::{Error, Position, Result};
 use std::ops::Range;
@@ -186,24 +186,39 @@ impl Launch<'_, '_> {
         self.tick()?;
         let f = self.func();
         let data = &f.insts[inst];
-        match &data.op {
-            Op::If => {
-                let side = usize::from(self.scalar(data.args[0]).bits() == 0);
-                self.run_region(data.regions[side], Owner::Plain(inst));
-            }
-            Op::Block(_) => self.run_region(data.regions[0], Owner::Plain(inst)),
-            Op::Loop(_) => {
+        match data.op.class() {
+            OpClass::Control(op) => match op {
+                ControlOp::If => {
+                    let side = usize::from(self.scalar(data.args[0]).bits() == 0);
+                    self.run_region(data.regions[side], Owner::Plain(inst));
+                }
+                ControlOp::Block(_) => self.run_region(data.regions[0], Owner::Plain(inst)),
+                ControlOp::Loop(_) => {
+                    self.gather(&data.args);
+                    self.run_region(data.regions[0], Owner::Plain(inst));
+                    self.scatter(&f.regions[data.regions[0]].params);
+                }
+                ControlOp::For(_, kind) => self.start_for(inst, kind)?,
+                ControlOp::ForEach(_, domain, hints) => self.start_foreach(inst, domain, hints)?,
+            },
+            OpClass::Call(callee) => {
                 self.gather(&data.args);
-                self.run_region(data.regions[0], Owner::Plain(inst));
-                self.scatter(&f.regions[data.regions[0]].params);
+                return self.enter(callee, Some(inst), f.spans[inst]);
             }
-            Op::For(_, kind) => self.start_for(inst, *kind)?,
-            Op::ForEach(_, domain, hints) => self.start_foreach(inst, domain, *hints)?,
-            Op::Call(callee) => {
-                self.gather(&data.args);
-                return self.enter(*callee, Some(inst), f.spans[inst]);
-            }
-            _ => return self.compute(inst),
+            class @ (OpClass::Constant(_)
+            | OpClass::Elementwise(_)
+            | OpClass::Component(_)
+            | OpClass::Reduce(_)
+            | OpClass::Algebra(_)
+            | OpClass::Query(_)
+            | OpClass::Hint(_)
+            | OpClass::Access(..)
+            | OpClass::Cell(..)
+            | OpClass::TreeAccess(..)
+            | OpClass::Memory(_)
+            | OpClass::Random
+            | OpClass::Thread(_)
+            | OpClass::Check(_)) => return self.compute(inst, class),
         }
         Ok(Next::On)
     }

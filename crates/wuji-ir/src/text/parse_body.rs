@@ -8,7 +8,7 @@ use crate::diag::Result;
 use crate::entities::*;
 use crate::module::*;
 use crate::ops::*;
-use crate::types::{Scalar, Type};
+use crate::types::{Imm, Scalar, Type};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
@@ -341,44 +341,45 @@ impl Body<'_, '_> {
 
     /// Operations without regions.
     fn simple(&mut self, word: &str, at: usize, results: &[Named]) -> Result<(Op, Values)> {
-        if let Some(op) = UnOp::from_name(word) {
-            return Ok((Op::Unary(op), self.values()?));
+        if let Some(op) = Op::regular(word) {
+            let args = if op.info().arity == Some(0) {
+                Values::new()
+            } else {
+                self.values()?
+            };
+            return Ok((op, args));
         }
-        if let Some(op) = BinOp::from_name(word) {
-            return Ok((Op::Binary(op), self.values()?));
+        if let Some(op) = CellOp::from_name(word) {
+            let field = self.p.field()?;
+            self.p.c.expect("[")?;
+            let mut args = Values::new();
+            if !self.p.c.eat("]") {
+                args = self.values()?;
+                self.p.c.expect("]")?;
+            }
+            return Ok((Op::Cell(op, field), args));
         }
-        if let Some(op) = CmpOp::from_name(word) {
-            return Ok((Op::Compare(op), self.values()?));
+        if let Some(op) = TreeAccessOp::from_name(word) {
+            let (tree, node) = self.p.node_of_tree()?;
+            return Ok((Op::TreeAccess(op, tree, node), self.parenthesised()?));
         }
         match word {
             "const" => {
-                let ty = self.result_elem(word, at, results)?;
-                let at = self.p.c.here();
-                let text = self.p.c.literal()?;
-                let imm = if text == "nan" && self.p.c.eat("(") {
-                    let bits = self.p.c.word("the bits of a NaN")?;
-                    self.p.c.expect(")")?;
-                    literal::nan(bits, ty)
-                } else {
-                    literal::constant(text, ty)
-                };
-                let imm = imm.map_err(|why| self.p.c.error("W0005", at, why))?;
+                let imm = self.constant(word, at, results)?;
                 Ok((Op::Const(imm), Values::new()))
             }
-            "select" => Ok((Op::Select, self.values()?)),
-            "fma" => Ok((Op::Fma, self.values()?)),
-            "convert" => Ok((
-                Op::Convert(self.result_elem(word, at, results)?),
-                self.values()?,
-            )),
-            "bitcast" => Ok((
-                Op::Bitcast(self.result_elem(word, at, results)?),
-                self.values()?,
-            )),
-            "splat" => Ok((
-                Op::Splat(self.result_type(word, at, results)?),
-                self.values()?,
-            )),
+            "convert" => {
+                let to = self.result_elem(word, at, results)?;
+                Ok((Op::Convert(to), self.values()?))
+            }
+            "bitcast" => {
+                let to = self.result_elem(word, at, results)?;
+                Ok((Op::Bitcast(to), self.values()?))
+            }
+            "splat" => {
+                let ty = self.result_type(word, at, results)?;
+                Ok((Op::Splat(ty), self.values()?))
+            }
             "compose" => {
                 let ty = self.result_type(word, at, results)?;
                 if self.p.c.eat("(") {
@@ -396,13 +397,6 @@ impl Body<'_, '_> {
                     .list("]", |p| Ok(p.c.number("a component", 255)? as u8))?;
                 Ok((Op::Shuffle(SmallVec::from_vec(mask)), args))
             }
-            "matmul" => Ok((Op::MatMul, self.values()?)),
-            "transpose" => Ok((Op::Transpose, self.values()?)),
-            "dot" => Ok((Op::Dot, self.values()?)),
-            "cross" => Ok((Op::Cross, self.values()?)),
-            "outer" => Ok((Op::Outer, self.values()?)),
-            "determinant" => Ok((Op::Determinant, self.values()?)),
-            "inverse" => Ok((Op::Inverse, self.values()?)),
             "reduce" => {
                 let op = self.named_op("add mul min max and or", ReduceOp::from_name)?;
                 Ok((Op::Reduce(op), self.values()?))
@@ -438,22 +432,6 @@ impl Body<'_, '_> {
                 Ok((Op::AssumeRange(lo, hi), args))
             }
             "cache" => Ok((Op::Cache(self.p.field()?), Values::new())),
-            "is_active" | "activate" | "deactivate" | "append" | "length" => {
-                let field = self.p.field()?;
-                self.p.c.expect("[")?;
-                let mut args = Values::new();
-                if !self.p.c.eat("]") {
-                    args = self.values()?;
-                    self.p.c.expect("]")?;
-                }
-                let op = CellOp::from_name(word).unwrap_or(CellOp::IsActive);
-                Ok((Op::Cell(op, field), args))
-            }
-            "find" | "ensure" | "test" | "touch" | "drop" | "push" | "count" | "entry" => {
-                let (tree, node) = self.p.node_of_tree()?;
-                let op = TreeAccessOp::from_name(word).unwrap_or(TreeAccessOp::Find);
-                Ok((Op::TreeAccess(op, tree, node), self.parenthesised()?))
-            }
             "extent" | "stride" => {
                 let array = self.p.array()?;
                 self.p.c.expect(".")?;
@@ -511,9 +489,6 @@ impl Body<'_, '_> {
                 }
                 Ok((Op::Call(func), self.parenthesised()?))
             }
-            "random" => Ok((Op::Random, Values::new())),
-            "random_key" => Ok((Op::RandomKey, Values::new())),
-            "iteration" => Ok((Op::Iteration, Values::new())),
             "print" => {
                 let message = self.p.message()?;
                 Ok((Op::Print(message), self.parenthesised()?))
@@ -536,13 +511,6 @@ impl Body<'_, '_> {
                 let site = self.p.known("w", "a site like `w0`", sites)?;
                 Ok((Op::Report(site), self.parenthesised()?))
             }
-            other if let Some(op) = ThreadOp::from_name(other) => {
-                let args = match op.arguments() {
-                    0 => Values::new(),
-                    _ => self.values()?,
-                };
-                Ok((Op::Thread(op), args))
-            }
             other => Err(self.p.c.error(
                 "W0002",
                 at,
@@ -552,6 +520,21 @@ impl Body<'_, '_> {
                 ),
             )),
         }
+    }
+
+    /// `1.5` or `nan(0x7fc00001)`, of the type of the result.
+    fn constant(&mut self, word: &str, at: usize, results: &[Named]) -> Result<Imm> {
+        let ty = self.result_elem(word, at, results)?;
+        let at = self.p.c.here();
+        let text = self.p.c.literal()?;
+        let imm = if text == "nan" && self.p.c.eat("(") {
+            let bits = self.p.c.word("the bits of a NaN")?;
+            self.p.c.expect(")")?;
+            literal::nan(bits, ty)
+        } else {
+            literal::constant(text, ty)
+        };
+        imm.map_err(|why| self.p.c.error("W0005", at, why))
     }
 
     /// `v0.2` or `v0[v1]`, and for `insert` the new component.

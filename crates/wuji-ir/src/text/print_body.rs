@@ -97,123 +97,151 @@ impl<'a> BodyPrinter<'a> {
 
     fn operation(&mut self, data: &InstData, depth: Option<usize>) -> fmt::Result {
         let args = &data.args[..];
-        match &data.op {
-            Op::Const(imm) => write!(self.out, "const {imm}"),
-            Op::Unary(op) => self.keyword_list(op.name(), args),
-            Op::Binary(op) => self.keyword_list(op.name(), args),
-            Op::Compare(op) => self.keyword_list(op.name(), args),
-            Op::Select => self.keyword_list("select", args),
-            Op::Fma => self.keyword_list("fma", args),
-            Op::Convert(_) => self.keyword_list("convert", args),
-            Op::Bitcast(_) => self.keyword_list("bitcast", args),
-            Op::Splat(_) => self.keyword_list("splat", args),
-            Op::Compose(_) if args.is_empty() => self.out.write_str("compose ()"),
-            Op::Compose(_) => self.keyword_list("compose", args),
-            Op::Extract(k) => {
-                let (v, rest) = split(args);
-                self.out.push_str("extract ");
-                self.list(v)?;
-                write!(self.out, ".{k}")?;
-                self.more(rest)
-            }
-            Op::Insert(k) => {
-                let (v, rest) = split(args);
-                self.out.push_str("insert ");
-                self.list(v)?;
-                write!(self.out, ".{k}")?;
-                self.more(rest)
-            }
-            Op::ExtractDyn => self.indexed("extract ", args),
-            Op::InsertDyn => self.indexed("insert ", args),
-            Op::Shuffle(mask) => {
-                self.keyword_list("shuffle", args)?;
-                write!(self.out, " {mask:?}")
-            }
-            Op::MatMul => self.keyword_list("matmul", args),
-            Op::Transpose => self.keyword_list("transpose", args),
-            Op::Dot => self.keyword_list("dot", args),
-            Op::Cross => self.keyword_list("cross", args),
-            Op::Outer => self.keyword_list("outer", args),
-            Op::Determinant => self.keyword_list("determinant", args),
-            Op::Inverse => self.keyword_list("inverse", args),
-            Op::Reduce(op) => {
-                write!(self.out, "reduce {} ", op.name())?;
+        let name = data.op.name();
+        match data.op.class() {
+            OpClass::Constant(imm) => write!(self.out, "{name} {imm}"),
+            OpClass::Elementwise(_)
+            | OpClass::Algebra(_)
+            | OpClass::Thread(_)
+            | OpClass::Random => self.keyword_list(name, args),
+            OpClass::Component(op) => self.component(name, op, args),
+            OpClass::Reduce(op) => {
+                write!(self.out, "{name} {} ", op.name())?;
                 self.list(args)
             }
-            Op::Load(a) => self.access("load", "", a, Activation::Never, 0, args),
-            Op::Store(a) => self.access("store", "", a, Activation::IfAbsent, 1, args),
-            Op::Atomic(op, a) => self.access("atomic", op.name(), a, Activation::IfAbsent, 1, args),
-            Op::CompareExchange(a) => self.access("cmpxchg", "", a, Activation::IfAbsent, 2, args),
-            Op::AssumeRange(lo, hi) => {
-                self.keyword_list("assume_range", args)?;
-                write!(self.out, " [{lo}, {hi}]")
+            OpClass::Query(op) => {
+                self.keyword_list(name, args)?;
+                match op {
+                    QueryOp::ArrayExtent(a, axis) | QueryOp::ArrayStride(a, axis) => {
+                        write!(self.out, " {a}.{axis}")
+                    }
+                    QueryOp::RandomKey | QueryOp::Iteration => Ok(()),
+                }
             }
-            Op::Cache(field) => write!(self.out, "cache {field}"),
-            Op::Cell(op, field) => {
-                write!(self.out, "{} {field}[", op.name())?;
+            OpClass::Hint(op) => {
+                self.keyword_list(name, args)?;
+                match op {
+                    HintOp::AssumeRange(lo, hi) => write!(self.out, " [{lo}, {hi}]"),
+                    HintOp::Cache(field) => write!(self.out, " {field}"),
+                }
+            }
+            OpClass::Access(op, a) => self.access(name, op, a, args),
+            OpClass::Cell(_, field) => {
+                write!(self.out, "{name} {field}[")?;
                 self.list(args)?;
                 self.out.push(']');
                 Ok(())
             }
-            Op::TreeAccess(op, tree, node) => {
-                write!(self.out, "{} {tree}.{node} (", op.name())?;
+            OpClass::TreeAccess(_, tree, node) => {
+                write!(self.out, "{name} {tree}.{node} (")?;
                 self.list(args)?;
                 self.out.push(')');
                 Ok(())
             }
-            Op::ArrayExtent(a, axis) => write!(self.out, "extent {a}.{axis}"),
-            Op::ArrayStride(a, axis) => write!(self.out, "stride {a}.{axis}"),
-            Op::MemLoad(space, _) => self.memory("memload", space, args),
-            Op::MemStore(space) => self.memory("memstore", space, args),
-            Op::MemAtomic(op, space, sharing) => {
-                let owned = match sharing {
+            OpClass::Memory(op) => self.memory(name, op, args),
+            OpClass::Control(op) => self.control(name, op, data, depth),
+            OpClass::Call(func) => {
+                write!(self.out, "{name} {func}(")?;
+                self.list(args)?;
+                self.out.push(')');
+                Ok(())
+            }
+            OpClass::Check(op) => self.check(name, op, args),
+        }
+    }
+
+    fn component(&mut self, name: &str, op: ComponentOp<'_>, args: &[Value]) -> fmt::Result {
+        match op {
+            ComponentOp::Compose(_) if args.is_empty() => write!(self.out, "{name} ()"),
+            ComponentOp::Splat(_) | ComponentOp::Compose(_) => self.keyword_list(name, args),
+            ComponentOp::Extract(k) | ComponentOp::Insert(k) => {
+                let (v, rest) = split(args);
+                write!(self.out, "{name} ")?;
+                self.list(v)?;
+                write!(self.out, ".{k}")?;
+                self.more(rest)
+            }
+            // `extract v0[v1]`, `insert v0[v1], v2`
+            ComponentOp::ExtractDyn | ComponentOp::InsertDyn => {
+                let (aggregate, rest) = split(args);
+                let (index, rest) = split(rest);
+                write!(self.out, "{name} ")?;
+                self.list(aggregate)?;
+                self.out.push('[');
+                self.list(index)?;
+                self.out.push(']');
+                self.more(rest)
+            }
+            ComponentOp::Shuffle(mask) => {
+                self.keyword_list(name, args)?;
+                write!(self.out, " {mask:?}")
+            }
+        }
+    }
+
+    fn memory(&mut self, name: &str, op: MemoryOp<'_>, args: &[Value]) -> fmt::Result {
+        self.out.push_str(name);
+        match op {
+            MemoryOp::Load(space, _)
+            | MemoryOp::Store(space)
+            | MemoryOp::CompareExchange(space) => {
+                self.out.push(' ');
+                self.space(&space)?;
+            }
+            MemoryOp::Atomic(op, space, sharing) => {
+                self.out.push_str(match sharing {
                     Sharing::Shared => "",
                     Sharing::Owned => ".owned",
-                };
-                self.memory(&format!("mematomic{owned} {}", op.name()), space, args)
+                });
+                write!(self.out, " {} ", op.name())?;
+                self.space(&space)?;
             }
-            Op::MemCompareExchange(space) => self.memory("memcmpxchg", space, args),
-            Op::LoadInterleaved(rows) => {
-                self.out.push_str("load.interleaved ");
+            MemoryOp::LoadInterleaved(rows) | MemoryOp::StoreInterleaved(rows) => {
+                self.out.push(' ');
                 self.rows(rows)?;
-                self.offset(args)
             }
-            Op::StoreInterleaved(rows) => {
-                self.out.push_str("store.interleaved ");
-                self.rows(rows)?;
-                self.offset(args)
-            }
-            Op::AddInterleaved(spaces) => {
-                self.out.push_str("add.interleaved ");
+            MemoryOp::AddInterleaved(spaces) => {
                 for (k, space) in spaces.iter().enumerate() {
-                    self.out.push_str(if k > 0 { ", " } else { "" });
+                    self.out.push_str(if k > 0 { ", " } else { " " });
                     self.space(space)?;
                 }
-                self.offset(args)
             }
-            Op::If => {
-                self.keyword_list("if", args)?;
+        }
+        self.offset(args)
+    }
+
+    fn control(
+        &mut self,
+        name: &str,
+        op: ControlOp<'_>,
+        data: &InstData,
+        depth: Option<usize>,
+    ) -> fmt::Result {
+        let args = &data.args[..];
+        self.out.push_str(name);
+        match op {
+            ControlOp::If => {
+                self.keyword_list("", args)?;
                 for (k, region) in data.regions.iter().enumerate() {
                     if k > 0 {
                         self.out.push_str(" else");
                     }
                     self.braced(*region, depth)?;
                 }
-                Ok(())
+                return Ok(());
             }
-            Op::Loop(l) => {
-                self.out.push_str("loop ");
-                self.label(*l)?;
+            ControlOp::Loop(l) => {
+                self.out.push(' ');
+                self.label(l)?;
                 self.carried(data, 0, args)?;
-                self.bodies(data, depth)
             }
-            Op::For(l, kind) => {
+            ControlOp::For(l, kind) => {
                 self.out.push_str(match kind {
-                    ForKind::Serial => "for ",
-                    ForKind::Parallel => "for.parallel ",
-                    ForKind::Boundary => "for.boundary ",
+                    ForKind::Serial => " ",
+                    ForKind::Parallel => ".parallel ",
+                    ForKind::Boundary => ".boundary ",
                 });
-                self.label(*l)?;
+                self.label(l)?;
                 self.out.push(' ');
                 if let Some(index) = self.body_params(data).first() {
                     self.definitions(&[*index])?;
@@ -225,91 +253,81 @@ impl<'a> BodyPrinter<'a> {
                     self.value(*v)?;
                 }
                 self.carried(data, 1, rest)?;
-                self.bodies(data, depth)
             }
-            Op::Block(l) => {
-                self.out.push_str("block ");
-                self.label(*l)?;
+            ControlOp::Block(l) => {
+                self.out.push(' ');
+                self.label(l)?;
                 self.more(args)?;
-                self.bodies(data, depth)
             }
-            Op::ForEach(l, domain, hints) => {
-                self.out.push_str("foreach ");
-                self.label(*l)?;
+            ControlOp::ForEach(l, domain, hints) => {
+                self.out.push(' ');
+                self.label(l)?;
                 self.out.push_str(" (");
                 self.definitions(&self.body_params(data))?;
                 self.out.push_str(") in ");
-                match domain {
-                    Domain::Field(f) => write!(self.out, "{f}")?,
-                    Domain::Range { .. } if args.is_empty() => self.out.push_str("()"),
-                    Domain::Range { .. } => {
-                        for (k, v) in args.iter().enumerate() {
-                            self.out.push_str(match k {
-                                0 => "",
-                                k if k % 2 == 1 => "..",
-                                _ => ", ",
-                            });
-                            self.value(*v)?;
-                        }
-                    }
+                self.domain(domain, args)?;
+                print_hints(hints, self.out)?;
+            }
+        }
+        self.bodies(data, depth)
+    }
+
+    fn domain(&mut self, domain: &Domain, args: &[Value]) -> fmt::Result {
+        match domain {
+            Domain::Field(f) => write!(self.out, "{f}")?,
+            Domain::Range { .. } if args.is_empty() => self.out.push_str("()"),
+            Domain::Range { .. } => {
+                for (k, v) in args.iter().enumerate() {
+                    self.out.push_str(match k {
+                        0 => "",
+                        k if k % 2 == 1 => "..",
+                        _ => ", ",
+                    });
+                    self.value(*v)?;
                 }
-                print_hints(*hints, self.out)?;
-                self.bodies(data, depth)
             }
-            Op::Call(func) => {
-                write!(self.out, "call {func}(")?;
-                self.list(args)?;
-                self.out.push(')');
-                Ok(())
-            }
-            Op::Random => self.out.write_str("random"),
-            Op::RandomKey => self.out.write_str("random_key"),
-            Op::Iteration => self.out.write_str("iteration"),
-            Op::Thread(op) => self.keyword_list(op.name(), args),
-            Op::Print(m) => {
-                write!(self.out, "print {m}")?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, name: &str, op: CheckOp, args: &[Value]) -> fmt::Result {
+        match op {
+            CheckOp::Print(m) => {
+                write!(self.out, "{name} {m}")?;
                 self.parenthesised(args)
             }
-            Op::Assert(m) => {
+            CheckOp::Assert(m) => {
                 let (cond, holes) = split(args);
-                self.out.push_str("assert ");
+                write!(self.out, "{name} ")?;
                 self.list(cond)?;
                 write!(self.out, ", {m}")?;
                 self.parenthesised(holes)
             }
-            Op::CheckIndex(len) => {
-                self.keyword_list("check_index", args)?;
+            CheckOp::Index(len) => {
+                self.keyword_list(name, args)?;
                 write!(self.out, " < {len}")
             }
-            Op::Report(site) => {
-                write!(self.out, "report {site}")?;
+            CheckOp::Report(site) => {
+                write!(self.out, "{name} {site}")?;
                 self.parenthesised(args)
             }
         }
     }
 
-    fn access(
-        &mut self,
-        word: &str,
-        op: &str,
-        a: &Access,
-        default: Activation,
-        operands: usize,
-        args: &[Value],
-    ) -> fmt::Result {
-        self.out.push_str(word);
-        if a.activation != default {
+    fn access(&mut self, name: &str, op: AccessOp, a: &Access, args: &[Value]) -> fmt::Result {
+        self.out.push_str(name);
+        if a.activation != op.default_activation() {
             write!(self.out, ".{}", a.activation.name())?;
         }
         if a.guard == Guard::InBounds {
             self.out.push_str(".inbounds");
         }
-        if !op.is_empty() {
-            write!(self.out, " {op}")?;
+        if let AccessOp::Atomic(op) = op {
+            write!(self.out, " {}", op.name())?;
         }
         write!(self.out, " {}[", PlaceName(a.place))?;
         let steps = a.dynamic_steps();
-        let indices = args.len().saturating_sub(steps + operands);
+        let indices = args.len().saturating_sub(steps + op.operands());
         let (indices, rest) = args.split_at(indices);
         self.list(indices)?;
         self.out.push(']');
@@ -326,12 +344,6 @@ impl<'a> BodyPrinter<'a> {
             }
         }
         self.more(rest)
-    }
-
-    fn memory(&mut self, word: &str, space: &Space, args: &[Value]) -> fmt::Result {
-        write!(self.out, "{word} ")?;
-        self.space(space)?;
-        self.offset(args)
     }
 
     fn rows(&mut self, rows: &Interleaved) -> fmt::Result {
@@ -361,18 +373,6 @@ impl<'a> BodyPrinter<'a> {
         let (offset, rest) = split(args);
         self.out.push_str(" [");
         self.list(offset)?;
-        self.out.push(']');
-        self.more(rest)
-    }
-
-    /// `extract v0[v1]`, `insert v0[v1], v2`.
-    fn indexed(&mut self, word: &str, args: &[Value]) -> fmt::Result {
-        let (aggregate, rest) = split(args);
-        let (index, rest) = split(rest);
-        self.out.push_str(word);
-        self.list(aggregate)?;
-        self.out.push('[');
-        self.list(index)?;
         self.out.push(']');
         self.more(rest)
     }

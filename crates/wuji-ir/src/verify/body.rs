@@ -142,11 +142,7 @@ impl Checker<'_> {
     }
 
     fn shape(&self, data: &InstData, args: &[Type], results: &[Type]) -> Check {
-        let count = match data.op {
-            Op::If => 2,
-            Op::Loop(_) | Op::For(..) | Op::Block(_) | Op::ForEach(..) => 1,
-            _ => 0,
-        };
+        let count = data.op.control().map_or(0, ControlOp::regions);
         if data.regions.len() != count {
             return wrong(
                 "W0032",
@@ -165,53 +161,74 @@ impl Checker<'_> {
                 }
             }
         }
-        match &data.op {
-            Op::If | Op::Block(_) => same_types("W0032", "its regions take", &params, &[]),
-            Op::Loop(_) => same_types("W0032", "its region takes", &params, args),
-            Op::For(..) => {
+        if let Some(op) = data.op.control() {
+            return self.region_params(op, &params, args, results);
+        }
+        if let Op::Call(func) = data.op {
+            if self.m.kernel == Some(func) {
+                return wrong("W0035", "the kernel cannot be called");
+            }
+            if self.m.funcs[func].locals.values().any(|l| l.shared) {
+                return wrong("W0035", "a function with shared arrays cannot be called");
+            }
+        }
+        if let Op::Report(site) = data.op {
+            return self.report(site, args);
+        }
+        let is_exchange = matches!(data.op, Op::MemCompareExchange(_));
+        if is_exchange && results.iter().any(|t| t.as_scalar().is_none()) {
+            return wrong("W0026", "only a scalar can be exchanged at once");
+        }
+        Ok(())
+    }
+
+    /// The parameters of an instruction's regions follow from its arguments.
+    fn region_params(
+        &self,
+        op: ControlOp<'_>,
+        params: &[Type],
+        args: &[Type],
+        results: &[Type],
+    ) -> Check {
+        match op {
+            ControlOp::If | ControlOp::Block(_) => {
+                same_types("W0032", "its regions take", params, &[])
+            }
+            ControlOp::Loop(_) => same_types("W0032", "its region takes", params, args),
+            ControlOp::For(..) => {
                 let mut expected = vec![args[0]];
                 expected.extend(&args[3..]);
-                same_types("W0032", "its region takes", &params, &expected)?;
+                same_types("W0032", "its region takes", params, &expected)?;
                 same_types("W0027", "the results are", results, &args[3..])
             }
-            Op::ForEach(_, domain, hints) => {
-                if self.m.kernel != Some(self.func) || !self.owners.is_empty() {
-                    return wrong(
-                        "W0031",
-                        "`foreach` stands only in the outermost region of the kernel",
-                    );
-                }
-                if hints.block_size == Some(0) {
-                    return wrong("W0031", "a block has at least one iteration");
-                }
-                match domain {
-                    Domain::Range { .. } => {
-                        let expected: Vec<Type> = args.iter().step_by(2).copied().collect();
-                        same_types("W0032", "its region takes", &params, &expected)
+            ControlOp::ForEach(_, domain, hints) => self.foreach(domain, hints, params, args),
+        }
+    }
+
+    fn foreach(&self, domain: &Domain, hints: LoopHints, params: &[Type], args: &[Type]) -> Check {
+        if self.m.kernel != Some(self.func) || !self.owners.is_empty() {
+            return wrong(
+                "W0031",
+                "`foreach` stands only in the outermost region of the kernel",
+            );
+        }
+        if hints.block_size == Some(0) {
+            return wrong("W0031", "a block has at least one iteration");
+        }
+        match domain {
+            Domain::Range { .. } => {
+                let expected: Vec<Type> = args.iter().step_by(2).copied().collect();
+                same_types("W0032", "its region takes", params, &expected)
+            }
+            Domain::Field(field) => {
+                for ty in params {
+                    if !ty.as_scalar().is_some_and(|s| s.is_int()) {
+                        let why = format!("an index has type `{ty}`, not an integer type");
+                        return wrong("W0032", why);
                     }
-                    Domain::Field(field) => {
-                        for ty in &params {
-                            if !ty.as_scalar().is_some_and(|s| s.is_int()) {
-                                let why = format!("an index has type `{ty}`, not an integer type");
-                                return wrong("W0032", why);
-                            }
-                        }
-                        tables::holds_domain(self.m, *field, &params)
-                            .or_else(|why| wrong("W0032", why))
-                    }
                 }
+                tables::holds_domain(self.m, *field, params).or_else(|why| wrong("W0032", why))
             }
-            Op::Call(func) if self.m.kernel == Some(*func) => {
-                wrong("W0035", "the kernel cannot be called")
-            }
-            Op::Call(func) if self.m.funcs[*func].locals.values().any(|l| l.shared) => {
-                wrong("W0035", "a function with shared arrays cannot be called")
-            }
-            Op::Report(site) => self.report(*site, args),
-            Op::MemCompareExchange(_) if results.iter().any(|t| t.as_scalar().is_none()) => {
-                wrong("W0026", "only a scalar can be exchanged at once")
-            }
-            _ => Ok(()),
         }
     }
 
@@ -284,14 +301,11 @@ impl Checker<'_> {
             },
             Term::Break(label, _) => {
                 let target = self.target(*label)?;
-                match target.op {
-                    Op::ForEach(..) => wrong("W0028", "a `foreach` cannot be left by `break`"),
-                    _ => {
-                        let results: Vec<Type> =
-                            target.results.iter().map(|v| self.f.ty(*v)).collect();
-                        same_types("W0029", "it leaves with", &found, &results)
-                    }
+                if matches!(target.op, Op::ForEach(..)) {
+                    return wrong("W0028", "a `foreach` cannot be left by `break`");
                 }
+                let results: Vec<Type> = target.results.iter().map(|v| self.f.ty(*v)).collect();
+                same_types("W0029", "it leaves with", &found, &results)
             }
             Term::Continue(label, _) => {
                 let target = self.target(*label)?;
@@ -303,12 +317,15 @@ impl Checker<'_> {
                     .iter()
                     .map(|v| self.f.ty(*v))
                     .collect();
-                match target.op {
-                    Op::Loop(_) => same_types("W0029", "it goes on with", &found, &params),
-                    Op::For(..) => same_types("W0029", "it goes on with", &found, &params[1..]),
-                    Op::ForEach(..) => same_types("W0029", "it goes on with", &found, &[]),
-                    _ => wrong("W0028", "`continue` aims at a loop, not at a block"),
-                }
+                let carried = match target.op.control() {
+                    Some(ControlOp::Loop(_)) => &params[..],
+                    Some(ControlOp::For(..)) => &params[1..],
+                    Some(ControlOp::ForEach(..)) => &[],
+                    Some(ControlOp::If | ControlOp::Block(_)) | None => {
+                        return wrong("W0028", "`continue` aims at a loop, not at a block");
+                    }
+                };
+                same_types("W0029", "it goes on with", &found, carried)
             }
             Term::Return(_) => {
                 let in_foreach = |i: &Inst| matches!(self.f.insts[*i].op, Op::ForEach(..));
@@ -350,11 +367,11 @@ impl Checker<'_> {
                 .iter()
                 .any(|r| matches!(self.f.regions[*r].term, Term::Yield(_)))
         };
-        match data.op {
-            Op::If => yields(),
-            Op::Block(l) => yields() || self.breaks(inst, l),
-            Op::Loop(l) => self.breaks(inst, l),
-            _ => true,
+        match data.op.control() {
+            Some(ControlOp::If) => yields(),
+            Some(ControlOp::Block(l)) => yields() || self.breaks(inst, l),
+            Some(ControlOp::Loop(l)) => self.breaks(inst, l),
+            Some(ControlOp::For(..) | ControlOp::ForEach(..)) | None => true,
         }
     }
 

@@ -16,64 +16,68 @@ fn known<K: EntityRef + Display, V>(table: &PrimaryMap<K, V>, id: K) -> Result<(
 }
 
 pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String> {
-    match op {
-        Op::Const(_)
-        | Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::Fma
-        | Op::Convert(_)
-        | Op::Bitcast(_)
-        | Op::Extract(_)
-        | Op::Insert(_)
-        | Op::ExtractDyn
-        | Op::InsertDyn
-        | Op::Shuffle(_)
-        | Op::MatMul
-        | Op::Transpose
-        | Op::Dot
-        | Op::Cross
-        | Op::Outer
-        | Op::Determinant
-        | Op::Inverse
-        | Op::Reduce(_)
-        | Op::If
-        | Op::Loop(_)
-        | Op::For(..)
-        | Op::Block(_)
-        | Op::ForEach(_, Domain::Range { .. }, _)
-        | Op::Random
-        | Op::RandomKey
-        | Op::Iteration
-        | Op::Thread(_)
-        | Op::AssumeRange(..)
-        | Op::CheckIndex(_) => Ok(()),
-        Op::Splat(ty) | Op::Compose(ty) => value_type(m, *ty),
-        Op::Load(a) | Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => match a.place {
+    match op.class() {
+        OpClass::Constant(_)
+        | OpClass::Elementwise(_)
+        | OpClass::Reduce(_)
+        | OpClass::Algebra(_)
+        | OpClass::Random
+        | OpClass::Thread(_) => Ok(()),
+        OpClass::Component(op) => match op {
+            ComponentOp::Splat(ty) | ComponentOp::Compose(ty) => value_type(m, ty),
+            ComponentOp::Extract(_)
+            | ComponentOp::Insert(_)
+            | ComponentOp::ExtractDyn
+            | ComponentOp::InsertDyn
+            | ComponentOp::Shuffle(_) => Ok(()),
+        },
+        OpClass::Query(op) => match op {
+            QueryOp::ArrayExtent(a, _) | QueryOp::ArrayStride(a, _) => known(&m.arrays, a),
+            QueryOp::RandomKey | QueryOp::Iteration => Ok(()),
+        },
+        OpClass::Hint(op) => match op {
+            HintOp::AssumeRange(..) => Ok(()),
+            HintOp::Cache(id) => known(&m.fields, id),
+        },
+        OpClass::Access(_, a) => match a.place {
             Place::Field(id) => known(&m.fields, id),
             Place::Array(id) => known(&m.arrays, id),
             Place::Local(id) => known(&f.locals, id),
             Place::Temp(id) => known(&m.temps, id),
         },
-        Op::Cache(id) | Op::Cell(_, id) => known(&m.fields, *id),
-        Op::TreeAccess(_, tree, node) => walk(m, *tree, *node),
-        Op::ArrayExtent(a, _) | Op::ArrayStride(a, _) => known(&m.arrays, *a),
-        Op::MemLoad(space, ty) => {
-            value_type(m, *ty)?;
-            memory(m, space)
+        OpClass::Cell(_, id) => known(&m.fields, id),
+        OpClass::TreeAccess(_, tree, node) => walk(m, tree, node),
+        OpClass::Memory(op) => memory_op(m, op),
+        OpClass::Control(op) => match op {
+            ControlOp::ForEach(_, Domain::Field(id), _) => known(&m.fields, *id),
+            ControlOp::ForEach(_, Domain::Range { .. }, _)
+            | ControlOp::If
+            | ControlOp::Block(_)
+            | ControlOp::Loop(_)
+            | ControlOp::For(..) => Ok(()),
+        },
+        OpClass::Call(id) => known(&m.funcs, id),
+        OpClass::Check(op) => match op {
+            CheckOp::Print(id) | CheckOp::Assert(id) => known(&m.messages, id),
+            CheckOp::Index(_) => Ok(()),
+            CheckOp::Report(id) => known(&m.sites, id),
+        },
+    }
+}
+
+fn memory_op(m: &Module, op: MemoryOp<'_>) -> Result<(), String> {
+    match op {
+        MemoryOp::Load(space, ty) => {
+            value_type(m, ty)?;
+            memory(m, &space)
         }
-        Op::MemStore(space) | Op::MemAtomic(_, space, _) | Op::MemCompareExchange(space) => {
-            memory(m, space)
-        }
-        Op::LoadInterleaved(rows) | Op::StoreInterleaved(rows) => {
+        MemoryOp::Store(space)
+        | MemoryOp::Atomic(_, space, _)
+        | MemoryOp::CompareExchange(space) => memory(m, &space),
+        MemoryOp::LoadInterleaved(rows) | MemoryOp::StoreInterleaved(rows) => {
             rows.columns.iter().try_for_each(|(s, _)| memory(m, s))
         }
-        Op::AddInterleaved(spaces) => spaces.iter().try_for_each(|s| memory(m, s)),
-        Op::ForEach(_, Domain::Field(id), _) => known(&m.fields, *id),
-        Op::Call(id) => known(&m.funcs, *id),
-        Op::Print(id) | Op::Assert(id) => known(&m.messages, *id),
-        Op::Report(id) => known(&m.sites, *id),
+        MemoryOp::AddInterleaved(spaces) => spaces.iter().try_for_each(|s| memory(m, s)),
     }
 }
 
@@ -95,13 +99,12 @@ pub(super) fn walk(m: &Module, tree: Tree, node: Node) -> Result<(), String> {
         None => return Err(format!("{tree}.{node} is not defined")),
     };
     if kind.is_sparse() {
-        Ok(())
-    } else {
-        Err(format!(
-            "{tree}.{node} is a {} node; none of its cells can be absent",
-            kind.name()
-        ))
+        return Ok(());
     }
+    Err(format!(
+        "{tree}.{node} is a {} node; none of its cells can be absent",
+        kind.name()
+    ))
 }
 
 fn memory(m: &Module, space: &Space) -> Result<(), String> {

@@ -1,4 +1,5 @@
 //! Integration tests of the IR, as one program: each further program is linked once more.
 
+mod operations;
 mod text;
 mod verify;

@@ -32,7 +32,7 @@ impl FunctionGen<'_, '_, '_> {
         let operand = self.get(operand)?;
         let Some(machine) = machine_op(op, s) else {
             // `machine_op` has exchanges.
-            let op = binary_op(op).unwrap_or(BinOp::Add);
+            let op = op.binary().unwrap_or(BinOp::Add);
             return Ok(self.update_loop(op, space, s, at, operand));
         };
         // Floats are exchanged as their bits.
@@ -74,10 +74,9 @@ impl FunctionGen<'_, '_, '_> {
         let word = e.load(e.memory_ty(s), at, s.bytes());
         self.unit.scopes.mark(e, word, space);
         let old = self.loaded(word, s);
-        let new = match binary_op(op) {
+        let new = match op.binary() {
             None => operand,
-            Some(op) if s.is_float() => self.float_binary(op, s, old, operand, self.fast_math()),
-            Some(op) => self.int_binary(op, s, old, operand, None),
+            Some(op) => self.binary_op(op, s, (old, operand), self.fast_math(), None),
         };
         let new = self.storable(new, s);
         let e = &self.unit.emit;
@@ -112,11 +111,7 @@ impl FunctionGen<'_, '_, '_> {
         } else {
             seen
         };
-        let new = if s.is_float() {
-            self.float_binary(op, s, old, operand, 0)
-        } else {
-            self.int_binary(op, s, old, operand, None)
-        };
+        let new = self.binary_op(op, s, (old, operand), 0, None);
         let e = &self.unit.emit;
         let new_bits = if s.is_float() {
             e.bitcast(new, bits)
@@ -172,20 +167,6 @@ impl FunctionGen<'_, '_, '_> {
         } else {
             self.loaded(old, s)
         })
-    }
-}
-
-/// What an atomic puts in place of the old value and the operand; `None`: the operand.
-pub(super) fn binary_op(op: AtomicOp) -> Option<BinOp> {
-    match op {
-        AtomicOp::Add => Some(BinOp::Add),
-        AtomicOp::Mul => Some(BinOp::Mul),
-        AtomicOp::Min => Some(BinOp::Min),
-        AtomicOp::Max => Some(BinOp::Max),
-        AtomicOp::And => Some(BinOp::And),
-        AtomicOp::Or => Some(BinOp::Or),
-        AtomicOp::Xor => Some(BinOp::Xor),
-        AtomicOp::Exchange => None,
     }
 }
 

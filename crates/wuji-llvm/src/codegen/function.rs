@@ -9,7 +9,10 @@ use wuji_compile::Math;
 use wuji_compile::analysis::uses::used_values;
 use wuji_ir::entities::{Array, Func, Inst, Label, Local, Region, Tree, Value};
 use wuji_ir::module::{Function, Span, Term};
-use wuji_ir::ops::{Op, Place, Sharing};
+use wuji_ir::ops::{
+    AccessOp, AtomicOp, CheckOp, ComponentOp, ControlOp, ElementwiseOp, MemoryOp, OpClass, Place,
+    QueryOp, Sharing, Space,
+};
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 
@@ -447,120 +450,133 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     pub(super) fn inst(&mut self, inst: Inst) -> Result<()> {
         let data = &self.f.insts[inst];
         let args = &data.args[..];
-        let value = match &data.op {
-            Op::Const(imm) => self.unit.emit.const_bits(imm.ty, imm.bits()),
-            Op::Unary(op) => self.unary(inst, *op, args[0])?,
-            Op::Binary(op) => self.binary(inst, *op, args[0], args[1])?,
-            Op::Compare(op) => self.compare(*op, args[0], args[1])?,
-            Op::Select => {
-                let (c, a, b) = (self.get(args[0])?, self.get(args[1])?, self.get(args[2])?);
-                self.unit.emit.select(c, a, b)
-            }
-            Op::Fma => self.fma(args)?,
-            Op::Convert(to) => self.convert(args[0], *to)?,
-            Op::Bitcast(to) => {
-                let v = self.get(args[0])?;
-                self.unit
-                    .emit
-                    .bitcast(v, self.unit.emit.scalar_like(*to, v))
-            }
-
-            Op::Splat(Type::Vector(_, n)) => {
-                let v = self.get(args[0])?;
-                self.unit.emit.splat(v, u32::from(*n))
-            }
-            Op::Compose(Type::Vector(..)) => {
-                let lanes = self.all(args)?;
-                self.unit.emit.compose(&lanes)
-            }
-            Op::Extract(k) => {
-                let v = self.get(args[0])?;
-                let e = &self.unit.emit;
-                e.lane(v, e.const_i64(i64::from(*k)))
-            }
-            Op::ExtractDyn => self.lane(args)?,
-            Op::InsertDyn => self.set_lane(args)?,
-            Op::Reduce(op) => self.reduce(*op, args[0])?,
-            Op::Splat(_)
-            | Op::Compose(_)
-            | Op::Insert(_)
-            | Op::Shuffle(_)
-            | Op::MatMul
-            | Op::Transpose
-            | Op::Dot
-            | Op::Cross
-            | Op::Outer
-            | Op::Determinant
-            | Op::Inverse
-            | Op::ForEach(..)
-            | Op::Cell(..)
-            | Op::TreeAccess(..)
-            | Op::Cache(_)
-            | Op::AssumeRange(..)
-            | Op::Random
-            | Op::Iteration
-            | Op::Print(_)
-            | Op::Assert(_)
-            | Op::CheckIndex(_) => return Err(self.unlowered(inst)),
-
-            Op::Load(access) => match access.place {
-                Place::Local(l) => self.load_local(l, &access.path, args)?,
-                _ => return Err(self.unlowered(inst)),
+        let value = match data.op.class() {
+            OpClass::Constant(imm) => self.unit.emit.const_bits(imm.ty, imm.bits()),
+            OpClass::Elementwise(op) => self.elementwise(inst, op, args)?,
+            OpClass::Component(op) => self.component(inst, op, args)?,
+            OpClass::Reduce(op) => self.reduce(op, args[0])?,
+            OpClass::Query(op) => match op {
+                QueryOp::ArrayExtent(a, axis) => self.hoisted(Hoisted::ArrayExtent(a, axis)),
+                QueryOp::ArrayStride(a, axis) => self.hoisted(Hoisted::ArrayStride(a, axis)),
+                QueryOp::RandomKey => self.hoisted(Hoisted::RandomKey),
+                QueryOp::Iteration => return Err(self.unlowered(inst)),
             },
-            Op::Store(access) => match access.place {
-                Place::Local(l) => return self.store_local(l, &access.path, args),
-                _ => return Err(self.unlowered(inst)),
-            },
-            Op::Atomic(op, access) => match access.place {
-                Place::Local(l) => self.atomic_local(*op, l, args)?,
-                _ => return Err(self.unlowered(inst)),
-            },
-            Op::CompareExchange(access) => match access.place {
-                Place::Local(l) => self.exchange_local(l, args)?,
-                _ => return Err(self.unlowered(inst)),
-            },
-            Op::Thread(_) if self.unit.gpu.is_none() => return Err(self.unlowered(inst)),
-            Op::Thread(op) => match self.thread_op(*op, args)? {
+            OpClass::Access(op, access) => {
+                let Place::Local(l) = access.place else {
+                    return Err(self.unlowered(inst));
+                };
+                match op {
+                    AccessOp::Load => self.load_local(l, &access.path, args)?,
+                    AccessOp::Store => return self.store_local(l, &access.path, args),
+                    AccessOp::Atomic(op) => self.atomic_local(op, l, args)?,
+                    AccessOp::CompareExchange => self.exchange_local(l, args)?,
+                }
+            }
+            OpClass::Thread(_) if self.unit.gpu.is_none() => return Err(self.unlowered(inst)),
+            OpClass::Thread(op) => match self.thread_op(op, args)? {
                 Some(value) => value,
                 None => return Ok(()),
             },
-            Op::ArrayExtent(a, axis) => self.hoisted(Hoisted::ArrayExtent(*a, *axis)),
-            Op::ArrayStride(a, axis) => self.hoisted(Hoisted::ArrayStride(*a, *axis)),
-
-            Op::MemLoad(space, _) => self.mem_load(*space, args, data.results[0])?,
-            Op::MemStore(space) => return self.mem_store(*space, args),
-            Op::MemAtomic(op, space, Sharing::Shared) if self.converged => {
-                self.atomic_of_all(*op, *space, args[0], args[1])?
-            }
-            Op::MemAtomic(op, space, Sharing::Shared) => {
-                match self.added_by_all(*op, *space, args[0], args[1]) {
-                    Some(number) => {
-                        let used = self.used.contains(&data.results[0]);
-                        self.add_for_all(*space, args[0], number, used)?
-                    }
-                    None => self.mem_atomic(*op, *space, args[0], args[1])?,
+            OpClass::Memory(op) => match op {
+                MemoryOp::Load(space, _) => self.mem_load(space, args, data.results[0])?,
+                MemoryOp::Store(space) => return self.mem_store(space, args),
+                MemoryOp::Atomic(op, space, Sharing::Shared) => {
+                    self.shared_atomic(op, space, args, data.results[0])?
                 }
+                MemoryOp::Atomic(op, space, Sharing::Owned) => {
+                    self.owned_atomic(op, space, args[0], args[1])?
+                }
+                MemoryOp::CompareExchange(space) => {
+                    self.mem_compare_exchange(space, args[0], args[1], args[2])?
+                }
+                MemoryOp::LoadInterleaved(rows) => {
+                    return self.load_interleaved(rows, args, &data.results);
+                }
+                MemoryOp::StoreInterleaved(rows) => return self.store_interleaved(rows, args),
+                MemoryOp::AddInterleaved(spaces) => return self.add_interleaved(spaces, args),
+            },
+            OpClass::Control(op) => {
+                return match op {
+                    ControlOp::If => self.if_else(inst),
+                    ControlOp::Loop(label) => self.endless_loop(inst, label),
+                    ControlOp::For(label, kind) => self.for_loop(inst, label, kind),
+                    ControlOp::Block(label) => self.block(inst, label),
+                    ControlOp::ForEach(..) => Err(self.unlowered(inst)),
+                };
             }
-            Op::MemAtomic(op, space, Sharing::Owned) => {
-                self.owned_atomic(*op, *space, args[0], args[1])?
-            }
-            Op::MemCompareExchange(space) => {
-                self.mem_compare_exchange(*space, args[0], args[1], args[2])?
-            }
-
-            Op::LoadInterleaved(rows) => return self.load_interleaved(rows, args, &data.results),
-            Op::StoreInterleaved(rows) => return self.store_interleaved(rows, args),
-            Op::AddInterleaved(spaces) => return self.add_interleaved(spaces, args),
-
-            Op::If => return self.if_else(inst),
-            Op::Loop(label) => return self.endless_loop(inst, *label),
-            Op::For(label, kind) => return self.for_loop(inst, *label, *kind),
-            Op::Block(label) => return self.block(inst, *label),
-            Op::Call(callee) => return self.call(inst, *callee),
-            Op::RandomKey => self.hoisted(Hoisted::RandomKey),
-            Op::Report(site) => return self.report(site.as_u32(), args),
+            OpClass::Call(callee) => return self.call(inst, callee),
+            OpClass::Check(CheckOp::Report(site)) => return self.report(site.as_u32(), args),
+            OpClass::Check(CheckOp::Print(_) | CheckOp::Assert(_) | CheckOp::Index(_))
+            | OpClass::Algebra(_)
+            | OpClass::Hint(_)
+            | OpClass::Cell(..)
+            | OpClass::TreeAccess(..)
+            | OpClass::Random => return Err(self.unlowered(inst)),
         };
         self.set(data.results[0], value);
         Ok(())
+    }
+
+    fn elementwise(&mut self, inst: Inst, op: ElementwiseOp, args: &[Value]) -> Result<Val> {
+        match op {
+            ElementwiseOp::Unary(op) => self.unary(inst, op, args[0]),
+            ElementwiseOp::Binary(op) => self.binary(inst, op, args[0], args[1]),
+            ElementwiseOp::Compare(op) => self.compare(op, args[0], args[1]),
+            ElementwiseOp::Select => {
+                let (c, a, b) = (self.get(args[0])?, self.get(args[1])?, self.get(args[2])?);
+                Ok(self.unit.emit.select(c, a, b))
+            }
+            ElementwiseOp::Fma => self.fma(args),
+            ElementwiseOp::Convert(to) => self.convert(args[0], to),
+            ElementwiseOp::Bitcast(to) => {
+                let v = self.get(args[0])?;
+                let e = &self.unit.emit;
+                Ok(e.bitcast(v, e.scalar_like(to, v)))
+            }
+        }
+    }
+
+    /// Vectors of lanes; other aggregates have been taken apart.
+    fn component(&mut self, inst: Inst, op: ComponentOp<'_>, args: &[Value]) -> Result<Val> {
+        match op {
+            ComponentOp::Splat(Type::Vector(_, n)) => {
+                let v = self.get(args[0])?;
+                Ok(self.unit.emit.splat(v, u32::from(n)))
+            }
+            ComponentOp::Compose(Type::Vector(..)) => {
+                let lanes = self.all(args)?;
+                Ok(self.unit.emit.compose(&lanes))
+            }
+            ComponentOp::Extract(k) => {
+                let v = self.get(args[0])?;
+                let e = &self.unit.emit;
+                Ok(e.lane(v, e.const_i64(i64::from(k))))
+            }
+            ComponentOp::ExtractDyn => self.lane(args),
+            ComponentOp::InsertDyn => self.set_lane(args),
+            ComponentOp::Splat(_)
+            | ComponentOp::Compose(_)
+            | ComponentOp::Insert(_)
+            | ComponentOp::Shuffle(_) => Err(self.unlowered(inst)),
+        }
+    }
+
+    fn shared_atomic(
+        &mut self,
+        op: AtomicOp,
+        space: Space,
+        args: &[Value],
+        result: Value,
+    ) -> Result<Val> {
+        if self.converged {
+            return self.atomic_of_all(op, space, args[0], args[1]);
+        }
+        match self.added_by_all(op, space, args[0], args[1]) {
+            Some(number) => {
+                let used = self.used.contains(&result);
+                self.add_for_all(space, args[0], number, used)
+            }
+            None => self.mem_atomic(op, space, args[0], args[1]),
+        }
     }
 }

@@ -21,7 +21,7 @@ use wuji_ir::entities::{Array, Func, Inst, Region, Value};
 use wuji_ir::layout::header;
 use wuji_ir::module::{Bound, Function, Module, RangeDim, SiteKind, Task, TaskKind};
 use wuji_ir::ops::{
-    AtomicOp, BinOp, Effect, ForKind, MOST_THREADS, Op, Sharing, Shuffle, Space, WARP,
+    AtomicOp, BinOp, ControlOp, Effect, ForKind, MOST_THREADS, Op, Sharing, Shuffle, Space, WARP,
 };
 use wuji_ir::types::{Imm, Scalar, Type};
 
@@ -86,14 +86,7 @@ impl Written {
         let mut all = HashSet::new();
         for func in funcs {
             let f = &module.funcs[*func];
-            f.walk(|inst| match f.insts[inst].op {
-                Op::MemStore(space)
-                | Op::MemAtomic(_, space, _)
-                | Op::MemCompareExchange(space) => {
-                    all.insert(space);
-                }
-                _ => {}
-            });
+            f.walk(|inst| all.extend(f.insts[inst].op.written_space()));
         }
         Written(all)
     }
@@ -110,10 +103,15 @@ impl Written {
 fn has_outer_loop(f: &Function, region: Region) -> bool {
     f.regions[region].insts.iter().any(|i| {
         let data = &f.insts[*i];
-        match data.op {
-            Op::For(_, ForKind::Parallel | ForKind::Boundary) => true,
-            Op::If | Op::Block(_) => data.regions.iter().any(|r| has_outer_loop(f, *r)),
-            _ => false,
+        match data.op.control() {
+            Some(ControlOp::For(_, ForKind::Parallel | ForKind::Boundary)) => true,
+            Some(ControlOp::If | ControlOp::Block(_)) => {
+                data.regions.iter().any(|r| has_outer_loop(f, *r))
+            }
+            Some(
+                ControlOp::For(_, ForKind::Serial) | ControlOp::Loop(_) | ControlOp::ForEach(..),
+            )
+            | None => false,
         }
     })
 }
@@ -538,7 +536,7 @@ impl FunctionGen<'_, '_, '_> {
         operand: Value,
     ) -> Result<Val> {
         let s = self.scalar(operand)?;
-        let Some(binary) = super::atomic::binary_op(op).filter(|_| s.bits() >= 32) else {
+        let Some(binary) = op.binary().filter(|_| s.bits() >= 32) else {
             return self.mem_atomic(op, space, offset, operand);
         };
         let mut v = self.get(operand)?;
@@ -640,16 +638,18 @@ impl FunctionGen<'_, '_, '_> {
         };
         for inst in &self.f.regions[region].insts {
             let data = &self.f.insts[*inst];
-            match data.op {
+            let is_addition = matches!(
+                data.op,
                 Op::MemAtomic(AtomicOp::Add, Space::Tree(..), Sharing::Shared)
-                    if self.f.ty(data.args[1]) == Type::Scalar(Scalar::F32)
-                        && !self.used.contains(&data.results[0]) =>
-                {
-                    let (root, distance) = self.root(data.args[0]);
-                    open.push((*inst, root, distance));
-                }
-                ref op if op.effect() == Effect::Pure => {}
-                _ => close(&mut open),
+            );
+            if is_addition
+                && self.f.ty(data.args[1]) == Type::Scalar(Scalar::F32)
+                && !self.used.contains(&data.results[0])
+            {
+                let (root, distance) = self.root(data.args[0]);
+                open.push((*inst, root, distance));
+            } else if data.op.effect() != Effect::Pure {
+                close(&mut open);
             }
         }
         close(&mut open);
@@ -720,10 +720,6 @@ impl FunctionGen<'_, '_, '_> {
     }
 
     fn combined(&mut self, op: wuji_ir::ops::BinOp, s: Scalar, a: Val, b: Val) -> Val {
-        if s.is_float() {
-            self.float_binary(op, s, a, b, 0)
-        } else {
-            self.int_binary(op, s, a, b, None)
-        }
+        self.binary_op(op, s, (a, b), 0, None)
     }
 }

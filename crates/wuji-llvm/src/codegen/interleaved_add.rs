@@ -29,11 +29,7 @@ impl FunctionGen<'_, '_, '_> {
             let to = e.lane(at, e.const_i64(k as i64));
             let ty = e.ty_of(row);
             let old = e.load(ty, to, s.bytes());
-            let new = if s.is_float() {
-                self.float_binary(BinOp::Add, s, old, row, self.fast_math())
-            } else {
-                self.int_binary(BinOp::Add, s, old, row, None)
-            };
+            let new = self.binary_op(BinOp::Add, s, (old, row), self.fast_math(), None);
             let e = &self.unit.emit;
             let store = e.store(new, to, s.bytes());
             if let Some(space) = one {

@@ -5,7 +5,7 @@ use crate::emit::Val;
 use inkwell::llvm_sys::LLVMOpcode;
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
-use wuji_ir::ops::{BinOp, ReduceOp, Space};
+use wuji_ir::ops::{ReduceOp, Space};
 use wuji_ir::types::{Scalar, Type};
 
 impl FunctionGen<'_, '_, '_> {
@@ -43,23 +43,18 @@ impl FunctionGen<'_, '_, '_> {
     pub(super) fn reduce(&mut self, op: ReduceOp, arg: Value) -> Result<Val> {
         let (v, s) = (self.get(arg)?, self.scalar(arg)?);
         let e = &self.unit.emit;
-        let op = match op {
-            ReduceOp::And => return Ok(e.intrinsic("llvm.vector.reduce.and", &[e.ty_of(v)], &[v])),
-            ReduceOp::Or => return Ok(e.intrinsic("llvm.vector.reduce.or", &[e.ty_of(v)], &[v])),
-            ReduceOp::Add => BinOp::Add,
-            ReduceOp::Mul => BinOp::Mul,
-            ReduceOp::Min => BinOp::Min,
-            ReduceOp::Max => BinOp::Max,
-        };
+        if op == ReduceOp::And {
+            return Ok(e.intrinsic("llvm.vector.reduce.and", &[e.ty_of(v)], &[v]));
+        }
+        if op == ReduceOp::Or {
+            return Ok(e.intrinsic("llvm.vector.reduce.or", &[e.ty_of(v)], &[v]));
+        }
+        let op = op.binary();
         let mut all = e.lane(v, e.const_i64(0));
         for k in 1..self.lane_count(arg).unwrap_or(1) {
             let e = &self.unit.emit;
             let one = e.lane(v, e.const_i64(i64::from(k)));
-            all = if s.is_float() {
-                self.float_binary(op, s, all, one, 0)
-            } else {
-                self.int_binary(op, s, all, one, None)
-            };
+            all = self.binary_op(op, s, (all, one), 0, None);
         }
         Ok(all)
     }

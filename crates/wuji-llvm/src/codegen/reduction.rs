@@ -46,18 +46,21 @@ fn mark(
         return false;
     };
     let data = &f.insts[inst];
-    match &data.op {
-        Op::Load(access) => access.place == Place::Local(local),
-        Op::Binary(b @ (BinOp::Add | BinOp::Mul)) if op.is_none_or(|op| op == *b) => {
-            let leads = data
-                .args
-                .iter()
-                .any(|a| mark(f, local, *a, Some(*b), depth - 1, found));
-            if leads {
-                found.insert(inst);
-            }
-            leads
-        }
-        _ => false,
+    if let Op::Load(access) = &data.op {
+        return access.place == Place::Local(local);
     }
+    let Op::Binary(b @ (BinOp::Add | BinOp::Mul)) = data.op else {
+        return false;
+    };
+    if op.is_some_and(|op| op != b) {
+        return false;
+    }
+    let leads = data
+        .args
+        .iter()
+        .any(|a| mark(f, local, *a, Some(b), depth - 1, found));
+    if leads {
+        found.insert(inst);
+    }
+    leads
 }

@@ -123,10 +123,10 @@ impl FunctionGen<'_, '_, '_> {
                 // With it LLVM would refine an estimate, which makes NaN of infinities.
                 flags &= !LLVMFastMathAllowReciprocal;
             }
-            return Ok(self.float_binary(op, s, a, b, flags));
+            return Ok(self.binary_op(op, s, (a, b), flags, None));
         }
         let constant = self.constant(y).and_then(Imm::as_int);
-        Ok(self.int_binary(op, s, a, b, constant))
+        Ok(self.binary_op(op, s, (a, b), 0, constant))
     }
 
     /// A sum with a product that is computed for its sums alone.
@@ -144,10 +144,12 @@ impl FunctionGen<'_, '_, '_> {
         let (mut a, b) = (self.get(factors[0])?, self.get(factors[1])?);
         let mut c = self.get(other)?;
         let e = &self.unit.emit;
-        match (op, right) {
-            (BinOp::Sub, true) => a = e.fneg(a),
-            (BinOp::Sub, false) => c = e.fneg(c),
-            _ => {}
+        if op == BinOp::Sub {
+            if right {
+                a = e.fneg(a);
+            } else {
+                c = e.fneg(c);
+            }
         }
         let v = e.intrinsic("llvm.fma", &[e.ty_of(a)], &[a, b, c]);
         e.set_fast_math(v, self.flags(inst));
@@ -192,10 +194,10 @@ impl FunctionGen<'_, '_, '_> {
     /// The constant that a value is, or has in every lane.
     fn constant(&self, value: Value) -> Option<Imm> {
         let def = self.f.def(value)?;
-        match self.f.insts[def].op {
-            Op::Splat(_) => self.f.constant(self.f.insts[def].args[0]),
-            _ => self.f.constant(value),
+        if let Op::Splat(_) = self.f.insts[def].op {
+            return self.f.constant(self.f.insts[def].args[0]);
         }
+        self.f.constant(value)
     }
 
     /// Whether a value comes straight from a square root.
@@ -269,23 +271,59 @@ impl FunctionGen<'_, '_, '_> {
         e.select(e.fcmp(LLVMRealOEQ, a, zero), infinity, v)
     }
 
-    pub(super) fn float_binary(&mut self, op: BinOp, s: Scalar, a: Val, b: Val, flags: u32) -> Val {
+    /// On integers, `constant` is the value of `b` if it is known; on floats, `flags` are those of fast math.
+    pub(super) fn binary_op(
+        &mut self,
+        op: BinOp,
+        s: Scalar,
+        (a, b): (Val, Val),
+        flags: u32,
+        constant: Option<i128>,
+    ) -> Val {
         let e = &self.unit.emit;
+        let ty = e.ty_of(a);
+        let float = s.is_float();
+        let signed = s.is_signed_int();
         let plain = |opcode: LLVMOpcode| {
             let v = e.binary(opcode, a, b);
             e.set_fast_math(v, flags);
             v
         };
+        let by_sign =
+            |yes: &str, no: &str| e.intrinsic(if signed { yes } else { no }, &[ty], &[a, b]);
+        let shift = |opcode: LLVMOpcode| {
+            let amount = e.and(b, e.const_int(ty, u64::from(s.bits() - 1)));
+            e.binary(opcode, a, amount)
+        };
         match op {
-            BinOp::Add => plain(LLVMOpcode::LLVMFAdd),
-            BinOp::Sub => plain(LLVMOpcode::LLVMFSub),
-            BinOp::Mul => plain(LLVMOpcode::LLVMFMul),
-            BinOp::Div => plain(LLVMOpcode::LLVMFDiv),
-            BinOp::Rem => plain(LLVMOpcode::LLVMFRem),
-            BinOp::Min | BinOp::Max => self.float_min_max(op, a, b),
+            BinOp::Add if float => plain(LLVMOpcode::LLVMFAdd),
+            BinOp::Add => e.add(a, b),
+            BinOp::Sub if float => plain(LLVMOpcode::LLVMFSub),
+            BinOp::Sub => e.sub(a, b),
+            BinOp::Mul if float => plain(LLVMOpcode::LLVMFMul),
+            BinOp::Mul => e.binary(LLVMOpcode::LLVMMul, a, b),
+            BinOp::Div if float => plain(LLVMOpcode::LLVMFDiv),
+            BinOp::Div => self.int_div(s, a, b, constant),
+            BinOp::Rem if float => plain(LLVMOpcode::LLVMFRem),
+            BinOp::Rem => {
+                // A divisor of 1 also gives the 0 wanted for the divisors 0 and -1.
+                let opcode = if signed {
+                    LLVMOpcode::LLVMSRem
+                } else {
+                    LLVMOpcode::LLVMURem
+                };
+                e.binary(opcode, a, self.safe_divisor(s, b, constant))
+            }
+            BinOp::And => e.and(a, b),
+            BinOp::Or => e.or(a, b),
+            BinOp::Xor => e.xor(a, b),
+            BinOp::Shl => shift(LLVMOpcode::LLVMShl),
+            BinOp::Shr if signed => shift(LLVMOpcode::LLVMAShr),
+            BinOp::Shr => shift(LLVMOpcode::LLVMLShr),
+            BinOp::Min | BinOp::Max if float => self.float_min_max(op, a, b),
+            BinOp::Min => by_sign("llvm.smin", "llvm.umin"),
+            BinOp::Max => by_sign("llvm.smax", "llvm.umax"),
             BinOp::Pow | BinOp::Atan2 => self.math_call(op.name(), s, &[a, b]),
-            // The type rules keep bit operations away from floats.
-            BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr => a,
         }
     }
 
@@ -300,57 +338,6 @@ impl FunctionGen<'_, '_, '_> {
         };
         let chosen = e.select(e.fcmp(better, a, b), a, b);
         e.select(e.fcmp(LLVMRealUNO, b, b), a, chosen)
-    }
-
-    pub(super) fn int_binary(
-        &self,
-        op: BinOp,
-        s: Scalar,
-        a: Val,
-        b: Val,
-        constant: Option<i128>,
-    ) -> Val {
-        let e = &self.unit.emit;
-        let ty = e.ty_of(a);
-        let signed = s.is_signed_int();
-        match op {
-            BinOp::Add => e.add(a, b),
-            BinOp::Sub => e.sub(a, b),
-            BinOp::Mul => e.binary(LLVMOpcode::LLVMMul, a, b),
-            BinOp::Div => self.int_div(s, a, b, constant),
-            BinOp::Rem => {
-                // A divisor of 1 also gives the 0 wanted for the divisors 0 and -1.
-                let opcode = if signed {
-                    LLVMOpcode::LLVMSRem
-                } else {
-                    LLVMOpcode::LLVMURem
-                };
-                e.binary(opcode, a, self.safe_divisor(s, b, constant))
-            }
-            BinOp::And => e.and(a, b),
-            BinOp::Or => e.or(a, b),
-            BinOp::Xor => e.xor(a, b),
-            BinOp::Shl | BinOp::Shr => {
-                let amount = e.and(b, e.const_int(ty, u64::from(s.bits() - 1)));
-                let opcode = match (op, signed) {
-                    (BinOp::Shl, _) => LLVMOpcode::LLVMShl,
-                    (_, true) => LLVMOpcode::LLVMAShr,
-                    (_, false) => LLVMOpcode::LLVMLShr,
-                };
-                e.binary(opcode, a, amount)
-            }
-            BinOp::Min | BinOp::Max => {
-                let name = match (op, signed) {
-                    (BinOp::Min, true) => "llvm.smin",
-                    (BinOp::Min, false) => "llvm.umin",
-                    (_, true) => "llvm.smax",
-                    (_, false) => "llvm.umax",
-                };
-                e.intrinsic(name, &[ty], &[a, b])
-            }
-            // The type rules keep these to floats.
-            BinOp::Pow | BinOp::Atan2 => a,
-        }
     }
 
     /// The divisor, or 1 where the machine would trap: for 0, and for -1, where `MIN / -1` does.

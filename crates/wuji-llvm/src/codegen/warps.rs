@@ -84,10 +84,9 @@ impl FunctionGen<'_, '_, '_> {
     /// Offsets may have been narrower before.
     fn is_constant(&self, value: Value) -> bool {
         let def = self.f.def(value).map(|inst| &self.f.insts[inst]);
-        def.is_some_and(|data| match data.op {
-            Op::Const(_) => true,
-            Op::Convert(_) => self.is_constant(data.args[0]),
-            _ => false,
+        def.is_some_and(|data| {
+            matches!(data.op, Op::Const(_))
+                || matches!(data.op, Op::Convert(_)) && self.is_constant(data.args[0])
         })
     }
 

@@ -19,7 +19,8 @@ use wuji_ir::module::{
     ArrayData, Function, LocalData, LocalRole, Module, Param, Span, TempData, Term, Values,
 };
 use wuji_ir::ops::{
-    Activation, AtomicOp, BinOp, CellOp, CmpOp, ForKind, LoopHints, Op, ReduceOp, ThreadOp, UnOp,
+    Activation, AlgebraOp, AtomicOp, BinOp, CellOp, CmpOp, ForKind, LoopHints, Op, ReduceOp,
+    ThreadOp, UnOp,
 };
 use wuji_ir::types::{Imm, Scalar, StructType, Type};
 use wuji_ir::verify::MAX_COMPONENTS;
@@ -261,31 +262,31 @@ impl Builder {
     }
 
     fn matmul(&mut self, a: u32, b: u32) -> PyResult<u32> {
-        self.one(Op::MatMul, &[a, b])
+        self.one(Op::Algebra(AlgebraOp::MatMul), &[a, b])
     }
 
     fn transpose(&mut self, a: u32) -> PyResult<u32> {
-        self.one(Op::Transpose, &[a])
+        self.one(Op::Algebra(AlgebraOp::Transpose), &[a])
     }
 
     fn dot(&mut self, a: u32, b: u32) -> PyResult<u32> {
-        self.one(Op::Dot, &[a, b])
+        self.one(Op::Algebra(AlgebraOp::Dot), &[a, b])
     }
 
     fn cross(&mut self, a: u32, b: u32) -> PyResult<u32> {
-        self.one(Op::Cross, &[a, b])
+        self.one(Op::Algebra(AlgebraOp::Cross), &[a, b])
     }
 
     fn outer(&mut self, a: u32, b: u32) -> PyResult<u32> {
-        self.one(Op::Outer, &[a, b])
+        self.one(Op::Algebra(AlgebraOp::Outer), &[a, b])
     }
 
     fn determinant(&mut self, a: u32) -> PyResult<u32> {
-        self.one(Op::Determinant, &[a])
+        self.one(Op::Algebra(AlgebraOp::Determinant), &[a])
     }
 
     fn inverse(&mut self, a: u32) -> PyResult<u32> {
-        self.one(Op::Inverse, &[a])
+        self.one(Op::Algebra(AlgebraOp::Inverse), &[a])
     }
 
     fn reduce(&mut self, op: &str, a: u32) -> PyResult<u32> {

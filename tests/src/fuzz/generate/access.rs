@@ -169,11 +169,11 @@ impl Generator<'_> {
         match self.dice.weighted(&[5, 4, 1]) {
             1 if !ops.is_empty() => {
                 let op = *self.dice.pick(&ops);
-                let operand = match (op, info.tally) {
-                    (AtomicOp::Add | AtomicOp::Mul, true) => {
-                        self.commuting_operand(op, at.ty, true)
-                    }
-                    _ => self.storable(at.ty, info.tally, 3),
+                let counts = matches!(op, AtomicOp::Add | AtomicOp::Mul) && info.tally;
+                let operand = if counts {
+                    self.commuting_operand(op, at.ty, true)
+                } else {
+                    self.storable(at.ty, info.tally, 3)
                 };
                 let mut args = self.address(at);
                 args.push(operand);
@@ -282,8 +282,22 @@ impl Generator<'_> {
                 let minus = self.splat(ty, Imm::float(s, -1.0));
                 self.b().select(c, plus, minus)
             }
-            _ if tally => self.small(ty),
-            _ => {
+            AtomicOp::Min
+            | AtomicOp::Max
+            | AtomicOp::And
+            | AtomicOp::Or
+            | AtomicOp::Xor
+            | AtomicOp::Exchange
+                if tally =>
+            {
+                self.small(ty)
+            }
+            AtomicOp::Min
+            | AtomicOp::Max
+            | AtomicOp::And
+            | AtomicOp::Or
+            | AtomicOp::Xor
+            | AtomicOp::Exchange => {
                 // Which of two zeros is the lesser depends on the order.
                 let x = self.value(ty, 3);
                 let zero = self.splat(ty, Imm::float(s, 0.0));

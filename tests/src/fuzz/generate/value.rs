@@ -204,7 +204,11 @@ impl Generator<'_> {
                 self.apply(Op::Shuffle(mask), [Type::Vector(s, m)], depth)
             }
             (4, _) if ty.elem() != Some(Scalar::Bool) => self.algebra(ty, depth),
-            (5, Type::Matrix(s, r, c)) => self.apply(Op::Transpose, [Type::Matrix(s, c, r)], depth),
+            (5, Type::Matrix(s, r, c)) => self.apply(
+                Op::Algebra(AlgebraOp::Transpose),
+                [Type::Matrix(s, c, r)],
+                depth,
+            ),
             _ => {
                 let types: Vec<Type> = (0..arity)
                     .filter_map(|k| self.m.structs.component(ty, k))
@@ -223,21 +227,23 @@ impl Generator<'_> {
         match ty {
             Type::Vector(s, 3) if self.dice.chance(50) => {
                 let v = Type::Vector(s, 3);
-                self.apply(Op::Cross, [v, v], depth)
+                self.apply(Op::Algebra(AlgebraOp::Cross), [v, v], depth)
             }
             Type::Vector(s, n) => self.apply(
-                Op::MatMul,
+                Op::Algebra(AlgebraOp::MatMul),
                 [Type::Matrix(s, n, k), Type::Vector(s, k)],
                 depth,
             ),
             Type::Matrix(s, r, c) if r == c && s.is_float() && self.dice.chance(40) => {
-                self.apply(Op::Inverse, [ty], depth)
+                self.apply(Op::Algebra(AlgebraOp::Inverse), [ty], depth)
             }
-            Type::Matrix(s, r, c) if self.dice.chance(40) => {
-                self.apply(Op::Outer, [Type::Vector(s, r), Type::Vector(s, c)], depth)
-            }
+            Type::Matrix(s, r, c) if self.dice.chance(40) => self.apply(
+                Op::Algebra(AlgebraOp::Outer),
+                [Type::Vector(s, r), Type::Vector(s, c)],
+                depth,
+            ),
             Type::Matrix(s, r, c) => self.apply(
-                Op::MatMul,
+                Op::Algebra(AlgebraOp::MatMul),
                 [Type::Matrix(s, r, k), Type::Matrix(s, k, c)],
                 depth,
             ),
@@ -285,15 +291,19 @@ impl Generator<'_> {
             }
             3 if s != Scalar::Bool => {
                 let v = Type::Vector(s, self.dice.between(1, 4) as u8);
-                self.apply(Op::Dot, [v, v], depth)
+                self.apply(Op::Algebra(AlgebraOp::Dot), [v, v], depth)
             }
             4 if s.is_float() => {
                 let n = self.dice.between(1, 4) as u8;
-                self.apply(Op::Determinant, [Type::Matrix(s, n, n)], depth)
+                self.apply(
+                    Op::Algebra(AlgebraOp::Determinant),
+                    [Type::Matrix(s, n, n)],
+                    depth,
+                )
             }
             4 if s != Scalar::Bool => {
                 let v = Type::Vector(s, 2);
-                self.apply(Op::Cross, [v, v], depth)
+                self.apply(Op::Algebra(AlgebraOp::Cross), [v, v], depth)
             }
             5 if ty == I64 => {
                 let axes: Vec<Op> = self

@@ -226,13 +226,19 @@ fn tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
 fn is_short(f: &Function, body: Region) -> bool {
     let mut count = 0;
     for inst in f.insts_in(body) {
-        match f.insts[inst].op {
-            Op::For(..) | Op::Loop(_) | Op::Call(_) | Op::Cell(..) => return false,
-            Op::Atomic(..) | Op::CompareExchange(_) | Op::Print(_) | Op::Random => count += 8,
-            Op::Unary(op) => count += cost::unary(op),
-            Op::Binary(op) => count += cost::binary(op),
-            _ => count += 1,
+        let op = &f.insts[inst].op;
+        if matches!(op, Op::For(..) | Op::Loop(_) | Op::Call(_) | Op::Cell(..)) {
+            return false;
         }
+        let serial = matches!(
+            op,
+            Op::Atomic(..) | Op::CompareExchange(_) | Op::Print(_) | Op::Random
+        );
+        count += match op.elementwise() {
+            Some(_) => op.cost().units(),
+            None if serial => 8,
+            None => 1,
+        };
     }
     count <= SHORT
 }
@@ -404,13 +410,14 @@ fn chunk(
 fn keeps_near(m: &Env, f: &Function, body: Region, sm: u32) -> bool {
     let (mut cached, mut added) = (Vec::new(), Vec::new());
     for inst in f.insts_in(body) {
-        match &f.insts[inst].op {
-            Op::Cache(field) => cached.push(*field),
-            Op::Atomic(_, access) => match access.place {
-                Place::Field(field) => added.push(field),
-                Place::Array(_) | Place::Local(_) | Place::Temp(_) => {}
-            },
-            _ => {}
+        let op = &f.insts[inst].op;
+        if let Op::Cache(field) = op {
+            cached.push(*field);
+        }
+        if let Op::Atomic(_, access) = op
+            && let Place::Field(field) = access.place
+        {
+            added.push(field);
         }
     }
     let pays = |field: &Field| !added.contains(field) || cost::sums_pay(m, *field, sm);
@@ -819,10 +826,8 @@ fn prepare_threads(b: &mut Builder, body: Region, threads: u32, subst: &mut Subs
     let all = b.int(Scalar::I32, i128::from(threads));
     for inst in asked {
         let result = b.func.result(inst);
-        let known = match b.func.insts[inst].op {
-            Op::Thread(ThreadOp::Index) => own,
-            _ => all,
-        };
+        let is_index = b.func.insts[inst].op == Op::Thread(ThreadOp::Index);
+        let known = if is_index { own } else { all };
         subst.set(result, known);
     }
     if arrays.is_empty() {

@@ -114,15 +114,16 @@ impl Lower<'_> {
         self.b.region = region;
         for inst in insts {
             let data = &self.b.func.insts[inst];
-            match data.op {
-                // Hints have no use after this pass.
-                Op::Cache(_) => continue,
-                Op::AssumeRange(..) => {
-                    let (result, value) = (data.results[0], data.args[0]);
-                    self.subst.set(result, value);
-                    continue;
+            // Hints have no use after this pass.
+            if let OpClass::Hint(op) = data.op.class() {
+                match op {
+                    HintOp::Cache(_) => {}
+                    HintOp::AssumeRange(..) => {
+                        let (result, value) = (data.results[0], data.args[0]);
+                        self.subst.set(result, value);
+                    }
                 }
-                _ => {}
+                continue;
             }
             if let Op::Cell(op, field) = data.op {
                 self.cell_op(inst, op, field);
@@ -206,17 +207,20 @@ impl Lower<'_> {
         offset: Value,
         operands: &[Value],
     ) -> Option<Value> {
+        let OpClass::Access(op, _) = op.class() else {
+            return None;
+        };
         let space = self.space(access.place);
         let mut args: Values = smallvec::smallvec![offset];
         args.extend(operands.iter().copied());
         let op = match op {
-            Op::Load(_) => Op::MemLoad(space, ty),
-            Op::Store(_) => {
+            AccessOp::Load => Op::MemLoad(space, ty),
+            AccessOp::Store => {
                 self.b.push(Op::MemStore(space), &args);
                 return None;
             }
-            Op::Atomic(a, _) => Op::MemAtomic(*a, space, Sharing::Shared),
-            _ => Op::MemCompareExchange(space),
+            AccessOp::Atomic(a) => Op::MemAtomic(a, space, Sharing::Shared),
+            AccessOp::CompareExchange => Op::MemCompareExchange(space),
         };
         Some(self.b.value(op, &args))
     }

@@ -55,68 +55,41 @@ enum Routine {
 }
 
 impl Routine {
-    /// The routine of an operation that machines have no instruction for.
-    fn unary(op: UnOp) -> Option<Routine> {
-        Some(match op {
-            UnOp::Round => Routine::Round,
-            UnOp::Sin => Routine::Sin,
-            UnOp::Cos => Routine::Cos,
-            UnOp::Tan => Routine::Tan,
-            UnOp::Asin => Routine::Asin,
-            UnOp::Acos => Routine::Acos,
-            UnOp::Atan => Routine::Atan,
-            UnOp::Sinh => Routine::Sinh,
-            UnOp::Cosh => Routine::Cosh,
-            UnOp::Tanh => Routine::Tanh,
-            UnOp::Exp => Routine::Exp,
-            UnOp::Exp2 => Routine::Exp2,
-            UnOp::Log => Routine::Log,
-            UnOp::Log2 => Routine::Log2,
-            UnOp::Log10 => Routine::Log10,
-            UnOp::Neg
-            | UnOp::Not
-            | UnOp::Abs
-            | UnOp::Sign
-            | UnOp::Floor
-            | UnOp::Ceil
-            | UnOp::RoundEven
-            | UnOp::Trunc
-            | UnOp::Sqrt
-            | UnOp::Rsqrt
-            | UnOp::PopCount
-            | UnOp::LeadingZeros
-            | UnOp::TrailingZeros
-            | UnOp::Freeze => return None,
-        })
-    }
+    /// Operations that machines have no instruction for.
+    const UNARY: [(UnOp, Routine); 15] = [
+        (UnOp::Round, Routine::Round),
+        (UnOp::Sin, Routine::Sin),
+        (UnOp::Cos, Routine::Cos),
+        (UnOp::Tan, Routine::Tan),
+        (UnOp::Asin, Routine::Asin),
+        (UnOp::Acos, Routine::Acos),
+        (UnOp::Atan, Routine::Atan),
+        (UnOp::Sinh, Routine::Sinh),
+        (UnOp::Cosh, Routine::Cosh),
+        (UnOp::Tanh, Routine::Tanh),
+        (UnOp::Exp, Routine::Exp),
+        (UnOp::Exp2, Routine::Exp2),
+        (UnOp::Log, Routine::Log),
+        (UnOp::Log2, Routine::Log2),
+        (UnOp::Log10, Routine::Log10),
+    ];
 
-    /// The same of two arguments; remainders of integers are not meant.
-    fn binary(op: BinOp) -> Option<Routine> {
-        Some(match op {
-            BinOp::Rem => Routine::Rem,
-            BinOp::Pow => Routine::Pow,
-            BinOp::Atan2 => Routine::Atan2,
-            BinOp::Add
-            | BinOp::Sub
-            | BinOp::Mul
-            | BinOp::Div
-            | BinOp::And
-            | BinOp::Or
-            | BinOp::Xor
-            | BinOp::Shl
-            | BinOp::Shr
-            | BinOp::Min
-            | BinOp::Max => return None,
-        })
-    }
+    /// The same of two arguments. Only float remainders have a routine.
+    const BINARY: [(BinOp, Routine); 3] = [
+        (BinOp::Rem, Routine::Rem),
+        (BinOp::Pow, Routine::Pow),
+        (BinOp::Atan2, Routine::Atan2),
+    ];
 
     /// What an instruction needs, and for which type.
     fn of(f: &Function, inst: Inst) -> Option<(Routine, Scalar)> {
         let data = &f.insts[inst];
-        let routine = match data.op {
-            Op::Unary(op) => Routine::unary(op)?,
-            Op::Binary(op) => Routine::binary(op)?,
-            _ => return None,
+        let routine = if let Op::Unary(op) = data.op {
+            Routine::UNARY.iter().find(|row| row.0 == op)?.1
+        } else if let Op::Binary(op) = data.op {
+            Routine::BINARY.iter().find(|row| row.0 == op)?.1
+        } else {
+            return None;
         };
         let scalar = f.ty(data.args[0]).as_scalar()?;
         scalar.is_float().then_some((routine, scalar))

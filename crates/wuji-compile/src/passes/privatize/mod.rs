@@ -132,19 +132,19 @@ fn scattered(m: &Module, f: &Function) -> Vec<(Field, AtomicOp)> {
     let mut spoiled = touched_by_calls(m, f);
     f.walk(|inst| {
         let data = &f.insts[inst];
-        match &data.op {
-            Op::MemAtomic(op, Space::Tree(_, field), Sharing::Shared)
-                if *op != AtomicOp::Exchange && !used.contains(&data.results[0]) =>
-            {
-                match found.iter().find(|(other, _)| other == field) {
-                    None => found.push((*field, *op)),
-                    Some((_, other)) if other == op => {}
-                    Some(_) => {
-                        spoiled.insert(*field);
-                    }
+        if let Op::MemAtomic(op, Space::Tree(_, field), Sharing::Shared) = &data.op
+            && *op != AtomicOp::Exchange
+            && !used.contains(&data.results[0])
+        {
+            match found.iter().find(|(other, _)| other == field) {
+                None => found.push((*field, *op)),
+                Some((_, other)) if other == op => {}
+                Some(_) => {
+                    spoiled.insert(*field);
                 }
             }
-            op => spoiled.extend(field_of(op)),
+        } else {
+            spoiled.extend(field_of(&data.op));
         }
     });
     found.retain(|(field, op)| {
@@ -174,27 +174,28 @@ fn added_up(m: &Env, f: &Function) -> Vec<(Temp, AtomicOp)> {
     f.walk(|inst| {
         let data = &f.insts[inst];
         let offset = || f.constant(*data.args.first()?).and_then(Imm::as_int);
-        match &data.op {
-            Op::MemAtomic(op, Space::Temps, Sharing::Shared) => {
-                let plain = *op != AtomicOp::Exchange && !used.contains(&data.results[0]);
-                match offset().and_then(temp_at).filter(|_| plain) {
-                    None => fits = false,
-                    Some(temp) => match found.iter().find(|(other, _)| *other == temp) {
-                        None => found.push((temp, *op)),
-                        Some((_, other)) => fits &= other == op,
-                    },
-                }
+        if let Op::MemAtomic(op, Space::Temps, Sharing::Shared) = &data.op {
+            let plain = *op != AtomicOp::Exchange && !used.contains(&data.results[0]);
+            match offset().and_then(temp_at).filter(|_| plain) {
+                None => fits = false,
+                Some(temp) => match found.iter().find(|(other, _)| *other == temp) {
+                    None => found.push((temp, *op)),
+                    Some((_, other)) => fits &= other == op,
+                },
             }
-            Op::MemLoad(Space::Temps, _) => match offset().and_then(temp_at) {
+        }
+        if let Op::MemLoad(Space::Temps, _) = data.op {
+            match offset().and_then(temp_at) {
                 None => fits = false,
                 Some(temp) => {
                     read.insert(temp);
                 }
-            },
-            Op::MemStore(Space::Temps) | Op::MemCompareExchange(Space::Temps) => fits = false,
-            Op::Call(_) => seen_calls = true,
-            _ => {}
+            }
         }
+        if let Op::MemStore(Space::Temps) | Op::MemCompareExchange(Space::Temps) = data.op {
+            fits = false;
+        }
+        seen_calls |= data.op.callee().is_some();
     });
     // A function that is called might do anything to them.
     fits &= !seen_calls && found.iter().all(|(temp, _)| !read.contains(temp));
@@ -207,20 +208,12 @@ fn added_up(m: &Env, f: &Function) -> Vec<(Temp, AtomicOp)> {
 
 /// The field that an operation touches by byte offset.
 fn field_of(op: &Op) -> Option<Field> {
-    match op {
-        Op::MemLoad(space, _)
-        | Op::MemStore(space)
-        | Op::MemAtomic(_, space, _)
-        | Op::MemCompareExchange(space) => match space {
-            Space::Tree(_, field) | Space::Private(_, field) => Some(*field),
-            // Of those only sparse trees have some, away from fields that always exist.
-            Space::Nodes(_)
-            | Space::Bytes(_)
-            | Space::Streamed(_)
-            | Space::Array(_)
-            | Space::Temps => None,
-        },
-        _ => None,
+    match op.space()? {
+        Space::Tree(_, field) | Space::Private(_, field) => Some(field),
+        // Only sparse trees have the first three, apart from fields that always exist.
+        Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) | Space::Array(_) | Space::Temps => {
+            None
+        }
     }
 }
 
@@ -241,16 +234,19 @@ fn updates(m: &Env, f: &Function, region: Region, fields: &[(Field, AtomicOp)]) 
     for inst in &f.regions[region].insts {
         let inside = |r: &Region| updates(m, f, *r, fields);
         let data = &f.insts[*inst];
-        sum = sum.saturating_add(match &data.op {
-            Op::MemAtomic(_, Space::Tree(_, field), Sharing::Shared) if in_loop => {
-                let counts = fields.iter().any(|(other, _)| other == field);
-                let scalars = m.structs.flatten(f.ty(data.args[1])).len();
-                u64::from(counts) * scalars as u64
-            }
-            Op::If => data.regions.iter().map(inside).max().unwrap_or(0),
+        if let Op::MemAtomic(_, Space::Tree(_, field), Sharing::Shared) = &data.op
+            && in_loop
+            && fields.iter().any(|(other, _)| other == field)
+        {
+            let scalars = m.structs.flatten(f.ty(data.args[1])).len();
+            sum = sum.saturating_add(scalars as u64);
+        }
+        sum = sum.saturating_add(match data.op.control() {
+            None => 0,
+            Some(ControlOp::If) => data.regions.iter().map(inside).max().unwrap_or(0),
             // Seldom run.
-            Op::For(_, ForKind::Boundary) => 0,
-            Op::For(_, ForKind::Serial) => {
+            Some(ControlOp::For(_, ForKind::Boundary)) => 0,
+            Some(ControlOp::For(_, ForKind::Serial)) => {
                 let turns = trips(f, *inst).unwrap_or(UNKNOWN_TRIPS);
                 data.regions
                     .iter()
@@ -258,11 +254,13 @@ fn updates(m: &Env, f: &Function, region: Region, fields: &[(Field, AtomicOp)]) 
                     .sum::<u64>()
                     .saturating_mul(turns)
             }
-            Op::Loop(_) => {
+            Some(ControlOp::Loop(_)) => {
                 let once: u64 = data.regions.iter().map(inside).sum();
                 once.saturating_mul(UNKNOWN_TRIPS)
             }
-            _ => data.regions.iter().map(inside).sum(),
+            Some(
+                ControlOp::Block(_) | ControlOp::For(_, ForKind::Parallel) | ControlOp::ForEach(..),
+            ) => data.regions.iter().map(inside).sum(),
         });
     }
     sum

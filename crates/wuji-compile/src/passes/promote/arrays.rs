@@ -71,13 +71,15 @@ pub(super) fn split_arrays(f: &mut Function) {
 fn constant(f: &Function, v: Value, depth: u32) -> Option<Imm> {
     let depth = depth.checked_sub(1)?;
     let data = &f.insts[f.def(v)?];
-    match &data.op {
-        Op::Const(imm) => Some(*imm),
-        Op::Binary(op) => {
-            let a = constant(f, data.args[0], depth)?;
-            eval::binary(*op, a, constant(f, data.args[1], depth)?)
-        }
-        Op::Convert(to) => Some(eval::convert(constant(f, data.args[0], depth)?, *to)),
-        _ => None,
+    if let Op::Const(imm) = data.op {
+        return Some(imm);
     }
+    if let Op::Convert(to) = data.op {
+        return Some(eval::convert(constant(f, data.args[0], depth)?, to));
+    }
+    let Op::Binary(op) = data.op else {
+        return None;
+    };
+    let a = constant(f, data.args[0], depth)?;
+    eval::binary(op, a, constant(f, data.args[1], depth)?)
 }

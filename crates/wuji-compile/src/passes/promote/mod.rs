@@ -240,18 +240,18 @@ impl Promoter<'_> {
 
     fn inst(&mut self, inst: Inst) {
         let InstData { op, args, .. } = self.b.func.insts[inst].clone();
-        match &op {
-            Op::Load(a) | Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
-                match is_variable(self.b.func, &op) {
-                    Some(local) => self.access(inst, local, &op, a, &args),
-                    None => self.element(inst, &op, a, &args),
-                }
-            }
-            Op::If | Op::Block(_) => self.branches(inst),
-            Op::Loop(_) | Op::For(..) => self.repeat(inst),
-            Op::ForEach(label, ..) => {
+        if let OpClass::Access(kind, access) = op.class() {
+            return match is_variable(self.b.func, &op) {
+                Some(local) => self.access(inst, local, kind, access, &args),
+                None => self.element(inst, kind, access, &args),
+            };
+        }
+        match op.control() {
+            Some(ControlOp::If | ControlOp::Block(_)) => self.branches(inst),
+            Some(ControlOp::Loop(_) | ControlOp::For(..)) => self.repeat(inst),
+            Some(ControlOp::ForEach(label, ..)) => {
                 self.keep(inst);
-                self.leaving[*label] = Vec::new();
+                self.leaving[label] = Vec::new();
                 let before = self.now.clone();
                 for local in &self.handed_on.fresh_in_iterations {
                     self.now[*local] = None.into();
@@ -260,51 +260,7 @@ impl Promoter<'_> {
                 self.region(region, &[]);
                 self.now = before;
             }
-            Op::Const(_)
-            | Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare(_)
-            | Op::Select
-            | Op::Fma
-            | Op::Convert(_)
-            | Op::Bitcast(_)
-            | Op::Splat(_)
-            | Op::Compose(_)
-            | Op::Extract(_)
-            | Op::Insert(_)
-            | Op::ExtractDyn
-            | Op::InsertDyn
-            | Op::Shuffle(_)
-            | Op::MatMul
-            | Op::Transpose
-            | Op::Dot
-            | Op::Cross
-            | Op::Outer
-            | Op::Determinant
-            | Op::Inverse
-            | Op::Reduce(_)
-            | Op::Cell(..)
-            | Op::TreeAccess(..)
-            | Op::Cache(_)
-            | Op::AssumeRange(..)
-            | Op::ArrayExtent(..)
-            | Op::ArrayStride(..)
-            | Op::MemLoad(..)
-            | Op::MemStore(_)
-            | Op::MemAtomic(..)
-            | Op::MemCompareExchange(_)
-            | Op::LoadInterleaved(_)
-            | Op::StoreInterleaved(_)
-            | Op::AddInterleaved(_)
-            | Op::Call(_)
-            | Op::Random
-            | Op::RandomKey
-            | Op::Iteration
-            | Op::Thread(_)
-            | Op::Print(_)
-            | Op::Assert(_)
-            | Op::CheckIndex(_)
-            | Op::Report(_) => self.keep(inst),
+            None => self.keep(inst),
         }
     }
 
@@ -351,7 +307,7 @@ impl Promoter<'_> {
         }
     }
 
-    fn access(&mut self, inst: Inst, local: Local, op: &Op, access: &Access, args: &[Value]) {
+    fn access(&mut self, inst: Inst, local: Local, op: AccessOp, access: &Access, args: &[Value]) {
         let (components, operands) = args.split_at(access.dynamic_steps());
         let mut components = components.iter();
         let path: Path = access
@@ -362,22 +318,17 @@ impl Promoter<'_> {
                 Step::Dynamic => components.next().map(|i| Part::Dynamic(*i)),
             })
             .collect();
-        let old = match op {
-            Op::Store(_) if path.is_empty() => None,
-            _ => {
-                let whole = self.value_of(local);
-                Some((whole, self.get(whole, &path)))
-            }
+        let old = if op == AccessOp::Store && path.is_empty() {
+            None
+        } else {
+            let whole = self.value_of(local);
+            Some((whole, self.get(whole, &path)))
         };
         if let (Some((_, part)), Some(result)) = (old, self.b.func.insts[inst].results.first()) {
             self.substitution.set(*result, part);
         }
-        let new = match (op, old) {
-            (Op::Store(_), _) => operands[0],
-            (Op::Atomic(..) | Op::CompareExchange(_), Some((_, part))) => {
-                self.updated(op, part, operands)
-            }
-            _ => return,
+        let Some(new) = self.updated(op, old.map(|(_, part)| part), operands) else {
+            return;
         };
         let whole = match old {
             Some((whole, _)) => self.put(whole, &path, new),
@@ -388,11 +339,10 @@ impl Promoter<'_> {
 
     /// An access that stays one; atomics on elements of local arrays that nobody shares become a load and a store. Outside
     /// of the array the load gives zero, and the store is dropped and reported, like the atomic.
-    fn element(&mut self, inst: Inst, op: &Op, access: &Access, args: &[Value]) {
+    fn element(&mut self, inst: Inst, op: AccessOp, access: &Access, args: &[Value]) {
         let operands = match op {
-            Op::Atomic(..) => 1,
-            Op::CompareExchange(_) => 2,
-            _ => 0,
+            AccessOp::Load | AccessOp::Store => 0,
+            AccessOp::Atomic(_) | AccessOp::CompareExchange => op.operands(),
         };
         let own = match access.place {
             Place::Local(local) => !self.b.func.locals[local].shared,
@@ -407,7 +357,7 @@ impl Promoter<'_> {
             ..access.clone()
         };
         let old = self.b.value(Op::Load(read), at);
-        let new = self.updated(op, old, operands);
+        let new = self.updated(op, Some(old), operands).unwrap_or(old);
         let mut args: Values = at.iter().copied().collect();
         args.push(new);
         self.b.push(Op::Store(access.clone()), &args);
@@ -415,14 +365,15 @@ impl Promoter<'_> {
     }
 
     /// What an atomic leaves where nobody else can see it.
-    fn updated(&mut self, op: &Op, old: Value, operands: &[Value]) -> Value {
+    fn updated(&mut self, op: AccessOp, old: Option<Value>, operands: &[Value]) -> Option<Value> {
         match op {
-            Op::Atomic(op, _) => self.combine(*op, old, operands[0]),
-            Op::CompareExchange(_) => {
-                let same = self.same_bits(old, operands[0]);
-                self.b.select(same, operands[1], old)
+            AccessOp::Load => None,
+            AccessOp::Store => Some(operands[0]),
+            AccessOp::Atomic(op) => Some(self.combine(op, old?, operands[0])),
+            AccessOp::CompareExchange => {
+                let same = self.same_bits(old?, operands[0]);
+                Some(self.b.select(same, operands[1], old?))
             }
-            _ => operands[0],
         }
     }
 

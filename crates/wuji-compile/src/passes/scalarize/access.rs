@@ -16,7 +16,7 @@ struct Choice {
 }
 
 impl Scalarizer<'_> {
-    pub(super) fn access(&mut self, op: &Op, access: &Access, args: &[Value]) -> Parts {
+    pub(super) fn access(&mut self, op: AccessOp, access: &Access, args: &[Value]) -> Parts {
         match access.place {
             Place::Local(local) => self.local_access(op, access, local, args),
             Place::Field(_) | Place::Array(_) | Place::Temp(_) => {
@@ -26,7 +26,7 @@ impl Scalarizer<'_> {
     }
 
     /// Not lowered to bytes yet: the path goes on to every scalar.
-    fn place_access(&mut self, op: &Op, access: &Access, args: &[Value]) -> Parts {
+    fn place_access(&mut self, op: AccessOp, access: &Access, args: &[Value]) -> Parts {
         let (mut ty, rank) = self.b.env.place_elem(self.old, access.place);
         for step in &access.path {
             let k = match step {
@@ -46,15 +46,9 @@ impl Scalarizer<'_> {
                 path,
                 ..access.clone()
             };
-            let op = match op {
-                Op::Store(_) => Op::Store(part),
-                Op::Atomic(atomic, _) => Op::Atomic(*atomic, part),
-                Op::CompareExchange(_) => Op::CompareExchange(part),
-                _ => Op::Load(part),
-            };
             let mut args = indices.clone();
             args.extend(operands.iter().map(|o| o[k]));
-            let inst = self.b.push(op, &args);
+            let inst = self.b.push(op.on(part), &args);
             out.extend(self.b.func.insts[inst].results.first().copied());
         }
         out
@@ -74,7 +68,13 @@ impl Scalarizer<'_> {
         }
     }
 
-    fn local_access(&mut self, op: &Op, access: &Access, local: Local, args: &[Value]) -> Parts {
+    fn local_access(
+        &mut self,
+        op: AccessOp,
+        access: &Access,
+        local: Local,
+        args: &[Value],
+    ) -> Parts {
         let (ty, rank) = self.b.env.place_elem(self.old, access.place);
         let args: Vec<Parts> = args.iter().map(|a| self.get(*a)).collect();
         let (index, args) = args.split_at(rank);
@@ -95,7 +95,7 @@ impl Scalarizer<'_> {
             Some(choice) => {
                 let mut found = None;
                 if let Some(s) = scalars.first()
-                    && !matches!(op, Op::Store(_))
+                    && op != AccessOp::Store
                 {
                     found = Some(self.b.imm(wuji_ir::types::Imm::zero(*s)));
                 }
@@ -153,7 +153,7 @@ impl Scalarizer<'_> {
     #[allow(clippy::too_many_arguments)]
     fn touch(
         &mut self,
-        op: &Op,
+        op: AccessOp,
         access: &Access,
         local: Local,
         index: &[Value],
@@ -170,7 +170,7 @@ impl Scalarizer<'_> {
         if self.b.func.locals[local].shared && only_if.is_none() {
             return self.touch_shared(op, scalar, index, operands, k);
         }
-        let plain_store = matches!(op, Op::Store(_)) && only_if.is_none();
+        let plain_store = op == AccessOp::Store && only_if.is_none();
         let old = (!plain_store).then(|| {
             let read = Access {
                 activation: Activation::Never,
@@ -178,17 +178,17 @@ impl Scalarizer<'_> {
             };
             self.b.value(Op::Load(read), index)
         });
-        let new = match (op, old) {
-            (Op::Store(_), _) => operands[0][k],
-            (Op::Atomic(atomic, _), Some(old)) => match combine(*atomic) {
-                Some(op) => self.b.binary(op, old, operands[0][k]),
+        let new = match op {
+            AccessOp::Load => return old,
+            AccessOp::Store => operands[0][k],
+            AccessOp::Atomic(atomic) => match atomic.binary() {
+                Some(op) => self.b.binary(op, old?, operands[0][k]),
                 None => operands[0][k],
             },
-            (Op::CompareExchange(_), Some(old)) => {
-                let same = self.same_bits(old, operands[0][k]);
-                self.b.select(same, operands[1][k], old)
+            AccessOp::CompareExchange => {
+                let same = self.same_bits(old?, operands[0][k]);
+                self.b.select(same, operands[1][k], old?)
             }
-            _ => return old,
         };
         let new = match (only_if, old) {
             (Some(here), Some(old)) => self.b.select(here, new, old),
@@ -197,31 +197,21 @@ impl Scalarizer<'_> {
         let mut args: Values = index.iter().copied().collect();
         args.push(new);
         self.b.push(Op::Store(scalar), &args);
-        if matches!(op, Op::Store(_)) {
-            None
-        } else {
-            old
-        }
+        if op == AccessOp::Store { None } else { old }
     }
 
     /// Touches one scalar of a shared array, as it is: other threads do so, too.
     fn touch_shared(
         &mut self,
-        op: &Op,
+        op: AccessOp,
         scalar: Access,
         index: &[Value],
         operands: &[Parts],
         k: usize,
     ) -> Option<Value> {
-        let op = match op {
-            Op::Store(_) => Op::Store(scalar),
-            Op::Atomic(atomic, _) => Op::Atomic(*atomic, scalar),
-            Op::CompareExchange(_) => Op::CompareExchange(scalar),
-            _ => Op::Load(scalar),
-        };
         let mut args: Values = index.iter().copied().collect();
         args.extend(operands.iter().map(|o| o[k]));
-        let inst = self.b.push(op, &args);
+        let inst = self.b.push(op.on(scalar), &args);
         self.b.func.insts[inst].results.first().copied()
     }
 
@@ -287,19 +277,5 @@ impl Scalarizer<'_> {
             out.push(self.b.value(Op::MemAtomic(op, space, sharing), &[at, v]));
         }
         out
-    }
-}
-
-/// What an atomic does to a variable that nobody else can see; `None`: replaces it.
-fn combine(op: AtomicOp) -> Option<BinOp> {
-    match op {
-        AtomicOp::Add => Some(BinOp::Add),
-        AtomicOp::Mul => Some(BinOp::Mul),
-        AtomicOp::Min => Some(BinOp::Min),
-        AtomicOp::Max => Some(BinOp::Max),
-        AtomicOp::And => Some(BinOp::And),
-        AtomicOp::Or => Some(BinOp::Or),
-        AtomicOp::Xor => Some(BinOp::Xor),
-        AtomicOp::Exchange => None,
     }
 }

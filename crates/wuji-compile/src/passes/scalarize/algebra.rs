@@ -5,13 +5,35 @@
 use smallvec::SmallVec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::Value;
-use wuji_ir::ops::{BinOp, CmpOp, UnOp};
-use wuji_ir::types::{Imm, Scalar};
+use wuji_ir::ops::{AlgebraOp, BinOp, CmpOp, UnOp};
+use wuji_ir::types::{Imm, Scalar, Type};
 
 pub(super) type Parts = SmallVec<[Value; 4]>;
 
+/// An operation on the scalars of its arguments, with their types.
+pub(super) fn lower(b: &mut Builder<'_>, op: AlgebraOp, args: &[(Type, Parts)]) -> Parts {
+    let columns = |k: usize| match args[k].0 {
+        Type::Matrix(_, _, c) => usize::from(c),
+        Type::Scalar(_) | Type::Vector(..) | Type::Struct(_) => 1,
+    };
+    let scalar = args[0].0.elem().unwrap_or(Scalar::F32);
+    let x = &args[0].1;
+    match op {
+        AlgebraOp::MatMul => matmul(b, x, &args[1].1, columns(0), columns(1)),
+        AlgebraOp::Transpose => transpose(x, columns(0)),
+        AlgebraOp::Dot => {
+            let pairs = x.iter().copied().zip(args[1].1.iter().copied());
+            sum_of_products(b, pairs).into_iter().collect()
+        }
+        AlgebraOp::Cross => cross(b, x, &args[1].1),
+        AlgebraOp::Outer => outer(b, x, &args[1].1),
+        AlgebraOp::Determinant => [determinant(b, x, columns(0))].into_iter().collect(),
+        AlgebraOp::Inverse => inverse(b, x, columns(0), scalar),
+    }
+}
+
 /// The first product, then one more added at a time.
-pub(super) fn sum_of_products(
+fn sum_of_products(
     b: &mut Builder<'_>,
     pairs: impl IntoIterator<Item = (Value, Value)>,
 ) -> Option<Value> {
@@ -25,13 +47,7 @@ pub(super) fn sum_of_products(
 }
 
 /// `rows` by `inner` times `inner` by `cols`.
-pub(super) fn matmul(
-    b: &mut Builder<'_>,
-    x: &[Value],
-    y: &[Value],
-    inner: usize,
-    cols: usize,
-) -> Parts {
+fn matmul(b: &mut Builder<'_>, x: &[Value], y: &[Value], inner: usize, cols: usize) -> Parts {
     let mut out = Parts::new();
     for row in x.chunks(inner.max(1)) {
         for c in 0..cols {
@@ -42,7 +58,7 @@ pub(super) fn matmul(
     out
 }
 
-pub(super) fn transpose(x: &[Value], cols: usize) -> Parts {
+fn transpose(x: &[Value], cols: usize) -> Parts {
     let rows = x.len() / cols.max(1);
     (0..cols)
         .flat_map(|c| (0..rows).map(move |r| x[r * cols + c]))
@@ -57,7 +73,7 @@ fn minus_product(b: &mut Builder<'_>, (x, y): (Value, Value), (z, w): (Value, Va
 }
 
 /// Of length 3, or of length 2 with one component as the result.
-pub(super) fn cross(b: &mut Builder<'_>, x: &[Value], y: &[Value]) -> Parts {
+fn cross(b: &mut Builder<'_>, x: &[Value], y: &[Value]) -> Parts {
     let mut term = |i: usize, j: usize| minus_product(b, (x[i], y[j]), (x[j], y[i]));
     match x.len() {
         2 => [term(0, 1)].into_iter().collect(),
@@ -65,7 +81,7 @@ pub(super) fn cross(b: &mut Builder<'_>, x: &[Value], y: &[Value]) -> Parts {
     }
 }
 
-pub(super) fn outer(b: &mut Builder<'_>, x: &[Value], y: &[Value]) -> Parts {
+fn outer(b: &mut Builder<'_>, x: &[Value], y: &[Value]) -> Parts {
     let mut out = Parts::new();
     for r in x {
         for c in y {
@@ -84,7 +100,7 @@ fn minor(x: &[Value], n: usize, row: usize, col: usize) -> Parts {
 }
 
 /// By cofactors along the first row.
-pub(super) fn determinant(b: &mut Builder<'_>, x: &[Value], n: usize) -> Value {
+fn determinant(b: &mut Builder<'_>, x: &[Value], n: usize) -> Value {
     match n {
         1 => x[0],
         2 => minus_product(b, (x[0], x[3]), (x[1], x[2])),
@@ -105,7 +121,7 @@ pub(super) fn determinant(b: &mut Builder<'_>, x: &[Value], n: usize) -> Value {
 }
 
 /// The adjugate times `1 / determinant`.
-pub(super) fn inverse(b: &mut Builder<'_>, x: &[Value], n: usize, s: Scalar) -> Parts {
+fn inverse(b: &mut Builder<'_>, x: &[Value], n: usize, s: Scalar) -> Parts {
     let one = b.float(s, 1.0);
     let det = determinant(b, x, n);
     let scale = b.binary(BinOp::Div, one, det);

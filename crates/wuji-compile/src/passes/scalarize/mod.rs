@@ -12,9 +12,9 @@ use super::Cx;
 use algebra::Parts;
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::*;
-use wuji_ir::eval;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
@@ -254,146 +254,93 @@ impl Scalarizer<'_> {
             .collect()
     }
 
+    /// The scalars of an aggregate that is taken apart or put together.
+    fn component_op(&mut self, op: ComponentOp<'_>, args: &[Value], result: Type) -> Parts {
+        match op {
+            ComponentOp::Splat(to) => {
+                let scalar = self.get(args[0]);
+                (0..self.width(to)).map(|_| scalar[0]).collect()
+            }
+            ComponentOp::Compose(_) => self.get_all(args),
+            ComponentOp::Extract(k) => {
+                let range = self.component(self.old.ty(args[0]), k);
+                self.get(args[0])[range].iter().copied().collect()
+            }
+            ComponentOp::Insert(k) => {
+                let range = self.component(self.old.ty(args[0]), k);
+                let mut whole = self.get(args[0]);
+                let part = self.get(args[1]);
+                whole[range].copy_from_slice(&part);
+                whole
+            }
+            ComponentOp::ExtractDyn => {
+                let (x, i) = (self.get(args[0]), self.get(args[1]));
+                let s = self.scalars(result)[0];
+                [algebra::extract(&mut self.b, &x, i[0], s)]
+                    .into_iter()
+                    .collect()
+            }
+            ComponentOp::InsertDyn => {
+                let (x, i, new) = (self.get(args[0]), self.get(args[1]), self.get(args[2]));
+                algebra::insert(&mut self.b, &x, i[0], new[0])
+            }
+            ComponentOp::Shuffle(mask) => {
+                let x = self.get(args[0]);
+                mask.iter().map(|k| x[usize::from(*k)]).collect()
+            }
+        }
+    }
+
     fn inst(&mut self, inst: Inst) -> Result<()> {
         let f = self.old;
         self.b.span = f.spans[inst];
         let InstData {
             op, args, results, ..
         } = &f.insts[inst];
-        let ty = |v: Value| f.ty(v);
-        let parts: Parts = match op {
-            Op::Const(imm) => [self.b.imm(*imm)].into_iter().collect(),
-            Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare(_)
-            | Op::Select
-            | Op::Fma
-            | Op::Convert(_)
-            | Op::Bitcast(_) => {
-                let width = self.width(ty(results[0]));
+        let parts: Parts = match op.class() {
+            OpClass::Constant(imm) => [self.b.imm(imm)].into_iter().collect(),
+            OpClass::Elementwise(_) => {
+                let width = self.width(f.ty(results[0]));
                 self.each(op, args, width)
             }
-            Op::Splat(to) => {
-                let scalar = self.get(args[0]);
-                (0..self.width(*to)).map(|_| scalar[0]).collect()
-            }
-            Op::Compose(_) => self.get_all(args),
-            Op::Extract(k) => {
-                let range = self.component(ty(args[0]), *k);
-                self.get(args[0])[range].iter().copied().collect()
-            }
-            Op::Insert(k) => {
-                let range = self.component(ty(args[0]), *k);
-                let mut whole = self.get(args[0]);
-                let part = self.get(args[1]);
-                whole[range].copy_from_slice(&part);
-                whole
-            }
-            Op::ExtractDyn => {
-                let (x, i) = (self.get(args[0]), self.get(args[1]));
-                let s = self.scalars(ty(results[0]))[0];
-                [algebra::extract(&mut self.b, &x, i[0], s)]
-                    .into_iter()
-                    .collect()
-            }
-            Op::InsertDyn => {
-                let (x, i, new) = (self.get(args[0]), self.get(args[1]), self.get(args[2]));
-                algebra::insert(&mut self.b, &x, i[0], new[0])
-            }
-            Op::Shuffle(mask) => {
+            OpClass::Component(op) => self.component_op(op, args, f.ty(results[0])),
+            OpClass::Reduce(op) => {
                 let x = self.get(args[0]);
-                mask.iter().map(|k| x[usize::from(*k)]).collect()
-            }
-            Op::MatMul => {
-                let (x, y) = (self.get(args[0]), self.get(args[1]));
-                let inner = match ty(args[0]) {
-                    Type::Matrix(_, _, c) => usize::from(c),
-                    _ => 1,
-                };
-                let cols = match ty(args[1]) {
-                    Type::Matrix(_, _, c) => usize::from(c),
-                    _ => 1,
-                };
-                algebra::matmul(&mut self.b, &x, &y, inner, cols)
-            }
-            Op::Transpose => {
-                let cols = match ty(args[0]) {
-                    Type::Matrix(_, _, c) => usize::from(c),
-                    _ => 1,
-                };
-                algebra::transpose(&self.get(args[0]), cols)
-            }
-            Op::Dot => {
-                let (x, y) = (self.get(args[0]), self.get(args[1]));
-                let pairs = x.into_iter().zip(y);
-                algebra::sum_of_products(&mut self.b, pairs)
-                    .into_iter()
-                    .collect()
-            }
-            Op::Cross => {
-                let (x, y) = (self.get(args[0]), self.get(args[1]));
-                algebra::cross(&mut self.b, &x, &y)
-            }
-            Op::Outer => {
-                let (x, y) = (self.get(args[0]), self.get(args[1]));
-                algebra::outer(&mut self.b, &x, &y)
-            }
-            Op::Determinant | Op::Inverse => {
-                let x = self.get(args[0]);
-                let (s, n) = match ty(args[0]) {
-                    Type::Matrix(s, n, _) => (s, usize::from(n)),
-                    _ => (Scalar::F32, 1),
-                };
-                if *op == Op::Determinant {
-                    [algebra::determinant(&mut self.b, &x, n)]
-                        .into_iter()
-                        .collect()
-                } else {
-                    algebra::inverse(&mut self.b, &x, n, s)
-                }
-            }
-            Op::Reduce(r) => {
-                let x = self.get(args[0]);
-                let op = eval::reduction(*r);
                 let mut sum = x[0];
                 for v in &x[1..] {
-                    sum = self.b.binary(op, sum, *v);
+                    sum = self.b.binary(op.binary(), sum, *v);
                 }
                 [sum].into_iter().collect()
             }
-            Op::Load(a) | Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
-                self.access(op, a, args)
+            OpClass::Algebra(op) => {
+                let args: SmallVec<[(Type, Parts); 2]> =
+                    args.iter().map(|a| (f.ty(*a), self.get(*a))).collect();
+                algebra::lower(&mut self.b, op, &args)
             }
-            Op::MemLoad(space, ty) => self.mem_load(*space, *ty, args),
-            Op::MemStore(space) => self.mem_store(*space, args),
-            Op::MemAtomic(atomic, space, sharing) => {
-                self.mem_atomic(*atomic, *space, *sharing, args)
+            OpClass::Access(op, a) => self.access(op, a, args),
+            OpClass::Memory(MemoryOp::Load(space, ty)) => self.mem_load(space, ty, args),
+            OpClass::Memory(MemoryOp::Store(space)) => self.mem_store(space, args),
+            OpClass::Memory(MemoryOp::Atomic(atomic, space, sharing)) => {
+                self.mem_atomic(atomic, space, sharing, args)
             }
-            Op::If
-            | Op::Loop(_)
-            | Op::For(..)
-            | Op::Block(_)
-            | Op::ForEach(..)
-            | Op::Call(_)
-            | Op::Cell(..)
-            | Op::TreeAccess(..)
-            | Op::Cache(_)
-            | Op::AssumeRange(..)
-            | Op::ArrayExtent(..)
-            | Op::ArrayStride(..)
-            | Op::MemCompareExchange(_)
-            | Op::LoadInterleaved(_)
-            | Op::StoreInterleaved(_)
-            | Op::AddInterleaved(_)
-            | Op::Random
-            | Op::RandomKey
-            | Op::Iteration
-            | Op::Thread(_)
-            | Op::CheckIndex(_)
-            | Op::Report(_) => return self.control(inst),
-            Op::Print(_) | Op::Assert(_) => {
+            OpClass::Memory(
+                MemoryOp::CompareExchange(_)
+                | MemoryOp::LoadInterleaved(_)
+                | MemoryOp::StoreInterleaved(_)
+                | MemoryOp::AddInterleaved(_),
+            )
+            | OpClass::Query(_)
+            | OpClass::Hint(_)
+            | OpClass::Cell(..)
+            | OpClass::TreeAccess(..)
+            | OpClass::Control(_)
+            | OpClass::Call(_)
+            | OpClass::Random
+            | OpClass::Thread(_)
+            | OpClass::Check(CheckOp::Index(_) | CheckOp::Report(_)) => return self.control(inst),
+            OpClass::Check(CheckOp::Print(_) | CheckOp::Assert(_)) => {
                 // Their messages are typed by whole values; `lower_checks` takes them apart.
-                if args.iter().any(|a| ty(*a).as_scalar().is_none()) {
+                if args.iter().any(|a| f.ty(*a).as_scalar().is_none()) {
                     return Err(Error::new(
                         "W0320",
                         "a message with aggregates must be lowered before it is taken apart",

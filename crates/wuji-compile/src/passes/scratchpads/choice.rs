@@ -32,11 +32,11 @@ pub(super) fn may_have_any(m: &Module, task: usize, cx: &Cx) -> bool {
     }
     let f = &m.funcs[task.func];
     let (mut entry, mut calls) = (false, false);
-    f.walk(|inst| match f.insts[inst].op {
-        Op::TreeAccess(TreeAccessOp::Entry, ..) => entry = true,
-        // Who knows what a function does to the field.
-        Op::Call(_) => calls = true,
-        _ => {}
+    f.walk(|inst| {
+        let op = &f.insts[inst].op;
+        entry |= matches!(op, Op::TreeAccess(TreeAccessOp::Entry, ..));
+        // A function may do anything to the field.
+        calls |= op.callee().is_some();
     });
     entry && !calls
 }
@@ -147,10 +147,9 @@ fn candidates(m: &Env, f: &Function, structure: &Structure, block: Block) -> Vec
         if let Op::Cell(_, field) = data.op {
             asked.insert(m.fields[field].tree);
         }
-        let (access, adds) = match &data.op {
-            Op::Atomic(AtomicOp::Add, access) => (access, true),
-            Op::Load(access) => (access, false),
-            _ => return,
+        let adds = matches!(data.op, Op::Atomic(AtomicOp::Add, _));
+        let (Op::Atomic(AtomicOp::Add, access) | Op::Load(access)) = &data.op else {
+            return;
         };
         let Place::Field(field) = access.place else {
             return;

@@ -232,15 +232,15 @@ impl Pad {
             if data.op.access().is_none_or(|a| a.dynamic_steps() > 0) {
                 return Err("which component is used is known at run time only".into());
             }
-            kinds.push(match &data.op {
-                Op::Load(_) => Use::Gather,
-                Op::Atomic(AtomicOp::Add, a)
-                    if a.activation != Activation::Never && !used(data.results[0]) =>
-                {
-                    Use::Scatter
+            kinds.push(if let Op::Load(_) = data.op {
+                Use::Gather
+            } else if let Op::Atomic(AtomicOp::Add, a) = &data.op {
+                if a.activation == Activation::Never || used(data.results[0]) {
+                    return Err("old values of sums are used".into());
                 }
-                Op::Atomic(AtomicOp::Add, _) => return Err("old values of affine are used".into()),
-                _ => return Err("it is neither only read nor only added to".into()),
+                Use::Scatter
+            } else {
+                return Err("it is neither only read nor only added to".into());
             });
             let mut touch = Touch {
                 inst,

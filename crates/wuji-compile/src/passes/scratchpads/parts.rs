@@ -102,21 +102,28 @@ impl Parts {
 fn assumption(f: &Function, v: Value) -> Option<(Inst, Value, i64, i64)> {
     let inst = f.def(v)?;
     let data = &f.insts[inst];
-    match data.op {
-        Op::AssumeRange(lo, hi) => Some((inst, data.args[1], lo, hi)),
-        Op::Convert(_) => assumption(f, data.args[0]),
-        _ => None,
+    if let Op::Convert(_) = data.op {
+        return assumption(f, data.args[0]);
     }
+    let Op::AssumeRange(lo, hi) = data.op else {
+        return None;
+    };
+    Some((inst, data.args[1], lo, hi))
 }
 
 /// What a value is clamped to: `lo` and `hi` more than a sum, as in `clamp(x, 4 * i, 4 * i + 3)`.
 fn clamped(f: &Function, affine: &mut AffineAnalysis<'_>, v: Value) -> Option<(Affine, i64, i64)> {
     let data = &f.insts[f.def(v)?];
-    let (outer, inner) = match data.op {
-        Op::Convert(_) => return clamped(f, affine, data.args[0]),
-        Op::Binary(BinOp::Min) => (BinOp::Min, BinOp::Max),
-        Op::Binary(BinOp::Max) => (BinOp::Max, BinOp::Min),
-        _ => return None,
+    if let Op::Convert(_) = data.op {
+        return clamped(f, affine, data.args[0]);
+    }
+    let Op::Binary(outer @ (BinOp::Min | BinOp::Max)) = data.op else {
+        return None;
+    };
+    let inner = if outer == BinOp::Min {
+        BinOp::Max
+    } else {
+        BinOp::Min
     };
     let whole = f.ty(v).as_scalar()?.int_range()?;
     for (a, limit) in [(0, 1), (1, 0)] {
@@ -134,9 +141,10 @@ fn clamped(f: &Function, affine: &mut AffineAnalysis<'_>, v: Value) -> Option<(A
                 let (lo, hi) = affine.range_of(expr);
                 lo < whole.0 || hi > whole.1
             });
-            let (low, high) = match outer {
-                BinOp::Min => (&second, &first),
-                _ => (&first, &second),
+            let (low, high) = if outer == BinOp::Min {
+                (&second, &first)
+            } else {
+                (&first, &second)
             };
             if !wraps && low.terms == high.terms && low.constant <= high.constant {
                 let base = low.add_scaled(&Affine::constant(low.constant), -1)?;

@@ -16,12 +16,12 @@ const MAX_LEARNED_DEPTH: usize = 4;
 impl Simplifier<'_, '_> {
     /// Says whether control goes on to the next instruction.
     pub(super) fn control(&mut self, inst: Inst) -> bool {
-        match self.f.insts[inst].op.clone() {
-            Op::If => self.branch(inst),
-            Op::Block(label) => self.block(inst, label),
-            Op::For(label, _) => self.count(inst, label),
-            Op::Loop(label) => self.repeat(inst, label),
-            Op::ForEach(..) => {
+        match self.f.insts[inst].op.control() {
+            Some(ControlOp::If) => self.branch(inst),
+            Some(ControlOp::Block(label)) => self.block(inst, label),
+            Some(ControlOp::For(label, _)) => self.count(inst, label),
+            Some(ControlOp::Loop(label)) => self.repeat(inst, label),
+            Some(ControlOp::ForEach(..)) => {
                 // Runs elsewhere: what it needs from here is handed over, so nothing is shared
                 // with it, and nothing is known about memory in it or after it.
                 let known = std::mem::take(&mut self.known);
@@ -33,7 +33,8 @@ impl Simplifier<'_, '_> {
                 self.keep(inst);
                 true
             }
-            _ => {
+            // A call.
+            None => {
                 let mut writes = Writes::default();
                 writes.everything();
                 self.memory.forget(self.m, &writes);
@@ -160,17 +161,12 @@ impl Simplifier<'_, '_> {
         };
         let InstData { op, args, .. } = &self.f.insts[inst];
         let (op, args) = (op.clone(), args.clone());
-        match op {
-            Op::Unary(UnOp::Not) => self.learn(args[0], !holds, depth + 1, learned),
-            Op::Binary(BinOp::And) if holds => {
-                self.learn(args[0], true, depth + 1, learned);
-                self.learn(args[1], true, depth + 1, learned);
-            }
-            Op::Binary(BinOp::Or) if !holds => {
-                self.learn(args[0], false, depth + 1, learned);
-                self.learn(args[1], false, depth + 1, learned);
-            }
-            _ => {}
+        let both = if holds { BinOp::And } else { BinOp::Or };
+        if op == Op::Unary(UnOp::Not) {
+            self.learn(args[0], !holds, depth + 1, learned);
+        } else if op == Op::Binary(both) {
+            self.learn(args[0], holds, depth + 1, learned);
+            self.learn(args[1], holds, depth + 1, learned);
         }
     }
 
@@ -382,72 +378,5 @@ impl Simplifier<'_, '_> {
 
 /// Worth computing even when it is not needed.
 fn is_cheap(op: &Op) -> bool {
-    match op {
-        Op::Const(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::Convert(_)
-        | Op::Bitcast(_)
-        | Op::Splat(_)
-        | Op::Compose(_)
-        | Op::Extract(_)
-        | Op::Insert(_)
-        | Op::Shuffle(_)
-        | Op::Fma
-        | Op::ArrayExtent(..)
-        | Op::AssumeRange(..)
-        | Op::ArrayStride(..) => true,
-        Op::Thread(op) => op.is_pure(),
-        Op::Unary(u) => matches!(u, UnOp::Neg | UnOp::Not | UnOp::Abs | UnOp::Freeze),
-        Op::Binary(b) => match b {
-            BinOp::Add
-            | BinOp::Sub
-            | BinOp::Mul
-            | BinOp::And
-            | BinOp::Or
-            | BinOp::Xor
-            | BinOp::Shl
-            | BinOp::Shr
-            | BinOp::Min
-            | BinOp::Max => true,
-            BinOp::Div | BinOp::Rem | BinOp::Pow | BinOp::Atan2 => false,
-        },
-        Op::ExtractDyn
-        | Op::InsertDyn
-        | Op::MatMul
-        | Op::Transpose
-        | Op::Dot
-        | Op::Cross
-        | Op::Outer
-        | Op::Determinant
-        | Op::Inverse
-        | Op::Reduce(_)
-        | Op::RandomKey
-        | Op::Iteration => false,
-        Op::Load(_)
-        | Op::Store(_)
-        | Op::Atomic(..)
-        | Op::CompareExchange(_)
-        | Op::Cell(..)
-        | Op::TreeAccess(..)
-        | Op::Cache(_)
-        | Op::MemLoad(..)
-        | Op::MemStore(_)
-        | Op::MemAtomic(..)
-        | Op::MemCompareExchange(_)
-        | Op::LoadInterleaved(_)
-        | Op::StoreInterleaved(_)
-        | Op::AddInterleaved(_)
-        | Op::If
-        | Op::Loop(_)
-        | Op::For(..)
-        | Op::Block(_)
-        | Op::ForEach(..)
-        | Op::Call(_)
-        | Op::Random
-        | Op::Print(_)
-        | Op::Assert(_)
-        | Op::CheckIndex(_)
-        | Op::Report(_) => false,
-    }
+    op.effect() == Effect::Pure && op.cost() <= CostClass::Cheap
 }

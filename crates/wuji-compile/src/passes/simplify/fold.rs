@@ -32,11 +32,11 @@ impl Folder<'_> {
 
     /// The constant in every component of a value.
     pub(super) fn uniform(&self, v: Value) -> Option<Imm> {
-        match self.op(v)? {
-            (Op::Const(imm), _) => Some(*imm),
-            (Op::Splat(_), args) => self.f.constant(args[0]),
-            _ => None,
+        let (op, args) = self.op(v)?;
+        if let Op::Splat(_) = op {
+            return self.f.constant(args[0]);
         }
+        self.f.constant(v)
     }
 
     fn uniform_int(&self, v: Value) -> Option<i128> {
@@ -45,66 +45,50 @@ impl Folder<'_> {
 
     /// `op` on values of type `ty`.
     pub(super) fn fold(&self, op: &Op, args: &[Value], ty: Type) -> Option<Fold> {
-        match op {
-            Op::Const(_) => None,
-            Op::Unary(u) => self.unary(*u, args[0], ty),
-            Op::Binary(b) => self.binary(*b, args[0], args[1], ty),
-            Op::Compare(c) => self.compare(*c, args[0], args[1], ty),
-            Op::Select => self.select(args, ty),
-            Op::Fma => self.fma(args, ty),
-            Op::Convert(to) => self.convert(args[0], *to, ty),
-            Op::Bitcast(to) => self.bitcast(args[0], *to, ty),
-            Op::Splat(_) => None,
-            Op::Compose(_) => self.compose(args, ty),
-            Op::Extract(k) => self.extract(args[0], *k),
-            Op::Insert(k) => self.insert(args, *k),
-            Op::ExtractDyn => self.extract_dyn(args, ty),
-            Op::InsertDyn => self.insert_dyn(args, ty),
-            Op::Shuffle(mask) => self.shuffle(args[0], mask, ty),
-            Op::Transpose => match self.op(args[0])? {
-                (Op::Transpose, inner) => Some(Fold::Value(inner[0])),
-                (Op::Splat(_), inner) => Some(Fold::Op(Op::Splat(ty), one(inner[0]))),
-                _ => None,
+        match op.class() {
+            OpClass::Elementwise(op) => match op {
+                ElementwiseOp::Unary(u) => self.unary(u, args[0], ty),
+                ElementwiseOp::Binary(b) => self.binary(b, args[0], args[1], ty),
+                ElementwiseOp::Compare(c) => self.compare(c, args[0], args[1], ty),
+                ElementwiseOp::Select => self.select(args, ty),
+                ElementwiseOp::Fma => self.fma(args, ty),
+                ElementwiseOp::Convert(to) => self.convert(args[0], to, ty),
+                ElementwiseOp::Bitcast(to) => self.bitcast(args[0], to, ty),
             },
-            Op::MatMul
-            | Op::Dot
-            | Op::Cross
-            | Op::Outer
-            | Op::Determinant
-            | Op::Inverse
-            | Op::Reduce(_)
-            | Op::ArrayExtent(..)
-            | Op::ArrayStride(..)
-            | Op::AssumeRange(..)
-            | Op::RandomKey
-            | Op::Iteration
-            | Op::Thread(_) => None,
+            OpClass::Component(op) => match op {
+                ComponentOp::Splat(_) => None,
+                ComponentOp::Compose(_) => self.compose(args, ty),
+                ComponentOp::Extract(k) => self.extract(args[0], k),
+                ComponentOp::Insert(k) => self.insert(args, k),
+                ComponentOp::ExtractDyn => self.extract_dyn(args, ty),
+                ComponentOp::InsertDyn => self.insert_dyn(args, ty),
+                ComponentOp::Shuffle(mask) => self.shuffle(args[0], mask, ty),
+            },
+            OpClass::Algebra(op) => {
+                if op != AlgebraOp::Transpose {
+                    return None;
+                }
+                let (inner, inner_args) = self.op(args[0])?;
+                if *inner == Op::Algebra(AlgebraOp::Transpose) {
+                    return Some(Fold::Value(inner_args[0]));
+                }
+                let is_splat = matches!(inner, Op::Splat(_));
+                is_splat.then(|| Fold::Op(Op::Splat(ty), one(inner_args[0])))
+            }
+            OpClass::Constant(_)
+            | OpClass::Reduce(_)
+            | OpClass::Query(_)
+            | OpClass::Hint(_)
+            | OpClass::Thread(_) => None,
             // Not pure: not asked.
-            Op::Load(_)
-            | Op::Store(_)
-            | Op::Atomic(..)
-            | Op::CompareExchange(_)
-            | Op::Cell(..)
-            | Op::TreeAccess(..)
-            | Op::Cache(_)
-            | Op::MemLoad(..)
-            | Op::MemStore(_)
-            | Op::MemAtomic(..)
-            | Op::MemCompareExchange(_)
-            | Op::LoadInterleaved(_)
-            | Op::StoreInterleaved(_)
-            | Op::AddInterleaved(_)
-            | Op::If
-            | Op::Loop(_)
-            | Op::For(..)
-            | Op::Block(_)
-            | Op::ForEach(..)
-            | Op::Call(_)
-            | Op::Random
-            | Op::Print(_)
-            | Op::Assert(_)
-            | Op::CheckIndex(_)
-            | Op::Report(_) => None,
+            OpClass::Access(..)
+            | OpClass::Cell(..)
+            | OpClass::TreeAccess(..)
+            | OpClass::Memory(_)
+            | OpClass::Control(_)
+            | OpClass::Call(_)
+            | OpClass::Random
+            | OpClass::Check(_) => None,
         }
     }
 
@@ -113,38 +97,46 @@ impl Folder<'_> {
             return eval::unary(op, imm).map(|imm| Fold::Const(ty, imm));
         }
         let (inner, args) = self.op(a)?;
-        match (op, inner) {
-            (UnOp::Neg, Op::Unary(UnOp::Neg)) | (UnOp::Not, Op::Unary(UnOp::Not)) => {
-                Some(Fold::Value(args[0]))
-            }
-            (
+        if let Op::Unary(inner) = *inner {
+            let undoes_itself = matches!(op, UnOp::Neg | UnOp::Not);
+            let is_idempotent = matches!(
+                op,
                 UnOp::Abs
-                | UnOp::Floor
-                | UnOp::Ceil
-                | UnOp::Round
-                | UnOp::RoundEven
-                | UnOp::Trunc
-                | UnOp::Sign
-                | UnOp::Freeze,
-                Op::Unary(same),
-            ) if *same == op => Some(Fold::Value(a)),
-            (UnOp::Abs, Op::Unary(UnOp::Neg)) => Some(Fold::Op(Op::Unary(UnOp::Abs), one(args[0]))),
-            (UnOp::Not, Op::Compare(c)) => {
-                let ordered = self.f.ty(args[0]).elem().is_some_and(|s| !s.is_float());
-                let inverse = match c {
-                    CmpOp::Eq => CmpOp::Ne,
-                    CmpOp::Ne => CmpOp::Eq,
-                    // With NaN around, neither of the two holds.
-                    CmpOp::Lt if ordered => CmpOp::Ge,
-                    CmpOp::Le if ordered => CmpOp::Gt,
-                    CmpOp::Gt if ordered => CmpOp::Le,
-                    CmpOp::Ge if ordered => CmpOp::Lt,
-                    CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => return None,
-                };
-                Some(Fold::Op(Op::Compare(inverse), two(args[0], args[1])))
+                    | UnOp::Floor
+                    | UnOp::Ceil
+                    | UnOp::Round
+                    | UnOp::RoundEven
+                    | UnOp::Trunc
+                    | UnOp::Sign
+                    | UnOp::Freeze
+            );
+            if inner == op && undoes_itself {
+                return Some(Fold::Value(args[0]));
             }
-            _ => None,
+            if inner == op && is_idempotent {
+                return Some(Fold::Value(a));
+            }
+            let same_magnitude = op == UnOp::Abs && inner == UnOp::Neg;
+            return same_magnitude.then(|| Fold::Op(Op::Unary(UnOp::Abs), one(args[0])));
         }
+        let Op::Compare(c) = inner else {
+            return None;
+        };
+        if op != UnOp::Not {
+            return None;
+        }
+        let ordered = self.f.ty(args[0]).elem().is_some_and(|s| !s.is_float());
+        let inverse = match c {
+            CmpOp::Eq => CmpOp::Ne,
+            CmpOp::Ne => CmpOp::Eq,
+            // With NaN, neither of the two holds.
+            CmpOp::Lt if ordered => CmpOp::Ge,
+            CmpOp::Le if ordered => CmpOp::Gt,
+            CmpOp::Gt if ordered => CmpOp::Le,
+            CmpOp::Ge if ordered => CmpOp::Lt,
+            CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => return None,
+        };
+        Some(Fold::Op(Op::Compare(inverse), two(args[0], args[1])))
     }
 
     fn binary(&self, op: BinOp, a: Value, b: Value, ty: Type) -> Option<Fold> {
@@ -153,7 +145,7 @@ impl Folder<'_> {
         if let (Some(x), Some(y)) = (ca, cb) {
             return eval::binary(op, x, y).map(|imm| Fold::Const(ty, imm));
         }
-        if ca.is_some() && commutes(op, s) {
+        if ca.is_some() && op.commutes(s) {
             return Some(Fold::Op(Op::Binary(op), two(b, a)));
         }
         if s.is_float() {
@@ -174,142 +166,141 @@ impl Folder<'_> {
     ) -> Option<Fold> {
         let s = ty.elem()?;
         let zero = || Some(Fold::Const(ty, Imm::zero(s)));
-        let all_ones = Imm::from_bits(s, u64::MAX);
         let left_zero = ca.is_some_and(|c| c.bits() == 0);
         let is = |n: i128| cb.is_some_and(|c| c == Imm::int(s, n));
         let keep = Some(Fold::Value(a));
-        match op {
-            BinOp::Add => {
-                if is(0) {
-                    return keep;
-                }
-                match self.op(a) {
-                    Some((Op::Binary(BinOp::Sub), x)) if x[1] == b => {
-                        return Some(Fold::Value(x[0]));
-                    }
-                    _ => {}
-                }
-                match self.op(b) {
-                    Some((Op::Binary(BinOp::Sub), x)) if x[1] == a => {
-                        return Some(Fold::Value(x[0]));
-                    }
-                    _ => {}
-                }
-                self.reassociate(BinOp::Add, a, cb?)
+        if op == BinOp::Add {
+            if is(0) {
+                return keep;
             }
-            BinOp::Sub => {
-                if a == b {
-                    return zero();
+            for (x, y) in [(a, b), (b, a)] {
+                if let Some((Op::Binary(BinOp::Sub), args)) = self.op(x)
+                    && args[1] == y
+                {
+                    return Some(Fold::Value(args[0]));
                 }
-                if let Some(c) = cb {
-                    // One form for `x + c` and `x - c`, so that equal ones are seen to be equal.
-                    let minus = Imm::int(s, -c.as_int()?);
-                    return Some(Fold::OpConst(Op::Binary(BinOp::Add), a, minus));
-                }
-                match self.op(a) {
-                    Some((Op::Binary(BinOp::Add), x)) if x[0] == b => {
-                        return Some(Fold::Value(x[1]));
-                    }
-                    Some((Op::Binary(BinOp::Add), x)) if x[1] == b => {
-                        return Some(Fold::Value(x[0]));
-                    }
-                    _ => {}
-                }
-                (left_zero && s.is_signed_int()).then(|| Fold::Op(Op::Unary(UnOp::Neg), one(b)))
             }
-            BinOp::Mul => {
-                if is(0) {
-                    return zero();
-                }
-                if is(1) {
-                    return keep;
-                }
-                self.reassociate(BinOp::Mul, a, cb?)
-            }
-            BinOp::Div => {
-                if left_zero || is(0) {
-                    return zero();
-                }
-                if is(1) {
-                    return keep;
-                }
-                let shift = self.power_of_two(cb?)?;
-                Some(Fold::OpConst(Op::Binary(BinOp::Shr), a, shift))
-            }
-            BinOp::Rem => {
-                if left_zero || is(0) || is(1) {
-                    return zero();
-                }
-                let c = cb?;
-                self.power_of_two(c)?;
-                let mask = Imm::int(s, c.as_int()? - 1);
-                Some(Fold::OpConst(Op::Binary(BinOp::And), a, mask))
-            }
-            BinOp::And => {
-                if a == b || cb == Some(all_ones) {
-                    return keep;
-                }
-                if is(0) {
-                    return zero();
-                }
-                self.reassociate(BinOp::And, a, cb?)
-            }
-            BinOp::Or => {
-                if a == b || is(0) {
-                    return keep;
-                }
-                if cb == Some(all_ones) {
-                    return Some(Fold::Const(ty, all_ones));
-                }
-                self.reassociate(BinOp::Or, a, cb?)
-            }
-            BinOp::Xor => {
-                if a == b {
-                    return zero();
-                }
-                if is(0) {
-                    return keep;
-                }
-                if cb == Some(all_ones) {
-                    return Some(Fold::Op(Op::Unary(UnOp::Not), one(a)));
-                }
-                self.reassociate(BinOp::Xor, a, cb?)
-            }
-            BinOp::Shl | BinOp::Shr => {
-                if left_zero {
-                    return zero();
-                }
-                let width = u64::from(s.bits());
-                (cb?.bits() % width == 0).then_some(Fold::Value(a))
-            }
-            BinOp::Min | BinOp::Max => {
-                if a == b {
-                    return keep;
-                }
-                let (lo, hi) = s.int_range()?;
-                let c = cb?;
-                let (weakest, strongest) = if op == BinOp::Min { (hi, lo) } else { (lo, hi) };
-                if c.as_int() == Some(weakest) {
-                    return keep;
-                }
-                if c.as_int() == Some(strongest) {
-                    return Some(Fold::Const(ty, c));
-                }
-                self.reassociate(op, a, c)
-            }
-            BinOp::Pow | BinOp::Atan2 => None,
+            return self.reassociate(BinOp::Add, a, cb?);
         }
+        if op == BinOp::Sub {
+            if a == b {
+                return zero();
+            }
+            if let Some(c) = cb {
+                // One form for `x + c` and `x - c`, so that equal ones are seen to be equal.
+                let minus = Imm::int(s, -c.as_int()?);
+                return Some(Fold::OpConst(Op::Binary(BinOp::Add), a, minus));
+            }
+            if let Some((Op::Binary(BinOp::Add), x)) = self.op(a) {
+                if x[0] == b {
+                    return Some(Fold::Value(x[1]));
+                }
+                if x[1] == b {
+                    return Some(Fold::Value(x[0]));
+                }
+            }
+            let negates = left_zero && s.is_signed_int();
+            return negates.then(|| Fold::Op(Op::Unary(UnOp::Neg), one(b)));
+        }
+        if op == BinOp::Mul {
+            if is(0) {
+                return zero();
+            }
+            if is(1) {
+                return keep;
+            }
+            return self.reassociate(BinOp::Mul, a, cb?);
+        }
+        if op == BinOp::Div {
+            if left_zero || is(0) {
+                return zero();
+            }
+            if is(1) {
+                return keep;
+            }
+            let shift = self.power_of_two(cb?)?;
+            return Some(Fold::OpConst(Op::Binary(BinOp::Shr), a, shift));
+        }
+        if op == BinOp::Rem {
+            if left_zero || is(0) || is(1) {
+                return zero();
+            }
+            let c = cb?;
+            self.power_of_two(c)?;
+            let mask = Imm::int(s, c.as_int()? - 1);
+            return Some(Fold::OpConst(Op::Binary(BinOp::And), a, mask));
+        }
+        if op == BinOp::Shl || op == BinOp::Shr {
+            if left_zero {
+                return zero();
+            }
+            let width = u64::from(s.bits());
+            return (cb?.bits() % width == 0).then_some(Fold::Value(a));
+        }
+        if op == BinOp::Min || op == BinOp::Max {
+            if a == b {
+                return keep;
+            }
+            let (lo, hi) = s.int_range()?;
+            let c = cb?;
+            let (weakest, strongest) = if op == BinOp::Min { (hi, lo) } else { (lo, hi) };
+            if c.as_int() == Some(weakest) {
+                return keep;
+            }
+            if c.as_int() == Some(strongest) {
+                return Some(Fold::Const(ty, c));
+            }
+            return self.reassociate(op, a, c);
+        }
+        self.bitwise(op, a, b, cb, ty)
+    }
+
+    fn bitwise(&self, op: BinOp, a: Value, b: Value, cb: Option<Imm>, ty: Type) -> Option<Fold> {
+        let s = ty.elem()?;
+        let zero = Imm::zero(s);
+        let all_ones = Imm::from_bits(s, u64::MAX);
+        let keep = Some(Fold::Value(a));
+        if op == BinOp::And {
+            if a == b || cb == Some(all_ones) {
+                return keep;
+            }
+            if cb == Some(zero) {
+                return Some(Fold::Const(ty, zero));
+            }
+            return self.reassociate(BinOp::And, a, cb?);
+        }
+        if op == BinOp::Or {
+            if a == b || cb == Some(zero) {
+                return keep;
+            }
+            if cb == Some(all_ones) {
+                return Some(Fold::Const(ty, all_ones));
+            }
+            return self.reassociate(BinOp::Or, a, cb?);
+        }
+        if op == BinOp::Xor {
+            if a == b {
+                return Some(Fold::Const(ty, zero));
+            }
+            if cb == Some(zero) {
+                return keep;
+            }
+            if cb == Some(all_ones) {
+                return Some(Fold::Op(Op::Unary(UnOp::Not), one(a)));
+            }
+            return self.reassociate(BinOp::Xor, a, cb?);
+        }
+        None
     }
 
     /// `(x op c1) op c2` is `x op (c1 op c2)`, for integers.
     fn reassociate(&self, op: BinOp, a: Value, c: Imm) -> Option<Fold> {
-        match self.op(a)? {
-            (Op::Binary(inner), args) if *inner == op => {
-                let c = eval::binary(op, self.uniform(args[1])?, c)?;
-                Some(Fold::OpConst(Op::Binary(op), args[0], c))
-            }
-            _ => None,
+        let (inner, args) = self.op(a)?;
+        if *inner != Op::Binary(op) {
+            return None;
         }
+        let c = eval::binary(op, self.uniform(args[1])?, c)?;
+        Some(Fold::OpConst(Op::Binary(op), args[0], c))
     }
 
     /// The exponent of an unsigned power of two.
@@ -329,49 +320,53 @@ impl Folder<'_> {
         let s = ty.elem()?;
         let is = |x: f64| cb.is_some_and(|c| c == Imm::float(s, x));
         let keep = Some(Fold::Value(a));
-        match op {
-            BinOp::Add if is(-0.0) || (self.fast && is(0.0)) => keep,
-            BinOp::Sub if is(0.0) || (self.fast && is(-0.0)) => keep,
-            BinOp::Add => match self.op(b)? {
-                (Op::Unary(UnOp::Neg), args) => {
-                    Some(Fold::Op(Op::Binary(BinOp::Sub), two(a, args[0])))
-                }
-                _ => None,
-            },
-            BinOp::Sub => match self.op(b)? {
-                (Op::Unary(UnOp::Neg), args) => {
-                    Some(Fold::Op(Op::Binary(BinOp::Add), two(a, args[0])))
-                }
-                _ => None,
-            },
-            BinOp::Mul | BinOp::Div if is(1.0) => keep,
-            BinOp::Mul | BinOp::Div if is(-1.0) => Some(Fold::Op(Op::Unary(UnOp::Neg), one(a))),
-            BinOp::Mul => None,
-            BinOp::Div => {
-                let c = cb?;
-                let x = c.as_float()?;
-                let inverse = Imm::float(s, 1.0 / x);
-                let y = inverse.as_float()?;
-                // The reciprocal of a power of two is one: both forms round the same number.
-                let exact = x * y == 1.0 && is_power_of_two(x) && is_power_of_two(y);
-                let fast = self.fast && y.is_normal() && x.is_normal();
-                (exact || fast).then_some(Fold::OpConst(Op::Binary(BinOp::Mul), a, inverse))
+        let minus = Some(Fold::Op(Op::Unary(UnOp::Neg), one(a)));
+        if op == BinOp::Add || op == BinOp::Sub {
+            let (zero, opposite) = if op == BinOp::Add {
+                (-0.0, BinOp::Sub)
+            } else {
+                (0.0, BinOp::Add)
+            };
+            if is(zero) || (self.fast && is(-zero)) {
+                return keep;
             }
-            BinOp::Min | BinOp::Max if a == b => keep,
-            BinOp::Pow => {
-                if is(1.0) {
-                    keep
-                } else if is(2.0) {
-                    Some(Fold::Op(Op::Binary(BinOp::Mul), two(a, a)))
-                } else if is(0.0) || is(-0.0) {
-                    Some(Fold::Const(ty, Imm::float(s, 1.0)))
-                } else {
-                    None
-                }
-            }
-            BinOp::Min | BinOp::Max | BinOp::Rem | BinOp::Atan2 => None,
-            BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr => None,
+            let (inner, args) = self.op(b)?;
+            let negated = *inner == Op::Unary(UnOp::Neg);
+            return negated.then(|| Fold::Op(Op::Binary(opposite), two(a, args[0])));
         }
+        if op == BinOp::Mul || op == BinOp::Div {
+            if is(1.0) {
+                return keep;
+            }
+            if is(-1.0) {
+                return minus;
+            }
+        }
+        if op == BinOp::Div {
+            let c = cb?;
+            let x = c.as_float()?;
+            let inverse = Imm::float(s, 1.0 / x);
+            let y = inverse.as_float()?;
+            // The reciprocal of a power of two is one: both forms round the same number.
+            let exact = x * y == 1.0 && is_power_of_two(x) && is_power_of_two(y);
+            let fast = self.fast && y.is_normal() && x.is_normal();
+            return (exact || fast).then_some(Fold::OpConst(Op::Binary(BinOp::Mul), a, inverse));
+        }
+        if (op == BinOp::Min || op == BinOp::Max) && a == b {
+            return keep;
+        }
+        if op == BinOp::Pow {
+            if is(1.0) {
+                return keep;
+            }
+            if is(2.0) {
+                return Some(Fold::Op(Op::Binary(BinOp::Mul), two(a, a)));
+            }
+            if is(0.0) || is(-0.0) {
+                return Some(Fold::Const(ty, Imm::float(s, 1.0)));
+            }
+        }
+        None
     }
 
     fn compare(&self, op: CmpOp, a: Value, b: Value, ty: Type) -> Option<Fold> {
@@ -401,27 +396,29 @@ impl Folder<'_> {
         }
         let c = cb?;
         if s == Scalar::Bool {
-            return Some(match (op, c.as_bool()?) {
-                (CmpOp::Eq, true) | (CmpOp::Ne, false) => Fold::Value(a),
-                _ => Fold::Op(Op::Unary(UnOp::Not), one(a)),
+            let same = (op == CmpOp::Eq) == c.as_bool()?;
+            return Some(if same {
+                Fold::Value(a)
+            } else {
+                Fold::Op(Op::Unary(UnOp::Not), one(a))
             });
         }
         let (lo, hi) = s.int_range()?;
         let value = c.as_int()?;
         match op {
-            CmpOp::Lt if value == lo => return constant(false),
-            CmpOp::Ge if value == lo => return constant(true),
-            CmpOp::Gt if value == hi => return constant(false),
-            CmpOp::Le if value == hi => return constant(true),
-            _ => {}
-        }
-        match (op, self.op(a)?) {
+            CmpOp::Lt if value == lo => constant(false),
+            CmpOp::Ge if value == lo => constant(true),
+            CmpOp::Gt if value == hi => constant(false),
+            CmpOp::Le if value == hi => constant(true),
+            CmpOp::Lt | CmpOp::Ge | CmpOp::Gt | CmpOp::Le => None,
             // Exact for wrapping sums, unlike the ordered comparisons.
-            (CmpOp::Eq | CmpOp::Ne, (Op::Binary(BinOp::Add), args)) => {
+            CmpOp::Eq | CmpOp::Ne => {
+                let (Op::Binary(BinOp::Add), args) = self.op(a)? else {
+                    return None;
+                };
                 let moved = Imm::int(s, value - self.uniform_int(args[1])?);
                 Some(Fold::OpConst(Op::Compare(op), args[0], moved))
             }
-            _ => None,
         }
     }
 
@@ -505,10 +502,10 @@ impl Folder<'_> {
         if let Some(imm) = self.uniform(a) {
             return eval::bitcast(imm, to).map(|imm| Fold::Const(ty, imm));
         }
-        match self.op(a)? {
-            (Op::Bitcast(_), args) => Some(Fold::Op(Op::Bitcast(to), one(args[0]))),
-            _ => None,
-        }
+        let (Op::Bitcast(_), args) = self.op(a)? else {
+            return None;
+        };
+        Some(Fold::Op(Op::Bitcast(to), one(args[0])))
     }
 
     fn compose(&self, args: &[Value], ty: Type) -> Option<Fold> {
@@ -517,10 +514,10 @@ impl Folder<'_> {
             return Some(Fold::Op(Op::Splat(ty), one(first)));
         }
         // All components of one value, in order: that value.
-        let whole = match self.op(first)? {
-            (Op::Extract(0), inner) => inner[0],
-            _ => return None,
+        let (Op::Extract(0), inner) = self.op(first)? else {
+            return None;
         };
+        let whole = inner[0];
         let same = self.f.ty(whole) == ty
             && args.iter().enumerate().all(|(k, a)| {
                 matches!(self.op(*a), Some((Op::Extract(n), inner))
@@ -531,24 +528,26 @@ impl Folder<'_> {
 
     fn extract(&self, whole: Value, k: u32) -> Option<Fold> {
         let (op, args) = self.op(whole)?;
+        if *op == Op::Algebra(AlgebraOp::Transpose)
+            && let Type::Matrix(_, rows, cols) = self.f.ty(args[0])
+        {
+            let (rows, cols) = (u32::from(rows), u32::from(cols));
+            let from = (k % rows) * cols + k / rows;
+            return Some(Fold::Op(Op::Extract(from), one(args[0])));
+        }
+        let OpClass::Component(op) = op.class() else {
+            return None;
+        };
         match op {
-            Op::Compose(_) => Some(Fold::Value(*args.get(k as usize)?)),
-            Op::Splat(_) => Some(Fold::Value(args[0])),
-            Op::Insert(n) if *n == k => Some(Fold::Value(args[1])),
-            Op::Insert(_) => Some(Fold::Op(Op::Extract(k), one(args[0]))),
-            Op::Shuffle(mask) => {
+            ComponentOp::Compose(_) => Some(Fold::Value(*args.get(k as usize)?)),
+            ComponentOp::Splat(_) => Some(Fold::Value(args[0])),
+            ComponentOp::Insert(n) if n == k => Some(Fold::Value(args[1])),
+            ComponentOp::Insert(_) => Some(Fold::Op(Op::Extract(k), one(args[0]))),
+            ComponentOp::Shuffle(mask) => {
                 let from = u32::from(*mask.get(k as usize)?);
                 Some(Fold::Op(Op::Extract(from), one(args[0])))
             }
-            Op::Transpose => match self.f.ty(args[0]) {
-                Type::Matrix(_, rows, cols) => {
-                    let (rows, cols) = (u32::from(rows), u32::from(cols));
-                    let from = (k % rows) * cols + k / rows;
-                    Some(Fold::Op(Op::Extract(from), one(args[0])))
-                }
-                _ => None,
-            },
-            _ => None,
+            ComponentOp::Extract(_) | ComponentOp::ExtractDyn | ComponentOp::InsertDyn => None,
         }
     }
 
@@ -560,20 +559,21 @@ impl Folder<'_> {
         {
             return Some(Fold::Value(whole));
         }
-        match self.op(whole)? {
-            (Op::Insert(n), inner) if *n == k => Some(Fold::Op(Op::Insert(k), two(inner[0], part))),
-            (Op::Compose(ty), inner) => {
-                let mut parts: Values = inner.iter().copied().collect();
-                *parts.get_mut(k as usize)? = part;
-                Some(Fold::Op(Op::Compose(*ty), parts))
-            }
-            (Op::Splat(ty), inner) if ty.lanes()? <= 16 => {
-                let mut parts: Values = (0..ty.lanes()?).map(|_| inner[0]).collect();
-                *parts.get_mut(k as usize)? = part;
-                Some(Fold::Op(Op::Compose(*ty), parts))
-            }
-            _ => None,
+        let (op, inner) = self.op(whole)?;
+        if *op == Op::Insert(k) {
+            return Some(Fold::Op(Op::Insert(k), two(inner[0], part)));
         }
+        let (ty, mut parts): (Type, Values) = if let Op::Compose(ty) = op {
+            (*ty, inner.iter().copied().collect())
+        } else if let Op::Splat(ty) = op
+            && ty.lanes()? <= 16
+        {
+            (*ty, (0..ty.lanes()?).map(|_| inner[0]).collect())
+        } else {
+            return None;
+        };
+        *parts.get_mut(k as usize)? = part;
+        Some(Fold::Op(Op::Compose(ty), parts))
     }
 
     /// A constant component number: the component, or none of them.
@@ -607,18 +607,19 @@ impl Folder<'_> {
         if identity && self.f.ty(a) == ty {
             return Some(Fold::Value(a));
         }
-        match self.op(a)? {
-            (Op::Splat(_), args) => Some(Fold::Op(Op::Splat(ty), one(args[0]))),
-            (Op::Compose(_), args) => {
-                let parts: Values = mask.iter().map(|m| args[usize::from(*m)]).collect();
-                Some(Fold::Op(Op::Compose(ty), parts))
-            }
-            (Op::Shuffle(inner), args) => {
-                let mask = mask.iter().map(|m| inner[usize::from(*m)]).collect();
-                Some(Fold::Op(Op::Shuffle(mask), one(args[0])))
-            }
-            _ => None,
+        let (op, args) = self.op(a)?;
+        if let Op::Splat(_) = op {
+            return Some(Fold::Op(Op::Splat(ty), one(args[0])));
         }
+        if let Op::Compose(_) = op {
+            let parts: Values = mask.iter().map(|m| args[usize::from(*m)]).collect();
+            return Some(Fold::Op(Op::Compose(ty), parts));
+        }
+        let Op::Shuffle(inner) = op else {
+            return None;
+        };
+        let mask = mask.iter().map(|m| inner[usize::from(*m)]).collect();
+        Some(Fold::Op(Op::Shuffle(mask), one(args[0])))
     }
 }
 
@@ -628,21 +629,6 @@ fn one(a: Value) -> Values {
 
 fn two(a: Value, b: Value) -> Values {
     [a, b].into_iter().collect()
-}
-
-pub(super) fn commutes(op: BinOp, s: Scalar) -> bool {
-    match op {
-        BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor => true,
-        // Of -0.0 and 0.0, floats give the second.
-        BinOp::Min | BinOp::Max => !s.is_float(),
-        BinOp::Sub
-        | BinOp::Div
-        | BinOp::Rem
-        | BinOp::Shl
-        | BinOp::Shr
-        | BinOp::Pow
-        | BinOp::Atan2 => false,
-    }
 }
 
 fn is_power_of_two(x: f64) -> bool {

@@ -150,24 +150,43 @@ impl Writes {
 
     /// Adds what one instruction writes, leaving its regions aside.
     pub(super) fn add_op(&mut self, op: &Op) {
-        match op {
-            Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) => {
-                self.add(Region::of_place(a.place));
+        match op.class() {
+            OpClass::Access(kind, a) => {
+                if kind != AccessOp::Load {
+                    self.add(Region::of_place(a.place));
+                }
             }
-            Op::MemStore(s) | Op::MemAtomic(_, s, _) | Op::MemCompareExchange(s) => {
-                self.add(Region::of_space(*s));
+            OpClass::Memory(_) => {
+                if let Some(space) = op.written_space() {
+                    self.add(Region::of_space(space));
+                }
             }
-            Op::Call(_) | Op::Cell(CellOp::Deactivate, _) => self.everything(),
-            Op::Thread(op) if !op.is_pure() => self.everything(),
-            Op::TreeAccess(
-                TreeAccessOp::Ensure | TreeAccessOp::Touch | TreeAccessOp::Push,
-                tree,
-                _,
-            ) => {
-                self.add(Region::Nodes(*tree));
+            OpClass::Call(_) => self.everything(),
+            OpClass::Cell(cell, _) => {
+                if cell == CellOp::Deactivate {
+                    self.everything();
+                }
             }
-            Op::TreeAccess(TreeAccessOp::Drop, tree, _) => self.add(Region::Bytes(*tree)),
-            _ => {}
+            OpClass::Thread(op) => {
+                if !op.is_pure() {
+                    self.everything();
+                }
+            }
+            OpClass::TreeAccess(TreeAccessOp::Drop, tree, _) => self.add(Region::Bytes(tree)),
+            OpClass::TreeAccess(step, tree, _) if step.effect() == Effect::Writes => {
+                self.add(Region::Nodes(tree));
+            }
+            OpClass::TreeAccess(..)
+            | OpClass::Constant(_)
+            | OpClass::Elementwise(_)
+            | OpClass::Component(_)
+            | OpClass::Reduce(_)
+            | OpClass::Algebra(_)
+            | OpClass::Query(_)
+            | OpClass::Hint(_)
+            | OpClass::Control(_)
+            | OpClass::Random
+            | OpClass::Check(_) => {}
         }
     }
 }
@@ -369,17 +388,17 @@ fn base_and_offset(f: &Function, v: Value) -> (Option<Value>, i128) {
         return (Some(v), 0);
     };
     let data = &f.insts[inst];
-    match &data.op {
-        Op::Const(imm) => match imm.as_int() {
-            Some(c) => (None, c),
-            None => (Some(v), 0),
-        },
-        Op::Binary(BinOp::Add) => match f.constant(data.args[1]).and_then(|c| c.as_int()) {
-            Some(c) => (Some(data.args[0]), c),
-            None => (Some(v), 0),
-        },
-        _ => (Some(v), 0),
+    if let Op::Const(imm) = data.op
+        && let Some(c) = imm.as_int()
+    {
+        return (None, c);
     }
+    if data.op == Op::Binary(BinOp::Add)
+        && let Some(c) = f.constant(data.args[1]).and_then(|c| c.as_int())
+    {
+        return (Some(data.args[0]), c);
+    }
+    (Some(v), 0)
 }
 
 /// Whether two spots of one region cannot overlap.

@@ -280,25 +280,24 @@ impl<'a, 'c> Simplifier<'a, 'c> {
     /// What conditions that are known here make of an operation.
     fn decide(&self, op: &Op, args: &[Value]) -> Option<Fold> {
         let fact = |k: usize| self.facts[args[k]].map(|holds| (holds, args[1 - k]));
-        match op {
-            Op::Select => {
-                let holds = self.facts[args[0]]?;
-                Some(Fold::Value(args[if holds { 1 } else { 2 }]))
-            }
-            Op::Unary(UnOp::Not) => {
-                let holds = self.facts[args[0]]?;
-                Some(Fold::Const(BOOL, Imm::bool(!holds)))
-            }
-            Op::Binary(BinOp::And) => match fact(0).or_else(|| fact(1))? {
-                (true, other) => Some(Fold::Value(other)),
-                (false, _) => Some(Fold::Const(BOOL, Imm::bool(false))),
-            },
-            Op::Binary(BinOp::Or) => match fact(0).or_else(|| fact(1))? {
-                (false, other) => Some(Fold::Value(other)),
-                (true, _) => Some(Fold::Const(BOOL, Imm::bool(true))),
-            },
-            _ => None,
+        if *op == Op::Select {
+            let holds = self.facts[args[0]]?;
+            return Some(Fold::Value(args[if holds { 1 } else { 2 }]));
         }
+        if *op == Op::Unary(UnOp::Not) {
+            let holds = self.facts[args[0]]?;
+            return Some(Fold::Const(BOOL, Imm::bool(!holds)));
+        }
+        let Op::Binary(junction @ (BinOp::And | BinOp::Or)) = *op else {
+            return None;
+        };
+        // `true` decides `or`, `false` decides `and`.
+        let (holds, other) = fact(0).or_else(|| fact(1))?;
+        Some(if holds == (junction == BinOp::Or) {
+            Fold::Const(BOOL, Imm::bool(holds))
+        } else {
+            Fold::Value(other)
+        })
     }
 
     /// A constant in every component of a type.
@@ -332,14 +331,12 @@ impl<'a, 'c> Simplifier<'a, 'c> {
     }
 
     fn commutes(&self, inst: Inst) -> bool {
-        match &self.f.insts[inst].op {
-            Op::Binary(op) => {
-                let elem = self.f.ty(self.f.insts[inst].args[0]).elem();
-                elem.is_some_and(|s| fold::commutes(*op, s))
-            }
-            Op::Compare(op) => matches!(op, CmpOp::Eq | CmpOp::Ne),
-            _ => false,
+        let data = &self.f.insts[inst];
+        if let Op::Binary(op) = data.op {
+            let elem = self.f.ty(data.args[0]).elem();
+            return elem.is_some_and(|s| op.commutes(s));
         }
+        matches!(data.op, Op::Compare(CmpOp::Eq | CmpOp::Ne))
     }
 
     /// Whether two pure instructions compute the same.
@@ -380,11 +377,14 @@ impl<'a, 'c> Simplifier<'a, 'c> {
 
     fn read(&mut self, inst: Inst) {
         let data = &self.f.insts[inst];
-        let spot = match &data.op {
-            Op::Load(access) => Spot::of_access(access, &data.args),
-            Op::MemLoad(space, ty) => Spot::of_bytes(*space, *ty, data.args[0]),
-            Op::TreeAccess(op, tree, node) => return self.find(inst, *op, *tree, *node),
-            _ => return self.keep(inst),
+        let spot = if let Op::Load(access) = &data.op {
+            Spot::of_access(access, &data.args)
+        } else if let Op::MemLoad(space, ty) = data.op {
+            Spot::of_bytes(space, ty, data.args[0])
+        } else if let Op::TreeAccess(op, tree, node) = data.op {
+            return self.find(inst, op, tree, node);
+        } else {
+            return self.keep(inst);
         };
         if let Some(value) = self.memory.value(&spot)
             && self.cx.fuel()
@@ -457,8 +457,8 @@ impl<'a, 'c> Simplifier<'a, 'c> {
 
     fn write(&mut self, inst: Inst) {
         let data = &self.f.insts[inst];
-        match &data.op {
-            Op::Store(access) => {
+        match data.op.class() {
+            OpClass::Access(AccessOp::Store, access) => {
                 let (at, value) = data.args.split_at(data.args.len() - 1);
                 let spot = Spot::of_access(access, at);
                 let sure = self.surely_inside(access, at.len());
@@ -467,29 +467,27 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                     access.activation == Activation::IfAbsent && self.may_be_absent(access.place);
                 self.store(inst, spot, value[0], sure, needed);
             }
-            Op::MemStore(space) => {
+            OpClass::Memory(MemoryOp::Store(space)) => {
                 let value = data.args[1];
-                let spot = Spot::of_bytes(*space, self.f.ty(value), data.args[0]);
+                let spot = Spot::of_bytes(space, self.f.ty(value), data.args[0]);
                 self.store(inst, spot, value, true, false);
             }
-            Op::Atomic(_, access) | Op::CompareExchange(access) => {
-                let operands = if matches!(data.op, Op::Atomic(..)) {
-                    1
-                } else {
-                    2
-                };
-                let at = &data.args[..data.args.len() - operands];
+            OpClass::Access(
+                op @ (AccessOp::Load | AccessOp::Atomic(_) | AccessOp::CompareExchange),
+                access,
+            ) => {
+                let at = &data.args[..data.args.len() - op.operands()];
                 let spot = Spot::of_access(access, at);
                 self.memory.write(self.m, self.f, spot, None, None);
                 self.keep(inst);
             }
-            Op::MemAtomic(_, space, _) | Op::MemCompareExchange(space) => {
+            OpClass::Memory(MemoryOp::Atomic(_, space, _) | MemoryOp::CompareExchange(space)) => {
                 let ty = self.f.ty(data.args[1]);
-                let spot = Spot::of_bytes(*space, ty, data.args[0]);
+                let spot = Spot::of_bytes(space, ty, data.args[0]);
                 self.memory.write(self.m, self.f, spot, None, None);
                 self.keep(inst);
             }
-            Op::Assert(_) => {
+            OpClass::Check(CheckOp::Assert(_)) => {
                 let condition = data.args[0];
                 if self.truth(condition) == Some(true) && self.cx.fuel() {
                     return;
@@ -498,20 +496,17 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 self.memory.new_stretch();
                 self.keep(inst);
             }
-            Op::CheckIndex(len) => {
-                let len = i128::from(*len);
+            OpClass::Check(CheckOp::Index(len)) => {
+                let len = i128::from(len);
                 let index = self.f.constant(data.args[0]).and_then(Imm::as_int);
                 if index.is_some_and(|i| (0..len).contains(&i)) && self.cx.fuel() {
                     return;
                 }
                 self.keep(inst);
             }
-            Op::TreeAccess(op, tree, node) => {
-                let (op, tree, node) = (*op, *tree, *node);
-                self.bring_about(inst, op, tree, node);
-            }
+            OpClass::TreeAccess(op, tree, node) => self.bring_about(inst, op, tree, node),
             // Others have written meanwhile, and see what was written before.
-            Op::Thread(_) | Op::Cell(CellOp::Deactivate, _) => {
+            OpClass::Thread(_) | OpClass::Cell(CellOp::Deactivate, _) => {
                 let mut writes = Writes::default();
                 writes.everything();
                 self.memory.forget(self.m, &writes);
@@ -519,7 +514,24 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 self.keep(inst);
             }
             // Random draws are counted, reports and prints are seen: all stay in order.
-            _ => self.keep(inst),
+            OpClass::Random
+            | OpClass::Check(CheckOp::Print(_) | CheckOp::Report(_))
+            | OpClass::Cell(..)
+            | OpClass::Hint(_)
+            | OpClass::Memory(
+                MemoryOp::Load(..)
+                | MemoryOp::LoadInterleaved(_)
+                | MemoryOp::StoreInterleaved(_)
+                | MemoryOp::AddInterleaved(_),
+            )
+            | OpClass::Constant(_)
+            | OpClass::Elementwise(_)
+            | OpClass::Component(_)
+            | OpClass::Reduce(_)
+            | OpClass::Algebra(_)
+            | OpClass::Query(_)
+            | OpClass::Control(_)
+            | OpClass::Call(_) => self.keep(inst),
         }
     }
 

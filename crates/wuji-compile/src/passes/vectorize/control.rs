@@ -288,20 +288,26 @@ impl Emitter<'_> {
     fn branch_or_loop(&mut self, inst: Inst, mask: Mask) -> Flow {
         let old = self.old;
         let divergent = self.shapes.divergent.contains(&inst);
-        match &old.insts[inst].op {
-            Op::If if divergent => self.divergent_if(inst, mask),
-            Op::If => self.uniform_if(inst, mask),
-            Op::Block(label) if divergent => self.parted_block(inst, *label, mask),
-            Op::For(label, _) if divergent => {
+        match old.insts[inst].op.control() {
+            Some(ControlOp::If) if divergent => self.divergent_if(inst, mask),
+            Some(ControlOp::If) => self.uniform_if(inst, mask),
+            Some(ControlOp::Block(label)) if divergent => self.parted_block(inst, label, mask),
+            Some(ControlOp::For(label, _)) if divergent => {
                 let bounds = &old.insts[inst].args[..3];
                 if bounds.iter().all(|v| self.shapes.is_uniform(*v)) {
-                    self.parted_for(inst, *label, mask)
+                    self.parted_for(inst, label, mask)
                 } else {
-                    self.parted_loop(inst, *label, mask, true)
+                    self.parted_loop(inst, label, mask, true)
                 }
             }
-            Op::Loop(label) if divergent => self.parted_loop(inst, *label, mask, false),
-            _ => self.joint_loop(inst, mask),
+            Some(ControlOp::Loop(label)) if divergent => self.parted_loop(inst, label, mask, false),
+            Some(
+                ControlOp::Block(_)
+                | ControlOp::For(..)
+                | ControlOp::Loop(_)
+                | ControlOp::ForEach(..),
+            )
+            | None => self.joint_loop(inst, mask),
         }
     }
 
@@ -739,25 +745,18 @@ impl Emitter<'_> {
     fn joint_loop(&mut self, inst: Inst, mask: Mask) -> Flow {
         let data = &self.old.insts[inst];
         let body = data.regions[0];
-        let (first, own) = match data.op {
-            Op::For(..) => (3, 1),
-            _ => (0, 0),
-        };
+        let is_for = matches!(data.op, Op::For(..));
+        let (first, own) = if is_for { (3, 1) } else { (0, 0) };
         let params: Values = self.old.regions[body].params[own..].into();
         let on_continue = self.varying(&params);
         let on_break = self.varying(&data.results);
         // What a `for` hands on is also its result.
-        let on_continue: Vec<bool> = match data.op {
-            Op::For(..) => on_continue
-                .iter()
-                .zip(&on_break)
-                .map(|(a, b)| *a || *b)
-                .collect(),
-            _ => on_continue,
-        };
-        let on_break = match data.op {
-            Op::For(..) => on_continue.clone(),
-            _ => on_break,
+        let (on_continue, on_break) = if is_for {
+            let both = on_continue.iter().zip(&on_break);
+            let either: Vec<bool> = both.map(|(a, b)| *a || *b).collect();
+            (either.clone(), either)
+        } else {
+            (on_continue, on_break)
         };
         let fresh = self.b.func.fresh_label();
         let mut op = data.op.clone();

@@ -404,39 +404,37 @@ impl<'a> Emitter<'a> {
     pub(super) fn inst(&mut self, inst: Inst, mask: Mask) -> Flow {
         let data = &self.old.insts[inst];
         self.b.span = self.old.spans[inst];
-        match &data.op {
-            Op::MemAtomic(..) | Op::MemCompareExchange(_) | Op::Call(_) | Op::Report(_) => {
-                if self.waits_for(&data.args) {
-                    self.flush(&mask);
-                }
-                self.pending.push(inst);
-                return Flow::On(mask);
+        let lanes = data.op.lanes();
+        if matches!(lanes, LaneClass::LaneByLane | LaneClass::Never) {
+            if self.waits_for(&data.args) {
+                self.flush(&mask);
             }
-            op if op.effect() == Effect::Pure && !self.waits_for(&data.args) => {}
-            _ => self.flush(&mask),
+            self.pending.push(inst);
+            return Flow::On(mask);
+        }
+        if data.op.effect() != Effect::Pure || self.waits_for(&data.args) {
+            self.flush(&mask);
         }
         self.b.span = self.old.spans[inst];
-        match &data.op {
-            Op::If | Op::Loop(_) | Op::For(..) | Op::Block(_) => self.control(inst, mask),
-            Op::MemLoad(space, ty) => {
-                self.mem_load(inst, *space, *ty, &mask);
-                Flow::On(mask)
+        match lanes {
+            LaneClass::Branching => return self.control(inst, mask),
+            LaneClass::MemoryAccess => {
+                if let Op::MemLoad(space, ty) = data.op {
+                    self.mem_load(inst, space, ty, &mask);
+                } else if let Op::MemStore(space) = data.op {
+                    self.mem_store(inst, space, &mask);
+                }
             }
-            Op::MemStore(space) => {
-                self.mem_store(inst, *space, &mask);
-                Flow::On(mask)
-            }
-            Op::Load(_) | Op::Store(_) => {
+            LaneClass::LocalAccess => {
                 if let Some(local) = local_of(&data.op) {
                     self.local_access(inst, local, &mask);
                 }
-                Flow::On(mask)
             }
-            _ => {
-                self.pure(data);
-                Flow::On(mask)
-            }
+            LaneClass::PerVector => self.pure(data),
+            // Done above.
+            LaneClass::LaneByLane | LaneClass::Never => {}
         }
+        Flow::On(mask)
     }
 
     fn pure(&mut self, data: &InstData) {
@@ -470,10 +468,8 @@ impl<'a> Emitter<'a> {
     /// A local variable or array.
     fn local_access(&mut self, inst: Inst, local: Local, mask: &Mask) {
         let data = &self.old.insts[inst];
-        let index = match data.op {
-            Op::Load(_) => &data.args[..],
-            _ => &data.args[..data.args.len() - 1],
-        };
+        let operands = usize::from(matches!(data.op, Op::Store(_)));
+        let index = &data.args[..data.args.len() - operands];
         match self.roles.of(local) {
             Role::Shared => self.shared_access(data, local, index, mask),
             Role::Private | Role::Sum(_) => self.private_access(data, local, index, mask),
@@ -497,30 +493,27 @@ impl<'a> Emitter<'a> {
             access.place = Place::Local(l);
             access
         };
-        match (&data.op, data.results.first()) {
-            (Op::Load(_), Some(result)) => {
-                let parts = locals
-                    .iter()
-                    .map(|l| self.b.value(Op::Load(access(*l)), &at))
-                    .collect();
-                self.set(*result, Lanes::Many(parts));
-            }
-            _ => {
-                let value = data.args[data.args.len() - 1];
-                let values = self.many(value);
-                for (p, l) in locals.iter().enumerate() {
-                    let value = match mask {
-                        Mask::All => values[p],
-                        Mask::Some(m) => {
-                            let old = self.b.value(Op::Load(access(*l)), &at);
-                            self.b.select(m[p], values[p], old)
-                        }
-                    };
-                    let mut args = at.clone();
-                    args.push(value);
-                    self.b.push(Op::Store(access(*l)), &args);
+        if let (Op::Load(_), Some(result)) = (&data.op, data.results.first()) {
+            let parts = locals
+                .iter()
+                .map(|l| self.b.value(Op::Load(access(*l)), &at))
+                .collect();
+            self.set(*result, Lanes::Many(parts));
+            return;
+        }
+        let value = data.args[data.args.len() - 1];
+        let values = self.many(value);
+        for (p, l) in locals.iter().enumerate() {
+            let value = match mask {
+                Mask::All => values[p],
+                Mask::Some(m) => {
+                    let old = self.b.value(Op::Load(access(*l)), &at);
+                    self.b.select(m[p], values[p], old)
                 }
-            }
+            };
+            let mut args = at.clone();
+            args.push(value);
+            self.b.push(Op::Store(access(*l)), &args);
         }
     }
 

@@ -120,23 +120,30 @@ impl Finder<'_> {
 
     fn inst(&mut self, inst: Inst) {
         let data = &self.f.insts[inst];
-        match &data.op {
-            Op::MemLoad(space, ty) => {
-                self.touch(*space, false);
-                self.access(inst, *space, *ty, false);
-            }
-            Op::MemStore(space) => {
-                let key = self.key(*space, data.args[0], self.f.ty(data.args[1]), true);
-                self.store(inst, *space, key);
-            }
-            Op::MemAtomic(_, space, _) | Op::MemCompareExchange(space) => self.touch(*space, true),
-            Op::AddInterleaved(spaces) => spaces.iter().for_each(|s| self.touch(*s, true)),
-            _ if data.regions.is_empty() && !matches!(data.op, Op::Call(_)) => {}
-            _ => {
-                self.close(|_| true);
-                for r in &data.regions {
-                    self.region(*r);
+        if let OpClass::Memory(op) = data.op.class() {
+            match op {
+                MemoryOp::Load(space, ty) => {
+                    self.touch(space, false);
+                    self.access(inst, space, ty, false);
                 }
+                MemoryOp::Store(space) => {
+                    let key = self.key(space, data.args[0], self.f.ty(data.args[1]), true);
+                    self.store(inst, space, key);
+                }
+                MemoryOp::Atomic(_, space, _) | MemoryOp::CompareExchange(space) => {
+                    self.touch(space, true);
+                }
+                MemoryOp::AddInterleaved(spaces) => {
+                    spaces.iter().for_each(|s| self.touch(*s, true));
+                }
+                // Made later, by `vectorize` itself.
+                MemoryOp::LoadInterleaved(_) | MemoryOp::StoreInterleaved(_) => {}
+            }
+        }
+        if data.op.effect() == Effect::Control {
+            self.close(|_| true);
+            for r in &data.regions {
+                self.region(*r);
             }
         }
     }
@@ -222,17 +229,18 @@ impl Finder<'_> {
                 let number = self.f.constant(data.args[k]).and_then(Imm::as_int)?;
                 i64::try_from(number).ok()
             };
-            (root, sum) = match data.op {
-                Op::Binary(BinOp::Add) => match (constant(0), constant(1)) {
+            (root, sum) = if data.op == Op::Binary(BinOp::Add) {
+                match (constant(0), constant(1)) {
                     (_, Some(c)) => (data.args[0], sum.checked_add(c)?),
                     (Some(c), None) => (data.args[1], sum.checked_add(c)?),
                     (None, None) => break,
-                },
-                Op::Binary(BinOp::Sub) => match constant(1) {
-                    Some(c) => (data.args[0], sum.checked_sub(c)?),
-                    None => break,
-                },
-                _ => break,
+                }
+            } else if data.op == Op::Binary(BinOp::Sub)
+                && let Some(c) = constant(1)
+            {
+                (data.args[0], sum.checked_sub(c)?)
+            } else {
+                break;
             };
         }
         Some((root, sum))

@@ -75,13 +75,13 @@ impl Emitter<'_> {
         let parts = self.old.def(v).and_then(|d| {
             let data = &self.old.insts[d];
             let constant = |k: usize| self.old.constant(data.args[k]).and_then(Imm::as_int);
-            match data.op {
-                Op::Binary(BinOp::Add) => match (constant(0), constant(1)) {
-                    (_, Some(c)) => Some((data.args[0], c)),
-                    (Some(c), None) => Some((data.args[1], c)),
-                    (None, None) => None,
-                },
-                _ => None,
+            if data.op != Op::Binary(BinOp::Add) {
+                return None;
+            }
+            match (constant(0), constant(1)) {
+                (_, Some(c)) => Some((data.args[0], c)),
+                (Some(c), None) => Some((data.args[1], c)),
+                (None, None) => None,
             }
         });
         parts.unwrap_or((v, 0))

@@ -144,10 +144,13 @@ fn update(f: &Function, local: Local, value: Value, depth: u32) -> Option<BinOp>
         op,
         BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max | BinOp::And | BinOp::Or | BinOp::Xor
     );
-    let leads = |v: &Value| match f.def(*v).map(|d| &f.insts[d].op) {
-        Some(load @ Op::Load(_)) => local_of(load) == Some(local),
-        Some(Op::Binary(b)) if *b == op && depth > 0 => update(f, local, *v, depth - 1) == Some(op),
-        _ => false,
+    let leads = |v: &Value| {
+        let Some(def) = f.def(*v).map(|d| &f.insts[d].op) else {
+            return false;
+        };
+        let again = *def == Op::Binary(op) && depth > 0;
+        matches!(def, Op::Load(_)) && local_of(def) == Some(local)
+            || again && update(f, local, *v, depth - 1) == Some(op)
     };
     (commutes && data.args.iter().any(leads)).then_some(op)
 }

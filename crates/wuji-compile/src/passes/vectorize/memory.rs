@@ -152,21 +152,19 @@ impl Emitter<'_> {
             return false;
         };
         let data = &self.old.insts[def];
-        match &data.op {
-            Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul) => {
-                data.args.iter().all(|a| self.can_narrow(*a, depth - 1))
-            }
-            Op::Binary(BinOp::Shl) => {
-                self.short_shift(data) && self.can_narrow(data.args[0], depth - 1)
-            }
-            Op::Convert(_) => {
-                self.scalar_of(data.args[0]).is_int() && self.scalar_of(data.args[0]).bits() <= 32
-            }
-            Op::Bitcast(_) => {
-                self.scalar_of(data.args[0]).is_int() && self.can_narrow(data.args[0], depth - 1)
-            }
-            _ => false,
+        if let Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul) = data.op {
+            return data.args.iter().all(|a| self.can_narrow(*a, depth - 1));
         }
+        if data.op == Op::Binary(BinOp::Shl) {
+            return self.short_shift(data) && self.can_narrow(data.args[0], depth - 1);
+        }
+        if let Op::Convert(_) = data.op {
+            let from = self.scalar_of(data.args[0]);
+            return from.is_int() && from.bits() <= 32;
+        }
+        matches!(data.op, Op::Bitcast(_))
+            && self.scalar_of(data.args[0]).is_int()
+            && self.can_narrow(data.args[0], depth - 1)
     }
 
     fn short_shift(&self, data: &InstData) -> bool {
@@ -189,20 +187,18 @@ impl Emitter<'_> {
             return self.many(v);
         };
         let data = &self.old.insts[def];
-        match &data.op {
-            Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Shl)) => {
-                let a = self.narrow(data.args[0]);
-                let b = self.narrow(data.args[1]);
-                (0..self.parts)
-                    .map(|p| self.b.binary(*op, a[p], b[p]))
-                    .collect()
-            }
-            Op::Bitcast(_) => self.narrow(data.args[0]),
-            _ => {
-                let source = self.many(data.args[0]);
-                source.iter().map(|v| self.b.convert(*v, to)).collect()
-            }
+        if let Op::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Shl)) = data.op {
+            let a = self.narrow(data.args[0]);
+            let b = self.narrow(data.args[1]);
+            return (0..self.parts)
+                .map(|p| self.b.binary(op, a[p], b[p]))
+                .collect();
         }
+        if let Op::Bitcast(_) = data.op {
+            return self.narrow(data.args[0]);
+        }
+        let source = self.many(data.args[0]);
+        source.iter().map(|v| self.b.convert(*v, to)).collect()
     }
 
     fn cut(&mut self, v: Value) -> Value {

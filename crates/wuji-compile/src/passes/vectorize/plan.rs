@@ -212,44 +212,51 @@ fn look(
             .iter()
             .any(|r| shapes.shape(*r) == Shape::Varying);
         count.varying += usize::from(varies);
-        match &data.op {
-            Op::MemLoad(_, ty) => {
-                width(ty.elem(), count);
-                if !groups.contains(*i) {
-                    gather(shapes, data, ty.elem(), count);
-                }
-            }
-            Op::MemStore(_) => {
-                let s = f.ty(data.args[1]).elem();
+        match data.op.lanes() {
+            LaneClass::PerVector => {}
+            LaneClass::MemoryAccess => {
+                let s = if let Op::MemLoad(_, ty) = data.op {
+                    ty.elem()
+                } else {
+                    f.ty(data.args[1]).elem()
+                };
                 width(s, count);
                 if !groups.contains(*i) {
                     gather(shapes, data, s, count);
                 }
             }
-            Op::MemAtomic(..) | Op::MemCompareExchange(_) => {
-                width(f.ty(data.args[1]).elem(), count);
-                count.serial += 1;
-            }
-            // What takes the place of the call is done by every lane.
-            Op::Call(callee) if m.funcs[*callee].traits.inline => {
-                count.serial += m.funcs[*callee].insts.len();
-            }
-            Op::Call(_) => count.serial += 4,
-            Op::Load(_) | Op::Store(_) => {
+            LaneClass::LocalAccess => {
                 let local = local_of(&data.op).map(|l| &f.locals[l]);
                 if let Some(array) = local.filter(|l| l.len.is_some()) {
                     width(array.ty.elem(), count);
                 }
             }
-            Op::For(..) => {
-                count.has_loop = true;
-                let bounds = data.args[..3].iter().all(|v| shapes.is_uniform(*v));
-                if !bounds && number(f, data.args[2]).is_none_or(|s| s == 0) {
-                    return Err("a loop inside has a step that varies".into());
+            LaneClass::LaneByLane => {
+                if let Some(callee) = data.op.callee() {
+                    // Every lane runs the instructions that take the place of the call.
+                    let callee = &m.funcs[callee];
+                    count.serial += if callee.traits.inline {
+                        callee.insts.len()
+                    } else {
+                        4
+                    };
+                } else if data.op.space().is_some() {
+                    width(f.ty(data.args[1]).elem(), count);
+                    count.serial += 1;
                 }
             }
-            Op::Loop(_) => count.has_loop = true,
-            _ => {}
+            LaneClass::Branching => {
+                count.has_loop |= matches!(data.op, Op::For(..) | Op::Loop(_));
+                if let Op::For(..) = data.op {
+                    let bounds = data.args[..3].iter().all(|v| shapes.is_uniform(*v));
+                    if !bounds && number(f, data.args[2]).is_none_or(|s| s == 0) {
+                        return Err("a loop inside has a step that varies".into());
+                    }
+                }
+            }
+            LaneClass::Never => {
+                return Err(format!("`{}` cannot be vectorized", data.op.name()));
+            }
         }
         for r in &data.regions {
             look((m, f), *r, shapes, groups, count)?;

@@ -7,7 +7,7 @@ use super::emit::{Emitter, Lanes, Mask, Parts};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wuji_ir::entities::{Inst, Local, Value};
-use wuji_ir::module::{InstData, LocalData, LocalRole, Term, Values};
+use wuji_ir::module::{LocalData, LocalRole, Term, Values};
 use wuji_ir::ops::{Access, CmpOp, ForKind, Guard, Op, Place, Step};
 use wuji_ir::types::{Imm, Scalar, Type};
 
@@ -60,20 +60,15 @@ impl Emitter<'_> {
                         if own.contains(a) || self.shapes.is_uniform(*a) {
                             return None;
                         }
-                        let offset = k == 0 && self.narrow_first(data);
-                        Some(match (&data.op, offset) {
-                            (Op::MemAtomic(_, space, _), true)
-                            | (Op::MemCompareExchange(space), true) => self.offsets(*space, *a),
-                            _ => self.many(*a),
+                        let space = data.op.space().filter(|_| k == 0);
+                        Some(match space {
+                            Some(space) => self.offsets(space, *a),
+                            None => self.many(*a),
                         })
                     })
                     .collect()
             })
             .collect()
-    }
-
-    fn narrow_first(&self, data: &InstData) -> bool {
-        matches!(data.op, Op::MemAtomic(..) | Op::MemCompareExchange(_))
     }
 
     /// An argument in one lane.

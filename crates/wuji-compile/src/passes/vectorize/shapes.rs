@@ -148,8 +148,8 @@ impl<'a> Shapes<'a> {
         let f = self.f;
         let data = &f.insts[inst];
         let any_varies = |s: &Self, vs: &[Value]| vs.iter().any(|v| !s.is_uniform(*v));
-        match &data.op {
-            Op::If => {
+        match data.op.control() {
+            Some(ControlOp::If) => {
                 if !self.is_uniform(data.args[0]) {
                     self.mark_divergent(inst);
                 }
@@ -163,16 +163,16 @@ impl<'a> Shapes<'a> {
                     }
                 }
             }
-            Op::Loop(label) => self.looping(inst, *label, 0, roles, affine),
-            Op::For(label, _) => {
+            Some(ControlOp::Loop(label)) => self.looping(inst, label, 0, roles, affine),
+            Some(ControlOp::For(label, _)) => {
                 if any_varies(self, &data.args[..3]) {
                     self.mark_divergent(inst);
                     let index = f.regions[data.regions[0]].params[0];
                     self.raise(index, Shape::Varying);
                 }
-                self.looping(inst, *label, 3, roles, affine);
+                self.looping(inst, label, 3, roles, affine);
             }
-            Op::Block(label) => {
+            Some(ControlOp::Block(label)) => {
                 self.region(data.regions[0], roles, affine);
                 let divergent = self.divergent.contains(&inst);
                 if let Term::Yield(values) = &f.regions[data.regions[0]].term {
@@ -180,29 +180,38 @@ impl<'a> Shapes<'a> {
                         self.vary_if(*result, !self.is_uniform(*v));
                     }
                 }
-                self.breaks(inst, *label, divergent);
+                self.breaks(inst, label, divergent);
             }
-            Op::MemAtomic(..) | Op::MemCompareExchange(_) | Op::Call(_) => {
+            Some(ControlOp::ForEach(..)) | None => self.plain(data, roles, affine),
+        }
+    }
+
+    /// An instruction without regions.
+    fn plain(&mut self, data: &InstData, roles: &Roles, affine: &mut AffineAnalysis) {
+        // Stores and reports give nothing.
+        let Some(&first) = data.results.first() else {
+            return;
+        };
+        let any_varies = data.args.iter().any(|v| !self.is_uniform(*v));
+        match data.op.lanes() {
+            LaneClass::PerVector => {
+                let shape = self.pure(data, affine);
+                self.raise(first, shape);
+            }
+            LaneClass::LocalAccess => {
+                let varies = match data.op.access().map(|a| a.place) {
+                    Some(Place::Local(l)) => match roles.of(l) {
+                        Role::Private | Role::Sum(_) => true,
+                        Role::Shared => any_varies,
+                    },
+                    Some(Place::Field(_) | Place::Array(_) | Place::Temp(_)) | None => true,
+                };
+                self.vary_if(first, varies);
+            }
+            LaneClass::MemoryAccess => self.vary_if(first, any_varies),
+            LaneClass::LaneByLane | LaneClass::Branching | LaneClass::Never => {
                 for r in &data.results {
                     self.raise(*r, Shape::Varying);
-                }
-            }
-            Op::Load(access) => {
-                let varies = match access.place {
-                    Place::Local(l) => match roles.of(l) {
-                        Role::Private | Role::Sum(_) => true,
-                        Role::Shared => any_varies(self, &data.args),
-                    },
-                    Place::Field(_) | Place::Array(_) | Place::Temp(_) => true,
-                };
-                self.vary_if(data.results[0], varies);
-            }
-            Op::MemLoad(..) => self.vary_if(data.results[0], any_varies(self, &data.args)),
-            Op::Store(_) | Op::MemStore(_) | Op::Report(_) => {}
-            _ => {
-                if let [result] = data.results[..] {
-                    let shape = self.pure(data, affine);
-                    self.raise(result, shape);
                 }
             }
         }
@@ -279,23 +288,34 @@ impl<'a> Shapes<'a> {
         if !int(data.results[0]) {
             return Shape::Varying;
         }
-        let found = match &data.op {
-            Op::Unary(UnOp::Freeze) => stride(0),
-            Op::Unary(UnOp::Neg) => stride(0).and_then(i64::checked_neg),
-            Op::Binary(BinOp::Add) => stride(0).zip(stride(1)).and_then(|(a, b)| a.checked_add(b)),
-            Op::Binary(BinOp::Sub) => stride(0).zip(stride(1)).and_then(|(a, b)| a.checked_sub(b)),
-            Op::Binary(BinOp::Mul) => match (constant(0), constant(1)) {
+        let both = || stride(0).zip(stride(1));
+        let found = if data.op == Op::Unary(UnOp::Freeze) {
+            stride(0)
+        } else if data.op == Op::Unary(UnOp::Neg) {
+            stride(0).and_then(i64::checked_neg)
+        } else if data.op == Op::Binary(BinOp::Add) {
+            both().and_then(|(a, b)| a.checked_add(b))
+        } else if data.op == Op::Binary(BinOp::Sub) {
+            both().and_then(|(a, b)| a.checked_sub(b))
+        } else if data.op == Op::Binary(BinOp::Mul) {
+            let product = match (constant(0), constant(1)) {
                 (Some(c), _) => stride(1).zip(i64::try_from(c).ok()),
                 (_, Some(c)) => stride(0).zip(i64::try_from(c).ok()),
                 (None, None) => None,
-            }
-            .and_then(|(a, c)| a.checked_mul(c)),
-            Op::Binary(BinOp::Shl) => constant(1)
-                .filter(|c| (0..31).contains(c))
-                .and_then(|c| stride(0)?.checked_mul(1 << c)),
-            Op::Convert(to) => self.converted(data, *to, affine).and(stride(0)),
-            Op::Bitcast(to) if to.is_int() && int(data.args[0]) => stride(0),
-            _ => None,
+            };
+            product.and_then(|(a, c)| a.checked_mul(c))
+        } else if data.op == Op::Binary(BinOp::Shl) {
+            let amount = constant(1).filter(|c| (0..31).contains(c));
+            amount.and_then(|c| stride(0)?.checked_mul(1 << c))
+        } else if let Op::Convert(to) = data.op {
+            self.converted(data, to, affine).and(stride(0))
+        } else if let Op::Bitcast(to) = data.op
+            && to.is_int()
+            && int(data.args[0])
+        {
+            stride(0)
+        } else {
+            None
         };
         match found {
             Some(0) => Shape::Uniform,

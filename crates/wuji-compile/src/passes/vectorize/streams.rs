@@ -162,18 +162,23 @@ fn used_fields(f: &Function) -> Option<FxHashSet<Field>> {
         Space::Nodes(_) | Space::Array(_) | Space::Temps => {}
     };
     let mut calls = false;
-    f.walk(|inst| match &f.insts[inst].op {
-        Op::MemStore(Space::Tree(..)) => {}
-        Op::MemLoad(space, _)
-        | Op::MemStore(space)
-        | Op::MemAtomic(_, space, _)
-        | Op::MemCompareExchange(space) => touch(space),
-        Op::LoadInterleaved(rows) | Op::StoreInterleaved(rows) => {
-            rows.columns.iter().for_each(|(space, _)| touch(space));
+    f.walk(|inst| {
+        let op = &f.insts[inst].op;
+        calls |= op.callee().is_some();
+        let OpClass::Memory(op) = op.class() else {
+            return;
+        };
+        match op {
+            MemoryOp::Store(Space::Tree(..)) => {}
+            MemoryOp::Load(space, _)
+            | MemoryOp::Store(space)
+            | MemoryOp::Atomic(_, space, _)
+            | MemoryOp::CompareExchange(space) => touch(&space),
+            MemoryOp::LoadInterleaved(rows) | MemoryOp::StoreInterleaved(rows) => {
+                rows.columns.iter().for_each(|(space, _)| touch(space));
+            }
+            MemoryOp::AddInterleaved(spaces) => spaces.iter().for_each(&mut touch),
         }
-        Op::AddInterleaved(spaces) => spaces.iter().for_each(&mut touch),
-        Op::Call(_) => calls = true,
-        _ => {}
     });
     (!unknown && !calls).then_some(used)
 }

@@ -6,7 +6,7 @@ use wuji_compile::nodes::UPKEEP;
 use wuji_ir::entities::{Func, Label, Region, Value};
 use wuji_ir::eval;
 use wuji_ir::module::{Bound, Function, Module, Task, TaskKind, Term};
-use wuji_ir::ops::{AtomicOp, BinOp, ForKind, Op, Space};
+use wuji_ir::ops::{CheckOp, ControlOp, MemoryOp, OpClass, Space};
 use wuji_ir::types::{Imm, Scalar};
 
 /// Words by offset; what is not there is zero.
@@ -109,38 +109,30 @@ impl Thread<'_> {
         for inst in &f.regions[region].insts {
             let data = &f.insts[*inst];
             let args: Vec<Imm> = data.args.iter().map(|a| values[a]).collect();
-            let results = match &data.op {
-                Op::Const(imm) => vec![*imm],
-                Op::Unary(op) => vec![eval::unary(*op, args[0]).unwrap()],
-                Op::Binary(op) => vec![eval::binary(*op, args[0], args[1]).unwrap()],
-                Op::Compare(op) => vec![Imm::bool(eval::compare(*op, args[0], args[1]).unwrap())],
-                Op::Select => vec![args[if args[0].bits() != 0 { 1 } else { 2 }]],
-                Op::Convert(to) => vec![eval::convert(args[0], *to)],
-                Op::Bitcast(to) => vec![eval::bitcast(args[0], *to).unwrap()],
-                Op::Report(_) => vec![],
-                Op::Call(callee) => self.call(*callee, &args),
-                Op::MemLoad(..)
-                | Op::MemStore(_)
-                | Op::MemAtomic(..)
-                | Op::MemCompareExchange(_) => self.access(&data.op, &args),
-                Op::If => {
+            let results = match data.op.class() {
+                OpClass::Constant(imm) => vec![imm],
+                OpClass::Elementwise(op) => vec![eval::elementwise(op, |k| args[k]).unwrap()],
+                OpClass::Check(CheckOp::Report(_)) => vec![],
+                OpClass::Call(callee) => self.call(callee, &args),
+                OpClass::Memory(op) => self.access(op, &args),
+                OpClass::Control(ControlOp::If) => {
                     let side = data.regions[usize::from(args[0].bits() == 0)];
                     match self.region(f, side, &[], values) {
                         Exit::Yield(results) => results,
                         exit => return exit,
                     }
                 }
-                Op::Loop(label) => {
+                OpClass::Control(ControlOp::Loop(label)) => {
                     let mut carried = args;
                     loop {
                         match self.region(f, data.regions[0], &carried, values) {
-                            Exit::Continue(l, next) if l == *label => carried = next,
-                            Exit::Break(l, results) if l == *label => break results,
+                            Exit::Continue(l, next) if l == label => carried = next,
+                            Exit::Break(l, results) if l == label => break results,
                             exit => return exit,
                         }
                     }
                 }
-                Op::For(label, ForKind::Serial | ForKind::Parallel | ForKind::Boundary) => {
+                OpClass::Control(ControlOp::For(label, _)) => {
                     let int = |k: usize| args[k].as_int().unwrap();
                     let mut carried = args[3..].to_vec();
                     let mut index = int(0);
@@ -148,14 +140,29 @@ impl Thread<'_> {
                         let mut params = vec![Imm::int(args[0].ty, index)];
                         params.extend(&carried);
                         match self.region(f, data.regions[0], &params, values) {
-                            Exit::Continue(l, next) if l == *label => carried = next,
+                            Exit::Continue(l, next) if l == label => carried = next,
                             exit => return exit,
                         }
                         index += int(2);
                     }
                     carried
                 }
-                op => panic!("{op:?} is nothing that an allocator does"),
+                op @ (OpClass::Component(_)
+                | OpClass::Reduce(_)
+                | OpClass::Algebra(_)
+                | OpClass::Query(_)
+                | OpClass::Hint(_)
+                | OpClass::Access(..)
+                | OpClass::Cell(..)
+                | OpClass::TreeAccess(..)
+                | OpClass::Control(ControlOp::Block(_) | ControlOp::ForEach(..))
+                | OpClass::Random
+                | OpClass::Thread(_)
+                | OpClass::Check(
+                    CheckOp::Print(_) | CheckOp::Assert(_) | CheckOp::Index(_),
+                )) => {
+                    panic!("{op:?} is nothing that an allocator does")
+                }
             };
             values.extend(data.results.iter().copied().zip(results));
         }
@@ -170,12 +177,14 @@ impl Thread<'_> {
     }
 
     /// One indivisible access.
-    fn access(&self, op: &Op, args: &[Imm]) -> Vec<Imm> {
+    fn access(&self, op: MemoryOp<'_>, args: &[Imm]) -> Vec<Imm> {
         let at = args[0].as_int().unwrap() as i64;
         let space = match op {
-            Op::MemLoad(s, _) | Op::MemStore(s) => s,
-            Op::MemAtomic(_, s, _) | Op::MemCompareExchange(s) => s,
-            _ => unreachable!(),
+            MemoryOp::Load(s, _) | MemoryOp::Store(s) => s,
+            MemoryOp::Atomic(_, s, _) | MemoryOp::CompareExchange(s) => s,
+            MemoryOp::LoadInterleaved(_)
+            | MemoryOp::StoreInterleaved(_)
+            | MemoryOp::AddInterleaved(_) => panic!("{op:?} is nothing that an allocator does"),
         };
         match space {
             // Zeros in a cell that only this thread has: nobody can tell when.
@@ -192,36 +201,30 @@ impl Thread<'_> {
 }
 
 /// What an access does, and gives.
-fn apply(memory: &mut Memory, op: &Op, at: i64, args: &[Imm]) -> Vec<Imm> {
+fn apply(memory: &mut Memory, op: MemoryOp<'_>, at: i64, args: &[Imm]) -> Vec<Imm> {
     let old = memory.get(&at).copied().unwrap_or(0);
     let seen = |ty: Scalar| vec![Imm::from_bits(ty, old)];
     match op {
-        Op::MemLoad(_, ty) => seen(ty.as_scalar().unwrap()),
-        Op::MemStore(_) => {
+        MemoryOp::Load(_, ty) => seen(ty.as_scalar().unwrap()),
+        MemoryOp::Store(_) => {
             memory.insert(at, args[1].bits());
             vec![]
         }
-        Op::MemAtomic(op, ..) => {
+        MemoryOp::Atomic(op, ..) => {
             let (ty, value) = (args[1].ty, args[1]);
-            let with = |op: BinOp| eval::binary(op, Imm::from_bits(ty, old), value).unwrap();
-            let now = match op {
-                AtomicOp::Exchange => value,
-                AtomicOp::Add => with(BinOp::Add),
-                AtomicOp::Max => with(BinOp::Max),
-                AtomicOp::Or => with(BinOp::Or),
-                AtomicOp::And => with(BinOp::And),
-                op => panic!("{op:?} is nothing that an allocator does"),
-            };
+            let now = eval::combine(op, Imm::from_bits(ty, old), value).unwrap();
             memory.insert(at, now.bits());
             seen(ty)
         }
-        Op::MemCompareExchange(_) => {
+        MemoryOp::CompareExchange(_) => {
             if old == args[1].bits() {
                 memory.insert(at, args[2].bits());
             }
             seen(args[1].ty)
         }
-        op => panic!("{op:?} is no access"),
+        MemoryOp::LoadInterleaved(_)
+        | MemoryOp::StoreInterleaved(_)
+        | MemoryOp::AddInterleaved(_) => panic!("{op:?} is nothing that an allocator does"),
     }
 }
 

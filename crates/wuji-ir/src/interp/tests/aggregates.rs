@@ -74,7 +74,7 @@ fn products() {
     let out = compute(F, |b| {
         let x = vector(b, &[1.0, 2.0, 3.0]);
         let y = vector(b, &[4.0, 5.0, 6.0]);
-        b.value(Op::Dot, &[x, y])
+        b.value(Op::Algebra(AlgebraOp::Dot), &[x, y])
     });
     assert_eq!(out, f32s(&[32.0]));
     // Left to right: (1e8 + 1) - 1e8 loses the 1.
@@ -86,36 +86,36 @@ fn products() {
     let out = compute(V3, |b| {
         let x = vector(b, &[1.0, 2.0, 3.0]);
         let y = vector(b, &[4.0, 5.0, 6.0]);
-        b.value(Op::Cross, &[x, y])
+        b.value(Op::Algebra(AlgebraOp::Cross), &[x, y])
     });
     assert_eq!(out, f32s(&[-3.0, 6.0, -3.0]));
     let out = compute(F, |b| {
         let x = vector(b, &[1.0, 2.0]);
         let y = vector(b, &[4.0, 5.0]);
-        b.value(Op::Cross, &[x, y])
+        b.value(Op::Algebra(AlgebraOp::Cross), &[x, y])
     });
     assert_eq!(out, f32s(&[-3.0]));
     let out = compute(m(2, 3), |b| {
         let x = vector(b, &[1.0, 2.0]);
         let y = vector(b, &[3.0, 4.0, 5.0]);
-        b.value(Op::Outer, &[x, y])
+        b.value(Op::Algebra(AlgebraOp::Outer), &[x, y])
     });
     assert_eq!(out, f32s(&[3.0, 4.0, 5.0, 6.0, 8.0, 10.0]));
     let out = compute(m(2, 2), |b| {
         let x = matrix(b, 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let y = matrix(b, 3, &[1.0, 0.0, 0.0, 1.0, 2.0, 2.0]);
-        b.value(Op::MatMul, &[x, y])
+        b.value(Op::Algebra(AlgebraOp::MatMul), &[x, y])
     });
     assert_eq!(out, f32s(&[7.0, 8.0, 16.0, 17.0]));
     let out = compute(V2, |b| {
         let x = matrix(b, 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let y = vector(b, &[1.0, 10.0, 100.0]);
-        b.value(Op::MatMul, &[x, y])
+        b.value(Op::Algebra(AlgebraOp::MatMul), &[x, y])
     });
     assert_eq!(out, f32s(&[321.0, 654.0]));
     let out = compute(m(3, 2), |b| {
         let x = matrix(b, 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        b.value(Op::Transpose, &[x])
+        b.value(Op::Algebra(AlgebraOp::Transpose), &[x])
     });
     assert_eq!(out, f32s(&[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]));
 }
@@ -157,8 +157,8 @@ fn determinant_and_inverse() {
             .collect();
         let product = compute(m(n, n), |b| {
             let x = matrix(b, n, &a);
-            let y = b.value(Op::Inverse, &[x]);
-            b.value(Op::MatMul, &[x, y])
+            let y = b.value(Op::Algebra(AlgebraOp::Inverse), &[x]);
+            b.value(Op::Algebra(AlgebraOp::MatMul), &[x, y])
         });
         for (k, x) in product.iter().enumerate() {
             let expected = f64::from(u8::from(k % (usize::from(n) + 1) == 0));
@@ -167,7 +167,7 @@ fn determinant_and_inverse() {
     }
     let det = compute(F, |b| {
         let x = matrix(b, 3, &[2.0, 0.0, 1.0, 1.0, 3.0, 2.0, 1.0, 1.0, 1.0]);
-        b.value(Op::Determinant, &[x])
+        b.value(Op::Algebra(AlgebraOp::Determinant), &[x])
     });
     assert_eq!(det, f32s(&[0.0]));
     let det = compute(F, |b| {
@@ -175,12 +175,12 @@ fn determinant_and_inverse() {
             1.0, 2.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 2.0, 1.0, 0.0, 0.0, 1.0, 2.0,
         ];
         let x = matrix(b, 4, &x);
-        b.value(Op::Determinant, &[x])
+        b.value(Op::Algebra(AlgebraOp::Determinant), &[x])
     });
     assert_eq!(det, f32s(&[-6.0]));
     let singular = compute(m(2, 2), |b| {
         let x = matrix(b, 2, &[1.0, 2.0, 2.0, 4.0]);
-        b.value(Op::Inverse, &[x])
+        b.value(Op::Algebra(AlgebraOp::Inverse), &[x])
     });
     assert!(
         singular

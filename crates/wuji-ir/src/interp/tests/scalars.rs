@@ -19,14 +19,9 @@ fn op(op: Op, args: &[Imm]) -> Imm {
         smallvec![b.value(op.clone(), p)]
     });
     let value = run(&m, args).result.expect("a result")[0];
-    let folded = match op {
-        Op::Unary(u) => eval::unary(u, args[0]),
-        Op::Binary(b) => eval::binary(b, args[0], args[1]),
-        Op::Compare(c) => eval::compare(c, args[0], args[1]).map(Imm::bool),
-        Op::Fma => eval::fma(args[0], args[1], args[2]),
-        Op::Convert(to) => Some(eval::convert(args[0], to)),
-        Op::Bitcast(to) => eval::bitcast(args[0], to),
-        _ => Some(value),
+    let folded = match op.elementwise() {
+        Some(op) => eval::elementwise(op, |k| args[k]),
+        None => Some(value),
     };
     assert_eq!(folded, Some(value));
     value

@@ -8,7 +8,7 @@ use crate::lang::ast::{At, Expr, Kind, ParamKind, Pat};
 use crate::lang::recording::CallTarget;
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
-use wuji_ir::ops::{BinOp, CmpOp, Op};
+use wuji_ir::ops::{AlgebraOp, BinOp, CmpOp, Op};
 use wuji_ir::types::{Scalar, Type};
 
 /// Functions inlined into each other deeper than this are refused.
@@ -260,7 +260,9 @@ impl<'r> Body<'_, 'r> {
                 let Val::Value(rows) = self.compose_parts(at, Type::Matrix(s, c, r), args)? else {
                     return Ok(Val::Never);
                 };
-                Ok(Val::Value(self.op(Op::Transpose, &[rows])))
+                Ok(Val::Value(
+                    self.op(Op::Algebra(AlgebraOp::Transpose), &[rows]),
+                ))
             }
             "random" => Ok(Val::Value(self.random(ty))),
             "Default::default" => Ok(Val::Value(self.build().zero(ty))),

@@ -6,7 +6,7 @@ use crate::lang::ast::{At, Expr};
 use crate::lang::builtin::is_swizzle;
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
-use wuji_ir::ops::{BinOp, CmpOp, Op, ReduceOp, UnOp};
+use wuji_ir::ops::{AlgebraOp, BinOp, CmpOp, Op, ReduceOp, UnOp};
 use wuji_ir::types::{Imm, Scalar, Type};
 
 /// Methods that are one operation on floats.
@@ -527,10 +527,10 @@ impl Body<'_, '_> {
             return Ok(None);
         };
         Ok(Some(match (name, rest) {
-            ("dot", [b]) => self.op(Op::Dot, &[a, *b]),
-            ("cross", [b]) => self.op(Op::Cross, &[a, *b]),
-            ("outer", [b]) => self.op(Op::Outer, &[a, *b]),
-            ("norm_sqr", []) => self.op(Op::Dot, &[a, a]),
+            ("dot", [b]) => self.op(Op::Algebra(AlgebraOp::Dot), &[a, *b]),
+            ("cross", [b]) => self.op(Op::Algebra(AlgebraOp::Cross), &[a, *b]),
+            ("outer", [b]) => self.op(Op::Algebra(AlgebraOp::Outer), &[a, *b]),
+            ("norm_sqr", []) => self.op(Op::Algebra(AlgebraOp::Dot), &[a, a]),
             ("norm", []) => self.norm(a),
             ("normalized", []) => {
                 let size = self.norm(a);
@@ -542,7 +542,7 @@ impl Body<'_, '_> {
                 self.norm(d)
             }
             ("reflect", [normal]) => {
-                let along = self.op(Op::Dot, &[a, *normal]);
+                let along = self.op(Op::Algebra(AlgebraOp::Dot), &[a, *normal]);
                 let two = self.float(s, 2.0);
                 let twice = self.binary(BinOp::Mul, two, along);
                 let twice = self.splat(twice, ty);
@@ -572,7 +572,7 @@ impl Body<'_, '_> {
     }
 
     fn norm(&mut self, a: Value) -> Value {
-        let square = self.op(Op::Dot, &[a, a]);
+        let square = self.op(Op::Algebra(AlgebraOp::Dot), &[a, a]);
         self.unary(UnOp::Sqrt, square)
     }
 
@@ -587,9 +587,9 @@ impl Body<'_, '_> {
             return Ok(None);
         };
         Ok(Some(match (name, rest) {
-            ("transpose", []) => self.op(Op::Transpose, &[a]),
-            ("determinant", []) => self.op(Op::Determinant, &[a]),
-            ("inverse", []) => self.op(Op::Inverse, &[a]),
+            ("transpose", []) => self.op(Op::Algebra(AlgebraOp::Transpose), &[a]),
+            ("determinant", []) => self.op(Op::Algebra(AlgebraOp::Determinant), &[a]),
+            ("inverse", []) => self.op(Op::Algebra(AlgebraOp::Inverse), &[a]),
             ("component_mul", [b]) => self.binary(BinOp::Mul, a, *b),
             ("sum", []) => self.op(Op::Reduce(ReduceOp::Add), &[a]),
             ("norm_sqr" | "norm", []) => {

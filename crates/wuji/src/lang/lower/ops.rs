@@ -6,7 +6,7 @@ use super::body::{Body, get};
 use crate::lang::ast::{At, Binary, Expr, Node};
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
-use wuji_ir::ops::{BinOp, CmpOp, Op, ReduceOp};
+use wuji_ir::ops::{AlgebraOp, BinOp, CmpOp, Op, ReduceOp};
 use wuji_ir::types::{Imm, Scalar, Type};
 
 fn arithmetic(op: Binary) -> Option<BinOp> {
@@ -58,28 +58,25 @@ impl Body<'_, '_> {
 
     pub(super) fn arithmetic(&mut self, at: At, op: BinOp, a: Value, b: Value) -> Result<Value> {
         let (ta, tb) = (self.ty(a), self.ty(b));
-        match (op, ta, tb) {
-            (_, Type::Struct(_), _) | (_, _, Type::Struct(_)) => {
-                return Err(self
-                    .fail(
-                        at,
-                        "W0230",
-                        "operators of structs are not supported in kernels",
-                    )
-                    .help("write a `#[func]` method and call it by its name"));
-            }
-            (BinOp::Mul, Type::Matrix(..), Type::Matrix(..) | Type::Vector(..)) => {
-                return Ok(self.op(Op::MatMul, &[a, b]));
-            }
-            _ => {}
+        if matches!(ta, Type::Struct(_)) || matches!(tb, Type::Struct(_)) {
+            return Err(self
+                .fail(
+                    at,
+                    "W0230",
+                    "operators of structs are not supported in kernels",
+                )
+                .help("write a `#[func]` method and call it by its name"));
         }
-        let b = match op {
-            // The amount may have another type.
-            BinOp::Shl | BinOp::Shr => match ta.elem() {
-                Some(s) => self.convert(b, s),
-                None => b,
-            },
-            _ => b,
+        if let (Type::Matrix(..), Type::Matrix(..) | Type::Vector(..)) = (ta, tb)
+            && op == BinOp::Mul
+        {
+            return Ok(self.op(Op::Algebra(AlgebraOp::MatMul), &[a, b]));
+        }
+        let is_shift = matches!(op, BinOp::Shl | BinOp::Shr);
+        // The amount may have another type.
+        let b = match ta.elem() {
+            Some(s) if is_shift => self.convert(b, s),
+            Some(_) | None => b,
         };
         let (a, b) = self.widen(a, b);
         if self.ty(a) != self.ty(b) {
@@ -103,36 +100,31 @@ impl Body<'_, '_> {
 
     fn comparison(&mut self, at: At, op: CmpOp, a: Value, b: Value) -> Result<Value> {
         let ty = self.ty(a);
-        match (ty, op) {
-            (Type::Scalar(Scalar::Bool), CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge) => {
+        // The junction of the parts, where an aggregate can be compared.
+        let join = match op {
+            CmpOp::Eq => Some(ReduceOp::And),
+            CmpOp::Ne => Some(ReduceOp::Or),
+            CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => None,
+        };
+        match (ty, join) {
+            (Type::Scalar(Scalar::Bool), None) => {
                 let (a, b) = (self.convert(a, Scalar::U8), self.convert(b, Scalar::U8));
                 Ok(self.compare(op, a, b))
             }
             (Type::Scalar(_), _) => Ok(self.compare(op, a, b)),
-            (Type::Vector(..) | Type::Matrix(..), CmpOp::Eq) => {
+            (Type::Vector(..) | Type::Matrix(..), Some(join)) => {
                 let lanes = self.compare(op, a, b);
-                Ok(self.op(Op::Reduce(ReduceOp::And), &[lanes]))
+                Ok(self.op(Op::Reduce(join), &[lanes]))
             }
-            (Type::Vector(..) | Type::Matrix(..), CmpOp::Ne) => {
-                let lanes = self.compare(op, a, b);
-                Ok(self.op(Op::Reduce(ReduceOp::Or), &[lanes]))
-            }
-            (Type::Struct(id), CmpOp::Eq | CmpOp::Ne)
-                if self.cx.module.structs.0[id].name == "tuple" =>
-            {
+            (Type::Struct(id), Some(join)) if self.cx.module.structs.0[id].name == "tuple" => {
                 let mut all = self.imm(Imm::bool(op == CmpOp::Eq));
-                let join = if op == CmpOp::Eq {
-                    BinOp::And
-                } else {
-                    BinOp::Or
-                };
                 for k in 0..self.cx.module.structs.arity(ty) {
                     let (x, y) = (self.extract(a, k), self.extract(b, k));
                     let part = self.comparison(at, op, x, y)?;
                     all = if k == 0 {
                         part
                     } else {
-                        self.binary(join, all, part)
+                        self.binary(join.binary(), all, part)
                     };
                 }
                 Ok(all)

@@ -1,0 +1,155 @@
+//! What operations on memory name: places, paths, byte spaces, cells and steps of tree accesses.
+
+use super::table::{Effect, op_enum};
+use crate::entities::{Array, Field, Local, Temp, Tree};
+use crate::types::Type;
+use smallvec::SmallVec;
+
+op_enum! {
+    /// What an access of an absent cell does.
+    Activation: () {
+        /// The cell stays absent: a read gives zero, a write is dropped.
+        Never = "never", ();
+        /// The cell and the path to it are activated.
+        IfAbsent = "if_absent", ();
+        /// The compiler has proved that the cell is active.
+        KnownActive = "known_active", ();
+    }
+}
+
+/// Whether an access still has to be compared with the bounds of its place.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Guard {
+    Checked,
+    /// Proved, split or versioned to be inside; or the user opted out.
+    InBounds,
+}
+
+/// Something with elements that can be loaded and stored.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    Field(Field),
+    Array(Array),
+    /// A local variable (no index) or local array (one index).
+    Local(Local),
+    /// No index.
+    Temp(Temp),
+}
+
+/// One step from an element into its components.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Step {
+    Const(u32),
+    /// The component number is an argument; only into a vector or a matrix (row by row).
+    Dynamic,
+}
+
+/// An access of an element of a place: `place[indices].path`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Access {
+    pub place: Place,
+    pub path: SmallVec<[Step; 2]>,
+    pub activation: Activation,
+    pub guard: Guard,
+}
+
+impl Access {
+    pub fn dynamic_steps(&self) -> usize {
+        self.path.iter().filter(|s| **s == Step::Dynamic).count()
+    }
+}
+
+/// Memory after access lowering: a run of bytes, addressed by an `i64` offset.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Space {
+    /// The elements of a field, in the memory of its tree.
+    Tree(Tree, Field),
+    /// Which cells of a tree exist: pointers, masks, lengths, lists.
+    Nodes(Tree),
+    /// Any byte of a tree; overlaps with both of the above.
+    Bytes(Tree),
+    /// As `Bytes`, for non-temporal stores, which bypass the caches. Other threads may read the bytes after an atomic
+    /// operation of the thread that stored them. A vector is stored at a multiple of its size; other threads may read it
+    /// when the function has returned.
+    Streamed(Tree),
+    Array(Array),
+    Temps,
+    /// The elements of a field in the private copy of its tree that the running worker has. The copy of worker 0 is
+    /// the tree. Offsets are those in the tree.
+    Private(Tree, Field),
+}
+
+/// Numbers interleaved in memory: a row for each lane, at a constant stride.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Interleaved {
+    /// Of one column: a vector with a component for each lane.
+    pub ty: Type,
+    /// Bytes from the row of a lane to that of the next one.
+    pub stride: i64,
+    /// The columns of a row: the space that they belong to, and their distance from the offset in bytes. In ascending
+    /// order; no column overlaps another one of this or of another lane.
+    pub columns: SmallVec<[(Space, i64); 4]>,
+}
+
+/// Which threads may touch the memory of an atomic while a task runs.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Sharing {
+    /// Any thread.
+    #[default]
+    Shared,
+    /// The running thread alone: load, operation and store suffice. Other iterations on that thread may touch the same
+    /// memory, before and after.
+    Owned,
+}
+
+op_enum! {
+    /// A question about, or a change of, the cell of a field's node that holds an element.
+    CellOp: Effect {
+        /// `(indices)`: `bool`.
+        IsActive = "is_active", Effect::Reads;
+        /// `(indices)`: activates the cell and the path to it.
+        Activate = "activate", Effect::Writes;
+        /// `(indices)`: deactivates the cell and everything below it.
+        Deactivate = "deactivate", Effect::Writes;
+        /// `(indices but that along the list)`: number of the new cell of a dynamic node, `i32`; -1 when full.
+        Append = "append", Effect::Writes;
+        /// `(indices but that along the list)`: number of active cells of a dynamic node, `i32`.
+        Length = "length", Effect::Reads;
+    }
+}
+
+impl CellOp {
+    pub const fn effect(self) -> Effect {
+        self.row()
+    }
+}
+
+op_enum! {
+    /// One step from the root of a tree to a cell. Offsets are bytes from the start of the tree.
+    TreeAccessOp: Effect {
+        /// Offset of an allocated cell (of a chunk, in a dynamic node), 0 when absent:
+        /// `(container, number)`; in a hash node `(coordinates of the cell...)`.
+        Find = "find", Effect::Reads;
+        /// As `Find`, and activates the cell; 0 only when memory has run out.
+        Ensure = "ensure", Effect::Writes;
+        /// `(container, number)`: whether the cell is active: its bit is set, it is below the length.
+        Test = "test", Effect::Reads;
+        /// `(container, number)`: sets the bit of a cell, or raises the length so that it is inside.
+        Touch = "touch", Effect::Writes;
+        /// The arguments of `Find` (of a dynamic node, the container): deactivates the cell.
+        Drop = "drop", Effect::Writes;
+        /// `(container)`: appends a cell to a dynamic node; its number, or -1.
+        Push = "push", Effect::Writes;
+        /// `(container)`: length of a dynamic node.
+        Length = "count", Effect::Reads;
+        /// `(number)`: an entry of the list of active cells: offset, mask or count, number of the first
+        /// cell, then one coordinate per axis on the path to the node, in the order of the axes.
+        Entry = "entry", Effect::Reads;
+    }
+}
+
+impl TreeAccessOp {
+    pub const fn effect(self) -> Effect {
+        self.row()
+    }
+}

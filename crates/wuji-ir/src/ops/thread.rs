@@ -1,0 +1,196 @@
+//! Operations among the threads of a block, and the parameters of parallel loops.
+
+use super::table::{Effect, Uniform};
+use crate::types::{BOOL, I32, Type, U32};
+
+/// What a thread knows about its position in a block, and what threads of a block do together. Only GPUs have
+/// such threads. Elsewhere, and in tasks that are not cooperative, a thread is alone in its block.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ThreadOp {
+    /// Number of the thread in its block, `i32`.
+    Index,
+    /// Threads of a block, `i32`.
+    BlockSize,
+    /// Number of the block, `i32`.
+    Block,
+    /// Number of blocks, `i32`.
+    Blocks,
+    /// Waits for all threads of the block that have not ended; they then see what each of them has written before.
+    Barrier,
+    /// `(condition)`: a barrier, and whether the condition holds for all of these threads.
+    BarrierAll,
+    /// `(condition)`: a barrier, and whether the condition holds for any of them.
+    BarrierAny,
+    /// `(condition)`: a barrier, and the number of threads for which the condition holds, `i32`.
+    BarrierCount,
+    /// Number of the thread in its warp, `i32`.
+    Lane,
+    /// Lanes that happen to be converged here, `u32`.
+    ActiveMask,
+    /// `(condition)`: the lanes for which it holds, of those that have not ended, `u32`.
+    Ballot,
+    /// `(scalar)`: the lanes that have the same bits, `u32`.
+    MatchAny,
+    /// `(scalar, i32)`: the value of another lane.
+    Shuffle(Shuffle),
+    /// As `Barrier`, for the threads of a warp.
+    WarpBarrier,
+    /// Orders memory for the threads of the block: writes before it are seen before writes after it.
+    BlockFence,
+    /// As `BlockFence`, for all threads of the device.
+    GridFence,
+}
+
+/// Which lane a value comes from.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Shuffle {
+    /// The lane with this number, modulo 32.
+    From,
+    /// So many lanes below; the own value where there is none.
+    Up,
+    /// So many lanes above; the own value where there is none.
+    Down,
+    /// The lane whose number differs in these bits, modulo 32.
+    Xor,
+}
+
+/// The threads that have to reach an operation together.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Party {
+    /// The thread alone.
+    Thread,
+    Warp,
+    Block,
+}
+
+/// What an operation among threads takes and gives.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum ThreadType {
+    /// `()`
+    Nothing,
+    /// `() -> type`
+    Query(Type),
+    /// `(bool) -> type`
+    Vote(Type),
+    /// `(scalar) -> type`
+    Match(Type),
+    /// `(scalar, i32) -> scalar`
+    Exchange,
+}
+
+/// A row: the columns of one operation.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct ThreadInfo {
+    /// The spelling in the text format.
+    pub name: &'static str,
+    pub ty: ThreadType,
+    pub party: Party,
+    /// `Pure` gives the same result wherever it stands.
+    pub effect: Effect,
+    pub uniform: Uniform,
+}
+
+const fn row(
+    name: &'static str,
+    ty: ThreadType,
+    party: Party,
+    effect: Effect,
+    uniform: Uniform,
+) -> ThreadInfo {
+    ThreadInfo {
+        name,
+        ty,
+        party,
+        effect,
+        uniform,
+    }
+}
+
+impl ThreadOp {
+    pub const ALL: &[ThreadOp] = &[
+        ThreadOp::Index,
+        ThreadOp::BlockSize,
+        ThreadOp::Block,
+        ThreadOp::Blocks,
+        ThreadOp::Barrier,
+        ThreadOp::BarrierAll,
+        ThreadOp::BarrierAny,
+        ThreadOp::BarrierCount,
+        ThreadOp::Lane,
+        ThreadOp::ActiveMask,
+        ThreadOp::Ballot,
+        ThreadOp::MatchAny,
+        ThreadOp::Shuffle(Shuffle::From),
+        ThreadOp::Shuffle(Shuffle::Up),
+        ThreadOp::Shuffle(Shuffle::Down),
+        ThreadOp::Shuffle(Shuffle::Xor),
+        ThreadOp::WarpBarrier,
+        ThreadOp::BlockFence,
+        ThreadOp::GridFence,
+    ];
+
+    #[rustfmt::skip]
+    pub const fn info(self) -> ThreadInfo {
+        use Effect::{Pure, Writes};
+        use ThreadType::*;
+        match self {
+            ThreadOp::Index => row("thread_index", Query(I32), Party::Thread, Pure, Uniform::PerThread),
+            ThreadOp::BlockSize => row("block_size", Query(I32), Party::Thread, Pure, Uniform::PerBlock),
+            ThreadOp::Block => row("block_index", Query(I32), Party::Thread, Pure, Uniform::PerBlock),
+            ThreadOp::Blocks => row("block_count", Query(I32), Party::Thread, Pure, Uniform::PerBlock),
+            ThreadOp::Barrier => row("barrier", Nothing, Party::Block, Writes, Uniform::PerBlock),
+            ThreadOp::BarrierAll => row("barrier_all", Vote(BOOL), Party::Block, Writes, Uniform::PerBlock),
+            ThreadOp::BarrierAny => row("barrier_any", Vote(BOOL), Party::Block, Writes, Uniform::PerBlock),
+            ThreadOp::BarrierCount => row("barrier_count", Vote(I32), Party::Block, Writes, Uniform::PerBlock),
+            ThreadOp::Lane => row("lane_index", Query(I32), Party::Thread, Pure, Uniform::PerThread),
+            ThreadOp::ActiveMask => row("active_mask", Query(U32), Party::Thread, Writes, Uniform::PerThread),
+            ThreadOp::Ballot => row("ballot", Vote(U32), Party::Warp, Writes, Uniform::PerWarp),
+            ThreadOp::MatchAny => row("match_any", Match(U32), Party::Warp, Writes, Uniform::PerThread),
+            ThreadOp::Shuffle(from) => {
+                let name = match from {
+                    Shuffle::From => "shuffle_from",
+                    Shuffle::Up => "shuffle_up",
+                    Shuffle::Down => "shuffle_down",
+                    Shuffle::Xor => "shuffle_xor",
+                };
+                row(name, Exchange, Party::Warp, Writes, Uniform::PerThread)
+            }
+            ThreadOp::WarpBarrier => row("warp_barrier", Nothing, Party::Warp, Writes, Uniform::PerBlock),
+            ThreadOp::BlockFence => row("block_fence", Nothing, Party::Thread, Writes, Uniform::PerBlock),
+            ThreadOp::GridFence => row("grid_fence", Nothing, Party::Thread, Writes, Uniform::PerBlock),
+        }
+    }
+
+    /// The spelling in the text format.
+    pub const fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    pub fn from_name(name: &str) -> Option<ThreadOp> {
+        ThreadOp::ALL.iter().copied().find(|op| op.name() == name)
+    }
+
+    /// The number of arguments.
+    pub const fn arity(self) -> u8 {
+        match self.info().ty {
+            ThreadType::Nothing | ThreadType::Query(_) => 0,
+            ThreadType::Vote(_) | ThreadType::Match(_) => 1,
+            ThreadType::Exchange => 2,
+        }
+    }
+
+    /// The threads that all have to reach it, except for those that have ended.
+    pub const fn party(self) -> Party {
+        self.info().party
+    }
+
+    /// Whether threads have to reach it together: it is not moved, removed, copied or put under a condition.
+    pub fn is_convergent(self) -> bool {
+        self.party() != Party::Thread
+    }
+
+    /// Whether it gives the same result wherever it stands.
+    pub const fn is_pure(self) -> bool {
+        matches!(self.info().effect, Effect::Pure)
+    }
+}
