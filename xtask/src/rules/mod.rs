@@ -10,6 +10,7 @@ mod file_size;
 mod global_state;
 mod layers;
 mod node_kind_matches;
+mod op_matches;
 mod pass_imports;
 mod pass_table;
 mod pass_tests;
@@ -68,6 +69,11 @@ const RULES: &[Rule] = &[
         name: "node_kind_matches",
         sentence: "only the files of node kinds name a `NodeKind`",
         check: node_kind_matches::check,
+    },
+    Rule {
+        name: "op_matches",
+        sentence: "a `match` over operations lists them all",
+        check: op_matches::check,
     },
     Rule {
         name: "pass_imports",
