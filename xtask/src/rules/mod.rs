@@ -160,7 +160,7 @@ pub(crate) fn rules(words: &[String]) -> Outcome {
         let mut violations = (rule.check)(&sources);
         violations.sort();
         println!(
-            "  {:14} {} ({})",
+            "  {:17} {} ({})",
             rule.name,
             rule.sentence,
             match violations.len() {
