@@ -1,6 +1,6 @@
-//! Makes a module of every Rust block of the book, and a test that runs it.
+//! Generates a module and a test for every Rust block of the book.
 
-// A page of the package itself: what the tests take apart, this does too.
+// Shares the parser with the tests.
 #[allow(dead_code, unreachable_pub)]
 #[path = "src/pages.rs"]
 mod pages;
@@ -36,8 +36,8 @@ fn main() {
     }
 }
 
-/// Writes the source of a block. Its lines keep their numbers, so that errors say where they are; what has to be
-/// added stands on the first line and behind the last.
+/// Writes the source of a block. Its lines keep their numbers, so that errors have correct positions; additions are on the
+/// first line and after the last.
 fn module(folder: &Path, page: &Page, number: usize, block: &Block) -> Result<String, String> {
     let at = format!("{}:{}", page.path, block.line);
     let mut kind = "Run";
@@ -57,7 +57,7 @@ fn module(folder: &Path, page: &Page, number: usize, block: &Block) -> Result<St
             "{at}: a `text` block with the message follows `rust,error`"
         ));
     }
-    // A message about the file should lead to the page.
+    // The file name identifies the page in messages.
     let name = format!("{}.line{}.rs", page.path.replace('/', "_"), block.line);
     let mut source = String::new();
     let code = shown_and_hidden(&block.code);
@@ -71,7 +71,7 @@ fn module(folder: &Path, page: &Page, number: usize, block: &Block) -> Result<St
     }
     source += "pub(crate) fn run() -> Result<(), String> { crate::rust::ending(main()) }\n";
     let path = folder.join(&name);
-    // Files that stay the same keep their time, for cargo and for people.
+    // Unchanged files keep their modification time, for cargo.
     if fs::read_to_string(&path).ok().as_deref() != Some(&source) {
         fs::write(&path, &source).map_err(|e| format!("{}: {e}", path.display()))?;
     }
@@ -99,7 +99,7 @@ fn module(folder: &Path, page: &Page, number: usize, block: &Block) -> Result<St
     Ok(module)
 }
 
-/// Lines that begin with `# ` belong to the program, but are not shown.
+/// Removes the `# ` prefix of hidden lines.
 fn shown_and_hidden(code: &str) -> String {
     let line = |line: &str| {
         let start = line.trim_start();

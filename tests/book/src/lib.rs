@@ -1,23 +1,23 @@
-//! The pages of the book, taken apart.
+//! Parses the pages of the book.
 //!
-//! | block | what the tests do with it |
+//! | block | what the tests do |
 //! |---|---|
-//! | `rust` | compile and run it; it has to end well |
+//! | `rust` | compile and run it; it must succeed |
 //! | `rust,no_run` | compile it |
-//! | `rust,error` | run it; it ends with the error in the `text` block that follows |
-//! | `rust,refused` | nothing: rustc refuses it, as `crates/wuji/tests/ui` says; only the page made from that has such blocks |
-//! | `wir` | read and verify it |
+//! | `rust,error` | run it; it must fail with the error in the following `text` block |
+//! | `rust,refused` | nothing: rustc rejects it, as `crates/wuji/tests/ui` checks; only the page generated from there has such blocks |
+//! | `wir` | parse and verify it |
 //! | `wir,run` | also compile and launch it, with zeros for parameters |
-//! | `wir,interpret` | also run it on the interpreter |
-//! | `wir,lowered` | run it on the interpreter for lowered modules |
-//! | `wir,pass=a+b` | have these passes change it |
-//! | `python` | run by `python/tests/test_book.py`; it has to end well |
+//! | `wir,interpret` | also run it in the interpreter |
+//! | `wir,lowered` | run it in the interpreter for lowered modules |
+//! | `wir,pass=a+b` | run these passes |
+//! | `python` | `python/tests/test_book.py` runs it; it must succeed |
 //! | `python,no_run` | compile it |
-//! | `python,error` | run it; it ends with the error in the `text` block that follows |
-//! | `text`, `sh`, `console`, `toml`, `json` | nothing, unless it follows one of those above |
+//! | `python,error` | run it; it must fail with the error in the following `text` block |
+//! | `text`, `sh`, `console`, `toml`, `json` | nothing, unless it follows one of the above |
 //!
-//! A `rust` block without `fn main` is the body of one that returns `wuji::Result<()>`, with the prelude
-//! in scope. Lines that begin with `# ` are part of it and not shown. A `wir` block that a `text` block with an error follows ends with that error.
+//! A `rust` block without `fn main` is the body of a `main` that returns `wuji::Result<()>`, with the prelude in scope.
+//! Lines that start with `# ` are compiled but not shown. A `wir` block that is followed by a `text` block with an error must fail with it.
 
 mod pages;
 

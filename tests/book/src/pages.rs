@@ -1,17 +1,17 @@
-//! Pages and their blocks of code. Also a part of the build script, so it needs nothing but `std`.
+//! Pages and their code blocks. Also included by the build script, so it depends only on `std`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A page of the book, or one beside it.
+/// A page of the book, the README or the contribution guide.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// From the root of the repository, with `/`.
+    /// Path relative to the root of the repository, with `/`.
     pub path: String,
     pub text: String,
 }
 
-/// A fenced block of code.
+/// A fenced code block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Block {
     /// `rust,error`
@@ -19,7 +19,7 @@ pub struct Block {
     /// The line after the opening fence, counted from 1.
     pub line: usize,
     pub code: String,
-    /// The number of the block that follows, if nothing but empty lines is between.
+    /// The index of the next block, if only blank lines are between.
     pub next: Option<usize>,
 }
 
@@ -28,7 +28,7 @@ impl Block {
         self.info.split(',').next().unwrap_or_default()
     }
 
-    /// What stands behind the language.
+    /// The attributes after the language.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
         self.info.split(',').skip(1)
     }
@@ -39,11 +39,11 @@ impl Block {
 }
 
 impl Page {
-    /// The blocks in order; an error for a fence without end.
+    /// The blocks in order; an unterminated fence is an error.
     pub fn blocks(&self) -> Result<Vec<Block>, String> {
         let mut blocks: Vec<Block> = Vec::new();
         let mut open: Option<Block> = None;
-        // Whether only empty lines have passed since the last block.
+        // Whether only blank lines followed the last block.
         let mut close = false;
         for (n, line) in self.text.lines().enumerate() {
             match (&mut open, line.strip_prefix("```")) {
@@ -72,12 +72,12 @@ impl Page {
             }
         }
         match open {
-            Some(block) => Err(format!("{}:{}: a block without end", self.path, block.line)),
+            Some(block) => Err(format!("{}:{}: unterminated block", self.path, block.line)),
             None => Ok(blocks),
         }
     }
 
-    /// The page with other code in one of its blocks.
+    /// The page with the code of one block replaced.
     pub fn with_code(&self, number: usize, code: &str) -> Result<String, String> {
         let blocks = self.blocks()?;
         let block = blocks.get(number).ok_or("there is no such block")?;
@@ -97,7 +97,7 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// The README, and every page under `docs`, in order.
+/// The README, the contribution guide and every page under `docs`, sorted.
 pub fn pages() -> Result<Vec<Page>, String> {
     let root = root();
     let mut found = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];

@@ -1,12 +1,12 @@
-//! The messages that the book shows, compared with those there are.
+//! Compares the messages in the book with the actual ones.
 
 use std::sync::{Mutex, PoisonError};
 use wuji_book::{pages, root};
 
-/// Tests run at the same time, and several may have blocks of one page.
+/// Tests run concurrently, and several may have blocks of one page.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// Compares a message with the `text` block behind a block of a page. With `WUJI_BLESS=1` it is put there.
+/// Compares a message with the `text` block after a block of a page. `WUJI_BLESS=1` replaces it.
 pub(crate) fn compare(path: &str, number: usize, message: &str) {
     let writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let all = pages().unwrap();
@@ -30,7 +30,7 @@ pub(crate) fn compare(path: &str, number: usize, message: &str) {
     }
     drop(writing);
     panic!(
-        "{at}: the message is another one (WUJI_BLESS=1 takes it)\n-- the book:\n{}-- found:\n{message}",
+        "{at}: the message differs (WUJI_BLESS=1 accepts it)\n-- the book:\n{}-- found:\n{message}",
         shown.code
     );
 }

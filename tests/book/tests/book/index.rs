@@ -179,7 +179,7 @@ fn every_code_has_a_page_and_every_page_a_code() {
         .iter()
         .filter(|c| !used.contains_key(**c))
         .collect();
-    assert!(unused.is_empty(), "nobody says {unused:?} any more");
+    assert!(unused.is_empty(), "unused codes: {unused:?}");
     for page in book() {
         let name = page.path.strip_prefix("docs/errors/");
         let Some(code) = name.and_then(|n| n.strip_suffix(".md")) else {

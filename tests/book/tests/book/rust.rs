@@ -1,18 +1,18 @@
-//! Every Rust block of the book is compiled, and runs as the book says.
+//! Compiles and runs every Rust block of the book, according to its attributes.
 
 use crate::bless;
 use std::fmt::Display;
 
-/// How a block is meant.
+/// The expected behaviour of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(dead_code)] // The book may do without some of them.
+#[allow(dead_code)] // The book need not use all of them.
 enum Kind {
     Run,
     Compile,
     Fail,
 }
 
-/// What a `main` ends with.
+/// The result of a `main` function.
 trait Ending {
     fn ending(self) -> Result<(), String>;
 }
@@ -46,7 +46,7 @@ fn check_rust(
         Kind::Run | Kind::Fail => run(),
     };
     match (kind, outcome) {
-        (Kind::Fail, Ok(())) => panic!("{page}: nothing is wrong with block {number}\n{source}"),
+        (Kind::Fail, Ok(())) => panic!("{page}: block {number} should fail\n{source}"),
         (Kind::Fail, Err(message)) => {
             bless::compare(page, number, &message.replace(source, "src/main.rs"));
         }

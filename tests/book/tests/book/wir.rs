@@ -1,4 +1,4 @@
-//! Every block of textual IR in the book is read, verified and run as the book says.
+//! Parses, verifies and runs every textual IR block of the book, according to its attributes.
 
 use crate::bless;
 use std::fs;
@@ -35,7 +35,7 @@ fn blocks_are_as_the_book_says() {
 }
 
 fn check(page: &Page, number: usize, block: &Block, fails: bool) {
-    // In a file, so that messages show the line.
+    // Written to a file, so that messages show the source line.
     let name = format!("{}.line{}.wir", page.path.replace('/', "_"), block.line);
     let path: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, &block.code).unwrap();
@@ -43,7 +43,7 @@ fn check(page: &Page, number: usize, block: &Block, fails: bool) {
     let at = format!("{}:{}", page.path, block.line);
     match (run(block, &file), fails) {
         (Ok(()), false) => {}
-        (Ok(()), true) => panic!("{at}: nothing is wrong with this module"),
+        (Ok(()), true) => panic!("{at}: this module should fail"),
         (Err(e), false) => panic!("{at}: {e}"),
         (Err(e), true) => {
             bless::compare(
@@ -76,14 +76,14 @@ fn run(block: &Block, file: &str) -> Result<()> {
                 "interpret" => interpret(Machine::new(&module, config())?, &module)?,
                 "lowered" => interpret(Machine::lowered(&module, config())?, &module)?,
                 "deterministic" => {}
-                other => return Err(Error::new("W0000", format!("`{other}` is no attribute"))),
+                other => return Err(Error::new("W0000", format!("unknown attribute `{other}`"))),
             },
         }
     }
     Ok(())
 }
 
-/// Enough for any page, and soon over.
+/// Enough steps for every page, but a short limit.
 fn config() -> Config {
     Config {
         max_steps: 1_000_000,
