@@ -7,8 +7,6 @@ const LIMIT: usize = 800;
 
 /// Files that are larger today, with the lines they may have. The list only gets shorter.
 const LARGER: &[(&str, usize)] = &[
-    ("crates/wuji-compile/src/passes/bounds/mod.rs", 860),
-    ("crates/wuji-compile/src/passes/loops/mod.rs", 930),
     ("crates/wuji-compile/src/passes/vectorize/control.rs", 830),
     ("crates/wuji-llvm/src/emit.rs", 930),
     ("crates/wuji/tests/api/language.rs", 930),

@@ -1,0 +1,245 @@
+//! Writes loops in versions: one whose accesses are inside, and one that checks.
+
+use super::*;
+
+/// A number that came from memory must not change between its comparison and its use: each gets a `freeze` right
+/// behind its definition, for all its uses.
+pub(super) fn freeze_values(m: &mut Env, f: &mut Function, plans: &[LoopVersion]) {
+    let structure = Structure::of(f);
+    let affine = AffineAnalysis::new(f, &structure);
+    let mut atoms: Vec<Value> = Vec::new();
+    let mut known: FxHashSet<Value> = FxHashSet::default();
+    let constraints = plans.iter().flat_map(|p| &p.constraints);
+    for (v, _) in constraints.flat_map(|c| &c.invariant.terms) {
+        if !affine.is_steady_atom(*v) && known.insert(*v) {
+            atoms.push(*v);
+        }
+    }
+    // By the instruction they stand behind, or the region they begin.
+    let mut behind: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
+    let mut first: FxHashMap<Region, Vec<Inst>> = FxHashMap::default();
+    let mut regions: Vec<Region> = Vec::new();
+    let mut subst = Substitution::new();
+    let mut frozen: Vec<(Inst, Value)> = Vec::new();
+    for v in atoms {
+        let Some(region) = structure.def_region(f, v) else {
+            continue;
+        };
+        let rest = std::mem::take(&mut f.regions[region].insts);
+        let mut b = Builder::new(m, f);
+        b.region = region;
+        let new = b.unary(UnOp::Freeze, v);
+        let built = std::mem::replace(&mut f.regions[region].insts, rest);
+        frozen.extend(built.iter().map(|i| (*i, v)));
+        match f.values[v].def {
+            ValueDef::Param(..) => first.entry(region).or_default().extend(built),
+            ValueDef::Result(inst, _) => behind.entry(inst).or_default().extend(built),
+        }
+        subst.set(v, new);
+        regions.push(region);
+    }
+    regions.sort();
+    regions.dedup();
+    for region in regions {
+        let old = std::mem::take(&mut f.regions[region].insts);
+        let mut new = first.remove(&region).unwrap_or_default();
+        new.reserve(old.len());
+        for inst in old {
+            new.push(inst);
+            new.extend(behind.remove(&inst).unwrap_or_default());
+        }
+        f.regions[region].insts = new;
+    }
+    subst.apply(f);
+    // The freezes themselves still look at the originals.
+    for (inst, v) in frozen {
+        f.insts[inst].args[0] = v;
+    }
+}
+
+/// A copy that keeps its checks; it runs at the edges only.
+fn guarded_copy(f: &mut Function, inst: Inst) -> Inst {
+    let copy = clone_inst(f, inst, &mut Map::new());
+    let mut loops = vec![copy];
+    for r in f.insts[copy].regions.clone() {
+        f.insts_in(r).for_each(|i| loops.push(i));
+    }
+    for i in loops {
+        if let Op::For(_, kind) = &mut f.insts[i].op {
+            *kind = ForKind::Boundary;
+        }
+    }
+    copy
+}
+
+fn mark(f: &mut Function, accesses: &[Inst]) {
+    for i in accesses {
+        if let Some(a) = f.insts[*i].op.access_mut() {
+            a.guard = Guard::InBounds;
+        }
+    }
+}
+
+/// `if inside { loop without checks } else { loop with checks }`.
+pub(super) fn version(m: &mut Env, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
+    let guarded = guarded_copy(f, plan.inst);
+    mark(f, &plan.accesses);
+    let mut b = Builder::new(m, f);
+    b.region = region;
+    b.span = b.func.spans[plan.inst];
+    let inside = all_hold(&mut b, &plan.constraints);
+    let choice = choose(&mut b, inside, plan.inst, guarded);
+    Whole {
+        results: choice,
+        choice,
+    }
+}
+
+/// `if c { a } else { b }` of two instructions with the same results.
+fn choose(b: &mut Builder, c: Value, then: Inst, otherwise: Inst) -> Inst {
+    let types: Vec<Type> = b.func.insts[then]
+        .results
+        .iter()
+        .map(|v| b.func.ty(*v))
+        .collect();
+    let choice = b.push_typed(Op::If, &[c], &types);
+    for inst in [then, otherwise] {
+        let region = b.region(&[], |b, _| {
+            b.func.regions[b.region].insts.push(inst);
+            let results: Values = b.func.insts[inst].results.iter().copied().collect();
+            b.end(Term::Yield(results));
+        });
+        b.func.insts[choice].regions.push(region);
+    }
+    choice
+}
+
+fn all_hold(b: &mut Builder, constraints: &[Constraint]) -> Value {
+    let mut all: Option<Value> = None;
+    for c in constraints.iter().filter(|c| !c.with_index) {
+        let ok = holds(b, c);
+        all = Some(match all {
+            Some(a) => b.binary(BinOp::And, a, ok),
+            None => ok,
+        });
+    }
+    match all {
+        Some(v) => v,
+        None => b.bool(true),
+    }
+}
+
+/// `lo <= invariant + spread.0` and `invariant + spread.1 < end`.
+fn holds(b: &mut Builder, c: &Constraint) -> Value {
+    let inv = materialize(b, &c.invariant);
+    let low = b.i64(clamp64(c.spread.0 - c.lo));
+    let from_lo = b.binary(BinOp::Add, inv, low);
+    let width = c.spread.1 - c.spread.0;
+    let room = match c.end {
+        End::Const(hi) => b.i64(clamp64(hi - c.lo - width)),
+        End::Extent(a, k) => {
+            let extent = b.value(Op::ArrayExtent(a, k), &[]);
+            let less = b.i64(clamp64(c.lo + width));
+            b.binary(BinOp::Sub, extent, less)
+        }
+    };
+    let zero = b.i64(0);
+    let above = b.compare(CmpOp::Ge, from_lo, zero);
+    let below = b.compare(CmpOp::Lt, from_lo, room);
+    b.binary(BinOp::And, above, below)
+}
+
+fn clamp64(n: i128) -> i64 {
+    n.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+/// Runs the loop in up to three pieces, in order: before, inside and after the part where every index
+/// is inside.
+pub(super) fn split(m: &mut Env, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
+    let data = f.insts[plan.inst].clone();
+    let scalar = f.ty(data.args[0]).as_scalar();
+    let (Some(scalar), true) = (scalar, plan.constraints.iter().any(|c| c.with_index)) else {
+        return version(m, f, region, plan);
+    };
+    let guarded = guarded_copy(f, plan.inst);
+    mark(f, &plan.accesses);
+    let mut b = Builder::new(m, f);
+    b.region = region;
+    b.span = b.func.spans[plan.inst];
+    let (lo, hi) = (data.args[0], data.args[1]);
+    let wide_lo = saturate(&mut b, lo);
+    let wide_hi = saturate(&mut b, hi);
+    // An empty loop has all its pieces at `lo`.
+    let wide_hi = b.binary(BinOp::Max, wide_lo, wide_hi);
+    let (mut from, mut to) = (wide_lo, wide_hi);
+    for c in plan.constraints.iter().filter(|c| c.with_index) {
+        let (least, most) = interior(&mut b, c);
+        from = b.binary(BinOp::Max, from, least);
+        to = b.binary(BinOp::Min, to, most);
+    }
+    let from = b.binary(BinOp::Min, from, wide_hi);
+    let inside = all_hold(&mut b, &plan.constraints);
+    let from = b.select(inside, from, wide_hi);
+    let to = b.binary(BinOp::Max, to, from);
+    let to = b.binary(BinOp::Min, to, wide_hi);
+    let (from, to) = (b.convert(from, scalar), b.convert(to, scalar));
+    // Beyond what `i64` can say, everything is the last piece.
+    let tail = b.binary(BinOp::Max, to, lo);
+    let (zero, three, one) = (b.i64(0), b.i64(3), b.i64(1));
+    let carried = &data.args[3..];
+    let mut chosen = plan.inst;
+    let pieces = b.for_range(
+        ForKind::Serial,
+        (zero, three, one),
+        carried,
+        |b, _, piece, now| {
+            let (zero, one) = (b.i64(0), b.i64(1));
+            let first = b.compare(CmpOp::Eq, piece, zero);
+            let middle = b.compare(CmpOp::Eq, piece, one);
+            let start = b.select(middle, from, tail);
+            let start = b.select(first, lo, start);
+            let stop = b.select(middle, to, hi);
+            let stop = b.select(first, from, stop);
+            for inst in [plan.inst, guarded] {
+                let args = &mut b.func.insts[inst].args;
+                args[0] = start;
+                args[1] = stop;
+                for (a, v) in args[3..].iter_mut().zip(now) {
+                    *a = *v;
+                }
+            }
+            chosen = choose(b, middle, plan.inst, guarded);
+            b.func.insts[chosen].results.iter().copied().collect()
+        },
+    );
+    Whole {
+        results: pieces,
+        choice: chosen,
+    }
+}
+
+/// An integer as `i64`; what is larger than that is as large as it gets.
+fn saturate(b: &mut Builder, v: Value) -> Value {
+    if b.func.ty(v).as_scalar() != Some(Scalar::U64) {
+        return b.convert(v, Scalar::I64);
+    }
+    let most = b.int(Scalar::U64, i64::MAX.into());
+    let v = b.binary(BinOp::Min, v, most);
+    b.convert(v, Scalar::I64)
+}
+
+/// The indices for which a constraint holds: from the first to before the second.
+fn interior(b: &mut Builder, c: &Constraint) -> (Value, Value) {
+    let inv = materialize(b, &c.invariant);
+    let least = b.i64(clamp64(c.lo - c.spread.0));
+    let least = b.binary(BinOp::Sub, least, inv);
+    let most = match c.end {
+        End::Const(hi) => b.i64(clamp64(hi - c.spread.1)),
+        End::Extent(a, k) => {
+            let extent = b.value(Op::ArrayExtent(a, k), &[]);
+            let less = b.i64(clamp64(c.spread.1));
+            b.binary(BinOp::Sub, extent, less)
+        }
+    };
+    (least, b.binary(BinOp::Sub, most, inv))
+}

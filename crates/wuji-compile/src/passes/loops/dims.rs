@@ -1,0 +1,190 @@
+//! Dimensions of an iteration space: their order, and which of them make up a unit.
+
+use super::Dim;
+use wuji_ir::entities::Region;
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+
+/// Iterations in one unit at most.
+const UNIT_LIMIT: u64 = 1 << 14;
+/// Units there should be at least, for threads to share.
+const MIN_UNITS: u64 = 64;
+
+/// The dimensions of a field's cells in memory order; in index order when that was asked for.
+pub(super) fn cell_dims(m: &Env, field: wuji_ir::entities::Field, index_order: bool) -> Vec<Dim> {
+    let data = &m.fields[field];
+    let tree = &m.trees[data.tree];
+    let dim = |extent: u64, index: usize, scale: u64| Dim {
+        bounds: RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Const(i64::try_from(extent).unwrap_or(i64::MAX)),
+        },
+        index,
+        scale: scale as i64,
+    };
+    if index_order {
+        let domain = data.domain(&m.trees);
+        return domain
+            .iter()
+            .enumerate()
+            .map(|(k, (_, e))| dim(*e, k, 1))
+            .collect();
+    }
+    let path = tree.path(data.node);
+    let mut dims = Vec::new();
+    for (level, node) in path.iter().enumerate() {
+        for (axis, extent) in &tree.nodes[*node].extents {
+            let Some(index) = data.axes.iter().position(|a| a.0 == *axis) else {
+                continue;
+            };
+            let scale: u64 = path[level + 1..]
+                .iter()
+                .flat_map(|n| &tree.nodes[*n].extents)
+                .filter(|e| e.0 == *axis)
+                .map(|e| e.1)
+                .product();
+            dims.push(dim(*extent, index, scale));
+        }
+    }
+    dims
+}
+
+/// Neighbours that one thread of a GPU takes: as many as a load of 16 bytes brings.
+const ROW: u64 = 4;
+/// Only where there are so many iterations that all threads have something to do.
+pub(super) const MANY: u64 = 1 << 20;
+/// Iterations of at most so many instructions do little else than wait for memory.
+const SHORT: u64 = 64;
+
+/// Makes rows of neighbours along memory the innermost dimension, if there are enough of them.
+pub(super) fn rows(dims: &mut Vec<Dim>, from: u64) -> bool {
+    let mut total = dims.iter().map(Dim::constant_extent);
+    let total = total.try_fold(1u64, |n, e| n.checked_mul(e?));
+    let Some(last) = dims.last() else {
+        return false;
+    };
+    let (Some(extent), Bound::Const(0)) = (last.constant_extent(), last.bounds.lo) else {
+        return false;
+    };
+    if total.is_none_or(|t| t < from) || !extent.is_multiple_of(ROW) {
+        return false;
+    }
+    let (index, scale) = (last.index, last.scale);
+    let dim = |extent: u64, scale: i64| Dim {
+        bounds: RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Const(extent as i64),
+        },
+        index,
+        scale,
+    };
+    dims.pop();
+    dims.push(dim(extent / ROW, scale * ROW as i64));
+    dims.push(dim(ROW, scale));
+    true
+}
+
+/// Threads of a block along both sides of a tile; together they are a block.
+const TILE: (u64, u64) = (8, 32);
+/// So many loads of one field look like those of a stencil.
+const STENCIL: usize = 3;
+
+/// Where a field is loaded all around, threads of a block share a tile of the last two dimensions, rather than a line: what one
+/// has loaded is near when the next one wants it.
+pub(super) fn tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
+    let mut loads: Vec<(Place, usize)> = Vec::new();
+    for inst in f.insts_in(body) {
+        if let Op::Load(access) = &f.insts[inst].op {
+            match loads.iter_mut().find(|l| l.0 == access.place) {
+                Some(found) => found.1 += 1,
+                None => loads.push((access.place, 1)),
+            }
+        }
+    }
+    if loads.iter().all(|l| l.1 < STENCIL) {
+        return;
+    }
+    // The last one is the row of neighbours.
+    let [.., above, along, _row] = &dims[..] else {
+        return;
+    };
+    let whole = |dim: &Dim, side: u64| {
+        let extent = dim.constant_extent().filter(|e| e.is_multiple_of(side));
+        extent.filter(|_| dim.bounds.lo == Bound::Const(0))
+    };
+    let (Some(high), Some(wide)) = (whole(above, TILE.0), whole(along, TILE.1)) else {
+        return;
+    };
+    let dim = |like: &Dim, extent: u64, times: u64| Dim {
+        bounds: RangeDim {
+            lo: Bound::Const(0),
+            hi: Bound::Const(extent as i64),
+        },
+        index: like.index,
+        scale: like.scale * times as i64,
+    };
+    let new = [
+        dim(above, high / TILE.0, TILE.0),
+        dim(along, wide / TILE.1, TILE.1),
+        dim(above, TILE.0, 1),
+        dim(along, TILE.1, 1),
+    ];
+    let row = dims.pop();
+    dims.truncate(dims.len() - 2);
+    dims.extend(new);
+    dims.extend(row);
+}
+
+/// Whether an iteration is over soon: a few instructions, and no loops.
+pub(super) fn is_short(f: &Function, body: Region) -> bool {
+    let mut count = 0;
+    for inst in f.insts_in(body) {
+        let op = &f.insts[inst].op;
+        if matches!(op, Op::For(..) | Op::Loop(_) | Op::Call(_) | Op::Cell(..)) {
+            return false;
+        }
+        let serial = matches!(
+            op,
+            Op::Atomic(..) | Op::CompareExchange(_) | Op::Print(_) | Op::Random
+        );
+        count += match op.elementwise() {
+            Some(_) => op.cost().units(),
+            None if serial => 8,
+            None => 1,
+        };
+    }
+    count <= SHORT
+}
+
+/// Whether there are so few units that 32 bits are enough for their numbers.
+pub(super) fn few(dims: &[Dim]) -> bool {
+    let mut extents = dims.iter().map(Dim::constant_extent);
+    let total = extents.try_fold(1u64, |n, e| n.checked_mul(e?));
+    total.is_some_and(|t| t < 1 << 31)
+}
+
+/// How many leading dimensions are numbered through; the rest is one unit. `None`: walk in rows.
+pub(super) fn split(dims: &[Dim]) -> Option<usize> {
+    let extents: Vec<Option<u64>> = dims.iter().map(Dim::constant_extent).collect();
+    let total: Option<u64> = extents.iter().try_fold(1u64, |n, e| n.checked_mul((*e)?));
+    // Numbered through, an empty domain has no units; as a nest inside of units it would be walked in vain.
+    if dims.len() <= 1 || extents.contains(&Some(0)) {
+        return Some(dims.len());
+    }
+    for k in 1..dims.len() {
+        let Some(unit) = extents[k..]
+            .iter()
+            .try_fold(1u64, |n, e| n.checked_mul((*e)?))
+        else {
+            continue;
+        };
+        let outer = extents[..k]
+            .iter()
+            .try_fold(1u64, |n, e| n.checked_mul((*e)?));
+        let enough = outer.is_none_or(|n| n >= MIN_UNITS) || total.is_some_and(|t| t < 1 << 12);
+        if unit <= UNIT_LIMIT && enough {
+            return Some(k);
+        }
+    }
+    None
+}
