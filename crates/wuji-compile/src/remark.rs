@@ -73,23 +73,23 @@ impl fmt::Display for Decision {
                     write!(f, ", interleaved")?;
                 }
                 if *streamed {
-                    write!(f, ", stored past the caches")?;
+                    write!(f, ", non-temporal stores")?;
                 }
                 Ok(())
             }
-            Decision::Scalar(why) => write!(f, "one iteration after the other: {why}"),
+            Decision::Scalar(why) => write!(f, "scalar: {why}"),
             Decision::Pad {
                 field,
                 elements,
                 from,
             } => {
-                write!(f, "`{field}` in a pad of {elements} elements")?;
+                write!(f, "`{field}` in a scratchpad of {elements} elements")?;
                 match from {
                     0 => Ok(()),
                     n => write!(f, ", for blocks of {n} iterations or more"),
                 }
             }
-            Decision::NoPad { field, why } => write!(f, "no pad for `{field}`: {why}"),
+            Decision::NoPad { field, why } => write!(f, "no scratchpad for `{field}`: {why}"),
         }
     }
 }

@@ -209,10 +209,10 @@ fn scalar_loops_state_the_reason() -> Result<()> {
     check(
         &w,
         &expect![[r#"
-            172:5: asked_not_to.1: one iteration after the other: it says `scalar`
-            179:5: tickets.1: one iteration after the other: most of it is done one lane after the other
+            172:5: asked_not_to.1: scalar: it says `scalar`
+            179:5: tickets.1: scalar: most of it runs lane by lane
             186:5: tickets_all_the_same.1: 8 lanes
-            193:5: few.1: one iteration after the other: it has 2 iterations"#]],
+            193:5: few.1: scalar: it has 2 iterations"#]],
     );
     Ok(())
 }
@@ -281,15 +281,15 @@ fn pads_are_chosen_by_cost() -> Result<()> {
     check(
         &w,
         &expect![[r#"
-        222:5: near.1: no pad for `other`: to read it is as quick without
-        222:5: near.1: `sum` in a pad of 25 elements, for blocks of 13 iterations or more
-        222:5: near.1: one iteration after the other: its iterations are blocks, and those inside share a pad
-        234:5: anywhere.1: no pad for `sum`: how far it is from the block is not known; `assume_in_range` says so
+        222:5: near.1: no scratchpad for `other`: reading it is as fast without
+        222:5: near.1: `sum` in a scratchpad of 25 elements, for blocks of 13 iterations or more
+        222:5: near.1: scalar: its iterations are blocks, and the inner ones share a scratchpad
+        234:5: anywhere.1: no scratchpad for `sum`: its distance from the block is unknown; `assume_in_range` states it
         234:5: anywhere.1: 4 lanes, interleaved
-        241:5: too_few.1: no pad for `sum`: a block adds to 256 elements of `sum` at most, and there are 1600 around it
+        241:5: too_few.1: no scratchpad for `sum`: a block adds to 256 elements of `sum` at most, and there are 1600 around it
         241:5: too_few.1: 4 lanes, interleaved
-        251:5: asked_for.1: `sum` in a pad of 1600 elements
-        251:5: asked_for.1: one iteration after the other: its iterations are blocks, and those inside share a pad"#]],
+        251:5: asked_for.1: `sum` in a scratchpad of 1600 elements
+        251:5: asked_for.1: scalar: its iterations are blocks, and the inner ones share a scratchpad"#]],
     );
     Ok(())
 }

@@ -57,7 +57,7 @@ pub(super) fn by_cost(m: &mut Env, f: &mut Function, cx: &mut Cx) -> Vec<Decisio
                 Err(why) => decisions.push(no_pad(m, field, why)),
                 // All pads of a block are used, or none.
                 Ok((_, turns, _)) if from.is_some_and(|(known, _)| known != turns) => {
-                    let why = "it is used in another loop of the block than others with pads";
+                    let why = "it is used in another loop of the block than others with scratchpads";
                     decisions.push(no_pad(m, field, why.to_owned()));
                 }
                 Ok((pad, turns, least)) => {
@@ -240,7 +240,7 @@ impl Work {
             Use::Scatter if threads == 1 => LEAST_SUMS_ALONE,
             Use::Scatter => LEAST_SUMS,
             Use::Gather if is_hashed(m, pad.field) => LEAST_READS,
-            Use::Gather => return Err("to read it is as quick without".into()),
+            Use::Gather => return Err("reading it is as fast without".into()),
         };
         let needed = len.saturating_mul(factor);
         let few = |most: u64| {

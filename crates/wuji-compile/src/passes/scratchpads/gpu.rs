@@ -32,7 +32,7 @@ pub(super) fn as_told(
         let with_it = bytes + pad.bytes(m);
         if with_it > MOST_SHARED_BYTES {
             return Some(format!(
-                "pads of a block would have more than {MOST_SHARED_BYTES} bytes"
+                "scratchpads of a block would have more than {MOST_SHARED_BYTES} bytes"
             ));
         }
         bytes = with_it;

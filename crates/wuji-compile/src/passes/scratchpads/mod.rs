@@ -248,9 +248,8 @@ impl Pad {
                 assumed: Vec::new(),
             };
             for (k, index) in data.args[..rank].iter().enumerate() {
-                let parts = Parts::of(f, &mut affine, structure, body, *index).ok_or(
-                    "how far it is from the block is not known; `assume_in_range` says so",
-                )?;
+                let parts = Parts::of(f, &mut affine, structure, body, *index)
+                    .ok_or("its distance from the block is unknown; `assume_in_range` states it")?;
                 if pad.touches.is_empty() && pad.shared.len() == k {
                     pad.shared.push(parts.shared.clone());
                     pad.ranges.push(parts.range);

@@ -56,7 +56,9 @@ impl Roles {
                 Role::Sum(combination(f, local, &insts).ok_or_else(why)?)
             } else if !elsewhere.contains_key(&local) {
                 if data.role == LocalRole::Scratchpad {
-                    return Err("its iterations are blocks, and those inside share a pad".into());
+                    return Err(
+                        "its iterations are blocks, and the inner ones share a scratchpad".into(),
+                    );
                 }
                 Role::Private
             } else {

@@ -87,7 +87,7 @@ impl VectorPlan {
             }
         }
         if cost && count.serial * 6 > count.varying {
-            return Err("most of it is done one lane after the other".into());
+            return Err("most of it runs lane by lane".into());
         }
         let bytes = private_bytes(f, body, roles) * lanes as u64;
         if bytes > MOST_LOCAL_BYTES {
