@@ -57,7 +57,8 @@ pub(super) fn by_cost(m: &mut Env, f: &mut Function, cx: &mut Cx) -> Vec<Decisio
                 Err(why) => decisions.push(no_pad(m, field, why)),
                 // All pads of a block are used, or none.
                 Ok((_, turns, _)) if from.is_some_and(|(known, _)| known != turns) => {
-                    let why = "it is used in another loop of the block than others with scratchpads";
+                    let why =
+                        "it is used in another loop of the block than others with scratchpads";
                     decisions.push(no_pad(m, field, why.to_owned()));
                 }
                 Ok((pad, turns, least)) => {
