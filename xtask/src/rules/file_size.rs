@@ -6,11 +6,7 @@ use super::sources::Sources;
 const LIMIT: usize = 800;
 
 /// Files that are larger today, with the lines they may have. The list only gets shorter.
-const LARGER: &[(&str, usize)] = &[
-    ("crates/wuji-compile/src/passes/vectorize/control.rs", 830),
-    ("crates/wuji-llvm/src/emit.rs", 930),
-    ("crates/wuji/tests/api/language.rs", 930),
-];
+const LARGER: &[(&str, usize)] = &[("crates/wuji/tests/api/language.rs", 930)];
 
 pub(super) fn check(sources: &Sources) -> Vec<Violation> {
     let mut found = Vec::new();

@@ -11,6 +11,7 @@ mod emit;
 mod interleave;
 mod interleaved_add;
 mod locals;
+mod loops;
 mod memory;
 mod plan;
 mod serial;
