@@ -71,6 +71,32 @@ struct Uses {
     stored_in_foreach: Option<Inst>,
 }
 
+/// Locals that are stored to in the iterations of a `foreach`, and used nowhere else.
+fn fresh_in_iterations(
+    env: &Env,
+    f: &Function,
+    uses: &SecondaryMap<Local, Uses>,
+) -> Result<Vec<Local>> {
+    let mut fresh = Vec::new();
+    for (local, u) in uses.iter() {
+        let Some(inst) = u.stored_in_foreach else {
+            continue;
+        };
+        if u.used_outside_foreach {
+            let name = &f.locals[local].name;
+            return Err(Error::new(
+                "W0310",
+                format!("`{name}` is assigned in a parallel loop, but lives outside of it"),
+            )
+            .at(Position::of(env, f.spans[inst]))
+            .note("the iterations of a parallel loop run at once and have no shared variables")
+            .help("add to an element of a field instead, or declare the variable in the loop"));
+        }
+        fresh.push(local);
+    }
+    Ok(fresh)
+}
+
 impl HandedOn {
     fn of(module: &Env, f: &Function) -> Result<HandedOn> {
         let structure = Structure::of(f);
@@ -127,26 +153,7 @@ impl HandedOn {
             }
         });
 
-        let mut fresh = Vec::new();
-        for (local, u) in uses.iter() {
-            let Some(inst) = u.stored_in_foreach else {
-                continue;
-            };
-            if u.used_outside_foreach {
-                let name = &f.locals[local].name;
-                return Err(Error::new(
-                    "W0310",
-                    format!("`{name}` is assigned in a parallel loop, but lives outside of it"),
-                )
-                .at(Position::of(module, f.spans[inst]))
-                .note("the iterations of a parallel loop run at once and have no shared variables")
-                .help(
-                    "add to an element of a field instead, or declare the variable in the loop",
-                ));
-            }
-            fresh.push(local);
-        }
-
+        let fresh_in_iterations = fresh_in_iterations(module, f, &uses)?;
         let mut seen: FxHashSet<(Region, Local)> = FxHashSet::default();
         let mut by_region: SecondaryMap<Region, Vec<Local>> = SecondaryMap::new();
         for (local, mut region) in stores {
@@ -170,7 +177,7 @@ impl HandedOn {
         }
         Ok(HandedOn {
             by_region,
-            fresh_in_iterations: fresh,
+            fresh_in_iterations,
         })
     }
 

@@ -43,87 +43,112 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     }
     let small = small_trees(m);
     for t in 0..m.tasks.len() {
-        if m.tasks[t].lists.is_some() {
-            continue;
-        }
-        let TaskKind::Chunks { hints, .. } = &m.tasks[t].kind else {
-            continue;
-        };
-        let simd = hints.simd;
-        let iterations = streams::iterations(&m.tasks[t]).filter(|_| cx.uses("streams"));
-        let (func, name, span) = (m.tasks[t].func, m.tasks[t].name.clone(), m.tasks[t].span);
-        let old = m.funcs[func].clone();
-        let structure = Structure::of(&old);
-        let used = used_values(&old);
-        for inst in innermost(&old) {
-            if simd == Some(false) {
-                cx.remarks.push(Remark {
-                    task: name.clone(),
-                    at: Position::of(m, span),
-                    decision: Decision::Scalar("it says `scalar`".to_owned()),
-                });
-                continue;
-            }
-            let roles_and_plan = Roles::find(&old, &structure, old.insts[inst].regions[0])
-                .and_then(|roles| {
-                    let shapes = Shapes::of(&old, &structure, inst, &roles);
-                    let cost = simd.is_none() && cx.uses("vector_cost");
-                    let groups = if cx.uses("interleave") {
-                        Groups::find(m, &old, old.insts[inst].regions[0], &shapes)
-                    } else {
-                        Groups::default()
-                    };
-                    let bits = cx.options.vector_bits;
-                    let plan =
-                        VectorPlan::of((m, &old), inst, &shapes, &roles, &groups, bits, cost)?;
-                    Ok((roles, shapes, groups, plan))
-                });
-            let decision = match roles_and_plan {
-                Err(why) => Decision::Scalar(why),
-                Ok((.., plan)) if plan.bytes > 0 && !fits(m, &m.funcs[func], plan.bytes) => {
-                    Decision::Scalar("there is no room on the stack for its arrays".to_owned())
-                }
-                Ok(_) if !cx.fuel() => Decision::Scalar("there is no fuel left".to_owned()),
-                Ok((roles, shapes, groups, plan)) => {
-                    let streams = match iterations {
-                        Some(n) => {
-                            let long = (n, cx.options.stream_from);
-                            Streams::find((m, &old), &structure, inst, &shapes, &plan, long)
-                        }
-                        None => Streams::default(),
-                    };
-                    let source = Source {
-                        old: &old,
-                        structure: &structure,
-                        shapes: &shapes,
-                        roles: &roles,
-                        groups: &groups,
-                        used: &used,
-                        small_trees: &small,
-                        streamed: &streams.stores,
-                    };
-                    Rewrite {
-                        m: &mut m.env,
-                        f: &mut m.funcs[func],
-                        source,
-                    }
-                    .apply(inst, &plan, &streams);
-                    Decision::Vectors {
-                        lanes: plan.lanes,
-                        vectors: plan.parts,
-                        interleaved: !groups.is_empty(),
-                        streamed: !streams.stores.is_empty(),
-                    }
-                }
-            };
+        for decision in vectorize_task(m, t, &small, cx) {
+            let task = &m.tasks[t];
             cx.remarks.push(Remark {
-                task: name.clone(),
-                at: Position::of(m, span),
+                task: task.name.clone(),
+                at: Position::of(m, task.span),
                 decision,
             });
         }
     }
     Ok(())
+}
+
+/// Vectorizes the innermost loops of a task, and says what became of each.
+fn vectorize_task(m: &mut Module, t: usize, small: &FxHashSet<Tree>, cx: &mut Cx) -> Vec<Decision> {
+    let task = &m.tasks[t];
+    let (TaskKind::Chunks { hints, .. }, None) = (&task.kind, &task.lists) else {
+        return Vec::new();
+    };
+    let (func, simd) = (task.func, hints.simd);
+    let iterations = streams::iterations(task).filter(|_| cx.uses("streams"));
+    let old = m.funcs[func].clone();
+    let structure = Structure::of(&old);
+    let used = used_values(&old);
+    let mut decisions = Vec::new();
+    for inst in innermost(&old) {
+        let facts = LoopFacts::of((m, &old), &structure, inst, simd, cx);
+        decisions.push(match facts {
+            Err(why) => Decision::Scalar(why),
+            Ok(l) if l.plan.bytes > 0 && !fits(m, &m.funcs[func], l.plan.bytes) => {
+                Decision::Scalar("there is no room on the stack for its arrays".to_owned())
+            }
+            Ok(_) if !cx.fuel() => Decision::Scalar("there is no fuel left".to_owned()),
+            Ok(l) => {
+                let streams = match iterations {
+                    Some(n) => {
+                        let long = (n, cx.options.stream_from);
+                        Streams::find((m, &old), &structure, inst, &l.shapes, &l.plan, long)
+                    }
+                    None => Streams::default(),
+                };
+                let source = Source {
+                    old: &old,
+                    structure: &structure,
+                    shapes: &l.shapes,
+                    roles: &l.roles,
+                    groups: &l.groups,
+                    used: &used,
+                    small_trees: small,
+                    streamed: &streams.stores,
+                };
+                Rewrite {
+                    m: &mut m.env,
+                    f: &mut m.funcs[func],
+                    source,
+                }
+                .apply(inst, &l.plan, &streams);
+                Decision::Vectors {
+                    lanes: l.plan.lanes,
+                    vectors: l.plan.parts,
+                    interleaved: !l.groups.is_empty(),
+                    streamed: !streams.stores.is_empty(),
+                }
+            }
+        });
+    }
+    decisions
+}
+
+/// What is known of a loop that can be vectorized.
+struct LoopFacts<'a> {
+    roles: Roles,
+    shapes: Shapes<'a>,
+    groups: Groups,
+    plan: VectorPlan,
+}
+
+impl<'a> LoopFacts<'a> {
+    /// The facts, or why the loop stays scalar.
+    fn of(
+        (m, f): (&Module, &'a Function),
+        structure: &'a Structure,
+        inst: Inst,
+        simd: Option<bool>,
+        cx: &Cx,
+    ) -> std::result::Result<LoopFacts<'a>, String> {
+        if simd == Some(false) {
+            return Err("it says `scalar`".to_owned());
+        }
+        let body = f.insts[inst].regions[0];
+        let roles = Roles::find(f, structure, body)?;
+        let shapes = Shapes::of(f, structure, inst, &roles);
+        let groups = if cx.uses("interleave") {
+            Groups::find(m, f, body, &shapes)
+        } else {
+            Groups::default()
+        };
+        let cost = simd.is_none() && cx.uses("vector_cost");
+        let bits = cx.options.vector_bits;
+        let plan = VectorPlan::of((m, f), inst, &shapes, &roles, &groups, bits, cost)?;
+        Ok(LoopFacts {
+            roles,
+            shapes,
+            groups,
+            plan,
+        })
+    }
 }
 
 /// Bytes of locals that a function may have got to by now, so that what else it needs fits, too.
