@@ -62,7 +62,7 @@ fn reductions_are_vectorized() {
 /// Other float sums keep their order in strict and contract mode.
 #[test]
 fn ordinary_sums_keep_their_order() {
-    let text = shapes::reduction("add", "f32", 4, "0.0").replace("acc.total", "total");
+    let text = shapes::reduction("add", "f32", 4, "0.0").replace(" accumulator", "");
     let asm = jit()
         .text(&lowered(&text, Math::Contract), Text::Assembly)
         .unwrap();

@@ -80,7 +80,7 @@ tree T1 { place f1 }
 field f0 "x": TY in T0.S1 (i)
 field f1 "total": TY in T1.S0 ()
 fn fn0 "sum"(v1: i64, v2: i64) {
-  local l0 "acc.total": TY accumulator
+  local l0 "total": TY accumulator
   v3: i64 = const 1
   v4: i64 = const SIZE
   v15: TY = const START
