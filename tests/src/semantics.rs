@@ -16,7 +16,7 @@ pub struct Left {
     pub arrays: Vec<(Array, Vec<Imm>)>,
     pub result: Option<Vec<Imm>>,
     pub printed: Vec<String>,
-    /// What kind, and the values that came with it; sorted.
+    /// Kinds and values of the reports; sorted, each once.
     pub reports: Vec<(&'static str, Vec<String>)>,
 }
 
@@ -147,6 +147,8 @@ fn left(outcome: Outcome, fields: Vec<(Field, Vec<Imm>)>, arrays: Vec<(Array, Ve
         .map(|r| (kind(&r.kind), r.values.iter().map(Imm::to_string).collect()))
         .collect();
     reports.sort();
+    // A pass may merge equal accesses: one report then stands for several.
+    reports.dedup();
     Left {
         fields,
         arrays,
