@@ -1,4 +1,4 @@
-//! `for` loops: blocks, phis, strips and what LLVM is told about them.
+//! `for` loops: blocks, phis, strips and loop metadata for LLVM.
 
 use super::function::{FunctionGen, JumpTarget};
 use super::gpu::Stride;
@@ -312,7 +312,7 @@ impl FunctionGen<'_, '_, '_> {
         last
     }
 
-    /// What LLVM is told about a loop.
+    /// The loop metadata for LLVM.
     fn metadata_of(&self, l: &ForLoop, threads: &ThreadScope, group: Option<Md>) -> Option<Md> {
         let e = &self.unit.emit;
         let region = self.f.insts[l.inst].regions[0];

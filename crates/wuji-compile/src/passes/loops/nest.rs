@@ -287,7 +287,7 @@ impl Nest<'_> {
         }
         for a in askers {
             self.subst.set(a, number);
-            // Nobody asks the old instruction any more; it must not be left for a backend.
+            // The old instruction has no uses left; a backend must not see it.
             if let Some(inst) = b.func.def(a) {
                 b.func.insts[inst].op = Op::Const(wuji_ir::types::Imm::zero(Scalar::I64));
             }
@@ -355,7 +355,7 @@ pub(super) fn bound(b: &mut Builder, bound: Bound, params: &[Value]) -> Value {
         Bound::Const(c) => return b.i64(c),
         Bound::Param(p) => params[p as usize],
         Bound::Temp(t) => b.load(Place::Temp(t), &[]),
-        // Lists are walked by number; nobody asks for their length inside.
+        // Lists are walked by number; their length is not read inside.
         Bound::List(..) => b.i64(i64::MAX),
     };
     if b.func.ty(value).as_scalar() == Some(Scalar::U64) {
