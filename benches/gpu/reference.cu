@@ -3,7 +3,7 @@
 
 typedef unsigned long long u64;
 
-// How fast memory can be read: nothing else is done.
+// Read bandwidth: the kernel does nothing else.
 extern "C" __global__ void read_all(const float4 *x, float *out, u64 n) {
     float sum = 0.0f;
     u64 step = (u64)gridDim.x * blockDim.x;
@@ -18,7 +18,7 @@ extern "C" __global__ void read_all(const float4 *x, float *out, u64 n) {
     if (threadIdx.x % 32 == 0) atomicAdd(out, sum);
 }
 
-// All pairs: each block brings 256 bodies at a time to where all its threads find them.
+// All pairs: each block loads tiles of 256 bodies into shared memory.
 extern "C" __global__ void gravity(const float *x, const float *y, const float *z, float *u, float *v, float *w, u64 n) {
     __shared__ float4 tile[256];
     u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-"""What the Taichi programs share: the same numbers, shapes and measurements as `examples/src/apps`."""
+"""Code that the Taichi programs share: the same input, shapes and timing as `examples/src/apps`."""
 
 import json
 import time
@@ -8,7 +8,7 @@ import taichi as ti
 
 
 def noise(i):
-    """Numbers that look random: the top bits of a hash, the same as in `wuji_examples::apps::noise`."""
+    """A deterministic hash of i in [0, 1), the same as `wuji_examples::apps::noise`."""
     x = np.asarray(i).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -17,13 +17,13 @@ def noise(i):
 
 
 def from_middle(n):
-    """Distance of each cell of a unit cube of n^3 from the middle."""
+    """The distance of each cell of a unit cube of n^3 cells from its center."""
     c = ((np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n) - np.float32(0.5)) ** 2
     return np.sqrt(c[:, None, None] + c[None, :, None] + c[None, None, :])
 
 
 def blocks(inside, block):
-    """Places, in units of blocks, of the blocks with some cell inside."""
+    """The block coordinates of the blocks with at least one cell inside."""
     n = inside.shape[0] // block
     parts = inside.reshape(n, block, n, block, n, block).any(axis=(1, 3, 5))
     return np.argwhere(parts).astype(np.int32)
@@ -36,7 +36,7 @@ def activate_all(node: ti.template(), at: ti.types.ndarray()):
 
 
 def measure(app, step, sums, steps, cpu_time):
-    """Runs steps, after two to warm up, and prints the line that `apps --measure` prints."""
+    """Runs the steps after two warm-up steps, and prints the same line as `apps --measure`."""
     clock = time.process_time if cpu_time else time.perf_counter
     times = []
     for _ in range(steps + 2):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The dense workloads of `wuji-bench` in Taichi 1.7.4 and numba, on the CPU: the same sizes, arithmetic and memory layout, fast
-math everywhere.
+"""The dense workloads of `wuji-bench` in Taichi 1.7.4 and numba, on the CPU.
 
-Wuji, Taichi and numba run in a process each and take turns, workload by workload: in every round each runs for about a tenth of a
-second, and who begins changes from round to round, so that a machine that is faster at one time than at another is so for all. A row
-shows the medians of the rounds: work per second, and how many times as much Wuji does. Run by `cargo xtask bench --peers`, which makes
-an environment with both packages, or as it is.
+Sizes, arithmetic and memory layout are the same everywhere, with fast math.
+Wuji, Taichi and numba run in separate processes and take turns, workload by workload. In every round each runs for about 0.1 s, and
+the order rotates from round to round, so that changes of the clock frequency affect all of them equally. A row shows the medians of
+the rounds: work per second, and the speedup of Wuji. Run by `cargo xtask bench --peers`, which makes an environment with both
+packages, or directly.
 """
 
 import argparse
@@ -21,7 +21,7 @@ N = 1 << 24
 SIDE = 4096
 BODIES = 8192
 
-# How much one run gets through in a peer, and the unit of that in a second.
+# The work of one run in a peer, and its unit per second.
 WORK = {
     "saxpy": (3 * 4 * N / 1e9, "GB/s"),
     "jacobi": (2 * 4 * SIDE * SIDE / 1e9, "GB/s"),
@@ -32,16 +32,16 @@ WORK = {
     "mpm3d": (1.0, "substeps/s"),
     "mpm3d_large": (1.0, "substeps/s"),
 }
-# Who has which of them.
+# The workloads that each peer implements.
 HAVE = {"taichi": list(WORK), "numba": ["saxpy", "jacobi", "sum", "julia", "nbody"]}
 
-# Seconds of one turn, and between turns: threads that still look for work are asleep after that.
+# Seconds of one sample, and the pause between samples: spinning worker threads are asleep after that.
 SAMPLE = 0.1
 PAUSE = 0.004
 
 
 def taichi(threads):
-    """Makers of workloads: each gives what to run, and what waits for it."""
+    """Factories of workloads: each returns the function to run and the one that synchronizes."""
     import numpy as np
     import taichi as ti
 
@@ -62,7 +62,7 @@ def taichi(threads):
 
         @ti.kernel
         def jacobi():
-            # Taichi does not check indices: the border is left out, which is less work.
+            # Taichi does not check indices: the loop skips the border, which is less work.
             for i, j in ti.ndrange((1, SIDE - 1), (1, SIDE - 1)):
                 v[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
 
@@ -204,7 +204,7 @@ def taichi_mpm(ti, dim, particles, grid, stiffness, filled):
 
 
 def numba(threads):
-    """The same; calls return when they are done."""
+    """Like `taichi`; calls are synchronous."""
     import numba as nb
     import numpy as np
 
@@ -296,9 +296,9 @@ PEERS = {"taichi": taichi, "numba": numba}
 
 
 def serve(peer, name, threads):
-    """Answers requests as `wuji-bench --serve` does: `run N` with the seconds that took, `work` with what a run gets through,
+    """Answers requests as `wuji-bench --serve` does: `run N` with the elapsed seconds, `work` with the work of one run,
     `finish` with a word."""
-    # Packages print their names and versions: that is not for who asks.
+    # The packages print their versions to stdout. Keep that out of the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     makers, sync = PEERS[peer](threads)
@@ -319,7 +319,7 @@ def serve(peer, name, threads):
 
 
 class Contender:
-    """A process that runs one workload when it is told to."""
+    """A child process that runs one workload on request."""
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -359,7 +359,7 @@ def geometric_mean(numbers):
 
 
 def compare(name, args):
-    """Work per second in each round, by who."""
+    """Work per second in each round, by contender."""
     threads = ["--threads", str(args.threads)]
     commands = {"wuji": [args.program, "--serve", name, "--fast-math", *threads]}
     for peer in PEERS:
@@ -382,8 +382,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", help="the program `wuji-bench`, built already")
     parser.add_argument("--filter", default="", help="only workloads whose name matches this regular expression")
-    parser.add_argument("--threads", type=int, default=2, help="worker threads of all")
-    parser.add_argument("--rounds", type=int, default=9, help="how often each takes its turn")
+    parser.add_argument("--threads", type=int, default=2, help="worker threads of each contender")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds; each contender runs once per round")
     parser.add_argument("--json", help="also write a JSON object for each row to this file")
     parser.add_argument("--serve", nargs=2, metavar=("PEER", "WORKLOAD"), help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -393,7 +393,7 @@ def main():
         parser.error("the following arguments are required: --program")
     names = [name for name in WORK if re.search(args.filter, name)]
     if not names:
-        parser.error(f"no workload has such a name; there are {', '.join(WORK)}")
+        parser.error(f"no workload matches; there are {', '.join(WORK)}")
     rows = []
     ratios = {peer: [] for peer in PEERS}
     print(f"{'workload':<14}{'':>12}{'wuji':>10}" + "".join(f"{peer:>10}{'ratio':>9}" for peer in PEERS))

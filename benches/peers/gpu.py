@@ -4,7 +4,7 @@
     python3 gpu.py taichi
     python3 gpu.py quadrants --only mpm3d
 
-Prints one JSON object a line: name, size, metric and value, as `wuji-bench --gpu --json` does. Times are those of many launches between
+Prints one JSON object a line: name, size, metric and value, as `wuji-bench --gpu --json` does. A time is the median over many launches between
 two synchronizations.
 """
 
@@ -15,7 +15,7 @@ import sys
 import time
 
 
-def told(name, size, metric, value):
+def report(name, size, metric, value):
     print(json.dumps(dict(name=name, size=size, metric=metric, value=value)), flush=True)
 
 
@@ -77,15 +77,15 @@ def dense(ti, wanted, n, side, bodies):
             small[i] += 1.0
 
     if wanted("saxpy"):
-        told("saxpy", f"{n} f32", "GB/s", 12 * n / median_time(ti, lambda: saxpy(0.5)) / 1e9)
+        report("saxpy", f"{n} f32", "GB/s", 12 * n / median_time(ti, lambda: saxpy(0.5)) / 1e9)
     if wanted("sum"):
-        told("sum", f"{n} f32", "GB/s", 4 * n / median_time(ti, total) / 1e9)
+        report("sum", f"{n} f32", "GB/s", 4 * n / median_time(ti, total) / 1e9)
     if wanted("jacobi"):
-        told("jacobi", f"{side}^2 f32", "GB/s", 8 * side * side / median_time(ti, jacobi) / 1e9)
+        report("jacobi", f"{side}^2 f32", "GB/s", 8 * side * side / median_time(ti, jacobi) / 1e9)
     if wanted("nbody"):
-        told("nbody", f"{bodies}", "G pairs/s", bodies * bodies / median_time(ti, gravity) / 1e9)
+        report("nbody", f"{bodies}", "G pairs/s", bodies * bodies / median_time(ti, gravity) / 1e9)
     if wanted("launch"):
-        told("launch", "1024", "us", median_time(ti, one, launches=1000) * 1e6)
+        report("launch", "1024", "us", median_time(ti, one, launches=1000) * 1e6)
 
 
 def mpm(ti, n, side, args):
@@ -99,7 +99,7 @@ def mpm(ti, n, side, args):
         begun = time.perf_counter()
         case.step()
         ti.sync()
-        told(name, size, "ms first step", (time.perf_counter() - begun) * 1e3)
+        report(name, size, "ms first step", (time.perf_counter() - begun) * 1e3)
         for _ in range(2):
             case.step()
         ti.sync()
@@ -108,20 +108,20 @@ def mpm(ti, n, side, args):
         for _ in range(steps):
             case.step()
         ti.sync()
-        told(name, size, "ms a substep", (time.perf_counter() - begun) * 1e3 / steps)
+        report(name, size, "ms a substep", (time.perf_counter() - begun) * 1e3 / steps)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("package", choices=["taichi", "quadrants"])
     parser.add_argument("--only", default="", help="names, separated by commas")
-    parser.add_argument("--small", action="store_true", help="sizes for a try")
+    parser.add_argument("--small", action="store_true", help="small sizes, for a test")
     parser.add_argument("--variant", choices=["both", "plain", "buckets"], default="both", help="of mpm3d")
-    parser.add_argument("--grid", type=int, default=0, help="of mpm3d: 128 or 512 nodes along a side; both if left out")
+    parser.add_argument("--grid", type=int, default=0, help="grid size of mpm3d: 128 or 512 nodes along a side; default: both")
     parser.add_argument("--steps", type=int, default=20, help="of mpm3d")
-    parser.add_argument("--no-cache", action="store_true", help="without block-local memory, for compilers that fail on it")
-    parser.add_argument("--cpu", action="store_true", help="for a try without a GPU")
-    parser.add_argument("--memory", type=float, default=48.0, help="GB of the device that the package may take at once")
+    parser.add_argument("--no-cache", action="store_true", help="no block-local storage, for compilers that fail on it")
+    parser.add_argument("--cpu", action="store_true", help="run on the CPU, to test without a GPU")
+    parser.add_argument("--memory", type=float, default=48.0, help="GB of device memory that the package may reserve")
     args = parser.parse_args()
     ti = importlib.import_module(args.package)
     # The programs say `import taichi`.

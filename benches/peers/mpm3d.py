@@ -87,7 +87,7 @@ class Mpm3d:
     @ti.func
     def base_in(self, p, I):
         at = self.base(self.x[p])
-        # The form in which Taichi's compiler finds out how far accesses reach.
+        # Taichi's compiler derives the extent of the accesses from this form.
         corner = ti.rescale_index(self.bucket, self.mass, I)
         for d in ti.static(range(3)):
             at[d] = ti.assume_in_range(at[d], corner[d], 0, BLOCK)

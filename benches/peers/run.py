@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The applications of `examples/src/apps` in Wuji and in Taichi 1.7.4 on the CPU, in one go: same programs, layouts and sizes.
+"""The applications of `examples/src/apps` in Wuji and in Taichi 1.7.4 on the CPU: same programs, layouts and sizes.
 
-Prints times, their ratio, how far the sums of both are apart, and lines of code. Taichi needs an environment of its own
+Prints times, their ratio, the difference of the sums, and lines of code. Taichi needs its own environment
 (Python 3.9 to 3.13):
 
     python3 -m venv ~/.cache/wuji-peers
     ~/.cache/wuji-peers/bin/pip install taichi==1.7.4
 
-Another place is told by --python. Run by `cargo xtask peers`, or as it is.
+`--python` selects another interpreter. Run by `cargo xtask peers`, or directly.
 """
 
 import argparse
@@ -23,12 +23,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 ENVIRONMENT = pathlib.Path.home() / ".cache/wuji-peers/bin/python"
 
-# Name, steps, how far sums may be apart (random paths are only the same on average), source in Rust and in Python.
+# Name, steps, tolerance of the sums (random paths agree only on average), source in Rust and in Python.
 APPS = [
     ("mpm3d", 8, 1e-3, "mpm3d"),
     ("mpm3d_plain", 8, 1e-3, "mpm3d"),
     ("fem", 8, 1e-3, "fem"),
-    # Of the residual of a solver that has come far, only the first digits are more than rounding.
+    # Only the first digits of a nearly converged residual are more than rounding.
     ("mgpcg", 8, 5e-3, "mgpcg"),
     ("sparse_conv", 3, 1e-3, "sparse_conv"),
     ("volume_renderer", 3, 2e-2, "volume_renderer"),
@@ -37,7 +37,7 @@ RUST = {"sparse_conv": "conv", "volume_renderer": "volume"}
 
 
 def lines_of_rust(name):
-    """Lines with code, without tests and pictures."""
+    """Lines of code, without tests and rendering."""
     text = (ROOT / f"examples/src/apps/{RUST.get(name, name)}.rs").read_text().split("#[cfg(test)]")[0]
     text = re.sub(r"\n    fn (picture|size)\(.*?\n    }\n", "\n", text, flags=re.S)
     return sum(1 for line in text.splitlines() if line.strip() and not line.strip().startswith("//"))
@@ -49,7 +49,7 @@ def lines_of_python(name):
 
 
 def result(command, **more):
-    """The last line of a program's output, which is JSON."""
+    """The last line of a program's output, parsed as JSON."""
     done = subprocess.run(command, capture_output=True, text=True, **more)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
@@ -67,21 +67,21 @@ def difference(a, b):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="only these: " + ", ".join(app[0] for app in APPS))
-    parser.add_argument("--python", default=os.environ.get("WUJI_PEERS_PYTHON", str(ENVIRONMENT)), help="one that has Taichi")
-    parser.add_argument("--small", action="store_true", help="sizes for a quick look")
+    parser.add_argument("--python", default=os.environ.get("WUJI_PEERS_PYTHON", str(ENVIRONMENT)), help="a Python interpreter with Taichi")
+    parser.add_argument("--small", action="store_true", help="small sizes, for a quick test")
     parser.add_argument("--steps", type=int, help="steps of each measurement")
-    parser.add_argument("--rounds", type=int, default=1, help="how often each is run; the fastest median counts")
-    parser.add_argument("--threads", type=int, help="worker threads of both")
-    parser.add_argument("--cpu-time", action="store_true", help="for a busy machine: one thread, and only the time that it ran")
+    parser.add_argument("--rounds", type=int, default=1, help="runs of each; the fastest median counts")
+    parser.add_argument("--threads", type=int, help="worker threads of both systems")
+    parser.add_argument("--cpu-time", action="store_true", help="measure CPU time on one thread, for a busy machine")
     parser.add_argument("--program", help="the program `apps`, built already")
-    parser.add_argument("--json", help="also write one JSON object a line")
+    parser.add_argument("--json", help="also write one JSON object per line to this file")
     args = parser.parse_args()
     unknown = set(args.names) - {app[0] for app in APPS}
     if unknown:
         parser.error("there is no " + ", ".join(sorted(unknown)))
     probe = subprocess.run([args.python, "-c", "import taichi"], capture_output=True) if pathlib.Path(args.python).exists() else None
     if probe is None or probe.returncode != 0:
-        sys.exit(f"error: {args.python} has no Taichi; to get it:\n"
+        sys.exit(f"error: {args.python} has no Taichi; to install it:\n"
                  "    python3 -m venv ~/.cache/wuji-peers\n    ~/.cache/wuji-peers/bin/pip install taichi==1.7.4")
     program = args.program
     if program is None:

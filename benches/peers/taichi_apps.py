@@ -14,7 +14,7 @@ def main():
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--cpu-time", action="store_true", help="only the time that the process was running")
+    parser.add_argument("--cpu-time", action="store_true", help="measure the CPU time of the process")
     args = parser.parse_args()
     threads = {"cpu_max_num_threads": args.threads} if args.threads else {}
     ti.init(arch=ti.cpu, log_level=ti.ERROR, **threads)

@@ -49,7 +49,7 @@ class Volume:
     def sample(self, at):
         cell = ti.cast(ti.floor(at * self.n), ti.i32)
         value = 0.0
-        # Nothing is read outside.
+        # No reads outside the domain.
         if (cell >= 0).all() and (cell < self.n).all():
             value = self.density[cell]
         return value

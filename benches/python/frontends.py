@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same kernels from Python and from Rust, in turn, in one run: what does the Python frontend cost?
+"""The overhead of the Python frontend: the same kernels from Python and from Rust, interleaved in one run.
 
 The workloads are those of `wuji-bench` with the same sizes, layouts and arithmetic. Run by `cargo xtask bench --python`, which builds both.
 """
@@ -19,7 +19,7 @@ import numpy as np
 
 import wuji as ti
 
-# Threads of a library may still spin after its sample; they are asleep after this.
+# Worker threads of a library may still spin after a sample. They are asleep after this pause.
 PAUSE = 0.004
 # Samples shorter than this are repeated within one measurement.
 SHORT = 0.02
@@ -28,7 +28,7 @@ Workload = tuple[Callable[[], None], Callable[[], np.ndarray], float]
 
 
 def noise(i: np.ndarray) -> np.ndarray:
-    """Numbers that look random, the same as in `benches/src/case.rs`."""
+    """A deterministic hash of i in [0, 1), the same as in `benches/src/case.rs`."""
     x = i.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -55,7 +55,7 @@ def julia() -> Workload:
 def jacobi() -> Workload:
     side = 4096
     u, v = ti.field(ti.f32), ti.field(ti.f32)
-    # A tree for each: streams then know that one is read and the other written.
+    # A separate tree for each field lets the compiler prove that one is only read and the other only written.
     for field in (u, v):
         tree = ti.FieldsBuilder()
         tree.dense(ti.ij, side).place(field)
@@ -179,7 +179,7 @@ def mpm2d() -> Workload:
 
 
 WORKLOADS = {"julia": julia, "jacobi": jacobi, "nbody": nbody, "mpm2d": mpm2d}
-# What a run gets through, in which unit.
+# The work of one run, and its unit.
 WORK = {
     "julia": (640 * 320 / 1e6, "Mpix/s"),
     "jacobi": (2 * 4 * 4096**2 / 1e9, "GB/s"),
@@ -189,7 +189,7 @@ WORK = {
 
 
 class Rust:
-    """The workload in `wuji-bench`, which waits for its turns."""
+    """The workload in a `wuji-bench --serve` process."""
 
     def __init__(self, program: str, name: str, options: argparse.Namespace) -> None:
         command = [program, "--serve", name, "--fast-math"]
@@ -218,7 +218,7 @@ class Rust:
 
 
 def pairs_of(name: str, options: argparse.Namespace) -> list[tuple[float, float]]:
-    """Seconds in Python and in Rust, in turn, in a new world and a new process."""
+    """Interleaved samples in seconds of Python and Rust, in a new world and a new process."""
     ti.init(arch=ti.cpu, cpu_max_num_threads=options.threads, offline_cache=False, log_level=ti.ERROR)
     run, result, tolerance = WORKLOADS[name]()
     clock = time.process_time if options.cpu_time else time.perf_counter
@@ -242,7 +242,7 @@ def pairs_of(name: str, options: argparse.Namespace) -> list[tuple[float, float]
     sample(times), rust.sample(times)
     pairs = []
     for k in range(options.pairs):
-        # Who starts alternates.
+        # Alternate which of them runs first.
         if k % 2 == 0:
             first = sample(times)
             pairs.append((first, rust.sample(times)))
@@ -254,9 +254,9 @@ def pairs_of(name: str, options: argparse.Namespace) -> list[tuple[float, float]
 
 
 def compare(name: str, options: argparse.Namespace) -> float:
-    """Prints a row, and gives how many times as long Python takes."""
+    """Prints a row and returns the time in Python relative to Rust."""
     work, unit = WORK[name]
-    # Where fields lie in memory is another matter in each round.
+    # Each round allocates the fields at other addresses.
     rounds = [pairs_of(name, options) for _ in range(options.rounds)]
     pairs = [pair for pairs in rounds for pair in pairs]
     rates = [work / statistics.median(seconds) for seconds in zip(*pairs, strict=True)]
@@ -270,10 +270,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which workloads: {', '.join(WORKLOADS)}; or `starts`, how long it takes to start and to launch")
     parser.add_argument("--program", required=True, help="the program `wuji-bench`, built already")
-    parser.add_argument("--cpu-time", action="store_true", help="for a busy machine: one thread, and only the time that it was running")
+    parser.add_argument("--cpu-time", action="store_true", help="measure CPU time on one thread, for a busy machine")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="worker threads of both")
-    parser.add_argument("--rounds", type=int, default=3, help="worlds and processes")
-    parser.add_argument("--pairs", type=int, default=9, help="interleaved pairs of each; the row has medians")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, each with a new world and a new process")
+    parser.add_argument("--pairs", type=int, default=9, help="interleaved pairs per round; the row shows medians")
     args = parser.parse_args()
     if args.cpu_time:
         args.threads = 1
@@ -283,8 +283,8 @@ def main() -> None:
         return starts.main()
     for name in args.names:
         if name not in WORKLOADS:
-            parser.error(f"there is no workload `{name}`; there are {', '.join(WORKLOADS)}")
-    print(f"{args.threads} threads, median of {args.rounds} x {args.pairs} pairs; time in Python over time in Rust, and that of each round\n")
+            parser.error(f"unknown workload `{name}`; there are {', '.join(WORKLOADS)}")
+    print(f"{args.threads} threads, median of {args.rounds} x {args.pairs} pairs; time in Python / time in Rust, in total and per round\n")
     print(f"{'workload':<10}{'metric':<12}{'Python':>10}{'Rust':>10}{'time':>10}")
     ratios = [compare(name, args) for name in args.names or WORKLOADS]
     if len(ratios) > 1:

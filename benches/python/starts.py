@@ -1,6 +1,6 @@
-"""How long a program in Python takes to start, and a launch from Python: against the goals.
+"""Start-up time of a Python program and launch overhead from Python, compared with the goals.
 
-Run by `cargo xtask bench --python starts`. Every number is the median of processes, or of many launches.
+Run by `cargo xtask bench --python starts`. Every number is a median over processes or over many launches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PROCESSES = 21
 
 
 def program() -> str:
-    """The example `mpm88` up to the end of its first substep, without a picture."""
+    """The example `mpm88` up to the end of its first substep, without rendering."""
     from wuji.examples import path
 
     with open(path("mpm88"), encoding="utf-8") as file:
@@ -25,19 +25,19 @@ def program() -> str:
 
 
 def seconds(command: list[str], **settings: str) -> float:
-    """Until a process writes its first line."""
+    """The time until a process writes its first line."""
     start = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **settings}) as process:
         assert process.stdout is not None
-        told = process.stdout.readline()
+        line = process.stdout.readline()
         took = time.perf_counter() - start
-    if not told:
+    if not line:
         raise SystemExit(f"error: `{' '.join(command)}` failed")
     return took
 
 
 def interleaved(commands: dict[str, tuple[list[str], dict[str, str]]]) -> dict[str, float]:
-    """Medians, in milliseconds, of processes that are started in turn."""
+    """Median times in milliseconds of processes that are started alternately."""
     found: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(PROCESSES):
         for name, (command, settings) in commands.items():
@@ -46,7 +46,7 @@ def interleaved(commands: dict[str, tuple[list[str], dict[str, str]]]) -> dict[s
 
 
 def launches() -> dict[str, float]:
-    """Microseconds of a launch that does next to nothing."""
+    """The overhead of a launch in microseconds."""
     import numpy as np
 
     import wuji as ti
@@ -87,7 +87,7 @@ def main() -> None:
     init = "import time, wuji as ti\ns = time.perf_counter()\nti.init(arch=ti.cpu, log_level=ti.ERROR)\nprint((time.perf_counter() - s) * 1e3)"
     rows: list[tuple[str, float, str, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        # As of an installed package: Python has its bytecode already.
+        # Like an installed package: the bytecode is cached already.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = os.path.join(folder, "bytecode")
         file = os.path.join(folder, "first.py")

@@ -1,4 +1,4 @@
-//! What is measured: a workload, and those who run it.
+//! Workloads, and the contenders that run them.
 
 use std::sync::Arc;
 
@@ -7,34 +7,34 @@ use wuji::World;
 use crate::cpp::Cpp;
 use crate::pool::Pool;
 
-/// Somebody who can run a workload again and again.
+/// An implementation of a workload that can run repeatedly.
 pub trait Contender {
-    /// One sample; the state goes on from where the previous sample left it.
+    /// Runs one sample. The state carries over from the previous sample.
     fn run(&mut self) -> Result<(), String>;
-    /// What has been computed so far, to compare contenders.
+    /// The current result, to compare contenders.
     fn result(&mut self) -> Result<Vec<f32>, String>;
 }
 
 /// One workload.
 pub trait Case {
     fn name(&self) -> &'static str;
-    /// For people: `2^24`, `4096x4096`.
+    /// For display: `2^24`, `4096x4096`.
     fn size(&self) -> String;
     /// Unit of the value in the table, such as `GB/s`.
     fn metric(&self) -> &'static str;
-    /// Units that one sample gets through.
+    /// The work of one sample, in units of the metric.
     fn work(&self) -> f64;
-    /// How far results may be apart.
+    /// The largest accepted [`difference`](Case::difference) of results.
     fn tolerance(&self) -> f32;
-    /// How far two results are apart: by default the largest difference relative to the largest number.
+    /// The error of a result: by default the largest difference relative to the largest number.
     fn difference(&self, a: &[f32], b: &[f32]) -> f32 {
         difference(a, b)
     }
     /// The hand-written loop.
     fn reference(&self, pool: &Arc<Pool>) -> Box<dyn Contender>;
-    /// The same as Wuji kernels.
+    /// The workload as Wuji kernels.
     fn wuji(&self, world: &World) -> wuji::Result<Box<dyn Contender>>;
-    /// The same without any access outside a field, for a world that does not check.
+    /// A variant without out-of-range accesses, for a world that does not check them.
     fn wuji_inside(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
         self.wuji(world)
     }
@@ -58,7 +58,7 @@ pub fn difference(a: &[f32], b: &[f32]) -> f32 {
     })
 }
 
-/// A contender made of a state and two functions.
+/// A contender that consists of a state and two functions.
 pub struct Made<S, R, V> {
     pub state: S,
     pub run: R,
@@ -75,7 +75,7 @@ impl<S, R: FnMut(&mut S), V: Fn(&S) -> Vec<f32>> Contender for Made<S, R, V> {
     }
 }
 
-/// A contender made of a state, what one sample does to it, and how to read it.
+/// Makes a contender from a state, a function that runs a sample, and one that reads the result.
 pub fn made<S: 'static>(
     state: S,
     run: impl FnMut(&mut S) + 'static,
@@ -84,7 +84,7 @@ pub fn made<S: 'static>(
     Box::new(Made { state, run, view })
 }
 
-/// Kernels to launch, and how to read what they computed.
+/// Kernel launches, and a function that reads their result.
 struct Launches<R, V> {
     run: R,
     view: V,
@@ -101,7 +101,7 @@ impl<R: FnMut() -> wuji::Result<()>, V: Fn() -> wuji::Result<Vec<f32>>> Contende
     }
 }
 
-/// A contender made of launches.
+/// Makes a contender from kernel launches.
 pub fn launches(
     run: impl FnMut() -> wuji::Result<()> + 'static,
     view: impl Fn() -> wuji::Result<Vec<f32>> + 'static,
@@ -109,7 +109,7 @@ pub fn launches(
     Box::new(Launches { run, view })
 }
 
-/// Numbers that look random and are the same everywhere: the top bits of a hash of `i`, in 0..1.
+/// A deterministic hash of `i` in 0..1.
 pub fn noise(i: usize) -> f32 {
     let mut x = (i as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

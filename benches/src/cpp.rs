@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-/// An open library of C++ loops. It stays open until the process ends: its threads may still be around.
+/// A shared library of C++ loops. It is never closed, because its OpenMP threads may still be running.
 #[derive(Debug)]
 pub struct Cpp {
     handle: *mut c_void,
@@ -12,7 +12,7 @@ impl Cpp {
     pub fn open(path: &str) -> Result<Cpp, String> {
         let name = CString::new(path)
             .map_err(|_| "the path of the library has a zero byte".to_string())?;
-        // SAFETY: a valid C string; the library's initializers are those of the C++ and OpenMP runtimes.
+        // SAFETY: the name is a valid C string; the initializers are those of the C++ and OpenMP runtimes.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             // SAFETY: `dlerror` gives a C string or null, valid until the next call on this thread.
@@ -40,11 +40,11 @@ impl Cpp {
                 name.to_string_lossy()
             ));
         }
-        // SAFETY: an address of the size of `F`, which the caller says is the right type.
+        // SAFETY: an address of the size of `F`; the caller guarantees the type.
         Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
     }
 
-    /// How many threads the loops use.
+    /// Sets the number of OpenMP threads.
     pub fn set_threads(&self, threads: usize) -> Result<(), String> {
         // SAFETY: the signature in `benches/cpp/threads.cpp`.
         let set = unsafe { self.function::<unsafe extern "C" fn(c_int)>(c"cpp_set_threads")? };

@@ -1,6 +1,6 @@
-//! The instructions of this CPU, chosen at run time.
+//! Run-time detection of the CPU's vector instructions.
 
-/// Which family of vector instructions the references use.
+/// The vector instruction set that the references use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Baseline,
@@ -9,12 +9,12 @@ pub enum Level {
 }
 
 impl Level {
-    /// The best that this CPU has.
+    /// The best one that this CPU supports.
     #[inline]
     pub fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
-            // Each answer is cached by the standard library.
+            // The standard library caches each query.
             if is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl")
@@ -35,9 +35,9 @@ impl Level {
     }
 }
 
-/// Compiles a function twice, for AVX2 with FMA and for the baseline, and calls the better one that this CPU can
-/// run. Everything it calls must be inlined into it (`#[inline(always)]`) to profit. Vectors of 512 bits made these
-/// loops slower, as they wait for memory more than for arithmetic; where they help, a workload uses them itself.
+/// Compiles a function twice, for AVX2 with FMA and for the baseline, and calls the best version that this CPU
+/// supports. Callees must be inlined (`#[inline(always)]`) to benefit. 512-bit vectors made these loops slower, because
+/// they are memory-bound; a workload that benefits uses them explicitly.
 #[macro_export]
 macro_rules! host_fn {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
@@ -61,7 +61,7 @@ macro_rules! host_fn {
     };
 }
 
-/// Floats that start on a cache line, as every serious program keeps them.
+/// Floats aligned to a cache line.
 #[derive(Debug)]
 pub struct Floats {
     lines: Vec<Line>,
@@ -89,7 +89,7 @@ impl Floats {
     }
 }
 
-/// Asks for large pages, as Wuji's runtime does for its trees: the two shall differ in code, not in memory.
+/// Requests huge pages, as Wuji's runtime does for its trees: the comparison should measure code, not page size.
 fn large_pages(lines: &mut Vec<Line>) {
     const PAGE: usize = 1 << 12;
     let spare = lines.spare_capacity_mut();
@@ -97,7 +97,8 @@ fn large_pages(lines: &mut Vec<Line>) {
     let (first, last) = (start.next_multiple_of(PAGE), (start + bytes) / PAGE * PAGE);
     if first < last {
         #[cfg(target_os = "linux")]
-        // SAFETY: whole pages of memory that the vector owns; the advice changes no contents. Refusal does no harm.
+        // SAFETY: whole pages of memory that the vector owns; the advice does not change contents. It may fail without
+        // harm.
         unsafe {
             libc::madvise(
                 first as *mut libc::c_void,

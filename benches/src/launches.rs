@@ -1,4 +1,4 @@
-//! What a launch costs by itself, and loops from a hundred to a billion iterations.
+//! The overhead of a launch, and loops from a hundred to a billion iterations.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -8,7 +8,7 @@ use wuji_runtime::pool::Pool;
 use crate::measure::{Clock, Row, median};
 use crate::study::{Bench, Study};
 
-/// All studies of launches.
+/// All studies of launch overhead.
 pub fn all() -> Vec<Box<dyn Study>> {
     vec![Box::new(Launch), Box::new(Grain)]
 }
@@ -29,7 +29,7 @@ fn parallel(x: &Field<f32, 1>) {
     }
 }
 
-/// So small a loop is not shared out, unless it says so.
+/// A loop this small runs on one thread unless it asks for more.
 #[kernel]
 fn shared_out(x: &Field<f32, 1>) {
     for [i] in block_size(128, x) {
@@ -44,9 +44,9 @@ fn with_arrays(_world: &World, x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// One part for each worker, and none ends before all have begun: everybody takes part. Kernels cannot wait for each other, so
-/// this is what launches hand their parts to.
-fn everybody(pool: &Pool) -> wuji::Result<()> {
+/// One part per worker, and none ends before all have begun, so all workers are woken. Kernels cannot wait for each
+/// other, so this measures the thread pool directly.
+fn wake_all(pool: &Pool) -> wuji::Result<()> {
     let workers = pool.threads() as i64;
     let come = AtomicI64::new(0);
     pool.run(workers, 1, &|_, _| {
@@ -57,7 +57,7 @@ fn everybody(pool: &Pool) -> wuji::Result<()> {
     })
 }
 
-/// Microseconds of one call: the median of many short series.
+/// Microseconds per call: the median of many short series.
 fn microseconds(bench: &Bench, mut call: impl FnMut() -> wuji::Result<()>) -> Result<f64, String> {
     const SERIES: usize = 200;
     let mut times = Vec::new();
@@ -82,7 +82,7 @@ impl Study for Launch {
         "serial_us"
     }
 
-    /// Microseconds; the reference is the goal, so a ratio above 1 is better than that.
+    /// Microseconds; the reference is the goal, so a ratio above 1 beats the goal.
     fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
         let text = |e: wuji::Error| e.to_string();
         let world = bench.world(&[])?;
@@ -109,11 +109,7 @@ impl Study for Launch {
                 6.0,
                 microseconds(bench, || shared_out(&x))?,
             ),
-            (
-                "everybody_us",
-                6.0,
-                microseconds(bench, || everybody(&pool))?,
-            ),
+            ("wake_all_us", 6.0, microseconds(bench, || wake_all(&pool))?),
             (
                 "one_thread_us",
                 1.0,
@@ -165,7 +161,7 @@ impl Study for Grain {
         "n1e2_ns"
     }
 
-    /// Nanoseconds per iteration; the reference is the same loop on one thread, the ratio what threads gain.
+    /// Nanoseconds per iteration; the reference is the same loop on one thread, so the ratio is the parallel speedup.
     fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
         let text = |e: wuji::Error| e.to_string();
         let world = bench.world(&[])?;
@@ -191,7 +187,7 @@ impl Study for Grain {
             };
             let (expected, found) = (steps(&alone, n), steps(&world, n));
             if expected.map_err(text)? != found.map_err(text)? {
-                return Err("grain: threads come to another sum".into());
+                return Err("grain: the parallel sum differs".into());
             }
             let (value, reference) = (each(&world)?, each(&alone)?);
             rows.push(Row {

@@ -1,4 +1,4 @@
-//! Workloads measured against hand-written loops; run it by `cargo xtask bench`.
+//! Benchmarks against hand-written loops; run by `cargo xtask bench`.
 
 mod case;
 mod cpp;
@@ -31,7 +31,7 @@ wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] 
 
 `cargo xtask help bench` explains the options.";
 
-/// The metric of rows that compare guarded with unchecked accesses.
+/// The metric of rows that compare checked with unchecked accesses.
 const GUARD: &str = "guard_ratio";
 
 struct Options {
@@ -42,12 +42,12 @@ struct Options {
     clock: Clock,
     pairs: usize,
     threads: usize,
-    /// Optimizations that worlds go without.
+    /// Optimizations that are disabled in all worlds.
     without: Vec<String>,
     list: bool,
-    /// On a GPU instead.
+    /// Run on a GPU.
     gpu: bool,
-    /// A workload that runs when somebody else says so.
+    /// A workload to run on request from another process.
     serve: Option<String>,
     math: Math,
 }
@@ -101,7 +101,7 @@ impl Options {
                 "--serve" => options.serve = Some(value()?),
                 "--fast-math" => options.math = Math::Fast,
                 "--help" | "-h" => return Ok(None),
-                other => return Err(format!("there is no option `{other}`\n\n{HELP}")),
+                other => return Err(format!("unknown option `{other}`\n\n{HELP}")),
             }
         }
         Ok(Some(options))
@@ -147,9 +147,7 @@ fn bench(options: &Options) -> Result<(), String> {
     let mut cases: Vec<Box<dyn Case>> = workloads::all();
     if let Some(name) = &options.serve {
         let case = cases.iter().find(|case| case.name() == name);
-        let case = case.ok_or(format!(
-            "there is no workload `{name}`; `--list` shows them"
-        ))?;
+        let case = case.ok_or(format!("unknown workload `{name}`; `--list` shows all"))?;
         return serve::serve(&**case, &world(options, Tier::Auto, true)?, options.clock);
     }
     cases.retain(|case| wanted(case.name()));
@@ -168,7 +166,7 @@ fn bench(options: &Options) -> Result<(), String> {
         return Ok(());
     }
     if cases.is_empty() && studies.is_empty() {
-        return Err("no workload has such a name; `--list` shows them".into());
+        return Err("no workload matches; `--list` shows all".into());
     }
     let mut json = match &options.json {
         None => None,
@@ -193,7 +191,7 @@ fn bench(options: &Options) -> Result<(), String> {
     );
     println!("{}", Row::heading());
     let mut guards = Vec::new();
-    let mut tell = |row: &Row| {
+    let mut report = |row: &Row| {
         println!("{}", row.line());
         match &mut json {
             None => Ok(()),
@@ -203,7 +201,7 @@ fn bench(options: &Options) -> Result<(), String> {
     };
     for case in &cases {
         for row in rows(&**case, &pool, cpp.as_ref(), options)? {
-            tell(&row)?;
+            report(&row)?;
             if row.metric == GUARD {
                 guards.push(row.ratio);
             }
@@ -218,12 +216,12 @@ fn bench(options: &Options) -> Result<(), String> {
     };
     for study in &studies {
         for row in study.rows(&bench)? {
-            tell(&row)?;
+            report(&row)?;
         }
     }
     if guards.len() > 1 {
         let mean = (guards.iter().map(|r| r.ln()).sum::<f64>() / guards.len() as f64).exp();
-        tell(&Row {
+        report(&Row {
             workload: "geomean".into(),
             size: format!("{} workloads", guards.len()),
             backend: "cpu".into(),
@@ -237,7 +235,7 @@ fn bench(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// A fresh world, so that compiling starts from cold.
+/// A fresh world, so that its kernels are not compiled yet.
 fn world(options: &Options, tier: Tier, checked: bool) -> Result<World, String> {
     let without: Vec<&str> = options.without.iter().map(String::as_str).collect();
     let builder = World::builder()
@@ -249,7 +247,7 @@ fn world(options: &Options, tier: Tier, checked: bool) -> Result<World, String> 
     let builder = if checked {
         builder
     } else {
-        // SAFETY: only `wuji_inside` gets such a world, and its kernels stay inside their fields.
+        // SAFETY: only `wuji_inside` gets such a world, and its kernels have no out-of-range accesses.
         unsafe { builder.unchecked() }
     };
     builder.build().map_err(|e| e.to_string())
@@ -265,7 +263,7 @@ fn rows(
     let mut rows = Vec::new();
     {
         let mut reference = case.reference(pool);
-        // As users start: code soon, and good code before anything is compared.
+        // Like a user's program: fast code first, and the best code before anything is compared.
         let world = world(options, Tier::Auto, true)?;
         let mut wuji = case.wuji(&world).map_err(|e| e.to_string())?;
         let cold = agree(case, options.clock, "Wuji", &mut *reference, &mut *wuji)?;
@@ -333,7 +331,7 @@ fn rows(
     Ok(rows)
 }
 
-/// Both run once from the same start and must come to the same numbers. Gives the seconds that the second one took.
+/// Runs both once from the same start and compares the results. Returns the seconds that the second one took.
 fn agree(
     case: &dyn Case,
     clock: Clock,

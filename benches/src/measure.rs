@@ -1,4 +1,4 @@
-//! Timing two contenders in turn, and telling the result.
+//! Interleaved timing of two contenders, and the rows of the table.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use crate::case::Contender;
 pub struct Pair {
     pub first_s: f64,
     pub second_s: f64,
-    /// Median over the pairs of `second / first`: above 1 when the first is faster.
+    /// The median over the pairs of `second / first`: above 1 if the first is faster.
     pub ratio: f64,
 }
 
-/// Threads of a library may still spin after its sample; they are asleep after this.
+/// Worker threads of a library may still spin after a sample. They are asleep after this pause.
 const PAUSE: Duration = Duration::from_millis(4);
 /// Samples shorter than this are repeated within one measurement.
 const SHORT: f64 = 2e-3;
 
-/// How time is told.
+/// Which clock measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     Wall,
-    /// Time that this process was running: on a busy machine, and with one thread, more telling than the wall.
+    /// CPU time of this process: more precise than wall time on a busy machine, with one thread.
     Cpu,
 }
 
 impl Clock {
-    /// Seconds since some start.
+    /// Seconds since an arbitrary start.
     pub fn now(self) -> f64 {
         let id = match self {
             Clock::Wall => libc::CLOCK_MONOTONIC,
@@ -46,7 +46,7 @@ impl Clock {
     }
 }
 
-/// Runs `pairs` pairs; who starts alternates, so that neither profits from what the other leaves in the caches.
+/// Runs `pairs` pairs. The order alternates, so that neither benefits from the other's cache contents.
 pub fn interleave(
     first: &mut dyn Contender,
     second: &mut dyn Contender,
@@ -96,7 +96,7 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub workload: String,
@@ -110,7 +110,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// One object; numbers that are not finite are `null`.
+    /// A JSON object; numbers that are not finite become `null`.
     pub fn json(&self) -> String {
         let row = json!({
             "workload": self.workload,
@@ -150,7 +150,7 @@ impl Row {
     }
 }
 
-/// Three or four digits that count.
+/// Formats a number with three or four significant digits.
 fn short(x: f64) -> String {
     match x.abs() {
         a if a >= 100.0 => format!("{x:.0}"),

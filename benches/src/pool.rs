@@ -1,10 +1,11 @@
-//! Threads of the references: as many as asked for, kept between calls, each with a fixed share of the work.
+//! The thread pool of the references: a fixed number of threads, kept between calls, each with a fixed share of the
+//! work.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{JoinHandle, Thread};
 
-/// What the workers are to call, as an address that is valid until `run` returns.
+/// The function that workers call, as a pointer that is valid until `run` returns.
 #[derive(Clone, Copy)]
 struct Job(*const (dyn Fn(usize) + Sync));
 
@@ -13,7 +14,7 @@ unsafe impl Send for Job {}
 
 struct Board {
     job: Option<Job>,
-    /// Who waits for the job to end.
+    /// The thread that waits for the job.
     caller: Option<Thread>,
     stop: bool,
 }
@@ -21,7 +22,7 @@ struct Board {
 struct Shared {
     board: Mutex<Board>,
     wake: Condvar,
-    /// Number of the latest job; workers spin on it for a moment before they sleep.
+    /// Number of the latest job. Workers spin on it briefly before they sleep.
     epoch: AtomicUsize,
     /// Workers that have not finished the latest job.
     pending: AtomicUsize,
@@ -49,7 +50,7 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// Turns of the spin loop before a thread sleeps: some tens of microseconds.
+/// Iterations of the spin loop before a thread sleeps: some tens of microseconds.
 const SPINS: usize = 1000;
 
 impl Pool {
@@ -150,7 +151,7 @@ impl Drop for Pool {
         }
         self.shared.wake.notify_all();
         for worker in self.workers.drain(..) {
-            // A worker that panicked has already said so.
+            // A worker that panicked has already printed its message.
             let _ = worker.join();
         }
     }
@@ -212,7 +213,7 @@ fn work(shared: &Shared, number: usize) {
         };
         let _finished = Finished { shared, caller };
         if let Some(Job(f)) = job {
-            // SAFETY: `run` waits for `pending` before it lets go of the closure.
+            // SAFETY: `run` keeps the closure alive until `pending` is zero.
             unsafe { (*f)(number) }
         }
     }
@@ -221,15 +222,15 @@ fn work(shared: &Shared, number: usize) {
 #[derive(Clone, Copy)]
 struct Base<T>(*mut T);
 
-// SAFETY: an address; `range` states what its users must keep.
+// SAFETY: an address; `range` states the obligations of its callers.
 unsafe impl<T: Send> Sync for Base<T> {}
 
 impl<T> Base<T> {
     /// # Safety
-    /// The range lies within the allocation, which is borrowed mutably, and no other thread uses it meanwhile.
+    /// The range lies within the allocation, which is borrowed mutably, and no other thread uses it during the borrow.
     #[allow(clippy::mut_from_ref)]
     unsafe fn range(&self, begin: usize, end: usize) -> &mut [T] {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(begin), end - begin) }
     }
 }

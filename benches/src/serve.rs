@@ -1,8 +1,9 @@
-//! `wuji-bench --serve NAME`: runs one workload when it is told to, so that a program in another language can take turns
-//! with it in one run.
+//! `wuji-bench --serve NAME`: runs one workload on request, so that a program in another language can interleave its
+//! samples with these.
 //!
-//! Each line of the input is a request, and each is answered by a line: `run N` runs the workload N times and gives the seconds that took,
-//! `finish` waits until the best code is there, `work` gives the units that a run gets through, `result` gives how many numbers there are, which follow as bytes.
+//! Each line of the input is a request, and each gets one line as an answer. `run N` runs the workload N times and
+//! answers with the elapsed seconds. `finish` waits for the best code. `work` answers with the work of one run.
+//! `result` answers with the number of floats, which follow as bytes.
 
 use std::io::{BufRead, Write};
 
@@ -36,7 +37,7 @@ pub fn serve(case: &dyn Case, world: &World, clock: Clock) -> Result<(), String>
                 bytes.extend(numbers.iter().flat_map(|x| x.to_le_bytes()));
                 bytes
             }
-            _ => return Err(format!("`{line}` is no request")),
+            _ => return Err(format!("unknown request `{line}`")),
         };
         out.write_all(&answer)
             .and_then(|()| out.flush())

@@ -1,5 +1,4 @@
-//! How long a program takes to start, with an empty cache of kernels and with a full one; and what a world costs that
-//! does nothing.
+//! Start-up time of a program, with an empty and a full kernel cache, and the cost of an idle world.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -36,11 +35,11 @@ fn row(study: &dyn Study, (metric, goal, value): (&str, f64, f64)) -> Row {
 
 struct Start;
 
-/// Names the folder of the cache to a process that is started to be measured.
+/// Environment variable with the cache folder; it marks a child process to measure.
 const CHILD: &str = "WUJI_BENCH_START";
 
-/// In a process that is started to be measured: starts, runs once, and says how long the same run takes when nothing has
-/// to be compiled. `None` in any other.
+/// In a child process: starts, runs once, and prints how long the same run takes without compilation. `None` in any
+/// other process.
 pub fn child() -> Option<Result<(), String>> {
     let folder = std::env::var_os(CHILD)?;
     let start = || {
@@ -60,7 +59,7 @@ pub fn child() -> Option<Result<(), String>> {
     Some(start())
 }
 
-/// Milliseconds from starting a process to the end of its first run, without what that run itself takes.
+/// Milliseconds from the start of a process to the end of its first run, minus the time of that run itself.
 fn process(folder: &Path, finish: bool) -> Result<f64, String> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut command = Command::new(own);
@@ -90,7 +89,7 @@ impl Study for Start {
         "cold_ms"
     }
 
-    /// Milliseconds; the reference is the goal, so a ratio above 1 is better than that.
+    /// Milliseconds; the reference is the goal, so a ratio above 1 beats the goal.
     fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
         let folder = std::env::temp_dir().join(format!("wuji-start-{}", std::process::id()));
         let (mut cold, mut warm) = (Vec::new(), Vec::new());
@@ -98,7 +97,7 @@ impl Study for Start {
             let _ = std::fs::remove_dir_all(&folder);
             cold.push(process(&folder, false)?);
         }
-        // Whoever runs for long leaves the best code behind.
+        // A long-running process leaves the best code in the cache.
         process(&folder, true)?;
         for _ in 0..bench.pairs {
             warm.push(process(&folder, false)?);

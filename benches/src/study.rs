@@ -1,4 +1,4 @@
-//! What needs more than one pair of contenders: several rows that belong together.
+//! Benchmarks that need more than one pair of contenders and produce several rows.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::case::{Contender, difference};
 use crate::measure::{Clock, Row, interleave};
 use crate::pool::Pool;
 
-/// Measurements that make several rows.
+/// A set of related measurements.
 pub trait Study {
     fn name(&self) -> &'static str;
-    /// For people: `2^24`, `4096x4096`.
+    /// For display: `2^24`, `4096x4096`.
     fn size(&self) -> String;
     /// Unit of the values in the first row.
     fn metric(&self) -> &'static str;
@@ -25,18 +25,18 @@ pub struct Bench {
     pub threads: usize,
     pub pairs: usize,
     pub clock: Clock,
-    /// Optimizations that no world has.
+    /// Optimizations that are disabled in all worlds.
     pub without: Vec<String>,
 }
 
-/// One side of a comparison: who runs, and how much a sample gets through.
+/// One side of a comparison: a contender and the work of one sample.
 pub struct Side<'a> {
     pub contender: &'a mut dyn Contender,
     pub work: f64,
 }
 
 impl Bench {
-    /// A fresh world, with some optimizations left out.
+    /// A fresh world, with some optimizations disabled.
     pub fn world(&self, without: &[&str]) -> Result<World, String> {
         let builder = World::builder()
             .cache(wuji::CacheChoice::Off)
@@ -48,7 +48,7 @@ impl Bench {
         builder.build().map_err(|e| e.to_string())
     }
 
-    /// A row about two contenders that need not do equally much: the ratio is that of their rates.
+    /// A row that compares two contenders of different work: the ratio is that of their rates.
     pub fn compare(
         &self,
         study: &dyn Study,
@@ -70,7 +70,7 @@ impl Bench {
     }
 }
 
-/// Both run once from the same start and must come to the same numbers.
+/// Runs both once from the same start and compares the results.
 pub fn agree(
     study: &dyn Study,
     a: &mut dyn Contender,

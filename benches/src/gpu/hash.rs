@@ -1,4 +1,4 @@
-//! Cells of a hash table that come from everywhere at once, and go again.
+//! Concurrent activation and deactivation of the cells of a hash node.
 
 use super::{Line, world};
 use std::time::Instant;
@@ -43,7 +43,9 @@ pub(super) fn lines() -> Result<Vec<Line>> {
     cells.deactivate_all()?;
     world.profiler().stop();
     eprintln!("{}", world.profiler().report());
-    let lines = ["ms to activate", "ms to let go"].into_iter().zip(times);
+    let lines = ["ms to activate", "ms to deactivate"]
+        .into_iter()
+        .zip(times);
     let lines = lines.map(|(metric, times)| Line {
         name: "hash",
         size: "2^17 blocks of 4^3".into(),

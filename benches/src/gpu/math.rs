@@ -1,14 +1,15 @@
-//! Mathematical functions: how many of each a GPU computes in a second, by Wuji's own and, where it is found, with NVIDIA's `libdevice`.
+//! Throughput of mathematical functions on a GPU, with Wuji's implementations and, if it is installed, with NVIDIA's
+//! `libdevice`.
 
 use super::{Line, timed, without};
 use wuji::prelude::*;
 use wuji::{CacheChoice, LibdeviceChoice, Math, Result};
 
-/// Threads, and how often each of them computes a function.
+/// The number of threads, and of evaluations per thread.
 const THREADS: i64 = 1 << 21;
 const ROUNDS: i32 = 128;
 
-/// A function, its type, and the kernel that computes it on numbers from the first to the second.
+/// A function, its type, and the kernel that evaluates it on a range of arguments.
 macro_rules! functions {
     ($($kernel:ident $name:literal $ty:ident ($from:literal, $to:literal) $x:ident { $($value:tt)* })*) => {
         $(
@@ -27,7 +28,7 @@ macro_rules! functions {
             }
         )*
 
-        /// Seconds that each takes in a world.
+        /// The time of each function in a world, in seconds.
         fn times(world: &World) -> Result<Vec<(&'static str, &'static str, f64)>> {
             let mut times = Vec::new();
             $(
@@ -74,7 +75,7 @@ functions! {
     atan2_64 "atan2" f64 (-8.0, 8.0) x { x.atan2(1.5) }
 }
 
-/// Lines of the table, in both modes that use the library.
+/// Rows of the table, for both math modes that use the library.
 pub(super) fn lines() -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     for (math, mode) in [(Math::Contract, "default"), (Math::Fast, "fast")] {

@@ -1,5 +1,5 @@
-//! `wuji-bench --gpu`: workloads on an NVIDIA GPU, timed by events of the device, against what its memory can do and against kernels
-//! written by hand (`benches/gpu/reference.cu`).
+//! `wuji-bench --gpu`: workloads on an NVIDIA GPU, timed by device events, compared with the memory bandwidth of the
+//! device and with hand-written kernels (`benches/gpu/reference.cu`).
 
 mod hash;
 mod math;
@@ -20,7 +20,7 @@ use crate::sparse::ablation;
 use crate::workloads;
 
 const REFERENCE: &str = include_str!("../../gpu/reference.ptx");
-/// Runs of each workload; the median counts.
+/// Runs of each workload; the table shows the median.
 const RUNS: usize = 15;
 
 const EPS: f32 = 1e-4;
@@ -96,7 +96,7 @@ struct Line {
     reference: Option<f64>,
 }
 
-/// Measures everything, or what the filter lets through.
+/// Measures all workloads that the filter accepts.
 pub fn run(
     wanted: impl Fn(&str) -> bool,
     json: Option<&str>,
@@ -140,7 +140,7 @@ pub fn run(
     Ok(())
 }
 
-/// Optimizations that worlds go without.
+/// Optimizations that are disabled in all worlds.
 static WITHOUT: OnceLock<Vec<String>> = OnceLock::new();
 
 fn without() -> Vec<&'static str> {
@@ -162,7 +162,7 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Seconds that the tasks of a kernel take on the device, in the median.
+/// The median device time of a kernel's tasks, in seconds.
 fn timed(world: &World, mut launch: impl FnMut() -> Result<()>) -> Result<f64> {
     for _ in 0..3 {
         launch()?;
@@ -180,7 +180,7 @@ fn timed(world: &World, mut launch: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(median(times))
 }
 
-/// Many particles come to the same on both, in all math modes.
+/// Checks that MPM with many particles gives the same result on the CPU and on the GPU, in all math modes.
 fn check_mpm() -> Result<()> {
     for (n, math) in [
         (32, Math::Fast),
@@ -203,7 +203,7 @@ fn check_mpm() -> Result<()> {
     Ok(())
 }
 
-/// The applications of the examples, small, come to the same on both.
+/// Checks that the example applications, at small sizes, give the same result on the CPU and on the GPU.
 fn check_apps() -> Result<()> {
     let mut wrong = Vec::new();
     for entry in &apps::ALL {
@@ -219,16 +219,16 @@ fn check_apps() -> Result<()> {
         let pairs = sums[0].iter().zip(&sums[1]);
         let far = pairs.map(|(a, b)| (a.1 - b.1).abs() / a.1.abs().max(1e-6));
         let far = far.fold(0.0, f64::max);
-        let told = if far < 1e-3 { "ok" } else { "WRONG" };
-        eprintln!("{:<16} {told:<6} {far:.1e}  {:?}", entry.name, sums[1]);
-        if told != "ok" {
+        let verdict = if far < 1e-3 { "ok" } else { "WRONG" };
+        eprintln!("{:<16} {verdict:<6} {far:.1e}  {:?}", entry.name, sums[1]);
+        if verdict != "ok" {
             wrong.push(entry.name);
         }
     }
     all_right(&wrong)
 }
 
-/// The workloads of the CPU come to what loops written by hand do.
+/// Checks that the CPU workloads, run on the GPU, agree with the hand-written loops.
 fn check_cases() -> Result<()> {
     let mut wrong = Vec::new();
     let pool = std::sync::Arc::new(Pool::new(2));
@@ -243,33 +243,33 @@ fn check_cases() -> Result<()> {
             }
             Ok::<_, String>(case.difference(&ours.result()?, &by_hand.result()?))
         };
-        let (told, far) = match both() {
+        let (verdict, far) = match both() {
             Ok(far) if far <= case.tolerance() => ("ok", format!("{far:.1e}")),
             Ok(far) => ("WRONG", format!("{far:.1e}")),
             Err(error) => ("FAILED", error),
         };
-        eprintln!("{:<16} {told:<6} {far}", case.name());
-        if told != "ok" {
+        eprintln!("{:<16} {verdict:<6} {far}", case.name());
+        if verdict != "ok" {
             wrong.push(case.name());
         }
     }
     all_right(&wrong)
 }
 
-/// Or which of them are not what they should be.
+/// An error that lists the wrong results, if there are any.
 fn all_right(wrong: &[&str]) -> Result<()> {
     if wrong.is_empty() {
         return Ok(());
     }
-    let what = format!("wrong on the GPU: {}", wrong.join(", "));
+    let what = format!("wrong results on the GPU: {}", wrong.join(", "));
     Err(wuji::Error::new("W0410", what))
 }
 
-/// Says to a process that it is started to be measured.
+/// Environment variable that marks a child process for [`cold_start`].
 const CHILD: &str = "WUJI_BENCH_GPU_START";
 
-/// In a process that is started to be measured: MLS-MPM in three dimensions, once. Says how long it took to make the world, and how long the
-/// first launch took, compiling included. `None` in any other process.
+/// In a child process of [`cold_start`]: runs MLS-MPM in three dimensions once and prints the time to create the world
+/// and the time of the first launch, compilation included. `None` in any other process.
 pub fn child() -> Option<std::result::Result<(), String>> {
     std::env::var_os(CHILD)?;
     let start = || {
@@ -293,7 +293,7 @@ pub fn child() -> Option<std::result::Result<(), String>> {
     Some(start())
 }
 
-/// What [`child`] says, in a process that has nothing in any cache: milliseconds for the world, the first launch and the second.
+/// The output of [`child`] with empty caches: milliseconds for the world, the first launch and the second.
 fn cold_start() -> std::result::Result<Vec<f64>, String> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut command = std::process::Command::new(own);
@@ -308,9 +308,7 @@ fn cold_start() -> std::result::Result<Vec<f64>, String> {
         Ok(numbers)
     } else {
         let why = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(format!(
-            "a process that was to be measured ended early: {said}{why}"
-        ))
+        Err(format!("the measured process ended early: {said}{why}"))
     }
 }
 
@@ -338,7 +336,7 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
         copied = f64::max(copied, 2.0 * bytes as f64 / median(times) / 1e9);
         let mut times = Vec::new();
         for _ in 0..RUNS {
-            // SAFETY: the kernel reads as many bytes of `a`, and adds to the first word of `b`.
+            // SAFETY: the kernel reads `n` bytes of `a` and adds to the first word of `b`.
             times.push(unsafe { by_hand.launch("read_all", 132 * 8, 256, &[a, b, n as u64 / 4]) }?);
         }
         read = f64::max(read, bytes as f64 / median(times) / 1e9);

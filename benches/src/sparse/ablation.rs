@@ -1,4 +1,4 @@
-//! What each part of the compiler is worth to programs on sparse data.
+//! Ablation of compiler passes on sparse programs.
 
 use wuji::World;
 use wuji_examples::apps::{self, Scale};
@@ -10,7 +10,7 @@ use crate::case::Contender;
 use crate::measure::Row;
 use crate::study::{Bench, Side, Study, agree};
 
-/// One program, with parts of the compiler left out.
+/// One program, with some passes disabled.
 pub struct Ablation {
     name: &'static str,
     program: &'static str,
@@ -54,14 +54,14 @@ impl Ablation {
     }
 }
 
-/// What is left out.
+/// The passes to disable.
 struct Part {
     name: &'static str,
     without: &'static [&'static str],
-    /// What both sides do without.
+    /// Passes that are disabled on both sides.
     neither: &'static [&'static str],
     order: Order,
-    /// The programs that it has something to do with; none for all of them.
+    /// The programs to run; empty for all of them.
     only: &'static [&'static str],
 }
 
@@ -77,7 +77,7 @@ impl Part {
     }
 }
 
-/// Every access compares its indices and walks from the root, and LLVM makes of it what it can.
+/// Every access checks its indices and starts at the root; only LLVM optimizes it.
 const ACCESS: &[&str] = &[
     "access_lowering",
     "entries",
@@ -92,29 +92,29 @@ const PARTS: [Part; 11] = [
         &["simplify", "simplify_lowered", "cleanup"],
     ),
     Part::of("no_access", ACCESS),
-    // Neither side runs several iterations at a time by our own vectorizer.
+    // Compare scalar code: both sides without our vectorizer.
     Part {
         neither: &["vectorize"],
         ..Part::of("no_access_scalar", ACCESS)
     },
-    // As `no_access`, but comparisons that were proved to be needless are left out.
+    // Like `no_access`, but without the checks that `bounds` proved redundant.
     Part::of(
         "no_access_but_bounds",
         &["access_lowering", "entries", "neighbours", "activations"],
     ),
-    // Walks are instructions that our own passes merge and move, but they all start at the root.
+    // Tree accesses are instructions that our passes merge and move, but all start at the root.
     Part::of("no_entries", &["entries", "neighbours", "activations"]),
     Part::of("no_list_reuse", &["list_reuse"]),
     Part {
         only: &["mpm3d"],
         ..Part::of("no_scratchpad", &["scratchpads"])
     },
-    // Pads where costs say so, not where the program does.
+    // Scratchpads where the cost model chooses them, not where the program asks for them.
     Part {
         only: &["mpm3d"],
         ..Part::of("no_cache_hints", &["cache_hints"])
     },
-    // The same, against none.
+    // The cost model's scratchpads against none.
     Part {
         only: &["mpm3d"],
         neither: &["cache_hints"],
@@ -153,7 +153,7 @@ impl Study for Ablation {
         "no_simplification"
     }
 
-    /// Samples a second without something, against everything.
+    /// Samples per second with some passes disabled, against all enabled.
     fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
         let text = |e: wuji::Error| e.to_string();
         let mut rows = Vec::new();
@@ -184,7 +184,7 @@ impl Study for Ablation {
     }
 }
 
-/// Milliseconds of one sample on a GPU.
+/// The device time of one sample, in milliseconds.
 fn on_gpu_ms(world: &World, contender: &mut dyn Contender) -> Result<f64, String> {
     let text = |e: wuji::Error| e.to_string();
     let mut times = Vec::new();
@@ -202,13 +202,13 @@ fn on_gpu_ms(world: &World, contender: &mut dyn Contender) -> Result<f64, String
     Ok(times[times.len() / 2])
 }
 
-/// The same on a GPU: program, what is left out, milliseconds without it and with everything.
+/// The same on a GPU: program, disabled passes, milliseconds without them and with all passes.
 pub fn on_gpu(
     world: impl Fn(&[&str]) -> wuji::Result<World>,
 ) -> Result<Vec<(&'static str, &'static str, f64, f64)>, String> {
     let text = |e: wuji::Error| e.to_string();
     let mut rows = Vec::new();
-    // What is about vectors and about pads that nobody asked for is for the CPU.
+    // Vectorization and automatic scratchpads exist only on the CPU.
     let parts = [
         "no_simplification",
         "no_access",

@@ -1,4 +1,4 @@
-//! Bringing 2^18 blocks about and letting them go, against setting their bytes.
+//! Activating and deactivating 2^18 blocks, against `memset` of as many bytes.
 
 use wuji::prelude::*;
 
@@ -14,16 +14,17 @@ pub struct Activate {
     recycled: bool,
 }
 
-/// Fresh blocks cost the system's pages only when they are written to; setting bytes pays at once. This row pays, too.
+/// Fresh blocks cost page faults only when they are first written to; `memset` pays immediately. This row includes the
+/// page faults.
 const TOUCHED: &str = "touched_GB/s";
 
 impl Activate {
-    /// Memory that nobody has touched.
+    /// Memory that has not been touched before.
     pub const FRESH: Activate = Activate {
         name: "activate_fresh",
         recycled: false,
     };
-    /// Memory of blocks that have been let go.
+    /// Memory of deactivated blocks.
     pub const RECYCLED: Activate = Activate {
         name: "activate_recycled",
         recycled: true,
@@ -53,7 +54,7 @@ fn total(x: &Field<f32, 3>) -> f64 {
     sum
 }
 
-/// Bytes from the system, on large pages where there are any, as Wuji's trees have them.
+/// Memory from the system, on huge pages if available, like that of Wuji's trees.
 struct Mapped(*mut u8);
 
 impl Mapped {
@@ -83,7 +84,7 @@ impl Mapped {
         unsafe { std::slice::from_raw_parts_mut(self.0, BYTES) }
     }
 
-    /// Threads set one stretch after the other.
+    /// Sets all bytes; threads take one range after another.
     fn set(&mut self, bench: &Bench) {
         bench
             .pool
@@ -119,7 +120,7 @@ impl Tree {
         activate(&self.blocks, &self.all).map_err(|e| e.to_string())
     }
 
-    /// All blocks are there, and hold zeros.
+    /// Checks that all blocks are active and zero.
     fn check(&self) -> Result<(), String> {
         let count = self.blocks.count_active().map_err(|e| e.to_string())?;
         let sum = total(&self.x).map_err(|e| e.to_string())?;
@@ -164,7 +165,7 @@ impl Study for Activate {
                 dirty(&tree.x).map_err(text)?;
                 gone.push(timed(&mut || tree.blocks.deactivate_all().map_err(text))?);
             } else {
-                // The old ones go first: two trees at a time would be another workload.
+                // Free the old tree first: two trees at a time would be another workload.
                 drop(tree);
                 tree = Tree::new(&world).map_err(text)?;
                 drop(memory);
@@ -215,7 +216,7 @@ impl Study for Activate {
             rows.push(row(TOUCHED, value, reference, median(&mut touched_ratios)));
         }
         if self.recycled {
-            // Against the ten milliseconds that it may take.
+            // The goal is 10 ms.
             let ms = median(&mut gone) * 1e3;
             rows.push(row("deactivate_all_ms", ms, 10.0, 10.0 / ms));
         }

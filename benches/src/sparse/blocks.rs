@@ -1,4 +1,4 @@
-//! Blocks of 8^3 cells in a domain of 512^3: which of them are active, and the hand-written grid of them.
+//! Blocks of 8^3 cells in a domain of 512^3: patterns of active blocks, and a hand-written sparse grid.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub const CELLS: usize = B * B * B;
 /// Active blocks, about a tenth of all. A cube of them would be 240 cells wide.
 pub const ACTIVE: usize = 30 * 30 * 30;
 
-/// Places of the active blocks, row by row.
+/// Coordinates of the active blocks, in row-major order.
 pub type Places = Vec<[i32; 3]>;
 
 /// The blocks of lowest rank.
@@ -33,7 +33,7 @@ fn chosen(rank: impl Fn([i32; 3], usize) -> f32) -> Places {
     places
 }
 
-/// A ball's surface, a few blocks thick, with a rough skin.
+/// A spherical shell, a few blocks thick, with a rough surface.
 pub fn shell() -> Places {
     chosen(|at, n| {
         let r = at
@@ -45,32 +45,32 @@ pub fn shell() -> Places {
     })
 }
 
-/// Blocks here and there, most of them with few neighbours.
+/// Randomly scattered blocks, most of them with few neighbours.
 pub fn random() -> Places {
     chosen(|_, n| noise(n + 77))
 }
 
-/// What the grid holds at the start.
+/// The initial value of a cell.
 pub fn start(i: i32, j: i32, k: i32) -> f32 {
     let mixed =
         i.wrapping_mul(73_856_093) ^ j.wrapping_mul(19_349_663) ^ k.wrapping_mul(83_492_791);
     (mixed & 0xffff) as f32 / 65536.0
 }
 
-/// Width of the table of blocks: one more than needed on either side, so that neighbours need no check.
+/// Width of the block table, with one block of padding on either side, so that neighbour lookups need no bounds check.
 const WIDE: usize = SIDE + 2;
 
-/// Hand-written sparse grids `x` and `y`: a table from places to blocks, and blocks that hold 8^3 cells of one, then
-/// of the other. Block 0 is zero and stands for all that are absent.
+/// Hand-written sparse grids `x` and `y`: a table from coordinates to blocks, and blocks that hold 8^3 cells of `x`,
+/// then of `y`. Block 0 is zero and represents all inactive blocks.
 pub struct Grid {
     table: Vec<u32>,
-    /// Active blocks: places in the table.
+    /// Active blocks, as indices into the table.
     list: Vec<u32>,
     cells: Floats,
     pool: Arc<Pool>,
 }
 
-/// Where `x` of a block starts.
+/// The offset of a block's `x`.
 fn block(number: u32) -> usize {
     number as usize * 2 * CELLS
 }
@@ -140,10 +140,10 @@ impl Grid {
 #[derive(Clone, Copy)]
 struct Cells(*mut f32);
 
-// SAFETY: an address; `sweep` states who writes where.
+// SAFETY: an address; `sweep` states which thread writes where.
 unsafe impl Sync for Cells {}
 
-/// Where a block and the six around it start.
+/// The offsets of a block and of its six neighbours.
 struct Walk {
     own: usize,
     i: [usize; 2],
@@ -152,7 +152,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// The rows on either side of row `r` along an axis whose rows are `step` apart.
+    /// The neighbouring rows of row `r` along an axis with stride `step` between rows.
     #[inline(always)]
     fn beside(&self, around: [usize; 2], r: usize, step: usize, rest: usize) -> [usize; 2] {
         let below = match r {
@@ -167,7 +167,8 @@ impl Walk {
     }
 
     /// # Safety
-    /// All blocks lie in the allocation, nobody else uses `y` of the own one or writes any `x`, and the CPU has AVX2.
+    /// All blocks lie in the allocation, no other thread accesses this block's `y` or writes any `x`, and the CPU has
+    /// AVX2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2(&self, Cells(cells): Cells) {
@@ -180,7 +181,7 @@ impl Walk {
                 let row = i * B * B + j * B;
                 let beside_i = self.beside(self.i, i, B * B, j * B);
                 let beside_j = self.beside(self.j, j, B, i * B * B);
-                // SAFETY: rows of eight floats within the blocks, by the caller's promise.
+                // SAFETY: rows of eight floats within the blocks, guaranteed by the caller.
                 unsafe {
                     let load = |at: usize| _mm256_load_ps(cells.add(at));
                     let x = load(self.own + row);
@@ -207,7 +208,7 @@ impl Walk {
     }
 
     /// # Safety
-    /// All blocks lie in the allocation, and nobody else uses `y` of the own one or writes any `x`.
+    /// All blocks lie in the allocation, and no other thread accesses this block's `y` or writes any `x`.
     unsafe fn plain(&self, Cells(cells): Cells) {
         for i in 0..B {
             for j in 0..B {
@@ -216,7 +217,7 @@ impl Walk {
                 let beside_j = self.beside(self.j, j, B, i * B * B);
                 for k in 0..B {
                     let beside_k = self.beside(self.k, k, 1, row);
-                    // SAFETY: cells within the blocks, by the caller's promise.
+                    // SAFETY: cells within the blocks, guaranteed by the caller.
                     unsafe {
                         let load = |at: usize| *cells.add(at);
                         let sum = load(beside_i[0] + k)

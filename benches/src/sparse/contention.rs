@@ -1,4 +1,5 @@
-//! Threads that activate and append at once: nanoseconds per operation, from 1 to 8 threads.
+//! Contention of threads that activate cells and append to lists concurrently: nanoseconds per operation, from 1 to 8
+//! threads.
 
 use wuji::prelude::*;
 
@@ -9,15 +10,15 @@ pub struct Contention;
 
 /// Operations of one launch.
 const COUNT: i32 = 1 << 20;
-/// Cells, when they are different ones.
+/// Cells, when each thread uses different ones.
 const CELLS: i64 = 1 << 20;
-/// Lists, when they are different ones.
+/// Lists, when each thread uses different ones.
 const LISTS: i64 = 1 << 8;
 
 #[kernel]
 fn activate_same(count: i32, x: &Field<i32, 1>) {
     for i in 0..count {
-        // All threads are at the same few cells at the same time.
+        // All threads access the same few cells at the same time.
         x.activate([i & 15]);
     }
 }
@@ -44,7 +45,7 @@ fn append_different(count: i32, x: &Field<i32, 2>) {
 }
 
 impl Contention {
-    /// Nanoseconds per operation: `run` is timed, `reset` is not.
+    /// Nanoseconds per operation: times `run`, but not `reset`.
     fn nanoseconds(
         bench: &Bench,
         reset: impl Fn() -> wuji::Result<()>,
@@ -52,12 +53,12 @@ impl Contention {
         check: impl Fn() -> wuji::Result<bool>,
     ) -> Result<f64, String> {
         let text = |e: wuji::Error| e.to_string();
-        // Compiles, and takes memory.
+        // Compile and allocate first.
         run().map_err(text)?;
         let mut times = Vec::new();
         for _ in 0..bench.pairs.min(7) {
             reset().map_err(text)?;
-            // Always the wall: threads that wait for each other spend no time of their own.
+            // Always wall time: a thread that waits for a lock uses no CPU time.
             let start = Clock::Wall.now();
             run().map_err(text)?;
             times.push((Clock::Wall.now() - start) / COUNT as f64 * 1e9);

@@ -1,4 +1,4 @@
-//! One sweep of the 7-point stencil over blocks that exist here and there, zero elsewhere.
+//! One sweep of the 7-point stencil over sparse blocks; inactive cells are zero.
 
 use wuji::prelude::*;
 
@@ -53,7 +53,7 @@ fn collect(places: &Field<IVec3, 1>, y: &Field<f32, 3>, out: &Field<f32, 2>) {
     }
 }
 
-/// Brings a block about, or lets it go.
+/// Activates or deactivates a block.
 #[kernel]
 fn turn(blocks: &Cells<3>, at: IVec3, on: i32) {
     if on == 1 {
@@ -63,12 +63,12 @@ fn turn(blocks: &Cells<3>, at: IVec3, on: i32) {
     }
 }
 
-/// How `x` and `y` lie in a block.
+/// The memory layout of `x` and `y` in a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// First all cells of `x`, then all of `y`.
+    /// Struct of arrays: all cells of `x`, then all of `y`.
     Soa,
-    /// Each cell of `x` beside that of `y`.
+    /// Array of structs: each cell of `x` next to that of `y`.
     Aos,
 }
 
@@ -79,7 +79,7 @@ pub struct Sparse {
     x: Field<f32, 3>,
     y: Field<f32, 3>,
     places: Field<IVec3, 1>,
-    /// A block that is absent.
+    /// An inactive block.
     spare: [i32; 3],
 }
 
@@ -129,7 +129,7 @@ impl Sparse {
         launches(move || grid.sweep(), move || same.result())
     }
 
-    /// Sweeps, each after a launch that activates a block: another one every time, or always the same, which exists.
+    /// Sweeps, each after a launch that activates a block: a new block every time, or always the same active one.
     fn after_turns(&self, change: bool) -> Box<dyn Contender> {
         let spare = Vector(self.spare);
         let (grid, same, mut on) = (self.clone(), self.clone(), 0);
@@ -151,7 +151,7 @@ pub fn by_hand(places: &Places, bench: &Bench) -> Box<dyn Contender> {
     )
 }
 
-/// Sweeps over a cube with as many cells.
+/// Sweeps over a dense cube with the same number of cells.
 fn dense(world: &World) -> wuji::Result<Box<dyn Contender>> {
     let side = (ACTIVE as f64).cbrt().round() as i64 * B as i64;
     let x = world.layout(|root| root.dense(IJK, side).place::<f32, 3>("x"))?;
@@ -199,7 +199,8 @@ impl Study for SparseJacobi {
                 side(&mut *dense, work),
             )?);
         }
-        // Lists: a launch that changes nothing before every sweep, against one that makes or drops a block.
+        // The cost of list generation: a launch that changes nothing before every sweep, against one that activates or
+        // deactivates a block.
         let (mut changed, mut unchanged) = (grid.after_turns(true), grid.after_turns(false));
         let row = bench.compare(
             self,
@@ -208,7 +209,7 @@ impl Study for SparseJacobi {
             side(&mut *unchanged, work),
         )?;
         rows.push(row);
-        // The block must be there before the lists can stay as they are.
+        // Activate the block first, so that the lists stay valid.
         unchanged.run()?;
         let row = bench.compare(
             self,

@@ -1,4 +1,4 @@
-//! `y = a x + y` over elements that exist, for every kind of innermost node.
+//! `y = a x + y` over active elements, for every kind of innermost node.
 
 use wuji::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::study::{Bench, Side, Study};
 
 /// Small, so that `y` keeps its magnitude over many samples.
 const A: f32 = 1.0 / 1024.0;
-/// Elements of the layouts that are one node.
+/// Elements of the layouts that have one node.
 const LONG: i64 = 1 << 24;
 
 pub struct Loop {
@@ -23,7 +23,7 @@ struct Layout {
     make: fn(&World) -> wuji::Result<Made>,
 }
 
-/// Who loops, and over how many elements.
+/// A contender and its number of elements.
 type Made = (Box<dyn Contender>, u64);
 
 impl Loop {
@@ -87,7 +87,7 @@ fn saxpy4(a: f32, x: &Field<f32, 4>, y: &Field<f32, 4>) {
     }
 }
 
-/// Makes the elements of a block that lie below a share, scattered over the block.
+/// Activates a random subset of a block's elements, of the given density.
 #[kernel]
 fn scatter(places: &Field<IVec3, 1>, cells: &Field<f32, 2>, share: f32, y: &Field<f32, 3>) {
     for [n, c] in cells {
@@ -106,7 +106,7 @@ fn ones(count: i32, y: &Field<f32, 1>) {
     }
 }
 
-/// Lists as long as a block has cells.
+/// Lists with as many elements as a block has cells.
 #[kernel]
 fn fill_lists(places: &Field<IVec3, 1>, count: i32, y: &Field<f32, 4>) {
     for [n] in places {
@@ -124,7 +124,7 @@ fn places(world: &World) -> wuji::Result<Field<IVec3, 1>> {
     Ok(listed)
 }
 
-/// `x` and `y` are 1 everywhere at first, in all layouts.
+/// `x` and `y` are 1 everywhere at the start, in all layouts.
 fn pointer(world: &World) -> wuji::Result<Made> {
     let (cells, x, y) = world.layout(|root| {
         let block = root.pointer(IJK, SIDE as i64);
@@ -197,7 +197,7 @@ fn long_list(world: &World) -> wuji::Result<Made> {
         let list = root.dynamic(I, LONG);
         (list.place::<f32, 1>("x"), list.place::<f32, 1>("y"))
     })?;
-    // The last one first: the list then has its length.
+    // Set the last element first, so that the list has its final length.
     y.set(LONG as i32 - 1, 1.0)?;
     ones(LONG as i32, &y)?;
     x.fill(1.0)?;
@@ -209,7 +209,7 @@ fn long_list(world: &World) -> wuji::Result<Made> {
     ))
 }
 
-/// The mean of `y` says whether two loops did the same.
+/// The mean of `y`, to compare two loops.
 macro_rules! totals {
     ($($name:ident $kernel:ident $rank:literal [$($i:ident),*];)*) => {$(
         #[kernel]
@@ -244,7 +244,7 @@ impl Study for Loop {
         "Mcells/s"
     }
 
-    /// Each against the loop over dense blocks below pointers.
+    /// Each layout against the loop over dense blocks below pointers.
     fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
         let text = |e: wuji::Error| e.to_string();
         let world = bench.world(&[])?;

@@ -1,4 +1,4 @@
-//! What sparse data costs.
+//! Benchmarks of sparse data structures.
 
 pub mod ablation;
 mod activate;

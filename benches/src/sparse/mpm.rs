@@ -1,4 +1,4 @@
-//! MLS-MPM of elastic bodies on a sparse grid: the example of that name, against the same by hand.
+//! MLS-MPM of elastic bodies on a sparse grid: the example `mpm3d` against a hand-written version.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const B: usize = 4;
 /// Blocks along each axis.
 const SIDE: usize = N / B;
 const NODES: usize = B * B * B;
-/// A block's particles reach two nodes further.
+/// The particles of a block reach two nodes beyond it.
 const REACH: usize = B + 2;
 const COUNT: usize = 16 * (N / 4) * (N / 4) * (N / 4);
 const DT: f32 = 4e-5;
@@ -35,15 +35,15 @@ pub struct SparseMpm;
 struct Particle {
     x: [f32; 3],
     v: [f32; 3],
-    /// Affine velocity, row by row.
+    /// Affine velocity, row-major.
     c: [f32; 9],
-    /// Deformation, row by row.
+    /// Deformation gradient, row-major.
     f: [f32; 9],
 }
 
-/// Momentum, then velocity, and mass.
+/// Momentum, later velocity, and mass.
 type Node = [f32; 4];
-/// The nodes that the particles of one block reach.
+/// Scratchpad: the nodes that the particles of one block reach.
 type Pad = [Node; REACH * REACH * REACH];
 
 /// The two cubes of the example.
@@ -66,7 +66,7 @@ fn start(p: usize) -> Particle {
     }
 }
 
-/// The lowest of the 27 nodes around a particle, and the particle's place relative to it.
+/// The lowest of the 27 nodes around a particle, and the particle's position relative to it.
 #[inline(always)]
 fn locate(x: [f32; 3]) -> ([usize; 3], [f32; 3]) {
     let g = x.map(|x| x * N as f32);
@@ -80,30 +80,30 @@ fn weights(f: f32) -> [f32; 3] {
     [0.5 * a * a, 0.75 - b * b, 0.5 * c * c]
 }
 
-/// Blocks of nodes, a table of them, and for each block its particles.
+/// Blocks of nodes, a block table, and the particles of each block.
 struct State {
     particles: Vec<Particle>,
-    /// Of each place: the number of its block plus 1, or 0.
+    /// For each block coordinate: the block number plus 1, or 0.
     table: Vec<u32>,
-    /// Places of the blocks that exist.
+    /// Coordinates of the active blocks.
     places: Vec<u32>,
     nodes: Vec<[Node; NODES]>,
-    /// Particles, block by block.
+    /// Particle indices, sorted by block.
     order: Vec<u32>,
-    /// Of each place: where its particles begin in `order`; one more at the end.
+    /// For each block coordinate: the start of its particles in `order`, plus one entry at the end.
     begins: Vec<u32>,
-    /// Places that have particles, by the parity of their coordinates: those of one colour share no node.
+    /// Blocks with particles, by the parity of their coordinates: two blocks of one colour share no node.
     colours: [Vec<u32>; 8],
-    /// Of each thread: particles of each place, then where its own go.
+    /// For each thread: the number of particles per block, then the offsets to write to.
     counts: Vec<Vec<u32>>,
-    /// Of each particle: its place.
+    /// The block of each particle.
     homes: Vec<u32>,
 }
 
 #[derive(Clone, Copy)]
 struct Shared<T>(*mut T);
 
-// SAFETY: an address; users state who writes where.
+// SAFETY: an address; the users state which thread writes where.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -250,14 +250,14 @@ host_fn! {
     }
 }
 
-/// The first node of the block at a place.
+/// The first node of a block.
 #[inline(always)]
 fn corner(place: u32) -> [usize; 3] {
     let n = place as usize;
     [n / (SIDE * SIDE) * B, n / SIDE % SIDE * B, n % SIDE * B]
 }
 
-/// Calls `f(block, node in it, node of the pad)` for every node that the particles of a block reach and that is in the grid.
+/// Calls `f(block, node in it, node of the pad)` for every grid node that the particles of a block reach.
 #[inline(always)]
 fn around(table: &[u32], corner: [usize; 3], mut f: impl FnMut(usize, usize, usize)) {
     for o in 0..8 {
@@ -297,7 +297,7 @@ impl State {
         }
     }
 
-    /// Finds the particles of each block.
+    /// Sorts the particles by block.
     fn sort(&mut self, pool: &Pool) {
         let threads = pool.threads();
         let (particles, all) = (&self.particles[..], Shared(self.homes.as_mut_ptr()));
@@ -321,14 +321,14 @@ impl State {
             let (begin, end) = range(t);
             for p in begin..end {
                 let at = &mut counts[homes[p] as usize];
-                // SAFETY: every particle has a place of its own in the order.
+                // SAFETY: every particle has its own slot in the order.
                 unsafe { *order.get().add(*at as usize) = p as u32 };
                 *at += 1;
             }
         });
     }
 
-    /// Makes the blocks that particles reach, all zero.
+    /// Activates the blocks that particles reach, filled with zeros.
     fn activate(&mut self, pool: &Pool) {
         for place in self.places.drain(..) {
             self.table[place as usize] = 0;
@@ -373,7 +373,7 @@ impl State {
                     let corner = corner(*place);
                     scatter(particles, of(*place), corner, &mut pad);
                     around(table, corner, |block, node, at| {
-                        // SAFETY: the table leads to blocks that exist; those of one colour reach different ones.
+                        // SAFETY: the table refers to active blocks; blocks of one colour reach different nodes.
                         let node = unsafe { &mut (*nodes.get().add(block))[node] };
                         for k in 0..4 {
                             node[k] += pad[at][k];
@@ -401,7 +401,7 @@ impl State {
         }
     }
 
-    /// What the example sums up, but for the number of blocks: it makes those that particles write to.
+    /// The sums of the example, except the number of blocks: the example activates only blocks that particles write to.
     fn sums(&self) -> Vec<f32> {
         let mean = |f: &dyn Fn(&Particle) -> f32| {
             (self.particles.iter().map(|p| f64::from(f(p))).sum::<f64>() / COUNT as f64) as f32
@@ -419,7 +419,7 @@ impl State {
     }
 }
 
-/// One of the applications, step by step.
+/// An application as a contender: one step per sample.
 pub struct Steps(pub Box<dyn App>);
 
 impl Contender for Steps {
@@ -432,7 +432,7 @@ impl Contender for Steps {
     }
 }
 
-/// The example, without the number of its blocks.
+/// The example, without its number of blocks.
 struct Bodies(Steps);
 
 impl Contender for Bodies {
@@ -455,7 +455,7 @@ impl Study for SparseMpm {
         "substeps/s"
     }
 
-    /// With buckets, and with particles as they lie in memory.
+    /// Sorted into buckets, and in the memory order of the particles.
     fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
         use apps::mpm3d::Variant;
         let mut rows = Vec::new();

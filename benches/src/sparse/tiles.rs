@@ -1,5 +1,5 @@
-//! Where pads begin to pay: particles in the buckets of blocks scatter to 27 nodes and gather from them, with a pad for every block
-//! and without, for different numbers of particles in a block.
+//! The break-even point of scratchpads: particles in buckets scatter to 27 nodes and gather from them, with one
+//! scratchpad per block and without, for different numbers of particles per block.
 
 use wuji::World;
 use wuji::prelude::*;
@@ -12,15 +12,15 @@ pub struct Tiles;
 
 /// Blocks along each axis.
 const SIDE: i32 = 16;
-/// Particles in a block.
+/// Particles per block.
 const FILLINGS: [i32; 6] = [2, 4, 8, 16, 32, 128];
 
-/// What is measured of them.
+/// The measured variants.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Scatter,
     Gather,
-    /// In a tree whose root is a hash table.
+    /// On a tree whose root node is a hash node.
     GatherHashed,
 }
 
@@ -76,7 +76,7 @@ fn gather(bucket: &Field<Vec3, 4>, mass: &Field<f32, 3>, out: &Field<f32, 4>) {
     }
 }
 
-/// Everything that is in the grid.
+/// The sum over the grid.
 #[kernel]
 fn total(mass: &Field<f32, 3>, out: &Field<f32, 4>) -> f32 {
     let mut sum = 0.0;
@@ -125,7 +125,7 @@ impl Study for Tiles {
         "scatter_2"
     }
 
-    /// Millions of particles a second with a pad for every block, against none.
+    /// Millions of particles per second with one scratchpad per block, against none.
     fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
         let text = |e: wuji::Error| e.to_string();
         let mut rows = Vec::new();

@@ -18,7 +18,7 @@ const DT: f32 = 0.5;
 
 pub struct Fluids;
 
-/// Cell-centred fields, `i` slow and `j` fast; the edge cells stand for what is outside.
+/// Cell-centred fields, `i` slow and `j` fast; indices outside are clamped to the edge cells.
 struct State {
     u: Floats,
     v: Floats,
@@ -173,7 +173,7 @@ fn step(s: &mut State, pool: &Pool) {
     pool.split(&mut s.v, N, |at, out| project_j(p, at / N, out));
 }
 
-/// `from` between the four cells around a place inside the grid.
+/// Bilinear interpolation of `from` at a position inside the grid.
 #[func]
 fn sample(from: &Field<f32, 2>, at: Vec2) -> f32 {
     let top = (N - 1) as f32 - 0.001;
@@ -235,7 +235,7 @@ fn project_kernel(p: &Field<f32, 2>, u: &Field<f32, 2>, v: &Field<f32, 2>) {
     }
 }
 
-/// The fields of `State`, in a world; what is `next` swaps with what is current.
+/// The fields of `State` in a world; `next` fields swap with the current ones.
 struct Fields {
     u: Field<f32, 2>,
     v: Field<f32, 2>,
@@ -250,7 +250,7 @@ struct Fields {
 
 impl Fields {
     fn new(world: &World) -> wuji::Result<Fields> {
-        // A tree for each field, so that swapping two of them changes addresses and not code.
+        // A separate tree for each field: swapping two of them changes addresses, not code.
         let field =
             |name: &str| world.layout(|root| root.dense(IJ, N as i64).place::<f32, 2>(name));
         let fields = Fields {

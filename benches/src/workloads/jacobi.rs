@@ -90,7 +90,7 @@ impl Case for Jacobi {
         Ok(launches(move || jacobi(&u, &v), move || out.to_vec()))
     }
 
-    /// With a rim of zeros around `u`, so that every neighbour is an element.
+    /// `u` is padded with a border of zeros, so that every neighbour is an element.
     fn wuji_inside(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
         let n = N as i64;
         let u = world.layout(|root| root.dense(IJ, n + 2).offset([-1, -1]).place::<f32, 2>("u"))?;

@@ -182,7 +182,7 @@ impl Case for Julia {
     fn tolerance(&self) -> f32 {
         0.01
     }
-    /// Share of pixels that differ: at the edge of the set a rounding decides how long a pixel lives.
+    /// The fraction of pixels that differ: at the edge of the set, rounding decides the number of iterations.
     fn difference(&self, a: &[f32], b: &[f32]) -> f32 {
         if a.len() != b.len() {
             return f32::INFINITY;

@@ -28,18 +28,18 @@ pub struct Mpm2d;
 struct Particle {
     x: [f32; 2],
     v: [f32; 2],
-    /// Affine velocity, row by row.
+    /// Affine velocity, row-major.
     c: [f32; 4],
     /// Volume relative to the volume at rest.
     j: f32,
 }
 
-/// Momentum, then velocity, and mass; one lane is unused.
+/// Momentum, later velocity, and mass; one lane is unused.
 type Node = [f32; 4];
 
 struct State {
     particles: Vec<Particle>,
-    /// One grid per thread: no two threads write to one node, so nothing is atomic.
+    /// One grid per thread, so the scatter needs no atomics.
     grids: Vec<Vec<Node>>,
 }
 

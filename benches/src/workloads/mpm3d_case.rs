@@ -25,12 +25,12 @@ pub struct Mpm3d;
 struct Particle {
     x: [f32; 3],
     v: [f32; 3],
-    /// Affine velocity, row by row.
+    /// Affine velocity, row-major.
     c: [f32; 9],
     j: f32,
 }
 
-/// Momentum, then velocity, and mass.
+/// Momentum, later velocity, and mass.
 type Node = [f32; 4];
 
 struct State {
@@ -59,7 +59,7 @@ fn weights(f: f32) -> [f32; 3] {
     [0.5 * a * a, 0.75 - b * b, 0.5 * c * c]
 }
 
-/// The lowest of the 27 nodes around a particle, and the particle's place relative to it.
+/// The lowest of the 27 nodes around a particle, and the particle's position relative to it.
 #[inline(always)]
 fn locate(x: [f32; 3]) -> ([usize; 3], [f32; 3]) {
     let g = x.map(|x| x * GRID as f32);

@@ -63,7 +63,7 @@ fn pull_avx512(x: [&[f32]; 3], first: usize, out: &mut [f32]) {
         std::array::from_fn(|c| unsafe { _mm512_loadu_ps(x[c][first..first + 16].as_ptr()) });
     let (half, three_halves) = (_mm512_set1_ps(0.5), _mm512_set1_ps(1.5));
     let eps = _mm512_set1_ps(EPS);
-    // Two sets of sums: the loop would wait for its own additions otherwise.
+    // Two sets of accumulators hide the latency of the additions.
     let mut a = [[_mm512_setzero_ps(); 3]; 2];
     let bodies = x[0].iter().zip(x[1]).zip(x[2]);
     for (j, ((&bx, &by), &bz)) in bodies.enumerate() {
@@ -214,7 +214,7 @@ impl Case for Nbody {
     }
 
     fn wuji(&self, world: &World) -> wuji::Result<Box<dyn Contender>> {
-        // A node for each component: struct of arrays.
+        // A node for each component: struct of arrays (SoA).
         let [x, y, z, u, v, w] = world.layout(|root| {
             ["x", "y", "z", "u", "v", "w"].map(|name| root.dense(I, N as i64).place::<f32, 1>(name))
         })?;

@@ -1,4 +1,4 @@
-//! `y -= a (x . y) x` on fields of vectors of 2, 3 and 4, whose components stand side by side, in a cache.
+//! `y -= a (x . y) x` on fields of vectors with 2, 3 and 4 interleaved components, in cache.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::host_fn;
 use crate::pool::Pool;
 
 const N: usize = 1 << 15;
-/// One sample is so many sweeps.
+/// Sweeps per sample.
 const SWEEPS: usize = 20;
 /// Small, so that `y` keeps its magnitude over many samples.
 const A: f32 = 1.0 / 4096.0;

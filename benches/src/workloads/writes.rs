@@ -1,4 +1,4 @@
-//! Loops that write what they do not read: `z = a`, `z = a x + y`. The references store past the caches.
+//! Loops that write what they do not read: `z = a`, `z = a x + y`. The references use non-temporal stores.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl State {
     }
 }
 
-/// Starts on a cache line, in whole lines.
+/// `z` is aligned to a cache line and a multiple of it.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn fill_avx2(a: f32, z: &mut [f32]) {
@@ -39,7 +39,7 @@ fn fill_avx2(a: f32, z: &mut [f32]) {
     let a = _mm256_set1_ps(a);
     let mut lines = z.chunks_exact_mut(16);
     for z in &mut lines {
-        // SAFETY: sixteen floats on a line of their own.
+        // SAFETY: sixteen floats, aligned to a cache line.
         unsafe {
             _mm256_stream_ps(z.as_mut_ptr(), a);
             _mm256_stream_ps(z.as_mut_ptr().add(8), a);
@@ -49,7 +49,7 @@ fn fill_avx2(a: f32, z: &mut [f32]) {
     _mm_sfence();
 }
 
-/// The same.
+/// As for `fill_avx2`.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn triad_avx2(a: f32, x: &[f32], y: &[f32], z: &mut [f32]) {
@@ -58,7 +58,7 @@ fn triad_avx2(a: f32, x: &[f32], y: &[f32], z: &mut [f32]) {
     let sources = x.chunks_exact(16).zip(y.chunks_exact(16));
     for (z, (x, y)) in z.chunks_exact_mut(16).zip(sources) {
         for k in [0, 8] {
-            // SAFETY: sixteen floats each, those of `z` on a line of their own.
+            // SAFETY: sixteen floats each, those of `z` aligned to a cache line.
             unsafe {
                 let (x, y) = (x.as_ptr().add(k), y.as_ptr().add(k));
                 let sum = _mm256_fmadd_ps(a, _mm256_loadu_ps(x), _mm256_loadu_ps(y));
