@@ -417,7 +417,7 @@ def test_divergent_threads() -> None:
                 block.sync()
 
     if ON_GPU:
-        with pytest.raises(ti.WujiCompilationError, match="not all threads of the block may come to a barrier"):
+        with pytest.raises(ti.WujiCompilationError, match="not all threads of the block reach a barrier"):
             part()
     else:
         ti.init(arch=ti.cpu, offline_cache=False, verbose=False)
@@ -429,5 +429,5 @@ def test_divergent_threads() -> None:
                 if y[i] > 0:
                     block.sync()
 
-        with pytest.raises(ti.WujiCompilationError, match="not all threads of the block may come to a barrier"):
+        with pytest.raises(ti.WujiCompilationError, match="not all threads of the block reach a barrier"):
             apart()

@@ -1,4 +1,4 @@
-//! Where mathematical functions come from that machines have no instruction for.
+//! Implementations of mathematical functions that have no machine instruction.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,14 +11,14 @@ pub enum Functions {
     /// The C library of the host.
     #[default]
     System,
-    /// They are written out, as for machines without a library of them.
+    /// Expanded inline by `lower_math`, for targets without a math library.
     WrittenOut,
-    /// NVIDIA's library has those that are quicker there; the others are written out.
+    /// NVIDIA's `libdevice` for the functions that are faster there; the others are expanded inline.
     Libdevice(Arc<Libdevice>),
 }
 
-/// NVIDIA's library of mathematical functions for its GPUs, as a CUDA installation brings it: LLVM's bitcode, of which the backend links
-/// what is called.
+/// NVIDIA's library of mathematical functions for GPUs, part of a CUDA installation: LLVM bitcode, from which the
+/// backend links the called functions.
 #[derive(Clone)]
 pub struct Libdevice {
     path: PathBuf,
@@ -27,7 +27,7 @@ pub struct Libdevice {
 }
 
 impl Libdevice {
-    /// More than this is something else.
+    /// Larger files are not `libdevice`.
     const MOST_BYTES: u64 = 64 << 20;
 
     /// Reads a file. Whether LLVM understands it is known when something of it is linked.
@@ -56,7 +56,7 @@ impl Libdevice {
         &self.bitcode
     }
 
-    /// Why the backend cannot use it.
+    /// An error: the backend cannot use the library.
     pub fn unusable(&self, why: impl Into<String>) -> Error {
         unusable(&self.path, why)
     }
@@ -69,7 +69,7 @@ fn unusable(path: &Path, why: impl Into<String>) -> Error {
         .help("set WUJI_LIBDEVICE to another `libdevice.10.bc`, or to `off` to do without")
 }
 
-/// FNV, by words.
+/// FNV hash over words.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(0xcbf2_9ce4_8422_2325, |sum, part| {
         let mut word = [0; 8];
@@ -78,7 +78,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     })
 }
 
-// Two libraries with the same functions are the same, wherever they lie.
+// Libraries with equal content are equal, regardless of path.
 impl PartialEq for Libdevice {
     fn eq(&self, other: &Libdevice) -> bool {
         self.checksum == other.checksum && self.bitcode == other.bitcode
@@ -93,7 +93,7 @@ impl Hash for Libdevice {
     }
 }
 
-/// What caches tell it by.
+/// The part of a cache key.
 impl fmt::Debug for Libdevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes, {:016x}", self.bitcode.len(), self.checksum)

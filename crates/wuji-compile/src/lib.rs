@@ -13,7 +13,7 @@ pub use functions::{Functions, Libdevice};
 pub use options::{Bounds, Math, Options, Target};
 pub use passes::{Cx, PASSES, Pass, PassKind};
 pub use pipeline::{
-    FIRST_PASSES, LATE_PASSES, Lowered, compile, compile_quickly, compile_telling, compile_with,
-    improve, run_pass,
+    FIRST_PASSES, LATE_PASSES, Lowered, compile, compile_quickly, compile_with,
+    compile_with_progress, improve, run_pass,
 };
 pub use remark::{Decision, Remark};

@@ -1,8 +1,8 @@
-//! What a compilation may be told.
+//! Options of a compilation.
 
 use crate::functions::Functions;
 
-/// How floats may be treated. See `docs/ir.md`, section 2.
+/// How floating-point operations may be transformed. See `docs/ir.md`, section 2.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Math {
     /// Every operation is rounded as written.
@@ -10,26 +10,26 @@ pub enum Math {
     /// `a * b + c` may be fused.
     #[default]
     Contract,
-    /// Contract, approximate functions, reciprocals, reassociation; NaN and infinities stay.
+    /// `Contract`, plus approximate functions, reciprocals and reassociation; NaN and infinities are preserved.
     Fast,
 }
 
-/// Whether accesses are kept inside their places.
+/// Whether accesses are checked against their domain.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Bounds {
     #[default]
     Checked,
-    /// The user has promised that every access is inside.
+    /// The user guarantees that every access is in range.
     Unchecked,
 }
 
-/// What kind of machine runs the tasks.
+/// The kind of machine that runs the tasks.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Target {
-    /// A few threads that take chunks of iterations each.
+    /// A few threads that each take chunks of iterations.
     #[default]
     Cpu,
-    /// An NVIDIA GPU: every thread takes one iteration at a time.
+    /// An NVIDIA GPU: every thread runs one iteration at a time.
     Cuda,
 }
 
@@ -40,28 +40,30 @@ pub struct Options {
     pub sm: u32,
     pub math: Math,
     pub bounds: Bounds,
-    /// Where mathematical functions come from.
+    /// The implementation of mathematical functions.
     pub functions: Functions,
-    /// How wide vectors are, in bits; 0: loops are left to the backend.
+    /// Vector width in bits; 0 leaves vectorization to the backend.
     pub vector_bits: u32,
-    /// How many threads will run parallel tasks; 0 when nobody knows.
+    /// The number of threads that will run parallel tasks; 0 if it is unknown.
     pub threads: u32,
-    /// Results are the same, bit for bit, from run to run and for any number of threads.
+    /// Results are bit-identical from run to run and for any number of threads.
     pub deterministic: bool,
-    /// Also checks what costs time: that the arithmetic behind an index does not overflow.
+    /// Adds costly checks: the arithmetic behind an index must not overflow.
     pub debug: bool,
-    /// A loop that writes so many bytes of a field stores them past the caches; what is measured to pay, if nothing is said.
+    /// Loops that write at least this many bytes of a field use non-temporal stores; by default the measured
+    /// threshold.
     pub stream_from: Option<u64>,
-    /// A loop of so many iterations has rows of neighbours for each thread of a GPU; what keeps all threads busy, if nothing is said.
+    /// Loops with at least this many iterations give each GPU thread a row of neighbours; by default enough to
+    /// occupy all threads.
     pub rows_from: Option<u64>,
-    /// Optimizations to leave out, by their names in the pass table.
+    /// Optimizations to disable, by their names in the pass table.
     pub without: Vec<String>,
-    /// How many optional rewrites may be done, so that a wrong one can be found by bisection.
+    /// The number of optional rewrites, to find a wrong one by bisection.
     pub fuel: Option<u64>,
 }
 
 impl Options {
-    /// The same, for an NVIDIA GPU of a compute capability: 90 is 9.0. The functions of the system are not there.
+    /// The same options for an NVIDIA GPU of a compute capability: 90 is 9.0. The C library is not available there.
     pub fn for_cuda(&self, sm: u32) -> Options {
         let functions = match &self.functions {
             Functions::System | Functions::WrittenOut => Functions::WrittenOut,

@@ -9,8 +9,8 @@ use strsim::levenshtein;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 
-/// A module that a backend can compile: tasks are `serial` or `chunks`, every value is a scalar, or a vector
-/// of one per lane; all memory is reached by byte offsets. Only the pipeline makes one.
+/// A module that a backend can compile: tasks are `serial` or `chunks`, every value is a scalar or a vector of one
+/// per lane, and memory is accessed by byte offsets. Only the pipeline creates one.
 #[derive(Debug, Clone)]
 pub struct Lowered {
     module: Module,
@@ -29,7 +29,7 @@ impl Lowered {
         &self.options
     }
 
-    /// A module that the caller knows to be lowered already: backends test themselves with it.
+    /// A module that the caller knows to be lowered; for tests of backends.
     #[doc(hidden)]
     pub fn assume(module: Module, options: &Options) -> Lowered {
         Lowered {
@@ -41,25 +41,25 @@ impl Lowered {
         }
     }
 
-    /// How long each pass took, in order.
+    /// The time of each pass, in order.
     pub fn timings(&self) -> &[Timing] {
         &self.timings
     }
 
-    /// What became of parallel loops: how wide they are, what is kept close by, or why not.
+    /// Remarks about parallel loops: vectorization and scratchpads, or why there are none.
     pub fn remarks(&self) -> &[Remark] {
         &self.remarks
     }
 
-    /// The tasks as they were before lowering, with what they touch.
+    /// The tasks before lowering, with their memory effects.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
 }
 
-/// Takes a kernel through all passes. With names of passes in the environment variable
-/// `WUJI_PRINT_AFTER`, separated by commas, or `all`, the module goes to the standard error output
-/// after each of them. With `WUJI_EXPLAIN=1`, so does what became of each parallel loop.
+/// Runs all passes on a kernel. If the environment variable `WUJI_PRINT_AFTER` lists names of passes, separated by
+/// commas, or is `all`, the module is printed to standard error after each of them. With `WUJI_EXPLAIN=1`, remarks
+/// about parallel loops are printed as well.
 pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
     let mut cx = Cx::new(options);
     cx.print_after = print_after();
@@ -68,7 +68,7 @@ pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
     Ok(lowered)
 }
 
-/// Prints modules, where the environment asks for it.
+/// Prints modules, if the environment requests it.
 fn print_after<'a>() -> Option<PrintAfter<'a>> {
     let wanted = std::env::var("WUJI_PRINT_AFTER").ok()?;
     Some(Box::new(move |pass, module| {
@@ -78,36 +78,36 @@ fn print_after<'a>() -> Option<PrintAfter<'a>> {
     }))
 }
 
-/// Prints modules, where the environment asks for it, and tells the name of each pass that is done.
-fn printing_and<'a>(tell: &'a mut dyn FnMut(&'static str)) -> PrintAfter<'a> {
+/// Prints modules, if the environment requests it, and reports each finished pass.
+fn printing_and<'a>(progress: &'a mut dyn FnMut(&'static str)) -> PrintAfter<'a> {
     let mut print = print_after();
     Box::new(move |pass, module| {
-        tell(pass);
+        progress(pass);
         if let Some(print) = &mut print {
             print(pass, module);
         }
     })
 }
 
-/// Takes a kernel through all passes, or with `quickly` through those of [`compile_quickly`], and tells the name of each
-/// that is done.
-pub fn compile_telling(
+/// Runs all passes on a kernel, or with `quickly` those of [`compile_quickly`]. Calls `progress` with the name of
+/// each finished pass.
+pub fn compile_with_progress(
     module: Module,
     options: &Options,
     quickly: bool,
-    tell: &mut dyn FnMut(&'static str),
+    progress: &mut dyn FnMut(&'static str),
 ) -> Result<Lowered> {
     let mut cx = Cx::new(options);
-    cx.print_after = Some(printing_and(tell));
+    cx.print_after = Some(printing_and(progress));
     let lowered = run(module, &mut cx, |pass| !quickly || !LATE.contains(&pass))?;
-    // Of first code nothing is said: better code says it again.
+    // The first tier prints nothing: the best tier prints the same remarks.
     if !quickly {
         explain(&lowered);
     }
     Ok(lowered)
 }
 
-/// Says what became of parallel loops, where the environment asks for it.
+/// Prints remarks about parallel loops, if the environment requests it.
 fn explain(lowered: &Lowered) {
     if std::env::var_os("WUJI_EXPLAIN").is_some_and(|v| v == "1") {
         for remark in lowered.remarks() {
@@ -116,28 +116,27 @@ fn explain(lowered: &Lowered) {
     }
 }
 
-/// Passes that make good code of code that could be run without them. They change bodies of functions, nothing
-/// else: tasks, temps and sites stay as they are.
+/// Optional passes that improve the code. They change only the bodies of functions: tasks, temps and sites stay the
+/// same.
 const LATE: &[&str] = &["vectorize"];
 
-/// How many passes make first code, at most.
+/// The largest number of passes of the first tier.
 pub const FIRST_PASSES: usize = PASSES.len() - LATE.len();
-/// How many passes [`improve`] it, at most.
+/// The largest number of passes of [`improve`].
 pub const LATE_PASSES: usize = LATE.len() + 1;
 
-/// Takes a kernel through the passes that a backend cannot do without, and those that make its work less:
-/// [`improve`] does the rest.
+/// Runs the passes that a backend requires, and those that reduce its work: [`improve`] does the rest.
 pub fn compile_quickly(module: Module, options: &Options) -> Result<Lowered> {
     let mut cx = Cx::new(options);
     cx.print_after = print_after();
     run(module, &mut cx, |pass| !LATE.contains(&pass))
 }
 
-/// Does what [`compile_quickly`] has left out. What comes out can take the place of what goes in between any two
-/// chunks of a launch. Tells the name of each pass that is done.
-pub fn improve(lowered: &Lowered, tell: &mut dyn FnMut(&'static str)) -> Result<Lowered> {
+/// Runs the passes that [`compile_quickly`] has left out. The result can replace the input between any two chunks
+/// of a launch. Calls `progress` with the name of each finished pass.
+pub fn improve(lowered: &Lowered, progress: &mut dyn FnMut(&'static str)) -> Result<Lowered> {
     let mut cx = Cx::new(&lowered.options);
-    cx.print_after = Some(printing_and(tell));
+    cx.print_after = Some(printing_and(progress));
     let module = lowered.module.clone();
     let mut better = run(module, &mut cx, |pass| {
         LATE.contains(&pass) || pass == "legality"
@@ -153,7 +152,7 @@ pub fn improve(lowered: &Lowered, tell: &mut dyn FnMut(&'static str)) -> Result<
     if !same {
         return Err(
             Error::new("W0302", "late passes have changed how a kernel is launched")
-                .note("this is a mistake of the compiler, not of the kernel"),
+                .note("this is a bug in the compiler, not in the kernel"),
         );
     }
     Ok(Lowered {
@@ -162,7 +161,7 @@ pub fn improve(lowered: &Lowered, tell: &mut dyn FnMut(&'static str)) -> Result<
     })
 }
 
-/// Takes a kernel through all passes, with a context that listens in.
+/// Runs all passes on a kernel, with a given context.
 pub fn compile_with(module: Module, cx: &mut Cx) -> Result<Lowered> {
     run(module, cx, |_| true)
 }
@@ -184,7 +183,7 @@ fn run(mut module: Module, cx: &mut Cx, chosen: impl Fn(&str) -> bool) -> Result
             Some(_) => {
                 return Err(
                     Error::new("W0301", format!("the pass `{name}` cannot be left out"))
-                        .note("kernels mean something else without it, or nothing")
+                        .note("kernels are wrong or cannot be compiled without it")
                         .help("optimizations can be left out, such as `simplify` or `vectorize`"),
                 );
             }
@@ -225,17 +224,17 @@ fn step(pass: &'static Pass, module: &mut Module, cx: &mut Cx) -> Result<()> {
         wuji_ir::verify::verify(module).map_err(|why| {
             Error::new(
                 "W0302",
-                format!("the pass `{}` left a module that makes no sense", pass.name),
+                format!("the pass `{}` produced an invalid module", pass.name),
             )
             .at(why.at.clone())
             .note(why.message)
-            .note("this is a mistake of the compiler, not of the kernel")
+            .note("this is a bug in the compiler, not in the kernel")
         })?;
     }
     Ok(())
 }
 
-/// The name of a pass or part of one that looks most like this.
+/// The most similar name of a pass or switch.
 fn nearest(name: &str) -> Option<&'static str> {
     let parts = passes::SWITCHES.iter().map(|s| s.0);
     let names = PASSES.iter().map(|p| p.name).chain(parts);
@@ -262,7 +261,7 @@ mod tests {
 
     const KERNEL: &str = "kernel fn0 \"k\"() {\n  return\n}\n";
 
-    /// Ends a kernel as no kernel may end.
+    /// Removes the terminator of a kernel.
     fn forget_the_end(module: &mut Module, _: &mut Cx) -> Result<()> {
         for function in module.funcs.values_mut() {
             let entry = function.entry;
@@ -279,19 +278,19 @@ mod tests {
     };
 
     #[test]
-    fn a_pass_that_makes_nonsense_is_named() {
+    fn the_pass_that_produces_an_invalid_module_is_named() {
         let mut module = wuji_ir::text::parse(KERNEL, "k.wir").unwrap();
         let mut cx = Cx::new(&Options::default());
         let error = step(&CARELESS, &mut module, &mut cx).unwrap_err();
-        let told = error.to_string();
+        let message = error.to_string();
         assert_eq!(
-            told,
-            "error[W0302]: the pass `careless` left a module that makes no sense\n  \
+            message,
+            "error[W0302]: the pass `careless` produced an invalid module\n  \
              = note: `unreachable` stands only behind an instruction that never falls through\n  \
-             = note: this is a mistake of the compiler, not of the kernel"
+             = note: this is a bug in the compiler, not in the kernel"
         );
-        // The page tells the same of a pass that exists.
+        // The page shows the same message for an existing pass.
         let page = wuji_ir::codes::find("W0302").unwrap().page;
-        assert!(page.contains(&told.replace("careless", "simplify")));
+        assert!(page.contains(&message.replace("careless", "simplify")));
     }
 }

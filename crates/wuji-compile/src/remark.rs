@@ -1,9 +1,9 @@
-//! What compilations tell about loops: what became of them, or why nothing did.
+//! Remarks: the decisions of optimizations about loops, with reasons.
 
 use std::fmt;
 use wuji_ir::Position;
 
-/// What became of a parallel loop.
+/// A remark about a parallel loop.
 ///
 /// As text it is one line: `src/main.rs:12:5: julia.1: 16 lanes, 4 vectors at a time`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,34 +14,34 @@ pub struct Remark {
     pub decision: Decision,
 }
 
-/// One thing that was done to a loop, or was thought of and left.
+/// A decision of an optimization about a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Several iterations run per instruction.
+    /// The loop is vectorized.
     Vectors {
         lanes: u8,
-        /// Vectors at a time.
+        /// The interleave factor.
         vectors: usize,
-        /// Whether rows of memory are shuffled apart or together.
+        /// Whether there are interleaved loads or stores.
         interleaved: bool,
-        /// Whether something is stored past the caches.
+        /// Whether there are non-temporal stores.
         streamed: bool,
     },
-    /// One iteration runs after the other, and why.
+    /// The loop is scalar, with the reason.
     Scalar(String),
-    /// What a block touches of a field is kept in an array.
+    /// A field has a scratchpad.
     Pad {
         field: String,
         elements: u64,
-        /// How many iterations a block must have for that; 0 when any block will do.
+        /// The smallest trip count of a block for that; 0 if any block will do.
         from: u64,
     },
-    /// It is not, and why.
+    /// A field has no scratchpad, with the reason.
     NoPad { field: String, why: String },
 }
 
 impl Remark {
-    /// Whether several iterations run per instruction.
+    /// Whether the loop is vectorized.
     pub fn is_vector(&self) -> bool {
         matches!(self.decision, Decision::Vectors { .. })
     }

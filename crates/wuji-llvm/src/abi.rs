@@ -1,4 +1,4 @@
-//! What compiled tasks and the runtime hand each other.
+//! The ABI between compiled tasks and the runtime.
 
 use std::ffi::c_void;
 use std::sync::atomic::AtomicU32;
@@ -17,15 +17,15 @@ pub struct LaunchContext {
     pub trees: *const *mut u8,
     pub arrays: *const ArrayView,
     pub temps: *mut u8,
-    /// Not zero: compiled code leaves at the next back-edge of a `loop`.
+    /// Compiled code returns at the next back edge of a `loop` when this is not zero.
     pub interrupt: *const AtomicU32,
     /// The key of `docs/ir.md`, section 5, for this task.
     pub random_key: u64,
     /// Called for `report`, possibly by several threads at once; it must not unwind.
     pub report: ReportFn,
-    /// The runtime's own.
+    /// Opaque data of the runtime, for [`report`](LaunchContext::report).
     pub host: *const c_void,
-    /// Base address of the running worker's copy of each tree; tasks that use none do not look.
+    /// Base address of the worker's private copy of each tree. Only tasks with privatized fields read it.
     pub copies: *const *mut u8,
 }
 
@@ -50,56 +50,57 @@ pub const TREE_ALIGN: usize = 64;
 pub type ReportFn =
     unsafe extern "C" fn(context: *const LaunchContext, site: u32, args: *const u64, count: u32);
 
-/// A compiled task: runs the units `begin..end`; serial tasks take no notice of them.
+/// A compiled task: runs the units `begin..end`; serial tasks ignore the range.
 pub type TaskFn = unsafe extern "C" fn(context: *const LaunchContext, begin: i64, end: i64);
 
-/// What a kernel on a GPU gets by value. Behind it come the addresses of trees, the scalars of parameters and the views of
-/// arrays, where [`DeviceLayout`] says. All addresses are those of the device.
+/// The by-value parameter of a GPU kernel. It is followed by the addresses of the trees, the scalar
+/// parameters and the array views, at the offsets of [`DeviceLayout`]. All addresses are device addresses.
 #[repr(C)]
 #[derive(Copy, Clone, Default, Debug)]
 pub struct DeviceHeader {
     pub temps: u64,
-    /// Of a word that is not zero when loops are to be left.
+    /// Address of the interrupt flag: loops exit when it is not zero.
     pub interrupt: u64,
-    /// Of a [`DeviceReports`] for this launch alone, with counters behind it.
+    /// Address of this launch's [`DeviceReports`], which is followed by counters.
     pub reports: u64,
-    /// Of a [`DeviceLog`], which all launches share, with words behind it.
+    /// Address of the [`DeviceLog`] that all launches share.
     pub log: u64,
     pub random_key: u64,
     /// Number of the launch.
     pub launch: u64,
-    /// Number of the task for random bits.
+    /// Ordinal of the task, an input of the random number generator.
     pub ordinal: u64,
 }
 
-/// What a launch on a GPU says of itself; all zeros at first. Behind it comes a counter for each site.
+/// The status of a launch on a GPU, initially zero. It is followed by a counter for each site.
 #[repr(C)]
 #[derive(Copy, Clone, Default, Debug)]
 pub struct DeviceReports {
-    /// The number of the launch, and one more, if it has failed in serial code: its tasks do not run any more.
+    /// The number of the launch plus 1 if it has failed in serial code; its remaining tasks do not run.
     pub failed: u64,
 }
 
-/// Where launches on a GPU write what they report, one record behind the other. Behind this come words.
+/// The report buffer of a GPU, to which all launches append records. It is followed by the words of the
+/// records.
 #[repr(C)]
 #[derive(Copy, Clone, Default, Debug)]
 pub struct DeviceLog {
-    /// Words that were written, or would have been if there were room.
+    /// Words written so far, including those that did not fit.
     pub used: u64,
-    /// How many words there is room for.
+    /// Capacity in words.
     pub room: u64,
-    /// Address of a word of the host that is set when something is reported.
+    /// Address of a host word that is set when something is reported.
     pub reported: u64,
 }
 
-/// In the first word of a report: what follows was written.
+/// Flag in the first word of a record: the record is complete.
 pub const REPORT_WRITTEN: u64 = 1 << 63;
-/// Words of a report before its arguments: site and number of arguments, launch, ordinal of the task.
+/// Header of a record in words: site and number of arguments, launch, ordinal of the task.
 pub const REPORT_WORDS: u64 = 3;
-/// Details are kept of so many reports of one place.
+/// The number of reports of one site whose arguments are kept.
 pub const REPORT_DETAILS: u64 = 16;
 
-/// Where things are in what a kernel on a GPU gets, in bytes.
+/// Byte offsets in the by-value parameter of a GPU kernel.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct DeviceLayout {
     pub trees: usize,

@@ -1,4 +1,4 @@
-//! From Wuji IR to PTX, which the driver of an NVIDIA GPU compiles when it loads it.
+//! Compiles Wuji IR to PTX, which the NVIDIA driver compiles to machine code at load time.
 
 use crate::codegen::{self, Tuning, block_size};
 use crate::jit::{self, Timings};
@@ -15,10 +15,10 @@ pub use crate::abi::{
     DeviceHeader, DeviceLayout, DeviceLog, DeviceReports, REPORT_WORDS, REPORT_WRITTEN,
 };
 
-/// Bytes that a kernel may get by value.
+/// The largest size of kernel parameters, in bytes.
 const MOST_BYTES: usize = 32_764;
 
-/// Kernels of all tasks of a module.
+/// The kernels of all tasks of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ptx {
     pub text: String,
@@ -27,25 +27,25 @@ pub struct Ptx {
     pub timings: Timings,
 }
 
-/// How many threads run a task in a block. One: it has one block.
+/// The block size of a task. If it is 1, the task has one block.
 pub fn threads_of_block(task: &Task) -> u32 {
     block_size(task)
 }
 
-/// The GPU that code is made for, by its compute capability: 90 is 9.0.
+/// The target GPU of a compute capability: 90 is 9.0.
 fn target(sm: u32) -> Result<Host> {
-    // What LLVM knows; code for an older one runs on all newer ones.
+    // The architectures that LLVM knows; PTX for an older one runs on all newer ones.
     const KNOWN: [u32; 9] = [70, 75, 80, 86, 89, 90, 100, 103, 120];
     let Some(best) = KNOWN.into_iter().rfind(|k| *k <= sm) else {
         return Err(Error::new(
             "W0525",
             format!(
-                "code for a GPU of compute capability {}.{} cannot be made",
+                "cannot compile for a GPU of compute capability {}.{}",
                 sm / 10,
                 sm % 10
             ),
         )
-        .note("it is made for 7.0 and newer"));
+        .note("compute capability 7.0 or newer is required"));
     };
     let version = match best {
         ..=90 => "+ptx81",
@@ -58,7 +58,7 @@ fn target(sm: u32) -> Result<Host> {
     })
 }
 
-/// Compiles all tasks for GPUs of a compute capability: 90 is 9.0.
+/// Compiles all tasks for a compute capability: 90 is 9.0.
 pub fn ptx(lowered: &Lowered, sm: u32) -> Result<Ptx> {
     let host = target(sm)?;
     let module = lowered.module();
@@ -111,9 +111,9 @@ pub fn ptx(lowered: &Lowered, sm: u32) -> Result<Ptx> {
     })
 }
 
-/// Bytes of stack that a thread needs for functions that call themselves, if there are any; others need none.
+/// Stack size per thread that recursive functions need; `None` without recursion.
 pub fn stack_for(module: &Module) -> Option<usize> {
-    // Saved registers and return addresses, for what the compiler does not know beforehand.
+    // Saved registers and the return address, whose size is not known in advance.
     const FRAME: u64 = 160;
     let recursive = codegen::recursive(module);
     let frame = |f: &wuji_ir::entities::Func| {
@@ -130,7 +130,7 @@ pub fn stack_for(module: &Module) -> Option<usize> {
         .then(|| usize::try_from(all.saturating_mul(depth)).unwrap_or(usize::MAX))
 }
 
-/// Names that PTX allows, each once.
+/// Unique names that are valid in PTX.
 fn names(module: &Module) -> Vec<String> {
     let clean = |name: &str| -> String {
         let letters = name.chars();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn code_for_gpus_that_are_not_known_yet_is_for_older_ones() {
+    fn unknown_newer_gpus_get_code_for_older_ones() {
         let made = ptx(&lowered(), 999).unwrap();
         assert!(made.text.contains(".target sm_120"), "{}", made.text);
         assert_eq!(made.kernels, ["wuji_0_k_0"]);

@@ -1,5 +1,5 @@
-//! The functions outside of compiled code that it may call: the C math library, what LLVM itself
-//! falls back to, and glibc's vector math. Nothing else can be linked to.
+//! The external functions that compiled code may call: the C math library, the runtime functions that LLVM
+//! emits calls to, and glibc's vector math. Nothing else can be linked.
 
 use std::ffi::{CString, c_void};
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ macro_rules! c_functions {
     }};
 }
 
-/// Names and addresses that every piece of compiled code may refer to.
+/// Names and addresses that compiled code may refer to.
 pub(crate) fn table() -> &'static [(&'static str, usize)] {
     static TABLE: OnceLock<Vec<(&'static str, usize)>> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -38,7 +38,7 @@ pub(crate) fn table() -> &'static [(&'static str, usize)] {
             memcpy(*mut c_void, *const c_void, usize) -> *mut c_void;
             memmove(*mut c_void, *const c_void, usize) -> *mut c_void;
         };
-        // LLVM calls these only where the C library is known to have them.
+        // LLVM calls these only if the C library has them.
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
         all.extend(c_functions! {
             exp10f(f32) -> f32; sincosf(f32, *mut f32, *mut f32) -> (); roundevenf(f32) -> f32;
@@ -61,12 +61,12 @@ pub(crate) fn math_symbol(op: &'static str, s: Scalar) -> &'static str {
     names(op, s)[0]
 }
 
-/// What NVIDIA's library for GPUs calls it.
+/// The `libdevice` name of an operation.
 pub(crate) fn libdevice_symbol(op: &'static str, s: Scalar) -> &'static str {
     names(op, s)[1]
 }
 
-/// In the C library and in NVIDIA's.
+/// The names in the C library and in `libdevice`.
 fn names(op: &'static str, s: Scalar) -> [&'static str; 2] {
     macro_rules! names {
         ($($op:literal)*) => {
@@ -75,7 +75,7 @@ fn names(op: &'static str, s: Scalar) -> [&'static str; 2] {
                     ($op, Scalar::F32) => [concat!($op, "f"), concat!("__nv_", $op, "f")],
                     ($op, _) => [$op, concat!("__nv_", $op)],
                 )*
-                // Not reached: all operations are there.
+                // Unreachable: the table has all operations.
                 _ => [op, op],
             }
         };
@@ -86,7 +86,7 @@ fn names(op: &'static str, s: Scalar) -> [&'static str; 2] {
     }
 }
 
-/// The address of a function of glibc's vector math library, where there is one.
+/// The address of a function of glibc's vector math library, if it exists.
 pub(crate) fn vector_math(symbol: &str) -> Option<usize> {
     let table = vector_table();
     let at = table.iter().position(|(name, _)| name == symbol)?;
@@ -117,7 +117,8 @@ const VECTOR_FUNCTIONS: [(&str, usize); 16] = [
     ("atan2", 2),
 ];
 
-/// Finds what the installed libmvec has; it grew over the years, and other systems have none.
+/// Looks up the functions of the installed libmvec; its set depends on the version, and other systems have
+/// none.
 #[cfg(target_os = "linux")]
 fn load_vector_math() -> Vec<(String, usize)> {
     // SAFETY: the name is a C string; a library without constructors of consequence is opened.
@@ -149,7 +150,7 @@ fn load_vector_math() -> Vec<(String, usize)> {
     Vec::new()
 }
 
-// LLVM may turn a power with a whole exponent into one of these.
+// LLVM may turn a power with an integer exponent into one of these.
 
 extern "C" fn power_single(base: f32, exponent: i32) -> f32 {
     base.powi(exponent)
@@ -159,8 +160,8 @@ extern "C" fn power_double(base: f64, exponent: i32) -> f64 {
     base.powi(exponent)
 }
 
-// LLVM calls these on processors without the instructions. A `half` travels in the low bits of a
-// vector register, just where a `float` with those bits would.
+// LLVM calls these on processors without the instructions. A `half` is passed in the low bits of a vector
+// register, like a `float` with those bits.
 
 extern "C" fn half_to_single(bits: f32) -> f32 {
     half::f16::from_bits(bits.to_bits() as u16).to_f32()

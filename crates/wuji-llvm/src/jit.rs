@@ -1,4 +1,4 @@
-//! Compiling a kernel and keeping it loaded.
+//! The JIT compiler: compiles kernels and keeps them loaded.
 
 use crate::abi::TaskFn;
 use crate::codegen::{self, Tuning};
@@ -22,24 +22,24 @@ use std::time::{Duration, Instant};
 use wuji_compile::Lowered;
 use wuji_ir::{Error, Result};
 
-/// What a [`Jit`] may be told.
+/// Options of a [`Jit`].
 #[derive(Clone, Debug)]
 pub struct JitOptions {
-    /// The processor to compile for; the one we run on when left out.
+    /// The processor to compile for; by default the one that is running.
     pub host: Option<Host>,
-    /// Preferred width of vectors in bits; a good one for the processor when left out.
+    /// Preferred vector width in bits; by default the best one for the processor.
     pub vector_bits: Option<u32>,
     pub effort: Effort,
-    /// How many threads compile the tasks of one kernel; as many as there are cores when left out.
+    /// Threads that compile the tasks of one kernel; by default one per core.
     pub threads: Option<usize>,
-    /// Write symbols for `perf`, and keep frame pointers. The environment variable `WUJI_PERF=1` asks
-    /// for it too.
+    /// Write symbols for `perf`, and keep frame pointers. The environment variable `WUJI_PERF=1` does the
+    /// same.
     pub perf: bool,
-    /// Tell gdb of loaded code. The environment variable `WUJI_GDB=1` asks for it too.
+    /// Register loaded code with gdb. The environment variable `WUJI_GDB=1` does the same.
     pub debugger: bool,
     /// Run LLVM's verifier before its passes.
     pub verify: bool,
-    /// Let loops call glibc's vector math in fast mode.
+    /// Allow loops to call glibc's vector math in fast mode.
     pub vector_math: bool,
 }
 
@@ -70,7 +70,7 @@ impl Default for JitOptions {
 pub struct Jit {
     linker: Arc<Linker>,
     host: Host,
-    /// Of LLVM.
+    /// The version of LLVM.
     version: String,
     machines: Machines,
     tuning: Tuning,
@@ -87,8 +87,8 @@ pub struct Object {
     pub timings: Timings,
 }
 
-/// Where the time of a compilation went. Threads work at once, so the parts may add up to more than
-/// the whole.
+/// The time of a compilation by phase. Threads run concurrently, so the sum of the phases may exceed the
+/// total.
 #[derive(Copy, Clone, PartialEq, Eq, Default, Debug)]
 pub struct Timings {
     /// Wuji IR to LLVM IR.
@@ -97,12 +97,12 @@ pub struct Timings {
     /// LLVM IR to machine code.
     pub emit: Duration,
     pub link: Duration,
-    /// On the clock.
+    /// Wall time.
     pub total: Duration,
 }
 
 impl Timings {
-    /// Adds the parts of a piece of the work.
+    /// Adds the phases of a part of the work.
     fn add(&mut self, part: &Timings) {
         self.build += part.build;
         self.optimize += part.optimize;
@@ -110,22 +110,22 @@ impl Timings {
     }
 }
 
-/// Where the time of a compilation on one thread went.
+/// The time of a compilation on one thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
     /// Wuji IR to LLVM IR.
     pub build: Duration,
-    /// Each of LLVM's passes, in order; one may be there several times.
+    /// Each of LLVM's passes, in order; a pass may occur several times.
     pub passes: Vec<(&'static str, Duration)>,
     /// LLVM IR to machine code.
     pub emit: Duration,
     pub link: Duration,
-    /// Of the object.
+    /// The size of the object.
     pub bytes: usize,
 }
 
-/// A kernel that can be launched. Dropping it takes its code out of the process, so the owner makes
-/// sure that no launch is under way.
+/// A kernel that can be launched. Dropping it unloads its code, so the owner makes sure that no launch is in
+/// flight.
 #[derive(Debug)]
 pub struct CompiledKernel {
     linker: Arc<Linker>,
@@ -137,10 +137,10 @@ pub struct CompiledKernel {
 }
 
 impl CompiledKernel {
-    /// The code of a task; `None` when there are not so many.
+    /// The code of a task; `None` if the index is out of range.
     ///
-    /// Calling it is unsafe: the context must be as [`crate::abi::LaunchContext`] says, and the kernel
-    /// must outlive the call.
+    /// Calling it is unsafe: the context must be valid as [`crate::abi::LaunchContext`] defines, and the
+    /// kernel must outlive the call.
     pub fn task(&self, index: usize) -> Option<TaskFn> {
         self.tasks.get(index).copied()
     }
@@ -167,7 +167,7 @@ impl Drop for CompiledKernel {
     }
 }
 
-/// What [`Jit::text`] shows.
+/// The form that [`Jit::text`] prints.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Text {
     /// LLVM IR as code generation made it.
@@ -177,7 +177,7 @@ pub enum Text {
     Assembly,
 }
 
-/// LLVM recurses deeply on long expressions; threads that run it get this much stack.
+/// LLVM recurses deeply on long expressions; its threads get this much stack.
 const STACK_BYTES: usize = 64 << 20;
 
 impl Jit {
@@ -189,9 +189,9 @@ impl Jit {
         let host = options.host.clone().map_or_else(Host::detect, Ok)?;
         let version = llvm_version()?;
         let machines = Machines::default();
-        // Fail here rather than in the first kernel.
+        // Fail here rather than when compiling the first kernel.
         let level = optimize::codegen_level(options.effort);
-        machines.give_back(level, host.machine(level)?);
+        machines.release(level, host.machine(level)?);
         let tuning = Tuning {
             vector_bits: options
                 .vector_bits
@@ -209,7 +209,7 @@ impl Jit {
         })
     }
 
-    /// How wide vectors are to be, in bits.
+    /// The vector width to use, in bits.
     pub fn vector_bits(&self) -> u32 {
         self.tuning.vector_bits
     }
@@ -218,7 +218,7 @@ impl Jit {
         &self.host
     }
 
-    /// Everything about this one that decides what code a kernel becomes.
+    /// Everything about this JIT that affects the generated code.
     pub fn identity(&self) -> String {
         let (host, tuning) = (&self.host, &self.tuning);
         let (triple, cpu, features) = (&host.triple, &host.cpu, &host.features);
@@ -230,7 +230,7 @@ impl Jit {
         self.compile_with(lowered, self.options.effort)
     }
 
-    /// As [`Jit::compile`], with an effort of its own.
+    /// Like [`Jit::compile`], with its own effort.
     pub fn compile_with(&self, lowered: &Lowered, effort: Effort) -> Result<CompiledKernel> {
         let started = Instant::now();
         let object = self.build_with(lowered, effort)?;
@@ -239,9 +239,10 @@ impl Jit {
         Ok(kernel)
     }
 
-    /// As [`Jit::build_with`], on one thread, so that others can go on with their work. Task by task, and
-    /// between LLVM's passes and its choice of instructions, `stopped` is asked whether the code is still wanted.
-    pub fn build_behind(
+    /// Like [`Jit::build_with`], on one thread, for compilation in the background. Between tasks, and between
+    /// LLVM's passes and its instruction selection, it calls `stopped` to ask whether the compilation is
+    /// cancelled.
+    pub fn build_in_background(
         &self,
         lowered: &Lowered,
         effort: Effort,
@@ -268,12 +269,12 @@ impl Jit {
         })
     }
 
-    /// Compiles a kernel. Its tasks are shared out among threads, one LLVM module for each.
+    /// Compiles a kernel. Threads compile its tasks in parallel, one LLVM module per thread.
     pub fn build(&self, lowered: &Lowered) -> Result<Object> {
         self.build_with(lowered, self.options.effort)
     }
 
-    /// As [`Jit::build`], with an effort of its own.
+    /// Like [`Jit::build`], with its own effort.
     pub fn build_with(&self, lowered: &Lowered, effort: Effort) -> Result<Object> {
         let started = Instant::now();
         let symbols = symbols(lowered);
@@ -318,7 +319,7 @@ impl Jit {
         })
     }
 
-    /// Loads what [`Jit::build`] made. The code is trusted: it must come from there.
+    /// Loads an object from [`Jit::build`]. The code is trusted.
     pub fn load(&self, object: &Object) -> Result<CompiledKernel> {
         let started = Instant::now();
         let code: Vec<&[u8]> = object.code.iter().map(Vec::as_slice).collect();
@@ -346,7 +347,7 @@ impl Jit {
         })
     }
 
-    /// The kernel in one of LLVM's textual forms, for people.
+    /// The kernel in a textual form of LLVM.
     pub fn text(&self, lowered: &Lowered, what: Text) -> Result<String> {
         let symbols = symbols(lowered);
         let all: Vec<usize> = (0..symbols.len()).collect();
@@ -367,7 +368,7 @@ impl Jit {
         })
     }
 
-    /// Compiles a kernel on one thread and says where the time goes, pass by pass.
+    /// Compiles a kernel on one thread and measures the time of each pass.
     pub fn profile(&self, lowered: &Lowered, effort: Effort) -> Result<Profile> {
         let symbols = symbols(lowered);
         let all: Vec<usize> = (0..symbols.len()).collect();
@@ -398,7 +399,7 @@ impl Jit {
         Ok(profile)
     }
 
-    /// Shares the tasks out, the heaviest first to whoever has least.
+    /// Distributes the tasks over threads, the largest first to the least loaded.
     fn parts(&self, lowered: &Lowered) -> Vec<Vec<usize>> {
         let module = lowered.module();
         let threads = self.options.threads.unwrap_or_else(|| {
@@ -435,20 +436,20 @@ impl Jit {
         effort: Effort,
         stopped: &dyn Fn() -> bool,
     ) -> Result<(Vec<u8>, Timings)> {
-        let go_on = || {
+        let check_stopped = || {
             if stopped() {
-                Err(Error::new("W0511", "the compilation was given up"))
+                Err(Error::new("W0511", "the compilation was cancelled"))
             } else {
                 Ok(())
             }
         };
-        go_on()?;
+        check_stopped()?;
         self.with_module(lowered, tasks, symbols, effort, |module, machine, build| {
-            go_on()?;
+            check_stopped()?;
             let started = Instant::now();
             let size = longest(lowered, tasks);
             optimize::run(module, machine, effort, size)?;
-            go_on()?;
+            check_stopped()?;
             let optimized = Instant::now();
             let object = machine
                 .write_to_memory_buffer(module, FileType::Object)
@@ -463,7 +464,7 @@ impl Jit {
         })
     }
 
-    /// Builds a module in a context of its own and does something with it.
+    /// Builds a module in a context of its own and passes it to `work`.
     fn with_module<T>(
         &self,
         lowered: &Lowered,
@@ -479,13 +480,13 @@ impl Jit {
             let module = codegen::build(context, lowered, tasks, symbols, &self.host, self.tuning)?;
             finish_module(&module, &self.host, &machine, self.options.verify)?;
             let done = work(&module, &machine, started.elapsed());
-            self.machines.give_back(level, machine);
+            self.machines.release(level, machine);
             done
         })
     }
 }
 
-/// Says what a module is for, once it is built.
+/// Sets the target of a finished module and verifies it.
 pub(crate) fn finish_module(
     module: &Module<'_>,
     host: &Host,
@@ -502,9 +503,9 @@ pub(crate) fn finish_module(
     Ok(())
 }
 
-/// Does something in a context of its own, in which LLVM's complaints become errors.
+/// Runs `work` in a context of its own that turns LLVM's diagnostics into errors.
 pub(crate) fn in_context<T>(work: impl FnOnce(&Context) -> Result<T>) -> Result<T> {
-    // Declared before the context that points to it.
+    // Must outlive the context that points to it.
     let problems: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let context = Context::create();
     // SAFETY: the context is live; `problems` outlives it.
@@ -526,7 +527,7 @@ pub(crate) fn in_context<T>(work: impl FnOnce(&Context) -> Result<T>) -> Result<
     }
 }
 
-/// Runs something on a thread with enough stack for LLVM.
+/// Runs `work` on a thread with enough stack for LLVM.
 pub(crate) fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         std::thread::Builder::new()
@@ -539,7 +540,7 @@ pub(crate) fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -
     })
 }
 
-/// Keeps what LLVM would otherwise print before it ends the process.
+/// Collects diagnostics, which LLVM would otherwise print before it aborts.
 extern "C" fn collect(info: LLVMDiagnosticInfoRef, problems: *mut c_void) {
     // SAFETY: LLVM hands us live information; the text is disposed of after the copy; `with_module`
     // keeps the list alive.
@@ -562,7 +563,7 @@ pub(crate) fn refused(e: inkwell::support::LLVMString) -> Error {
     Error::new("W0503", "LLVM could not compile the kernel").note(e.to_string())
 }
 
-/// Instructions of the longest function among the tasks.
+/// The number of instructions of the longest function of the tasks.
 fn longest(lowered: &Lowered, tasks: &[usize]) -> usize {
     let module = lowered.module();
     tasks
@@ -572,7 +573,7 @@ fn longest(lowered: &Lowered, tasks: &[usize]) -> usize {
         .unwrap_or(0)
 }
 
-/// `wuji.<kernel>.<task>`, each once.
+/// `wuji.<kernel>.<task>`, made unique.
 fn symbols(lowered: &Lowered) -> Vec<String> {
     let module = lowered.module();
     let mut taken = HashSet::new();
@@ -611,9 +612,9 @@ mod tests {
         assert!(page.contains(expected), "{page}");
     }
 
-    /// Assembly that is no assembly stands for whatever LLVM may refuse while it makes code.
+    /// Invalid inline assembly represents everything that LLVM may reject during code generation.
     #[test]
-    fn what_llvm_refuses_is_an_error() {
+    fn code_that_llvm_rejects_is_an_error() {
         let jit = Jit::new(&JitOptions::default()).unwrap();
         let lowered = lowered();
         let symbols = symbols(&lowered);

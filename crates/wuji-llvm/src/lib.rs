@@ -1,10 +1,10 @@
-//! From Wuji IR to machine code, through LLVM.
+//! The LLVM backend: compiles Wuji IR to machine code.
 //!
-//! [`Jit`] compiles a [`Lowered`](wuji_compile::Lowered) module for the processor we run on and loads
-//! it; a [`CompiledKernel`] holds the addresses of its tasks and unloads them when dropped.
+//! [`Jit`] compiles a [`Lowered`](wuji_compile::Lowered) module for the host processor and loads it; a
+//! [`CompiledKernel`] holds the addresses of its tasks and unloads them when dropped.
 //!
-//! Architecture invariant: everything that reaches LLVM is already known to be legal, because LLVM
-//! ends the process where it has no other answer. What the backend cannot do is an error `W05xx`.
+//! Architecture invariant: everything that reaches LLVM is legal, because LLVM aborts the process on invalid
+//! input. What the backend does not support is an error `W05xx`.
 
 #![allow(unsafe_code)]
 

@@ -1,6 +1,7 @@
 //! Links functions of NVIDIA's `libdevice` into a module that calls them.
 //!
-//! Only what is called is brought in. Its functions ask, by name, about the machine and how exact they should be: the answers are constants.
+//! Only called functions are linked. They query the target and the required precision by name
+//! (`__nvvm_reflect`); the queries are replaced by constants.
 
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::bit_reader::LLVMGetBitcodeModuleInContext2;
@@ -12,13 +13,13 @@ use std::ffi::CStr;
 use wuji_compile::{Libdevice, Math};
 use wuji_ir::Result;
 
-/// What its functions begin with.
+/// The prefix of its functions.
 const PREFIX: &[u8] = b"__nv_";
 
-/// The function by which they ask.
-const QUESTION: &CStr = c"__nvvm_reflect";
+/// The query function.
+const QUERY: &CStr = c"__nvvm_reflect";
 
-/// Brings in the functions that a finished module calls, if there are any.
+/// Links the `libdevice` functions that a finished module calls, if there are any.
 pub(crate) fn link(module: &Module<'_>, library: &Libdevice, math: Math, sm: u32) -> Result<()> {
     let raw = module.as_mut_ptr();
     if wanted(raw).is_empty() {
@@ -29,7 +30,7 @@ pub(crate) fn link(module: &Module<'_>, library: &Libdevice, math: Math, sm: u32
     let refused = unsafe {
         LLVMSetTarget(parsed, LLVMGetTarget(raw));
         LLVMSetDataLayout(parsed, LLVMGetDataLayoutStr(raw));
-        // Functions that need not be there are brought in only if somebody calls them.
+        // With `linkonce_odr` linkage, only called functions are linked.
         for function in functions(parsed) {
             if LLVMIsDeclaration(function) == 0 {
                 LLVMSetLinkage(function, LLVMLinkage::LLVMLinkOnceODRLinkage);
@@ -43,7 +44,7 @@ pub(crate) fn link(module: &Module<'_>, library: &Libdevice, math: Math, sm: u32
     if let Some(missing) = wanted(raw).first() {
         return Err(library.unusable(format!("it has no function `{missing}`")));
     }
-    answer(raw, math, sm);
+    fold_queries(raw, math, sm);
     for function in functions(raw) {
         // SAFETY: functions of a live module.
         unsafe {
@@ -55,7 +56,7 @@ pub(crate) fn link(module: &Module<'_>, library: &Libdevice, math: Math, sm: u32
     Ok(())
 }
 
-/// Names of its functions that the module calls and does not have.
+/// Names of `libdevice` functions that the module declares but does not define.
 fn wanted(module: LLVMModuleRef) -> Vec<String> {
     let all = functions(module);
     // SAFETY: functions of a live module.
@@ -67,7 +68,7 @@ fn wanted(module: LLVMModuleRef) -> Vec<String> {
         .collect()
 }
 
-/// The library as a module of the same context, whose functions are read when they are asked for.
+/// Parses the library into a module of the same context, with functions loaded lazily.
 fn parse(module: LLVMModuleRef, library: &Libdevice) -> Result<LLVMModuleRef> {
     let bytes = library.bitcode();
     let mut parsed = std::ptr::null_mut();
@@ -88,19 +89,19 @@ fn parse(module: LLVMModuleRef, library: &Libdevice) -> Result<LLVMModuleRef> {
     }
 }
 
-/// Puts constants in the place of questions.
-fn answer(module: LLVMModuleRef, math: Math, sm: u32) {
-    // SAFETY: values of a live module; the next use is found before the call that it belongs to goes.
+/// Replaces queries by constants.
+fn fold_queries(module: LLVMModuleRef, math: Math, sm: u32) {
+    // SAFETY: values of a live module; the next use is read before its call is erased.
     unsafe {
-        let question = LLVMGetNamedFunction(module, QUESTION.as_ptr());
-        if question.is_null() {
+        let query = LLVMGetNamedFunction(module, QUERY.as_ptr());
+        if query.is_null() {
             return;
         }
-        let mut uses = LLVMGetFirstUse(question);
+        let mut uses = LLVMGetFirstUse(query);
         while !uses.is_null() {
             let call = LLVMGetUser(uses);
             uses = LLVMGetNextUse(uses);
-            let value = match asked(LLVMGetOperand(call, 0)) {
+            let value = match query_name(LLVMGetOperand(call, 0)) {
                 b"__CUDA_ARCH" => u64::from(sm) * 10,
                 b"__CUDA_FTZ" => u64::from(math == Math::Fast),
                 b"__CUDA_PREC_SQRT" | b"__CUDA_PREC_DIV" => 1,
@@ -109,17 +110,17 @@ fn answer(module: LLVMModuleRef, math: Math, sm: u32) {
             LLVMReplaceAllUsesWith(call, LLVMConstInt(LLVMTypeOf(call), value, 0));
             LLVMInstructionEraseFromParent(call);
         }
-        LLVMDeleteFunction(question);
+        LLVMDeleteFunction(query);
     }
 }
 
-/// The text that a question is about.
+/// The name that a query passes.
 ///
 /// # Safety
 ///
-/// A value of a live module; the text belongs to it.
-unsafe fn asked<'m>(text: LLVMValueRef) -> &'m [u8] {
-    // SAFETY: kinds of values are looked at before they are taken for such.
+/// A value of a live module, which owns the text.
+unsafe fn query_name<'m>(text: LLVMValueRef) -> &'m [u8] {
+    // SAFETY: the kind of each value is checked before it is used as such.
     unsafe {
         let global = LLVMIsAGlobalVariable(text);
         if global.is_null() {
@@ -138,7 +139,7 @@ unsafe fn asked<'m>(text: LLVMValueRef) -> &'m [u8] {
 
 fn functions(module: LLVMModuleRef) -> impl Iterator<Item = LLVMValueRef> {
     let there = |f: LLVMValueRef| (!f.is_null()).then_some(f);
-    // SAFETY: a live module, whose functions are walked one after the other.
+    // SAFETY: a live module, whose list of functions does not change.
     let (first, next) = unsafe {
         let next = |f: &LLVMValueRef| LLVMGetNextFunction(*f);
         (LLVMGetFirstFunction(module), next)
@@ -148,7 +149,7 @@ fn functions(module: LLVMModuleRef) -> impl Iterator<Item = LLVMValueRef> {
 
 fn name<'m>(function: LLVMValueRef) -> &'m [u8] {
     let mut length = 0;
-    // SAFETY: a function of a live module, which the name belongs to.
+    // SAFETY: a function of a live module, which owns the name.
     unsafe {
         let bytes = LLVMGetValueName2(function, &mut length);
         std::slice::from_raw_parts(bytes.cast::<u8>(), length)

@@ -1,4 +1,4 @@
-//! Loads object code into the process and takes it out again, through LLVM's ORC.
+//! Loads object code into the process and unloads it, through LLVM's ORC.
 
 use crate::imports;
 use inkwell::llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy;
@@ -15,14 +15,14 @@ use std::ffi::{CStr, CString, c_void};
 use std::sync::{Mutex, PoisonError, mpsc};
 use wuji_ir::{Error, Result};
 
-/// A place in the process that object code can be loaded into.
+/// An ORC session that object code can be loaded into.
 #[derive(Debug)]
 pub(crate) struct Linker {
     jit: LLVMOrcLLJITRef,
-    /// Name spaces that hold the imports and nothing else at the moment. ORC cannot delete one, so
-    /// those of unloaded kernels are used again.
+    /// Unused name spaces, which hold only the imports. ORC cannot delete one, so those of unloaded kernels
+    /// are reused.
     free: Mutex<Vec<NameSpace>>,
-    /// Why loading has failed, as the session tells it beside the answer; at an address of its own, which the session knows.
+    /// Error messages that the session reports separately; boxed, because the session keeps the address.
     reasons: Box<Mutex<Vec<String>>>,
 }
 
@@ -37,7 +37,7 @@ unsafe impl Send for Linker {}
 // SAFETY: as above; `free` has its own lock.
 unsafe impl Sync for Linker {}
 
-/// Code that is loaded; the memory goes when this is handed to [`Linker::unload`].
+/// Loaded code; [`Linker::unload`] frees its memory.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     space: NameSpace,
@@ -51,17 +51,17 @@ unsafe impl Send for Loaded {}
 unsafe impl Sync for Loaded {}
 
 impl Linker {
-    /// With `debugger`, gdb is told of loaded code.
+    /// With `debugger`, loaded code is registered with gdb.
     pub(crate) fn new(debugger: bool) -> Result<Linker> {
         let mut jit = std::ptr::null_mut();
-        // SAFETY: a null builder asks for the defaults.
+        // SAFETY: a null builder means the defaults.
         check(unsafe { LLVMOrcCreateLLJIT(&mut jit, std::ptr::null_mut()) })?;
         let linker = Linker {
             jit,
             free: Mutex::new(Vec::new()),
             reasons: Box::default(),
         };
-        // SAFETY: the session is taken apart when the linker is dropped, before the list that it is told of.
+        // SAFETY: the session is disposed of when the linker is dropped, before the list that it reports to.
         unsafe {
             LLVMOrcExecutionSessionSetErrorReporter(
                 linker.session(),
@@ -124,7 +124,7 @@ impl Linker {
         Ok(NameSpace(space))
     }
 
-    /// Loads objects that belong together and finds the symbols in them.
+    /// Loads the objects of one kernel and looks up the symbols.
     pub(crate) fn load(&self, objects: &[&[u8]], symbols: &[String]) -> Result<Loaded> {
         let space = self.name_space()?;
         // SAFETY: the name space is live.
@@ -178,8 +178,8 @@ impl Linker {
             })
             .collect();
         let (sender, receiver) = mpsc::channel::<Found>();
-        // SAFETY: the lists are read before the call returns and the names taken over; the sender
-        // lives until the answer has come.
+        // SAFETY: the lists are read before the call returns, which takes ownership of the names; the sender
+        // outlives the callback.
         unsafe {
             LLVMOrcExecutionSessionLookup(
                 self.session(),
@@ -194,7 +194,7 @@ impl Linker {
         }
         let found = receiver
             .recv()
-            .map_err(|e| Error::new("W0506", "the linker gave no answer").note(e.to_string()))?
+            .map_err(|e| Error::new("W0506", "the linker did not respond").note(e.to_string()))?
             .map_err(|e| {
                 let reasons = std::mem::take(
                     &mut *self.reasons.lock().unwrap_or_else(PoisonError::into_inner),
@@ -213,7 +213,7 @@ impl Linker {
     }
 
     pub(crate) fn unload(&self, loaded: Loaded) {
-        // SAFETY: the tracker is live and released once; nobody runs the code any more.
+        // SAFETY: the tracker is live and released once; no thread runs the code any more.
         unsafe {
             let error = LLVMOrcResourceTrackerRemove(loaded.tracker);
             LLVMOrcReleaseResourceTracker(loaded.tracker);
@@ -244,7 +244,7 @@ impl Drop for Linker {
 const EXPORTED_CALLABLE: u8 = LLVMJITSymbolGenericFlags::LLVMJITSymbolGenericFlagsExported as u8
     | LLVMJITSymbolGenericFlags::LLVMJITSymbolGenericFlagsCallable as u8;
 
-/// Addresses by name, or what went wrong.
+/// Addresses by name, or an error message.
 type Found = std::result::Result<HashMap<String, u64>, String>;
 
 extern "C" fn answer(
@@ -253,7 +253,7 @@ extern "C" fn answer(
     count: usize,
     context: *mut c_void,
 ) {
-    // SAFETY: `look_up` passes its sender and waits for us.
+    // SAFETY: `look_up` passes its sender and waits for the callback.
     let sender = unsafe { &*context.cast::<mpsc::Sender<Found>>() };
     let found = if error.is_null() {
         let mut found = HashMap::new();
@@ -270,15 +270,15 @@ extern "C" fn answer(
     } else {
         Err(message(error))
     };
-    // The receiver is waiting.
+    // The receiver is waiting, so this cannot fail.
     let _ = sender.send(found);
 }
 
-/// What the session says of an error whose call only says that there is one.
+/// Receives the message of an error whose call only returns failure.
 extern "C" fn note(reasons: *mut c_void, error: LLVMErrorRef) {
-    /// Nobody has asked for what lies there that long.
+    /// Older messages are dropped.
     const KEPT: usize = 8;
-    // SAFETY: the linker has handed over its list, and outlives its session.
+    // SAFETY: the linker passes its own list, which outlives its session.
     let reasons = unsafe { &*reasons.cast::<Mutex<Vec<String>>>() };
     let reason = message(error);
     let mut reasons = reasons.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,5 +309,5 @@ fn check(error: LLVMErrorRef) -> Result<()> {
 fn not_loaded(why: String) -> Error {
     Error::new("W0506", "cannot load compiled code")
         .note(why)
-        .help("the system may forbid memory that is written to and then run; interpreted worlds do without")
+        .help("the system may forbid memory that is both writable and executable; interpreted worlds do not need it")
 }

@@ -1,9 +1,9 @@
-//! LLVM's passes, in the order and choice that suit our code.
+//! The pipeline of LLVM passes.
 //!
-//! The code comes from our own passes: no exceptions, no globals, hardly a call, structured loops that
-//! are rotated already. So what `default<O3>` does between functions, and most of its repetitions, find
-//! nothing; and its SLP vectorizer takes most of the time of long straight-line code. This list gives
-//! the same loops in a third of the time.
+//! The code comes from our own passes: no exceptions, no globals, few calls, and loops that are already
+//! rotated. The interprocedural passes of `default<O3>` and most of its repetitions find nothing there, and
+//! its SLP vectorizer dominates the compile time of long straight-line code. This pipeline gives the same
+//! loops in a third of the time.
 
 use inkwell::OptimizationLevel;
 use inkwell::module::Module;
@@ -12,28 +12,28 @@ use inkwell::targets::TargetMachine;
 use std::time::{Duration, Instant};
 use wuji_ir::{Error, Result};
 
-/// How much work LLVM puts into the code.
+/// The optimization effort of LLVM.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Effort {
-    /// No passes: to look at code generation, and to find faults in the passes.
+    /// No passes: to inspect code generation, and to isolate bugs in the passes.
     None,
-    /// Code soon rather than good code: what a kernel starts with.
+    /// Fast compilation: the first tier of a kernel.
     Fast,
     #[default]
     Full,
 }
 
-/// One round is enough where code is clean; checking that a second finds nothing takes time.
+/// One iteration is enough for clean code; verifying the fixed point takes time.
 const COMBINE: &str = "instcombine<max-iterations=1;no-verify-fixpoint>";
 
-/// Bodies take the place of calls of the functions that ask for it. There are such functions only when accesses are
-/// not lowered by our own passes (`access_lowering`).
+/// Inlines the functions that request it. They exist only if our passes do not lower accesses
+/// (`access_lowering`).
 const INLINE: &str = "always-inline";
 
-/// Locals to registers, equal values merged, loops in order.
+/// Promotes locals to registers, merges equal values and normalizes loops.
 ///
-/// Passes that were tried and found nothing worth the time in 17 kernels of the benchmarks and examples: `sccp`,
-/// `bdce`, `adce`, `loop-load-elim`, and further rounds of `instcombine` and `simplifycfg` (`docs/performance.md`).
+/// These passes found nothing worth their time in 17 kernels of the benchmarks and examples: `sccp`, `bdce`,
+/// `adce`, `loop-load-elim`, and further rounds of `instcombine` and `simplifycfg` (`docs/performance.md`).
 const CLEAN: &[&str] = &[
     "sroa<modify-cfg>",
     "early-cse<memssa>",
@@ -56,7 +56,7 @@ const VECTORIZE: &[&str] = &[
     COMBINE,
 ];
 
-/// Finds vectors in straight-line code; in long code it takes longer than everything else.
+/// SLP vectorization of straight-line code; in long code it takes longer than everything else.
 const STRAIGHT_LINE: &[&str] = &["slp-vectorizer"];
 
 const FINISH: &[&str] = &[
@@ -79,24 +79,24 @@ const GPU_FINISH: &[&str] = &[
     "simplifycfg<no-keep-loops>",
 ];
 
-/// Functions of more instructions than this are left alone by the SLP vectorizer.
+/// The SLP vectorizer skips functions with more instructions than this.
 const MAX_STRAIGHT_LINE: usize = 256;
 
-/// What makes the first code of a kernel: values in registers, and no more.
+/// The fast tier: only promotes values to registers.
 const FAST: &[&str] = &["sroa<modify-cfg>", "early-cse"];
 
-/// One entry of a list of passes.
+/// One entry of the pipeline.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// A pass on functions, with its options, in LLVM's notation.
+    /// A function pass with its options, in LLVM's notation.
     Pass(&'static str),
-    /// A pass on the whole module.
+    /// A module pass.
     Whole(&'static str),
-    /// All functions go through the passes before this point first.
+    /// All functions run the passes before this point first.
     Barrier,
 }
 
-/// The passes for a module whose longest function has `size` instructions.
+/// The pipeline for a module whose longest function has `size` instructions.
 pub(crate) fn steps(effort: Effort, size: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut add = |passes: &[&'static str]| steps.extend(passes.iter().map(|p| Step::Pass(p)));
@@ -121,7 +121,7 @@ pub(crate) fn steps(effort: Effort, size: usize) -> Vec<Step> {
     steps
 }
 
-/// The list in LLVM's notation.
+/// The pipeline in LLVM's notation.
 fn pipeline(steps: &[Step]) -> String {
     let whole = steps.iter().filter_map(|s| match s {
         Step::Whole(pass) => Some((*pass).to_owned()),
@@ -142,7 +142,7 @@ impl Step {
         }
     }
 
-    /// The entry alone, in LLVM's notation, with its name.
+    /// The entry as a pipeline of its own, with its name.
     fn alone(self) -> Option<(&'static str, String)> {
         match self {
             Step::Pass(pass) => Some((pass, format!("function({pass})"))),
@@ -152,17 +152,17 @@ impl Step {
     }
 }
 
-/// How much work goes into choosing instructions and registers.
+/// The effort of instruction selection and register allocation.
 pub(crate) fn codegen_level(effort: Effort) -> OptimizationLevel {
     match effort {
         Effort::None | Effort::Full => OptimizationLevel::Default,
-        // `Less` takes nearly as long as `Default`; without optimization, instructions are chosen one by one
-        // and registers block by block, in time proportional to the code.
+        // `Less` takes nearly as long as `Default`. `None` selects instructions one by one and allocates
+        // registers block by block, in linear time.
         Effort::Fast => OptimizationLevel::None,
     }
 }
 
-/// Runs the passes; `size` is the number of instructions of the longest function.
+/// Runs the pipeline; `size` is the number of instructions of the longest function.
 pub(crate) fn run(
     module: &Module<'_>,
     machine: &TargetMachine,
@@ -176,8 +176,8 @@ pub(crate) fn run(
     run_text(module, machine, &pipeline(&steps))
 }
 
-/// Runs the passes one by one, with the time that each of them took. Analyses are made anew for each,
-/// so the sum is larger than what [`run`] takes.
+/// Runs the passes one by one and measures each. Analyses are recomputed for each pass, so the sum exceeds
+/// the time of [`run`].
 pub(crate) fn run_timed(
     module: &Module<'_>,
     machine: &TargetMachine,
@@ -194,7 +194,7 @@ pub(crate) fn run_timed(
         .collect()
 }
 
-/// Runs the passes for code of a GPU: threads take the place of vectors.
+/// Runs the pipeline for GPUs, without vectorization.
 pub(crate) fn run_for_gpu(module: &Module<'_>, machine: &TargetMachine) -> Result<()> {
     let mut steps = vec![Step::Whole(INLINE)];
     steps.push(Step::Pass("infer-address-spaces"));
@@ -207,7 +207,7 @@ pub(crate) fn run_for_gpu(module: &Module<'_>, machine: &TargetMachine) -> Resul
 fn run_text(module: &Module<'_>, machine: &TargetMachine, passes: &str) -> Result<()> {
     module
         .run_passes(passes, machine, PassBuilderOptions::create())
-        .map_err(|e| Error::new("W0503", "LLVM refused its passes").note(e.to_string()))
+        .map_err(|e| Error::new("W0503", "LLVM rejected the pass pipeline").note(e.to_string()))
 }
 
 #[cfg(test)]
@@ -217,7 +217,7 @@ mod tests {
     use inkwell::context::Context;
 
     #[test]
-    fn passes_that_llvm_does_not_know() {
+    fn unknown_passes_are_an_error() {
         let context = Context::create();
         let module = context.create_module("m");
         let machine = Host::detect()
@@ -227,7 +227,7 @@ mod tests {
         let error = run_text(&module, &machine, "no-such-pass").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "error[W0503]: LLVM refused its passes\n  = note: unknown pass name 'no-such-pass'"
+            "error[W0503]: LLVM rejected the pass pipeline\n  = note: unknown pass name 'no-such-pass'"
         );
     }
 }

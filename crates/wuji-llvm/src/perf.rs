@@ -1,4 +1,4 @@
-//! Symbols of loaded code for profilers: the map file that `perf` looks for.
+//! Writes symbols of loaded code to the map file that `perf` reads.
 
 use inkwell::llvm_sys::core::{
     LLVMCreateMemoryBufferWithMemoryRange, LLVMDisposeMemoryBuffer, LLVMDisposeMessage,
@@ -9,8 +9,7 @@ use std::ffi::CStr;
 use std::io::Write;
 use std::sync::Mutex;
 
-/// Appends loaded functions to `/tmp/perf-PID.map`. Profiling is best effort: what cannot be written
-/// is left out.
+/// Appends loaded functions to `/tmp/perf-PID.map`. Profiling is best effort: write errors are ignored.
 pub(crate) fn note(objects: &[&[u8]], symbols: &[String], addresses: &[u64]) {
     static LOCK: Mutex<()> = Mutex::new(());
     let mut sizes = HashMap::new();
@@ -33,7 +32,7 @@ pub(crate) fn note(objects: &[&[u8]], symbols: &[String], addresses: &[u64]) {
     }
 }
 
-/// How many bytes each symbol of an object takes.
+/// The size of each symbol of an object, in bytes.
 fn symbol_sizes(object: &[u8]) -> HashMap<String, u64> {
     let mut sizes = HashMap::new();
     // SAFETY: the buffer borrows `object` and is disposed of before it, after what was made from it.

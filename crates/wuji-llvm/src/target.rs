@@ -1,4 +1,4 @@
-//! The machine that code is made for.
+//! The target machine.
 
 use crate::library;
 use inkwell::OptimizationLevel;
@@ -8,18 +8,18 @@ use inkwell::targets::{
 use std::sync::{Mutex, Once, PoisonError};
 use wuji_ir::{Error, Result};
 
-/// A processor, in LLVM's words. It is part of what compiled code is keyed by.
+/// A processor in LLVM's terms. It is part of the cache key of compiled code.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Host {
     pub triple: String,
-    /// Never `native`, which kills the process: the name of a processor LLVM knows.
+    /// The name of a processor that LLVM knows. Never `native`, which aborts the process.
     pub cpu: String,
     /// `+avx2,-amx-tile,...`
     pub features: String,
 }
 
 impl Host {
-    /// The processor we run on. An error where LLVM is not there to tell.
+    /// The host processor. An error if LLVM is not available.
     pub fn detect() -> Result<Host> {
         initialize()?;
         Ok(Host {
@@ -35,7 +35,7 @@ impl Host {
             .any(|f| f.strip_prefix('+') == Some(feature))
     }
 
-    /// How wide the vectors of the processor are, in bits.
+    /// The widest vectors of the processor, in bits.
     pub fn vector_bits(&self) -> u32 {
         if self.has("avx512f") {
             512
@@ -46,8 +46,8 @@ impl Host {
         }
     }
 
-    /// The vector width that is quickest on most code: the widest, except where using it slows the
-    /// clock down.
+    /// The vector width that is fastest for most code: the widest, except where using it reduces the clock
+    /// frequency.
     pub fn preferred_vector_bits(&self) -> u32 {
         match self.cpu.as_str() {
             "skylake-avx512" | "cascadelake" | "cooperlake" | "cannonlake" => 256,
@@ -55,14 +55,14 @@ impl Host {
         }
     }
 
-    /// A machine that puts this much work into choosing instructions and registers.
+    /// A target machine of this optimization level.
     pub(crate) fn machine(&self, level: OptimizationLevel) -> Result<TargetMachine> {
         initialize()?;
         let triple = TargetTriple::create(&self.triple);
         let target = Target::from_triple(&triple).map_err(|e| {
             Error::new(
                 "W0501",
-                format!("LLVM has no code generator for `{}`", self.triple),
+                format!("LLVM has no backend for `{}`", self.triple),
             )
             .note(e.to_string())
         })?;
@@ -76,22 +76,25 @@ impl Host {
             .ok_or_else(|| {
                 Error::new(
                     "W0501",
-                    format!("LLVM cannot make code for `{}` `{}`", self.triple, self.cpu),
+                    format!(
+                        "LLVM cannot generate code for `{}` `{}`",
+                        self.triple, self.cpu
+                    ),
                 )
             })
     }
 }
 
-/// Target machines for one host that nobody uses at the moment. Making one, and parsing the features of
-/// a processor, takes about as long as compiling a small kernel.
+/// A pool of target machines for one host. Creating one, and parsing the features of a processor, takes about
+/// as long as compiling a small kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Machines(Mutex<Vec<Idle>>);
 
 #[derive(Debug)]
 struct Idle(OptimizationLevel, TargetMachine);
 
-// SAFETY: a target machine belongs to no thread; it must only not be used by two at once, and it is
-// taken out of the list for use.
+// SAFETY: a target machine is not tied to a thread; two threads must not use it at the same time, and it is
+// removed from the list while in use.
 unsafe impl Send for Idle {}
 
 impl Machines {
@@ -104,7 +107,7 @@ impl Machines {
         host.machine(level)
     }
 
-    pub(crate) fn give_back(&self, level: OptimizationLevel, machine: TargetMachine) {
+    pub(crate) fn release(&self, level: OptimizationLevel, machine: TargetMachine) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -116,7 +119,7 @@ fn text(c: &std::ffi::CStr) -> String {
     c.to_string_lossy().into_owned()
 }
 
-/// Finds LLVM and registers the code generators of this build, once per process.
+/// Loads LLVM and registers its targets, once per process.
 fn initialize() -> Result<()> {
     static ONCE: Once = Once::new();
     library::find()?;
@@ -131,7 +134,7 @@ fn initialize() -> Result<()> {
     Ok(())
 }
 
-/// The version of LLVM that makes the code.
+/// The version of LLVM.
 pub fn llvm_version() -> Result<String> {
     library::find()?;
     let (mut major, mut minor, mut patch) = (0, 0, 0);

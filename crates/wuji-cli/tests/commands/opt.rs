@@ -234,7 +234,7 @@ fn usage_errors_of_opt() {
         &["opt", SQUARES, "--without", "legality"],
         expect![[r#"
             error[W0301]: the pass `legality` cannot be left out
-              = note: kernels mean something else without it, or nothing
+              = note: kernels are wrong or cannot be compiled without it
               = help: optimizations can be left out, such as `simplify` or `vectorize`
             [2]
         "#]],
@@ -270,8 +270,8 @@ fn usage_errors_of_opt() {
     check(
         &["opt", SQUARES, "--passes", "legality"],
         expect![[r#"
-            error[W0330]: the kernel has not been split into tasks
-              = note: this is a mistake of the compiler, not of the kernel
+            error[W0330]: the kernel was not split into tasks
+              = note: this is a bug in the compiler, not in the kernel
             [1]
         "#]],
     );

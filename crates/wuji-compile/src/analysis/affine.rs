@@ -1,9 +1,9 @@
-//! Integers as sums: `2*v3 + v7 - 1`, and the ranges such sums can take.
+//! Affine expressions of integers, such as `2*v3 + v7 - 1`, and value ranges.
 //!
-//! A value's *form* is a sum over values that are not taken apart further (loop indices, parameters,
-//! loaded numbers). Machine integers wrap, sums do not; but wrapping keeps a value equal to its form
-//! modulo 2^width. So whenever the form is known to lie inside the value's type, for example because it
-//! was compared with the bounds of a field, value and form are the same number.
+//! An affine expression has terms over *atoms*: values that are not decomposed further (loop indices, parameters,
+//! loaded numbers). Machine integers wrap and affine expressions do not, but a value is equal to its expression
+//! modulo 2^width. So if the expression is known to lie in the range of the value's type, for example because it
+//! was compared with the bounds of a field, the two are equal.
 
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -41,7 +41,7 @@ impl Affine {
         self.terms.is_empty().then_some(self.constant)
     }
 
-    /// `self + factor * other`; `None` when a number gets too large.
+    /// `self + factor * other`; `None` on overflow.
     pub fn add_scaled(&self, other: &Affine, factor: i64) -> Option<Affine> {
         let mut out = Affine {
             terms: SmallVec::new(),
@@ -90,7 +90,7 @@ impl Affine {
         self.terms.iter().find(|t| t.0 == v).map_or(0, |t| t.1)
     }
 
-    /// The sum without the term of `v`.
+    /// The expression without the term of `v`.
     pub fn without(&self, v: Value) -> Affine {
         Affine {
             terms: self.terms.iter().copied().filter(|t| t.0 != v).collect(),
@@ -106,7 +106,7 @@ fn fits(r: Range, within: Range) -> bool {
     within.0 <= r.0 && r.1 <= within.1
 }
 
-/// The affine expression of an integer operation, where it has one.
+/// The affine expression of an integer operation, if it has one.
 fn sum_or_product(op: BinOp, a: &Affine, b: &Affine) -> Option<Affine> {
     let (constant, factor) = (a.as_constant(), b.as_constant());
     if op == BinOp::Add {
@@ -127,7 +127,7 @@ fn sum_or_product(op: BinOp, a: &Affine, b: &Affine) -> Option<Affine> {
     }
 }
 
-/// The range of an integer operation on two ranges, where one is known.
+/// The range of an integer operation on two ranges, if it is known.
 fn binary_range(op: BinOp, a: Range, b: Range) -> Option<Range> {
     let constant = |r: Range| (r.0 == r.1).then_some(r.0);
     if op == BinOp::Add {
@@ -188,7 +188,7 @@ fn thread_range(op: ThreadOp) -> Option<Range> {
     }
 }
 
-/// Forms and ranges of the integers of a function, worked out as they are asked for.
+/// Affine expressions and ranges of the integers of a function, computed on demand.
 #[derive(Debug)]
 pub struct AffineAnalysis<'f> {
     pub func: &'f Function,
@@ -198,7 +198,7 @@ pub struct AffineAnalysis<'f> {
     budget: u32,
 }
 
-/// How far one question may look back; beyond it a value stands for itself.
+/// The maximal depth of one query; a value beyond it is an atom.
 const LOOK_BACK: u32 = 64;
 
 impl<'f> AffineAnalysis<'f> {
@@ -212,7 +212,7 @@ impl<'f> AffineAnalysis<'f> {
         }
     }
 
-    /// The form of an integer value.
+    /// The affine expression of an integer value.
     pub fn expr(&mut self, v: Value) -> Affine {
         if let Some(known) = &self.exprs[v] {
             return known.clone();
@@ -253,11 +253,11 @@ impl<'f> AffineAnalysis<'f> {
         sum_or_product(op, &a, &b)
     }
 
-    /// Whether a value is made of loop indices, parameters and constants alone, so that it cannot be
-    /// one of those numbers from memory that a race may change between two uses.
+    /// Whether a value depends only on loop indices, parameters and constants, so that it is not loaded from
+    /// memory, which a race may change between two uses.
     pub fn is_steady(&mut self, v: Value) -> bool {
         let f = self.func;
-        // Values made during a rewrite are not looked into.
+        // Values created by a rewrite are not analyzed.
         if v.as_u32() as usize >= f.values.len() {
             return false;
         }
@@ -267,7 +267,7 @@ impl<'f> AffineAnalysis<'f> {
             .all(|(v, _)| self.is_steady_atom(*v))
     }
 
-    /// As [`AffineAnalysis::is_steady`], for a value that a form is made of.
+    /// Like [`AffineAnalysis::is_steady`], for an atom of an expression.
     pub fn is_steady_atom(&self, v: Value) -> bool {
         let f = self.func;
         match f.values[v].def {
@@ -283,7 +283,7 @@ impl<'f> AffineAnalysis<'f> {
         }
     }
 
-    /// All numbers a form can be, from the ranges of its terms.
+    /// The range of an affine expression, from the ranges of its terms.
     pub fn range_of(&mut self, expr: &Affine) -> Range {
         let mut range = (i128::from(expr.constant), i128::from(expr.constant));
         for (v, c) in &expr.terms {
@@ -300,7 +300,7 @@ impl<'f> AffineAnalysis<'f> {
         range
     }
 
-    /// All numbers an integer value can be.
+    /// The range of an integer value.
     pub fn range(&mut self, v: Value) -> Range {
         if let Some(known) = self.ranges[v] {
             return known;
@@ -312,7 +312,7 @@ impl<'f> AffineAnalysis<'f> {
             return all;
         }
         self.budget -= 1;
-        // A loop's index may depend on itself through carried values: until it is known, anything.
+        // A loop index may depend on itself through carried values; start with the full range.
         self.ranges[v] = Some(all);
         let range = self
             .derive_range(v)

@@ -1,15 +1,15 @@
-//! Which functions call each other.
+//! The call graph.
 
 use cranelift_entity::SecondaryMap;
 use wuji_ir::entities::Func;
 use wuji_ir::module::Module;
 
-/// The order of calls in a module.
+/// Functions in the order of calls.
 #[derive(Debug, Default)]
 pub struct CallGraph {
-    /// Every function, behind those that it calls; in no order within a cycle of calls.
+    /// Every function after its callees; unordered within a cycle.
     pub callees_first: Vec<Func>,
-    /// In a cycle of calls.
+    /// Functions in a cycle of calls.
     pub recursive: SecondaryMap<Func, bool>,
 }
 
@@ -26,25 +26,25 @@ impl CallGraph {
     }
 }
 
-/// Strongly connected components by Tarjan's method, with an explicit stack.
+/// Strongly connected components by Tarjan's algorithm, with an explicit stack.
 #[derive(Default)]
 struct Search {
     callees: SecondaryMap<Func, Vec<Func>>,
     graph: CallGraph,
     /// Order of the first visits, from 1.
     number: SecondaryMap<Func, u32>,
-    /// The first function that can be reached and is still open.
+    /// The smallest number of an open function that can be reached.
     low: SecondaryMap<Func, u32>,
-    /// Functions whose component is not complete.
+    /// Functions whose component is not complete yet.
     open: Vec<Func>,
     is_open: SecondaryMap<Func, bool>,
     visited: u32,
 }
 
 impl Search {
-    /// Visits a function and everything that it calls.
+    /// Visits a function and all its callees.
     fn visit(&mut self, root: Func) {
-        // Functions that are not finished, and how many of their callees have been looked at.
+        // Unfinished functions, with the number of callees visited.
         let mut stack = vec![(root, 0usize)];
         while let Some((func, at)) = stack.pop() {
             if at == 0 {
@@ -73,7 +73,7 @@ impl Search {
         self.is_open[func] = true;
     }
 
-    /// The next callee that has not been visited, and the number of the one after it.
+    /// The next callee that has not been visited, and the position after it.
     fn next_unknown(&mut self, func: Func, from: usize) -> Option<(Func, usize)> {
         for at in from..self.callees[func].len() {
             let child = self.callees[func][at];
@@ -90,7 +90,7 @@ impl Search {
         None
     }
 
-    /// Everything that was opened since a function is its component.
+    /// The functions opened since `func` form its component.
     fn close(&mut self, func: Func) {
         let first = self.open.iter().rposition(|f| *f == func).unwrap_or(0);
         let mut component = self.open.split_off(first);

@@ -1,4 +1,4 @@
-//! What a task touches: the summary that passes across tasks and kernels work with.
+//! Memory effects of a task: the summary for optimizations across tasks and kernels.
 
 use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::rewrite::Structure;
@@ -12,20 +12,20 @@ pub struct Use {
     pub place: Place,
     pub reads: bool,
     pub writes: bool,
-    /// By atomics.
+    /// Atomic updates.
     pub updates: bool,
-    /// May bring cells into being.
+    /// May activate cells.
     pub activates: bool,
-    /// Every access is at the iteration's own indices, so iterations never meet here.
+    /// Every access uses the iteration's own indices, so iterations do not conflict.
     pub element_wise: bool,
 }
 
-/// A task as it was before lowering, with what it touches.
+/// A task before lowering, with its memory effects.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub task: Task,
     pub body: Function,
-    /// One entry per place, in order of first use.
+    /// One entry per field, array or temp, in order of first use.
     pub uses: Vec<Use>,
 }
 
@@ -83,7 +83,7 @@ fn uses(m: &Module, task: &Task, f: &Function) -> Vec<Use> {
             used.activates |= op != AccessOp::Load && a.activation == Activation::IfAbsent;
         }
     });
-    // A function that is still called may touch anything in its own way.
+    // A function that is not inlined may access anything.
     for g in called(m, f) {
         let g = &m.funcs[g];
         collect(g, &mut |place, _, op| {

@@ -51,45 +51,46 @@ pub fn entries(f: &Function) -> Vec<Entry> {
         .collect()
 }
 
-/// Most blocks along an axis that an index may be in.
+/// The most blocks along an axis that an index may fall into.
 const MOST_BLOCKS: i128 = 3;
 
-/// Indices that lie in the block of an entry or in a neighbouring one.
+/// Indices that fall into the block of an entry or a neighbouring one.
 #[derive(Clone, Debug)]
 pub struct Near {
     pub entry: Entry,
     /// The node whose allocated cells are the blocks: that of the entry, or its parent.
     pub block: Node,
     pub axes: Vec<NearAxis>,
-    /// Indices along axes that are split below the block only, from their smallest coordinate; they are inside.
+    /// Indices along axes that are split only below the block, relative to their smallest coordinate; they are in
+    /// range.
     pub others: Vec<(usize, Affine)>,
 }
 
-/// One axis: the block's coordinate is the entry's plus `first + low / by`.
+/// One axis: the block's coordinate is that of the entry plus `first + low / by`.
 #[derive(Clone, Debug)]
 pub struct NearAxis {
     /// Which index of the field.
     pub index: usize,
     /// Coordinates that a block spans.
     pub by: u64,
-    /// The index, counted from the start of the first block it may be in.
+    /// The index, relative to the start of the first block it may fall into.
     pub low: Affine,
     pub first: i64,
-    /// How many blocks it may be in.
+    /// The number of blocks it may fall into.
     pub count: usize,
-    /// Blocks along the axis; beyond the last comes the first again when `wraps`.
+    /// Blocks along the axis; with `wraps`, the first follows the last.
     pub blocks: u64,
     pub wraps: bool,
     /// The entry's coordinate.
     pub coord: Value,
 }
 
-/// Whether each cell of a node is an allocation.
+/// Whether each cell of a node is allocated separately.
 fn is_block(data: &NodeData) -> bool {
     data.kind.allocates() && data.kind.format().list_entry() == ListEntry::Cell
 }
 
-/// Whether the indices of a load lie near an entry, and how.
+/// Decomposes the indices of a load that are near an entry.
 pub fn near(
     m: &Env,
     affine: &mut AffineAnalysis<'_>,
@@ -186,7 +187,7 @@ pub fn near(
     })
 }
 
-/// Whether a function, or one that it calls, may deactivate cells of a tree: an entry may be inactive then before the
+/// Whether a function or its callees may deactivate cells of a tree. Then an entry may become inactive before the
 /// iteration ends.
 pub fn loses_cells(m: &Module, f: &Function, tree: Tree) -> bool {
     let mut called: Vec<Func> = Vec::new();
@@ -213,7 +214,7 @@ pub fn loses_cells(m: &Module, f: &Function, tree: Tree) -> bool {
     found
 }
 
-/// Whether a function may activate or deactivate cells of a tree, which invalidates offsets that were found.
+/// Whether a function may activate or deactivate cells of a tree, which invalidates the offsets found before.
 pub fn changes_cells(m: &Env, f: &Function, tree: Tree) -> bool {
     let mut found = false;
     f.walk(|inst| {

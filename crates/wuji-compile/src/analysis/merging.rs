@@ -1,13 +1,13 @@
-//! What it costs to merge the private copies that workers have of a tree.
+//! The cost of merging the private copies of a tree.
 
 use wuji_ir::entities::{Field, Node};
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::Env;
 
-/// To merge so many bytes costs about as much as is won by one update that needs no other core.
+/// Merging this many bytes costs about as much as one contended update saves.
 pub const BYTES_PER_UPDATE: u64 = 4;
 
-/// Bytes that are looked at to merge some fields of one node.
+/// Bytes that are scanned to merge some fields of one node.
 pub fn merged_bytes(
     m: &Env,
     memory: &TreeMemory,
@@ -24,6 +24,6 @@ pub fn merged_bytes(
             .iter()
             .fold(1, |n, d| n.saturating_mul(tree.nodes[*d].cells()));
     }
-    // What lies between the elements is passed over when it is much.
+    // Large gaps between elements are skipped.
     cells.saturating_mul(memory.cell_size[node].min(4 * elements))
 }

@@ -1,4 +1,4 @@
-//! What passes know about a function without changing it.
+//! Analyses, which do not change the function.
 
 pub mod affine;
 pub mod calls;

@@ -1,7 +1,7 @@
-//! Which values, and which code, are the same for all threads of a block, or of a warp.
+//! Uniformity analysis: values and control flow that are the same for all threads of a block or of a warp.
 //!
-//! Every value has a [`Uniformity`]. Control has one, too: where threads may have parted. A thread that leaves the function has ended,
-//! and is waited for by nobody, so that `return` parts nobody.
+//! Every value has a [`Uniformity`], and so does control flow: where it is divergent. A thread that returns from
+//! the function has exited and is not waited for, so `return` does not cause divergence.
 
 use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,27 +10,27 @@ use wuji_ir::module::{Bound, Env, Function, Module, Task, TaskKind, Term};
 use wuji_ir::ops::*;
 use wuji_ir::types::Imm;
 
-/// Among whom something may differ.
+/// The set of threads in which a value or control flow is the same.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Uniformity {
-    /// It is the same for all threads of a block.
+    /// The same for all threads of a block.
     #[default]
     Block,
-    /// It is the same for all threads of a warp.
+    /// The same for all threads of a warp.
     Warp,
-    /// Each thread may have its own.
+    /// May differ from thread to thread.
     Thread,
 }
 
-/// Something that threads do together where they may have parted.
+/// A cooperative operation in divergent control flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Divergence {
     pub inst: Inst,
-    /// Where they parted: a branch or a loop.
+    /// The branch or loop that diverges.
     pub by: Inst,
 }
 
-/// Finds an instruction that threads do together and may not come to together, in a task whose function is one iteration.
+/// Finds a cooperative operation in divergent control flow, in a task whose function is one iteration.
 pub fn find_divergence(m: &Module, task: &Task) -> Option<Divergence> {
     let f = &m.funcs[task.func];
     let indices = indices(m, task);
@@ -53,7 +53,7 @@ pub fn find_divergence(m: &Module, task: &Task) -> Option<Divergence> {
             walk.counters.insert(*p, run);
         }
     }
-    // Spreads only grow, so this ends.
+    // The analysis is monotonic, so this terminates.
     while std::mem::replace(&mut walk.changed, false) {
         walk.found = None;
         walk.region(f.entry, Control::default());
@@ -65,19 +65,19 @@ pub fn find_divergence(m: &Module, task: &Task) -> Option<Divergence> {
 #[derive(Copy, Clone)]
 struct Index {
     uniformity: Uniformity,
-    /// Where consecutive threads have consecutive ones: of how many threads runs are made that begin at a multiple of their length.
+    /// If consecutive threads have consecutive indices: the aligned runs of threads.
     run: Option<Run>,
 }
 
-/// Values that count threads: all of a run lie between two multiples of its length.
+/// Values that count threads: those of an aligned run lie between two multiples of its length.
 #[derive(Copy, Clone)]
 struct Run {
-    /// Threads of a block, or of a warp, if these are such runs.
+    /// The length of a run, if a block (or a warp) is one.
     block: Option<i128>,
     warp: bool,
 }
 
-/// What is known of the indices of a loop.
+/// Properties of the indices of a loop.
 fn indices(m: &Env, task: &Task) -> Vec<Index> {
     let (dims, hints): (Vec<(Option<i128>, Option<i128>)>, LoopHints) = match &task.kind {
         TaskKind::Range { dims, hints } => {
@@ -90,7 +90,7 @@ fn indices(m: &Env, task: &Task) -> Vec<Index> {
             });
             (known.collect(), *hints)
         }
-        // In the order of memory, which is that of the index where there is one.
+        // In memory order, which is index order for one axis.
         TaskKind::Cells { field, hints } if m.fields[*field].rank() == 1 => {
             let domain = m.fields[*field].domain(&m.trees);
             let known = domain.iter().map(|d| (Some(d.0.into()), Some(d.1.into())));
@@ -112,7 +112,7 @@ fn indices(m: &Env, task: &Task) -> Vec<Index> {
         let inner = dims[k + 1..].iter();
         let inner = inner.map(|d| d.1).try_fold(1i128, |n, e| n.checked_mul(e?));
         let (lo, extent) = dims[k];
-        // A new line of the last axis begins with a new block.
+        // Each row of the last axis begins with a new block.
         let lines = |n: i128| k == 0 || extent.is_some_and(|e| e % n == 0);
         let from = |n: i128| lo.is_some_and(|lo| lo >= 0 && lo % n == 0);
         let last = k + 1 == dims.len();
@@ -128,7 +128,7 @@ fn indices(m: &Env, task: &Task) -> Vec<Index> {
     out
 }
 
-/// What a function, or one that it calls, writes to.
+/// The places that a function or its callees write to.
 fn written(m: &Module, f: &Function) -> FxHashSet<Place> {
     let mut places = FxHashSet::default();
     let mut array = false;
@@ -142,14 +142,14 @@ fn written(m: &Module, f: &Function) -> FxHashSet<Place> {
         });
     }
     if array {
-        // Those that overlap are told apart by nobody.
+        // Overlapping arrays cannot be distinguished.
         let overlapping = m.arrays.iter().filter(|(_, d)| !d.unaliased);
         places.extend(overlapping.map(|(a, _)| Place::Array(a)));
     }
     places
 }
 
-/// How far threads may have parted at some place, and where.
+/// The uniformity of control flow at a point, and the branch that diverged.
 #[derive(Copy, Clone, Debug, Default)]
 struct Control {
     uniformity: Uniformity,
@@ -177,13 +177,13 @@ impl Control {
     }
 }
 
-/// A loop or block that is being walked.
+/// A loop or block that is being analyzed.
 struct Open {
     label: Label,
     inst: Inst,
-    /// Threads that are still inside may be fewer than those that came.
+    /// Uniformity inside: some of the threads that entered may have left.
     control: Control,
-    /// Where it began.
+    /// Uniformity where it was entered.
     outside: Uniformity,
 }
 
@@ -193,12 +193,12 @@ struct Walk<'a> {
     /// Values that count threads.
     counters: FxHashMap<Value, Run>,
     uniformity: SecondaryMap<Value, Uniformity>,
-    /// What is stored in arrays that a thread has for itself.
+    /// The uniformity of what is stored in private arrays.
     locals: FxHashMap<Local, Uniformity>,
-    /// Threads that leave a loop do so in different turns.
+    /// The divergence of exits: threads leave a loop in different iterations.
     left: FxHashMap<Label, Control>,
     open: Vec<Open>,
-    /// What the regions of the branches around give.
+    /// The branches whose regions yield here.
     yielded: Vec<Inst>,
     changed: bool,
     found: Option<Divergence>,
@@ -223,7 +223,7 @@ impl Walk<'_> {
     fn region(&mut self, region: Region, outer: Control) {
         let data = &self.f.regions[region];
         for inst in &data.insts {
-            // Others may have left a loop or block around this by now.
+            // Other threads may have left an enclosing loop or block by now.
             let here = self.open.iter().fold(outer, |c, o| c.join(o.control));
             self.inst(*inst, here);
         }
@@ -245,7 +245,7 @@ impl Walk<'_> {
 
     fn leave(&mut self, label: Label, values: &[Value], here: Control, breaks: bool) {
         let Some(at) = self.open.iter().position(|o| o.label == label) else {
-            // The iteration is over, and so is the thread.
+            // The iteration ends, and so does the thread.
             return;
         };
         let (inst, outside) = (self.open[at].inst, self.open[at].outside);
@@ -354,7 +354,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the sides of a branch do not give the same value from outside.
+    /// Whether the sides of a branch yield different values.
     fn differs(&self, sides: &[Region], k: usize) -> bool {
         let mut given = sides.iter().filter_map(|s| match &self.f.regions[*s].term {
             Term::Yield(values) => Some(values[k]),
@@ -391,9 +391,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Among whom the results of an operation differ.
+    /// The uniformity of the results of an operation.
     fn result(&self, op: &Op, args: &[Value], given: Uniformity) -> Uniformity {
-        // All get what one lane has.
+        // All lanes get the value of one lane.
         if *op == Op::Thread(ThreadOp::Shuffle(Shuffle::From))
             && self.uniformity[args[1]] <= Uniformity::Warp
         {
@@ -408,7 +408,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The result of a load.
+    /// The uniformity of a loaded value.
     fn loaded(&self, op: &Op, given: Uniformity) -> Uniformity {
         match op.access().map(|a| a.place) {
             Some(Place::Local(l)) if self.f.locals[l].shared => Uniformity::Thread,
@@ -419,7 +419,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The number of a warp or block, and comparisons that it decides.
+    /// Warp and block indices, and comparisons that they decide.
     fn quotient(&self, op: &Op, args: &[Value]) -> Uniformity {
         let by = if let Op::Binary(BinOp::Div) | Op::Compare(CmpOp::Lt | CmpOp::Ge) = op {
             self.number(args[1])
@@ -434,7 +434,7 @@ impl Walk<'_> {
         self.runs(args[0], by)
     }
 
-    /// What counts threads, in any integer type that can hold it.
+    /// A thread counter, in any integer type that can hold it.
     fn counter(&self, v: Value) -> Option<Run> {
         if let Some(run) = self.counters.get(&v) {
             return Some(*run);
@@ -457,7 +457,7 @@ impl Walk<'_> {
         self.f.constant(v).and_then(Imm::as_int)
     }
 
-    /// Among whom multiples of a number part a value, if it counts threads.
+    /// The uniformity of a thread counter divided by a number.
     fn runs(&self, v: Value, by: Option<i128>) -> Uniformity {
         let (Some(run), Some(by)) = (self.counter(v), by.filter(|n| *n > 0)) else {
             return Uniformity::Thread;

@@ -1,10 +1,10 @@
-//! Which values are used.
+//! Uses of values.
 
 use rustc_hash::FxHashSet;
 use wuji_ir::entities::Value;
 use wuji_ir::module::Function;
 
-/// Values that instructions or ends of regions use.
+/// Values that instructions or terminators use.
 pub fn used_values(f: &Function) -> FxHashSet<Value> {
     let mut used = FxHashSet::default();
     for r in f.walk_regions() {

@@ -145,16 +145,16 @@ pub(crate) trait LevelFunctions: Sync {
     /// Deactivates all cells of a container, with everything below them.
     fn clear(&self, s: &mut Services, b: &mut Builder, at: At, container: Value);
 
-    /// What follows when deactivated cells were recycled, on a CPU.
+    /// Called after deactivated cells were recycled, on a CPU.
     fn after_recycling(&self, s: &mut Services, b: &mut Builder, at: At) {
         let _ = (s, b, at);
     }
 }
 
-/// Where a scan for active cells looks.
+/// The memory that a scan for active cells reads.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ScanSource {
-    /// So many words at the start of each container. A word is zero when no cell that it stands for is active.
+    /// This many words at the start of each container. A word is zero if none of its cells is active.
     Words(u64),
     /// Each container as a whole.
     Containers,
@@ -185,7 +185,7 @@ pub(crate) struct ScannedWord<'a> {
     pub(crate) found: Value,
 }
 
-/// One step of a path from the root to a leaf, while an access is lowered.
+/// One step of the path from the root to a leaf, during access lowering.
 pub(crate) trait PathStep {
     fn data(&self) -> &NodeData;
 
@@ -208,9 +208,9 @@ pub(crate) trait PathStep {
     /// Goes to an allocated cell, or to an allocation of several: finds it, or allocates it if the access activates.
     fn find(&mut self, operands: &[Value]);
 
-    /// Tests whether a cell of a container is active, or activates it, as far as the access wants that.
+    /// Tests whether a cell of a container is active, or activates it, as the access requires.
     fn test_or_touch(&mut self, container: &Affine, number: &Affine);
 
-    /// Goes on by `bytes` and so many cells.
+    /// Advances by `bytes` and this many cells.
     fn advance(&mut self, cells: &Affine, bytes: i64);
 }

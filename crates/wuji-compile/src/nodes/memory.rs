@@ -20,7 +20,7 @@ const RUN_SHARE: u64 = 4 * shard::COUNT;
 /// Pointers within so many bytes, as a power of two, use the same shard: one thread activates neighbours.
 const NEAR: i64 = 12;
 
-/// Below the tag of the stack of returned cells, and below the end of a run.
+/// Mask of the number below the tag of the stack of returned cells, and below the end of a run.
 pub(super) const NUMBER: i64 = 0xffff_ffff;
 
 impl Services {
@@ -31,7 +31,7 @@ impl Services {
         }
     }
 
-    /// How many cells of a node there can be.
+    /// The capacity of a node in cells.
     pub(super) fn room(&self, b: &mut Builder, tree: Tree, node: Node) -> Value {
         match self.target {
             Target::Cpu => b.i64(self.arena(tree, node).capacity as i64),
@@ -91,9 +91,9 @@ impl Services {
         })
     }
 
-    /// Fetches a run of numbers if the run at `at` has ended and no other thread fetches one; else a single number.
-    /// `fetch` claims so many and returns the range it got. Returns the first number, or -1 if there was none, and whether the
-    /// shard has a new run.
+    /// Fetches a run of numbers if the run at `at` has ended and no other thread is fetching one; otherwise a
+    /// single number. `fetch` claims a given number and returns the range it got. Returns the first number, or -1
+    /// if there was none, and whether the shard has a new run.
     fn fetch(
         &mut self,
         b: &mut Builder,
@@ -409,14 +409,14 @@ fn clear_unless_ahead(
     }
 }
 
-/// The cell at a place in the queue of recycled ones, counted from `before`.
+/// The cell at a position in the queue of recycled cells, counted from `before`.
 fn queued(b: &mut Builder, tree: Tree, arena: &Arena, place: Value, before: i64) -> Value {
     let base = b.i64(arena.free as i64 + 8 * before);
     let at = word_at(b, base, place);
     load(b, tree, at)
 }
 
-/// How many numbers a shard claims at once from so many.
+/// How many of the available numbers a shard claims at a time.
 fn run_length(b: &mut Builder, arena: &Arena, of: Value) -> Value {
     let most = (RUN_BYTES / arena.cell).clamp(1, shard::LONGEST);
     let (share, _) = divide(b, of, RUN_SHARE);

@@ -1,4 +1,4 @@
-//! The level functions: what the nodes of a tree do, emitted as IR for one node of one tree.
+//! Level functions: the operations of tree nodes, emitted as IR for one node of one tree.
 //!
 //! | file | contents |
 //! |---|---|
@@ -62,11 +62,11 @@ pub fn memories(m: &Env) -> Result<PrimaryMap<Tree, TreeMemory>> {
     Ok(out)
 }
 
-/// What a function of a node does.
+/// A function of a node.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 enum Service {
     Allocate,
-    /// Claims the next number of a run of any shard of a tree, named by its root.
+    /// Claims the next number of a run of any shard of a tree, identified by its root.
     Claim,
     /// Allocates what other shards have claimed.
     Rest,
@@ -81,9 +81,9 @@ enum Service {
     Rebuild,
     /// Deactivates everything below a cell of the node.
     Empty,
-    /// As `Empty`, of all cells of one allocation.
+    /// Like `Empty`, for all cells of one allocation.
     EmptyAll,
-    /// As `EmptyAll`, of some of the cells that await collection.
+    /// Like `EmptyAll`, for some of the cells that await collection.
     EmptyPending,
     /// The first step of a collection: puts all deactivated cells into one list.
     Gather,
@@ -93,7 +93,7 @@ enum Service {
     OpenQueue,
     RecycleSome,
     CloseQueue,
-    /// Of a whole tree, named by its root.
+    /// For a whole tree, identified by its root.
     RebuildAll,
 }
 
@@ -154,7 +154,7 @@ impl Services {
         }
     }
 
-    /// Offset of the header of a tree; below it there is nothing but zeros.
+    /// Offset of the header of a tree; all bytes below it are zero.
     fn tree_header(&self, m: &Env, tree: Tree) -> u64 {
         self.memory[tree].tree_header(&m.trees[tree]).unwrap_or(0)
     }

@@ -92,9 +92,10 @@ impl Services {
         })
     }
 
-    /// As `ensure`, for thousands of threads that want the same cell at once: the first one allocates it, the others wait. A
-    /// pointer to the zeros, which reads as an absent cell, marks a slot that is being filled. The thread that fills it waits
-    /// for no other, and threads of a GPU make progress independently, so the wait ends.
+    /// Like `ensure`, for thousands of threads that want the same cell at the same time: the first one allocates
+    /// it, the others wait. A pointer to the zeros, which reads as an absent cell, marks a slot that is being
+    /// filled. The filling thread waits for no other, and GPU threads make progress independently, so the wait
+    /// ends.
     fn ensure_by_one(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Ensure, tree, node), (1, 1), |s, b, p| {
             let slot = p[0];

@@ -258,7 +258,7 @@ pub(super) const LINE: u64 = 64;
 
 /// Non-temporal stores of zeros over a cell that has cache lines to itself.
 pub(super) fn stream_zeros(b: &mut Builder, tree: Tree, at: Value, bytes: u64) {
-    // The offset is aligned already; this tells backends.
+    // The offset is aligned already; the mask makes that visible to backends.
     let lines = b.i64(-(LINE as i64));
     let at = b.binary(BinOp::And, at, lines);
     let (lo, hi, one) = (b.i64(0), b.i64((bytes / LINE) as i64), b.i64(1));

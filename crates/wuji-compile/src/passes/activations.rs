@@ -1,4 +1,4 @@
-//! Writes to the cell that a loop over active cells is at need not activate it.
+//! Removes the activation from writes to the current cell of a loop over active cells.
 
 use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::passes::Cx;
@@ -30,7 +30,7 @@ pub fn activations(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Whether a task may deactivate cells of a tree, itself or by a call.
+/// Whether a task or its callees may deactivate cells of a tree.
 fn deactivates(m: &Module, func: Func, tree: Tree) -> bool {
     let mut found = false;
     let f = &m.funcs[func];
@@ -68,7 +68,7 @@ fn own_writes(m: &Env, f: &Function, over: Field) -> Vec<Inst> {
     found
 }
 
-/// Whether every cell on the way to an element of `field` is one on the way to the loop's own element.
+/// Whether every cell on the path to an element of `field` is also on the path to the loop's current element.
 fn is_own(m: &Env, over: Field, indices: &[Value], field: Field, exprs: &[Affine]) -> bool {
     let (own, other) = (&m.fields[over], &m.fields[field]);
     if own.tree != other.tree {

@@ -1,5 +1,5 @@
-//! Checks whether iterations that work together, as threads of a block, can do so: there must be such threads, and a loop of
-//! a kind that gives each of them one iteration.
+//! Checks that cooperative iterations can run as threads of a block: the target must have thread blocks, and the
+//! loop must give each thread one iteration.
 
 use crate::analysis::uniformity::{Divergence, find_divergence};
 use crate::options::Target;
@@ -21,55 +21,52 @@ pub fn cooperative(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 let data = &m.fields[*field];
                 if !m.trees[data.tree].sparse_path(data.node).is_empty() {
                     let why = format!(
-                        "{} stands in a loop over the active cells of `{}`",
+                        "{} is in a loop over the active cells of `{}`",
                         what(&m.funcs[func], inst),
                         data.name
                     );
                     return Err(at(m, func, inst, "W0353", why)
-                        .note("which cells are those of one block is not known beforehand")
+                        .note("the cells of one block are not known in advance")
                         .help("loop over a range or a dense field"));
                 }
                 *hints
             }
-            // One thread is alone in its block: it waits for nobody.
+            // A serial task has one thread per block, so a barrier does nothing.
             TaskKind::Serial if matches!(m.funcs[func].insts[inst].op, Op::Thread(_)) => {
                 LoopHints::default()
             }
             TaskKind::Serial => {
                 let why = format!(
-                    "{} stands outside of a parallel loop",
+                    "{} is outside of a parallel loop",
                     what(&m.funcs[func], inst)
                 );
                 return Err(at(m, func, inst, "W0353", why)
-                    .help("blocks of threads run the iterations of a parallel loop"));
+                    .help("thread blocks run the iterations of a parallel loop"));
             }
-            // Made by passes, which know what they do.
+            // Emitted by passes.
             TaskKind::Chunks { .. } => continue,
         };
         if hints.serial {
-            let why = format!(
-                "{} stands in a loop that runs in order",
-                what(&m.funcs[func], inst)
-            );
+            let why = format!("{} is in a serial loop", what(&m.funcs[func], inst));
             return Err(at(m, func, inst, "W0353", why)
                 .help("only iterations of a parallel loop run on several threads"));
         }
         if func != task.func {
             let why = format!(
-                "{} stands in `{}`, a function that is called",
+                "{} is in `{}`, a function that is called",
                 what(&m.funcs[func], inst),
                 m.funcs[func].name
             );
             return Err(at(m, func, inst, "W0353", why)
-                .note("functions that call themselves keep their place")
-                .help("let the body of the parallel loop do it"));
+                .note("recursive functions are not inlined")
+                .help("move it to the body of the parallel loop"));
         }
         if hints.block_size.is_some_and(|n| n > MOST_THREADS) {
             let why = format!("a block has at most {MOST_THREADS} threads");
             return Err(at(m, func, inst, "W0353", why).help("ask for a smaller block size"));
         }
         if let Some(Divergence { inst, by }) = find_divergence(m, task) {
-            return Err(apart(m, func, inst, by));
+            return Err(divergence_error(m, func, inst, by));
         }
         if cx.options.target == Target::Cpu {
             return Err(at(
@@ -79,44 +76,44 @@ pub fn cooperative(m: &mut Module, cx: &mut Cx) -> Result<()> {
                 "W0350",
                 format!("{} needs a GPU", what(&m.funcs[func], inst)),
             )
-            .note("threads of a CPU do not run in blocks")
-            .help("run the kernel in a world on a GPU, or let iterations work on fields by themselves"));
+            .note("CPU threads are not grouped into blocks")
+            .help("run the kernel in a world on a GPU, or make the iterations independent"));
         }
     }
     Ok(())
 }
 
-/// Not all threads may come to an instruction that they do together.
-fn apart(m: &Module, func: Func, inst: Inst, by: Inst) -> Error {
+/// Reports a cooperative operation in divergent control flow.
+fn divergence_error(m: &Module, func: Func, inst: Inst, by: Inst) -> Error {
     let f = &m.funcs[func];
     let Op::Thread(op) = f.insts[inst].op else {
-        return at(m, func, inst, "W0352", "threads have parted".into());
+        return at(m, func, inst, "W0352", "control flow is divergent".into());
     };
     let (whose, help) = match op.party() {
         Party::Block => (
             "the block",
-            "let all threads come to it, and put only what differs under a condition; barriers that ask all threads give an \
-             answer that is the same for all",
+            "move the barrier out of the branch, and keep only the divergent code under the condition; barriers with a \
+             vote have a uniform result",
         ),
         Party::Warp | Party::Thread => (
             "a warp",
-            "let all threads come to it, and choose among the results afterwards",
+            "move it out of the branch, and select the result afterwards",
         ),
     };
-    let why = format!("not all threads of {whose} may come to {}", what(f, inst));
+    let why = format!("not all threads of {whose} reach {}", what(f, inst));
     let where_ = Position::of(m, f.spans[by]);
-    let parted = if f.insts[by].op == Op::If {
-        "a condition that differs from thread to thread"
+    let cause = if f.insts[by].op == Op::If {
+        "a condition that is not uniform"
     } else {
-        "a loop that threads leave in different turns"
+        "a loop that threads leave in different iterations"
     };
     let note = match where_ {
-        Some(p) => format!("they part at {p}, by {parted}"),
-        None => format!("they part by {parted}"),
+        Some(p) => format!("control flow diverges at {p}: {cause}"),
+        None => format!("control flow diverges: {cause}"),
     };
     at(m, func, inst, "W0352", why)
         .note(note)
-        .note("threads that wait for others which never come would wait for ever")
+        .note("the other threads would wait forever")
         .help(help)
 }
 
@@ -124,7 +121,7 @@ fn at(m: &Module, func: Func, inst: Inst, code: &'static str, why: String) -> Er
     Error::new(code, why).at(Position::of(m, m.funcs[func].spans[inst]))
 }
 
-/// What an instruction is to its user.
+/// The name of an operation in error messages.
 fn what(f: &Function, inst: Inst) -> String {
     let op = &f.insts[inst].op;
     if let Op::Thread(op) = op {
@@ -149,6 +146,6 @@ fn what(f: &Function, inst: Inst) -> String {
     match op.access().map(|a| a.place) {
         Some(Place::Local(l)) if f.locals[l].name.is_empty() => "a shared array".into(),
         Some(Place::Local(l)) => format!("the shared array `{}`", f.locals[l].name),
-        _ => "what threads do together".into(),
+        _ => "a cooperative operation".into(),
     }
 }

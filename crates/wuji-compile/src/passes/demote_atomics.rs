@@ -1,9 +1,8 @@
-//! Turns an atomic into a plain load, operation and store where no other iteration can touch the
-//! address.
+//! Turns an atomic into a plain load, operation and store if no other iteration can access the address.
 //!
-//! In serial code that is everywhere. In a parallel loop an address belongs to one iteration when its
-//! indices are the loop's own, each exactly once, give or take constants, and every other write to the
-//! place in this task uses the same indices; functions that are still called write nowhere there.
+//! In serial code that is always so. In a parallel loop an address belongs to one iteration if its indices are the
+//! loop's own, each exactly once up to a constant offset, if all other writes to the field in this task use the
+//! same indices, and if no callee writes to it.
 
 use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::passes::Cx;
@@ -33,12 +32,12 @@ pub fn demote_atomics(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// The atomics whose address belongs to the iteration.
+/// The atomics whose address belongs to one iteration.
 fn owned_atomics(m: &Module, f: &Function, first_index: usize) -> Vec<Inst> {
     let indices = &f.params()[first_index..];
     let structure = Structure::of(f);
     let mut affine = AffineAnalysis::new(f, &structure);
-    // Per place: the one set of indices that all writes use, as long as there is just one.
+    // For each place: the indices that all writes use, if they are the same.
     let mut owners: FxHashMap<Place, Option<Vec<Affine>>> = FxHashMap::default();
     let mut atomics = Vec::new();
     f.walk(|inst| {
@@ -82,7 +81,7 @@ fn owned_atomics(m: &Module, f: &Function, first_index: usize) -> Vec<Inst> {
     atomics
 }
 
-/// What the functions that a task calls write to, at indices nobody looks at here.
+/// Places that callees write to; their indices are not analyzed.
 fn written_by_calls(m: &Module, f: &Function) -> FxHashSet<Place> {
     let mut places = FxHashSet::default();
     for id in m.called_from(f) {
@@ -92,8 +91,8 @@ fn written_by_calls(m: &Module, f: &Function) -> FxHashSet<Place> {
     places
 }
 
-/// Different iterations have different indices: every loop index occurs in exactly one of them, with
-/// coefficient 1 or -1 and nothing but constants beside it.
+/// Whether different iterations have different indices: every loop index occurs in exactly one of them, with
+/// coefficient 1 or -1, plus a constant.
 fn belongs_to_iteration(exprs: &[Affine], indices: &[Value]) -> bool {
     indices.iter().all(|index| {
         exprs.iter().filter(|f| f.coefficient(*index) != 0).count() == 1

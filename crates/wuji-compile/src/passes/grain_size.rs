@@ -1,4 +1,4 @@
-//! How many iterations of a task are worth handing to a thread: as many as take some microseconds.
+//! Computes the grain size of a task: as many iterations as take some microseconds.
 
 use crate::passes::Cx;
 use wuji_ir::Result;
@@ -8,15 +8,14 @@ use wuji_ir::ops::{ControlOp, ForKind, Op};
 
 use crate::analysis::cost::trips;
 
-/// Instructions of scalar code that a chunk should have. In vectors they take about as long as a thread needs to
-/// get to know of them.
+/// Scalar instructions that a chunk should have. Vectorized, they take about as long as it takes to wake a thread.
 const WORK: u64 = 200_000;
-/// A chunk has as many iterations as this, however long they take...
+/// A chunk has at least this many iterations, even if they are long...
 const FEWEST: u32 = 128;
-/// ... and need not have more than this, however short they are.
+/// ... and need not have more than this, even if they are short.
 const MOST: u32 = 32_768;
 
-/// Notes for each task the least number of iterations in a chunk.
+/// Sets the smallest number of iterations per chunk for each task.
 pub fn grain_size(m: &mut Module, _: &mut Cx) -> Result<()> {
     for task in &mut m.tasks {
         let TaskKind::Chunks { dims, hints, .. } = &mut task.kind else {
@@ -24,7 +23,7 @@ pub fn grain_size(m: &mut Module, _: &mut Cx) -> Result<()> {
         };
         let list = |b: Bound| matches!(b, Bound::List(..));
         hints.grain_size = Some(if dims.iter().any(|d| list(d.lo) || list(d.hi)) {
-            // What is behind an entry of a list is not known.
+            // The work per list entry is unknown.
             FEWEST
         } else {
             least(&m.funcs[task.func])
@@ -40,13 +39,13 @@ fn least(f: &Function) -> u32 {
         .into_iter()
         .try_fold(0, |most, cost| Some(most.max(cost?)));
     match longest {
-        // Nothing is said about how often a loop inside goes round.
+        // The trip count of an inner loop is unknown.
         None | Some(0) => FEWEST,
         Some(cost) => (WORK / cost).clamp(FEWEST.into(), MOST.into()) as u32,
     }
 }
 
-/// The cost of an iteration of each innermost parallel loop. Gives whether there are any.
+/// Collects the cost of an iteration of each innermost parallel loop. Returns whether there are any.
 fn iterations(f: &Function, region: Region, costs: &mut Vec<Option<u64>>) -> bool {
     let mut found = false;
     for inst in &f.regions[region].insts {
@@ -64,7 +63,7 @@ fn iterations(f: &Function, region: Region, costs: &mut Vec<Option<u64>>) -> boo
     found
 }
 
-/// What a region costs, when that can be said.
+/// The cost of a region, if it is known.
 fn cost(f: &Function, region: Region) -> Option<u64> {
     let mut sum = 0u64;
     for inst in &f.regions[region].insts {
@@ -76,7 +75,7 @@ fn cost(f: &Function, region: Region) -> Option<u64> {
         let own = match data.op.control() {
             // Divergent lanes run both sides.
             Some(ControlOp::If | ControlOp::Block(_)) => 1 + inside()?,
-            // Seldom run.
+            // Rarely executed.
             Some(ControlOp::For(_, ForKind::Boundary)) => 0,
             Some(ControlOp::For(_, ForKind::Serial | ForKind::Parallel)) => {
                 trips(f, *inst)?.saturating_mul(inside()?.saturating_add(1))

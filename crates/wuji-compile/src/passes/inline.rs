@@ -1,4 +1,4 @@
-//! Puts the bodies of functions in the place of calls, except where functions call themselves.
+//! Inlines functions, except recursive ones.
 
 use super::Cx;
 use crate::analysis::calls::CallGraph;
@@ -12,7 +12,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::Scalar;
 
-/// A function stops growing here; further calls stay calls.
+/// A function does not grow beyond this; further calls stay calls.
 const MAX_INSTS: usize = 200_000;
 
 pub fn inline(module: &mut Module, cx: &mut Cx) -> Result<()> {
@@ -47,14 +47,14 @@ pub fn inline(module: &mut Module, cx: &mut Cx) -> Result<()> {
 
 struct Inliner<'a, 'b, 'c> {
     b: Builder<'a>,
-    /// The functions that calls have been inlined into: all that this one calls, but those that recurse.
+    /// Callees that are complete: all but recursive ones.
     done: &'b SecondaryMap<Func, Option<Function>>,
     graph: &'b CallGraph,
     substitution: Substitution,
     cx: &'b mut Cx<'c>,
-    /// Regions around this point.
+    /// Regions that enclose this point.
     depth: usize,
-    /// Loops around this point, not counting `foreach`.
+    /// Loops that enclose this point, not counting `foreach`.
     loops: usize,
 }
 
@@ -123,8 +123,8 @@ impl Inliner<'_, '_, '_> {
         }
     }
 
-    /// Locals of the callee become the caller's. Each activation finds them zero, so within a loop
-    /// they have to be cleared.
+    /// Adds the callee's locals to the caller. Each activation starts with zeros, so in a loop they have to be
+    /// cleared.
     fn copy_locals(&mut self, g: &Function, map: &mut Map) {
         for (local, data) in g.locals.iter() {
             let copy = self.b.func.locals.push(data.clone());
@@ -179,7 +179,7 @@ fn returns_once(f: &Function) -> bool {
         .all(|r| matches!(f.regions[*r].term, Term::Return(_)) == (*r == f.entry))
 }
 
-/// Turns the `return`s in the region of a block into exits of that block.
+/// Turns `return` in the region of a block into an exit of that block.
 fn leave_by(f: &mut Function, body: Region, label: Label) {
     for region in f.regions_in(body) {
         let term = &mut f.regions[region].term;
@@ -194,7 +194,7 @@ fn leave_by(f: &mut Function, body: Region, label: Label) {
     }
 }
 
-/// Drops functions that neither the kernel nor a task reaches any more.
+/// Removes functions that neither the kernel nor a task calls any more.
 fn remove_uncalled(module: &mut Module) {
     let mut roots: Vec<Func> = module.tasks.iter().map(|t| t.func).collect();
     roots.extend(module.kernel);

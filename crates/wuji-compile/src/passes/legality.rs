@@ -1,7 +1,7 @@
-//! Checks what backends rely on, so that whatever they cannot do is named here, with its position.
+//! Checks the invariants that backends rely on, so that unsupported code is reported here, with its position.
 //!
-//! Tasks are `serial` or `chunks`; all values are scalars, or vectors of one scalar per lane; memory is touched by byte offset, locals by
-//! an index that is inside; nothing is left of checks, messages and random numbers but reports.
+//! Tasks are `serial` or `chunks`. All values are scalars, or vectors of one scalar per lane. Memory is accessed by
+//! byte offset, locals by an index in range. Checks, messages and random numbers have been lowered to reports.
 
 use super::Cx;
 use cranelift_entity::SecondaryMap;
@@ -11,19 +11,19 @@ use wuji_ir::ops::*;
 use wuji_ir::types::Type;
 use wuji_ir::{Error, Position, Result};
 
-/// Bytes of locals that one function of a task may have: they live on the stack of a worker.
+/// The most bytes of locals of one function: they are on the stack of a worker.
 const MAX_LOCAL_BYTES: u64 = 256 << 10;
 
-/// The same for functions that call themselves, of which there may be many activations.
+/// The same for recursive functions, which may have many activations.
 const MAX_RECURSIVE_LOCAL_BYTES: u64 = 4 << 10;
 
-/// Bytes of shared arrays that a task may have: what every GPU has for a block without being asked.
+/// The most bytes of shared arrays of a task: the static shared memory that every GPU has.
 const MAX_SHARED_BYTES: u64 = 48 << 10;
 
 pub fn legality(module: &mut Module, _: &mut Cx) -> Result<()> {
     let m = &*module;
     if m.kernel.is_some() {
-        return Err(internal("the kernel has not been split into tasks"));
+        return Err(internal("the kernel was not split into tasks"));
     }
     let mut reached: SecondaryMap<Func, bool> = SecondaryMap::new();
     let mut work = Vec::new();
@@ -69,10 +69,10 @@ pub fn legality(module: &mut Module, _: &mut Cx) -> Result<()> {
 }
 
 fn internal(message: impl Into<String>) -> Error {
-    Error::new("W0330", message).note("this is a mistake of the compiler, not of the kernel")
+    Error::new("W0330", message).note("this is a bug in the compiler, not in the kernel")
 }
 
-/// A function of a task takes the scalars of the kernel's parameters, then `begin` and `end`.
+/// The function of a task takes the scalars of the kernel's parameters, then `begin` and `end`.
 fn check_params(m: &Module, task: &Task) -> Result<()> {
     let slots = m.param_slots().last().copied().unwrap_or(0);
     let own = match task.kind {
@@ -130,7 +130,7 @@ fn scalar(ty: Type) -> std::result::Result<(), String> {
     }
 }
 
-/// A scalar, or what `vectorize` makes of one.
+/// A scalar, or a vector of lanes from `vectorize`.
 fn lanes(ty: Type) -> std::result::Result<(), String> {
     match ty {
         Type::Scalar(_) => Ok(()),
@@ -192,7 +192,7 @@ fn check(m: &Env, f: &Function, inst: Inst) -> std::result::Result<(), String> {
     }
 }
 
-/// What passes should have lowered.
+/// Describes an operation that should have been lowered.
 fn left_over(op: &Op) -> &'static str {
     match op.class() {
         OpClass::Constant(_)

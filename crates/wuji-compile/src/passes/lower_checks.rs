@@ -1,10 +1,9 @@
-//! Turns assertions, prints, index checks, random numbers and recursion into plain instructions and
-//! reports.
+//! Lowers assertions, prints, index checks, random numbers and recursion checks to plain instructions and reports.
 //!
-//! Runs on the functions of tasks, where `return` ends an iteration, and on the functions that are
-//! still called: mostly those that recurse. A called function takes three more parameters (iteration,
-//! draws made so far, depth) and gives two more results (draws made, failed), so that a failed assertion
-//! deep down ends the iteration. Depth counts the activations of recursive functions only.
+//! Runs on the functions of tasks, where `return` ends an iteration, and on called functions, mostly recursive
+//! ones. A called function takes three more parameters (iteration, draws made so far, depth) and returns two more
+//! results (draws made, failed), so that a failed assertion in a callee ends the iteration. Depth counts only
+//! activations of recursive functions.
 
 use crate::analysis::calls::CallGraph;
 use crate::options::Bounds;
@@ -122,7 +121,7 @@ struct Lower<'a> {
     graph: &'a CallGraph,
     bounds: Bounds,
     subst: Substitution,
-    /// Where the function first calls itself, or one that leads back to it.
+    /// The first recursive call of the function.
     recursion: Span,
 }
 
@@ -195,7 +194,7 @@ impl Lower<'_> {
         self.b.env.sites.push(SiteData { kind, span })
     }
 
-    /// Runs `otherwise` when the condition is false; it says how its region ends.
+    /// Runs `otherwise` if the condition is false; it returns the terminator of its region.
     fn unless(&mut self, cond: Value, otherwise: impl FnOnce(&mut Self) -> Term) {
         let branch = self.b.push_typed(Op::If, &[cond], &[]);
         let outer = self.b.region;
@@ -209,7 +208,7 @@ impl Lower<'_> {
         self.b.func.insts[branch].regions.extend([fine, bad]);
     }
 
-    /// Ends the iteration: zeros and the flag in a called function.
+    /// Ends the iteration: a called function returns zeros and the failure flag.
     fn give_up(&mut self) -> Term {
         let mut values = Values::new();
         if self.given.is_some() {
@@ -240,7 +239,7 @@ impl Lower<'_> {
             return;
         }
         let index = match self.b.func.ty(index).as_scalar() {
-            // Reports show the largest `i64` for what is beyond it.
+            // Reports saturate larger numbers to the largest `i64`.
             Some(Scalar::U64) => {
                 let most = self.b.int(Scalar::U64, i64::MAX.into());
                 self.b.binary(BinOp::Min, index, most)
@@ -301,7 +300,7 @@ impl Lower<'_> {
         self.b.binary(BinOp::Xor, z, high)
     }
 
-    /// Hands iteration, draws and depth down, takes draws back, and gives up when the callee did.
+    /// Passes iteration, draws and depth to the callee, takes the draws back, and returns if the callee failed.
     fn call(&mut self, inst: Inst, callee: Func, data: &InstData) {
         let iteration = self.iteration();
         let draw = self.load_draw();
@@ -327,7 +326,7 @@ impl Lower<'_> {
         self.unless(went_well, Self::give_up);
     }
 
-    /// What every activation starts with: its draws, and the depth check.
+    /// The prologue of every activation: its draws, and the depth check.
     fn begin(&mut self, entry: Region) {
         let body = std::mem::take(&mut self.b.func.regions[entry].insts);
         self.b.region = entry;

@@ -1,4 +1,4 @@
-//! Tree accesses become loads, stores and calls; a collection follows tasks that deactivate cells.
+//! Lowers tree accesses to loads, stores and calls; adds a garbage collection after tasks that deactivate cells.
 
 use crate::nodes::{Services, UPKEEP, Upkeep, collect, expand, rebuild};
 use crate::passes::Cx;
@@ -51,7 +51,7 @@ pub fn lower_tree_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Trees that a function, or one that it calls, accesses in a certain way.
+/// Trees that a function or its callees access in a certain way.
 fn trees_with(
     m: &Module,
     func: Func,
@@ -115,7 +115,7 @@ fn add_upkeep(m: &mut Module, services: &mut Services) {
 /// Threads of the block that rebuilds a table.
 const BLOCK: u32 = 1024;
 
-/// A task for a step of the upkeep of a tree.
+/// A task for one step of the upkeep of a tree.
 fn upkeep(
     m: &mut Module,
     services: &mut Services,

@@ -1,9 +1,9 @@
-//! On a GPU: accesses under the same guard stand under one `if`, so that their walks down a tree are one, and neighbouring updates can
-//! be one instruction.
+//! On a GPU: merges accesses under the same guard into one `if`, so that their tree accesses can be merged and
+//! neighbouring updates become one instruction.
 //!
-//! Two branches of a region that have no results and the same condition become one, at the place of the second; what stands
-//! between them, if it does not touch memory, comes in front. That is done twice: walks that are one have one question whether there is a
-//! cell.
+//! Two branches of a region without results and with the same condition become one, at the position of the second.
+//! Instructions between them that do not access memory move in front. The pass runs twice, because merged tree
+//! accesses have one check for an absent cell.
 
 use crate::options::Target;
 use crate::passes::{Cx, find};
@@ -17,7 +17,7 @@ pub fn merge_guards(m: &mut Module, cx: &mut Cx) -> Result<()> {
         return Ok(());
     }
     if merge_all(m, cx) {
-        // What is under one condition now is merged like everything else.
+        // Simplify the merged bodies.
         if let Some(simplify) = find("simplify") {
             (simplify.run)(m, cx)?;
         }
@@ -26,7 +26,7 @@ pub fn merge_guards(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Whether there was anything to merge.
+/// Returns whether anything was merged.
 fn merge_all(m: &mut Module, cx: &mut Cx) -> bool {
     let mut any = false;
     for f in m.funcs.values_mut() {
@@ -43,20 +43,20 @@ fn merge_all(m: &mut Module, cx: &mut Cx) -> bool {
     any
 }
 
-/// An `if` that gives nothing, and both sides of which end there.
+/// An `if` without results whose sides both end in `yield`.
 fn is_guard(f: &Function, inst: Inst) -> bool {
     let data = &f.insts[inst];
     let yields = |r: &Region| matches!(&f.regions[*r].term, Term::Yield(v) if v.is_empty());
     data.op == Op::If && data.results.is_empty() && data.regions.iter().all(yields)
 }
 
-/// Whether an instruction may be done earlier, or although nobody wants it.
+/// Whether an instruction may be executed earlier or speculatively.
 fn is_movable(f: &Function, inst: Inst) -> bool {
     let data = &f.insts[inst];
     data.regions.is_empty() && data.op.effect() == Effect::Pure
 }
 
-/// Two guards, by their places in a region, with nothing between them that is in the way.
+/// Two guards, by position in a region, that nothing in between prevents from merging.
 fn pair(f: &Function, region: Region) -> Option<(usize, usize)> {
     let insts = &f.regions[region].insts;
     let mut first: Option<usize> = None;
@@ -80,7 +80,7 @@ fn merge(f: &mut Function, region: Region, first: usize, second: usize) {
     let mut insts = std::mem::take(&mut f.regions[region].insts);
     let later = insts.remove(second);
     let guard = insts.remove(first);
-    // What stood between them is in front now.
+    // The instructions between them are in front now.
     insts.insert(second - 1, guard);
     f.regions[region].insts = insts;
     for side in 0..2 {

@@ -1,4 +1,4 @@
-//! The pass table: every pass once, in order, with a sentence about what it does.
+//! The pass table: every pass once, in order, with a one-line description.
 
 pub mod activations;
 pub mod bounds;
@@ -34,12 +34,12 @@ use std::time::Duration;
 use wuji_ir::Result;
 use wuji_ir::module::Module;
 
-/// Whether the pipeline can do without a pass.
+/// Whether a pass is required.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum PassKind {
     /// Later passes and backends rely on it.
     Lowering,
-    /// Can be switched off; asks for fuel before each rewrite.
+    /// Can be disabled; asks for fuel before each rewrite.
     Optimization,
 }
 
@@ -72,69 +72,72 @@ macro_rules! passes {
 
 passes! {
     Lowering promote = promote::promote: "locals that are not arrays become values",
-    Optimization inline = inline::inline: "bodies of functions take the place of calls",
+    Optimization inline = inline::inline: "functions are inlined",
     Lowering overflow = overflow::overflow: "in debug mode, arithmetic behind an index is checked",
-    Optimization simplify = simplify::simplify: "constants, algebra, common parts and dead code",
+    Optimization simplify = simplify::simplify: "constant folding, algebra, common subexpressions and dead code",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
-    Lowering cooperative = cooperative::cooperative: "iterations that work together can be threads of a block",
+    Lowering cooperative = cooperative::cooperative: "cooperative iterations can be threads of a block",
     Optimization demote_atomics = demote_atomics::demote_atomics: "plain updates where an address belongs to one iteration",
-    Lowering observed_order = observed_order::observed_order: "nothing tells the order of iterations, where that is asked for",
-    Optimization activations = activations::activations: "writes to a loop's own active cell need not activate it",
+    Lowering observed_order = observed_order::observed_order: "in deterministic worlds, no result depends on the order of iterations",
+    Optimization activations = activations::activations: "writes to the current cell of a loop do not activate it",
     Lowering lower_checks = lower_checks::lower_checks: "assertions, prints, random numbers and recursion become plain instructions",
     Lowering loops = loops::loops: "parallel tasks become loops over chunks, in memory order",
     Optimization reductions = reductions::reductions: "atomics on one address go to an accumulator first",
-    Optimization scratchpads = scratchpads::scratchpads: "what blocks of loops touch of cached fields goes to local arrays",
-    Optimization bounds = bounds::bounds: "accesses are proved inside, or loops are split so that they are",
+    Optimization scratchpads = scratchpads::scratchpads: "accesses of a block to cached fields go to local arrays",
+    Optimization bounds = bounds::bounds: "accesses are proved in range, or loops are split so that they are",
     Lowering lower_access = lower_access::lower_access: "accesses become loads and stores at byte offsets",
-    Optimization simplify_lowered = simplify::simplify: "the same again, on addresses",
-    Optimization merge_guards = merge_guards::merge_guards: "on a GPU, accesses under one guard stand under one `if`",
-    Lowering lower_tree_access = lower_tree_access::lower_tree_access: "steps down a tree become loads, stores and calls",
-    Optimization privatize = privatize::privatize: "atomics that scatter go to copies that workers have for themselves",
-    Lowering serialize_small = serialize_small::serialize_small: "tasks that are better off on one thread need no atomics",
+    Optimization simplify_lowered = simplify::simplify: "`simplify` again, on addresses",
+    Optimization merge_guards = merge_guards::merge_guards: "on a GPU, accesses under the same guard share one `if`",
+    Lowering lower_tree_access = lower_tree_access::lower_tree_access: "tree accesses become loads, stores and calls",
+    Optimization privatize = privatize::privatize: "scattered atomics go to per-worker copies of the field",
+    Lowering serialize_small = serialize_small::serialize_small: "tasks that are faster on one thread use no atomics",
     Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
-    Optimization cleanup = simplify::simplify: "the same again, on scalars",
+    Optimization cleanup = simplify::simplify: "`simplify` again, on scalars",
     Optimization vectorize_loads = vectorize_loads::vectorize_loads: "on a GPU, inner loops read four neighbours at a time",
     Optimization narrow_indices = narrow_indices::narrow_indices: "on a GPU, offsets into small trees have 32 bits",
-    Lowering grain_size = grain_size::grain_size: "how many iterations are worth handing to a thread",
-    Lowering lower_math = lower_math::lower_math: "mathematical functions are written out, where there is no library of them",
-    Optimization vectorize = vectorize::vectorize: "several iterations of parallel loops run at a time",
-    Lowering legality = legality::legality: "what backends rely on holds",
+    Lowering grain_size = grain_size::grain_size: "the smallest number of iterations per chunk",
+    Lowering lower_math = lower_math::lower_math: "mathematical functions are expanded, where there is no math library",
+    Optimization vectorize = vectorize::vectorize: "parallel loops are vectorized",
+    Lowering legality = legality::legality: "the invariants of backends are checked",
 }
 
-/// Parts of passes that can be left out on their own, each with a sentence: the pass goes without.
+/// Parts of passes that can be disabled separately, each with a one-line description.
 pub const SWITCHES: &[(&str, &str)] = &[
     (
         "access_lowering",
-        "walks to elements are part of the code around them, not calls of functions that walk from the root",
+        "tree accesses are lowered to inline code, not to calls of accessors that start at the root",
     ),
     (
         "entries",
-        "walks start at the cell that a loop over a list is at",
+        "tree accesses start at the current cell of a loop over a list",
     ),
     (
         "neighbours",
-        "loads beside a loop's block find the blocks around it once",
+        "loads near the block of a loop find the neighbouring blocks once",
     ),
     (
         "list_reuse",
-        "lists of active cells are kept while no cell comes or goes",
+        "lists of active cells are reused until a cell is activated or deactivated",
     ),
     (
         "interleave",
-        "what lanes access a constant distance apart is loaded and stored as a whole",
+        "accesses of lanes at a constant stride become interleaved loads and stores",
     ),
     (
         "cache_hints",
-        "what the user says of caching is done; without it, costs decide",
+        "cache hints of the user are followed; without this, the cost model decides",
     ),
     (
         "tiles",
-        "pads for what loops over blocks scatter and gather, where nobody has asked for them",
+        "scratchpads for scatters and gathers of loops over blocks, without a hint of the user",
     ),
-    ("streams", "what long loops only write goes past the caches"),
+    (
+        "streams",
+        "long loops that only write use non-temporal stores",
+    ),
     (
         "vector_cost",
-        "loops run several iterations at a time only where that is thought to pay",
+        "loops are vectorized only if the cost model expects a gain",
     ),
 ];
 
@@ -153,14 +156,14 @@ pub struct Timing {
 /// Called with the name of a pass and the module it left.
 pub type PrintAfter<'a> = Box<dyn FnMut(&'static str, &Module) + 'a>;
 
-/// What a compilation carries from pass to pass.
+/// The state that a compilation passes from pass to pass.
 #[derive(Default)]
 pub struct Cx<'a> {
     pub options: Options,
     pub timings: Vec<Timing>,
-    /// What the tasks were right after offloading.
+    /// The tasks right after offloading.
     pub sources: Vec<crate::analysis::effects::Source>,
-    /// What became of parallel loops.
+    /// Remarks about parallel loops.
     pub remarks: Vec<Remark>,
     pub print_after: Option<PrintAfter<'a>>,
     spent: u64,
@@ -174,7 +177,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Asks for one optional rewrite. Once it says no, it always does.
+    /// Asks for one optional rewrite. Once it is refused, all later ones are.
     pub fn fuel(&mut self) -> bool {
         if self.options.fuel.is_some_and(|limit| self.spent >= limit) {
             return false;
@@ -188,13 +191,13 @@ impl<'a> Cx<'a> {
         self.spent
     }
 
-    /// Whether a part of a pass, named in [`SWITCHES`], is to be used.
+    /// Whether a part of a pass, listed in [`SWITCHES`], is enabled.
     pub fn uses(&self, switch: &str) -> bool {
         debug_assert!(SWITCHES.iter().any(|s| s.0 == switch));
         !self.options.without.iter().any(|w| w == switch)
     }
 
-    /// Whether a pass is to run.
+    /// Whether a pass is enabled.
     pub fn wants(&self, pass: &Pass) -> bool {
         pass.kind == PassKind::Lowering || !self.options.without.iter().any(|w| w == pass.name)
     }

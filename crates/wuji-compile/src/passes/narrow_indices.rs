@@ -1,8 +1,8 @@
-//! On a GPU, whose integers have 32 bits: offsets into small trees are computed in 32 bits, and so are comparisons of indices.
+//! On a GPU, which has 32-bit integer units: computes offsets into small trees, and index comparisons, in 32 bits.
 //!
-//! An offset lies inside of its tree. Where that is smaller than 2 GiB, an offset that is computed modulo 2^32 is the same number;
-//! so sums and products are computed there as soon as somebody wants an offset of them. What is selected by a guard that says
-//! "outside" is another constant offset.
+//! An offset lies inside its tree. If the tree is smaller than 2 GiB, an offset computed modulo 2^32 is exact, so
+//! the sums and products of an offset are narrowed as well. The constant offset that a guard selects for an
+//! out-of-range access is unaffected.
 
 use crate::nodes::memories;
 use crate::options::Target;
@@ -15,7 +15,7 @@ use wuji_ir::module::{Function, Module, Span, ValueDef, Values};
 use wuji_ir::ops::{BinOp, CmpOp, Op, Space};
 use wuji_ir::types::{I32, I64, Imm, Scalar, Type};
 
-/// Trees of fewer bytes have offsets of 32 bits.
+/// Trees with fewer bytes have 32-bit offsets.
 const SMALL: u64 = 1 << 31;
 
 pub fn narrow_indices(m: &mut Module, cx: &mut Cx) -> Result<()> {
@@ -54,7 +54,7 @@ fn offset_of(f: &Function, inst: Inst, small: &EntitySet<Tree>) -> Option<Value>
     (small.contains(tree) && f.ty(offset) == I64).then_some(offset)
 }
 
-/// The operands that a value is made of modulo 2^32; `None` when it has to be computed in full.
+/// The operands of a value that can be computed modulo 2^32; `None` if it needs all bits.
 fn parts(f: &Function, value: Value) -> Option<Values> {
     let inst = f.def(value)?;
     let data = &f.insts[inst];
@@ -67,7 +67,7 @@ fn parts(f: &Function, value: Value) -> Option<Values> {
     }
 }
 
-/// The value that was widened to make this one, if it has 32 bits.
+/// The 32-bit value that was widened to this one, if there is one.
 fn widened(f: &Function, value: Value) -> Option<Value> {
     let data = &f.insts[f.def(value)?];
     let Op::Convert(Scalar::I64) = data.op else {
@@ -126,7 +126,7 @@ fn offsets(f: &mut Function, small: &EntitySet<Tree>) {
     }
 }
 
-/// An instruction that gives a value in 32 bits.
+/// An instruction that computes a value in 32 bits.
 fn shortened(
     f: &mut Function,
     value: Value,
@@ -172,7 +172,7 @@ fn cut(f: &mut Function, value: Value, span: Span) -> Inst {
     f.add_inst(Op::Convert(Scalar::I32), args, &[I32], span)
 }
 
-/// `x < c`, for an `x` of 32 bits that was widened and seen as unsigned, as every index is that is compared with an extent.
+/// `x < c` for a widened 32-bit `x` seen as unsigned, as every index compared with an extent is.
 fn compare_narrow(f: &mut Function) {
     for region in f.walk_regions() {
         let old = std::mem::take(&mut f.regions[region].insts);

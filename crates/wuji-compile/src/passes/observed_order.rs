@@ -1,7 +1,7 @@
-//! In deterministic worlds: refuses code whose results tell in which order parallel iterations ran.
+//! In deterministic worlds: rejects code whose results depend on the order of parallel iterations.
 //!
-//! Old values of atomics are such results, and so are the numbers that `append` gives. Updates whose old value
-//! nobody uses are none: later passes see to it that they are applied in one order.
+//! Such results are the old values of atomics and the indices that `append` returns. Updates whose old value is
+//! unused are fine: later passes apply them in a fixed order.
 
 use crate::analysis::uses::used_values;
 use crate::passes::Cx;
@@ -55,11 +55,11 @@ fn check(m: &Env, f: &Function) -> Result<()> {
             Error::new(
                 "W0341",
                 format!(
-                    "the number that an append to `{name}` gives depends on the order of iterations"
+                    "the index that an append to `{name}` returns depends on the order of iterations"
                 ),
             )
-            .note("in a deterministic world nothing may depend on it")
-            .help("compute the place from the iteration's own index, or use a serial loop")
+            .note("in a deterministic world no result may depend on it")
+            .help("compute the index from the loop index, or use a serial loop")
         } else {
             return;
         };
@@ -80,6 +80,6 @@ fn old_value(m: &Env, place: Place) -> Error {
         "W0340",
         format!("the old value of an atomic on {what} depends on the order of iterations"),
     )
-    .note("in a deterministic world nothing may depend on it")
+    .note("in a deterministic world no result may depend on it")
     .help("do not use the old value, or use a serial loop")
 }

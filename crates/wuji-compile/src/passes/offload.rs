@@ -1,7 +1,7 @@
-//! Splits a kernel into tasks: stretches of serial code and parallel loops.
+//! Splits a kernel into tasks: segments of serial code, and parallel loops.
 //!
-//! A task's function takes the kernel's by-value parameters. What else it needs from earlier code is
-//! computed again when that is pure and cheap, and otherwise handed over in a temp.
+//! A task's function takes the kernel's by-value parameters. Other values from earlier code are recomputed if they
+//! are pure and cheap, and otherwise passed in a temp.
 
 use crate::analysis::effects::Source;
 use crate::passes::Cx;
@@ -14,7 +14,7 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Imm, Type};
 use wuji_ir::{Error, Position, Result};
 
-/// At most so many instructions are computed again to spare a temp.
+/// At most this many instructions are recomputed to avoid a temp.
 const RECOMPUTE_LIMIT: usize = 64;
 
 pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
@@ -76,7 +76,7 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Drops the kernel's function and every function that no task calls.
+/// Removes the kernel's function and every function that no task calls.
 fn keep_called_functions(m: &mut Module) {
     let mut new_id: FxHashMap<Func, Func> = FxHashMap::default();
     let mut old = std::mem::take(&mut m.funcs);
@@ -148,9 +148,9 @@ fn stretches(f: &Function) -> Vec<Stretch> {
     out
 }
 
-/// Which top-level values are used in another stretch than their own.
+/// Finds top-level values that are used in another segment than their own.
 struct Crossing {
-    /// Values that can be computed again anywhere, with how many instructions that takes.
+    /// Values that can be recomputed anywhere, with the number of instructions.
     recompute: SecondaryMap<Value, Option<u32>>,
     handed_over: Vec<Value>,
 }
@@ -200,7 +200,7 @@ impl Crossing {
         crossing
     }
 
-    /// Every value a stretch mentions, its own definitions included.
+    /// Every value that a segment mentions, including its own definitions.
     fn each_use(&self, f: &Function, stretch: &Stretch, visit: &mut impl FnMut(Value)) {
         match stretch {
             Stretch::Serial { insts, last, .. } => {
@@ -221,7 +221,7 @@ impl Crossing {
         }
     }
 
-    /// A local array belongs to one task.
+    /// A local array must be used in one task only.
     fn check_local_arrays(&self, m: &Env, f: &Function, stretches: &[Stretch]) -> Result<()> {
         let mut home: FxHashMap<Local, usize> = FxHashMap::default();
         for (at, stretch) in stretches.iter().enumerate() {
@@ -302,7 +302,7 @@ impl Split<'_> {
             .or_insert_with(|| self.env.temps.push(TempData { ty }))
     }
 
-    /// Temps for the kernel's result and for leaving early.
+    /// Temps for the kernel's result and for early returns.
     fn plan_exits(&mut self) {
         if let Some(ty) = self.f.results.first() {
             self.result = Some(self.env.temps.push(TempData { ty: *ty }));
@@ -317,7 +317,7 @@ impl Split<'_> {
         }
     }
 
-    /// Bounds that are neither constants nor parameters are left in temps.
+    /// Allocates temps for bounds that are neither constants nor parameters.
     fn plan_bounds(&mut self, inst: Inst) {
         for v in self.f.insts[inst].args.clone() {
             if self.plain_bound(v).is_none() {
@@ -334,8 +334,8 @@ impl Split<'_> {
         Some(Bound::Param(at as u32))
     }
 
-    /// A function with the kernel's parameters, and what stands for what in it. Only what a task needs is copied, so
-    /// that a kernel of many tasks does not grow with the square of their number.
+    /// A function with the kernel's parameters, and the mapping of values. Only what a task needs is copied, so
+    /// that the size of a kernel with many tasks does not grow quadratically.
     fn function(&self, name: &str) -> (Function, Map) {
         let f = self.f;
         let types: Vec<Type> = f.params().iter().map(|p| f.ty(*p)).collect();
@@ -346,7 +346,7 @@ impl Split<'_> {
         (g, map)
     }
 
-    /// Makes what a stretch uses from elsewhere available at the start of `g`: recomputed or loaded.
+    /// Makes the values from other segments available at the start of `g`: recomputed or loaded.
     fn provide(
         &mut self,
         g: &mut Function,
@@ -402,7 +402,7 @@ impl Split<'_> {
         last: bool,
     ) -> Option<Task> {
         let f = self.f;
-        // Leave behind what later tasks need.
+        // Store what later tasks need.
         let results = insts.iter().flat_map(|i| &f.insts[*i].results);
         let mut leave: Vec<(Value, Temp)> = results
             .filter_map(|v| Some((*v, *self.temps.get(v)?)))
@@ -484,7 +484,7 @@ impl Split<'_> {
                 }
             });
         }
-        // The loop's body becomes the function's: its indices are the last parameters.
+        // The loop's body becomes the function's body, with the indices as the last parameters.
         let entry = g.entry;
         for old in &f.regions[body].params {
             let new = g.add_region_param(entry, f.ty(*old));
@@ -537,7 +537,7 @@ fn store_temp(g: &mut Function, region: Region, t: Temp, v: Value) {
     g.regions[region].insts.push(inst);
 }
 
-/// Turns `return v` below the top level into stores of the result and of the flag.
+/// Turns `return v` in nested regions into stores of the result and of the flag.
 fn leave_early(g: &mut Function, result: Option<Temp>, done: Option<Temp>) {
     for r in g.walk_regions() {
         let Term::Return(values) = g.regions[r].term.clone() else {

@@ -1,9 +1,9 @@
-//! Atomics on one and the same address throughout a chunk go to an accumulator first, and to memory
-//! once at the end of the chunk.
+//! Reductions: atomics on an address that is constant throughout a chunk go to an accumulator, and to memory once
+//! at the end of the chunk.
 //!
-//! Any number of targets, scalars or vectors, under any condition. The accumulator is a local that the
-//! backend keeps in registers; its name starts with `acc.`, which tells the backend that its sums and
-//! products may be reassociated, as those of atomics always may.
+//! There may be any number of targets, scalars or vectors, under any condition. The accumulator is a local that the
+//! backend keeps in registers. Its role is `accumulator`, so the backend may reassociate its sums and products, as
+//! for atomics.
 
 use crate::analysis::uses::used_values;
 use crate::passes::Cx;
@@ -18,7 +18,7 @@ use wuji_ir::types::{BOOL, Imm, Type};
 
 pub fn reductions(m: &mut Module, cx: &mut Cx) -> Result<()> {
     for t in 0..m.tasks.len() {
-        // Threads that work together may end one by one: none waits for another at the end of a task.
+        // Cooperative threads may exit one by one: none waits for another at the end of a task.
         if let TaskKind::Chunks { hints, .. } = m.tasks[t].kind
             && !hints.cooperative
         {
@@ -29,11 +29,11 @@ pub fn reductions(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// One target of a reduction and the atomics that aim at it.
+/// One target of a reduction, and its atomics.
 struct ReductionTarget {
     op: AtomicOp,
     access: Access,
-    /// Indices, with constants looked through.
+    /// Indices, with constants resolved.
     indices: Vec<Index>,
     atomics: Vec<Inst>,
 }
@@ -56,7 +56,7 @@ fn reduce(m: &mut Env, f: &mut Function, cx: &mut Cx) {
 fn targets(m: &Env, f: &Function, structure: &Structure) -> Vec<ReductionTarget> {
     let used = used_values(f);
     let mut targets: Vec<ReductionTarget> = Vec::new();
-    // Places that are touched in some other way keep their atomics; so do mixed operations.
+    // Fields that are accessed in another way keep their atomics, and so do mixed operations.
     let mut spoiled: FxHashSet<Place> = FxHashSet::default();
     let mut op_of: FxHashMap<Place, AtomicOp> = FxHashMap::default();
     f.walk(|inst| {
@@ -74,7 +74,7 @@ fn targets(m: &Env, f: &Function, structure: &Structure) -> Vec<ReductionTarget>
         } else {
             None
         };
-        // Adding nothing at the end of a chunk must not activate a cell.
+        // The final update of a chunk without contributions must not activate a cell.
         let absent = matches!(place, Place::Field(f)
             if !m.trees[m.fields[f].tree].sparse_path(m.fields[f].node).is_empty());
         let overlaps = absent || matches!(place, Place::Array(a) if !m.arrays[a].unaliased);
@@ -90,7 +90,7 @@ fn targets(m: &Env, f: &Function, structure: &Structure) -> Vec<ReductionTarget>
                 None => (structure.def_region(f, *v) == Some(f.entry)).then_some(Index::Value(*v)),
             })
             .collect();
-        // An address that changes from iteration to iteration stays an atomic, which commutes.
+        // An address that varies between iterations keeps its atomic.
         let Some(indices) = indices else { return };
         let in_loop = structure.region_of[inst].expand() != Some(f.entry);
         if !in_loop {
@@ -130,7 +130,7 @@ fn accumulate(m: &mut Env, f: &mut Function, structure: &Structure, target: &Red
         shared: false,
         role: LocalRole::Accumulator,
     });
-    // Whether any iteration contributed matters when the address might be outside.
+    // If the address may be out of range, track whether any iteration contributed.
     let sure = in_domain(m, f, target);
     let touched = (!sure).then(|| {
         f.locals.push(LocalData {
@@ -143,7 +143,7 @@ fn accumulate(m: &mut Env, f: &mut Function, structure: &Structure, target: &Red
     });
     start(m, f, target.op, acc, ty);
     for &inst in &target.atomics {
-        // Instructions are replaced within their region, so regions stay what they were.
+        // Instructions are replaced within their region, so regions do not change.
         if let Some(region) = structure.region_of[inst].expand() {
             contribute(m, f, region, inst, target.op, acc, touched);
         }
@@ -222,7 +222,7 @@ fn finish(
     let args = f.insts[first].args.clone();
     let span = f.spans[first];
     let ty = f.ty(f.result(first));
-    // Constants among the indices were made inside the loop.
+    // Constant indices were defined inside the loop.
     let mut address = Values::new();
     for v in &args[..target.indices.len()] {
         let copy = match f.def(*v).filter(|_| f.constant(*v).is_some()) {

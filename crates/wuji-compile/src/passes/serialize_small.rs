@@ -1,8 +1,8 @@
-//! Tasks that one thread runs better, or has to run: their updates need no atomics.
+//! Serializes tasks that are faster, or only deterministic, on one thread; their updates need no atomics.
 //!
-//! In deterministic worlds those are the tasks whose floats are still updated in shared memory: on one thread the order of the
-//! updates is that of the iterations. In other worlds they are those where atomics cost more than the other threads
-//! are worth: an atomic takes the time of about [`ATOMIC`] plain instructions, however many threads there are.
+//! In deterministic worlds these are the tasks that still update floats in shared memory: on one thread the updates
+//! are applied in iteration order. In other worlds they are the tasks where atomics cost more than the other
+//! threads gain: an atomic takes as long as about [`ATOMIC`] plain instructions, for any number of threads.
 
 use crate::options::Target;
 use crate::passes::Cx;
@@ -13,12 +13,12 @@ use wuji_ir::ops::{AlgebraOp, AtomicOp, ControlOp, ForKind, Op, Sharing, Space};
 
 use crate::analysis::cost::trips;
 
-/// Instructions in the time of an atomic: some 25 cycles in which nothing else happens.
+/// The cost of an atomic in instructions: some 25 cycles without overlap.
 const ATOMIC: u64 = 80;
-/// Instructions in the time of a plain update.
+/// The cost of a plain update in instructions.
 const PLAIN: u64 = 3;
-/// Turns that a loop is thought to make when nothing is known about it, and calls of functions that call
-/// themselves: rather too many, for then all threads run it.
+/// The assumed trip count of a loop with unknown bounds, and the number of calls of recursive functions: rather too
+/// many, so that all threads run it.
 const UNKNOWN: u64 = 32;
 const CALL: u64 = 1000;
 
@@ -45,7 +45,7 @@ pub fn serialize_small(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// What an iteration costs, more or less.
+/// The estimated cost of an iteration.
 #[derive(Copy, Clone, Default, PartialEq, Debug)]
 struct Cost {
     /// Scalars that are updated by atomics.
@@ -67,7 +67,7 @@ impl Cost {
         let atomic = self
             .others
             .saturating_add(ATOMIC.saturating_mul(self.atomics));
-        // Not for little: who has many threads for other loops wants them for this one too.
+        // Not for a small gain: a machine with many threads should use them for this loop too.
         threads == 1 || plain.saturating_mul(threads) < atomic / 4 * 3
     }
 
@@ -79,15 +79,15 @@ impl Cost {
             let inside = data.regions.iter().map(|r| Cost::of_region(m, f, *r));
             let cost = match data.op.control() {
                 None => Cost::of_plain(m, f, data, in_loop),
-                // Cells are seldom allocated, and reports are rare. Of two ways to do something, the one without
-                // atomics was made to be taken.
+                // Cells are rarely allocated, and reports are rare. Of two versions, the one without atomics is
+                // usually taken.
                 Some(ControlOp::If) => (data.regions.iter())
                     .filter(|r| !is_seldom(m, f, **r) && !f.regions[**r].insts.is_empty())
                     .map(|r| Cost::of_region(m, f, *r))
                     .min_by_key(|side| side.atomics)
                     .unwrap_or_default(),
                 Some(ControlOp::For(_, ForKind::Boundary)) => Cost::default(),
-                // The outermost parallel one is over the units: the result is the cost of one.
+                // The outermost parallel loop runs over the units: the result is the cost of one.
                 Some(ControlOp::For(_, ForKind::Parallel)) if !in_loop => {
                     inside.fold(Cost::default(), Cost::plus)
                 }
@@ -162,7 +162,7 @@ impl Cost {
     }
 }
 
-/// Whether a branch reports something, or calls what brings a cell of a sparse node about.
+/// Whether a branch reports something, or calls a function that activates a cell.
 fn is_seldom(m: &Module, f: &Function, region: Region) -> bool {
     let insts = &f.regions[region].insts;
     insts.iter().any(|inst| {
@@ -171,7 +171,7 @@ fn is_seldom(m: &Module, f: &Function, region: Region) -> bool {
     })
 }
 
-/// Whether a function touches nodes of trees, and no elements.
+/// Whether a function accesses only nodes of trees, and no elements.
 fn allocates(g: &Function) -> bool {
     let (mut nodes, mut elements) = (false, false);
     g.walk(|inst| {
@@ -186,7 +186,7 @@ fn allocates(g: &Function) -> bool {
     nodes && !elements
 }
 
-/// Whether memory says which cells exist.
+/// Whether a space holds the activity of cells.
 fn is_of_nodes(space: Space) -> bool {
     match space {
         Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) => true,
@@ -194,7 +194,7 @@ fn is_of_nodes(space: Space) -> bool {
     }
 }
 
-/// Whether a function, or one that it calls, updates floats that other threads may update too.
+/// Whether a function or its callees update floats that other threads may update too.
 fn updates_floats(m: &Module, func: Func) -> bool {
     let mut found = false;
     for id in m.reachable([func]) {
@@ -210,7 +210,7 @@ fn updates_floats(m: &Module, func: Func) -> bool {
     found
 }
 
-/// What one thread runs needs no atomics on elements. Those on nodes stay: their functions are shared.
+/// Turns atomics on elements into plain updates. Those on nodes stay, because node functions are shared.
 fn own(m: &mut Module, func: Func) {
     for inst in m.funcs[func].insts.values_mut() {
         if let Op::MemAtomic(_, Space::Tree(..) | Space::Array(_) | Space::Temps, sharing) =
@@ -232,7 +232,7 @@ mod tests {
         assert!(cost(108, 3000).alone(1) && cost(1, 5000).alone(1));
         assert!(cost(108, 3000).alone(2));
         assert!(!cost(108, 3000).alone(4));
-        // One that does much before it counts something.
+        // One that does much work before it counts something.
         assert!(!cost(1, 100).alone(2));
         assert!(!cost(0, 10).alone(2));
     }

@@ -1,8 +1,8 @@
-//! On a GPU: loops within an iteration that read memory one element after the other go on by four, so that four elements are one load.
+//! On a GPU: unrolls contiguous loops within an iteration by four, so that four elements are one vector load.
 //!
-//! `for j in lo..hi` becomes up to three pieces, in order: up to the first multiple of four, then by fours, then what is left. The
-//! loop by fours counts groups: the offset of group `q` is a multiple of 16 bytes whatever `q` is, which the backend sees. Short bodies
-//! go on by sixteen, for four loads to be under way at a time.
+//! `for j in lo..hi` is split into up to three parts, in order: up to the first multiple of four, by fours, and the
+//! rest. The loop by fours counts groups: the offset of group `q` is a multiple of 16 bytes for any `q`, which the
+//! backend can see. Short bodies are unrolled by sixteen, so that four loads are in flight.
 
 use crate::analysis::affine::AffineAnalysis;
 use crate::options::Target;
@@ -15,17 +15,17 @@ use wuji_ir::module::{Env, Function, Module, Term, Values};
 use wuji_ir::ops::{BinOp, CmpOp, ForKind, Op, Space};
 use wuji_ir::types::{Scalar, Type};
 
-/// Iterations that become one.
+/// The unroll factor.
 const GROUP: i64 = 4;
-/// Groups that become one iteration where the body is short: what the next group loads is under way while this one is computed.
+/// Groups per iteration if the body is short, so that the next loads are in flight during the computation.
 const GROUPS: i64 = 4;
-/// Bodies of at most so many instructions are short.
+/// The most instructions of a short body.
 const SHORT_BODY: usize = 32;
-/// Bytes that one instruction loads at most, and has to be aligned to.
+/// The largest load of one instruction, and its alignment.
 const LOAD: i64 = 16;
 /// Longer bodies are not worth four copies.
 const MAX_BODY: usize = 48;
-/// Shorter loops are left to the backend, which unrolls them.
+/// The backend unrolls shorter loops.
 const MIN_TRIPS: i128 = 16;
 
 pub fn vectorize_loads(m: &mut Module, cx: &mut Cx) -> Result<()> {
@@ -42,7 +42,7 @@ pub fn vectorize_loads(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// The loops that go on by fours, each with its region.
+/// The loops to transform, each with its region.
 fn candidates(f: &Function) -> Vec<(Region, Inst)> {
     let structure = Structure::of(f);
     let mut affine = AffineAnalysis::new(f, &structure);
@@ -57,7 +57,7 @@ fn candidates(f: &Function) -> Vec<(Region, Inst)> {
     found
 }
 
-/// A loop with steps of one and a short body that always runs to its end.
+/// A loop with a step of 1 and a short body without early exits.
 fn is_simple(f: &Function, inst: Inst) -> bool {
     let data = &f.insts[inst];
     let Op::For(label, ForKind::Serial) = data.op else {
@@ -79,7 +79,7 @@ fn is_simple(f: &Function, inst: Inst) -> bool {
         && matches!(&f.regions[body].term, Term::Continue(to, _) if *to == label)
 }
 
-/// Whether what an iteration reads of a tree stands right behind what the one before has read.
+/// Whether iterations read consecutive elements of a tree.
 fn reads_neighbours(f: &Function, affine: &mut AffineAnalysis, inst: Inst) -> bool {
     let body = f.insts[inst].regions[0];
     let index = f.regions[body].params[0];
@@ -105,7 +105,7 @@ fn reads_neighbours(f: &Function, affine: &mut AffineAnalysis, inst: Inst) -> bo
     step > 0 && read >= step
 }
 
-/// Puts the pieces in the place of a loop.
+/// Replaces a loop by its parts.
 fn group(m: &mut Env, f: &mut Function, region: Region, inst: Inst) {
     let data = f.insts[inst].clone();
     let Some(scalar) = f.ty(data.args[0]).as_scalar() else {
@@ -124,7 +124,7 @@ fn group(m: &mut Env, f: &mut Function, region: Region, inst: Inst) {
     let less = b.binary(BinOp::Sub, zero, lo);
     let missing = b.binary(BinOp::And, less, low);
     let from = b.binary(BinOp::Add, lo, missing);
-    // Beyond the largest number there is no multiple.
+    // There is no multiple beyond the largest number.
     let wrapped = b.compare(CmpOp::Lt, from, lo);
     let from = b.select(wrapped, hi, from);
     let from = b.binary(BinOp::Min, from, hi);
@@ -179,7 +179,7 @@ fn group(m: &mut Env, f: &mut Function, region: Region, inst: Inst) {
     subst.apply(f);
 }
 
-/// How many iterations become one.
+/// The number of iterations that become one.
 fn by(f: &Function, body: Region) -> i64 {
     if f.regions[body].insts.len() <= SHORT_BODY {
         GROUP * GROUPS
@@ -188,7 +188,7 @@ fn by(f: &Function, body: Region) -> i64 {
     }
 }
 
-/// The loop over groups: copies of the body, one behind the other.
+/// The loop over groups: consecutive copies of the body.
 fn in_groups(
     b: &mut Builder,
     body: &[Region],
@@ -215,7 +215,7 @@ fn in_groups(
                 let mut map = Map::of(&params, &values);
                 let into = b.region;
                 let term = clone_body(b.func, body, into, &mut map);
-                // It always runs to its end: `is_simple` looked.
+                // The body has no early exits: see `is_simple`.
                 state = term.args().to_vec();
             }
             state.into_iter().collect()

@@ -1,4 +1,4 @@
-//! What atomics do to their element, as plain instructions.
+//! Atomics as plain instructions.
 
 use super::{Structure, Substitution};
 use wuji_ir::build::Builder;
@@ -18,7 +18,7 @@ pub fn all_atomics(f: &Function) -> Vec<Inst> {
     found
 }
 
-/// Local arrays that are not shared belong to one activation: no backend needs to know atomics on them.
+/// Atomics on private local arrays become plain updates, so that no backend has to support them.
 pub fn demote_local_atomics(m: &mut Module) {
     for f in m.funcs.values_mut() {
         let mut found = all_atomics(f);
@@ -30,7 +30,7 @@ pub fn demote_local_atomics(m: &mut Module) {
     }
 }
 
-/// Turns these atomics into plain loads, operations and stores, as long as there is fuel.
+/// Turns these atomics into plain loads, operations and stores, while there is fuel.
 pub fn demote(m: &mut Env, f: &mut Function, found: &[Inst], mut fuel: impl FnMut() -> bool) {
     if found.is_empty() {
         return;
@@ -84,7 +84,7 @@ fn replacement(b: &mut Builder, data: &InstData) -> Value {
     old
 }
 
-/// What an atomic leaves in memory.
+/// The value that an atomic stores.
 pub fn combine(b: &mut Builder, op: AtomicOp, old: Value, value: Value) -> Value {
     let Some(binary) = op.binary() else {
         return value;
@@ -117,7 +117,7 @@ fn bits_equal(b: &mut Builder, x: Value, y: Value) -> Value {
     b.compare(CmpOp::Eq, x, y)
 }
 
-/// The value that leaves every other one as it is. For float minima and maxima that is NaN.
+/// The identity of an operation. For float minima and maxima that is NaN.
 pub fn identity(b: &mut Builder, op: AtomicOp, ty: Type) -> Value {
     match ty {
         Type::Scalar(s) => b.imm(scalar_identity(op, s)),
@@ -135,7 +135,7 @@ pub fn identity(b: &mut Builder, op: AtomicOp, ty: Type) -> Value {
     }
 }
 
-/// The scalar that leaves every other one as it is.
+/// The scalar identity of an operation.
 pub fn scalar_identity(op: AtomicOp, s: Scalar) -> Imm {
     let float = s.is_float();
     let (lo, hi) = s.int_range().unwrap_or((0, 0));

@@ -6,10 +6,10 @@ use wuji_ir::module::{Function, InstData, RegionData, Span, Term, Values};
 use wuji_ir::ops::{Op, Place};
 use wuji_ir::types::Type;
 
-/// What stands for what in a copy. Fill in whatever is to be replaced; copying adds the values, labels
-/// and (between functions) locals it makes. May be used for several copies: the last one counts.
+/// The mapping of values, labels and locals for a copy. Add the entities to replace; copying adds those that it
+/// creates. A map may be used for several copies: the last one counts.
 ///
-/// Within one function, anything not in the map stands for itself.
+/// Within one function, entities that are not in the map stay the same.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     pub values: FxHashMap<Value, Value>,
@@ -22,7 +22,7 @@ impl Map {
         Map::default()
     }
 
-    /// A map that gives `to` for `from`, pairwise.
+    /// A map from `from` to `to`, pairwise.
     pub fn of(from: &[Value], to: &[Value]) -> Map {
         debug_assert_eq!(from.len(), to.len());
         Map {
@@ -47,7 +47,7 @@ impl Map {
         vs.iter().map(|v| self.value(*v)).collect()
     }
 
-    /// A terminator with its values and label replaced.
+    /// A terminator with mapped values and label.
     pub fn term(&self, term: &Term) -> Term {
         match term {
             Term::Yield(v) => Term::Yield(self.values(v)),
@@ -59,19 +59,19 @@ impl Map {
     }
 }
 
-/// Copies a region within its function, with parameters of its own; put the copy into an instruction
-/// yourself. To replace the parameters by other values, use [`clone_body`].
+/// Copies a region within its function, with its own parameters; the caller adds the copy to an instruction. To
+/// replace the parameters by other values, use [`clone_body`].
 pub fn clone_region(f: &mut Function, region: Region, map: &mut Map) -> Region {
     Copier { from: None, to: f }.region(region, map)
 }
 
-/// Appends copies of a region's instructions to the region `into` of the same function, and gives the
-/// region's terminator as it reads there. Map the region's parameters first.
+/// Appends copies of a region's instructions to the region `into` of the same function, and returns the mapped
+/// terminator. Map the region's parameters first.
 pub fn clone_body(f: &mut Function, region: Region, into: Region, map: &mut Map) -> Term {
     Copier { from: None, to: f }.body(region, into, map)
 }
 
-/// Copies one instruction with its regions within its function, without putting it into a region.
+/// Copies one instruction with its regions within its function, without inserting it into a region.
 pub fn clone_inst(f: &mut Function, inst: Inst, map: &mut Map) -> Inst {
     Copier { from: None, to: f }.inst(inst, map)
 }
@@ -86,8 +86,8 @@ pub fn copy_region(from: &Function, region: Region, to: &mut Function, map: &mut
     .region(region, map)
 }
 
-/// Appends copies of a region's instructions to the region `into` of another function, and gives the
-/// region's terminator as it reads there. Map the region's parameters first.
+/// Appends copies of a region's instructions to the region `into` of another function, and returns the mapped
+/// terminator. Map the region's parameters first.
 pub fn copy_body(
     from: &Function,
     region: Region,
@@ -102,8 +102,8 @@ pub fn copy_body(
     .body(region, into, map)
 }
 
-/// Copies one instruction with its regions into another function, without putting it into a region there. Every
-/// value from outside of it must be mapped.
+/// Copies one instruction with its regions into another function, without inserting it into a region there. Every
+/// value from outside must be mapped.
 pub fn copy_inst(from: &Function, inst: Inst, to: &mut Function, map: &mut Map) -> Inst {
     Copier {
         from: Some(from),
@@ -144,7 +144,7 @@ impl Copier<'_> {
     }
 
     fn body(&mut self, region: Region, into: Region, map: &mut Map) -> Term {
-        // Only what is there now: `into` may be the region itself.
+        // Take a snapshot: `into` may be the region itself.
         let insts = self.source().regions[region].insts.clone();
         for inst in insts {
             let copy = self.inst(inst, map);

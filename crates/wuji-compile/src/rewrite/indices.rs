@@ -1,5 +1,5 @@
-//! Indices that are components of integer vectors are computed as scalars, so that `base + offset`
-//! shows its constants.
+//! Computes indices that are components of integer vectors as scalars, so that the constants of `base + offset` are
+//! visible.
 
 use super::Structure;
 use rustc_hash::FxHashMap;
@@ -9,11 +9,11 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::Type;
 
-/// How many vector operations are looked through.
+/// The depth of vector operations to split.
 const DEPTH: u32 = 8;
 
-/// Replaces `extract (a + b).k` by `extract a.k + extract b.k` where it is an index that is checked, or what one
-/// is assumed to be near to.
+/// Replaces `extract (a + b).k` by `extract a.k + extract b.k` if it is a checked index, or the base of an
+/// assumption.
 pub fn make_scalar(m: &mut Env, f: &mut Function) {
     let mut wanted: Vec<(Inst, usize)> = Vec::new();
     f.walk(|inst| {
@@ -48,7 +48,7 @@ pub fn make_scalar(m: &mut Env, f: &mut Function) {
     }
 }
 
-/// The vector and component an index is taken from, when the vector was computed from others.
+/// The vector and component of an index, if the vector was computed from others.
 fn component_of_vector(f: &Function, index: Value) -> Option<(Value, u32)> {
     let def = f.def(index)?;
     let Op::Extract(k) = f.insts[def].op else {
@@ -74,8 +74,8 @@ fn is_element_wise(op: &Op) -> bool {
 
 struct Parts {
     structure: Structure,
-    /// Components that have been made, by vector and number. Each stands right behind its vector, so
-    /// it is there wherever the vector is.
+    /// Components computed so far, by vector and number. Each is defined right after its vector, so it is available
+    /// wherever the vector is.
     known: FxHashMap<(Value, u32), Value>,
 }
 
@@ -101,7 +101,7 @@ impl Parts {
         value
     }
 
-    /// A component of a vector that an element-wise instruction gives.
+    /// A component of the result of an element-wise instruction.
     fn component_of(
         &mut self,
         m: &mut Env,
@@ -130,10 +130,10 @@ impl Parts {
         self.behind(m, f, vector, data.op.clone(), &[a, b])
     }
 
-    /// Puts an instruction right behind the definition of a value and of everything made for it.
+    /// Inserts an instruction after the definition of a value and of everything derived from it.
     fn behind(&mut self, m: &mut Env, f: &mut Function, v: Value, op: Op, args: &[Value]) -> Value {
         let region = self.structure.def_region(f, v).unwrap_or(f.entry);
-        // Behind the latest of the arguments in this region.
+        // After the latest of the arguments in this region.
         let at = args
             .iter()
             .chain([&v])

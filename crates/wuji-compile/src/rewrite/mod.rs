@@ -1,5 +1,5 @@
-//! Tools that passes rewrite functions with: copying regions, replacing values, sweeping what is
-//! dead, and finding out what encloses what.
+//! Utilities for rewriting functions: copying regions, replacing values, removing dead code, and finding enclosing
+//! regions.
 
 mod affine;
 mod atomics;

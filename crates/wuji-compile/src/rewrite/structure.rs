@@ -1,11 +1,11 @@
-//! What encloses what.
+//! The nesting structure of a function.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use wuji_ir::entities::*;
 use wuji_ir::module::{Function, ValueDef};
 
-/// Enclosing regions and instructions of everything in a body. Goes stale when the body changes.
+/// The enclosing regions and instructions of everything in a body. Invalidated when the body changes.
 #[derive(Clone, Debug, Default)]
 pub struct Structure {
     /// The region an instruction is in; none when it is in no body.
@@ -39,7 +39,7 @@ impl Structure {
         self.owner[self.region_of[inst].expand()?].expand()
     }
 
-    /// Whether a region is `outer` or somewhere inside it.
+    /// Whether a region is `outer` or nested in it.
     pub fn is_inside(&self, mut region: Region, outer: Region) -> bool {
         loop {
             if region == outer {

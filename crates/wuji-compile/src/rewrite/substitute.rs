@@ -1,11 +1,11 @@
-//! Putting values in the place of others.
+//! Replaces values by others.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use wuji_ir::entities::*;
 use wuji_ir::module::Function;
 
-/// Values that are to be replaced by others, to be applied to a function in one go.
+/// Replacements of values, applied to a function in one walk.
 #[derive(Clone, Debug, Default)]
 pub struct Substitution {
     by: SecondaryMap<Value, PackedOption<Value>>,
@@ -21,7 +21,7 @@ impl Substitution {
         !self.any
     }
 
-    /// `from` is `to` from now on. `to` may itself be replaced, before or later.
+    /// Replaces `from` by `to`. `to` may itself be replaced, before or later.
     pub fn set(&mut self, from: Value, to: Value) {
         let to = self.get(to);
         debug_assert!(from != to, "{from} cannot stand for itself");
@@ -29,7 +29,7 @@ impl Substitution {
         self.any = true;
     }
 
-    /// What a value has become.
+    /// The replacement of a value.
     pub fn get(&self, mut v: Value) -> Value {
         while let Some(next) = self.by[v].expand() {
             v = next;

@@ -1,4 +1,4 @@
-//! Removes what nothing needs: instructions, results of control instructions, and carried values.
+//! Dead code elimination: instructions, results of control instructions, and carried values.
 
 use super::Structure;
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -6,10 +6,9 @@ use wuji_ir::entities::*;
 use wuji_ir::module::{Function, Term, ValueDef, Values};
 use wuji_ir::ops::{ControlOp, Effect, Op};
 
-/// Removes dead code from a function; says whether there was any.
+/// Removes dead code from a function; returns whether there was any.
 ///
-/// A `for` without effects is dead when its results are; a `loop` or a `call` might not end, so they
-/// stay.
+/// A `for` without effects is dead if its results are. A `loop` or a `call` might not terminate, so they stay.
 pub fn sweep(f: &mut Function) -> bool {
     let mut marker = Marker::new(f);
     marker.mark_roots();
@@ -136,7 +135,7 @@ impl<'a> Marker<'a> {
             self.mark_value(*a);
         }
         match data.op.control() {
-            // The index and the indices are always there.
+            // The index parameters always stay.
             Some(ControlOp::For(..)) => self.mark_first_params(inst, 1),
             Some(ControlOp::ForEach(..)) => self.mark_first_params(inst, usize::MAX),
             Some(ControlOp::If | ControlOp::Loop(_) | ControlOp::Block(_)) => {}
@@ -146,7 +145,7 @@ impl<'a> Marker<'a> {
                 }
             }
         }
-        // Leaving a live loop or block early is part of what it does.
+        // Early exits of a live loop or block are live.
         let exits = self.exits[inst].clone();
         for region in exits.breaks.iter().chain(&exits.continues) {
             self.mark_owner(*region);
@@ -176,7 +175,7 @@ impl<'a> Marker<'a> {
                     }
                     Some(ControlOp::Loop(_)) => self.mark_breaks(inst, k),
                     Some(ControlOp::For(..)) => {
-                        // Running out gives the carried value.
+                        // At the end of the loop the carried value is the result.
                         self.mark_breaks(inst, k);
                         if let Some(p) = f.regions[data.regions[0]].params.get(k + 1) {
                             self.mark_value(*p);

@@ -1,4 +1,4 @@
-//! Parallel loops over `u64` count from 0 in `i64`, for that is what tasks count in.
+//! Rewrites parallel loops over `u64` to count from 0 in `i64`, the index type of tasks.
 
 use smallvec::smallvec;
 use wuji_ir::entities::{Inst, Value};
@@ -58,7 +58,7 @@ fn count_axis(
     f.insts[foreach].args[2 * axis] = zero;
     f.insts[foreach].args[2 * axis + 1] = points;
 
-    // The old index is the result of an addition from here on.
+    // The old index is the result of an addition now.
     let region = f.insts[foreach].regions[0];
     let index = f.regions[region].params[axis];
     let counter = f.add_region_param(region, I64);

@@ -1,4 +1,4 @@
-//! Integration tests of the passes, as one program: each further program is linked once more.
+//! Integration tests of the passes, in one binary to save link time.
 
 mod large;
 mod schedules;

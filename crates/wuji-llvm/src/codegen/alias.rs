@@ -1,8 +1,8 @@
-//! What memory accesses tell LLVM about each other.
+//! Alias metadata for memory accesses.
 //!
-//! Every field, every unaliased array, the temps and the launch context have an *alias scope* of their
-//! own; arrays that may overlap share one. Accesses inside `for.parallel` belong to the loop's *access
-//! group*, which promises that its iterations do not depend on each other.
+//! Every field, every unaliased array, the temps and the launch context have their own *alias scope*; arrays
+//! that may overlap share one. Accesses inside `for.parallel` are in the loop's *access group*, which states
+//! that iterations are independent.
 
 use crate::emit::{Emit, Md, Val};
 use inkwell::context::Context;
@@ -72,13 +72,13 @@ impl AliasScopes {
 
     pub(super) fn mark(&self, emit: &Emit<'_>, inst: Val, space: Space) {
         let scope = match space {
-            // A worker's own copy may be the tree, of which it is the only part that is touched then.
+            // The private copy may be the tree itself; then no other access to the field exists.
             Space::Tree(_, field) | Space::Private(_, field) => {
                 debug_assert!((field.as_u32() as usize) < self.fields);
                 FIRST_FIELD + field.as_u32() as usize
             }
             Space::Nodes(tree) => FIRST_FIELD + self.fields + tree.as_u32() as usize,
-            // May be anything of its tree.
+            // May access any field of the tree.
             Space::Bytes(_) | Space::Streamed(_) => return,
             Space::Array(a) => self.arrays[a.as_u32() as usize],
             Space::Temps => TEMPS,
@@ -86,7 +86,7 @@ impl AliasScopes {
         self.set(emit, inst, scope);
     }
 
-    /// Marks an access of the launch context or of what only the runtime writes.
+    /// Marks an access to the launch context or to other memory that only the runtime writes.
     pub(super) fn mark_context(&self, emit: &Emit<'_>, inst: Val) {
         self.set(emit, inst, CONTEXT);
     }
@@ -100,8 +100,8 @@ impl AliasScopes {
     }
 }
 
-/// One group per parallel loop. They must be distinct empty nodes, which the C API cannot make, so
-/// they come with the module: it starts as a text that lists them.
+/// One access group per parallel loop. They must be distinct empty nodes, which the C API cannot create, so
+/// the module is parsed from text that declares them.
 #[derive(Debug)]
 pub(super) struct AccessGroups {
     unused: Vec<Md>,
@@ -131,12 +131,12 @@ impl AccessGroups {
         for group in list {
             let _ = writeln!(text, "{group} = distinct !{{}}");
         }
-        // The parser wants a NUL after the text.
+        // The parser requires a NUL after the text.
         text.push('\0');
         let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "groups");
         context
             .create_module_from_ir(buffer)
-            .map_err(|e| Error::new("W0503", "LLVM refused a list of metadata").note(e.to_string()))
+            .map_err(|e| Error::new("W0503", "LLVM cannot parse the metadata").note(e.to_string()))
     }
 
     pub(super) fn of(emit: &Emit<'_>) -> AccessGroups {

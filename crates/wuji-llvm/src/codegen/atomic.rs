@@ -1,4 +1,4 @@
-//! Atomic updates: relaxed, one scalar at a time, giving the old value.
+//! Atomic updates: relaxed, one scalar at a time, returning the old value.
 
 use super::function::FunctionGen;
 use crate::emit::Val;
@@ -20,7 +20,7 @@ impl FunctionGen<'_, '_, '_> {
         self.atomic_at(op, Some(space), at, operand)
     }
 
-    /// An update of what is at an address; without a space, that is memory of a block of threads.
+    /// An update at an address; without a space, the address is in shared memory.
     pub(super) fn atomic_at(
         &mut self,
         op: AtomicOp,
@@ -31,11 +31,11 @@ impl FunctionGen<'_, '_, '_> {
         let s = self.scalar(operand)?;
         let operand = self.get(operand)?;
         let Some(machine) = machine_op(op, s) else {
-            // `machine_op` has exchanges.
+            // `machine_op` covers exchanges.
             let op = op.binary().unwrap_or(BinOp::Add);
             return Ok(self.update_loop(op, space, s, at, operand));
         };
-        // Floats are exchanged as their bits.
+        // Floats are exchanged as integers.
         let as_bits = s.is_float() && op == AtomicOp::Exchange;
         let e = &self.unit.emit;
         let value = if as_bits {
@@ -58,8 +58,8 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// Nobody else touches the memory meanwhile. Iterations of a parallel loop may come to the same place, so
-    /// these accesses are in no loop's group.
+    /// An update of memory that no other thread accesses. Iterations of a parallel loop may update the same
+    /// element, so these accesses are in no access group.
     pub(super) fn owned_atomic(
         &mut self,
         op: AtomicOp,
@@ -85,7 +85,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(old)
     }
 
-    /// Tries until no other thread has come between the load and the exchange.
+    /// A compare-exchange loop.
     fn update_loop(
         &mut self,
         op: BinOp,
@@ -129,7 +129,7 @@ impl FunctionGen<'_, '_, '_> {
         old
     }
 
-    /// Compares bits.
+    /// Compares bit patterns.
     pub(super) fn mem_compare_exchange(
         &mut self,
         space: Space,
@@ -170,8 +170,8 @@ impl FunctionGen<'_, '_, '_> {
     }
 }
 
-/// The LLVM instruction with exactly this meaning; `None` where there is none: integer `mul`, and
-/// float `min`, `max` and `mul`, whose rules for NaN are ours.
+/// The LLVM instruction with exactly this meaning. `None` for integer `mul`, and for float `min`, `max` and
+/// `mul`, whose treatment of NaN differs.
 fn machine_op(op: AtomicOp, s: Scalar) -> Option<LLVMAtomicRMWBinOp> {
     let float = s.is_float();
     match op {

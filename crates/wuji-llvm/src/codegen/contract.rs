@@ -1,7 +1,7 @@
-//! Products that need not be computed on their own.
+//! Products that are fused into several sums.
 //!
-//! Where `a * b + c` may be fused, LLVM does so when the product has no other use. A product with
-//! several uses that are all sums can go into every one of them; then it is not computed at all.
+//! LLVM fuses `a * b + c` only if the product has no other use. If all uses of a product are sums, it can be
+//! fused into each of them, and the multiplication disappears.
 
 use std::collections::{HashMap, HashSet};
 use wuji_ir::entities::{Inst, Value};
@@ -15,7 +15,7 @@ pub(super) fn products(f: &Function) -> HashSet<Inst> {
         for inst in &f.regions[region].insts {
             let data = &f.insts[*inst];
             let sum = matches!(data.op, Op::Binary(BinOp::Add | BinOp::Sub));
-            // A square of a product stays one.
+            // A product that is squared is a value of its own.
             let twice = data.args.len() == 2 && data.args[0] == data.args[1];
             for a in &data.args {
                 let entry = uses.entry(*a).or_default();

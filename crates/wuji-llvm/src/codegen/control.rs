@@ -1,4 +1,4 @@
-//! Structured control flow becomes blocks and phis; `for_loop` has loops with an end.
+//! Structured control flow becomes blocks and phis; `for_loop` has counted loops.
 
 use super::function::{FunctionGen, Hoisted, Join, JumpTarget, YieldTo};
 use crate::emit::{Ty, Val};
@@ -16,12 +16,12 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// Goes on at a join; gives the values that arrive there.
+    /// Continues at a join; returns the phis of the incoming values.
     pub(super) fn enter(&self, join: &Join, tys: &[Ty]) -> Vec<Val> {
         let e = &self.unit.emit;
         e.position(join.block);
         match &join.incoming[..] {
-            // Nothing arrives: what follows is dead, any value will do.
+            // No incoming edge: the code is dead, so any value will do.
             [] => tys.iter().map(|t| e.zero(*t)).collect(),
             [(_, values)] => values.clone(),
             many => tys
@@ -96,7 +96,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(())
     }
 
-    /// The results of an instruction are what arrives at its exit.
+    /// The results of an instruction are the phis at its exit.
     pub(super) fn leave(&mut self, inst: Inst, exit: &Join) -> Result<()> {
         let results = &self.f.insts[inst].results;
         let tys = self.tys(results)?;
@@ -148,29 +148,29 @@ impl FunctionGen<'_, '_, '_> {
         self.leave(inst, &target.exit)
     }
 
-    /// Leaves the function when the runtime has asked for it.
+    /// Returns from the function when the runtime has set the interrupt flag.
     pub(super) fn poll_interrupt(&mut self) {
         if self.unit.gpu.is_some() {
-            return self.poll_now_and_then();
+            return self.poll_periodically();
         }
-        self.poll_each_time();
+        self.poll_now();
     }
 
-    pub(super) fn poll_each_time(&mut self) {
+    pub(super) fn poll_now(&mut self) {
         let flag = self.hoisted(Hoisted::Interrupt);
         let e = &self.unit.emit;
         let value = e.load_fresh(e.int_ty(32), flag, 4);
         self.unit.scopes.mark_context(e, value);
         let stop = e.icmp(LLVMIntNE, value, e.const_int(e.int_ty(32), 0));
         let leave = e.append_block(self.fun, c"interrupted");
-        let go_on = e.append_block(self.fun, c"go_on");
-        let branch = e.cond_br(stop, leave, go_on);
+        let next = e.append_block(self.fun, c"next");
+        let branch = e.cond_br(stop, leave, next);
         let weight = |w: u64| e.md_value(e.const_int(e.int_ty(32), w));
         let weights = e.md_node(&[e.md_string("branch_weights"), weight(1), weight(1 << 20)]);
         e.set_md(branch, e.kinds.prof, weights);
         e.position(leave);
         self.return_zero();
-        self.unit.emit.position(go_on);
+        self.unit.emit.position(next);
     }
 
     pub(super) fn call(&mut self, inst: Inst, callee: Func) -> Result<()> {
@@ -185,7 +185,7 @@ impl FunctionGen<'_, '_, '_> {
             self.unit.emit.call(fun, &args)
         };
         if traits.inline {
-            // What takes the place of the call is in the same loops.
+            // An inlined body is in the same loops as the call.
             self.mark_loops(value);
         }
         match &data.results[..] {

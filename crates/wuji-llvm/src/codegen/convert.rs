@@ -26,7 +26,7 @@ impl FunctionGen<'_, '_, '_> {
             (true, false) if to == Scalar::Bool => e.fcmp(LLVMRealUNE, v, e.zero(e.ty_of(v))),
             (false, false) if to == Scalar::Bool => e.icmp(LLVMIntNE, v, e.zero(e.ty_of(v))),
             (true, false) => {
-                // LLVM gets `f16` to `i16` wrong for NaN; by way of `f32` nothing is lost.
+                // LLVM miscompiles `f16` to `i16` for NaN; going through `f32` is exact.
                 let v = match from {
                     Scalar::F16 => self.convert_value(v, Scalar::F16, Scalar::F32),
                     _ => v,

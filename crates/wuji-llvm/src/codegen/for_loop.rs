@@ -10,48 +10,48 @@ use wuji_ir::entities::{Inst, Label, Region, Value};
 use wuji_ir::ops::{ForKind, Op};
 use wuji_ir::types::{Imm, Scalar};
 
-/// How the index of a `for` moves.
+/// How the index of a `for` advances.
 #[derive(Copy, Clone)]
 enum Steps {
-    /// By 1 or -1: the bound itself ends the loop.
+    /// By 1 or -1: the bound ends the loop.
     Unit { down: bool },
-    /// By anything else: a count of iterations ends the loop, so the index cannot wrap.
+    /// By any other step: a trip count ends the loop, so that the index cannot wrap.
     Counted { trips: Val, step: Val },
-    /// By as many as there are threads on a GPU, each of which started at its own number.
+    /// By the number of GPU threads; each thread starts at its own index (a grid-stride loop).
     Strided { step: Val },
 }
 
-/// LLVM's loop vectorizer takes time quadratic in the length of a body, and seldom likes long ones.
+/// LLVM's loop vectorizer takes time quadratic in the length of a body, and rarely vectorizes long ones.
 const MAX_VECTOR_BODY: usize = 600;
 
-/// Turns of a short loop that a thread of a GPU has under way, and how long "short" is.
+/// The unroll factor of short loops in a GPU thread, and the longest body that counts as short.
 const UNROLLED: u64 = 8;
 const MAX_UNROLLED: usize = 48;
 
-/// How often a loop with an end looks whether it is to stop.
+/// How often a counted loop polls the interrupt flag.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum PollPolicy {
     Never,
     EveryIteration,
-    /// It runs in strips, and looks after each: in the inner loop, nothing has changed.
+    /// The loop is strip-mined and polls after each strip, so that the inner loop stays unchanged.
     EveryStrip,
 }
 
-/// The values that change from turn to turn.
+/// The loop-carried values.
 struct LoopValues {
     index: Val,
-    /// Turns that are done, where those are counted.
+    /// Iterations done, if they are counted.
     count: Option<Val>,
     carried: Vec<Val>,
 }
 
-/// The loop over strips, around the loop over the turns of one.
+/// The loop over strips, around the loop over the iterations of one strip.
 struct Strips {
     head: Block,
     phis: LoopValues,
 }
 
-/// From where to where a loop runs, and how.
+/// The bounds and the step of a loop.
 struct LoopRange {
     lo: Val,
     hi: Val,
@@ -64,29 +64,29 @@ struct ForLoop {
     kind: ForKind,
     scalar: Scalar,
     range: LoopRange,
-    /// Where the strip ends, or else the loop.
+    /// The end of the strip, or of the loop if there are no strips.
     strip_hi: Val,
     strip_steps: Steps,
     strips: Option<Strips>,
     poll: PollPolicy,
-    /// Where an iteration begins.
+    /// The loop header.
     head: Block,
     tys: Vec<Ty>,
     phis: LoopValues,
 }
 
-/// What a loop of a GPU's threads changes for the loops inside.
+/// State that a loop over GPU threads changes for the loops inside.
 struct ThreadScope {
     stride: Option<Stride>,
     inner: Option<Stride>,
     converged: bool,
 }
 
-/// Loops of no more turns are done before anybody wants them to stop, also one in the other.
+/// Loops with at most this many iterations, also nested, end quickly enough without polling.
 const MANY: u64 = 64;
-/// The same, for loops without others inside.
+/// The same, for innermost loops.
 const LONG: u64 = 1 << 28;
-/// Turns of a strip.
+/// Iterations of a strip.
 const STRIP: u64 = 1 << 16;
 
 impl FunctionGen<'_, '_, '_> {
@@ -100,7 +100,7 @@ impl FunctionGen<'_, '_, '_> {
         let threads = self.enter_threads(kind);
         let range = self.range(scalar, (lo, hi, bounds[2]), threads.stride.as_ref())?;
         let Some((guard, range)) = range else {
-            // A step of 0 runs nothing.
+            // A step of 0 means no iterations.
             exit.incoming.push((self.unit.emit.current(), initial));
             self.unit.emit.br(exit.block);
             return self.leave(inst, &exit);
@@ -134,8 +134,8 @@ impl FunctionGen<'_, '_, '_> {
         self.leave(inst, &target.exit)
     }
 
-    /// The outermost parallel loop of a GPU is shared out among threads. Where a block takes an iteration, its threads
-    /// take those of the loops inside.
+    /// The iterations of the outermost parallel loop are distributed over the GPU's threads. If a thread
+    /// block takes an iteration, its threads take the iterations of the loops inside.
     fn enter_threads(&mut self, kind: ForKind) -> ThreadScope {
         let stride = match kind {
             ForKind::Parallel | ForKind::Boundary => self.stride.take(),
@@ -158,7 +158,7 @@ impl FunctionGen<'_, '_, '_> {
         self.converged = outside.converged;
     }
 
-    /// Whether there is a first iteration, and where the loop runs; `None` when the step is 0.
+    /// Whether there is a first iteration, and the range of the loop; `None` if the step is 0.
     fn range(
         &self,
         scalar: Scalar,
@@ -171,7 +171,7 @@ impl FunctionGen<'_, '_, '_> {
         };
         let e = &self.unit.emit;
         let some = e.icmp(LLVMIntSLT, lo, hi);
-        // Distances are exact as unsigned numbers.
+        // Distances are exact as unsigned integers.
         let own = e.icmp(LLVMIntULT, stride.first, e.sub(hi, lo));
         let guard = e.and(some, own);
         let lo = e.add(lo, stride.first);
@@ -179,7 +179,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(Some((guard, LoopRange { lo, hi, steps })))
     }
 
-    /// The blocks in front of the body, up to the values that it starts with.
+    /// The blocks before the body, up to the loop-carried values.
     fn begin_loop(
         &mut self,
         (inst, kind, scalar): (Inst, ForKind, Scalar),
@@ -242,7 +242,7 @@ impl FunctionGen<'_, '_, '_> {
         })
     }
 
-    /// The body, and the group of its accesses, which are independent of those of other iterations.
+    /// The body; returns its access group, whose accesses are independent of those of other iterations.
     fn loop_body(&mut self, region: Region, kind: ForKind) -> Result<Option<Md>> {
         let group = match kind {
             ForKind::Parallel => self.unit.groups.take(),
@@ -256,7 +256,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(group)
     }
 
-    /// Goes on with the next iteration, if there is one. Gives the block that leaves the loop.
+    /// Branches to the next iteration, if there is one. Returns the block that exits the loop.
     fn next_iteration(
         &mut self,
         l: &ForLoop,
@@ -292,7 +292,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// Goes on with the next strip, if there is one. Gives the block that leaves the loop.
+    /// Branches to the next strip, if there is one. Returns the block that exits the loop.
     fn next_strip(
         &mut self,
         l: &ForLoop,
@@ -329,7 +329,7 @@ impl FunctionGen<'_, '_, '_> {
         })
     }
 
-    /// How often a `for` polls whether it is to stop.
+    /// How often a `for` polls the interrupt flag.
     fn poll(&self, inst: Inst, region: Region, kind: ForKind, scalar: Scalar) -> PollPolicy {
         if !self.can_stop || kind == ForKind::Boundary {
             return PollPolicy::Never;
@@ -345,7 +345,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// How many turns a loop has, if that is known; at most.
+    /// An upper bound on the trip count, if one is known.
     fn turns(&self, inst: Inst) -> Option<u64> {
         let number = |k: usize| {
             let v = self.f.insts[inst].args[k];
@@ -356,7 +356,7 @@ impl FunctionGen<'_, '_, '_> {
         Some(u64::try_from(distance / step).unwrap_or(u64::MAX))
     }
 
-    /// Whether there is a loop in a region that could take long and does not look by itself.
+    /// Whether a region contains a loop that may run long and does not poll itself.
     fn has_long_loop(&self, region: Region) -> bool {
         self.f.insts_in(region).any(|i| {
             matches!(self.f.insts[i].op, Op::For(..))
@@ -364,7 +364,7 @@ impl FunctionGen<'_, '_, '_> {
         })
     }
 
-    /// Whether there is a first iteration, and how the index moves; `None` when the step is 0.
+    /// Whether there is a first iteration, and how the index advances; `None` if the step is 0.
     fn steps(&self, s: Scalar, lo: Val, hi: Val, step: Value) -> Result<Option<(Val, Steps)>> {
         let e = &self.unit.emit;
         let ty = e.scalar_ty(s);
@@ -374,7 +374,7 @@ impl FunctionGen<'_, '_, '_> {
         } else {
             (LLVMIntULT, LLVMIntUGT)
         };
-        // Distances are exact as unsigned numbers, whatever the type.
+        // Distances are exact as unsigned integers, for all types.
         let trips = |distance: Val, step: Val| {
             let one = e.const_int(ty, 1);
             let last = e.binary(LLVMOpcode::LLVMUDiv, e.sub(distance, one), step);
@@ -425,7 +425,7 @@ impl FunctionGen<'_, '_, '_> {
         )))
     }
 
-    /// The next index, how many turns are done where that is counted, and whether there are more.
+    /// The next index, the iterations done if they are counted, and whether there are more.
     fn advance(
         &self,
         s: Scalar,
@@ -438,12 +438,12 @@ impl FunctionGen<'_, '_, '_> {
         let ty = e.scalar_ty(s);
         let signed = s.is_signed_int();
         let following = match steps {
-            // Below the bound, so one more fits.
+            // The index is below the bound, so the sum does not wrap.
             Steps::Unit { down: false } => e.add_no_wrap(index, e.const_int(ty, 1), signed),
             Steps::Unit { down: true } => e.add_no_wrap(index, e.const_int(ty, u64::MAX), true),
-            // The index after the last one may wrap, and is never looked at.
+            // The index after the last iteration may wrap, but is not used.
             Steps::Counted { step, .. } => e.add_no_wrap(index, *step, signed),
-            // It may wrap, and is not looked at then.
+            // The index may wrap past the end; it is not used then.
             Steps::Strided { step } => {
                 let more = e.icmp(LLVMIntULT, *step, e.sub(hi, index));
                 return (e.add(index, *step), None, more);
@@ -454,7 +454,7 @@ impl FunctionGen<'_, '_, '_> {
         (following, done, more)
     }
 
-    /// Whether an index is one, or whether there are more turns than are done.
+    /// Whether the index is in range, or whether fewer iterations are done than the trip count.
     fn is_more(&self, s: Scalar, index: Val, done: Option<Val>, hi: Val, steps: &Steps) -> Val {
         let e = &self.unit.emit;
         match (steps, done) {
@@ -485,7 +485,7 @@ impl FunctionGen<'_, '_, '_> {
         let e = &self.unit.emit;
         let ty = e.scalar_ty(s);
         let length = e.const_int(ty, STRIP);
-        // What is left is exact as an unsigned number, so whatever is added to fits.
+        // The remaining distance is exact as an unsigned integer, so the sums do not wrap.
         let bounded = |left: Val, end: Val, whole: Val| {
             e.select(e.icmp(LLVMIntUGT, left, length), end, whole)
         };
@@ -507,12 +507,12 @@ impl FunctionGen<'_, '_, '_> {
                 let (trips, step) = (*trips, *step);
                 (hi, Steps::Counted { trips, step })
             }
-            // Only loops in one thread run in strips.
+            // Only single-threaded loops are strip-mined.
             (Steps::Strided { step }, _) => (hi, Steps::Strided { step: *step }),
         }
     }
 
-    /// The index, the count of turns and the carried values of a loop, with what they are at first.
+    /// Phis for the index, the iteration count and the carried values of a loop, with their initial values.
     fn loop_phis(&self, index_ty: Ty, tys: &[Ty], first: &LoopValues, from: Block) -> LoopValues {
         let e = &self.unit.emit;
         let phi = |ty: Ty, v: Val| {
@@ -530,7 +530,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// What the values of a loop are when it goes on from a block.
+    /// Adds the incoming values of a back edge to the phis of a loop.
     fn continue_with(&self, phis: &LoopValues, next: &LoopValues, from: Block) {
         let e = &self.unit.emit;
         e.add_incoming(phis.index, next.index, from);
@@ -542,13 +542,13 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// Whether a region has more than so many instructions, those inside included.
+    /// Whether a region has more than `most` instructions, nested regions included.
     fn longer_than(&self, region: Region, most: usize) -> bool {
         self.f.insts_in(region).nth(most).is_some()
     }
 
-    /// Whether a loop is a row of a block: a few turns without loops inside, better one vector than
-    /// many copies.
+    /// Whether a loop is short and innermost, such as a row of a block: one vector is better than unrolled
+    /// copies.
     fn is_short_row(&self, inst: Inst, region: Region) -> bool {
         let number = |k: usize| {
             let v = self.f.insts[inst].args[k];
@@ -561,7 +561,8 @@ impl FunctionGen<'_, '_, '_> {
         (4..=64).contains(&(hi - lo)) && !self.f.insts_in(region).any(is_loop)
     }
 
-    /// Whether a loop of a thread is short inside and long outside, so that several turns at once hide how long memory takes.
+    /// Whether a GPU thread should unroll a loop: the body is short and the loop long, so several iterations
+    /// in flight hide memory latency.
     fn is_worth_unrolling(&self, inst: Inst, region: Region, kind: ForKind) -> bool {
         let has_loops = |r: &Region| {
             let insts = self.f.regions[*r].insts.iter();

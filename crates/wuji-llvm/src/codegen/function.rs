@@ -1,4 +1,4 @@
-//! One function: values, regions, and the choice of what to do for each instruction.
+//! Code generation for one function: values, regions, and the dispatch over instructions.
 
 use super::Unit;
 use super::gpu::Stride;
@@ -16,14 +16,14 @@ use wuji_ir::ops::{
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 
-/// Where control comes together again, and with which values.
+/// A control-flow join with its incoming values.
 #[derive(Debug)]
 pub(super) struct Join {
     pub(super) block: Block,
     pub(super) incoming: Vec<(Block, Vec<Val>)>,
 }
 
-/// What `break` and `continue` of a label do.
+/// The targets of `break` and `continue` for a label.
 #[derive(Debug)]
 pub(super) struct JumpTarget {
     pub(super) exit: Join,
@@ -38,7 +38,7 @@ pub(super) enum YieldTo {
     Block(Label),
 }
 
-/// Things that are read from the launch context once, in the entry block.
+/// Values that are loaded from the launch context once, in the entry block.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Hoisted {
     Params,
@@ -61,39 +61,40 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     pub(super) fun: Fun,
     pub(super) result: Ty,
     context: Val,
-    /// Allocas and loads from the context; falls through to the body when that is done.
+    /// Allocas and loads from the context; branches to the body at the end.
     entry: Block,
     pub(super) values: Vec<Option<Val>>,
     hoisted: HashMap<Hoisted, Val>,
     pub(super) locals: HashMap<Local, Val>,
     pub(super) targets: HashMap<Label, JumpTarget>,
     pub(super) yields: Vec<YieldTo>,
-    /// Groups of the parallel loops around the current place.
+    /// Access groups of the enclosing parallel loops.
     pub(super) groups: Vec<Md>,
     /// Float operations of reductions, which may be reassociated in every math mode.
     pub(super) reductions: HashSet<Inst>,
-    /// Products that go into each of the sums they are used in.
+    /// Products that are fused into each of their sums.
     pub(super) products: HashSet<Inst>,
-    /// Where lanes write that are off.
-    pub(super) nowhere: Option<Val>,
-    /// Whether loops with an end look at the interrupt flag too. Not in code that keeps trees in order, which must not be
-    /// left in between.
+    /// Scratch memory that inactive lanes write to.
+    pub(super) discarded: Option<Val>,
+    /// Whether counted loops poll the interrupt flag too. Not in the functions of tree nodes, which must not
+    /// be interrupted halfway.
     pub(super) can_stop: bool,
-    /// On a GPU: which iterations of the outermost loops are this thread's.
+    /// On a GPU: the iterations of the outermost loops that this thread runs.
     pub(super) stride: Option<Stride>,
-    /// On a GPU, where blocks of threads take the iterations of the outermost loop: which ones of the loops inside.
+    /// On a GPU, if thread blocks take the iterations of the outermost loop: this thread's iterations of the
+    /// loops inside.
     pub(super) inner_stride: Option<Stride>,
-    /// On a GPU: all threads of a block are here, unless they have left the kernel.
+    /// On a GPU: all threads of the block that are still running are converged here.
     pub(super) converged: bool,
-    /// Threads have one iteration each, and end behind it.
+    /// Threads of cooperative blocks run one iteration each.
     pub(super) cooperative: bool,
-    /// Threads of a block of the task that this is the function of.
+    /// Block size of the task that this function belongs to.
     pub(super) threads: Option<u32>,
-    /// On a GPU: values that somebody uses.
+    /// On a GPU: values with at least one use.
     pub(super) used: HashSet<Value>,
 }
 
-/// Locals of one function may take this many bytes of the stack; of one that calls itself, less.
+/// The most bytes that the locals of one function may take on the stack; less for recursive functions.
 const MAX_LOCAL_BYTES: u64 = 256 << 10;
 const MAX_RECURSIVE_LOCAL_BYTES: u64 = 4 << 10;
 
@@ -107,7 +108,8 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         let f = &unit.module.funcs[func];
         let result = unit.result_ty(f)?;
         let entry = unit.emit.append_block(fun, c"entry");
-        // Functions of nodes publish what they have written. On a GPU nothing is in order by itself.
+        // Node functions publish their writes to other threads. A GPU's memory model does not order stores by
+        // default.
         unit.emit
             .set_ordered(unit.gpu.is_some() && f.traits.uninterrupted);
         let has_fma = unit.gpu.is_some() || unit.host.has("fma");
@@ -127,7 +129,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             yields: Vec::new(),
             groups: Vec::new(),
             reductions: super::reduction::operations(f),
-            nowhere: None,
+            discarded: None,
             can_stop: false,
             stride: None,
             inner_stride: None,
@@ -149,7 +151,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         Ok(this)
     }
 
-    /// How floats may be treated in this function.
+    /// The math mode of this function.
     pub(super) fn math(&self) -> Math {
         if self.f.traits.precise {
             Math::Strict
@@ -177,7 +179,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         }
     }
 
-    /// Refuses frames that could overflow a thread's stack.
+    /// Rejects frames that could overflow a thread's stack.
     fn check_frame(&self, func: Func) -> Result<()> {
         let bytes: u64 = self
             .f
@@ -240,7 +242,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         values.iter().map(|v| self.get(*v)).collect()
     }
 
-    /// The scalar that a value is, or has in each lane.
+    /// The scalar type of a value, or of its lanes.
     pub(super) fn scalar(&self, value: Value) -> Result<Scalar> {
         match self.f.ty(value) {
             Type::Vector(s, _) => Ok(s),
@@ -248,7 +250,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         }
     }
 
-    /// The type of a scalar or of a vector of lanes.
+    /// The LLVM type of a scalar or of a vector of lanes.
     pub(super) fn ty(&self, ty: Type) -> Result<Ty> {
         let e = &self.unit.emit;
         match ty {
@@ -269,7 +271,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
 
     // The launch context
 
-    /// Does something once, in the entry block.
+    /// Emits code in the entry block.
     pub(super) fn at_entry<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
         let resume = self.unit.emit.current();
         self.unit.emit.position(self.entry);
@@ -346,7 +348,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         v
     }
 
-    /// Loads what stays the same for the whole launch.
+    /// Loads a value that is constant during the launch.
     pub(super) fn load_invariant(&self, base: Val, at: u64, ty: Ty, align: u32) -> Val {
         let e = &self.unit.emit;
         let address = e.offset(base, e.const_i64(at as i64));
@@ -380,8 +382,8 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             let inst = self.f.regions[region].insts[k];
             match neighbours.iter().find(|t| t.contains(&inst)) {
                 None => self.inst(inst)?,
-                Some(all) if all.last() == Some(&inst) => self.update_together(all)?,
-                // It waits for its neighbours.
+                Some(all) if all.last() == Some(&inst) => self.vector_atomic(all)?,
+                // Emitted with its group of neighbouring updates.
                 Some(_) => {}
             }
         }
@@ -409,7 +411,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             Term::Break(label, _) => self.jump(*label, values, false)?,
             Term::Continue(label, _) => self.jump(*label, values, true)?,
             Term::Return(_) => self.return_values(&values),
-            // No edge leads here; a plain return keeps even a wrong program within its rules.
+            // No edge leads here; a return is safe even if the IR is wrong.
             Term::Unreachable => self.return_zero(),
         }
         Ok(())
@@ -536,7 +538,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         }
     }
 
-    /// Vectors of lanes; other aggregates have been taken apart.
+    /// Vectors of lanes only; other aggregates have been scalarized.
     fn component(&mut self, inst: Inst, op: ComponentOp<'_>, args: &[Value]) -> Result<Val> {
         match op {
             ComponentOp::Splat(Type::Vector(_, n)) => {
@@ -569,7 +571,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         result: Value,
     ) -> Result<Val> {
         if self.converged {
-            return self.atomic_of_all(op, space, args[0], args[1]);
+            return self.block_reduced_atomic(op, space, args[0], args[1]);
         }
         match self.added_by_all(op, space, args[0], args[1]) {
             Some(number) => {

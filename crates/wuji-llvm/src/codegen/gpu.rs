@@ -1,10 +1,11 @@
-//! What is different on a GPU.
+//! Code generation for GPUs.
 //!
-//! A task becomes a kernel around its function. Threads share the iterations of the outermost loops out among themselves: each
-//! starts at its own number and goes on by as many as there are threads, so neighbours work on neighbouring iterations. What
-//! stands before and behind these loops all threads do; reductions end there, in one atomic for each block.
+//! A task becomes a kernel that calls the task's function. The outermost loops are grid-stride loops: each
+//! thread starts at its own index and advances by the number of threads, so that neighbouring threads run
+//! neighbouring iterations. All threads execute the code before and after these loops; reductions end there,
+//! with one atomic per thread block.
 //!
-//! A task without such a loop, which hands its range to a function, is called for one unit at a time.
+//! A task without such a loop passes its range to a function, which is called for one unit at a time.
 
 use super::Unit;
 use super::function::{FunctionGen, Hoisted};
@@ -25,24 +26,25 @@ use wuji_ir::ops::{
 };
 use wuji_ir::types::{Imm, Scalar, Type};
 
-/// Memory of the device, and memory of a block of threads.
+/// Address spaces: global memory and shared memory.
 const GLOBAL: u32 = 1;
 pub(super) const SHARED: u32 = 3;
 
-/// Turns of a loop without an end between two looks whether it is to stop: looking takes as long as some 100
+/// Iterations of an endless loop between two polls of the interrupt flag: a poll costs about 100
 /// instructions.
 const TURNS: u64 = 1 << 10;
 
-/// In the word of a site: what it reports is printed; an iteration ends with it.
+/// Flags in a site's word: the report is printed; the report ends the iteration.
 pub(super) const PRINTS: u64 = 1 << 31;
 pub(super) const FAILS: u64 = 1 << 30;
 
-/// Loops with so many loads and so much arithmetic on floats in a row have enough to do while they wait.
+/// Loops with this many loads and float operations hide memory latency without other threads.
 const LONG_LOOP: usize = 128;
-/// Threads that a multiprocessor has to have room for where there is such a loop: few, and many registers for each.
+/// The number of resident threads per multiprocessor that suffices for such a loop, so that each may use more
+/// registers.
 const FEW_THREADS: u32 = 512;
 
-/// Whether a function has a loop that is better off with registers than with threads beside it.
+/// Whether a function has a loop that benefits more from registers than from occupancy.
 fn has_long_loop(f: &Function) -> bool {
     let mut any = false;
     f.walk(|inst| {
@@ -59,7 +61,7 @@ fn has_long_loop(f: &Function) -> bool {
     any
 }
 
-/// How many threads run a task in a block; a task of one thread has one block.
+/// The block size of a task; a single-threaded task has one block.
 pub(crate) fn block_size(task: &Task) -> u32 {
     match &task.kind {
         TaskKind::Chunks { hints, .. } if !hints.serial => hints.threads(),
@@ -70,14 +72,14 @@ pub(crate) fn block_size(task: &Task) -> u32 {
     }
 }
 
-/// Where a thread starts, and how far it goes with each step.
+/// The first index of a thread, and its stride.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Stride {
     pub(super) first: Val,
     pub(super) step: Val,
 }
 
-/// What some functions write to.
+/// The memory that a set of functions writes to.
 #[derive(Debug, Default)]
 pub(super) struct Written(HashSet<Space>);
 
@@ -99,7 +101,7 @@ impl Written {
     }
 }
 
-/// Whether a task has a loop whose iterations threads take: at its top, or in a branch there.
+/// Whether a task has a loop to distribute over threads: at the top level, or in a branch there.
 fn has_outer_loop(f: &Function, region: Region) -> bool {
     f.regions[region].insts.iter().any(|i| {
         let data = &f.insts[*i];
@@ -117,18 +119,18 @@ fn has_outer_loop(f: &Function, region: Region) -> bool {
 }
 
 impl Unit<'_, '_> {
-    /// The compute capability that code is made for: 90 is 9.0.
+    /// The compute capability to generate code for: 90 is 9.0.
     fn sm(&self) -> u32 {
         let number = self.host.cpu.strip_prefix("sm_");
         number.and_then(|n| n.parse().ok()).unwrap_or(0)
     }
 
-    /// Bytes of what every function gets.
+    /// Size of the launch context in bytes.
     pub(super) fn context_size(&self) -> u64 {
         self.gpu.map_or(offset::CONTEXT_SIZE, |l| l.size as u64)
     }
 
-    /// Whether nothing writes to a memory while the kernel runs.
+    /// Whether nothing writes to a space while the kernel runs.
     pub(super) fn is_constant(&self, space: Space) -> bool {
         if self.gpu.is_none() {
             return false;
@@ -148,7 +150,7 @@ impl Unit<'_, '_> {
         }
     }
 
-    /// What a site is called by in code.
+    /// The encoding of a site in code.
     pub(super) fn site_word(&self, site: u32) -> u64 {
         let word = u64::from(site);
         if self.gpu.is_none() {
@@ -164,7 +166,7 @@ impl Unit<'_, '_> {
         }
     }
 
-    /// The kernel of a task. Gives the function that it calls, for somebody to write.
+    /// Emits the kernel of a task. Returns the declaration of the function that it calls.
     pub(super) fn kernel(&mut self, index: usize, symbol: &str) -> Result<Fun> {
         let task = &self.module.tasks[index];
         let e = &self.emit;
@@ -206,7 +208,7 @@ impl Unit<'_, '_> {
                 if hints.serial || has_outer_loop(f, f.entry) {
                     self.emit.call(inner, &[context, zero, units]);
                 } else {
-                    self.call_for_each(outer, inner, context, units);
+                    self.call_for_each_unit(outer, inner, context, units);
                 }
             }
             TaskKind::Serial | TaskKind::Range { .. } | TaskKind::Cells { .. } => {
@@ -217,7 +219,7 @@ impl Unit<'_, '_> {
         Ok(inner)
     }
 
-    /// Tasks do not run when serial code before them has failed in the same launch.
+    /// Returns from the kernel if serial code of the same launch has failed.
     fn leave_if_failed(&self, kernel: Fun, context: Val) {
         let e = &self.emit;
         let at = |base: Val, bytes: u64| e.offset(base, e.const_i64(bytes as i64));
@@ -230,15 +232,15 @@ impl Unit<'_, '_> {
         );
         let over = e.icmp(LLVMIntEQ, failed, e.add(launch, e.const_i64(1)));
         let leave = e.append_block(kernel, c"over");
-        let go_on = e.append_block(kernel, c"go_on");
-        e.cond_br(over, leave, go_on);
+        let next = e.append_block(kernel, c"next");
+        e.cond_br(over, leave, next);
         e.position(leave);
         e.ret(e.void_ty(), None);
-        e.position(go_on);
+        e.position(next);
     }
 
-    /// Each thread calls the function for its units, one at a time.
-    fn call_for_each(&self, kernel: Fun, inner: Fun, context: Val, units: Val) {
+    /// Calls the function once for each of the thread's units.
+    fn call_for_each_unit(&self, kernel: Fun, inner: Fun, context: Val, units: Val) {
         let e = &self.emit;
         let Stride { first, step } = self.stride();
         let before = e.current();
@@ -257,14 +259,14 @@ impl Unit<'_, '_> {
         e.position(done);
     }
 
-    /// A register of the thread that says where it is.
-    fn place(&self, name: &str) -> Val {
+    /// Reads a special register that identifies the thread or block.
+    fn special_register(&self, name: &str) -> Val {
         let e = &self.emit;
         let v = e.intrinsic(&format!("llvm.nvvm.read.ptx.sreg.{name}.x"), &[], &[]);
         e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty())
     }
 
-    /// The number of this thread, and how many there are.
+    /// The global index of this thread, and the number of threads.
     fn stride(&self) -> Stride {
         let e = &self.emit;
         let (block, thread) = (self.block_stride(), self.thread_stride());
@@ -275,23 +277,23 @@ impl Unit<'_, '_> {
         }
     }
 
-    /// The number of this block, and how many there are.
+    /// The index of this block, and the number of blocks.
     fn block_stride(&self) -> Stride {
         Stride {
-            first: self.place("ctaid"),
-            step: self.place("nctaid"),
+            first: self.special_register("ctaid"),
+            step: self.special_register("nctaid"),
         }
     }
 
-    /// The number of this thread in its block, and how many there are.
+    /// The index of this thread in its block, and the block size.
     fn thread_stride(&self) -> Stride {
         Stride {
-            first: self.place("tid"),
-            step: self.place("ntid"),
+            first: self.special_register("tid"),
+            step: self.special_register("ntid"),
         }
     }
 
-    /// A pointer of which it is known that it is to memory of the device.
+    /// Casts a pointer to the global address space.
     pub(super) fn global(&self, pointer: Val) -> Val {
         let e = &self.emit;
         let there = e.cast(
@@ -302,7 +304,7 @@ impl Unit<'_, '_> {
         e.cast(LLVMOpcode::LLVMAddrSpaceCast, there, e.ptr_ty())
     }
 
-    /// How many units a task has: at most as many as a number can say.
+    /// The number of units of a task, saturated.
     fn units(&self, context: Val, dims: &[RangeDim]) -> Result<Val> {
         let e = &self.emit;
         let mut units = e.const_i64(1);
@@ -316,7 +318,7 @@ impl Unit<'_, '_> {
                 }
             };
             if e.is_constant(units) && e.is_constant(extent) {
-                // Folded by LLVM; the host has seen that the product fits.
+                // LLVM folds this; the host has checked that the product fits.
                 units = e.binary(LLVMOpcode::LLVMMul, units, extent);
                 continue;
             }
@@ -336,7 +338,7 @@ impl Unit<'_, '_> {
         let number = |base: Val, bytes: u64, s: Scalar| {
             let v = e.load(e.memory_ty(s), at(base, bytes), s.bytes().min(8));
             if s.bits() == 64 {
-                // Beyond what can be counted to, there is nothing to count.
+                // Saturate bounds beyond the range of `i64`.
                 if s.is_signed_int() {
                     v
                 } else {
@@ -372,8 +374,8 @@ impl Unit<'_, '_> {
         })
     }
 
-    /// The body of the function that reports: it counts for its launch, and writes to the log of the device as far as there is
-    /// room.
+    /// The body of the report function: it increments the counter of the site and appends a record to the
+    /// device's log if there is room.
     pub(super) fn report_on_gpu(&self, fun: Fun, count: usize) {
         let e = &self.emit;
         let (context, word) = (e.param(fun, 0), e.param(fun, 1));
@@ -407,7 +409,7 @@ impl Unit<'_, '_> {
             let reported = e.load(e.ptr_ty(), at(log, offset::LOG_REPORTED), 8);
             e.store(one, reported, 8);
         });
-        // Numbers of serial tasks are even.
+        // Ordinals of serial tasks are even.
         let serial = e.icmp(LLVMIntEQ, e.and(ordinal, one), e.const_i64(0));
         when(e.and(has(FAILS), serial), &|| {
             e.store(e.add(launch, one), at(reports, offset::REPORTS_FAILED), 8);
@@ -436,8 +438,8 @@ impl Unit<'_, '_> {
 }
 
 impl FunctionGen<'_, '_, '_> {
-    /// Says which iterations this thread runs.
-    pub(super) fn share_out(&mut self, task: &Task) {
+    /// Determines the iterations that this thread runs.
+    pub(super) fn assign_iterations(&mut self, task: &Task) {
         let TaskKind::Chunks { hints, .. } = &task.kind else {
             return;
         };
@@ -454,7 +456,8 @@ impl FunctionGen<'_, '_, '_> {
             self.stride = Some(self.at_entry(|g| g.unit.stride()));
         }
         self.cooperative = hints.cooperative;
-        // Threads that work together end when they have run their iteration: none of them is there to add up what others have.
+        // Threads of cooperative blocks end after their iteration, so they cannot take part in a block-wide
+        // reduction at the end.
         self.converged = !hints.cooperative;
     }
 
@@ -502,8 +505,8 @@ impl FunctionGen<'_, '_, '_> {
         if ty == ptr { self.unit.global(v) } else { v }
     }
 
-    /// Checks every so many iterations whether the loop is to stop.
-    pub(super) fn poll_now_and_then(&mut self) {
+    /// Polls the interrupt flag every `TURNS` iterations.
+    pub(super) fn poll_periodically(&mut self) {
         let i32_ty = self.unit.emit.int_ty(32);
         let counter = self.at_entry(|g| {
             let e = &g.unit.emit;
@@ -517,18 +520,18 @@ impl FunctionGen<'_, '_, '_> {
         let low = e.and(turns, e.const_int(i32_ty, TURNS - 1));
         let due = e.icmp(LLVMIntEQ, low, e.zero(i32_ty));
         let poll = e.append_block(self.fun, c"poll");
-        let go_on = e.append_block(self.fun, c"polled");
-        e.cond_br(due, poll, go_on);
+        let next = e.append_block(self.fun, c"polled");
+        e.cond_br(due, poll, next);
         e.position(poll);
-        self.poll_each_time();
+        self.poll_now();
         let e = &self.unit.emit;
-        e.br(go_on);
-        e.position(go_on);
+        e.br(next);
+        e.position(next);
     }
 
-    /// An atomic that all threads do on one address, of which nobody uses the old value: first within each block, then one
-    /// thread does it for all of them.
-    pub(super) fn atomic_of_all(
+    /// An atomic on one address that all threads execute and whose old value is unused: reduces within each
+    /// block, then one thread updates memory.
+    pub(super) fn block_reduced_atomic(
         &mut self,
         op: AtomicOp,
         space: Space,
@@ -576,7 +579,7 @@ impl FunctionGen<'_, '_, '_> {
         );
         e.cond_br(e.icmp(LLVMIntEQ, thread, number(0)), one, done);
         e.position(one);
-        // The first thread adds up what the others have left.
+        // The first thread combines the partial results of the others.
         let head = e.append_block(self.fun, c"add_up");
         let (add, added) = (
             e.append_block(self.fun, c"next_warp"),
@@ -606,8 +609,8 @@ impl FunctionGen<'_, '_, '_> {
         Ok(e.zero(ty))
     }
 
-    /// Updates of neighbouring floats of a region, each with what it is added to, four at a time: instructions of newer GPUs do
-    /// them at once. Between those of a group nothing happens but arithmetic.
+    /// Groups of four float atomics of a region on neighbouring addresses, which newer GPUs execute as one
+    /// vector atomic. Between those of a group there is only arithmetic.
     pub(super) fn neighbouring_updates(&self, region: Region) -> Vec<Vec<Inst>> {
         let mut groups = Vec::new();
         if self.unit.gpu.is_none() || self.unit.sm() < 90 || self.converged {
@@ -627,7 +630,7 @@ impl FunctionGen<'_, '_, '_> {
                 {
                     if four.len() == 4 {
                         let mut all: Vec<Inst> = four.iter().map(|o| o.0).collect();
-                        // In the order of the code, so that the last one comes last.
+                        // In program order, so that the last one comes last.
                         let place =
                             |i: &Inst| self.f.regions[region].insts.iter().position(|x| x == i);
                         all.sort_by_key(place);
@@ -656,7 +659,7 @@ impl FunctionGen<'_, '_, '_> {
         groups
     }
 
-    /// An offset as a value and a constant on top.
+    /// Splits an offset into a base value and a constant.
     fn root(&self, offset: Value) -> (Value, i128) {
         let number = |v: Value| self.f.constant(v).and_then(Imm::as_int);
         let mut at = (offset, 0);
@@ -674,8 +677,8 @@ impl FunctionGen<'_, '_, '_> {
         at
     }
 
-    /// Four updates at once where their address is a multiple of 16, else one by one.
-    pub(super) fn update_together(&mut self, all: &[Inst]) -> Result<()> {
+    /// One vector atomic if the address is 16-byte aligned, otherwise four scalar ones.
+    pub(super) fn vector_atomic(&mut self, all: &[Inst]) -> Result<()> {
         let mut parts: Vec<(i128, Inst)> = all
             .iter()
             .map(|i| (self.root(self.f.insts[*i].args[0]).1, *i))

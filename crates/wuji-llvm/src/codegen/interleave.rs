@@ -1,4 +1,4 @@
-//! Interleaved of memory, one for each lane: a run of vectors that is shuffled apart, or shuffled together.
+//! Interleaved loads and stores: one contiguous run of memory, deinterleaved or interleaved by shuffles.
 
 use super::function::FunctionGen;
 use crate::emit::{ANY_LANE, Val};
@@ -7,18 +7,18 @@ use wuji_ir::entities::Value;
 use wuji_ir::ops::{Interleaved, Space};
 use wuji_ir::types::{Scalar, Type};
 
-/// The run of memory from the first element to the last, as elements and as *pieces*: vectors as long
-/// as there are lanes. The last piece ends with the last element, so it may overlap the one before.
+/// The run of memory from the first element to the last, as elements and as *pieces*: vectors with as many
+/// elements as there are lanes. The last piece ends with the last element, so it may overlap the one before.
 struct Run {
     elem: Scalar,
     lanes: u32,
-    /// Elements from row to row.
+    /// Elements from one lane's row to the next.
     pitch: u32,
-    /// The first lane has the last row.
+    /// The lanes are in descending order: the first lane has the last row.
     backwards: bool,
-    /// Where in a row the columns are, in elements from the first one.
+    /// Offsets of the columns in a row, in elements.
     columns: Vec<u32>,
-    /// From the offset of the first lane to the start, in bytes.
+    /// Offset from the address of the first lane to the start, in bytes.
     start: i64,
     /// The first element of each piece.
     pieces: Vec<u32>,
@@ -54,7 +54,7 @@ impl Run {
         })
     }
 
-    /// The number of a lane's element in a column.
+    /// The index of a lane's element of a column.
     fn element(&self, lane: u32, column: usize) -> u32 {
         let row = if self.backwards {
             self.lanes - 1 - lane
@@ -64,13 +64,13 @@ impl Run {
         row * self.pitch + self.columns[column]
     }
 
-    /// The piece an element is in, and where.
-    fn place(&self, element: u32) -> (usize, u32) {
+    /// The piece that contains an element, and the position in it.
+    fn position(&self, element: u32) -> (usize, u32) {
         let piece = ((element / self.lanes) as usize).min(self.pieces.len() - 1);
         (piece, element - self.pieces[piece])
     }
 
-    /// Lane and column of an element, if it is one of those.
+    /// Lane and column of an element; `None` for a gap between columns.
     fn owner(&self, element: u32) -> Option<(u32, usize)> {
         let (row, at) = (element / self.pitch, element % self.pitch);
         let lane = if self.backwards {
@@ -82,21 +82,21 @@ impl Run {
         Some((lane, column))
     }
 
-    /// Whether nothing but elements of lanes is in it.
+    /// Whether the run has no gaps.
     fn is_full(&self) -> bool {
         self.columns.len() == self.pitch as usize
     }
 
-    /// Whether evens and odds can be taken apart until columns are left.
+    /// Whether repeated even/odd splits give the columns.
     fn halves(&self) -> bool {
         self.is_full() && self.pitch.is_power_of_two() && self.pitch > 1 && !self.backwards
     }
 
-    /// Where in its piece each lane's element of a column is, when no two lanes have the same place.
+    /// The position of each lane's element of a column in its piece, if these are distinct.
     fn distinct(&self, column: usize) -> Option<Vec<u32>> {
         let mut seen = vec![false; self.lanes as usize];
         let places: Vec<u32> = (0..self.lanes)
-            .map(|lane| self.place(self.element(lane, column)).1)
+            .map(|lane| self.position(self.element(lane, column)).1)
             .collect();
         let fresh = |p: &u32| !std::mem::replace(&mut seen[*p as usize], true);
         places.iter().all(fresh).then_some(places)
@@ -104,7 +104,7 @@ impl Run {
 }
 
 impl FunctionGen<'_, '_, '_> {
-    /// `(offset, perhaps a mask)`: a vector for each column.
+    /// `(offset, optional mask)`: a vector for each column.
     pub(super) fn load_interleaved(
         &mut self,
         rows: &Interleaved,
@@ -135,7 +135,7 @@ impl FunctionGen<'_, '_, '_> {
             pieces.push(v);
         }
         let columns = if run.halves() {
-            self.take_apart(&run, pieces)
+            self.deinterleave(&run, pieces)
         } else {
             (0..run.columns.len())
                 .map(|c| self.column(&run, &pieces, c))
@@ -148,7 +148,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(())
     }
 
-    /// `(offset, a vector for each column, perhaps a mask)`.
+    /// `(offset, a vector for each column, optional mask)`.
     pub(super) fn store_interleaved(&mut self, rows: &Interleaved, args: &[Value]) -> Result<()> {
         let Some(run) = Run::of(rows) else {
             return Ok(());
@@ -162,7 +162,7 @@ impl FunctionGen<'_, '_, '_> {
         }
         let at = self.start(&run, rows, args[0])?;
         let pieces = if run.halves() {
-            self.put_together(&run, columns)
+            self.interleave_columns(&run, columns)
         } else {
             self.pieces(&run, &columns)
         };
@@ -208,7 +208,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// Says which memory a row touches, where that is one.
+    /// Attaches the alias scope, if all columns have the same one.
     fn mark_rows(&self, inst: Val, rows: &Interleaved) {
         let space: Space = rows.columns[0].0;
         if rows.columns.iter().all(|(s, _)| *s == space) {
@@ -216,7 +216,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// Which elements of a piece are some lane's.
+    /// Which elements of a piece are used by some lane.
     fn used(&self, run: &Run, piece: usize) -> Vec<Val> {
         (0..run.lanes)
             .map(|k| {
@@ -226,7 +226,7 @@ impl FunctionGen<'_, '_, '_> {
             .collect()
     }
 
-    /// Which elements of a piece are those of lanes that are on. What is between columns belongs to nobody.
+    /// The mask of a piece: elements of active lanes. Gaps between columns are off.
     fn piece_mask(&self, run: &Run, mask: Val, piece: usize) -> Val {
         let e = &self.unit.emit;
         let numbers: Vec<u32> = (0..run.lanes)
@@ -238,18 +238,18 @@ impl FunctionGen<'_, '_, '_> {
         e.shuffle(mask, e.zero(e.ty_of(mask)), &numbers)
     }
 
-    /// A column out of pieces.
+    /// Gathers a column from the pieces.
     fn column(&self, run: &Run, pieces: &[Val], column: usize) -> Val {
         let e = &self.unit.emit;
         let lanes = run.lanes;
         let from: Vec<(usize, u32)> = (0..lanes)
-            .map(|lane| run.place(run.element(lane, column)))
+            .map(|lane| run.position(run.element(lane, column)))
             .collect();
         let mut used: Vec<usize> = from.iter().map(|(p, _)| *p).collect();
         used.sort_unstable();
         used.dedup();
         if let Some(places) = run.distinct(column) {
-            // Blending costs less than moving across a register, which is done once then.
+            // A blend is cheaper than a permutation across the register, so permute once, after blending.
             let mut home = vec![0; lanes as usize];
             for (p, k) in &from {
                 home[*k as usize] = *p;
@@ -287,11 +287,11 @@ impl FunctionGen<'_, '_, '_> {
         e.shuffle(all, all, &numbers)
     }
 
-    /// Pieces out of columns. Where there is nobody's element, there is anything.
+    /// Builds pieces from columns. Gaps are undefined.
     fn pieces(&self, run: &Run, columns: &[Val]) -> Vec<Val> {
         let e = &self.unit.emit;
         let lanes = run.lanes;
-        // Each column moved across its register once, if that is enough for all pieces.
+        // Permute each column once if the result fits all pieces.
         let placed: Option<Vec<Val>> = columns
             .iter()
             .enumerate()
@@ -352,8 +352,8 @@ impl FunctionGen<'_, '_, '_> {
             .collect()
     }
 
-    /// Pieces of rows of two, four or eight: evens and odds, again and again.
-    fn take_apart(&self, run: &Run, mut vectors: Vec<Val>) -> Vec<Val> {
+    /// Deinterleaves rows of two, four or eight by repeated even/odd splits.
+    fn deinterleave(&self, run: &Run, mut vectors: Vec<Val>) -> Vec<Val> {
         let e = &self.unit.emit;
         let half = |odd: u32| -> Vec<u32> { (0..run.lanes).map(|k| 2 * k + odd).collect() };
         let (even, odd) = (half(0), half(1));
@@ -366,8 +366,8 @@ impl FunctionGen<'_, '_, '_> {
         vectors
     }
 
-    /// The other way round.
-    fn put_together(&self, run: &Run, mut vectors: Vec<Val>) -> Vec<Val> {
+    /// The inverse: interleaves the columns.
+    fn interleave_columns(&self, run: &Run, mut vectors: Vec<Val>) -> Vec<Val> {
         let e = &self.unit.emit;
         let lanes = run.lanes;
         let zip = |from: u32| -> Vec<u32> {

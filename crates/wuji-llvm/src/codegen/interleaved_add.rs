@@ -1,4 +1,4 @@
-//! Rows of numbers that lanes add to memory of the thread's own, one lane after the other.
+//! Interleaved additions to thread-private memory, one lane after the other.
 
 use super::function::FunctionGen;
 use crate::emit::Val;
@@ -8,7 +8,7 @@ use wuji_ir::ops::{BinOp, Space};
 use wuji_ir::types::Scalar;
 
 impl FunctionGen<'_, '_, '_> {
-    /// `(offsets, vectors..., perhaps a mask)`. Lanes that are off add to a place nobody looks at.
+    /// `(offsets, vectors..., optional mask)`. Inactive lanes add to a scratch location.
     pub(super) fn add_interleaved(&mut self, spaces: &[Space], args: &[Value]) -> Result<()> {
         let parts = spaces.len();
         let s = self.scalar(args[1])?;
@@ -16,13 +16,13 @@ impl FunctionGen<'_, '_, '_> {
         let mut at = self.address(spaces[0], args[0])?;
         if let Some(mask) = args.get(1 + parts) {
             let mask = self.get(*mask)?;
-            let nowhere = self.nowhere();
+            let discarded = self.discarded();
             let e = &self.unit.emit;
-            at = e.select(mask, at, e.splat(nowhere, lanes));
+            at = e.select(mask, at, e.splat(discarded, lanes));
         }
         let vectors = self.all(&args[1..=parts])?;
         let rows = self.transposed(&vectors, lanes);
-        // Different fields in one row: it may touch any of them.
+        // A row with different fields may alias any of them.
         let one = spaces.iter().all(|s| *s == spaces[0]).then_some(spaces[0]);
         for (k, row) in rows.into_iter().enumerate() {
             let e = &self.unit.emit;
@@ -40,9 +40,9 @@ impl FunctionGen<'_, '_, '_> {
         Ok(())
     }
 
-    /// Room for a row of any kind, on the stack.
-    fn nowhere(&mut self) -> Val {
-        if let Some(known) = self.nowhere {
+    /// Scratch memory for a row of any kind, on the stack.
+    fn discarded(&mut self) -> Val {
+        if let Some(known) = self.discarded {
             return known;
         }
         let slot = self.at_entry(|g| {
@@ -52,11 +52,11 @@ impl FunctionGen<'_, '_, '_> {
             e.memset_zero(slot, 32, 32);
             slot
         });
-        self.nowhere = Some(slot);
+        self.discarded = Some(slot);
         slot
     }
 
-    /// For each lane its numbers; a scalar when there is one.
+    /// The transposed vectors: each lane's row; scalars if a row has one element.
     fn transposed(&self, vectors: &[Val], lanes: u32) -> Vec<Val> {
         let e = &self.unit.emit;
         if let [one] = vectors {
@@ -73,7 +73,7 @@ impl FunctionGen<'_, '_, '_> {
                 })
                 .collect();
         }
-        // Groups of four lanes are transposed all at once, each within its own quarter of a register.
+        // Transpose groups of four lanes, each within a 128-bit quarter of the register.
         let last = vectors.get(3).copied().unwrap_or(vectors[2]);
         let (a, b, c, d) = (vectors[0], vectors[1], vectors[2], last);
         let mix = |x: Val, y: Val, pattern: [u32; 4]| {

@@ -1,4 +1,4 @@
-//! Lanes of vectors: one of them, all of them together, and memory for each.
+//! Lanes of vectors: extraction, insertion, reduction, and vector loads and stores.
 
 use super::function::FunctionGen;
 use crate::emit::Val;
@@ -9,7 +9,7 @@ use wuji_ir::ops::{ReduceOp, Space};
 use wuji_ir::types::{Scalar, Type};
 
 impl FunctionGen<'_, '_, '_> {
-    /// How many lanes a value has; none for a scalar.
+    /// The number of lanes of a value; `None` for a scalar.
     pub(super) fn lane_count(&self, value: Value) -> Option<u32> {
         match self.f.ty(value) {
             Type::Vector(_, n) => Some(u32::from(n)),
@@ -17,7 +17,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// The number of a lane, kept inside: there are a power of two of them.
+    /// A lane index, wrapped into range: the number of lanes is a power of two.
     fn lane_index(&self, vector: Value, index: Value) -> Result<Val> {
         let from = self.scalar(index)?;
         let wide = self.convert_value(self.get(index)?, from, Scalar::I64);
@@ -39,7 +39,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(self.unit.emit.set_lane(vector, at, v))
     }
 
-    /// All lanes, combined from the first to the last.
+    /// Combines all lanes from the first to the last.
     pub(super) fn reduce(&mut self, op: ReduceOp, arg: Value) -> Result<Val> {
         let (v, s) = (self.get(arg)?, self.scalar(arg)?);
         let e = &self.unit.emit;
@@ -59,7 +59,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(all)
     }
 
-    /// Loads a vector: a run of memory, or from an address for each lane; where the mask is off it is 0.
+    /// Loads a vector: contiguous, or a gather. Inactive lanes get 0.
     pub(super) fn load_lanes(
         &mut self,
         space: Space,
@@ -134,7 +134,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(())
     }
 
-    /// Offsets as addresses are made of: 64 bits.
+    /// An offset, extended to 64 bits.
     pub(super) fn wide_offset(&self, offset: Value) -> Result<Val> {
         let v = self.get(offset)?;
         let e = &self.unit.emit;

@@ -1,4 +1,5 @@
-//! Transcendental functions: calls of the C library, and in fast mode of its vector variants; on a GPU, of NVIDIA's library.
+//! Transcendental functions: calls to the C library, in fast mode to its vector variants, and on a GPU to
+//! `libdevice`.
 
 use super::function::FunctionGen;
 use crate::emit::{Fun, On, Val};
@@ -9,7 +10,7 @@ use wuji_ir::ops::UnOp;
 use wuji_ir::types::Scalar;
 
 impl FunctionGen<'_, '_, '_> {
-    /// Calls the function of the C library that belongs to an operation. `f16` goes through `f32`.
+    /// Calls the C library function of an operation. `f16` goes through `f32`.
     pub(super) fn math_call(&mut self, op: &'static str, s: Scalar, args: &[Val]) -> Val {
         if s == Scalar::F16 {
             let e = &self.unit.emit;
@@ -26,7 +27,7 @@ impl FunctionGen<'_, '_, '_> {
             return self.vector_math_call(op, s, lanes, args);
         }
         if self.unit.gpu.is_some() && op == UnOp::Exp2.name() && s == Scalar::F32 {
-            // Within 2 ulp; kernels of strict worlds have a function instead.
+            // Accurate to 2 ulp; strict worlds use a function of their own.
             let name = match self.unit.math {
                 Math::Fast => "llvm.nvvm.ex2.approx.ftz",
                 Math::Contract | Math::Strict => "llvm.nvvm.ex2.approx",
@@ -47,8 +48,7 @@ impl FunctionGen<'_, '_, '_> {
         call
     }
 
-    /// All lanes of a vector: by glibc's vector math, within 4 ulp, where that may be used, otherwise one
-    /// by one.
+    /// Evaluates all lanes of a vector: by glibc's vector math (4 ulp) if allowed, otherwise one by one.
     fn vector_math_call(&mut self, op: &'static str, s: Scalar, lanes: u32, args: &[Val]) -> Val {
         let name = self.math_symbol(op, s);
         if self.math() != Math::Strict && self.unit.tuning.vector_math {
@@ -84,7 +84,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// Calls a function of shorter vectors as often as it takes.
+    /// Splits a vector for a function of shorter vectors.
     fn in_pieces(&self, fun: Fun, width: u32, lanes: u32, args: &[Val]) -> Val {
         let e = &self.unit.emit;
         if width == lanes {
@@ -114,7 +114,7 @@ impl FunctionGen<'_, '_, '_> {
         whole[0]
     }
 
-    /// Vector widths in bits with the letters of their functions, the widest first.
+    /// Vector widths in bits with the ISA letters of their functions, the widest first.
     fn vector_isas(&self) -> &'static [(u32, char)] {
         match self.unit.host.vector_bits() {
             512 => &[(512, 'e'), (256, 'd'), (128, 'b')],
@@ -123,7 +123,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// A function of glibc's vector math, where it has it.
+    /// A function of glibc's vector math, if the library has it.
     fn vector_function(
         &mut self,
         name: &str,
@@ -157,7 +157,8 @@ impl FunctionGen<'_, '_, '_> {
         fun
     }
 
-    /// How the loop vectorizer is told of glibc's vector math, within 4 ulp: fast mode only.
+    /// The attribute that declares the variants of glibc's vector math (4 ulp) to the loop vectorizer: fast
+    /// mode only.
     fn vector_variants(&mut self, name: &'static str, s: Scalar, arity: usize) -> Option<String> {
         if self.math() != Math::Fast || !self.unit.tuning.vector_math {
             return None;
@@ -179,7 +180,7 @@ impl FunctionGen<'_, '_, '_> {
     }
 }
 
-/// A function of its arguments alone.
+/// Marks a function as pure.
 fn pure(e: &crate::emit::Emit<'_>, fun: Fun) {
     for (name, value) in [
         ("nounwind", 0),

@@ -41,13 +41,13 @@ impl FunctionGen<'_, '_, '_> {
         Ok(self.unit.emit.offset(base, offset))
     }
 
-    /// Says which memory an access touches and which parallel loops it is in.
+    /// Attaches the alias scope and the access groups of the enclosing parallel loops.
     pub(super) fn mark(&self, inst: Val, space: Space) {
         self.unit.scopes.mark(&self.unit.emit, inst, space);
         self.mark_loops(inst);
     }
 
-    /// Says which parallel loops an access is in.
+    /// Attaches the access groups of the enclosing parallel loops.
     pub(super) fn mark_loops(&self, inst: Val) {
         let e = &self.unit.emit;
         match &self.groups[..] {
@@ -65,7 +65,7 @@ impl FunctionGen<'_, '_, '_> {
         let at = self.address(space, args[0])?;
         let e = &self.unit.emit;
         let v = match space {
-            // Pointers are followed: what was compared must be what is used.
+            // Pointers are dereferenced after a comparison: load only once.
             Space::Nodes(_) if !self.unit.is_constant(space) => {
                 e.load_unordered(e.memory_ty(s), at, s.bytes())
             }
@@ -96,13 +96,13 @@ impl FunctionGen<'_, '_, '_> {
         let inst = self.unit.emit.store(v, at, s.bytes());
         self.mark(inst, space);
         if matches!(space, Space::Streamed(_)) {
-            // Locked instructions, which atomic operations are there, wait for such stores.
+            // Atomics are locked instructions on x86, which order non-temporal stores.
             self.stream(inst);
         }
         Ok(())
     }
 
-    /// Has a store go past the caches, on processors where what waits for such stores is known.
+    /// Makes a store non-temporal, on processors whose ordering rules for such stores are known.
     pub(super) fn stream(&self, inst: Val) {
         if cfg!(target_arch = "x86_64") && self.unit.gpu.is_none() {
             let e = &self.unit.emit;
@@ -111,7 +111,8 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// Whether vectors are stored past the caches, which others may see when the function returns.
+    /// Whether the function has non-temporal vector stores, which must be visible to other threads when it
+    /// returns.
     pub(super) fn streams_vectors(&self) -> bool {
         let mut found = false;
         self.f.walk(|inst| {
@@ -122,7 +123,7 @@ impl FunctionGen<'_, '_, '_> {
         found
     }
 
-    /// The stack slot of a local, zero at the start of the function.
+    /// The stack slot of a local, zero-initialized at function entry.
     fn local(&mut self, local: Local) -> Result<Slot> {
         let data = &self.f.locals[local];
         let (s, lanes) = match data.ty {
@@ -137,7 +138,7 @@ impl FunctionGen<'_, '_, '_> {
                 .unlowered(span, "an array that threads share".into()));
         }
         let e = &self.unit.emit;
-        // Masks that are no arrays are only ever seen as a whole.
+        // Scalar masks are only loaded and stored as a whole.
         let packed = s == Scalar::Bool && lanes.is_some() && data.len.is_none();
         let elem = if packed {
             e.scalar_ty(s)
@@ -183,7 +184,8 @@ impl FunctionGen<'_, '_, '_> {
         })
     }
 
-    /// A local, an element of a local array (the index is inside), or one lane of either.
+    /// The address of a local, of an element of a local array (the index is in range), or of one lane of
+    /// either.
     fn local_address(&mut self, local: Local, path: &[Step], index: &[Value]) -> Result<Slot> {
         let mut slot = self.local(local)?;
         if let Some(index) = index.first().filter(|_| self.f.locals[local].len.is_some()) {
@@ -215,7 +217,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(slot)
     }
 
-    /// An update of an element of an array that threads share.
+    /// An atomic update of an element of a shared array.
     pub(super) fn atomic_local(
         &mut self,
         op: AtomicOp,
@@ -267,12 +269,12 @@ impl FunctionGen<'_, '_, '_> {
     }
 }
 
-/// Where a local is, and what is there.
+/// The address and the type of a local.
 struct Slot {
     at: Val,
     ty: Ty,
     scalar: Scalar,
-    /// A mask in bits.
+    /// A mask with one bit per lane.
     packed: bool,
     align: u32,
 }

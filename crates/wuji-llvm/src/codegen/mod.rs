@@ -1,7 +1,7 @@
-//! From lowered Wuji IR to LLVM IR.
+//! Code generation: lowered Wuji IR to LLVM IR.
 //!
-//! One LLVM module holds some tasks of a kernel and the functions they call. Every Wuji instruction
-//! becomes the few LLVM instructions that have exactly the meaning `docs/ir.md` gives it.
+//! One LLVM module holds some tasks of a kernel and the functions they call. Every Wuji instruction becomes a
+//! few LLVM instructions with exactly the meaning that `docs/ir.md` defines.
 
 mod alias;
 mod atomic;
@@ -41,12 +41,12 @@ use wuji_ir::module::{Copies, Function, Module, Span, TaskKind};
 use wuji_ir::types::Scalar;
 use wuji_ir::{Error, Result};
 
-/// What code generation may choose.
+/// Options of code generation.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Tuning {
     /// Preferred vector width in bits.
     pub(crate) vector_bits: u32,
-    /// Keep frame pointers, so that profilers can walk the stack.
+    /// Keep frame pointers, so that profilers can unwind the stack.
     pub(crate) frame_pointers: bool,
     /// Call glibc's vector math in fast mode.
     pub(crate) vector_math: bool,
@@ -77,12 +77,12 @@ pub(crate) fn build<'c>(
     Ok(llvm)
 }
 
-/// The functions of the tasks and those they call.
+/// The functions of the tasks and all their callees.
 fn reachable(module: &Module, tasks: &[usize]) -> Vec<Func> {
     module.reachable(tasks.iter().map(|t| module.tasks[*t].func))
 }
 
-/// The functions that call themselves, directly or not.
+/// Recursive functions, direct or mutual.
 pub(crate) fn recursive(module: &Module) -> Vec<Func> {
     let tasks: Vec<usize> = (0..module.tasks.len()).collect();
     let reached = reachable(module, &tasks).into_iter();
@@ -98,9 +98,9 @@ struct Unit<'c, 'm> {
     math: Math,
     host: &'m Host,
     tuning: Tuning,
-    /// Set when the code is for a GPU.
+    /// Set when generating code for a GPU.
     gpu: Option<DeviceLayout>,
-    /// On a GPU: what the code writes to that is being made.
+    /// On a GPU: the memory that the generated code writes to.
     written: Written,
     scopes: AliasScopes,
     groups: AccessGroups,
@@ -108,10 +108,10 @@ struct Unit<'c, 'm> {
     helpers: HashMap<Func, Fun>,
     /// Declared, not yet defined.
     pending: Vec<Func>,
-    /// By number of arguments.
+    /// Report functions by number of arguments.
     reporters: HashMap<usize, Fun>,
     libm: HashMap<&'static str, Fun>,
-    /// Vector variants of math functions that only attributes mention.
+    /// Vector variants of math functions, which only attributes refer to.
     vector: Vec<Val>,
 }
 
@@ -195,7 +195,7 @@ impl<'c, 'm> Unit<'c, 'm> {
                 Copies::None | Copies::Uses { .. } => true,
                 Copies::Fills(_) | Copies::Merges(_) => false,
             };
-        body.share_out(task);
+        body.assign_iterations(task);
         for slot in 0..slots {
             let value = f.params()[slot];
             let scalar = body.scalar(value)?;
@@ -280,12 +280,12 @@ impl<'c, 'm> Unit<'c, 'm> {
         e.add_attr(fun, On::Function, "nounwind", 0);
         if self.gpu.is_some() {
             if self.math == Math::Fast {
-                // Instructions that keep subnormal numbers take longer.
+                // Flushing subnormal numbers is faster.
                 e.add_string_attr(fun, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
             }
             return;
         }
-        // A large frame touches every page, so that it cannot step over the guard of the stack.
+        // Stack probes: a large frame must not skip the guard page.
         e.add_string_attr(fun, "probe-stack", "inline-asm");
         e.add_string_attr(
             fun,
@@ -293,7 +293,7 @@ impl<'c, 'm> Unit<'c, 'm> {
             &self.tuning.vector_bits.to_string(),
         );
         if self.math == Math::Fast {
-            // Quotients are divided: refined estimates make NaN of infinities.
+            // Divide exactly: a refined reciprocal estimate gives NaN for infinities.
             e.add_string_attr(
                 fun,
                 "reciprocal-estimates",
@@ -320,8 +320,8 @@ impl<'c, 'm> Unit<'c, 'm> {
         }
     }
 
-    /// The function that hands a report with `count` arguments to the runtime. It is kept out of
-    /// line, so that a check costs the hot path a compare and a branch.
+    /// The function that passes a report with `count` arguments to the runtime. It is not inlined, so that a
+    /// check costs the hot path a compare and a branch.
     fn reporter(&mut self, count: usize) -> Fun {
         if let Some(fun) = self.reporters.get(&count) {
             return *fun;
@@ -370,10 +370,10 @@ impl<'c, 'm> Unit<'c, 'm> {
         fun
     }
 
-    /// Something that the passes should have removed has come through.
+    /// An error for an operation that should have been lowered.
     fn unlowered(&self, span: Span, what: String) -> Error {
         Error::new("W0502", format!("the CPU backend cannot compile {what}"))
             .at(Position::of(self.module, span))
-            .note("this is a bug of the compiler: lowering has left it behind")
+            .note("this is a compiler bug: a pass should have lowered it")
     }
 }

@@ -1,4 +1,4 @@
-//! Which float sums and products belong to a reduction.
+//! Finds the float operations of reductions.
 //!
 //! The `reductions` pass keeps partial results in locals of the role `accumulator`. Their updates may be applied
 //! in any order and association, in every math mode, which is what lets LLVM vectorize the loop.
@@ -8,7 +8,7 @@ use wuji_ir::entities::{Inst, Local, Value};
 use wuji_ir::module::{Function, LocalRole};
 use wuji_ir::ops::{BinOp, Op, Place};
 
-/// How many operations deep an update is looked into.
+/// The longest chain of operations to search for an update.
 const MAX_CHAIN: usize = 8;
 
 pub(super) fn operations(f: &Function) -> HashSet<Inst> {
@@ -33,7 +33,7 @@ pub(super) fn operations(f: &Function) -> HashSet<Inst> {
     found
 }
 
-/// Marks the chain of one operation that leads from the stored value back to the accumulator.
+/// Marks the chain of equal operations from the stored value back to the accumulator.
 fn mark(
     f: &Function,
     local: Local,

@@ -1,4 +1,4 @@
-//! Arithmetic, comparisons and bit operations, exactly as `docs/ir.md` section 2 has them.
+//! Arithmetic, comparisons and bit operations, as defined in `docs/ir.md`, section 2.
 
 use super::function::FunctionGen;
 use crate::emit::Val;
@@ -13,7 +13,7 @@ use wuji_ir::ops::{BinOp, CmpOp, Op, UnOp};
 use wuji_ir::types::{Imm, Scalar};
 
 impl FunctionGen<'_, '_, '_> {
-    /// The flags of a float operation: those of the math mode, and freedom for reductions.
+    /// The flags of a float operation: those of the math mode, plus reassociation in reductions.
     fn flags(&self, inst: Inst) -> u32 {
         let mut flags = self.fast_math();
         if self.reductions.contains(&inst) {
@@ -63,13 +63,13 @@ impl FunctionGen<'_, '_, '_> {
             UnOp::RoundEven => float_intrinsic("llvm.roundeven"),
             UnOp::Trunc => float_intrinsic("llvm.trunc"),
             UnOp::Sqrt => float_intrinsic("llvm.sqrt"),
-            // Within 2 ulp, zeros and infinities included.
+            // Accurate to 2 ulp, including zeros and infinities.
             UnOp::Rsqrt
                 if self.unit.gpu.is_some()
                     && s == Scalar::F32
                     && self.unit.math != Math::Strict =>
             {
-                // Fast kernels take subnormal numbers for zeros anyway.
+                // Fast mode flushes subnormal numbers anyway.
                 let name = match self.unit.math {
                     Math::Fast => "llvm.nvvm.rsqrt.approx.ftz.f",
                     Math::Contract | Math::Strict => "llvm.nvvm.rsqrt.approx.f",
@@ -120,7 +120,7 @@ impl FunctionGen<'_, '_, '_> {
         if s.is_float() {
             let mut flags = self.flags(inst);
             if op == BinOp::Div && self.is_root(y) {
-                // With it LLVM would refine an estimate, which makes NaN of infinities.
+                // With `arcp`, LLVM would refine a reciprocal estimate, which gives NaN for infinities.
                 flags &= !LLVMFastMathAllowReciprocal;
             }
             return Ok(self.binary_op(op, s, (a, b), flags, None));
@@ -129,7 +129,7 @@ impl FunctionGen<'_, '_, '_> {
         Ok(self.binary_op(op, s, (a, b), 0, constant))
     }
 
-    /// A sum with a product that is computed for its sums alone.
+    /// A sum whose product is fused into all its uses.
     fn fused(&self, inst: Inst, op: BinOp, x: Value, y: Value) -> Result<Option<Val>> {
         if !matches!(op, BinOp::Add | BinOp::Sub) || self.products.is_empty() {
             return Ok(None);
@@ -156,8 +156,9 @@ impl FunctionGen<'_, '_, '_> {
         Ok(Some(v))
     }
 
-    /// The cube of a reciprocal root in fast mode, which is what bodies that attract each other ask for: one step towards the cube
-    /// itself, instead of one towards the root and two products. The root goes away where nobody else wants it.
+    /// The cube of a reciprocal square root in fast mode, as in gravity: one Newton step for the cube,
+    /// instead of one for the root and two multiplications. The root itself is removed if it has no other
+    /// use.
     fn root_cubed(&self, op: BinOp, s: Scalar, x: Value, y: Value) -> Result<Option<Val>> {
         let made_by = |v: Value| self.f.def(v).map(|d| &self.f.insts[d]);
         let is_square = |v: Value, of: Value| {
@@ -183,15 +184,15 @@ impl FunctionGen<'_, '_, '_> {
         let y = self.root_estimate(a);
         let square = mul(y, y);
         let cube = mul(square, y);
-        // How far a * y * y is from 1: (1 - error) to the power of -3/2 is 1 + 3/2 error, within half an ulp.
+        // The relative error 1 - a * y * y: (1 - error)^(-3/2) is 1 + 3/2 error, within half an ulp.
         let error = fma(e.fneg(a), square, number(1.0));
         let better = mul(cube, fma(number(1.5), error, number(1.0)));
-        // Where numbers run out of range the cube of the estimate is right, and the step is not.
+        // For zero, infinity and overflow the cube of the estimate is exact and the step is not.
         let known = e.fcmp(LLVMRealOGT, error, number(-0.5));
         Ok(Some(e.select(known, better, cube)))
     }
 
-    /// The constant that a value is, or has in every lane.
+    /// The constant value of a scalar, or of all lanes.
     fn constant(&self, value: Value) -> Option<Imm> {
         let def = self.f.def(value)?;
         if let Op::Splat(_) = self.f.insts[def].op {
@@ -200,35 +201,35 @@ impl FunctionGen<'_, '_, '_> {
         self.f.constant(value)
     }
 
-    /// Whether a value comes straight from a square root.
+    /// Whether a value is the result of a square root.
     fn is_root(&self, value: Value) -> bool {
         self.f
             .def(value)
             .is_some_and(|i| self.f.insts[i].op == Op::Unary(UnOp::Sqrt))
     }
 
-    /// Whether reciprocal roots may be off by an ulp, and there is an instruction for it.
+    /// Whether reciprocal roots may be off by an ulp, and the target has an estimate instruction.
     fn has_quick_root(&self, s: Scalar) -> bool {
         s == Scalar::F32 && self.math() != Math::Strict && self.unit.host.has("avx512vl")
     }
 
-    /// An estimate of 14 bits and one step towards the root: within 2 ulp.
+    /// A 14-bit estimate and one Newton step: accurate to 2 ulp.
     fn quick_root(&self, x: Val) -> Val {
         let e = &self.unit.emit;
         let ty = e.ty_of(x);
         let y = self.root_estimate(x);
         let (half, one) = (e.const_float(ty, 0.5), e.const_float(ty, 1.0));
         let mul = |a: Val, b: Val| e.binary(LLVMOpcode::LLVMFMul, a, b);
-        // How far x * y * y is from 1.
+        // The relative error 1 - x * y * y.
         let product = e.fneg(mul(x, y));
         let error = e.intrinsic("llvm.fma", &[ty], &[product, y, one]);
         let better = e.intrinsic("llvm.fma", &[ty], &[mul(half, y), error, y]);
-        // For zero, infinity and NaN the estimate is right, and the step is not.
+        // For zero, infinity and NaN the estimate is exact and the step is not.
         let known = e.fcmp(LLVMRealORD, error, error);
         e.select(known, better, y)
     }
 
-    /// The instruction, on as many lanes as it takes.
+    /// The estimate instruction, applied to the vector in pieces if needed.
     fn root_estimate(&self, x: Val) -> Val {
         let e = &self.unit.emit;
         let Some((_, lanes)) = e.lanes(e.ty_of(x)) else {
@@ -261,8 +262,8 @@ impl FunctionGen<'_, '_, '_> {
         e.shuffle(a, b, &all)
     }
 
-    /// A reciprocal root that LLVM refines from an estimate, put right where the refinement multiplies
-    /// zero by infinity.
+    /// A reciprocal root that LLVM refines from an estimate, corrected where the refinement multiplies zero
+    /// by infinity.
     fn with_exact_ends(&self, a: Val, root: Val) -> Val {
         let e = &self.unit.emit;
         let ty = e.ty_of(a);
@@ -271,7 +272,8 @@ impl FunctionGen<'_, '_, '_> {
         e.select(e.fcmp(LLVMRealOEQ, a, zero), infinity, v)
     }
 
-    /// On integers, `constant` is the value of `b` if it is known; on floats, `flags` are those of fast math.
+    /// For integers, `constant` is the value of `b` if it is known; for floats, `flags` are the fast-math
+    /// flags.
     pub(super) fn binary_op(
         &mut self,
         op: BinOp,
@@ -306,7 +308,7 @@ impl FunctionGen<'_, '_, '_> {
             BinOp::Div => self.int_div(s, a, b, constant),
             BinOp::Rem if float => plain(LLVMOpcode::LLVMFRem),
             BinOp::Rem => {
-                // A divisor of 1 also gives the 0 wanted for the divisors 0 and -1.
+                // A divisor of 1 gives 0, which is the remainder for the divisors 0 and -1.
                 let opcode = if signed {
                     LLVMOpcode::LLVMSRem
                 } else {
@@ -327,8 +329,8 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// `min(a, b)` is `a` when `b` is NaN or `a < b`, else `b`. Not by the intrinsic `minimumnum`: with AVX-512, LLVM 22 makes NaN of
-    /// it when one operand is NaN and the other is known to be a number.
+    /// `min(a, b)` is `a` if `b` is NaN or `a < b`, else `b`. Not the intrinsic `minimumnum`: with AVX-512,
+    /// LLVM 22 returns NaN if one operand is NaN and the other is known to be a number.
     fn float_min_max(&self, op: BinOp, a: Val, b: Val) -> Val {
         let e = &self.unit.emit;
         let better = if op == BinOp::Min {
@@ -340,7 +342,7 @@ impl FunctionGen<'_, '_, '_> {
         e.select(e.fcmp(LLVMRealUNO, b, b), a, chosen)
     }
 
-    /// The divisor, or 1 where the machine would trap: for 0, and for -1, where `MIN / -1` does.
+    /// The divisor, or 1 where the machine would trap: for 0, and for -1, because of `MIN / -1`.
     fn safe_divisor(&self, s: Scalar, b: Val, constant: Option<i128>) -> Val {
         let e = &self.unit.emit;
         let ty = e.ty_of(b);
@@ -402,8 +404,8 @@ impl FunctionGen<'_, '_, '_> {
         let e = &self.unit.emit;
         let ty = e.ty_of(v[0]);
         if s == Scalar::F16 && !self.unit.host.has("avx512fp16") {
-            // Without the instruction LLVM computes in f32 and rounds twice. In f64 the product is
-            // exact, and so is the sum whenever it is near a tie of f16.
+            // Without the instruction, LLVM computes in f32 and rounds twice. In f64 the product is exact,
+            // and so is the sum if it is near a tie of f16.
             let wide = e.shaped(e.scalar_ty(Scalar::F64), ty);
             let w: Vec<Val> = v
                 .iter()

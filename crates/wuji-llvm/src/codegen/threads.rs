@@ -1,7 +1,7 @@
-//! What threads of a GPU know of each other, and do together.
+//! SIMT operations: thread indices, barriers, votes and shuffles.
 //!
-//! All threads of a warp, or of a block, that have not ended come to the same instruction: passes see to that. So masks of
-//! participants have all bits set; those of threads that have ended do not count.
+//! Passes guarantee convergence: all threads of a warp, or of a block, that have not exited reach the same
+//! instruction. So participant masks have all bits set; exited threads are ignored.
 
 use super::function::FunctionGen;
 use super::gpu::SHARED;
@@ -13,7 +13,7 @@ use wuji_ir::ops::{Shuffle, ThreadOp, WARP};
 use wuji_ir::types::Scalar;
 
 impl FunctionGen<'_, '_, '_> {
-    /// An array that threads of a block have in common.
+    /// An array in shared memory.
     pub(super) fn shared_array(&mut self, elem: Ty, len: u32, bytes: u32) -> Val {
         let e = &self.unit.emit;
         let align = if len >= 4 { 16 } else { bytes };
@@ -21,13 +21,13 @@ impl FunctionGen<'_, '_, '_> {
         e.cast(LLVMOpcode::LLVMAddrSpaceCast, shared, e.ptr_ty())
     }
 
-    /// Gives `None` for what gives nothing.
+    /// Returns `None` for operations without a result.
     pub(super) fn thread_op(&mut self, op: ThreadOp, args: &[Value]) -> Result<Option<Val>> {
         let given = self.all(args)?;
         let e = &self.unit.emit;
         let i32_ty = e.int_ty(32);
         let number = |n: u32| e.const_int(i32_ty, u64::from(n));
-        let everybody = number(u32::MAX);
+        let full_mask = number(u32::MAX);
         let call = |name: &str, args: &[Val]| e.intrinsic(&format!("llvm.nvvm.{name}"), &[], args);
         let register = |name: &str| Some(call(&format!("read.ptx.sreg.{name}"), &[]));
         let reduce = |name: &str| {
@@ -55,7 +55,7 @@ impl FunctionGen<'_, '_, '_> {
             ThreadOp::BarrierAll => reduce("and"),
             ThreadOp::BarrierAny => reduce("or"),
             ThreadOp::BarrierCount => reduce("popc"),
-            ThreadOp::Ballot => Some(call("vote.ballot.sync", &[everybody, given[0]])),
+            ThreadOp::Ballot => Some(call("vote.ballot.sync", &[full_mask, given[0]])),
             ThreadOp::MatchAny => {
                 let s = self.scalar(args[0])?;
                 let bits = self.word(given[0], s);
@@ -63,14 +63,14 @@ impl FunctionGen<'_, '_, '_> {
                     64 => "match.any.sync.i64",
                     _ => "match.any.sync.i32",
                 };
-                Some(call(name, &[everybody, bits]))
+                Some(call(name, &[full_mask, bits]))
             }
             ThreadOp::Shuffle(kind) => {
                 let s = self.scalar(args[0])?;
                 Some(self.shuffled(kind, given[0], s, given[1]))
             }
             ThreadOp::WarpBarrier => {
-                call("bar.warp.sync", &[everybody]);
+                call("bar.warp.sync", &[full_mask]);
                 None
             }
             ThreadOp::BlockFence => {
@@ -90,12 +90,12 @@ impl FunctionGen<'_, '_, '_> {
         e.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[first]);
     }
 
-    /// The thread is over: others do not wait for it.
+    /// Exits the thread; barriers do not wait for it.
     pub(super) fn end_thread(&self) {
         self.unit.emit.intrinsic("llvm.nvvm.exit", &[], &[]);
     }
 
-    /// The bits of a scalar, as a number of 32 or 64 bits.
+    /// The bits of a scalar as a 32-bit or 64-bit integer.
     fn word(&self, v: Val, s: Scalar) -> Val {
         let e = &self.unit.emit;
         let bits = if s.is_float() {
@@ -110,7 +110,7 @@ impl FunctionGen<'_, '_, '_> {
         }
     }
 
-    /// What another lane has.
+    /// The value of another lane.
     pub(super) fn shuffled(&self, kind: Shuffle, v: Val, s: Scalar, by: Val) -> Val {
         let e = &self.unit.emit;
         let i32_ty = e.int_ty(32);

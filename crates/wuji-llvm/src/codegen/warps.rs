@@ -1,4 +1,5 @@
-//! What one thread does for those of its warp that run in step with it. Nobody waits for a thread that is elsewhere.
+//! Warp aggregation: one thread acts for the converged threads of its warp. Divergent threads are not waited
+//! for.
 
 use super::function::FunctionGen;
 use crate::emit::{Fun, Val};
@@ -10,14 +11,14 @@ use wuji_ir::entities::Value;
 use wuji_ir::ops::{AtomicOp, Op, Space, WARP};
 use wuji_ir::types::Imm;
 
-/// Threads of a warp, and the first of them, which does what they all want.
+/// A set of threads of a warp, and its leader, the first of them.
 struct Peers {
     mask: Val,
     leader: Val,
 }
 
 impl FunctionGen<'_, '_, '_> {
-    /// Threads that run in step, as it happens.
+    /// The mask of the threads that are converged here.
     fn active(&self) -> Val {
         self.unit.emit.intrinsic("llvm.nvvm.activemask", &[], &[])
     }
@@ -28,7 +29,7 @@ impl FunctionGen<'_, '_, '_> {
         Peers { mask, leader }
     }
 
-    /// The leader does something that gives a number; the others have zero.
+    /// The leader evaluates `work`; the others get zero.
     fn by_leader(&self, peers: &Peers, work: impl FnOnce() -> Val) -> Val {
         let e = &self.unit.emit;
         let lane = e.intrinsic("llvm.nvvm.read.ptx.sreg.laneid", &[], &[]);
@@ -47,27 +48,28 @@ impl FunctionGen<'_, '_, '_> {
         own
     }
 
-    /// What the leader has, of 32 or 64 bits.
-    fn told_by_leader(&self, peers: &Peers, own: Val, bits: u32) -> Val {
+    /// Broadcasts the leader's value, of 32 or 64 bits.
+    fn broadcast_from_leader(&self, peers: &Peers, own: Val, bits: u32) -> Val {
         let e = &self.unit.emit;
         let i32_ty = e.int_ty(32);
-        let told = |v: Val| {
+        let broadcast = |v: Val| {
             let last = e.const_int(i32_ty, u64::from(WARP - 1));
             let args = [peers.mask, v, peers.leader, last];
             e.intrinsic("llvm.nvvm.shfl.sync.idx.i32", &[], &args)
         };
         if bits == 32 {
-            return told(own);
+            return broadcast(own);
         }
         let half = e.const_i64(32);
-        let low = told(e.cast(LLVMOpcode::LLVMTrunc, own, i32_ty));
+        let low = broadcast(e.cast(LLVMOpcode::LLVMTrunc, own, i32_ty));
         let high = e.binary(LLVMOpcode::LLVMLShr, own, half);
-        let high = told(e.cast(LLVMOpcode::LLVMTrunc, high, i32_ty));
+        let high = broadcast(e.cast(LLVMOpcode::LLVMTrunc, high, i32_ty));
         let wide = |v: Val| e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty());
         e.or(wide(low), e.binary(LLVMOpcode::LLVMShl, wide(high), half))
     }
 
-    /// Of the threads that run in step and want the same, one calls a function of words that gives a word.
+    /// For each set of converged threads with equal arguments, one thread calls the function, and all get the
+    /// result.
     pub(super) fn call_once(&self, fun: Fun, args: &[Val]) -> Val {
         let e = &self.unit.emit;
         let active = self.active();
@@ -78,10 +80,10 @@ impl FunctionGen<'_, '_, '_> {
         }
         let peers = self.peers(mask);
         let made = self.by_leader(&peers, || e.call(fun, args));
-        self.told_by_leader(&peers, made, 64)
+        self.broadcast_from_leader(&peers, made, 64)
     }
 
-    /// Offsets may have been narrower before.
+    /// Looks through widened offsets.
     fn is_constant(&self, value: Value) -> bool {
         let def = self.f.def(value).map(|inst| &self.f.insts[inst]);
         def.is_some_and(|data| {
@@ -90,7 +92,7 @@ impl FunctionGen<'_, '_, '_> {
         })
     }
 
-    /// The number that all threads add at one place, if it is so.
+    /// The addend, if all threads add the same value to the same address.
     pub(super) fn added_by_all(
         &self,
         op: AtomicOp,
@@ -106,8 +108,8 @@ impl FunctionGen<'_, '_, '_> {
         (number.ty.is_int() && number.ty.bits() >= 32).then_some(number)
     }
 
-    /// Of the threads that run in step, one adds a number for all of them. Each gets what it would have found had they come one after
-    /// the other; what nobody uses is not told.
+    /// One converged thread adds for all of them. Each gets the old value of some sequential order; an unused
+    /// old value is not broadcast.
     pub(super) fn add_for_all(
         &mut self,
         space: Space,
@@ -137,7 +139,7 @@ impl FunctionGen<'_, '_, '_> {
         if !used {
             return Ok(old);
         }
-        let first = self.told_by_leader(&peers, old, bits);
+        let first = self.broadcast_from_leader(&peers, old, bits);
         let below = e.intrinsic("llvm.nvvm.read.ptx.sreg.lanemask.lt", &[], &[]);
         Ok(e.add(first, times(ones(e.and(peers.mask, below)))))
     }

@@ -27,7 +27,7 @@ impl Emit<'_> {
         self.binary(LLVMOpcode::LLVMXor, a, b)
     }
 
-    /// Addition that the caller knows not to wrap, signed or unsigned.
+    /// Addition that does not wrap, signed or unsigned, by the caller's knowledge.
     pub(crate) fn add_no_wrap(&self, a: Val, b: Val, signed: bool) -> Val {
         if signed {
             Val(llvm!(LLVMBuildNSWAdd(self.builder, a.0, b.0, NO_NAME)))
@@ -74,7 +74,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A phi at the current place; incoming values follow by [`Emit::add_incoming`].
+    /// A phi at the insertion point; [`Emit::add_incoming`] adds its values.
     pub(crate) fn phi(&self, ty: Ty) -> Val {
         Val(llvm!(LLVMBuildPhi(self.builder, ty.0, NO_NAME)))
     }
@@ -128,7 +128,7 @@ impl Emit<'_> {
         s
     }
 
-    /// A load that is really done each time and never torn, but orders nothing.
+    /// A volatile load: executed each time and never torn, but it orders nothing.
     pub(crate) fn load_fresh(&self, ty: Ty, ptr: Val, align: u32) -> Val {
         let v = self.load(ty, ptr, align);
         llvm!(LLVMSetVolatile(v.0, 1));
@@ -139,7 +139,7 @@ impl Emit<'_> {
         v
     }
 
-    /// A load that other threads may race with: it gives one value that was there, once.
+    /// A load that may race with other threads: it returns one value that was stored, and is not repeated.
     pub(crate) fn load_unordered(&self, ty: Ty, ptr: Val, align: u32) -> Val {
         let v = self.load(ty, ptr, align);
         if self.ordered.get() {
@@ -186,7 +186,7 @@ impl Emit<'_> {
         ))))
     }
 
-    /// The pair of old value and success, before it is taken apart.
+    /// The pair of old value and success flag.
     pub(crate) fn cmpxchg(&self, ptr: Val, expected: Val, new: Val) -> Val {
         self.scoped(Val(llvm!(LLVMBuildAtomicCmpXchg(
             self.builder,
@@ -252,7 +252,7 @@ impl Emit<'_> {
         all
     }
 
-    /// Lanes of two vectors of one type, numbered through, or [`ANY_LANE`].
+    /// Lanes of two vectors of one type, numbered consecutively, or [`ANY_LANE`].
     pub(crate) fn shuffle(&self, a: Val, b: Val, lanes: &[u32]) -> Val {
         let ty = self.int_ty(32);
         let numbers: Vec<Val> = lanes
@@ -338,7 +338,7 @@ impl Emit<'_> {
         self.call_indirect(ty, value, args)
     }
 
-    /// An instruction of the machine that LLVM has no other word for. It gives nothing, and touches memory.
+    /// Inline assembly for an instruction that has no LLVM IR. It has no result, and accesses memory.
     pub(crate) fn assembly(&self, text: &str, constraints: &str, args: &[Val]) {
         let types: Vec<Ty> = args.iter().map(|a| self.ty_of(*a)).collect();
         let ty = self.fn_ty(self.void_ty(), &types);

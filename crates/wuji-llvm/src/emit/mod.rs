@@ -1,9 +1,9 @@
 //! A thin layer over LLVM's C API: values, types and blocks of one module under construction.
 //!
-//! Architecture invariant: code generation calls LLVM only through this module. The handles below can
-//! only be made here, belong to the context that [`Emit`] borrows, and never outlive it, so every
-//! call gets live objects of the kind it asks for. What is left to the callers is that operand types
-//! fit; verified Wuji IR guarantees it, and debug builds run LLVM's own verifier over the result.
+//! Architecture invariant: code generation calls LLVM only through this module. The handles below can only be
+//! made here, are owned by the context that [`Emit`] borrows, and never outlive it. So every call gets live
+//! objects of the right kind. Callers are responsible for matching operand types; verified Wuji IR guarantees
+//! it, and debug builds run LLVM's own verifier over the result.
 
 use inkwell::context::Context;
 use inkwell::llvm_sys::core::*;
@@ -41,7 +41,7 @@ pub(crate) struct Fun {
     pub(crate) ty: Ty,
 }
 
-/// Where an attribute of a function sits.
+/// The position of a function attribute.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum On {
     Function,
@@ -70,9 +70,9 @@ pub(crate) struct Emit<'c> {
     context: LLVMContextRef,
     module: LLVMModuleRef,
     builder: LLVMBuilderRef,
-    /// Who sees atomic operations; everybody, unless something else is said.
+    /// The synchronization scope of atomic operations; the whole system by default.
     scope: Option<u32>,
-    /// Atomic operations order everything before and behind them.
+    /// Whether atomic operations are acquire-release instead of relaxed.
     ordered: Cell<bool>,
     pub(crate) kinds: MdKinds,
     _context: PhantomData<&'c Context>,
@@ -85,7 +85,7 @@ impl Drop for Emit<'_> {
     }
 }
 
-/// In a shuffle: nobody looks at this lane.
+/// In a shuffle: this lane is undefined.
 pub(crate) const ANY_LANE: u32 = u32::MAX;
 
 const NO_NAME: *const libc::c_char = c"".as_ptr();
@@ -104,7 +104,7 @@ impl<'c> Emit<'c> {
     /// Builds into `module`, which must live in `context`.
     pub(crate) fn new(context: &'c Context, module: &Module<'c>) -> Emit<'c> {
         let raw = context.raw();
-        // Nobody reads the names of values and blocks; not keeping them saves time.
+        // Value and block names are never printed; discarding them saves time.
         // SAFETY: the context is live.
         unsafe { LLVMContextSetDiscardValueNames(raw, 1) };
         let kind = |name: &str| {
@@ -135,7 +135,7 @@ impl<'c> Emit<'c> {
         }
     }
 
-    /// Atomic operations are for the threads of one device.
+    /// Restricts the scope of atomic operations to the device.
     pub(crate) fn set_device_scope(&mut self) {
         let name = "device";
         self.scope = Some(llvm!(LLVMGetSyncScopeID(
@@ -145,8 +145,8 @@ impl<'c> Emit<'c> {
         )));
     }
 
-    /// Whether atomic operations from now on order what is before and behind them: who sees what one of them has left sees all
-    /// that its thread has done before. Processors that keep stores in order need not be told.
+    /// Makes atomic operations from now on acquire-release: a thread that reads the result of one sees all
+    /// earlier writes of its thread. Not needed on processors that do not reorder stores.
     pub(crate) fn set_ordered(&self, ordered: bool) {
         self.ordered.set(ordered);
     }
@@ -168,7 +168,7 @@ impl<'c> Emit<'c> {
 
     // Types
 
-    /// A pointer into one of the memories of a GPU.
+    /// A pointer into an address space of a GPU.
     pub(crate) fn space_ptr_ty(&self, space: u32) -> Ty {
         Ty(llvm!(LLVMPointerTypeInContext(self.context, space)))
     }
@@ -245,7 +245,7 @@ impl<'c> Emit<'c> {
 
     // Constants
 
-    /// The element type of a vector and how many it has.
+    /// The element type and the number of lanes of a vector type.
     pub(crate) fn lanes(&self, ty: Ty) -> Option<(Ty, u32)> {
         let vector = llvm!(LLVMGetTypeKind(ty.0)) == LLVMTypeKind::LLVMVectorTypeKind;
         vector.then(|| {
@@ -256,7 +256,7 @@ impl<'c> Emit<'c> {
         })
     }
 
-    /// A type with the shape of another one: as many lanes, or none.
+    /// A type with as many lanes as another one, or none.
     pub(crate) fn shaped(&self, elem: Ty, like: Ty) -> Ty {
         match self.lanes(like) {
             Some((_, n)) => self.vector_ty(elem, n),
@@ -264,7 +264,7 @@ impl<'c> Emit<'c> {
         }
     }
 
-    /// A scalar type with the shape of a value.
+    /// A scalar type with as many lanes as a value.
     pub(crate) fn scalar_like(&self, s: Scalar, like: Val) -> Ty {
         self.shaped(self.scalar_ty(s), self.ty_of(like))
     }
@@ -275,7 +275,7 @@ impl<'c> Emit<'c> {
             let one = self.const_int(elem, bits);
             return self.const_vector(&vec![one; n as usize]);
         }
-        // LLVM wants the bits above the width to be clear.
+        // LLVM requires the bits above the width to be clear.
         let width = llvm!(LLVMGetIntTypeWidth(ty.0));
         let mask = u64::MAX >> (64 - width.clamp(1, 64));
         Val(llvm!(LLVMConstInt(ty.0, bits & mask, 0)))
@@ -293,7 +293,7 @@ impl<'c> Emit<'c> {
     pub(crate) fn const_bits(&self, s: Scalar, bits: u64) -> Val {
         let int = self.const_int(self.int_ty(s.bits()), bits);
         if s.is_float() {
-            // A cast of a constant is folded, and keeps the payload of a NaN.
+            // The cast is folded, and keeps the payload of a NaN.
             Val(llvm!(LLVMConstBitCast(int.0, self.scalar_ty(s).0)))
         } else {
             int
@@ -338,7 +338,7 @@ impl<'c> Emit<'c> {
         (!found.is_null()).then_some(Val(found))
     }
 
-    /// Hides a function from other objects and lets it take the quick calling convention.
+    /// Gives a function internal linkage and the fast calling convention.
     pub(crate) fn set_internal(&self, f: Fun) {
         llvm!(LLVMSetLinkage(f.value.0, LLVMLinkage::LLVMInternalLinkage));
         llvm!(LLVMSetUnnamedAddress(
@@ -360,7 +360,7 @@ impl<'c> Emit<'c> {
         llvm!(LLVMAddAttributeAtIndex(f.value.0, attr_index(on), attr));
     }
 
-    /// Says that a pointer parameter is memory of this type, handed over by value.
+    /// Marks a pointer parameter as `byval` of this type.
     pub(crate) fn add_by_value(&self, f: Fun, param: u32, ty: Ty) {
         let name = "byval";
         let kind = llvm!(LLVMGetEnumAttributeKindForName(
@@ -384,7 +384,7 @@ impl<'c> Emit<'c> {
         ));
     }
 
-    /// Memory of a module, in one of the memories of a GPU, whose content nobody has set.
+    /// An uninitialized global variable in an address space of a GPU.
     pub(crate) fn add_global(&self, ty: Ty, space: u32, align: u32) -> Val {
         let global = llvm!(LLVMAddGlobalInAddressSpace(
             self.module,
@@ -440,7 +440,7 @@ impl<'c> Emit<'c> {
         ))
     }
 
-    /// Keeps functions that only attributes mention from being dropped.
+    /// Keeps functions that only attributes refer to from being removed.
     pub(crate) fn set_compiler_used(&self, values: &[Val]) {
         if values.is_empty() {
             return;
@@ -500,14 +500,14 @@ impl<'c> Emit<'c> {
         Md(llvm!(LLVMValueAsMetadata(v.0)))
     }
 
-    /// A node whose first part is the node itself, which makes it unlike all others.
+    /// A node whose first operand is itself, which makes it distinct.
     pub(crate) fn md_self_node(&self, rest: &[Md]) -> Md {
         use inkwell::llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
         let temporary = llvm!(LLVMTemporaryMDNode(self.context, std::ptr::null_mut(), 0));
         let mut parts = vec![Md(temporary)];
         parts.extend(rest);
         let node = self.md_node(&parts);
-        // Replacing its uses also disposes of the temporary node.
+        // This also disposes of the temporary node.
         llvm!(LLVMMetadataReplaceAllUsesWith(temporary, node.0));
         node
     }
@@ -540,7 +540,7 @@ fn attr_index(on: On) -> u32 {
     }
 }
 
-/// Names come from users; LLVM takes any bytes but NUL.
+/// Names come from users; LLVM accepts any bytes but NUL.
 fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "_")).unwrap_or_default()
 }

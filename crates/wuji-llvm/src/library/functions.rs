@@ -1,5 +1,5 @@
-//! The stand-ins: functions of LLVM that this crate and inkwell call. A function that is missing here is missing when
-//! programs are linked: add its name.
+//! Stubs for the LLVM functions that this crate and inkwell call. If a name is missing here, programs fail to
+//! link: add it.
 
 use std::arch::global_asm;
 use std::ffi::{CStr, c_void};
@@ -11,7 +11,7 @@ compile_error!(
 
 macro_rules! functions {
     ($($name:ident)*) => {
-        /// All of them, in the order of their slots.
+        /// The names of all functions, in the order of their slots.
         pub(super) const NAMES: &[&CStr] = &[$(
             match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
@@ -19,7 +19,7 @@ macro_rules! functions {
             },
         )*];
 
-        // Hidden, so that another library which brings an LLVM of its own never meets them.
+        // Hidden, so that these symbols do not clash with another library's copy of LLVM.
         global_asm!(
             ".pushsection .data.wuji_llvm,\"aw\",@progbits",
             ".balign 8",
@@ -45,7 +45,7 @@ macro_rules! functions {
 }
 
 unsafe extern "C" {
-    /// Addresses of functions, one for each name.
+    /// Function addresses, one for each name.
     static mut wuji_llvm_slots: [*mut c_void; NAMES.len()];
 }
 
@@ -54,11 +54,9 @@ pub(super) fn slots() -> *mut *mut c_void {
     (&raw mut wuji_llvm_slots).cast()
 }
 
-/// What all slots lead to until the library is there.
+/// The initial target of all slots, until the library is loaded.
 extern "C" fn not_found() -> ! {
-    eprintln!(
-        "a function of LLVM was called before the library was found; this is a mistake of Wuji"
-    );
+    eprintln!("a function of LLVM was called before the library was loaded; this is a bug in Wuji");
     std::process::abort()
 }
 

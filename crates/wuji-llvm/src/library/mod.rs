@@ -1,11 +1,11 @@
-//! LLVM as a library that is looked for when it is needed, not before `main`.
+//! Loads LLVM at run time, when it is first needed.
 //!
-//! A program that is linked to `libLLVM.so` does not start without it, and it is the system's loader that says so. So
-//! nothing is linked to it: every function of LLVM that we call has a stand-in of the same name, which jumps to where a
-//! slot says. [`find`] opens the library and fills the slots. A program without LLVM starts, interprets kernels, and gets
-//! an error where it wants to compile one.
+//! A program that is linked to `libLLVM.so` does not start without it, and the error comes from the system's
+//! loader. So nothing is linked to it: every LLVM function that we call has a stub of the same name, which
+//! jumps through a slot. [`find`] opens the library and fills the slots. Without LLVM, a program starts,
+//! interprets kernels, and gets an error only when it compiles one.
 //!
-//! With the feature `static` LLVM is part of the program and none of this is there.
+//! With the feature `static`, LLVM is linked into the program and this module is empty.
 
 #[cfg(not(feature = "dynamic"))]
 pub(crate) fn find() -> wuji_ir::Result<()> {
@@ -26,22 +26,22 @@ mod dynamic {
     use std::sync::OnceLock;
     use wuji_ir::{Error, Result};
 
-    /// What the library of the version that we speak to is called.
+    /// The file name of the required version.
     const FILE: &str = "libLLVM.so.22.1";
 
-    /// Says where the library is; it is not looked for anywhere else then.
+    /// Environment variable with the path of the library; if it is set, no other path is searched.
     const VARIABLE: &str = "WUJI_LLVM";
 
-    /// Where LLVM was when this was built.
+    /// The prefix of LLVM at build time.
     const BUILT_WITH: Option<&str> = option_env!("LLVM_SYS_221_PREFIX");
 
-    /// Sees to it that LLVM can be called. Everything that calls it comes after this.
+    /// Loads LLVM. Must be called before any LLVM function.
     pub(crate) fn find() -> Result<()> {
         static FOUND: OnceLock<Result<()>> = OnceLock::new();
         FOUND.get_or_init(load).clone()
     }
 
-    /// The places to look at, in order: names without a folder are looked for by the system.
+    /// The paths to try, in order; the system's loader searches for names without a folder.
     fn places() -> Vec<PathBuf> {
         match std::env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
             Some(place) => vec![place.into()],
@@ -57,21 +57,21 @@ mod dynamic {
         }
     }
 
-    /// The library in a folder `lib` beside the program, or beside the extension module that this is part of: what travels
-    /// has it there.
+    /// The library in a folder `lib` beside the program, or beside the extension module that contains this
+    /// code: bundles and wheels have it there.
     fn beside() -> Option<PathBuf> {
-        // SAFETY: all zeros are a value of it: pointers and no references.
+        // SAFETY: all zeros are a valid value: it holds pointers, not references.
         let mut of_us: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: the address is one of our own code; it writes to what is given.
+        // SAFETY: the address is in our own code; the call writes to `of_us`.
         let found = unsafe { libc::dladdr(beside as *const c_void, &mut of_us) };
         let mut place = None;
         if found != 0 && !of_us.dli_fname.is_null() {
             use std::os::unix::ffi::OsStrExt;
-            // SAFETY: a C string of the loader's, which stays while we are loaded.
+            // SAFETY: a C string of the loader, valid while this code is loaded.
             let name = unsafe { CStr::from_ptr(of_us.dli_fname) };
             place = Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())));
         }
-        // Of a program the loader knows only how it was called; by its name alone, that is no path.
+        // For a program the loader only knows `argv[0]`, which may be a name without a path.
         let place = match place.filter(|p| p.components().count() > 1) {
             Some(place) => place.canonicalize().ok()?,
             None => std::env::current_exe().ok()?,
@@ -93,16 +93,16 @@ mod dynamic {
         Err(reasons.into_iter().fold(error, Error::note))
     }
 
-    /// A library that stays loaded for as long as the process lives, or why not.
+    /// Opens a library for the lifetime of the process, or returns the reason why it cannot be opened.
     fn open(place: &std::path::Path) -> std::result::Result<*mut c_void, String> {
         use std::os::unix::ffi::OsStrExt;
         let name = CString::new(place.as_os_str().as_bytes()).map_err(|e| e.to_string())?;
-        // SAFETY: a library of LLVM does nothing to us when it is loaded; the name is a C string.
+        // SAFETY: the initializers of LLVM are harmless; the name is a C string.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
         if !library.is_null() {
             return Ok(library);
         }
-        // SAFETY: the message belongs to the system until the next call of this thread; it is copied.
+        // SAFETY: the message is valid until the next call on this thread; it is copied.
         let why = unsafe {
             let text = libc::dlerror();
             if text.is_null() {
@@ -124,8 +124,8 @@ mod dynamic {
                     .note(format!("it has no function `{}`", name.to_string_lossy()))
                     .help(format!("set {VARIABLE} to the path of `{FILE}`")));
             }
-            // SAFETY: there is a slot for each name, in the same order. We are the only ones to write to them, and nobody
-            // calls a function of LLVM before `find` has returned to him.
+            // SAFETY: there is a slot for each name, in the same order. Only this function writes to them,
+            // and no LLVM function is called before `find` returns.
             unsafe { slots.add(number).write(function) };
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Atomic updates: what they compute, and that none is lost between threads.
+//! Atomic updates: their results, and that no concurrent update is lost.
 
 use crate::harness::{Aligned, Launch, compile_with, jit, plain_jit};
 use crate::operators::interesting;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use wuji_compile::Math;
 use wuji_ir::types::{Imm, Scalar};
 
-/// Counts the iterations of a `for` and notes the first and the last index.
+/// Counts the iterations of a `for` and records the first and the last index.
 fn for_module(s: Scalar, step: Option<i128>) -> String {
     let step = match step {
         Some(k) => format!("v2: {s} = const {k}"),
@@ -60,7 +60,7 @@ task \"loops.0\" serial fn0 ordinal 0
     )
 }
 
-/// At most 100 iterations, as mathematical integers.
+/// The definition of a `for` on mathematical integers, for at most 100 iterations.
 fn for_meaning(lo: i128, hi: i128, step: i128) -> (i64, i128, i128) {
     let (mut count, mut first, mut last) = (0, 0, 0);
     let mut i = lo;
@@ -282,7 +282,7 @@ fn endless_loops_can_be_interrupted() {
         });
         launch.run(&kernel, 0, 0, 0);
         stopper.join().unwrap();
-        // The function that was left gave zero.
+        // The interrupted function returned zero.
         assert_eq!(launch.temps[0], 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What math modes allow: reductions in every mode, vector math in fast mode.
+//! Math modes: reductions in every mode, vector math in fast mode.
 
 use crate::harness::{Aligned, Launch, compile, jit, lowered};
 use crate::shapes;
@@ -22,7 +22,7 @@ fn reduce<T: Copy>(op: &str, ty: &str, start: &str, values: &[T], total: T) -> T
 
 #[test]
 fn reductions_give_the_result_of_some_order() {
-    // Small whole numbers: every order gives the same sum.
+    // Small integers: every order gives the same sum.
     let values: Vec<f32> = (0..1000).map(|i| (i * 37 % 101) as f32).collect();
     assert_eq!(
         reduce("add", "f32", "0.0", &values, 5.0),
@@ -44,7 +44,7 @@ fn reductions_give_the_result_of_some_order() {
     assert_eq!(reduce("min", "i64", "0", &numbers, 0), -1000);
 }
 
-/// The loop over vectors is there, in strict mode too. Least and greatest are not left to LLVM.
+/// The loop is vectorized, in strict mode too. Our own vectorizer does `min` and `max`.
 #[test]
 fn reductions_are_vectorized() {
     for (op, start, instruction) in [("add", "0.0", "vaddps"), ("mul", "1.0", "vmulps")] {
@@ -80,7 +80,7 @@ fn unary_loop(op: &str, ty: &str, size: u32) -> String {
         .replace("v4: i64 = const 4", &format!("v4: i64 = const {size}"))
 }
 
-/// Distance in units of the last place of the exact value.
+/// Distance in units in the last place (ulp) of the exact value.
 fn ulps32(got: f32, exact: f64) -> f64 {
     if got.is_nan() && exact.is_nan() {
         return 0.0;
@@ -141,9 +141,9 @@ fn vector_math_is_used_in_fast_mode_and_accurate() {
     }
 }
 
-/// NaN and infinities keep their meaning in fast mode.
+/// Fast mode keeps the meaning of NaN and infinities.
 #[test]
-fn fast_mode_knows_nan_and_infinity() {
+fn fast_mode_handles_nan_and_infinity() {
     let text = shapes::SAXPY.replace("v10: f32 = add v9, v8", "v10: f32 = min v9, v8");
     let kernel = compile(&text, Math::Fast);
     let (inf, nan) = (f32::INFINITY, f32::NAN);
@@ -223,7 +223,7 @@ fn quick_reciprocals_keep_infinities() {
             let fine = if near.is_finite() && near != 0.0 && near.abs() > f32::MIN_POSITIVE * 4.0 {
                 ulps32(got, want) <= 4.0
             } else {
-                // Zeros of either sign, and tiny results that may be flushed on the way.
+                // Zeros of either sign, and tiny results that may be flushed.
                 got == near || (got.is_nan() && near.is_nan()) || got.abs() <= near.abs()
             };
             assert!(fine, "{op} on {x}, {y}: {got}, should be {near}");

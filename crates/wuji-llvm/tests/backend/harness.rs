@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use wuji_compile::{Lowered, Math, Options};
 use wuji_llvm::{ArrayView, CompiledKernel, Effort, Host, Jit, JitOptions, LaunchContext};
 
-/// One JIT for all tests, as a process would have.
+/// One JIT shared by all tests.
 pub(crate) fn jit() -> &'static Jit {
     static JIT: OnceLock<Jit> = OnceLock::new();
     JIT.get_or_init(|| Jit::new(&JitOptions::default()).expect("a JIT for this processor"))
@@ -22,7 +22,7 @@ pub(crate) fn lowered(text: &str, math: Math) -> Lowered {
     Lowered::assume(module, &options)
 }
 
-/// One that leaves LLVM's passes out.
+/// A JIT without LLVM's passes.
 pub(crate) fn plain_jit() -> &'static Jit {
     static JIT: OnceLock<Jit> = OnceLock::new();
     JIT.get_or_init(|| {
@@ -34,7 +34,7 @@ pub(crate) fn plain_jit() -> &'static Jit {
     })
 }
 
-/// One for a processor with no more than the named one has.
+/// A JIT for a given processor.
 pub(crate) fn jit_for(cpu: &str) -> Jit {
     let host = Host {
         cpu: cpu.into(),
@@ -58,7 +58,7 @@ pub(crate) fn compile_with(jit: &Jit, text: &str, math: Math) -> CompiledKernel 
         .unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-/// Memory aligned like that of a tree.
+/// Memory with the alignment of a tree.
 pub(crate) struct Aligned {
     words: Vec<[u64; 8]>,
     len: usize,
@@ -83,7 +83,7 @@ impl Aligned {
 
     pub(crate) fn ptr(&mut self) -> *mut u8 {
         let start = self.words.as_mut_ptr().cast::<u8>();
-        // SAFETY: there is one line more than asked for.
+        // SAFETY: the allocation has one extra cache line.
         unsafe { start.add(start.align_offset(64)) }
     }
 
@@ -95,7 +95,7 @@ impl Aligned {
     }
 }
 
-/// What a launch has reported: site and arguments.
+/// The reports of a launch: site and arguments.
 pub(crate) type Reports = Mutex<Vec<(u32, Vec<u64>)>>;
 
 unsafe extern "C" fn report(
@@ -112,7 +112,7 @@ unsafe extern "C" fn report(
     }
 }
 
-/// The other side of the launch ABI.
+/// The host side of the launch ABI.
 #[derive(Default)]
 pub(crate) struct Launch {
     pub params: Vec<u64>,
@@ -149,7 +149,7 @@ impl Launch {
             host: (&raw const self.reports).cast::<c_void>(),
         };
         let task = kernel.task(task).expect("a task of the kernel");
-        // SAFETY: the tests give the module the memory it asks for.
+        // SAFETY: the tests provide the memory that the module declares.
         unsafe { task(&context, begin, end) }
     }
 

@@ -1,4 +1,4 @@
-//! Numbers, and texts to look at:
+//! Compile-time and run-time measurements, and printed assembly:
 //! `cargo test -p wuji-llvm --test backend measure -- --ignored --nocapture`.
 
 use crate::harness::{Aligned, Launch, jit, lowered};
@@ -36,7 +36,7 @@ fn show() {
     }
 }
 
-/// The least of several runs, since the machine has other things to do.
+/// The minimum of several runs, to exclude other load on the machine.
 #[test]
 #[ignore = "measures compile time"]
 fn compile_times() {
@@ -57,7 +57,7 @@ fn compile_times() {
     }
 }
 
-/// One thread, several vector widths, the runs interleaved.
+/// One thread, several vector widths, interleaved runs.
 #[test]
 #[ignore = "measures run time"]
 fn run_times() {
@@ -72,13 +72,13 @@ fn run_times() {
         };
         Jit::new(&options).unwrap()
     });
-    // Units, and bytes moved by all of them.
+    // Units, and total bytes moved.
     let work = |name: &str| match name {
         "jacobi" => (1, 4095, 2 * 4 * count),
         "sum" | "min" => (0, count as i64, 4 * count),
         _ => (0, count as i64, 3 * 4 * count),
     };
-    // In memory and in the cache.
+    // In memory and in cache.
     for (part, repeat) in [(1, 1), (2048, 500)] {
         for (name, text) in shapes() {
             let lowered = lowered(&text, Math::Contract);

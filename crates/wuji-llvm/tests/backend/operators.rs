@@ -1,7 +1,7 @@
 //! Every scalar operation on every type, against `wuji_ir::eval`, bit for bit in strict mode.
 //!
-//! One module per type has one task per operation, a loop over elements. Compiled without LLVM's
-//! passes it checks code generation; with them also what the vectorizer makes of it.
+//! One module per type has one task per operation, a loop over elements. Without LLVM's passes this checks
+//! code generation; with them, also the vectorized code.
 
 use crate::harness::{Aligned, Launch, compile_with, jit, jit_for, plain_jit};
 use std::fmt::Write;
@@ -12,14 +12,14 @@ use wuji_ir::ops::{BinOp, CmpOp, UnOp};
 use wuji_ir::types::{Imm, Scalar, Type};
 use wuji_llvm::Jit;
 
-/// An operation with its meaning.
+/// An operation and its reference implementation.
 struct Case {
     text: String,
     result: Scalar,
     meaning: Box<dyn Fn([Imm; 3]) -> Imm>,
 }
 
-/// Numbers at which something happens.
+/// Edge cases of a type.
 pub(crate) fn interesting(s: Scalar) -> Vec<Imm> {
     let mut found: Vec<Imm> = match s {
         Scalar::Bool => vec![Imm::bool(false), Imm::bool(true)],
@@ -282,7 +282,7 @@ types! {
     on_f16 F16 on_f32 F32 on_f64 F64
 }
 
-/// Without vectors of 256 bits, without half floats, without fused multiply-add.
+/// Without 256-bit vectors, half-precision floats and fused multiply-add.
 #[test]
 fn operators_on_older_processors() {
     let jits = ["x86-64", "x86-64-v3"].map(jit_for);

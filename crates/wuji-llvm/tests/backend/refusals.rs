@@ -1,4 +1,4 @@
-//! What cannot be compiled or loaded, and how that is told.
+//! Errors of compiling and loading.
 
 use wuji_compile::Options;
 use wuji_ir::Error;
@@ -12,7 +12,7 @@ fn check(error: &Error, expected: &str) {
 }
 
 #[test]
-fn another_processor() {
+fn unknown_processors_are_an_error() {
     let host = Host {
         triple: "riscv64-unknown-linux-gnu".into(),
         cpu: "generic-rv64".into(),
@@ -24,7 +24,7 @@ fn another_processor() {
     };
     check(
         &Jit::new(&options).unwrap_err(),
-        "error[W0501]: LLVM has no code generator for `riscv64-unknown-linux-gnu`\n  \
+        "error[W0501]: LLVM has no backend for `riscv64-unknown-linux-gnu`\n  \
          = note: No available targets are compatible with triple \"riscv64-unknown-linux-gnu\"",
     );
 }
@@ -37,7 +37,7 @@ fn object(jit: &Jit) -> Object {
 }
 
 #[test]
-fn code_without_its_symbol() {
+fn code_without_its_symbol_is_an_error() {
     let jit = Jit::new(&JitOptions::default()).unwrap();
     let mut object = object(&jit);
     assert!(jit.load(&object).is_ok());
@@ -56,6 +56,6 @@ fn invalid_objects_are_rejected() {
     let error = jit.load(&object).unwrap_err();
     assert_eq!(error.code, "W0506");
     assert!(!error.notes.is_empty(), "{error}");
-    // A good one can still be loaded.
+    // A valid object can still be loaded.
     assert!(jit.load(&self::object(&jit)).is_ok());
 }

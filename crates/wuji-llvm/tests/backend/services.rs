@@ -1,4 +1,4 @@
-//! Loading and unloading, symbols for tools, several tasks at once.
+//! Loading and unloading, symbols for tools, concurrent compilation.
 
 use crate::harness::{Aligned, Launch, jit, lowered};
 use crate::process::isolated;
@@ -33,7 +33,7 @@ fn load_and_drop() {
     let before = resident_bytes();
     round(2000);
     let grown = resident_bytes().saturating_sub(before);
-    // A page each would be 8 MB.
+    // One page each would be 8 MB.
     assert!(grown < 1 << 20, "{grown} bytes");
 }
 
@@ -80,7 +80,7 @@ fn debuggers_see_loaded_code() {
     let names = unsafe {
         let descriptor = libc::dlsym(libc::RTLD_DEFAULT, c"__jit_debug_descriptor".as_ptr());
         if descriptor.is_null() {
-            // LLVM is linked in, and does not export it.
+            // LLVM is linked statically and does not export the symbol.
             return;
         }
         let mut entry = *descriptor.cast::<*const *const u8>().add(2);
@@ -98,7 +98,7 @@ fn debuggers_see_loaded_code() {
 
 /// Ten tasks in two modules behave like ten tasks in one.
 #[test]
-fn tasks_compile_at_once() {
+fn tasks_compile_in_parallel() {
     let mut text = String::from("module \"many\"\ntemp t0: i64\n");
     for k in 0..10 {
         text += &format!(
@@ -137,7 +137,7 @@ fn tasks_compile_at_once() {
     }
 }
 
-/// Kernels of several threads, compiled and dropped at the same time.
+/// Several threads compile and drop kernels concurrently.
 #[test]
 fn threads_share_a_jit() {
     std::thread::scope(|scope| {
@@ -179,9 +179,9 @@ fn kernels_outlive_their_jit() {
     assert_eq!(y.values::<f32>(), [0.0, 1.0, 1.0, 0.0]);
 }
 
-/// Long chains make LLVM recurse; deep nests make us recurse.
+/// Long expressions make LLVM recurse; deep nesting makes code generation recurse.
 #[test]
-fn large_kernels_do_not_end_the_process() {
+fn large_kernels_do_not_overflow_the_stack() {
     let mut chain = String::new();
     for k in 0..6000 {
         let op = ["add", "mul", "sub", "xor"][k % 4];
@@ -239,7 +239,7 @@ task \"large.0\" serial fn0 ordinal 0
 fn compilations_can_be_cancelled() {
     let lowered = lowered(shapes::SAXPY, Math::Strict);
     let error = jit()
-        .build_behind(&lowered, Effort::Full, &|| true)
+        .build_in_background(&lowered, Effort::Full, &|| true)
         .unwrap_err();
     assert_eq!(error.code, "W0511");
 }

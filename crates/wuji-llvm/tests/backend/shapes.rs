@@ -1,4 +1,4 @@
-//! Kernels of the shapes that benchmarks have, as lowering would write them.
+//! Lowered kernels with the loop structure of the benchmarks.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ fn fn0 "saxpy"(v0: f32, v1: i64, v2: i64) {
 task "saxpy.0" chunks (0..16777216) unit 1 fn0 ordinal 1
 "#;
 
-/// Rows are units; the inner loop runs over the interior of a row with 32-bit indices.
+/// Units are rows; the inner loop runs over the interior of a row with 32-bit indices.
 pub(crate) const JACOBI: &str = r#"
 module "jacobi"
 tree T0 { dense S1 [i: 4096, j: 4096] { place f0 } }
@@ -72,7 +72,7 @@ fn fn0 "jacobi"(v1: i64, v2: i64) {
 task "jacobi.0" chunks (0..4096) unit 4096 fn0 ordinal 1
 "#;
 
-/// A partial sum in a local, added atomically at the end. `OP` and `START` are filled in.
+/// A partial sum in a local, added atomically at the end. `OP` and `START` are placeholders.
 const REDUCTION: &str = r#"
 module "sum"
 tree T0 { dense S1 [i: 16777216] { place f0 } }

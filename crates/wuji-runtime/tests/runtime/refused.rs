@@ -196,6 +196,6 @@ fn no_executable_memory() {
         error[W0506]: cannot load compiled code
           = note: Failed to materialize symbols: { (kernel0, { wuji.k.1 }) }
           = note: Permission denied
-          = help: the system may forbid memory that is written to and then run; interpreted worlds do without"#]],
+          = help: the system may forbid memory that is both writable and executable; interpreted worlds do not need it"#]],
     );
 }

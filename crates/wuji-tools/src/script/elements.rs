@@ -190,8 +190,9 @@ fn export(from: &mut dyn Mover, m: &Module, fields: &[Field]) -> Result<Vec<(Fie
                 .is_some()
             {
                 let why = format!("a loop over {field} visits {at:?} twice");
-                return Err(Error::new(WRONG, why)
-                    .note("this is a mistake of the compiler, not of the kernel"));
+                return Err(
+                    Error::new(WRONG, why).note("this is a bug in the compiler, not in the kernel")
+                );
             }
         }
         out.push((*field, cells));

@@ -230,7 +230,7 @@ fn order_dependent_results_are_rejected() {
         old_float(&x, &y, &z),
         expect![[r#"
         W0340: the old value of an atomic on `z` depends on the order of iterations
-        in a deterministic world nothing may depend on it"#]],
+        in a deterministic world no result may depend on it"#]],
     );
     own_old_float(&x, &y).unwrap();
     let next = w.field::<i32, 1>("next", [1]).unwrap();
@@ -238,13 +238,13 @@ fn order_dependent_results_are_rejected() {
         ticket(&x, &next),
         expect![[r#"
         W0340: the old value of an atomic on `next` depends on the order of iterations
-        in a deterministic world nothing may depend on it"#]],
+        in a deterministic world no result may depend on it"#]],
     );
     let list = w.layout(|root| root.dense(I, 4).dynamic(J, 1 << 16).place::<f32, 2>("list"));
     refused(
         push(&x, &list.unwrap()),
         expect![[r#"
-        W0341: the number that an append to `list` gives depends on the order of iterations
-        in a deterministic world nothing may depend on it"#]],
+        W0341: the index that an append to `list` returns depends on the order of iterations
+        in a deterministic world no result may depend on it"#]],
     );
 }

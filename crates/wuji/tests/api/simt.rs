@@ -240,7 +240,7 @@ fn unsupported_simt_kernels_are_rejected() {
     assert_eq!(error.code, "W0352");
     let text = error.to_string();
     assert!(
-        text.contains("they part at") && text.contains("simt.rs"),
+        text.contains("control flow diverges at") && text.contains("simt.rs"),
         "{text}"
     );
     assert_eq!(large(&x).unwrap_err().code, "W0350");

@@ -63,7 +63,7 @@ impl LevelFunctions for Dynamic {
         let fresh = b.compare(CmpOp::Lt, old, length);
         when(b, fresh, |b| {
             s.changed(b, tree, node);
-            // The cells between are active, too, so they have memory.
+            // The cells in between become active, too, so they need memory.
             let (first, _) = divide(b, old, chunk);
             let (last, _) = divide(b, number, chunk);
             let chunks = b.binary(BinOp::Sub, last, first);

@@ -27,7 +27,7 @@ pub(crate) struct Entry {
     pub(crate) coords: Vec<Value>,
 }
 
-/// What is done with the entries of a unit. A number is carried from one entry to the next.
+/// What a visit of a unit's entries computes. A number is carried from one entry to the next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visit {
     /// The number of entries so far.
@@ -98,7 +98,7 @@ impl Scan {
         descend(b, self.data(), &self.axes(), number, coords);
     }
 
-    /// Coordinates with another one along the list that the node is.
+    /// Coordinates with another one along the node's list.
     pub(crate) fn along_list(&self, coords: &[Value], number: Value) -> Vec<Value> {
         along_list(&self.data, self.at.1, coords, number)
     }

@@ -1,15 +1,14 @@
-//! Proves accesses inside their places, or arranges loops so that they are.
+//! Proves that accesses are in range, or transforms loops so that they are.
 //!
-//! Three ways, tried in this order:
+//! Three methods, tried in this order:
 //! - *prove*: the range of every index lies in the domain;
-//! - *version*: a short loop nest gets one comparison per index in front and two bodies;
-//! - *split*: a long loop runs guarded, unguarded and guarded again, the middle part being where every
-//!   index is inside.
+//! - *version*: a short loop nest gets one comparison per index in front, and two bodies;
+//! - *split*: a long loop runs checked, unchecked and checked again; in the middle part every index is in range.
 //!
-//! Versioning stretches of straight-line code (an unrolled stencil) was measured and left out: masked
-//! loads vectorize, a branch around them does not.
+//! Versioning straight-line code (an unrolled stencil) was measured and rejected: masked loads vectorize, a branch
+//! around them does not.
 //!
-//! What is left stays checked, and `lower_access` masks it.
+//! The remaining accesses stay checked, and `lower_access` masks them.
 
 mod version;
 
@@ -27,11 +26,11 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Imm, Scalar, Type};
 
-/// Loops of at most so many iterations are versioned as a whole.
+/// Loops of at most this many iterations are versioned as a whole.
 const SHORT: i128 = 32;
 /// And nests of short loops up to this many iterations.
 const SHORT_NEST: i128 = 1024;
-/// Numbers beyond this could wrap in the arithmetic of the comparisons.
+/// Larger numbers could wrap in the arithmetic of the comparisons.
 const SAFE: i128 = 1 << 60;
 
 pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
@@ -61,14 +60,14 @@ fn trust(f: &mut Function) {
     }
 }
 
-/// The end of a domain: `lo..hi` with `hi` a number, or the extent of an array's axis.
+/// The end of a domain: a constant, or the extent of an array's axis.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum End {
     Const(i128),
     Extent(Array, u8),
 }
 
-/// Domain of every index of an access, in the order of its arguments: indices, then dynamic steps.
+/// The domain of every index of an access, in the order of its arguments: indices, then dynamic steps.
 fn domains(m: &Env, f: &Function, access: &Access) -> Vec<(i128, End)> {
     let mut out: Vec<(i128, End)> = match access.place {
         Place::Field(field) => m.fields[field]
@@ -105,7 +104,7 @@ fn domains(m: &Env, f: &Function, access: &Access) -> Vec<(i128, End)> {
     out
 }
 
-/// The domain narrowed to what the index's type can hold: inside it, index and form are one number.
+/// The domain, intersected with the range of the index's type: inside it, index and affine expression are equal.
 fn effective(f: &Function, index: Value, domain: (i128, End)) -> (i128, End) {
     let (min, max) = f
         .ty(index)
@@ -161,19 +160,18 @@ fn prove(m: &Env, f: &mut Function, cx: &mut Cx) {
     }
 }
 
-/// One comparison in front of a loop: `lo <= invariant + spread < end`, and in a split also with the
-/// loop's own index added.
+/// One comparison before a loop: `lo <= invariant + spread < end`. When splitting, the loop's own index is added.
 #[derive(Clone, Debug)]
 struct Constraint {
     with_index: bool,
     invariant: Affine,
-    /// Smallest and largest contribution of the loops inside.
+    /// The smallest and largest contribution of inner loops.
     spread: (i128, i128),
     lo: i128,
     end: End,
 }
 
-/// A loop, and what has to hold for some of its accesses to be inside.
+/// A loop, and the conditions under which some of its accesses are in range.
 struct LoopVersion {
     inst: Inst,
     versioned: bool,
@@ -181,7 +179,7 @@ struct LoopVersion {
     accesses: Vec<Inst>,
 }
 
-/// All loops in a few walks over the function: what is planned for one changes nothing for the others.
+/// All loops in a few walks over the function; the plan for one loop does not affect the others.
 fn arrange(m: &mut Env, f: &mut Function, cooperative: bool, cx: &mut Cx) {
     let near = if cx.uses("neighbours") {
         near_loads(m, f)
@@ -193,7 +191,7 @@ fn arrange(m: &mut Env, f: &mut Function, cooperative: bool, cx: &mut Cx) {
         return;
     }
     freeze_values(m, f, &found);
-    // Freezing has put other values into the forms.
+    // The expressions refer to frozen values now.
     let structure = Structure::of(f);
     let mut affine = AffineAnalysis::new(f, &structure);
     let found: Vec<(Region, LoopVersion)> = found
@@ -208,7 +206,7 @@ fn arrange(m: &mut Env, f: &mut Function, cooperative: bool, cx: &mut Cx) {
         .collect();
     let mut edits = Edits::default();
     for (region, plan) in found {
-        // What takes the place of the loop is built as if nothing else were in its region.
+        // The replacement is built as if the loop were the only instruction of its region.
         let rest = std::mem::take(&mut f.regions[region].insts);
         let whole = if plan.versioned {
             version(m, f, region, &plan)
@@ -221,8 +219,8 @@ fn arrange(m: &mut Env, f: &mut Function, cooperative: bool, cx: &mut Cx) {
     edits.apply(f);
 }
 
-/// What has to be arranged, innermost loops first. Loops that are arranged, those inside of them and those
-/// around them are left alone by the others: two versions are enough.
+/// Plans versions and splits, innermost loops first. A loop is transformed at most once: the loops inside and
+/// around it keep one version, because two are enough.
 fn plans(
     m: &Env,
     f: &Function,
@@ -239,7 +237,7 @@ fn plans(
             && !near.contains(&inst)
             && let Some(l) = nearest_for(f, &structure, inst)
             && known.insert(l)
-            && !is_joint(f, l, cooperative)
+            && !is_cooperative(f, l, cooperative)
         {
             candidates.push(l);
         }
@@ -252,7 +250,7 @@ fn plans(
             continue;
         }
         settled.insert(l);
-        // What is around an arranged loop keeps its one version.
+        // Loops around a transformed one are not transformed.
         let top =
             short_nest(&mut affine, l).map(|top| if settled.contains(&top) { l } else { top });
         let Some(plan) = plan(m, &mut affine, near, top.unwrap_or(l), top.is_some()) else {
@@ -274,8 +272,8 @@ fn plans(
     plans
 }
 
-/// Whether threads of a block run a loop together, so that all of them have to run the same one.
-fn is_joint(f: &Function, inst: Inst, cooperative: bool) -> bool {
+/// Whether the threads of a block run a loop cooperatively, so that all of them must take the same version.
+fn is_cooperative(f: &Function, inst: Inst, cooperative: bool) -> bool {
     if cooperative && matches!(f.insts[inst].op, Op::For(_, ForKind::Parallel)) {
         return true;
     }
@@ -288,14 +286,14 @@ fn is_joint(f: &Function, inst: Inst, cooperative: bool) -> bool {
     found
 }
 
-/// Changes of regions and values, to be made in one go.
+/// Edits of regions and values, applied at the end.
 #[derive(Default)]
 struct Edits {
-    /// What takes the place of a loop in its region.
+    /// The replacement of a loop in its region.
     instead: FxHashMap<Inst, Vec<Inst>>,
     regions: Vec<Region>,
     subst: Substitution,
-    /// The ends of regions that hand the results of a loop to what takes its place.
+    /// Terminators that forward the results of a loop to its replacement.
     kept: Vec<(Region, Term)>,
 }
 
@@ -340,16 +338,16 @@ impl Edits {
     }
 }
 
-/// What a loop has become.
+/// The replacement of a loop.
 struct Whole {
-    /// Its results are those of the loop.
+    /// The instruction with the loop's results.
     results: Inst,
-    /// The `if` that chooses between the loop and its copy with checks.
+    /// The `if` that selects between the loop and its checked copy.
     choice: Inst,
 }
 
-/// Loads near the entry of a list that a loop is at: `lower_access` finds the blocks around it once per
-/// entry, and what is beyond the domain is absent like any other.
+/// Loads near the list entry of a loop: `lower_access` finds the neighbouring blocks once per entry, and a block
+/// outside the domain is absent like any other.
 fn near_loads(m: &Env, f: &Function) -> FxHashSet<Inst> {
     let mut found = FxHashSet::default();
     let entries = entries::entries(f);
@@ -404,7 +402,7 @@ fn trip_count(affine: &mut AffineAnalysis, inst: Inst) -> Option<i128> {
     let f = affine.func;
     let args = &f.insts[inst].args;
     let number = |v: Value| f.constant(v).and_then(Imm::as_int);
-    // Bounds may still be sums of constants: one step back is enough for what `loops` writes.
+    // Bounds may still be sums of constants: one step back is enough for the code that `loops` emits.
     let (lo, hi, step) = (number(args[0]), number(args[1]), number(args[2])?);
     if step != 1 {
         return None;
@@ -419,14 +417,14 @@ fn trip_count(affine: &mut AffineAnalysis, inst: Inst) -> Option<i128> {
     }
 }
 
-/// The outermost loop of a nest of short loops around and including `inst`; none when it is long.
+/// The outermost loop of a nest of short loops that contains `inst`; `None` if the loop is long.
 fn short_nest(affine: &mut AffineAnalysis, inst: Inst) -> Option<Inst> {
     let (f, structure) = (affine.func, affine.structure);
     let mut total = trip_count(affine, inst).filter(|n| *n <= SHORT)?;
     let mut top = inst;
     while let Some(up) = structure.parent(top)
         && let Op::For(..) = f.insts[up].op
-        && !is_joint(f, up, false)
+        && !is_cooperative(f, up, false)
         && let Some(n) = trip_count(affine, up)
         && n <= SHORT
         && total * n <= SHORT_NEST
@@ -483,7 +481,7 @@ fn plan(
     (!plan.accesses.is_empty()).then_some(plan)
 }
 
-/// A split runs the loop in pieces: its index must count up by one, and nothing may leave it by name.
+/// A loop can be split if its index counts up by one and nothing jumps out of it.
 fn splittable(f: &Function, inst: Inst, label: wuji_ir::entities::Label) -> bool {
     let data = &f.insts[inst];
     let by_one = f.constant(data.args[2]).and_then(Imm::as_int) == Some(1);
@@ -491,7 +489,7 @@ fn splittable(f: &Function, inst: Inst, label: wuji_ir::entities::Label) -> bool
     by_one && !f.regions_in(data.regions[0]).iter().any(leaves)
 }
 
-/// What one index needs: `Some(None)` when it is proved already, `None` when nothing helps.
+/// The condition of one index: `Some(None)` if it is proved already, `None` if no condition suffices.
 fn constraint(
     affine: &mut AffineAnalysis,
     body: Region,
@@ -525,7 +523,7 @@ fn constraint(
     }
     let range = affine.range_of(&c.invariant);
     let small = |n: i128| -SAFE < n && n < SAFE;
-    // Unbounded atoms of 64 bits could wrap; narrower ones cannot get far.
+    // Unbounded 64-bit atoms could wrap; narrower ones cannot.
     if !small(range.0) || !small(range.1) || !small(c.spread.0) || !small(c.spread.1) {
         return None;
     }
@@ -544,7 +542,7 @@ fn loop_index_range(affine: &mut AffineAnalysis, v: Value) -> Option<(i128, i128
     (range != all).then_some(range)
 }
 
-/// Constraints that differ in their constants only become one.
+/// Merges constraints that differ only in their constants.
 fn merge(list: &mut Vec<Constraint>, new: Constraint) {
     let (lo, hi) = (
         new.spread.0 + i128::from(new.invariant.constant),

@@ -1,9 +1,9 @@
-//! Writes loops in versions: one whose accesses are inside, and one that checks.
+//! Emits loop versions: an unchecked one whose accesses are in range, and a checked one.
 
 use super::*;
 
-/// A number that came from memory must not change between its comparison and its use: each gets a `freeze` right
-/// behind its definition, for all its uses.
+/// A number loaded from memory must not change between its comparison and its use: each gets a `freeze` after its
+/// definition, for all its uses.
 pub(super) fn freeze_values(m: &mut Env, f: &mut Function, plans: &[LoopVersion]) {
     let structure = Structure::of(f);
     let affine = AffineAnalysis::new(f, &structure);
@@ -15,7 +15,7 @@ pub(super) fn freeze_values(m: &mut Env, f: &mut Function, plans: &[LoopVersion]
             atoms.push(*v);
         }
     }
-    // By the instruction they stand behind, or the region they begin.
+    // By the instruction they follow, or the region they begin.
     let mut behind: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
     let mut first: FxHashMap<Region, Vec<Inst>> = FxHashMap::default();
     let mut regions: Vec<Region> = Vec::new();
@@ -51,13 +51,13 @@ pub(super) fn freeze_values(m: &mut Env, f: &mut Function, plans: &[LoopVersion]
         f.regions[region].insts = new;
     }
     subst.apply(f);
-    // The freezes themselves still look at the originals.
+    // The freezes themselves use the originals.
     for (inst, v) in frozen {
         f.insts[inst].args[0] = v;
     }
 }
 
-/// A copy that keeps its checks; it runs at the edges only.
+/// A copy that keeps its checks; it only runs at the boundary.
 fn guarded_copy(f: &mut Function, inst: Inst) -> Inst {
     let copy = clone_inst(f, inst, &mut Map::new());
     let mut loops = vec![copy];
@@ -80,7 +80,7 @@ fn mark(f: &mut Function, accesses: &[Inst]) {
     }
 }
 
-/// `if inside { loop without checks } else { loop with checks }`.
+/// `if in_range { unchecked loop } else { checked loop }`.
 pub(super) fn version(m: &mut Env, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
     let guarded = guarded_copy(f, plan.inst);
     mark(f, &plan.accesses);
@@ -95,7 +95,7 @@ pub(super) fn version(m: &mut Env, f: &mut Function, region: Region, plan: &Loop
     }
 }
 
-/// `if c { a } else { b }` of two instructions with the same results.
+/// `if c { a } else { b }` for two instructions with the same results.
 fn choose(b: &mut Builder, c: Value, then: Inst, otherwise: Inst) -> Inst {
     let types: Vec<Type> = b.func.insts[then]
         .results
@@ -153,8 +153,8 @@ fn clamp64(n: i128) -> i64 {
     n.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// Runs the loop in up to three pieces, in order: before, inside and after the part where every index
-/// is inside.
+/// Splits the loop into up to three parts, in order: before, inside and after the range where every index is in
+/// range.
 pub(super) fn split(m: &mut Env, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
     let data = f.insts[plan.inst].clone();
     let scalar = f.ty(data.args[0]).as_scalar();
@@ -169,7 +169,7 @@ pub(super) fn split(m: &mut Env, f: &mut Function, region: Region, plan: &LoopVe
     let (lo, hi) = (data.args[0], data.args[1]);
     let wide_lo = saturate(&mut b, lo);
     let wide_hi = saturate(&mut b, hi);
-    // An empty loop has all its pieces at `lo`.
+    // In an empty loop all parts begin at `lo`.
     let wide_hi = b.binary(BinOp::Max, wide_lo, wide_hi);
     let (mut from, mut to) = (wide_lo, wide_hi);
     for c in plan.constraints.iter().filter(|c| c.with_index) {
@@ -183,7 +183,7 @@ pub(super) fn split(m: &mut Env, f: &mut Function, region: Region, plan: &LoopVe
     let to = b.binary(BinOp::Max, to, from);
     let to = b.binary(BinOp::Min, to, wide_hi);
     let (from, to) = (b.convert(from, scalar), b.convert(to, scalar));
-    // Beyond what `i64` can say, everything is the last piece.
+    // Beyond the range of `i64`, everything is in the last part.
     let tail = b.binary(BinOp::Max, to, lo);
     let (zero, three, one) = (b.i64(0), b.i64(3), b.i64(1));
     let carried = &data.args[3..];
@@ -218,7 +218,7 @@ pub(super) fn split(m: &mut Env, f: &mut Function, region: Region, plan: &LoopVe
     }
 }
 
-/// An integer as `i64`; what is larger than that is as large as it gets.
+/// An integer as `i64`, saturated.
 fn saturate(b: &mut Builder, v: Value) -> Value {
     if b.func.ty(v).as_scalar() != Some(Scalar::U64) {
         return b.convert(v, Scalar::I64);
@@ -228,7 +228,7 @@ fn saturate(b: &mut Builder, v: Value) -> Value {
     b.convert(v, Scalar::I64)
 }
 
-/// The indices for which a constraint holds: from the first to before the second.
+/// The half-open range of indices for which a constraint holds.
 fn interior(b: &mut Builder, c: &Constraint) -> (Value, Value) {
     let inv = materialize(b, &c.invariant);
     let least = b.i64(clamp64(c.lo - c.spread.0));

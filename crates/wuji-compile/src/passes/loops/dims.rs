@@ -1,16 +1,16 @@
-//! Dimensions of an iteration space: their order, and which of them make up a unit.
+//! The dimensions of an iteration space: their order, and the choice of units.
 
 use super::Dim;
 use wuji_ir::entities::Region;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
-/// Iterations in one unit at most.
+/// The most iterations of one unit.
 const UNIT_LIMIT: u64 = 1 << 14;
-/// Units there should be at least, for threads to share.
+/// The least number of units, so that threads can share them.
 const MIN_UNITS: u64 = 64;
 
-/// The dimensions of a field's cells in memory order; in index order when that was asked for.
+/// The dimensions of a field's cells in memory order, or in index order if requested.
 pub(super) fn cell_dims(m: &Env, field: wuji_ir::entities::Field, index_order: bool) -> Vec<Dim> {
     let data = &m.fields[field];
     let tree = &m.trees[data.tree];
@@ -49,14 +49,14 @@ pub(super) fn cell_dims(m: &Env, field: wuji_ir::entities::Field, index_order: b
     dims
 }
 
-/// Neighbours that one thread of a GPU takes: as many as a load of 16 bytes brings.
+/// Neighbours that one GPU thread takes: the elements of a 16-byte load.
 const ROW: u64 = 4;
-/// Only where there are so many iterations that all threads have something to do.
+/// The least number of iterations for that, so that all threads are occupied.
 pub(super) const MANY: u64 = 1 << 20;
-/// Iterations of at most so many instructions do little else than wait for memory.
+/// Iterations of at most this many instructions are memory-bound.
 const SHORT: u64 = 64;
 
-/// Makes rows of neighbours along memory the innermost dimension, if there are enough of them.
+/// Makes rows of neighbours in memory the innermost dimension, if there are enough of them.
 pub(super) fn rows(dims: &mut Vec<Dim>, from: u64) -> bool {
     let mut total = dims.iter().map(Dim::constant_extent);
     let total = total.try_fold(1u64, |n, e| n.checked_mul(e?));
@@ -84,13 +84,13 @@ pub(super) fn rows(dims: &mut Vec<Dim>, from: u64) -> bool {
     true
 }
 
-/// Threads of a block along both sides of a tile; together they are a block.
+/// Threads of a block along both sides of a tile; the product is the block size.
 const TILE: (u64, u64) = (8, 32);
-/// So many loads of one field look like those of a stencil.
+/// This many loads of one field look like a stencil.
 const STENCIL: usize = 3;
 
-/// Where a field is loaded all around, threads of a block share a tile of the last two dimensions, rather than a line: what one
-/// has loaded is near when the next one wants it.
+/// For stencils, the threads of a block take a tile of the last two dimensions instead of a row, so that their
+/// loads hit the cache.
 pub(super) fn tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
     let mut loads: Vec<(Place, usize)> = Vec::new();
     for inst in f.insts_in(body) {
@@ -104,7 +104,7 @@ pub(super) fn tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
     if loads.iter().all(|l| l.1 < STENCIL) {
         return;
     }
-    // The last one is the row of neighbours.
+    // The last dimension is the row of neighbours.
     let [.., above, along, _row] = &dims[..] else {
         return;
     };
@@ -135,7 +135,7 @@ pub(super) fn tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
     dims.extend(row);
 }
 
-/// Whether an iteration is over soon: a few instructions, and no loops.
+/// Whether an iteration is short: few instructions and no loops.
 pub(super) fn is_short(f: &Function, body: Region) -> bool {
     let mut count = 0;
     for inst in f.insts_in(body) {
@@ -156,18 +156,18 @@ pub(super) fn is_short(f: &Function, body: Region) -> bool {
     count <= SHORT
 }
 
-/// Whether there are so few units that 32 bits are enough for their numbers.
+/// Whether unit numbers fit in 32 bits.
 pub(super) fn few(dims: &[Dim]) -> bool {
     let mut extents = dims.iter().map(Dim::constant_extent);
     let total = extents.try_fold(1u64, |n, e| n.checked_mul(e?));
     total.is_some_and(|t| t < 1 << 31)
 }
 
-/// How many leading dimensions are numbered through; the rest is one unit. `None`: walk in rows.
+/// How many leading dimensions are collapsed into the unit number; the rest is one unit. `None`: collapse in rows.
 pub(super) fn split(dims: &[Dim]) -> Option<usize> {
     let extents: Vec<Option<u64>> = dims.iter().map(Dim::constant_extent).collect();
     let total: Option<u64> = extents.iter().try_fold(1u64, |n, e| n.checked_mul((*e)?));
-    // Numbered through, an empty domain has no units; as a nest inside of units it would be walked in vain.
+    // Collapsed, an empty domain has no units; as a nest inside units it would be entered for nothing.
     if dims.len() <= 1 || extents.contains(&Some(0)) {
         return Some(dims.len());
     }

@@ -1,12 +1,11 @@
 //! Turns parallel tasks into functions over chunks of units, with explicit loops in memory order.
 //!
-//! The iteration space is a list of dimensions, slowest first: the axes of a range, or for the cells of
-//! a field the axes of every node on its path, so that the innermost loop runs along memory. Trailing
-//! dimensions of constant size become a full loop nest, *one unit*; the others are numbered through.
-//! Where the last dimension is large or unknown, a chunk walks along it in rows, so that no iteration
-//! pays for a division.
+//! The iteration space is a list of dimensions, slowest first: the axes of a range, or for the cells of a field the
+//! axes of every node on its path, so that the innermost loop is contiguous in memory. Trailing dimensions of
+//! constant size become a full loop nest, *one unit*; the others are collapsed. If the last dimension is large or
+//! unknown, a chunk runs along it in rows, so that iterations need no division.
 //!
-//! On a GPU a unit is one iteration: threads take one after the other, and neighbouring threads neighbouring ones.
+//! On a GPU a unit is one iteration, and neighbouring threads take neighbouring iterations.
 
 mod dims;
 mod nest;
@@ -80,7 +79,7 @@ pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Serial code is iteration 0.
+/// Serial code runs as iteration 0.
 fn serial(m: &mut Module, func: Func) {
     let zero = wuji_ir::types::Imm::zero(Scalar::I64);
     for inst in m.funcs[func].insts.values_mut() {
@@ -108,19 +107,19 @@ impl Dim {
     }
 }
 
-/// A loop over a task's iterations, before it is written.
+/// The loop over a task's iterations, before it is emitted.
 struct IterationSpace<'a> {
     dims: Vec<Dim>,
-    /// The list of active cells that the loop runs over, and the field they are cells of.
+    /// The list of active cells of the loop, and the field they belong to.
     list: Option<(ListLoop, Field)>,
-    /// Added to each index; none means zeros.
+    /// Added to each index; empty means zeros.
     origins: &'a [i64],
     hints: LoopHints,
 }
 
-/// How a loop is shared out.
+/// How a loop is divided into units.
 struct Schedule {
-    /// How many leading dimensions are numbered through; `None`: a chunk runs along rows.
+    /// How many leading dimensions are collapsed; `None`: a chunk runs along rows.
     outer: Option<usize>,
     /// On a GPU, a thread block takes an entry of the list.
     blocks: bool,
@@ -137,7 +136,7 @@ fn chunk(m: &mut Module, func: Func, mut space: IterationSpace<'_>, options: &Op
     let schedule = schedule(env, f, body, &mut space, options);
     lift_skip(f, body);
     if space.hints.cooperative {
-        // The entry has what this adds before anything else; the body is not part of the function yet.
+        // The entry gets this code before anything else; the body is not part of the function yet.
         let threads = space.hints.threads();
         prepare_threads(&mut Builder::new(env, f), body, threads, &mut subst);
     }
@@ -181,8 +180,8 @@ fn chunk(m: &mut Module, func: Func, mut space: IterationSpace<'_>, options: &Op
     task_kind(&space, &schedule, options.target)
 }
 
-/// Gives a function an entry that takes the kernel's parameters and the range of a chunk. The old one is the body of the
-/// loop to come.
+/// Replaces the entry region by one that takes the kernel's parameters and the range of a chunk. The old one
+/// becomes the body of the loop.
 fn replace_entry(env: &Env, f: &mut Function) -> (Vec<Value>, Substitution) {
     let old: Vec<Value> = f.params().to_vec();
     let mut types: Vec<Type> = env.params.iter().map(|p| p.ty).collect();
@@ -196,7 +195,7 @@ fn replace_entry(env: &Env, f: &mut Function) -> (Vec<Value>, Substitution) {
     (new, subst)
 }
 
-/// Decides how a loop is shared out. On a GPU the dimensions may change for it.
+/// Chooses the schedule of a loop. On a GPU this may change the dimensions.
 fn schedule(
     env: &Env,
     f: &Function,
@@ -228,7 +227,7 @@ fn schedule(
     Schedule { outer, blocks }
 }
 
-/// What a task is afterwards: the dimensions whose units are numbered through, and how large a unit is.
+/// The resulting kind of the task: the dimensions whose units are collapsed, and the unit size.
 fn task_kind(space: &IterationSpace<'_>, schedule: &Schedule, target: Target) -> TaskKind {
     let (dims, hints) = (&space.dims, space.hints);
     let Some((list, _)) = &space.list else {
@@ -270,7 +269,7 @@ fn task_kind(space: &IterationSpace<'_>, schedule: &Schedule, target: Target) ->
     }
 }
 
-/// Whether a field is to be kept near while a block is worked on.
+/// Whether some field should have a scratchpad in shared memory.
 fn keeps_near(m: &Env, f: &Function, body: Region, sm: u32) -> bool {
     let (mut cached, mut added) = (Vec::new(), Vec::new());
     for inst in f.insts_in(body) {
@@ -288,12 +287,13 @@ fn keeps_near(m: &Env, f: &Function, body: Region, sm: u32) -> bool {
     cached.iter().any(pays)
 }
 
-/// Threads for a block of so many elements: no more than there are, and enough to fill and empty what is kept near.
+/// The thread block size for this many elements: at most one thread per element, but enough to fill and flush the
+/// scratchpads.
 fn threads_for(elements: u64) -> u32 {
     elements.clamp(64, 256).next_multiple_of(WARP.into()) as u32
 }
 
-/// A body that starts by returning when a temp says so returns for the whole chunk.
+/// Moves the early return of a body out of the loop, so that the whole chunk is skipped.
 fn lift_skip(f: &mut Function, body: Region) {
     let &[load, branch, ..] = &f.regions[body].insts[..] else {
         return;
@@ -320,19 +320,19 @@ struct Bounds {
 }
 
 struct Nest<'a> {
-    /// Of the loops: iterations with the hint `serial` stay in order.
+    /// The kind of the loops: iterations with the hint `serial` stay in order.
     kind: ForKind,
-    /// Numbers of units are taken apart in 32 bits.
+    /// Unit numbers are split in 32 bits.
     short: bool,
     dims: &'a [Dim],
-    /// Cells of a box that are left out.
+    /// The mask of active cells of a box.
     mask: Option<Mask>,
-    /// Extents of the indices, where they are more than the product of the dimensions.
+    /// Extents of the indices, if they differ from the product of the dimensions.
     domain: Option<Vec<u64>>,
     /// Every dimension's `lo`, `hi` and extent, `i64`.
     bounds: Vec<Bounds>,
     body: Region,
-    /// Added to each index; none means zeros.
+    /// Added to each index; empty means zeros.
     origins: &'a [i64],
     index_types: Vec<Type>,
     old_indices: Vec<Value>,

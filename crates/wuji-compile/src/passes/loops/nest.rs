@@ -1,4 +1,4 @@
-//! Writes loop nests over dimensions.
+//! Emits loop nests over dimensions.
 
 use super::{Bounds, Nest};
 use smallvec::smallvec;
@@ -27,7 +27,7 @@ impl Nest<'_> {
     /// `for.parallel u in begin..end`, then a full nest over the dimensions from `outer` on.
     pub(super) fn units(&mut self, b: &mut Builder, outer: usize, begin: Value, end: Value) {
         let one = b.i64(1);
-        // A single dimension counts in its own coordinates, so that indices are the loop's index.
+        // A single dimension counts in its own coordinates, so that the loop's index is the field index.
         let (from, to, own) = if outer == 1 {
             let (from, to) = self.within(b, 0, begin, end);
             (from, to, true)
@@ -104,7 +104,7 @@ impl Nest<'_> {
         b.func.insts[inst].regions.push(region);
     }
 
-    /// Walks along the last dimension in rows, whatever its extent.
+    /// Loops over rows of the last dimension, for any extent.
     pub(super) fn rows(&mut self, b: &mut Builder, begin: Value, end: Value) {
         let last = self.dims.len() - 1;
         let extent = self.bounds[last].extent;
@@ -135,8 +135,8 @@ impl Nest<'_> {
         b.func.insts[inst].regions.push(region);
     }
 
-    /// A piece of a dimension in its own coordinates. Clamping changes nothing, but tells the passes
-    /// after this one where the index lies.
+    /// A part of a dimension in its own coordinates. The clamp has no effect, but gives later passes the range of
+    /// the index.
     pub(super) fn within(
         &self,
         b: &mut Builder,
@@ -151,7 +151,7 @@ impl Nest<'_> {
         (from, b.binary(BinOp::Min, to, hi))
     }
 
-    /// The numbers of the first `count` dimensions from their joint number.
+    /// Splits a collapsed number into the numbers of the first `count` dimensions.
     pub(super) fn unravel(&self, b: &mut Builder, joint: Value, count: usize) -> Vec<Value> {
         let mut numbers = vec![joint; count];
         let mut rest = joint;
@@ -199,7 +199,7 @@ impl Nest<'_> {
             for i in &f.regions[r].insts {
                 regions.extend(&f.insts[*i].regions);
             }
-            // Its number comes from the coordinates: see `iteration_number`.
+            // The iteration number is computed from the coordinates: see `iteration_number`.
             f.regions[r]
                 .insts
                 .retain(|i| f.insts[*i].op != Op::Iteration);
@@ -210,7 +210,7 @@ impl Nest<'_> {
         u
     }
 
-    /// Puts instructions in front of the body.
+    /// Inserts instructions before the body.
     pub(super) fn before_body(
         &mut self,
         b: &mut Builder,
@@ -225,7 +225,7 @@ impl Nest<'_> {
         self.body
     }
 
-    /// The loop's indices from the numbers of all dimensions, and its iteration number.
+    /// Computes the loop's indices from the numbers of all dimensions, and its iteration number.
     pub(super) fn indices(&mut self, b: &mut Builder, numbers: &[Value]) {
         let mut wide: Vec<Option<Value>> = vec![None; self.index_types.len()];
         for (dim, number) in self.dims.iter().zip(numbers) {
@@ -263,7 +263,7 @@ impl Nest<'_> {
         self.iteration_number(b, &coordinates);
     }
 
-    /// Row-major over the domain, whatever order the loops run in. Coordinates are without origins.
+    /// Row-major over the domain, independent of the loop order. Coordinates are without origins.
     pub(super) fn iteration_number(&mut self, b: &mut Builder, coordinates: &[Value]) {
         let askers: Vec<Value> = {
             let f = &*b.func;
@@ -287,7 +287,7 @@ impl Nest<'_> {
         }
         for a in askers {
             self.subst.set(a, number);
-            // The old instruction has no uses left; a backend must not see it.
+            // The old instruction is unused now; remove it, because backends do not support it.
             if let Some(inst) = b.func.def(a) {
                 b.func.insts[inst].op = Op::Const(wuji_ir::types::Imm::zero(Scalar::I64));
             }
@@ -355,7 +355,7 @@ pub(super) fn bound(b: &mut Builder, bound: Bound, params: &[Value]) -> Value {
         Bound::Const(c) => return b.i64(c),
         Bound::Param(p) => params[p as usize],
         Bound::Temp(t) => b.load(Place::Temp(t), &[]),
-        // Lists are walked by number; their length is not read inside.
+        // Lists are indexed by number; the length is not read inside.
         Bound::List(..) => b.i64(i64::MAX),
     };
     if b.func.ty(value).as_scalar() == Some(Scalar::U64) {

@@ -34,16 +34,16 @@ pub(super) struct ListLoop {
 enum Shape {
     /// One cell.
     Cell,
-    /// A number of consecutive cells: the first dimension that is looped over.
+    /// Consecutive cells: the first dimension of the loop.
     Row,
-    /// The cells of a box whose bits are set. Dimensions `given..given + loops` are its sides;
-    /// `bases` are the numbers of boxes along the axes that a word does not cover.
+    /// The active cells of a box, by mask. Dimensions `given..given + loops` are its sides; `bases` are the numbers
+    /// of boxes along the axes that a word does not cover.
     Box { bases: Vec<u64>, loops: usize },
-    /// The cells of a word whose bits are set, one after the other.
+    /// The cells of the set bits of a word, one after the other.
     Bits,
 }
 
-/// A mask that decides which cells of a box are visited.
+/// The mask of active cells of a box.
 #[derive(Copy, Clone)]
 pub(super) struct Mask {
     word: Value,
@@ -51,7 +51,7 @@ pub(super) struct Mask {
     pub(super) last: usize,
 }
 
-/// The loop over the cells of a field, if some of them may be absent.
+/// The loop over the cells of a field, if some of them may be inactive.
 pub(super) fn plan(m: &Env, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
     let field_data = &m.fields[field];
     let tree = &m.trees[field_data.tree];
@@ -90,7 +90,7 @@ pub(super) fn plan(m: &Env, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
                 (tree.extent(node, axis), span(at + 1, axis))
             }
         };
-        // The node's own axes need not be split above it.
+        // The node's own axes may be unsplit above it.
         let used = extent > 1 || entry != ListEntry::MaskWord;
         coords.push(used);
         if used {
@@ -150,7 +150,7 @@ pub(super) fn plan(m: &Env, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
     Some((list, dims))
 }
 
-/// The sides of the box of cells that a word of the mask covers, along each axis; `None` when it covers no box.
+/// The sides of the box of cells that a mask word covers, along each axis; `None` if the cells form no box.
 fn boxes(data: &NodeData) -> Option<Vec<u64>> {
     if data.order != CellOrder::RowMajor {
         return None;
@@ -169,7 +169,7 @@ fn boxes(data: &NodeData) -> Option<Vec<u64>> {
         sides.push(side);
     }
     sides.reverse();
-    // Every axis after the first one that is split must be whole, or words would wrap around.
+    // All axes after the first split one must be whole, otherwise words would wrap around.
     let first = sides.iter().position(|s| *s > 1)?;
     let whole = data.extents[first + 1..]
         .iter()
@@ -195,7 +195,7 @@ impl ListLoop {
         }
     }
 
-    /// Most iterations of one entry.
+    /// The most iterations of one entry.
     pub(super) fn unit(&self, dims: &[Dim]) -> u64 {
         let own = match self.shape {
             Shape::Bits => WORD,
@@ -212,7 +212,7 @@ impl ListLoop {
     }
 }
 
-/// The order of a list is not that of the coordinates.
+/// An error: lists are not in the order of the coordinates.
 pub(super) fn refuse_serial(m: &Env, field: Field, task: &Task) -> Error {
     Error::new(
         "W0312",
@@ -290,7 +290,8 @@ impl Nest<'_> {
         b.func.insts[inst].regions.push(region);
     }
 
-    /// Element `rest` of an entry, of which `numbers` are known. Continues with the next one if there is no such element.
+    /// Element `rest` of an entry, whose leading dimensions are `numbers`. Continues with the next iteration if
+    /// there is no such element.
     fn element(
         &mut self,
         b: &mut Builder,
@@ -335,7 +336,7 @@ impl Nest<'_> {
         self.indices(b, &numbers);
     }
 
-    /// The numbers of the dimensions from `from` on, all of constant size, from their joint number.
+    /// Splits a collapsed number into the dimensions from `from` on, all of constant size.
     fn below(&self, b: &mut Builder, from: usize, joint: Value, numbers: &mut Vec<Value>) {
         let mut rest = joint;
         let mut own: Vec<Value> = Vec::new();
@@ -348,7 +349,7 @@ impl Nest<'_> {
         numbers.extend(own.into_iter().rev());
     }
 
-    /// Reads an entry; returns the numbers of the dimensions that follow from it.
+    /// Reads an entry; returns the numbers of the dimensions that it determines.
     fn given(&mut self, b: &mut Builder, list: &ListLoop, number: Value) -> Vec<Value> {
         let op = Op::TreeAccess(TreeAccessOp::Entry, list.tree, list.node);
         let inst = b.push(op, &[number]);
@@ -364,7 +365,7 @@ impl Nest<'_> {
         match &list.shape {
             Shape::Cell => {}
             Shape::Row => {
-                // At most the cells of a chunk, which gives later passes a range.
+                // Clamping to the size of a chunk gives later passes a range.
                 let most = self.dims[list.given].constant_extent().unwrap_or(1);
                 let most = b.i64(most as i64);
                 self.bounds[list.given].hi = b.binary(BinOp::Min, extra, most);
@@ -389,7 +390,7 @@ impl Nest<'_> {
                 }
                 own.reverse();
                 numbers.extend(own);
-                // A single cell has no other bit.
+                // A single cell has only one bit.
                 self.mask = (*loops > 0).then(|| Mask {
                     word: extra,
                     first: list.given,
@@ -455,7 +456,7 @@ impl Nest<'_> {
     }
 }
 
-/// Changes nothing, but gives later passes a range.
+/// Has no effect, but gives later passes a range.
 fn clamp(b: &mut Builder, v: Value, extent: u64) -> Value {
     let last = b.i64(extent.saturating_sub(1).min(i64::MAX as u64) as i64);
     let zero = b.i64(0);

@@ -1,4 +1,4 @@
-//! Thread blocks whose threads cooperate: their numbers, and shared arrays that are zero at first.
+//! Cooperative thread blocks: thread indices, and zero-initialized shared arrays.
 
 use crate::rewrite::Substitution;
 use wuji_ir::build::Builder;
@@ -7,8 +7,8 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
 
-/// What is known of threads that work together: how many there are in a block, and that shared arrays are zero before any of
-/// them begins. All threads of a block see to that, those without an iteration included.
+/// Defines the block size, and clears shared arrays before any thread begins. All threads of a block take part in
+/// that, including those without an iteration.
 pub(super) fn prepare_threads(
     b: &mut Builder,
     body: Region,
@@ -32,7 +32,7 @@ pub(super) fn prepare_threads(
     }
     let own = b.value(Op::Thread(ThreadOp::Index), &[]);
     let last = b.int(Scalar::I32, i128::from(threads) - 1);
-    // Changes nothing, but tells the passes after this one where the number lies.
+    // Has no effect, but gives later passes the range of the number.
     let own = b.binary(BinOp::Min, own, last);
     let all = b.int(Scalar::I32, i128::from(threads));
     for inst in asked {
@@ -50,7 +50,7 @@ pub(super) fn prepare_threads(
     b.push(Op::Thread(ThreadOp::Barrier), &[]);
 }
 
-/// Threads make a shared array zero, each every so many elements.
+/// Clears a shared array, each thread with a stride of the block size.
 pub(super) fn clear_shared(
     b: &mut Builder,
     own: Value,

@@ -1,9 +1,9 @@
 //! Accesses as calls: the baseline without the rest of this pass.
 //!
-//! With the switch `access_lowering` off, every access of a field is a call of an *accessor*, a function that compares
-//! the indices and follows the path from the root to the element, whatever the code around it knows already. Our passes
-//! neither merge nor move these calls; a backend inlines and optimizes them. So the difference between the switch on
-//! and off is the benefit of lowering accesses here.
+//! With the switch `access_lowering` off, every access of a field is a call of an *accessor*, a function that
+//! checks the indices and follows the path from the root to the element, regardless of the surrounding code. Our
+//! passes neither merge nor move these calls; a backend inlines and optimizes them. So the difference between the
+//! switch on and off is the benefit of lowering accesses here.
 
 use super::path::AccessMode;
 use super::{Lower, Masked};
@@ -35,11 +35,11 @@ pub(super) type Accessors = FxHashMap<Accessor, Func>;
 struct Found {
     /// The indices that were passed.
     args: Values,
-    /// Some element, even if the indices are outside.
+    /// A valid element, even if the indices are out of range.
     offset: Value,
-    /// Whether the indices are inside; `None` when they are known to be.
+    /// Whether the indices are in range; `None` if they are known to be.
     inside: Option<Value>,
-    /// Whether the element is active; `None` when it is, or when that does not matter.
+    /// Whether the element is active; `None` if it is, or if that does not matter.
     there: Option<Value>,
 }
 
@@ -174,7 +174,7 @@ impl Lower<'_> {
         }
         let masked = self.mask(access, params);
         let mut values = match key.mode {
-            // What is outside brings nothing about.
+            // An out-of-range access activates nothing.
             AccessMode::Activate => self.located_inside(key, access, &masked),
             AccessMode::Read | AccessMode::Test => {
                 let starts = self.starts(access);
@@ -186,7 +186,7 @@ impl Lower<'_> {
         values
     }
 
-    /// The offset of an element whose indices are inside, and where it matters, whether it is there.
+    /// The offset of an element whose indices are in range and, where it matters, whether it is active.
     fn located(&mut self, key: &Accessor, access: &Access, exprs: &[Affine]) -> Values {
         if !self.is_sparse(key.field) {
             return [self.offset(access, exprs)].into_iter().collect();
@@ -199,7 +199,7 @@ impl Lower<'_> {
         values
     }
 
-    /// The same, if the indices are inside; else nothing is there.
+    /// The same if the indices are in range; otherwise the element counts as inactive.
     fn located_inside(&mut self, key: &Accessor, access: &Access, masked: &Masked) -> Values {
         let branch = self.b.push_typed(Op::If, &[masked.inside], &[I64, BOOL]);
         let outer = self.b.region;

@@ -6,7 +6,7 @@ use wuji_ir::module::{InstData, Term, Values};
 use wuji_ir::ops::*;
 
 impl Lower<'_> {
-    /// An access of a local array, with an index that is inside.
+    /// An access of a local array, with the index clamped into range.
     pub(super) fn local(&mut self, inst: Inst) {
         let data = self.b.func.insts[inst].clone();
         let Some(access) = data.op.access().cloned() else {

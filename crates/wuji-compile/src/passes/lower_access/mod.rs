@@ -100,11 +100,11 @@ struct Lower<'a> {
     subst: Substitution,
 }
 
-/// A checked access: whether it is inside, and indices that are inside in any case.
+/// A checked access: whether it is in range, and indices that are safe to use in any case.
 struct Masked {
     inside: Value,
     indices: Vec<Affine>,
-    /// The indices as numbers to report.
+    /// The index values to report.
     found: Values,
 }
 
@@ -292,8 +292,8 @@ impl Lower<'_> {
         out
     }
 
-    /// An index that is inside, as an affine expression. The expression equals the value up to wrapping: it may only be used
-    /// where wrapping would lead outside.
+    /// An index in range, as an affine expression. The expression equals the value up to wrapping: it may only be
+    /// used where wrapping would be out of range.
     fn index_form(&mut self, v: Value, (lo, extent): (i64, Option<u64>)) -> Affine {
         let expr = self.affine.expr(v);
         let Some(ty) = self.b.func.ty(v).as_scalar() else {

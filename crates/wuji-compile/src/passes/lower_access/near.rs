@@ -17,8 +17,8 @@ impl Lower<'_> {
     /// Loads an element near the list entry of the loop; `None` when the index is not known to be near.
     ///
     /// Which of two blocks an index falls into may change with every iteration of the innermost loop. Then
-    /// both are loaded and one value is selected, so that the loads are contiguous. One of the two is
-    /// outside of its block, but not far, and everything around is memory of the tree.
+    /// both are loaded and one value is selected, so that the loads are contiguous. One of the two is outside of
+    /// its block, but close to it, in memory of the tree.
     pub(super) fn near_load(
         &mut self,
         (op, access, ty): (&Op, &Access, Type),
@@ -153,7 +153,7 @@ impl Lower<'_> {
         Some((base, at))
     }
 
-    /// Offset of the block so many blocks away from that of the entry, found right after the entry.
+    /// Offset of the block at a distance from that of the entry, found right after the entry.
     fn neighbour(&mut self, field: Field, near: &Near, delta: &[i64]) -> Option<Value> {
         let key = (near.entry.offset, near.block, delta.to_vec());
         if let Some(known) = self.neighbours.get(&key) {

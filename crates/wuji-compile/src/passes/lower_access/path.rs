@@ -1,8 +1,8 @@
 //! Paths from the root to a leaf of a sparse tree, one step per node.
 //!
-//! Dense steps are arithmetic; the others are `TreeAccess` operations on offsets that later passes merge and
-//! expand. Nothing here branches on whether a cell exists: an absent cell is at offset 0, where a tree
-//! has nothing but zeros, so reads find zeros there, and steps further down find that nothing can be allocated below.
+//! Dense steps are arithmetic; the others are `TreeAccess` operations on offsets, which later passes merge and
+//! expand. Nothing here branches on whether a cell exists: an absent cell is at offset 0, where a tree has only
+//! zeros. So reads return zeros there, and steps further down find nothing.
 
 use super::Lower;
 use crate::analysis::affine::Affine;
@@ -13,7 +13,7 @@ use wuji_ir::entities::{Field, Node, Tree, Value};
 use wuji_ir::layout::{Axis, CellOrder, ListEntry, NodeData};
 use wuji_ir::ops::*;
 
-/// What an access does about absent cells.
+/// How an access treats absent cells.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum AccessMode {
     /// Reads zeros.
@@ -52,7 +52,7 @@ pub(super) struct TreePath {
     pub(super) tree: Tree,
     /// Offset of the cell, or of where the next node starts.
     pub(super) at: Affine,
-    /// What is left of each index below the nodes seen so far.
+    /// The remainder of each index below the nodes visited so far.
     rest: Vec<Affine>,
     /// The last cell that had to be found; 0 when it, or one above, is absent. `None`: it exists.
     cell: Option<Value>,
@@ -161,8 +161,7 @@ impl Lower<'_> {
         path
     }
 
-    /// Where a path starts: at the root, or at the list entry of the loop around the access. Also which level
-    /// comes next.
+    /// The start of a path: the root, or the list entry of the enclosing loop. Also returns the next level.
     fn start(
         &mut self,
         field: Field,
@@ -188,7 +187,7 @@ impl Lower<'_> {
                 continue;
             };
             let covers = level.data.kind.format().list_entry();
-            // The entry is a chunk, and does not lead back to the length of its list.
+            // The entry is a chunk, from which the length of its list cannot be reached.
             if matches!(covers, ListEntry::Chunk { .. }) && mode != AccessMode::Read {
                 continue;
             }
@@ -208,7 +207,7 @@ impl Lower<'_> {
                 }
                 ListEntry::MaskWord => {
                     let number = self.number(&mut path, level);
-                    // The mask exists; the bit of the index need not be set.
+                    // The container exists, but the bit of the index may be unset.
                     let container = path.at.clone();
                     self.test_or_touch(&mut path, level, (&container, &number), mode);
                     path.at = self.sum(&path.at, &number, level.cell);
@@ -225,11 +224,11 @@ impl Lower<'_> {
         let found = self.entries.iter();
         let mut found = found.filter(|e| e.tree == tree && e.node == node);
         let first = found.next()?;
-        // With several lists it is unknown which one.
+        // With several lists the right one is unknown.
         found.next().is_none().then(|| first.clone())
     }
 
-    /// What is left of the indices below an entry, when they are known to lie in it.
+    /// The remainder of the indices below an entry, if they are known to lie in it.
     fn at_entry(
         &mut self,
         entry: &Entry,

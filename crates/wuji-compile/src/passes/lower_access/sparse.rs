@@ -51,7 +51,7 @@ impl Lower<'_> {
         )
     }
 
-    /// The indices where they are inside, the smallest ones elsewhere.
+    /// The indices if they are in range, otherwise the smallest ones.
     pub(super) fn safe_indices(&mut self, masked: &Masked, starts: &[i64]) -> Vec<Affine> {
         let mut out = Vec::new();
         for (index, start) in masked.found.iter().zip(starts) {

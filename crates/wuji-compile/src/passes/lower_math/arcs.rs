@@ -2,8 +2,8 @@
 
 use super::write::{Num, Writer};
 
-/// Up to here the polynomial is good; a smaller tangent than this is not brought nearer to zero, for what
-/// is rounded on the way would be too much of the angle.
+/// The range of the polynomial. Smaller tangents are not reduced further: rounding in the reduction would lose too
+/// much of the angle.
 const NEAR: f64 = 0.66;
 /// The tangent of three eighths of pi.
 const FAR: f64 = std::f64::consts::SQRT_2 + 1.0;
@@ -37,7 +37,7 @@ pub(super) fn atan2<'w>(w: &'w Writer, y: Num<'w>, x: Num<'w>) -> Num<'w> {
         both_endless.select(one, small),
         both_endless.select(one, large),
     );
-    // The sum must not be too large, and a multiple must not be rounded to a few bits.
+    // The sum must not overflow, and a product must not become subnormal.
     let scale = w.float(w.format.pick(2f64.powi(30), 2f64.powi(60)));
     let scale = large.gt(1.0).select(w.float(0.25), scale);
     let (a, b) = (small * scale, large * scale);
@@ -47,7 +47,7 @@ pub(super) fn atan2<'w>(w: &'w Writer, y: Num<'w>, x: Num<'w>) -> Num<'w> {
     let below = large.eq(0.0).select(one, below);
     let t = above / below;
     let quarters = middle.select(one, zero);
-    // From the first octant to where the point is.
+    // From the first octant to that of the point.
     let quarters = steep.select(w.float(2.0) - quarters, quarters);
     let left = x.sign().ne(0);
     let quarters = left.select(w.float(4.0) - quarters, quarters);
@@ -57,16 +57,17 @@ pub(super) fn atan2<'w>(w: &'w Writer, y: Num<'w>, x: Num<'w>) -> Num<'w> {
     nan.select(w.nan(), found.signed_as(y))
 }
 
-/// The sine and the polynomial of its angle: of `x` up to 1/2, and of half the angle to 1 beyond, where `1 - x = 2 sin^2(angle / 2)`.
+/// The reduced argument of an arc sine: `x` up to 1/2, and the sine of half the angle to 1 above, where `1 - x = 2
+/// sin^2(angle / 2)`.
 struct Arc<'w> {
-    /// Whether it is beyond.
+    /// Whether `x` is above 1/2.
     far: Num<'w>,
     sine: Num<'w>,
-    /// What the angle is more than its sine.
+    /// The angle minus its sine.
     more: Num<'w>,
 }
 
-/// The argument has a sign up to 1/2 if `x` has one.
+/// Up to 1/2 the argument keeps the sign of `x`.
 fn arc<'w>(w: &'w Writer, x: Num<'w>) -> Arc<'w> {
     let a = x.abs();
     let far = a.gt(0.5);

@@ -1,15 +1,16 @@
 //! Sine, cosine and tangent.
 //!
-//! Arguments are reduced by multiples of a right angle. Up to 2^16 in `f32` and 2^30 in `f64` three parts of pi/2 are taken away, the
-//! first of them without any error; what is larger is seldom, and goes to a function of its own, which multiplies
-//! by those bits of 2/pi that count.
+//! Argument reduction by multiples of pi/2. Up to 2^16 in `f32` and 2^30 in `f64`, three parts of pi/2 are
+//! subtracted (Cody-Waite), the first of them exactly. Larger arguments are rare and go to a separate function,
+//! which multiplies by the significant bits of 2/pi (Payne-Hanek).
 
 use super::numbers::TWO_OVER_PI;
 use super::write::{Format, Num, Writer};
 use wuji_ir::entities::Func;
 use wuji_ir::types::Scalar;
 
-/// An angle: how many right angles, in the last bits of an integer, and a rest, perhaps with what is below that.
+/// A reduced angle: the number of right angles in the low bits of an integer, and a remainder, optionally with a
+/// low part.
 struct Angle<'w> {
     turns: Num<'w>,
     rest: Num<'w>,
@@ -21,7 +22,7 @@ pub(super) fn parts(format: Format) -> [Scalar; 3] {
     [format.int, format.float, format.float]
 }
 
-/// What is left of an angle that is not negative; half a bit may be lost where nothing is wanted `below`.
+/// Reduces an angle that is not negative; without `below`, half a bit may be lost.
 fn reduced<'w>(w: &'w Writer, x: Num<'w>, of_large: Func, below: bool) -> Angle<'w> {
     let format = w.format;
     let types = parts(format);
@@ -34,15 +35,15 @@ fn reduced<'w>(w: &'w Writer, x: Num<'w>, of_large: Func, below: bool) -> Angle<
         || {
             let [first, second, third] = format.numbers.half_pi;
             let (n, turns) = x.nearest(std::f64::consts::FRAC_2_PI);
-            // Both are multiples of the last bit of `first`, and their difference is below 1: it is exact.
+            // Both are multiples of the last bit of `first`, and their difference is below 1, so it is exact.
             let a = n.fma(-first, x);
             if !below {
-                // No number here comes so near to a multiple of pi/2 that the third part takes much away.
+                // No number in this range is so close to a multiple of pi/2 that the third part cancels much.
                 return vec![turns, n.fma(-third, n.fma(-second, a))];
             }
             let p = n * second;
             let b = a - p;
-            // Either can be the larger one.
+            // Either may be larger.
             let back = b - a;
             let lost = (a - (b - back)) - (p + back);
             let low = n.fma(-third, lost - n.fma(second, -p));
@@ -57,8 +58,8 @@ fn reduced<'w>(w: &'w Writer, x: Num<'w>, of_large: Func, below: bool) -> Angle<
     }
 }
 
-/// Reduces a finite number that is large, and gives NaN for infinity. With `x = m 2^e`, the bits of 2/pi that are worth 4 and more when
-/// multiplied by `2^e` make whole turns of the integer `m`, and the next 96 or 192 are more than enough.
+/// Reduces a large finite number; returns NaN for infinity. With `x = m 2^e`, the bits of 2/pi that are worth 4 or
+/// more after multiplication by `2^e` contribute whole turns; the next 96 or 192 bits suffice.
 pub(super) fn reduce_large<'w>(w: &'w Writer, x: Num<'w>) -> Vec<Num<'w>> {
     let format = w.format;
     let precision = format.precision() as i32;
@@ -66,7 +67,7 @@ pub(super) fn reduce_large<'w>(w: &'w Writer, x: Num<'w>) -> Vec<Num<'w>> {
     let exponent = (bits >> format.fraction as i32) - (format.bias + i64::from(format.fraction));
     let one = 1i64 << format.fraction;
     let m = ((bits & (one - 1)) | one).to(Scalar::U64);
-    // The table has a word of zeros in front, for numbers with a part behind the point.
+    // The table begins with a word of zeros, for numbers with a fractional part.
     let first = (exponent + (64 - 2)).to(Scalar::U64);
     let (words, last) = format.pick((3, 2), (4, 16));
     let table: Vec<u64> = [0].into_iter().chain(TWO_OVER_PI).collect();
@@ -101,12 +102,12 @@ pub(super) fn reduce_large<'w>(w: &'w Writer, x: Num<'w>) -> Vec<Num<'w>> {
         .chain([w.int(Scalar::U64, 0)])
         .collect();
     let turns = (((whole[0] >> 61) + 1) >> 1) & 3;
-    // What is behind the point, from -1/2 to 1/2. A bit of 2^-94 does not count, so all bits are turned over to change the sign.
+    // The fraction, from -1/2 to 1/2. A bit of 2^-94 is negligible, so a bitwise complement negates it.
     let two = w.int(Scalar::U64, 2);
     let part: Vec<Num<'w>> = whole.windows(2).map(|p| shifted(p[0], p[1], two)).collect();
     let negative = (part[0].to(Scalar::I64) >> 63).to(Scalar::U64);
     let part: Vec<Num<'w>> = part.iter().map(|p| *p ^ negative).collect();
-    // No number of the format comes so near to a multiple of pi/2 that the first word is zero.
+    // No number of the format is so close to a multiple of pi/2 that the first word is zero.
     let zeros = part[0].leading_zeros();
     let third = part.get(2).copied().unwrap_or(negative);
     let high = shifted(part[0], part[1], zeros);
@@ -116,7 +117,7 @@ pub(super) fn reduce_large<'w>(w: &'w Writer, x: Num<'w>) -> Vec<Num<'w>> {
     let next = (high << precision) | (low >> unused);
     let high = (high >> unused).to_float() * w.power_of_two(scale - precision);
     let low = next.to_float() * w.power_of_two(scale - (64 + precision));
-    // In right angles so far.
+    // Still in units of right angles.
     let [first, second, _] = format.numbers.half_pi;
     let rest = high * first;
     let below = low.fma(first, high.fma(second, high.fma(first, -rest)));
@@ -147,12 +148,12 @@ fn choose<'w>(rows: &[Vec<Num<'w>>], from: i32, number: Num<'w>) -> Vec<Num<'w>>
     pairs.map(|(a, b)| is_below.select(a, b)).collect()
 }
 
-/// The upper word of two that are moved up by less than a word.
+/// The upper word of a two-word left shift by less than a word.
 fn shifted<'w>(high: Num<'w>, low: Num<'w>, amount: Num<'w>) -> Num<'w> {
     (high << amount) | ((low >> 1) >> (amount ^ 63))
 }
 
-/// A product of halves of words, the lowest first, as many of them as the first factor has.
+/// Multiplies half-words, lowest first; the result has as many as the first factor.
 fn times<'w>(w: &'w Writer, a: &[Num<'w>], b: &[Num<'w>]) -> Vec<Num<'w>> {
     let mut carry = w.int(Scalar::U64, 0);
     let mut result = Vec::new();
@@ -169,7 +170,7 @@ fn times<'w>(w: &'w Writer, a: &[Num<'w>], b: &[Num<'w>]) -> Vec<Num<'w>> {
     result
 }
 
-/// The sine of the rest.
+/// The sine of the remainder.
 fn near_sine<'w>(w: &'w Writer, angle: &Angle<'w>) -> Num<'w> {
     let r = angle.rest;
     let z = r * r;
@@ -180,7 +181,7 @@ fn near_sine<'w>(w: &'w Writer, angle: &Angle<'w>) -> Num<'w> {
     }
 }
 
-/// The cosine of the rest.
+/// The cosine of the remainder.
 fn near_cosine<'w>(w: &'w Writer, angle: &Angle<'w>) -> Num<'w> {
     let r = angle.rest;
     let z = r * r;
@@ -195,7 +196,7 @@ fn near_cosine<'w>(w: &'w Writer, angle: &Angle<'w>) -> Num<'w> {
     first + r.fma(-below, fourth)
 }
 
-/// The sine, or the cosine, of an angle with so many right angles more.
+/// The sine, or with `more` right angles added, the cosine.
 fn wave<'w>(w: &'w Writer, angle: &Angle<'w>, more: i32) -> Num<'w> {
     let turns = angle.turns + more;
     let odd = (turns & 1).ne(0);
@@ -204,7 +205,7 @@ fn wave<'w>(w: &'w Writer, angle: &Angle<'w>, more: i32) -> Num<'w> {
     y.flipped(sign)
 }
 
-/// In `f32` sine and cosine are good enough without what is below, and quicker.
+/// In `f32`, sine and cosine are accurate enough without the low part, and faster.
 fn angle_of_wave<'w>(w: &'w Writer, x: Num<'w>, of_large: Func) -> Angle<'w> {
     reduced(w, x.abs(), of_large, w.format.float == Scalar::F64)
 }

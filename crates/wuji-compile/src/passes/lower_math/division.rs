@@ -1,18 +1,18 @@
-//! Remainders, and rounding to whole numbers with halves away from zero.
+//! Remainders, and rounding to integers with halves away from zero.
 
 use super::write::{Num, Writer};
 use wuji_ir::entities::Func;
 
-/// `a - b trunc(a / b)` for `0 < b <= a`, where the quotient has no more bits than a number.
+/// `a - b trunc(a / b)` for `0 < b <= a`, if the quotient fits the precision.
 fn step<'w>(a: Num<'w>, b: Num<'w>) -> Num<'w> {
     let q = (a / b).trunc();
     // A multiple of the last bit of `b`, and no larger than `b`: exact.
     let r = q.fma(-b, a);
-    // The quotient may have been rounded up to the next whole number.
+    // The quotient may have been rounded up to the next integer.
     r.lt(0.0).select(r + b, r)
 }
 
-/// The quotients that [`step`] is for.
+/// The largest quotient for [`step`].
 fn limit(w: &Writer) -> f64 {
     2f64.powi(w.format.fraction as i32)
 }
@@ -32,7 +32,8 @@ pub(super) fn rem<'w>(w: &'w Writer, x: Num<'w>, y: Num<'w>, of_large: Func) -> 
     senseless.select(w.nan(), r.signed_as(x))
 }
 
-/// The remainder of positive finite numbers with a large quotient: of multiples of the divisor by powers of two first.
+/// The remainder of positive finite numbers with a large quotient: first by multiples of the divisor with powers of
+/// two.
 pub(super) fn rem_large<'w>(w: &'w Writer, a: Num<'w>, b: Num<'w>) -> Num<'w> {
     let format = w.format;
     let fraction = format.fraction as i32;
@@ -44,7 +45,8 @@ pub(super) fn rem_large<'w>(w: &'w Writer, a: Num<'w>, b: Num<'w>) -> Num<'w> {
         a,
         |a| (a / b).ge(limit(w)),
         |a| {
-            // What divides is from 2^-(p - 1) to 2^-(p - 3) of the number, which is normal: the quotient is large.
+            // The divisor is between 2^-(p - 1) and 2^-(p - 3) of the number, which is normal: the quotient is
+            // large.
             let n = (a.bits() >> fraction) - b_exponent - (fraction - 1);
             let half = n >> 1;
             let multiple = b * w.power_of_two(half) * w.power_of_two(n - half);

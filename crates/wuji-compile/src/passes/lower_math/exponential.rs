@@ -1,21 +1,21 @@
-//! Exponentials and what is made of them.
+//! Exponentials and hyperbolic functions.
 
 use super::write::{Num, Writer};
 
-/// `e^x = 2^n (high + low)`, with some bits more than a number has, for a finite `x`.
+/// `e^x = 2^n (high + low)` with extra precision, for a finite `x`.
 struct Parts<'w> {
     n: Num<'w>,
     high: Num<'w>,
     low: Num<'w>,
 }
 
-/// `x` less `n ln 2`, with the first part of `ln 2` taken away already: `n`, also as an integer, and the rest.
+/// `x - n ln 2`, with the first part of `ln 2` subtracted: `n`, also as an integer, and the remainder.
 fn reduced<'w>(w: &'w Writer, x: Num<'w>) -> (Num<'w>, Num<'w>, Num<'w>) {
     let (n, whole) = x.nearest_whole(w.format.numbers.log2_e[0]);
     (n, whole, n.fma(-w.format.numbers.ln2[0], x))
 }
 
-/// `e^x` without what is too large or too small: `2^n` times a number near 1.
+/// `e^x` without handling overflow and underflow: `2^n` times a number near 1.
 fn near_one<'w>(w: &'w Writer, x: Num<'w>) -> (Num<'w>, Num<'w>) {
     let numbers = w.format.numbers;
     let (n, whole, rest) = reduced(w, x);
@@ -44,8 +44,8 @@ fn parts<'w>(w: &'w Writer, x: Num<'w>) -> Parts<'w> {
     }
 }
 
-/// By an instruction for powers of two. The exponent of the factor beside it is within bounds; what is beyond them, infinities included, the
-/// instruction gets.
+/// Uses the machine's `exp2` instruction. The exponent of the other factor is clamped; the instruction handles
+/// overflow and infinities.
 fn exp_by_instruction<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
     let numbers = w.format.numbers;
     let bound = (w.format.bias - 1) as f64;
@@ -78,7 +78,7 @@ pub(super) fn exp2<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
     limited(w, x, near.scaled(whole), limits)
 }
 
-/// Zero below and infinity above the arguments that a power is computed for.
+/// Zero below and infinity above the range of arguments.
 fn limited<'w>(
     w: &'w Writer,
     x: Num<'w>,
@@ -94,7 +94,7 @@ fn mean<'w>(w: &'w Writer, x: Num<'w>, sign: f64) -> Num<'w> {
     let e = parts(w, x);
     let inverse = w.float(1.0) / e.high;
     let inverse = (e.low * inverse).fma(-inverse, inverse);
-    // Of a large power the inverse does not count.
+    // For a large power the reciprocal is negligible.
     let counted = e.n.min(w.format.pick(60, 500));
     let small = inverse * w.power_of_two(-(counted + counted));
     let sum = e.high + small.fma(sign, e.low);
@@ -118,7 +118,7 @@ pub(super) fn tanh<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
     let a = x.abs();
     let z = a * a;
     let near_zero = (a * z).fma(z.polynomial(w.format.numbers.tanh), a);
-    // Beyond that it is 1.
+    // Beyond that the result is 1.
     let twice = a.gt(20.0).select(w.float(40.0), a + a);
     let (n, near) = near_one(w, twice);
     let power = near * w.power_of_two(n);

@@ -19,12 +19,12 @@ fn split<'w>(w: &'w Writer, x: Num<'w>) -> (Num<'w>, Num<'w>) {
     (k.to_float(), m - 1.0)
 }
 
-/// `ln(1 + f) - f`, but for a factor of `f^2`.
+/// `(ln(1 + f) - f) / f^2`.
 fn second<'w>(w: &'w Writer, f: Num<'w>) -> Num<'w> {
     f.fma(f.polynomial(w.format.numbers.log), -0.5)
 }
 
-/// Puts right what is not the logarithm of a positive finite number.
+/// Handles arguments that are not positive and finite.
 fn with_ends<'w>(w: &'w Writer, x: Num<'w>, y: Num<'w>) -> Num<'w> {
     let bad = x.eq(0.0).select(w.float(f64::NEG_INFINITY), w.nan());
     let y = x.gt(0.0).select(y, bad);
@@ -38,7 +38,7 @@ pub(super) fn log<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
     with_ends(w, x, k.fma(ln2[0], f + low))
 }
 
-/// The logarithm to another base: `f` and what is below it are multiplied by a factor in two parts.
+/// The logarithm to another base: `f` and its low part, multiplied by a two-part factor.
 fn other_base<'w>(w: &'w Writer, f: Num<'w>, factor: [f64; 2]) -> (Num<'w>, Num<'w>) {
     let high = f * factor[0];
     let low = f.fma(factor[1], f.fma(factor[0], -high));
@@ -60,16 +60,16 @@ pub(super) fn log10<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
     with_ends(w, x, k.fma(numbers.log10_2[0], high + low))
 }
 
-/// A number as the sum of two.
+/// An unevaluated sum of two numbers (double-double arithmetic).
 type Pair<'w> = (Num<'w>, Num<'w>);
 
-/// The sum of two numbers, of which the first is the larger one.
+/// The sum of two numbers, the larger one first.
 fn sum<'w>(a: Num<'w>, b: Num<'w>) -> Pair<'w> {
     let high = a + b;
     (high, (a - high) + b)
 }
 
-/// A pair with something added that is below its first part.
+/// Adds a number that is smaller than the first part of a pair.
 fn plus<'w>((high, low): Pair<'w>, below: Num<'w>) -> Pair<'w> {
     (high, low + below)
 }
@@ -81,8 +81,8 @@ fn product<'w>(a: Pair<'w>, b: Pair<'w>) -> Pair<'w> {
     (high, a.1.fma(b.0, a.0.fma(b.1, low)))
 }
 
-/// The binary logarithm of a positive finite number, with about a dozen bits more than a number has: what is lost here is
-/// multiplied by an exponent.
+/// The binary logarithm of a positive finite number, with about a dozen extra bits: the error is multiplied by the
+/// exponent.
 fn log2_pair<'w>(w: &'w Writer, x: Num<'w>) -> Pair<'w> {
     let numbers = w.format.numbers;
     let pair = |p: [f64; 2]| (w.float(p[0]), w.float(p[1]));
@@ -95,7 +95,7 @@ fn log2_pair<'w>(w: &'w Writer, x: Num<'w>) -> Pair<'w> {
     let left = s.fma(-d_low, s.fma(-d, f));
     let s = (s, left * inverse);
     let z = product(s, s);
-    // atanh s / s = 1 + z/3 + z^2 (...), where the last needs no more bits than a number has.
+    // atanh s / s = 1 + z/3 + z^2 (...), where the last term needs no extra precision.
     let third = product(z, pair(numbers.third));
     let fourth = (z.0 * z.0) * z.0.polynomial(numbers.atanh);
     let u = plus(sum(third.0, fourth), third.1);
@@ -110,13 +110,13 @@ fn exp2_pair<'w>(w: &'w Writer, (high, low): Pair<'w>) -> Num<'w> {
     let numbers = w.format.numbers;
     let ln2 = numbers.ln2_pair;
     let (n, whole) = high.nearest_whole(1.0);
-    // What is below has to be small for `1 + low ln 2` to stand for its power.
+    // The low part has to be small, so that its power is `1 + low ln 2`.
     let (r, low) = sum(high - n, low);
     let below = r.fma(ln2[1], low * ln2[0]);
     let second = (r * r).fma(r.polynomial(numbers.exp2), below);
     let near = r.fma(ln2[0], second) + 1.0;
     let y = near.scaled(whole);
-    // What is below a number that is too large for this is not a number.
+    // The low part of an overflowed number is NaN.
     let (lowest, highest) = w.format.pick((-151.0, 129.0), (-1076.0, 1025.0));
     let y = high.gt(highest).select(w.infinity(), y);
     high.lt(lowest).select(w.float(0.0), y)
@@ -131,13 +131,13 @@ pub(super) fn pow<'w>(w: &'w Writer, x: Num<'w>, y: Num<'w>) -> Num<'w> {
     let below = y.fma(low, y.fma(high, -exponent));
     let power = exp2_pair(w, (exponent, below));
     let power = y.eq(1.0).select(a, power);
-    // Zero and infinity to whatever power, and anything to that of infinity.
+    // Powers of zero and infinity, and infinite exponents.
     let grows = (a.gt(1.0) ^ y.gt(0.0)).select(zero, infinity);
     let endless = y.abs().eq(infinity);
     let extreme = a.eq(0.0) | a.eq(infinity) | endless;
     let power = extreme.select(grows, power);
     let power = a.eq(1.0).select(one, power);
-    // Below zero only whole powers make sense, and odd ones change the sign.
+    // Negative bases have only integer powers, and odd ones change the sign.
     let whole = y.floor().eq(y);
     let half = y * 0.5;
     let odd = whole & half.floor().ne(half);

@@ -1,12 +1,12 @@
-//! Writes mathematical functions out, for machines that have no library of them.
+//! Expands mathematical functions, for targets without a math library.
 //!
-//! Each operation that is used becomes a function of the module, one for `f32` and one for `f64`; `f16` is computed in `f32` and rounded. The
-//! functions use nothing but what every machine has: sums, products, `fma`, quotients, roots, rounding, integers and bits. They are
-//! `precise`: their errors are known, and sums that make up for them must not be rearranged. No function for `f32` uses `f64`, which is slow
-//! on many GPUs.
+//! Each operation that is used becomes a function of the module, one for `f32` and one for `f64`; `f16` is computed
+//! in `f32` and rounded. The functions use only operations that every target has: addition, multiplication, `fma`,
+//! division, square root, rounding and integer operations. They are `precise`: their error is known, and
+//! compensated sums must not be reassociated. No function for `f32` uses `f64`, which is slow on many GPUs.
 //!
-//! GPUs have an instruction for powers of two in `f32`, within 2 ulp. Except in strict mode, `exp2` is left to it, and others use it. So it
-//! is with functions that are quicker in NVIDIA's `libdevice`, where the backend has that.
+//! GPUs have an instruction for `exp2` in `f32`, accurate to 2 ulp. Except in strict mode, `exp2` is left to the
+//! backend, and others use it. So are the functions that are faster in NVIDIA's `libdevice`, if it is available.
 
 mod arcs;
 mod circular;
@@ -27,7 +27,7 @@ use wuji_ir::module::{Env, Function, Module, Values};
 use wuji_ir::ops::{BinOp, Op, UnOp};
 use wuji_ir::types::{Scalar, Type};
 
-/// A function that can be written.
+/// A function that this pass can emit.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 enum Routine {
     Round,
@@ -48,14 +48,14 @@ enum Routine {
     Rem,
     Pow,
     Atan2,
-    /// Takes right angles from a large number.
+    /// Reduces a large angle by right angles.
     LargeAngle,
-    /// The remainder where the quotient is large.
+    /// The remainder for a large quotient.
     LargeRem,
 }
 
 impl Routine {
-    /// Operations that machines have no instruction for.
+    /// Operations without a machine instruction.
     const UNARY: [(UnOp, Routine); 15] = [
         (UnOp::Round, Routine::Round),
         (UnOp::Sin, Routine::Sin),
@@ -74,14 +74,14 @@ impl Routine {
         (UnOp::Log10, Routine::Log10),
     ];
 
-    /// The same of two arguments. Only float remainders have a routine.
+    /// The same with two arguments. Only float remainders have a routine.
     const BINARY: [(BinOp, Routine); 3] = [
         (BinOp::Rem, Routine::Rem),
         (BinOp::Pow, Routine::Pow),
         (BinOp::Atan2, Routine::Atan2),
     ];
 
-    /// What an instruction needs, and for which type.
+    /// The routine of an instruction, and its type.
     fn of(f: &Function, inst: Inst) -> Option<(Routine, Scalar)> {
         let data = &f.insts[inst];
         let routine = if let Op::Unary(op) = data.op {
@@ -95,7 +95,7 @@ impl Routine {
         scalar.is_float().then_some((routine, scalar))
     }
 
-    /// Whether the function of a type is quicker in NVIDIA's library, as measured (`docs/performance.md`).
+    /// Whether the function is faster in NVIDIA's library, as measured (`docs/performance.md`).
     fn is_quicker_in_libdevice(self, scalar: Scalar) -> bool {
         match self {
             Routine::Sin
@@ -118,7 +118,7 @@ impl Routine {
         }
     }
 
-    /// Whether it is for arguments that hardly anybody has.
+    /// Whether the routine is for rare arguments.
     fn is_seldom(self) -> bool {
         matches!(self, Routine::LargeAngle | Routine::LargeRem)
     }
@@ -152,7 +152,8 @@ pub fn lower_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// A function with so many instructions takes the place of its calls: on GPUs a call costs as much as a few dozen of them.
+/// Functions with at most this many instructions are inlined: on GPUs a call costs as much as a few dozen
+/// instructions.
 const SHORT: usize = 72;
 
 /// Instructions that are not constants.
@@ -162,10 +163,10 @@ fn length(f: &Function) -> usize {
     count
 }
 
-/// The functions that a module has so far.
+/// The functions emitted so far.
 struct Library {
     has_libdevice: bool,
-    /// There is an instruction for powers of two in `f32`.
+    /// The target has an instruction for `exp2` in `f32`.
     has_exp2: bool,
     made: FxHashMap<(Routine, Scalar), Func>,
 }
@@ -183,14 +184,14 @@ impl Library {
         }
     }
 
-    /// Whether the backend has a better one.
+    /// Whether the backend has a better implementation.
     fn is_elsewhere(&self, routine: Routine, scalar: Scalar) -> bool {
         let float = Format::of(scalar).float;
         let instruction = self.has_exp2 && routine == Routine::Exp2 && float == Scalar::F32;
         instruction || self.has_libdevice && routine.is_quicker_in_libdevice(float)
     }
 
-    /// Makes an operation a call.
+    /// Replaces an operation by a call.
     fn replace(
         &mut self,
         m: &mut Env,
@@ -229,7 +230,7 @@ impl Library {
         }
         let mut f = self.write(m, routine, Format::of(scalar));
         f.traits.precise = true;
-        // What goes round ends by itself.
+        // The loops are bounded.
         f.traits.uninterrupted = true;
         f.traits.inline = !routine.is_seldom() && length(&f) <= SHORT;
         let func = m.add(f);

@@ -1,8 +1,9 @@
-//! Coefficients and constants of the two formats.
+//! Polynomial coefficients and constants of the two formats.
 //!
-//! The polynomials are weighted least squares over Chebyshev nodes, with the error as a part of the whole function for the weight,
-//! solved with 700 bits: one coefficient after the other is rounded, the lowest first, and the rest is solved again. Each field says how far
-//! the rounded polynomial is from the function, in `f32` and in `f64`. Pairs are a number rounded, and what is left, rounded.
+//! The polynomials are weighted least-squares fits at Chebyshev nodes, with the relative error of the whole
+//! function as the weight, solved with 700 bits. Coefficients are rounded one after the other, lowest first, and
+//! the rest is solved again. Each field documents the error of the rounded polynomial, in `f32` and in `f64`. Pairs
+//! are a rounded number and its rounded remainder.
 
 #![allow(
     clippy::approx_constant,
@@ -279,7 +280,7 @@ pub(super) static F64: Numbers = Numbers {
     quarter_pi: [0.7853981633974483, 3.061616997868383e-17],
 };
 
-/// The bits of `2 / pi` behind the point, the first ones first.
+/// The fractional bits of `2 / pi`, most significant first.
 pub(super) const TWO_OVER_PI: [u64; 20] = [
     0xa2f9_836e_4e44_1529,
     0xfc27_57d1_f534_ddc0,

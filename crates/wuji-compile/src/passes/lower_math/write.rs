@@ -1,4 +1,4 @@
-//! Arithmetic written as it reads: operators on numbers of a function under construction append instructions to it.
+//! Operator overloading for emitting arithmetic: operators on [`Num`] append instructions to a function.
 
 use super::numbers::{self, Numbers};
 use std::cell::{Cell, RefCell};
@@ -8,21 +8,21 @@ use wuji_ir::module::{Function, Span, Term, Values};
 use wuji_ir::ops::{BinOp, CmpOp, Op, UnOp};
 use wuji_ir::types::{Imm, Scalar, Type};
 
-/// What the arithmetic of a float type is made of.
+/// The properties of a float type.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Format {
     pub(super) float: Scalar,
     /// The signed integers of the same width.
     pub(super) int: Scalar,
-    /// Bits behind the point of a normal number.
+    /// Fraction bits of a normal number.
     pub(super) fraction: u32,
-    /// The exponent field of 1.
+    /// The exponent bias.
     pub(super) bias: i64,
     pub(super) numbers: &'static Numbers,
 }
 
 impl Format {
-    /// Of `f64`, or of `f32`, which stands in for `f16`.
+    /// The format of `f64`, or of `f32`, which also computes `f16`.
     pub(super) fn of(scalar: Scalar) -> Format {
         match scalar {
             Scalar::F64 => Format {
@@ -42,7 +42,7 @@ impl Format {
         }
     }
 
-    /// Bits of a significand, the first one included.
+    /// Bits of the significand, including the implicit one.
     pub(super) fn precision(self) -> u32 {
         self.fraction + 1
     }
@@ -55,7 +55,7 @@ impl Format {
         }
     }
 
-    /// A number with a last bit of 1, and room above and below it.
+    /// A number whose last bit is worth 1, used for rounding.
     fn large(self) -> f64 {
         1.5 * 2f64.powi(self.fraction as i32)
     }
@@ -65,13 +65,13 @@ impl Format {
     }
 }
 
-/// A function that is being written.
+/// A function under construction.
 #[derive(Debug)]
 pub(super) struct Writer {
     f: RefCell<Function>,
     region: Cell<Region>,
     pub(super) format: Format,
-    /// There is an instruction for powers of two.
+    /// The target has an `exp2` instruction.
     pub(super) has_exp2: bool,
 }
 
@@ -97,7 +97,7 @@ impl Writer {
         self.num(self.f.borrow().params()[number])
     }
 
-    /// The function, which returns these.
+    /// Finishes the function with these results.
     pub(super) fn finish(self, results: &[Value]) -> Function {
         self.end(Term::Return(results.into()));
         self.f.into_inner()
@@ -174,7 +174,7 @@ impl Writer {
         region
     }
 
-    /// `if`; both sides give numbers of these types.
+    /// `if`; both sides yield numbers of these types.
     pub(super) fn branch<'w>(
         &'w self,
         condition: Num<'w>,
@@ -190,7 +190,7 @@ impl Writer {
         self.results(inst)
     }
 
-    /// A number of the format that takes steps for as long as a condition holds.
+    /// A number of the format that is updated while a condition holds.
     pub(super) fn repeat<'w>(
         &'w self,
         start: Num<'w>,
@@ -218,14 +218,14 @@ fn values(numbers: &[Num<'_>]) -> Values {
     numbers.iter().map(|n| n.value).collect()
 }
 
-/// A value of the function that is being written.
+/// A value of the function under construction.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Num<'w> {
     w: &'w Writer,
     pub(super) value: Value,
 }
 
-/// What can stand on the right of an operator: a value, or a literal, which takes the type of the left side.
+/// The right operand of an operator: a value, or a literal, which takes the type of the left operand.
 pub(super) trait Operand<'w> {
     fn beside(self, left: Num<'w>) -> Num<'w>;
 }
@@ -300,12 +300,12 @@ impl<'w> Num<'w> {
         self.ne(self)
     }
 
-    /// Whether a condition does not hold.
+    /// The negation of a condition.
     pub(super) fn not(self) -> Num<'w> {
         self.unary(UnOp::Not)
     }
 
-    /// The first where the condition that this is holds, else the second.
+    /// Selects by a condition.
     pub(super) fn select(self, yes: Num<'w>, no: impl Operand<'w>) -> Num<'w> {
         let no = no.beside(yes);
         let args = [self.value, yes.value, no.value];
@@ -323,7 +323,7 @@ impl<'w> Num<'w> {
         self.unary(UnOp::Abs)
     }
 
-    /// By an instruction, where there is one.
+    /// The `exp2` instruction of the target.
     pub(super) fn exp2(self) -> Num<'w> {
         self.unary(UnOp::Exp2)
     }
@@ -352,7 +352,7 @@ impl<'w> Num<'w> {
         self.binary(BinOp::Max, other)
     }
 
-    /// By value to another type.
+    /// Converts by value to another type.
     pub(super) fn to(self, ty: Scalar) -> Num<'w> {
         if self.scalar() == ty {
             return self;
@@ -376,23 +376,23 @@ impl<'w> Num<'w> {
         self.w.emit(Op::Bitcast(ty), &[self.value], ty)
     }
 
-    /// The sign bit of a float, nothing else.
+    /// The sign bit of a float.
     pub(super) fn sign(self) -> Num<'w> {
         let mask = self.w.int(self.w.format.int, self.w.format.sign_bit());
         self.bits() & mask
     }
 
-    /// Changes the sign where this, a sign bit, is set.
+    /// Changes the sign if the sign bit `sign` is set.
     pub(super) fn flipped(self, sign: Num<'w>) -> Num<'w> {
         (self.bits() ^ sign).as_float()
     }
 
-    /// A number that is not negative, with the sign of another one.
+    /// A nonnegative number with the sign of another one.
     pub(super) fn signed_as(self, other: Num<'w>) -> Num<'w> {
         (self.bits() | other.sign()).as_float()
     }
 
-    /// The polynomial with these coefficients, the constant one first.
+    /// Evaluates the polynomial with these coefficients, constant first.
     pub(super) fn polynomial(self, coefficients: &[f64]) -> Num<'w> {
         let Some((last, rest)) = coefficients.split_last() else {
             return self.w.float(0.0);
@@ -401,22 +401,23 @@ impl<'w> Num<'w> {
         rest.iter().rev().fold(last, |sum, c| sum.fma(self, *c))
     }
 
-    /// The whole number nearest to `self * factor`, which is below `2^(p - 3)`: as a float, and as an integer that has something in its upper bits as well.
-    /// Next to a number with a last bit of 1 a sum is rounded to whole numbers: that is quicker than to round and to convert.
+    /// The integer nearest to `self * factor`, which is below `2^(p - 3)`: as a float, and as an integer with
+    /// garbage in its upper bits. Adding a number whose last bit is worth 1 rounds to integers, which is faster
+    /// than a rounding and a conversion.
     pub(super) fn nearest(self, factor: f64) -> (Num<'w>, Num<'w>) {
         let large = self.w.format.large();
         let sum = self.fma(factor, large);
         (sum - large, sum.bits())
     }
 
-    /// The same, with nothing but the number in the integer.
+    /// The same, with a clean integer.
     pub(super) fn nearest_whole(self, factor: f64) -> (Num<'w>, Num<'w>) {
         let (n, bits) = self.nearest(factor);
         let large = self.w.float(self.w.format.large()).bits();
         (n, bits - large)
     }
 
-    /// `self * 2^n`, rounded once, for a number near 1 and any `n` of which a half is in the range of exponents.
+    /// `self * 2^n`, rounded once, for a number near 1 and any `n` whose half is in the exponent range.
     pub(super) fn scaled(self, n: Num<'w>) -> Num<'w> {
         let half = n >> 1;
         self * self.w.power_of_two(half) * self.w.power_of_two(n - half)

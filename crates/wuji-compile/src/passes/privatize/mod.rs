@@ -1,17 +1,16 @@
-//! Atomics that scatter over a field go to copies of it that workers have for themselves, and are merged
-//! after the task.
+//! Privatization: scattered atomics go to per-worker copies of a field, which are merged after the task.
 //!
-//! A field qualifies when the task does nothing to it but one kind of atomic whose old value nobody uses, when all of
-//! its elements exist, and when a copy is worth its merging:
+//! A field qualifies if the task only applies one kind of atomic to it and does not use the old values, if all its
+//! elements exist, and if the gain outweighs the merge:
 //!
 //! - a copy has at most [`MOST_BYTES`];
-//! - where the number of iterations is known, they make at least one update for each [`BYTES_PER_UPDATE`] bytes;
-//! - where it is not, a copy has at most [`MOST_BYTES_UNKNOWN`], and the launch decides how many workers get one.
+//! - if the number of iterations is known, they make at least one update per [`BYTES_PER_UPDATE`] bytes;
+//! - if it is unknown, a copy has at most [`MOST_BYTES_UNKNOWN`], and the launch decides how many workers get one.
 //!
-//! Worker 0 works on the field itself, so a launch on one thread pays for nothing.
+//! Worker 0 uses the field itself, so a launch on one thread has no overhead.
 //!
-//! In deterministic worlds the number of workers is fixed, and float updates of temps and updates at the end of chunks,
-//! where reductions leave their results, are done in this way too.
+//! In deterministic worlds the number of workers is fixed. Float updates of temps, and the updates at the end of
+//! chunks where reductions store their results, are privatized too.
 
 mod upkeep;
 
@@ -30,14 +29,14 @@ use wuji_ir::{Error, Result, infer};
 
 /// Bytes of one worker's copies for one task.
 const MOST_BYTES: u64 = 64 << 20;
-/// The same where nobody knows how often the loop runs.
+/// The same if the trip count is unknown.
 const MOST_BYTES_UNKNOWN: u64 = 1 << 20;
-/// Fields of so few bytes are merged in no time.
+/// Fields this small are merged at negligible cost.
 const FEW_BYTES: u64 = 4096;
 
 pub fn privatize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let alone = cx.options.threads == 1 && !cx.options.deterministic;
-    // There are too many threads for a copy each, and their atomics are quick.
+    // GPUs have too many threads for a copy each, and fast atomics.
     if alone || cx.options.target == Target::Cuda {
         return Ok(());
     }
@@ -63,7 +62,7 @@ pub fn privatize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Fields of one node, whose elements lie side by side.
+/// Fields of one node, whose elements are adjacent in memory.
 struct Group {
     tree: Tree,
     node: Node,
@@ -85,7 +84,7 @@ struct PrivatizationPlan {
     updates: u64,
 }
 
-/// The copies that a task is better off with.
+/// Decides which fields of a task to privatize.
 fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<PrivatizationPlan>> {
     let TaskKind::Chunks { dims, unit, hints } = &task.kind else {
         return Ok(None);
@@ -104,7 +103,7 @@ fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<Privatiza
         let paid = iterations(dims, *unit).map_or(u64::MAX, |n| {
             n.saturating_mul(updates).saturating_mul(BYTES_PER_UPDATE)
         });
-        // What chunks leave at their ends is cheap to merge, in whichever order is asked for.
+        // The results of chunks are cheap to merge, in any required order.
         let ends = deterministic && updates == 0 && bytes <= FEW_BYTES;
         let worth = ends || updates > 0 && bytes <= left.min(paid);
         left -= if worth { bytes } else { 0 };
@@ -125,7 +124,7 @@ fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<Privatiza
     }))
 }
 
-/// The fields that a task only ever updates, each by one operation.
+/// Fields that a task only updates, each by one operation.
 fn scattered(m: &Module, f: &Function) -> Vec<(Field, AtomicOp)> {
     let used = used_values(f);
     let mut found: Vec<(Field, AtomicOp)> = Vec::new();
@@ -151,15 +150,15 @@ fn scattered(m: &Module, f: &Function) -> Vec<(Field, AtomicOp)> {
         let data = &m.fields[*field];
         let exists = m.trees[data.tree].sparse_path(data.node).is_empty();
         let scalars = m.structs.flatten(data.elem);
-        // A merge applies the operation to whole elements.
+        // The merge applies the operation to whole elements.
         let merges = scalars.iter().all(|s| infer::atomic(*op, *s).is_ok());
         exists && merges && !spoiled.contains(field)
     });
     found
 }
 
-/// The temps that a task only ever updates, each by one operation; none when it does anything else to temps that
-/// other threads could see.
+/// Temps that a task only updates, each by one operation; empty if it accesses temps in another way that other
+/// threads could observe.
 fn added_up(m: &Env, f: &Function) -> Vec<(Temp, AtomicOp)> {
     let used = used_values(f);
     let (offsets, size) = m.temp_offsets();
@@ -197,7 +196,7 @@ fn added_up(m: &Env, f: &Function) -> Vec<(Temp, AtomicOp)> {
         }
         seen_calls |= data.op.callee().is_some();
     });
-    // A function that is called might do anything to them.
+    // A callee might access them in any way.
     fits &= !seen_calls && found.iter().all(|(temp, _)| !read.contains(temp));
     fits &= found.iter().all(|(temp, op)| {
         let scalars = m.structs.flatten(m.temps[*temp].ty);
@@ -206,11 +205,11 @@ fn added_up(m: &Env, f: &Function) -> Vec<(Temp, AtomicOp)> {
     if fits { found } else { Vec::new() }
 }
 
-/// The field that an operation touches by byte offset.
+/// The field that an operation accesses by byte offset.
 fn field_of(op: &Op) -> Option<Field> {
     match op.space()? {
         Space::Tree(_, field) | Space::Private(_, field) => Some(field),
-        // Only sparse trees have the first three, apart from fields that always exist.
+        // Only sparse trees have the first three, and their fields do not qualify.
         Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) | Space::Array(_) | Space::Temps => {
             None
         }
@@ -226,8 +225,7 @@ fn touched_by_calls(m: &Module, f: &Function) -> FxHashSet<Field> {
     fields
 }
 
-/// Scalars that one iteration updates, more or less: atomics outside of loops are made once a chunk and do
-/// not count.
+/// Estimates the scalars that one iteration updates. Atomics outside of loops run once per chunk and do not count.
 fn updates(m: &Env, f: &Function, region: Region, fields: &[(Field, AtomicOp)]) -> u64 {
     let in_loop = region != f.entry;
     let mut sum = 0u64;
@@ -244,7 +242,7 @@ fn updates(m: &Env, f: &Function, region: Region, fields: &[(Field, AtomicOp)]) 
         sum = sum.saturating_add(match data.op.control() {
             None => 0,
             Some(ControlOp::If) => data.regions.iter().map(inside).max().unwrap_or(0),
-            // Seldom run.
+            // Rarely executed.
             Some(ControlOp::For(_, ForKind::Boundary)) => 0,
             Some(ControlOp::For(_, ForKind::Serial)) => {
                 let turns = trips(f, *inst).unwrap_or(UNKNOWN_TRIPS);
@@ -266,10 +264,10 @@ fn updates(m: &Env, f: &Function, region: Region, fields: &[(Field, AtomicOp)]) 
     sum
 }
 
-/// Turns that a loop is thought to make when nothing is known about it.
+/// The assumed trip count of a loop with unknown bounds.
 const UNKNOWN_TRIPS: u64 = 4;
 
-/// Iterations of a loop whose bounds are known.
+/// The number of iterations of a loop with known bounds.
 fn iterations(dims: &[RangeDim], unit: u64) -> Option<u64> {
     let mut all = unit;
     for dim in dims {
@@ -311,7 +309,7 @@ fn groups(m: &Env, fields: &[(Field, AtomicOp)]) -> Result<Vec<Group>> {
     Ok(groups)
 }
 
-/// The task's atomics go to the running worker's copies.
+/// Redirects the task's atomics to the worker's copies.
 fn redirect(m: &mut Module, func: Func, plan: &PrivatizationPlan) {
     for inst in m.funcs[func].insts.values_mut() {
         if let Op::MemAtomic(_, space, sharing) = &mut inst.op

@@ -1,7 +1,7 @@
-//! The tasks around one that uses copies: what makes copies neutral before it, and what merges them after it.
+//! Tasks around a privatized one: initializing the copies before it, and merging them after it.
 //!
-//! Both go over the memory of a node in the order in which it lies there, whatever its layout: cells that follow
-//! each other at one distance are a *run*, of which a unit of work is a block.
+//! Both traverse the memory of a node in address order, for any layout: cells at a constant distance form a *run*,
+//! and a block of a run is one unit.
 
 use super::Group;
 use crate::rewrite::{combine, identity, scalar_identity};
@@ -11,10 +11,10 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Scalar, Type};
 
-/// Bytes of a block, more or less: where a copy is as neutral as before, a block is only looked at.
+/// The approximate size of a block: an unmodified block of a copy is only read.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The tasks in front of a task and those behind it.
+/// The tasks before a privatized task, and those after it.
 pub(super) fn tasks(m: &mut Module, groups: &[Group], like: &Task) -> (Vec<Task>, Vec<Task>) {
     let (mut fills, mut merges) = (Vec::new(), Vec::new());
     for group in groups {
@@ -26,10 +26,10 @@ pub(super) fn tasks(m: &mut Module, groups: &[Group], like: &Task) -> (Vec<Task>
     (fills, merges)
 }
 
-/// Where the cells of a node are: `outer` levels of runs, then cells at one distance.
+/// The addresses of a node's cells: `outer` levels of runs, then cells at a constant distance.
 struct Runs {
     start: u64,
-    /// Number and distance, outermost first.
+    /// Count and distance, outermost first.
     outer: Vec<(u64, u64)>,
     cells: u64,
     cell: u64,
@@ -149,7 +149,7 @@ impl Block {
         }
     }
 
-    /// Where a cell starts.
+    /// The offset of a cell.
     fn at(&self, b: &mut Builder, cell: Value) -> Value {
         let distance = b.i64(self.cell as i64);
         let bytes = b.binary(BinOp::Mul, cell, distance);
@@ -157,7 +157,7 @@ impl Block {
     }
 }
 
-/// Where the element of a field starts in a cell.
+/// The offset of a field's element in a cell.
 fn element(b: &mut Builder, group: &Group, field: wuji_ir::entities::Field, cell: Value) -> Value {
     let offset = b.i64(group.memory.place(field) as i64);
     b.binary(BinOp::Add, cell, offset)
@@ -180,7 +180,7 @@ fn fill(b: &mut Builder, group: &Group, block: &Block) {
     });
 }
 
-/// Applies a block of the running worker's copy to the tree, unless nothing has happened to it.
+/// Merges a block of the worker's copy into the tree, unless the block is unmodified.
 fn merge(b: &mut Builder, group: &Group, block: &Block) {
     let changed = changed_bits(b, group, block);
     let zero = b.zero(b.func.ty(changed));
@@ -209,7 +209,7 @@ fn merge(b: &mut Builder, group: &Group, block: &Block) {
     b.if_else(some, &[], merging, |_| Values::new());
 }
 
-/// Bits in which a block of a copy is not neutral, all in one number.
+/// The bitwise OR of all differences of a block of a copy from the identity.
 fn changed_bits(b: &mut Builder, group: &Group, block: &Block) -> Value {
     let scalars: Vec<_> = group
         .fields
@@ -248,7 +248,7 @@ fn changed_bits(b: &mut Builder, group: &Group, block: &Block) -> Value {
     b.func.result(found)
 }
 
-/// The bits of a scalar as an unsigned number.
+/// The bits of a scalar as an unsigned integer.
 fn bits(b: &mut Builder, value: Value, scalar: Scalar) -> Value {
     let to = match scalar {
         Scalar::Bool => return b.convert(value, Scalar::U8),
@@ -264,7 +264,7 @@ fn bits(b: &mut Builder, value: Value, scalar: Scalar) -> Value {
     }
 }
 
-/// Quotient and remainder of a number that is not negative.
+/// Quotient and remainder of a nonnegative number.
 fn divide(b: &mut Builder, a: Value, by: u64) -> (Value, Value) {
     let by = b.i64(by as i64);
     let quotient = b.binary(BinOp::Div, a, by);

@@ -1,4 +1,4 @@
-//! A small local array that is only indexed by constants is as many variables.
+//! Splits small local arrays that are only indexed by constants into variables.
 
 use cranelift_entity::SecondaryMap;
 use wuji_ir::entities::*;
@@ -7,10 +7,10 @@ use wuji_ir::module::{Function, LocalData};
 use wuji_ir::ops::{Op, Place};
 use wuji_ir::types::Imm;
 
-/// Longer arrays stay arrays.
+/// Longer arrays are not split.
 const MAX_LEN: u32 = 64;
 
-/// How many operations a constant index may be made of: nothing has been folded yet.
+/// The depth of the expression of a constant index: nothing has been folded yet.
 const MAX_DEPTH: u32 = 8;
 
 pub(super) fn split_arrays(f: &mut Function) {
@@ -42,7 +42,7 @@ pub(super) fn split_arrays(f: &mut Function) {
         let Some(len) = len.filter(|_| !whole[local] && !shared) else {
             continue;
         };
-        // The array itself is a variable without uses from now on.
+        // The array itself is an unused variable from now on.
         f.locals[local].len = None;
         for k in 0..len.min(MAX_LEN) {
             let variable = f.locals.push(LocalData {
@@ -67,7 +67,7 @@ pub(super) fn split_arrays(f: &mut Function) {
     }
 }
 
-/// The constant that a value comes down to.
+/// The constant value of an expression.
 fn constant(f: &Function, v: Value, depth: u32) -> Option<Imm> {
     let depth = depth.checked_sub(1)?;
     let data = &f.insts[f.def(v)?];

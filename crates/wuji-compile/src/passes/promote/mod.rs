@@ -1,10 +1,9 @@
-//! Turns locals that are not arrays into SSA values, and atomics on local arrays into plain updates:
-//! nobody else sees a local.
+//! Turns locals that are not arrays into SSA values (mem2reg), and atomics on local arrays into plain updates,
+//! because a local is private to its thread.
 //!
-//! Every region that stores to a local hands its value on: as a result of `if` and `block`, as a
-//! carried value and a result of loops. A local that is stored before it is read whenever its *home*,
-//! the innermost region with all its uses, is entered needs nothing outside of the home. Values that
-//! are handed on and never used are swept away at the end.
+//! Every region that stores to a local passes its value on: as a result of `if` and `block`, as a carried value and
+//! a result of loops. The *home* of a local is the innermost region with all its uses. If the local is always
+//! stored before it is read there, nothing is passed outside of the home. Unused results are removed at the end.
 
 mod arrays;
 
@@ -54,7 +53,7 @@ fn is_variable(f: &Function, op: &Op) -> Option<Local> {
     }
 }
 
-/// Which locals each region stores to and hands on to what follows it.
+/// The locals that each region stores to and passes on.
 struct HandedOn {
     by_region: SecondaryMap<Region, Vec<Local>>,
     /// Locals that start as zero in each iteration of a `foreach`.
@@ -65,13 +64,13 @@ struct HandedOn {
 struct Uses {
     /// Innermost region with all uses.
     common: Option<Region>,
-    /// The first use stores all of it, in this region.
+    /// The region in which the first use stores the whole local.
     set_in: Option<Region>,
     used_outside_foreach: bool,
     stored_in_foreach: Option<Inst>,
 }
 
-/// Locals that are stored to in the iterations of a `foreach`, and used nowhere else.
+/// Locals that the iterations of a `foreach` store to and that are used nowhere else.
 fn fresh_in_iterations(
     env: &Env,
     f: &Function,
@@ -86,10 +85,10 @@ fn fresh_in_iterations(
             let name = &f.locals[local].name;
             return Err(Error::new(
                 "W0310",
-                format!("`{name}` is assigned in a parallel loop, but lives outside of it"),
+                format!("`{name}` is assigned in a parallel loop, but declared outside of it"),
             )
             .at(Position::of(env, f.spans[inst]))
-            .note("the iterations of a parallel loop run at once and have no shared variables")
+            .note("the iterations of a parallel loop run concurrently and have no shared variables")
             .help("add to an element of a field instead, or declare the variable in the loop"));
         }
         fresh.push(local);
@@ -181,7 +180,7 @@ impl HandedOn {
         })
     }
 
-    /// What an instruction with these regions hands on.
+    /// The locals that an instruction with these regions passes on.
     fn by_all(&self, regions: &[Region]) -> Vec<Local> {
         let mut locals: Vec<Local> = regions
             .iter()
@@ -196,9 +195,9 @@ impl HandedOn {
 struct Promoter<'a> {
     b: Builder<'a>,
     handed_on: HandedOn,
-    /// The value of each local at this point; none is zero.
+    /// The current value of each local; `None` is zero.
     now: SecondaryMap<Local, PackedOption<Value>>,
-    /// The locals that exits through a label hand on.
+    /// The locals that exits through a label pass on.
     leaving: SecondaryMap<Label, Vec<Local>>,
     substitution: Substitution,
 }
@@ -233,7 +232,7 @@ impl Promoter<'_> {
     fn value_of(&mut self, local: Local) -> Value {
         match self.now[local].expand() {
             Some(v) => v,
-            // Made anew where it is needed: a zero from elsewhere might not dominate this point.
+            // Created where it is needed: a zero from elsewhere might not dominate this point.
             None => {
                 let ty = self.b.func.locals[local].ty;
                 self.b.zero(ty)
@@ -271,7 +270,7 @@ impl Promoter<'_> {
         }
     }
 
-    /// `if` and `block`: what a region stores becomes a result.
+    /// `if` and `block`: the locals that a region stores become results.
     fn branches(&mut self, inst: Inst) {
         let regions = self.b.func.insts[inst].regions.clone();
         let locals = self.handed_on.by_all(&regions);
@@ -289,7 +288,7 @@ impl Promoter<'_> {
         self.take_results(inst, &locals);
     }
 
-    /// `loop` and `for`: what the region stores is carried from iteration to iteration.
+    /// `loop` and `for`: the locals that the region stores are carried from iteration to iteration.
     fn repeat(&mut self, inst: Inst) {
         let region = self.b.func.insts[inst].regions[0];
         let locals = self.handed_on.by_all(&[region]);
@@ -344,8 +343,8 @@ impl Promoter<'_> {
         self.now[local] = whole.into();
     }
 
-    /// An access that stays one; atomics on elements of local arrays that nobody shares become a load and a store. Outside
-    /// of the array the load gives zero, and the store is dropped and reported, like the atomic.
+    /// An access that stays one. Atomics on private local arrays become a load and a store: out of range the load
+    /// gives zero, and the store is dropped and reported, like the atomic.
     fn element(&mut self, inst: Inst, op: AccessOp, access: &Access, args: &[Value]) {
         let operands = match op {
             AccessOp::Load | AccessOp::Store => 0,
@@ -371,7 +370,7 @@ impl Promoter<'_> {
         self.substitution.set(self.b.func.result(inst), old);
     }
 
-    /// What an atomic leaves where nobody else can see it.
+    /// The new value of an atomic on private memory.
     fn updated(&mut self, op: AccessOp, old: Option<Value>, operands: &[Value]) -> Option<Value> {
         match op {
             AccessOp::Load => None,
@@ -453,7 +452,7 @@ enum Part {
 
 type Path = SmallVec<[Part; 2]>;
 
-/// Takes the locals that are values now out of the table.
+/// Removes promoted locals from the table.
 fn remove_promoted(f: &mut Function) {
     let mut arrays: PrimaryMap<Local, LocalData> = PrimaryMap::new();
     let mut renamed: SecondaryMap<Local, Local> = SecondaryMap::with_default(Local::new(0));

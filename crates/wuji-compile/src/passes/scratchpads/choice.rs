@@ -1,8 +1,8 @@
-//! Pads that nobody has asked for: where a loop over a list of blocks uses elements often enough.
+//! The cost model of automatic scratchpads: loops over lists of blocks that access elements often enough.
 //!
-//! A pad costs time for each of its elements: it is filled, and what was added up goes to the field, by an atomic. It
-//! saves time for each access: a walk down the tree, and for sums an atomic. So what counts is how many accesses a block makes
-//! for each element of its pad. How many particles are in a block is known only when it is there: so the code compares.
+//! A scratchpad costs time per element: it is filled, or its sums are flushed to the field by atomics. It saves
+//! time per access: a tree access, and an atomic for sums. So the ratio of accesses to elements decides. The number
+//! of particles in a block is known only at run time, so the code compares it.
 
 use super::{Block, Fork, Pad, Use, behind, compare_assumptions, no_pad};
 use crate::analysis::affine::AffineAnalysis;
@@ -16,17 +16,17 @@ use wuji_ir::entities::{Field, Inst, Region, Tree, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
-/// A pad pays when its elements are added to so often on average: by several threads, and by one, which needs no atomics.
-/// Measured: `docs/performance.md`.
+/// The average number of additions per element from which on a scratchpad is faster: with several threads, and with
+/// one, which needs no atomics. Measured: `docs/performance.md`.
 const LEAST_SUMS: u64 = 1;
 const LEAST_SUMS_ALONE: u64 = 3;
-/// The same for reads of what is found in a hash table. Any other walk is a few loads, no slower than the pad.
+/// The same for reads from hash nodes. Other tree accesses are a few loads, as fast as a scratchpad.
 const LEAST_READS: u64 = 2;
 
-/// Whether a task is worth a look: it runs over a list of blocks.
+/// Whether a task is a candidate: it runs over a list of blocks.
 pub(super) fn may_have_any(m: &Module, task: usize, cx: &Cx) -> bool {
     let task = &m.tasks[task];
-    // In debug mode every write that is dropped tells its own index.
+    // In debug mode every dropped write reports its own index.
     if cx.options.debug || task.lists.is_some() {
         return false;
     }
@@ -35,13 +35,13 @@ pub(super) fn may_have_any(m: &Module, task: usize, cx: &Cx) -> bool {
     f.walk(|inst| {
         let op = &f.insts[inst].op;
         entry |= matches!(op, Op::TreeAccess(TreeAccessOp::Entry, ..));
-        // A function may do anything to the field.
+        // A callee may access the field in any way.
         calls |= op.callee().is_some();
     });
     entry && !calls
 }
 
-/// Pads for fields that a loop over a list scatters to, or gathers from in no order.
+/// Scratchpads for fields that a loop over a list scatters to, or gathers from.
 pub(super) fn by_cost(m: &mut Env, f: &mut Function, cx: &mut Cx) -> Vec<Decision> {
     let mut decisions = Vec::new();
     for block in blocks(f) {
@@ -55,7 +55,7 @@ pub(super) fn by_cost(m: &mut Env, f: &mut Function, cx: &mut Cx) -> Vec<Decisio
             });
             match choice {
                 Err(why) => decisions.push(no_pad(m, field, why)),
-                // All pads of a block are used, or none.
+                // A block uses all its scratchpads or none.
                 Ok((_, turns, _)) if from.is_some_and(|(known, _)| known != turns) => {
                     let why =
                         "it is used in another loop of the block than others with scratchpads";
@@ -77,7 +77,7 @@ pub(super) fn by_cost(m: &mut Env, f: &mut Function, cx: &mut Cx) -> Vec<Decisio
     decisions
 }
 
-/// Makes the pads of a block, for blocks of so many turns of a loop.
+/// Emits the scratchpads of a block, for blocks with at least the given trip count.
 fn make(
     m: &mut Env,
     f: &mut Function,
@@ -93,10 +93,10 @@ fn make(
         .iter()
         .any(|p| p.touches.iter().any(|t| !t.assumed.is_empty()));
     let worth = match worth {
-        // One comparison for all: what is assumed, and whether it is worth it.
+        // One comparison for the assumptions and for the trip count.
         _ if assumed => {
             if !compare_assumptions(m, f, &pads, worth) {
-                let why = "what is assumed is not assumed in one place";
+                let why = "the assumptions are not in one region";
                 let no = |pad: &Pad| no_pad(m, pad.field, why.to_owned());
                 return pads.iter().map(no).collect();
             }
@@ -117,7 +117,7 @@ fn make(
     decisions
 }
 
-/// Outermost parallel loops whose iterations are entries of a list.
+/// Outermost parallel loops over the entries of a list.
 fn blocks(f: &Function) -> Vec<Block> {
     let structure = Structure::of(f);
     let mut found = Vec::new();
@@ -137,14 +137,14 @@ fn blocks(f: &Function) -> Vec<Block> {
     found
 }
 
-/// Fields that a block adds to, and fields that it reads at places which are not its loops' own.
+/// Fields that a block adds to, and fields that it reads at indices other than its loops' own.
 fn candidates(m: &Env, f: &Function, structure: &Structure, block: Block) -> Vec<Field> {
     let mut affine = AffineAnalysis::new(f, structure);
     let mut asked: FxHashSet<Tree> = FxHashSet::default();
     let mut found: Vec<Field> = Vec::new();
     f.walk(|inst| {
         let data = &f.insts[inst];
-        // Whether a cell exists is known to who asks at once, in a pad only later.
+        // Activity tests see the effect of a write immediately, but a scratchpad writes back later.
         if let Op::Cell(_, field) = data.op {
             asked.insert(m.fields[field].tree);
         }
@@ -167,7 +167,7 @@ fn candidates(m: &Env, f: &Function, structure: &Structure, block: Block) -> Vec
             let index = matches!(f.values[*v].def, ValueDef::Param(_, 0));
             index || region.is_some_and(outside)
         };
-        // Elements in the order of the loops are read in rows, which needs no pad.
+        // Elements in loop order are loaded as vectors, which needs no scratchpad.
         let mut rows = || {
             let mut all = indices.iter();
             all.all(|v| affine.expr(*v).terms.iter().all(|(v, _)| known(v)))
@@ -180,9 +180,9 @@ fn candidates(m: &Env, f: &Function, structure: &Structure, block: Block) -> Vec
     found
 }
 
-/// How often a block uses the elements of a pad.
+/// How often a block accesses the elements of a scratchpad.
 struct Work {
-    /// Outside of the loop that has an unknown number of turns, and in each turn of it.
+    /// Accesses outside of the loop with the unknown trip count, and per iteration of it.
     fixed: u64,
     each: u64,
     /// That loop.
@@ -210,7 +210,7 @@ impl Work {
                         None if structure.region_of[inst].expand() == Some(pad.block.body) => {
                             turns = Some(inst);
                         }
-                        // At least once, for all that is known.
+                        // Assume at least one iteration.
                         None => {}
                     }
                 }
@@ -227,7 +227,7 @@ impl Work {
         work
     }
 
-    /// How many turns it takes for the pad to pay, or why it never does.
+    /// The trip count from which on the scratchpad is faster, or the reason why it never is.
     fn least_turns(
         &self,
         m: &Env,
@@ -265,7 +265,7 @@ impl Work {
         let mut affine = AffineAnalysis::new(f, structure);
         let (lo, hi) = (f.insts[turns].args[0], f.insts[turns].args[1]);
         let most = affine.range(hi).1.saturating_sub(affine.range(lo).0).max(0);
-        // Pads are filled in front of everything that uses them.
+        // Scratchpads are filled before the code that uses them.
         let body = pad.block.body;
         let first = f.regions[body].insts.iter().position(|i| {
             let mut inside = pad
@@ -287,7 +287,7 @@ impl Work {
     }
 }
 
-/// Whether a block's loop has so many turns, in front of it.
+/// Compares the trip count of a block's loop, before the loop.
 fn compare(m: &mut Env, f: &mut Function, block: Block, turns: Inst, least: u64) -> Value {
     let (lo, hi) = (f.insts[turns].args[0], f.insts[turns].args[1]);
     let at = behind(f, block.body, [lo, hi].into_iter());
@@ -302,7 +302,7 @@ fn compare(m: &mut Env, f: &mut Function, block: Block, turns: Inst, least: u64)
     worth
 }
 
-/// The rest of a block, with pads where the condition holds: the body of that.
+/// Versions the rest of a block by a condition; returns the version with scratchpads.
 fn version(m: &mut Env, f: &mut Function, block: Block, condition: Value) -> Region {
     let at = behind(f, block.body, [condition].into_iter());
     let fork = Fork::at(f, block.body, at);
@@ -313,7 +313,7 @@ fn version(m: &mut Env, f: &mut Function, block: Block, condition: Value) -> Reg
     fast
 }
 
-/// Whether a field's elements are found by hashing.
+/// Whether a field is below a hash node.
 fn is_hashed(m: &Env, field: Field) -> bool {
     let data = &m.fields[field];
     m.trees[data.tree].is_hashed(data.node)

@@ -1,7 +1,7 @@
-//! Pads in the memory that the threads of a block share.
+//! Scratchpads in the shared memory of a GPU.
 //!
-//! A block of threads works on an entry of a list at a time. Its threads fill the pads, wait for each other, run the iterations, wait for
-//! each other, and write back what they have added up.
+//! A thread block processes one list entry at a time. Its threads fill the scratchpads, synchronize, run the
+//! iterations, synchronize, and flush the sums.
 
 use super::{
     Arrays, Block, MOST_SHARED_BYTES, Order, Pad, Use, behind, compare_assumptions, no_pad, planned,
@@ -17,8 +17,8 @@ use wuji_ir::entities::{Field, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
-/// Pads for fields that the user wants cached.
-pub(super) fn as_told(
+/// Scratchpads for fields with a cache hint.
+pub(super) fn from_hints(
     m: &mut Env,
     f: &mut Function,
     cx: &mut Cx,
@@ -39,13 +39,13 @@ pub(super) fn as_told(
         None
     });
     if !compare_assumptions(m, f, &pads, None) {
-        let why = "what is assumed is not assumed in one place".to_owned();
+        let why = "the assumptions are not in one region".to_owned();
         decisions.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));
         return decisions;
     }
     let mut all = Vec::new();
     if let Some(pad) = pads.iter().find(|pad| pad.kind == Use::Scatter) {
-        part_neighbours(m, f, pad.block.body);
+        separate_neighbours(m, f, pad.block.body);
     }
     for pad in pads {
         decisions.push(pad.decision(m, 0));
@@ -57,9 +57,9 @@ pub(super) fn as_told(
     decisions
 }
 
-/// Elements of an entry that stand side by side are near each other, and would be added to the same places at the same time. Threads
-/// that run in step take elements that are far apart.
-fn part_neighbours(m: &mut Env, f: &mut Function, body: Region) {
+/// Neighbouring elements of an entry are close in space and would update the same nodes at the same time. So the
+/// threads of a warp take elements that are far apart.
+fn separate_neighbours(m: &mut Env, f: &mut Function, body: Region) {
     for inst in f.regions[body].insts.clone() {
         let data = &f.insts[inst];
         let Op::For(_, ForKind::Parallel) = data.op else {
@@ -86,7 +86,7 @@ fn part_neighbours(m: &mut Env, f: &mut Function, body: Region) {
     }
 }
 
-/// Fills all pads at the start of a block, and writes them back at its end.
+/// Fills all scratchpads at the start of a block, and flushes them at its end.
 fn surround(m: &mut Env, f: &mut Function, pads: &[(Pad, Arrays)]) {
     let Some((first, _)) = pads.first() else {
         return;
@@ -109,7 +109,7 @@ fn surround(m: &mut Env, f: &mut Function, pads: &[(Pad, Arrays)]) {
     }
     wait(&mut b);
     b.func.regions[body].insts.extend(after);
-    // Nobody fills them again while others still read.
+    // Do not refill them while other threads still read.
     wait(&mut b);
     for ((pad, arrays), own) in pads.iter().zip(&bases) {
         pad.flush(&mut b, own, *arrays, Order::Threads);
@@ -131,7 +131,7 @@ impl Pad {
         self.len().map_or(u64::MAX / 2, |len| len * (own + flag))
     }
 
-    /// Threads of a block take one element after the other.
+    /// The threads of a block take elements in turn.
     pub(super) fn by_threads(
         &self,
         b: &mut Builder,

@@ -1,11 +1,11 @@
-//! What a block of a loop touches of a cached field is kept in a local array: read once before, or added up
-//! and written back once after.
+//! Scratchpads (block-local storage): the part of a cached field that one block of a loop accesses is kept in a
+//! local array, which is filled once before the block or flushed once after it.
 //!
-//! The user says `cache(x)`, or the loop is over a list of blocks and enough accesses share an element of the pad
-//! (`choice`). Each index of `x` inside of the loop is a sum: one part that is the same for the
-//! whole block, and a part whose range is known, because it is made of loop indices or because the user
-//! assumes it. The union of those ranges is the pad. Assumptions are compared, once for all accesses that follow, and
-//! where one does not hold the iteration works on the field itself: a wrong assumption costs time, nothing else.
+//! The user gives a hint `cache(x)`, or the loop runs over a list of blocks and each element is accessed often
+//! enough (`choice`). Each index of `x` in the loop is an affine expression with a part that is uniform in the
+//! block and a part with a known range, from loop indices or from an assumption of the user. The union of these
+//! ranges is the extent of the scratchpad. Assumptions are checked once for all accesses that follow; if one does
+//! not hold, the iteration accesses the field directly. So a wrong assumption only costs time.
 
 mod choice;
 pub(crate) mod gpu;
@@ -25,17 +25,17 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Scalar};
 use wuji_ir::{Position, Result};
 
-/// A pad takes at most so many bytes: it is to stay in the nearest cache.
+/// The most bytes of a scratchpad: it should stay in the L1 cache.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// Pads that the threads of a block share take at most so many bytes together: all of it but some is what every GPU has for them.
+/// The most bytes of all scratchpads in shared memory: most of what every GPU has per block.
 const MOST_SHARED_BYTES: u64 = 40 << 10;
 
 pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let on_gpu = cx.options.target == Target::Cuda;
     for t in 0..m.tasks.len() {
         match m.tasks[t].kind {
-            // On a GPU, threads of a block share a pad, where a block is what one works on.
+            // On a GPU the threads of a block share a scratchpad, if a block takes an entry.
             TaskKind::Chunks { hints, .. } if hints.blocks || !on_gpu => {}
             _ => continue,
         }
@@ -50,9 +50,9 @@ pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
             let (env, f) = (&mut m.env, &mut m.funcs[func]);
             make_scalar(env, f);
             if on_gpu {
-                gpu::as_told(env, f, cx, hinted)
+                gpu::from_hints(env, f, cx, hinted)
             } else {
-                as_told(env, f, cx, hinted)
+                from_hints(env, f, cx, hinted)
             }
         } else if !on_gpu && cx.uses("tiles") && choice::may_have_any(m, t, cx) {
             let (env, f) = (&mut m.env, &mut m.funcs[func]);
@@ -72,7 +72,7 @@ pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// The fields that the user wants cached, with the loop around each hint.
+/// The fields with a cache hint, and the loop around each hint.
 fn hints(f: &Function) -> Vec<(Field, Option<Block>)> {
     let structure = Structure::of(f);
     let mut found: Vec<(Field, Option<Block>)> = Vec::new();
@@ -86,8 +86,8 @@ fn hints(f: &Function) -> Vec<(Field, Option<Block>)> {
     found
 }
 
-/// Pads for fields that the user wants cached, whatever they cost.
-fn as_told(
+/// Scratchpads for fields with a cache hint, regardless of the cost.
+fn from_hints(
     m: &mut Env,
     f: &mut Function,
     cx: &mut Cx,
@@ -100,13 +100,14 @@ fn as_told(
             pad.apply(m, f, None);
         }
     } else {
-        let why = "what is assumed is not assumed in one place".to_owned();
+        let why = "the assumptions are not in one region".to_owned();
         decisions.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));
     }
     decisions
 }
 
-/// The pads for these fields, and what becomes of those that get none; `refuse` may say why one is not wanted.
+/// The scratchpads for these fields, and the reasons for those without; `refuse` may reject a scratchpad with a
+/// reason.
 fn planned(
     m: &Env,
     f: &Function,
@@ -150,21 +151,21 @@ struct Block {
     label: Label,
 }
 
-/// A pad, and which of its elements were added to.
+/// The array of a scratchpad, and the flags of the elements that were added to.
 #[derive(Copy, Clone)]
 struct Arrays {
     pad: Local,
     touched: Option<Local>,
 }
 
-/// How the elements of a pad are gone through.
+/// The order in which the elements of a scratchpad are visited.
 #[derive(Copy, Clone)]
 enum Order {
     /// Axis by axis.
     Rows,
-    /// In loops that end where blocks of the field do, so that each piece lies in one.
+    /// In loops that end at block boundaries of the field, so that each piece lies in one block.
     CutRows,
-    /// By the threads of a block, neighbours by neighbours.
+    /// By the threads of a block, neighbouring elements by neighbouring threads.
     Threads,
 }
 
@@ -180,9 +181,9 @@ impl Order {
 /// One access of the field.
 struct Touch {
     inst: Inst,
-    /// Each index less the part that all share.
+    /// Each index minus the shared part.
     offsets: Vec<Affine>,
-    /// What is assumed for it.
+    /// The assumptions that it relies on.
     assumed: Vec<Inst>,
 }
 
@@ -190,15 +191,15 @@ struct Pad {
     field: Field,
     kind: Use,
     block: Block,
-    /// The part of each index that is the same for a block.
+    /// The part of each index that is uniform in the block.
     shared: Vec<Affine>,
-    /// Smallest and largest rest of each index.
+    /// The range of the rest of each index.
     ranges: Vec<(i64, i64)>,
     touches: Vec<Touch>,
 }
 
 impl Pad {
-    /// Or why something about the loop does not fit.
+    /// The scratchpad, or the reason why the loop does not allow one.
     fn plan(
         m: &Env,
         f: &Function,
@@ -208,7 +209,7 @@ impl Pad {
     ) -> std::result::Result<Pad, String> {
         let body = block.body;
         if leaves_early(f, block) {
-            return Err("iterations of the loop end early".into());
+            return Err("iterations of the loop exit early".into());
         }
         let mut affine = AffineAnalysis::new(f, structure);
         let mut pad = Pad {
@@ -228,9 +229,9 @@ impl Pad {
             if !region.is_some_and(|r| structure.is_inside(r, body)) {
                 return Err("it is used outside of the loop, too".into());
             }
-            // A component that is known only at run time may be outside: nobody compares it any more.
+            // A dynamic component index may be out of range, and is not checked any more.
             if data.op.access().is_none_or(|a| a.dynamic_steps() > 0) {
-                return Err("which component is used is known at run time only".into());
+                return Err("the component index is dynamic".into());
             }
             kinds.push(if let Op::Load(_) = data.op {
                 Use::Gather
@@ -255,7 +256,7 @@ impl Pad {
                     pad.ranges.push(parts.range);
                 }
                 if pad.shared[k] != parts.shared {
-                    return Err("its indices have nothing in common".into());
+                    return Err("its indices have no common base".into());
                 }
                 let (lo, hi) = pad.ranges[k];
                 pad.ranges[k] = (lo.min(parts.range.0), hi.max(parts.range.1));
@@ -268,7 +269,7 @@ impl Pad {
         if kinds.iter().any(|k| *k != pad.kind) {
             return Err("it is both read and added to".into());
         }
-        // What is added up is written back as a whole.
+        // Sums are flushed as whole elements.
         let addable = |s: &Scalar| *s != Scalar::Bool;
         let scalars = m.structs.flatten(m.fields[field].elem);
         if pad.kind == Use::Scatter && !scalars.iter().all(addable) {
@@ -284,7 +285,7 @@ impl Pad {
             }
             None => return Err("it would be too large".into()),
         }
-        // Nothing is gained where every iteration is a block of its own.
+        // There is no gain if every iteration is a block of its own.
         let inner = |t: &Touch| structure.region_of[t.inst].expand() != Some(body);
         if !pad.touches.iter().all(inner) {
             return Err("every iteration is a block of its own".into());
@@ -313,7 +314,7 @@ impl Pad {
         (len <= u64::from(u32::MAX)).then_some(len)
     }
 
-    /// The accesses go to the pad, where it is worth it.
+    /// Redirects the accesses to the scratchpad, if `worth` holds.
     fn apply(&self, m: &mut Env, f: &mut Function, worth: Option<Value>) {
         let arrays = self.arrays(m, f, false);
         self.redirect_all(m, f, arrays);
@@ -323,7 +324,7 @@ impl Pad {
         self.surround(m, f, arrays, worth);
     }
 
-    /// Makes the pad.
+    /// Allocates the arrays of the scratchpad.
     fn arrays(&self, m: &Env, f: &mut Function, shared: bool) -> Arrays {
         let len = self.len().unwrap_or(1) as u32;
         let name = m.fields[self.field].name.clone();
@@ -346,7 +347,7 @@ impl Pad {
         Arrays { pad, touched }
     }
 
-    /// All accesses go to the pad.
+    /// Redirects all accesses to the scratchpad.
     fn redirect_all(&self, m: &mut Env, f: &mut Function, arrays: Arrays) {
         let mut subst = Substitution::new();
         for touch in &self.touches {
@@ -355,7 +356,7 @@ impl Pad {
         subst.apply(f);
     }
 
-    /// Iterations of a block add to the same pad: they run in order.
+    /// Iterations of a block add to the same scratchpad, so they run serially.
     fn make_serial(&self, f: &mut Function) {
         let inside: Vec<Inst> = f.insts_in(self.block.body).collect();
         for i in inside {
@@ -365,7 +366,7 @@ impl Pad {
         }
     }
 
-    /// The access goes to the pad.
+    /// Redirects one access to the scratchpad.
     fn redirect(
         &self,
         m: &mut Env,
@@ -413,7 +414,7 @@ impl Pad {
         f.regions[region].insts.extend(after);
     }
 
-    /// Where in the pad an access goes.
+    /// The index of an access in the scratchpad.
     fn pad_index(&self, b: &mut Builder, touch: &Touch) -> Value {
         let extents = self.extents();
         let mut index = b.i64(0);
@@ -428,7 +429,7 @@ impl Pad {
         index
     }
 
-    /// Fills the pad at the start of a block, writes it back at the end; where it is worth it.
+    /// Fills the scratchpad at the start of a block, and flushes it at the end, if `worth` holds.
     fn surround(&self, m: &mut Env, f: &mut Function, arrays: Arrays, worth: Option<Value>) {
         let body = self.block.body;
         let needed = self.shared.iter().flat_map(|s| s.terms.iter().map(|t| t.0));
@@ -476,7 +477,7 @@ impl Pad {
         }
     }
 
-    /// What was added up goes to the field.
+    /// Flushes the sums to the field.
     fn flush(&self, b: &mut Builder, bases: &[Value], arrays: Arrays, order: Order) {
         let Arrays {
             pad,
@@ -509,7 +510,7 @@ impl Pad {
         });
     }
 
-    /// Loops over the pad: `visit` gets the index in the pad and the offsets of the field's indices.
+    /// Loops over the scratchpad: `visit` gets the index in it and the offsets of the field's indices.
     fn each(
         &self,
         b: &mut Builder,
@@ -573,7 +574,7 @@ fn added(b: &mut Builder, bases: &[Value], offsets: &[Value]) -> Values {
     out
 }
 
-/// Where in a region all of these values are known.
+/// The first position in a region where all of these values are defined.
 fn behind(f: &Function, region: Region, values: impl Iterator<Item = Value>) -> usize {
     let insts = &f.regions[region].insts;
     values
@@ -583,7 +584,7 @@ fn behind(f: &Function, region: Region, values: impl Iterator<Item = Value>) -> 
         .map_or(0, |k| k + 1)
 }
 
-/// Does something under a condition, if there is one.
+/// Emits code under a condition, if there is one.
 fn provided(b: &mut Builder, condition: Option<Value>, write: impl FnOnce(&mut Builder)) {
     match condition {
         None => write(b),
@@ -597,8 +598,8 @@ fn provided(b: &mut Builder, condition: Option<Value>, write: impl FnOnce(&mut B
     }
 }
 
-/// Compares what is assumed, and leaves the accesses where all of it holds and it is worth it; elsewhere a copy of the code
-/// does without pads. `false` when the code does not allow that.
+/// Checks the assumptions and versions the code: redirected accesses where they hold and `worth` does, a copy
+/// without scratchpads otherwise. Returns `false` if the code does not allow that.
 fn compare_assumptions(m: &mut Env, f: &mut Function, pads: &[Pad], worth: Option<Value>) -> bool {
     let touches = || pads.iter().flat_map(|p| &p.touches);
     let mut assumed: Vec<Inst> = touches().flat_map(|t| t.assumed.iter().copied()).collect();
@@ -620,7 +621,7 @@ fn compare_assumptions(m: &mut Env, f: &mut Function, pads: &[Pad], worth: Optio
     else {
         return false;
     };
-    // Every access that relies on them comes later, in the same region or deeper.
+    // Every access that relies on them comes later, in the same region or in a nested one.
     let later = touches().filter(|t| !t.assumed.is_empty()).all(|t| {
         let mut at = t.inst;
         while structure.region_of[at].expand() != Some(region) {
@@ -665,7 +666,7 @@ fn compare_assumptions(m: &mut Env, f: &mut Function, pads: &[Pad], worth: Optio
     true
 }
 
-/// A number from memory is the same for who compares it and for who uses it.
+/// A number loaded from memory must be the same when it is compared and when it is used.
 fn freeze(b: &mut Builder, region: Region, inst: Inst) -> Value {
     let insts = &b.func.regions[region].insts;
     let at = insts.iter().position(|i| *i == inst).unwrap_or(0);
@@ -676,7 +677,7 @@ fn freeze(b: &mut Builder, region: Region, inst: Inst) -> Value {
     frozen
 }
 
-/// The rest of a region, twice.
+/// The rest of a region, duplicated.
 struct Fork {
     fast: Region,
     slow: Region,
@@ -692,7 +693,7 @@ impl Fork {
         Fork { fast, slow }
     }
 
-    /// Ends the region: the first where the condition holds, else the second.
+    /// Ends the region: the first copy if the condition holds, otherwise the second.
     fn end(self, b: &mut Builder, condition: Value) {
         let branch = b.push_typed(Op::If, &[condition], &[]);
         b.func.insts[branch].regions.extend([self.fast, self.slow]);
@@ -714,7 +715,7 @@ fn outermost_loop(f: &Function, structure: &Structure, inst: Inst) -> Option<Blo
     found
 }
 
-/// Whether something inside of a loop's body goes on with its next iteration, or leaves it.
+/// Whether the body of a loop contains a `continue` or `break` of the loop.
 fn leaves_early(f: &Function, block: Block) -> bool {
     let inside = f.regions_in(block.body);
     inside[1..].iter().any(|r| match &f.regions[*r].term {

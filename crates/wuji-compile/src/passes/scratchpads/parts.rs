@@ -1,4 +1,4 @@
-//! Indices, taken apart into what a block shares and what lies within it.
+//! Splits indices into a part that is uniform in a block and a part within the block.
 
 use crate::analysis::affine::{Affine, AffineAnalysis, Range};
 use crate::rewrite::Structure;
@@ -6,9 +6,9 @@ use wuji_ir::entities::{Inst, Region, Value};
 use wuji_ir::module::Function;
 use wuji_ir::ops::{BinOp, Op};
 
-/// An index, taken apart.
+/// An index, split.
 pub(super) struct Parts {
-    /// Without its constant, but for that of an origin far away.
+    /// Without its constant, except that of a distant origin.
     pub(super) shared: Affine,
     pub(super) offset: Affine,
     pub(super) range: (i64, i64),
@@ -36,7 +36,7 @@ impl Parts {
                 shared = shared.add_scaled(&Affine::atom(*v), *c)?;
                 continue;
             }
-            // Near a sum that is the same for the block: by assumption, or because it is clamped to it.
+            // Near an expression that is uniform in the block: by assumption, or because it is clamped.
             let near = match assumption(f, *v) {
                 _ if *c != 1 => None,
                 Some((inst, base, lo, hi)) if assumed.is_none() => {
@@ -71,7 +71,7 @@ impl Parts {
             offset = offset.add_scaled(&Affine::atom(*v), *c)?;
             range = (range.0 + lo, range.1 + hi);
         }
-        // Where a field has no bounds its origin is far away: that part is the same for all blocks.
+        // The origin of an unbounded field is far from zero; that part is the same for all blocks.
         let far = (range.0 + (1 << 19)).div_euclid(1 << 20) << 20;
         let origin = Affine::constant(i64::try_from(far).ok()?);
         shared = shared.add_scaled(&origin, 1)?;
@@ -81,7 +81,7 @@ impl Parts {
         if !near(range.0) || !near(range.1) {
             return None;
         }
-        // A machine integer may wrap where its form does not.
+        // A machine integer may wrap where its affine expression does not.
         let (lo, hi) = affine.range_of(&expr);
         if assumed.is_none() && (lo < whole.0 || hi > whole.1) {
             let (lo, hi) = affine.range_of(&shared);
@@ -98,7 +98,7 @@ impl Parts {
     }
 }
 
-/// What the user assumes of a value: where, its base and range.
+/// An assumption about a value: where it is made, its base and range.
 fn assumption(f: &Function, v: Value) -> Option<(Inst, Value, i64, i64)> {
     let inst = f.def(v)?;
     let data = &f.insts[inst];
@@ -111,7 +111,7 @@ fn assumption(f: &Function, v: Value) -> Option<(Inst, Value, i64, i64)> {
     Some((inst, data.args[1], lo, hi))
 }
 
-/// What a value is clamped to: `lo` and `hi` more than a sum, as in `clamp(x, 4 * i, 4 * i + 3)`.
+/// The bounds that a value is clamped to, relative to an affine expression, as in `clamp(x, 4 * i, 4 * i + 3)`.
 fn clamped(f: &Function, affine: &mut AffineAnalysis<'_>, v: Value) -> Option<(Affine, i64, i64)> {
     let data = &f.insts[f.def(v)?];
     if let Op::Convert(_) = data.op {
@@ -136,7 +136,7 @@ fn clamped(f: &Function, affine: &mut AffineAnalysis<'_>, v: Value) -> Option<(A
         let first = affine.expr(data.args[limit]);
         for second in &inside.args {
             let second = affine.expr(*second);
-            // The machine compares integers, not sums: neither may wrap.
+            // The machine compares integers, not affine expressions: neither may wrap.
             let wraps = [&first, &second].iter().any(|expr| {
                 let (lo, hi) = affine.range_of(expr);
                 lo < whole.0 || hi > whole.1

@@ -1,8 +1,7 @@
-//! What is known about memory at one point of a walk: values that places hold, and stores that nothing
-//! has read yet.
+//! Known contents of memory at one point of a walk, and stores that nothing has read yet.
 //!
-//! Fields are distinct places; arrays may overlap each other unless they say otherwise. Elements of one
-//! place are told apart by indices that differ by a constant and by their paths.
+//! Fields do not alias; arrays may overlap each other unless they are declared `unaliased`. Elements of one
+//! field are distinct if their indices differ by a constant, or if their paths differ.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -11,7 +10,7 @@ use wuji_ir::module::{Env, Function, Values};
 use wuji_ir::ops::*;
 use wuji_ir::types::Type;
 
-/// Memory that is told apart as a whole.
+/// An alias class.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Region {
     Field(Field),

@@ -1,9 +1,9 @@
-//! Makes a function say the same with less, in one walk from top to bottom.
+//! Simplifies a function in one walk from top to bottom.
 //!
-//! On the way: constants are folded, algebra is applied ([`fold`]), equal pure operations are merged,
-//! invariant ones move out of loops, known contents of memory are used and overwritten stores dropped
-//! ([`memory`]), and control with only one way to go is flattened ([`control`]). What nobody needs
-//! any more is swept away at the end. Everything is looked at a bounded number of times.
+//! The walk folds constants and applies algebraic rules ([`fold`]), merges equal pure operations, hoists
+//! invariant ones out of loops, forwards known contents of memory and drops overwritten stores
+//! ([`memory`]), and flattens control flow with a single path ([`control`]). Dead code is removed at the
+//! end. Every instruction is visited a bounded number of times.
 
 mod control;
 mod fold;
@@ -415,7 +415,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
     }
 
     /// A step that changes which cells there are.
-    fn bring_about(&mut self, inst: Inst, op: TreeAccessOp, tree: Tree, node: Node) {
+    fn change_cells(&mut self, inst: Inst, op: TreeAccessOp, tree: Tree, node: Node) {
         let args = self.f.insts[inst].args.clone();
         let spot = Spot::of_walk(op, tree, node, &args);
         if let Some(value) = spot.as_ref().and_then(|s| self.memory.value(s))
@@ -504,7 +504,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 }
                 self.keep(inst);
             }
-            OpClass::TreeAccess(op, tree, node) => self.bring_about(inst, op, tree, node),
+            OpClass::TreeAccess(op, tree, node) => self.change_cells(inst, op, tree, node),
             // Others have written meanwhile, and see what was written before.
             OpClass::Thread(_) | OpClass::Cell(CellOp::Deactivate, _) => {
                 let mut writes = Writes::default();

@@ -7,7 +7,8 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Imm, Scalar, Type};
 
-/// A branch with so many plain instructions costs less than asking whether anybody takes it.
+/// Branches with at most this many plain instructions are predicated: that is cheaper than testing whether any lane
+/// takes them.
 const MOST_PREDICATED: usize = 12;
 
 impl Emitter<'_> {
@@ -18,7 +19,7 @@ impl Emitter<'_> {
         for (k, inst) in insts.iter().enumerate().skip(from) {
             match self.inst(*inst, mask) {
                 Flow::On(next) => mask = next,
-                Flow::Nobody => return Exit::Nobody,
+                Flow::NoLanes => return Exit::Nobody,
                 Flow::Ended => {
                     self.b.end(Term::Unreachable);
                     return Exit::Ended;
@@ -77,7 +78,7 @@ impl Emitter<'_> {
             }
             Some(JumpTarget::Divergent(d)) => {
                 if leaves {
-                    // Those that stay will write again when they leave.
+                    // Lanes that stay overwrite the value when they leave.
                     let around = self.around.clone().unwrap_or_else(|| mask.clone());
                     self.arrive_with(&d, values, &mask, &around);
                     return Exit::Nobody;
@@ -101,12 +102,12 @@ impl Emitter<'_> {
         }
     }
 
-    /// Lanes leave what they bring.
+    /// Active lanes store their values at a join.
     pub(super) fn arrive(&mut self, d: &Divergent, values: &[Lanes], mask: &Mask) {
         self.arrive_with(d, values, mask, mask);
     }
 
-    /// Results are written for all lanes in `writing`.
+    /// Values are written for all lanes in `writing`.
     fn arrive_with(&mut self, d: &Divergent, values: &[Lanes], mask: &Mask, writing: &Mask) {
         for (locals, v) in d.results.iter().zip(values) {
             let v = self.spread_out(v);
@@ -120,7 +121,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Values as a jump or a yield hands them on: scalars, or all parts of those that vary.
+    /// The values of a jump or yield, flattened: scalars, or all parts of varying values.
     pub(super) fn flat(&mut self, values: &[Lanes], varying: &[bool]) -> Values {
         let mut out = Values::new();
         for (v, varies) in values.iter().zip(varying) {
@@ -149,22 +150,22 @@ impl Emitter<'_> {
         values.iter().map(|v| !self.shapes.is_uniform(*v)).collect()
     }
 
-    /// Takes flat values apart again; gives what is behind them.
+    /// The inverse of [`Emitter::flat`]: defines values from flat ones, and returns the rest.
     pub(super) fn define<'v>(
         &mut self,
         values: &[Value],
         varying: &[bool],
         flat: &'v [Value],
     ) -> &'v [Value] {
-        let (lanes, rest) = self.apart(varying, flat);
+        let (lanes, rest) = self.unflatten(varying, flat);
         for (v, lanes) in values.iter().zip(lanes) {
             self.set(*v, lanes);
         }
         rest
     }
 
-    /// The opposite of [`Emitter::flat`], and what is behind it.
-    pub(super) fn apart<'v>(
+    /// Splits off flat values, and returns the rest.
+    pub(super) fn unflatten<'v>(
         &self,
         varying: &[bool],
         flat: &'v [Value],
@@ -184,15 +185,15 @@ impl Emitter<'_> {
         (lanes, rest)
     }
 
-    /// Nobody waits for the next turn yet.
+    /// Clears the mask of the lanes that continue.
     pub(super) fn clear_waiting(&mut self, d: &Divergent) {
         if let Some((live, _)) = &d.next {
-            let nobody = self.nobody();
-            self.store_locals(live, &nobody);
+            let empty = self.empty_mask();
+            self.store_locals(live, &empty);
         }
     }
 
-    /// What the lanes that go on bring to the next turn, and which they are.
+    /// The values of the lanes that continue with the next iteration, and their mask.
     pub(super) fn next_turn(
         &mut self,
         exit: Exit,
@@ -212,7 +213,7 @@ impl Emitter<'_> {
                     .collect();
                 (values, live)
             }
-            (_, None) => (initial.to_vec(), self.nobody()),
+            (_, None) => (initial.to_vec(), self.empty_mask()),
         }
     }
 
@@ -226,7 +227,7 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// In the body of a loop that is left when nobody is in it any more: leaves it.
+    /// Exits a divergent loop when its mask is empty.
     fn leave_if_empty(&mut self, region: Region, mask: &Mask) -> bool {
         let target = self.targets.values().find_map(|t| match t {
             JumpTarget::Divergent(d) if d.direct == Some(region) => d.label.clone(),
@@ -240,7 +241,7 @@ impl Emitter<'_> {
         true
     }
 
-    /// Whether what follows must not run without lanes.
+    /// Whether the rest of a region must not run with an empty mask.
     fn needs_lanes(&self, region: Region, from: usize) -> bool {
         let data = &self.old.regions[region];
         data.insts[from..].iter().any(|i| {
@@ -249,7 +250,7 @@ impl Emitter<'_> {
         })
     }
 
-    /// The rest of a region, if anybody is left.
+    /// The rest of a region, under a test for active lanes.
     fn guarded_rest(&mut self, region: Region, from: usize, mask: Mask) -> Exit {
         let on = self.mask_parts(&mask);
         let any = self.any(&on);
@@ -286,12 +287,12 @@ impl Emitter<'_> {
             return Exit::Nobody;
         }
         let results: Values = self.b.func.insts[branch].results.iter().copied().collect();
-        let (lanes, rest) = self.apart(&varying, &results);
+        let (lanes, rest) = self.unflatten(&varying, &results);
         Exit::Yield(lanes, Mask::Some(rest.into()))
     }
 
     pub(super) fn control(&mut self, inst: Inst, mask: Mask) -> Flow {
-        // Inside, others may have left.
+        // Other lanes may leave inside.
         let around = self.around.take();
         let flow = self.branch_or_loop(inst, mask);
         self.around = around;
@@ -304,27 +305,29 @@ impl Emitter<'_> {
         match old.insts[inst].op.control() {
             Some(ControlOp::If) if divergent => self.divergent_if(inst, mask),
             Some(ControlOp::If) => self.uniform_if(inst, mask),
-            Some(ControlOp::Block(label)) if divergent => self.parted_block(inst, label, mask),
+            Some(ControlOp::Block(label)) if divergent => self.divergent_block(inst, label, mask),
             Some(ControlOp::For(label, _)) if divergent => {
                 let bounds = &old.insts[inst].args[..3];
                 if bounds.iter().all(|v| self.shapes.is_uniform(*v)) {
-                    self.parted_for(inst, label, mask)
+                    self.divergent_for(inst, label, mask)
                 } else {
-                    self.parted_loop(inst, label, mask, true)
+                    self.divergent_loop(inst, label, mask, true)
                 }
             }
-            Some(ControlOp::Loop(label)) if divergent => self.parted_loop(inst, label, mask, false),
+            Some(ControlOp::Loop(label)) if divergent => {
+                self.divergent_loop(inst, label, mask, false)
+            }
             Some(
                 ControlOp::Block(_)
                 | ControlOp::For(..)
                 | ControlOp::Loop(_)
                 | ControlOp::ForEach(..),
             )
-            | None => self.joint_loop(inst, mask),
+            | None => self.uniform_loop(inst, mask),
         }
     }
 
-    /// All lanes go the same way.
+    /// All lanes take the same side.
     fn uniform_if(&mut self, inst: Inst, mask: Mask) -> Flow {
         let data = &self.old.insts[inst];
         let varying = self.varying(&data.results);
@@ -337,7 +340,7 @@ impl Emitter<'_> {
         let zeros = self.zero_values(&types);
         let branch = self.b.push_typed(Op::If, &[condition], &types);
         let outer = self.b.region;
-        let (mut ended, mut nobody) = (true, true);
+        let (mut ended, mut empty) = (true, true);
         for side in &data.regions {
             let region = self.b.func.add_region(&[]);
             self.b.func.insts[branch].regions.push(region);
@@ -349,7 +352,7 @@ impl Emitter<'_> {
                         flat.extend(self.mask_parts(&mask));
                     }
                     self.b.end(Term::Yield(flat));
-                    (ended, nobody) = (false, false);
+                    (ended, empty) = (false, false);
                 }
                 Exit::Next(..) | Exit::Nobody => {
                     self.b.end(Term::Yield(zeros.clone()));
@@ -362,8 +365,8 @@ impl Emitter<'_> {
         if ended {
             return Flow::Ended;
         }
-        if nobody {
-            return Flow::Nobody;
+        if empty {
+            return Flow::NoLanes;
         }
         let results: Values = self.b.func.insts[branch].results.iter().copied().collect();
         let rest = self.define(&data.results, &varying, &results);
@@ -402,7 +405,7 @@ impl Emitter<'_> {
             return Flow::On(mask);
         }
         match (first, second) {
-            (None, None) => Flow::Nobody,
+            (None, None) => Flow::NoLanes,
             (Some(m), None) | (None, Some(m)) => Flow::On(m),
             (Some(a), Some(b)) => {
                 let (a, b) = (self.mask_parts(&a), self.mask_parts(&b));
@@ -411,7 +414,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// One side of a branch that lanes part at: what it yields, and which lanes come out of it.
+    /// One side of a divergent branch: the values that it yields, and the lanes that reach its end.
     fn side(&mut self, inst: Inst, side: usize, mask: Mask) -> (Vec<Parts>, Option<Mask>) {
         let data = &self.old.insts[inst];
         let region = data.regions[side];
@@ -461,7 +464,7 @@ impl Emitter<'_> {
         (values, Some(Mask::Some(made[results..].into())))
     }
 
-    /// Whether a side can run with nobody in it, and quickly.
+    /// Whether a side is short and can run with an empty mask.
     fn is_cheap(&self, region: Region) -> bool {
         let insts = &self.old.regions[region].insts;
         insts.len() <= MOST_PREDICATED
@@ -471,7 +474,7 @@ impl Emitter<'_> {
             })
     }
 
-    fn parted_block(&mut self, inst: Inst, label: Label, mask: Mask) -> Flow {
+    fn divergent_block(&mut self, inst: Inst, label: Label, mask: Mask) -> Flow {
         let data = &self.old.insts[inst];
         let d = self.landing(inst, None, None);
         self.targets.insert(label, JumpTarget::Divergent(d.clone()));
@@ -481,7 +484,7 @@ impl Emitter<'_> {
         self.land(inst, &d, mask)
     }
 
-    /// Locals for what lanes bring out of an instruction.
+    /// Locals for the values that lanes bring to the join of an instruction.
     pub(super) fn landing(
         &mut self,
         inst: Inst,
@@ -502,8 +505,8 @@ impl Emitter<'_> {
             self.new_locals("arrived", ty, None)
         });
         if let Some(arrived) = &arrived {
-            let nobody = self.nobody();
-            self.store_locals(arrived, &nobody);
+            let empty = self.empty_mask();
+            self.store_locals(arrived, &empty);
         }
         Divergent {
             label: None,
@@ -514,7 +517,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Everybody who left is together again.
+    /// The join: all lanes that left are active again.
     pub(super) fn land(&mut self, inst: Inst, d: &Divergent, before: Mask) -> Flow {
         let data = &self.old.insts[inst];
         for (result, locals) in data.results.iter().zip(&d.results) {

@@ -1,8 +1,8 @@
-//! Writes the body of a loop for several lanes at once.
+//! Emits the vectorized body of a loop.
 //!
-//! A varying value becomes one or more vectors, its *parts*; a strided one stays a scalar, the number
-//! in the first lane, until somebody needs the vector; a uniform one stays what it is. Code that
-//! touches memory or has effects runs only while at least one lane is on.
+//! A varying value becomes one or more vectors, its *parts*. A strided value stays a scalar, that of the first
+//! lane, until the vector is needed. A uniform value does not change. Code that accesses memory or has effects runs
+//! only if at least one lane is active.
 
 use super::interleave::Groups;
 use super::locals::{Role, Roles, local_of};
@@ -18,27 +18,27 @@ use wuji_ir::types::{Imm, Scalar, Type};
 
 pub(super) type Parts = SmallVec<[Value; 4]>;
 
-/// What a value of the scalar loop has become.
+/// The vectorized form of a value of the scalar loop.
 #[derive(Clone, Debug)]
 pub(super) enum Lanes {
     One(Value),
-    /// The number in the first lane, and the step from lane to lane.
+    /// The value of the first lane, and the step from lane to lane.
     Strided(Value, i64),
     Many(Parts),
 }
 
-/// Which lanes are on.
+/// The mask of active lanes.
 #[derive(Clone, Debug)]
 pub(super) enum Mask {
     All,
     Some(Parts),
 }
 
-/// How control goes on behind something.
+/// How control continues after an instruction.
 pub(super) enum Flow {
     On(Mask),
-    /// No lane is left, though there may be code.
-    Nobody,
+    /// No lane is active, though code may follow.
+    NoLanes,
     /// The region has its terminator.
     Ended,
 }
@@ -46,22 +46,22 @@ pub(super) enum Flow {
 /// How a region ends.
 pub(super) enum Exit {
     Yield(Vec<Lanes>, Mask),
-    /// The end of a loop's body, with what the next turn gets.
+    /// The end of a loop's body, with the values for the next iteration.
     Next(Vec<Lanes>, Mask),
     Nobody,
     Ended,
 }
 
-/// What a jump to a label does.
+/// The target of jumps to a label.
 #[derive(Clone)]
 pub(super) enum JumpTarget {
-    /// All lanes jump together: with these values varying.
+    /// All lanes jump together, with these values varying.
     Uniform {
         label: Label,
         on_break: Vec<bool>,
         on_continue: Vec<bool>,
     },
-    /// Lanes leave what they bring in locals.
+    /// Lanes store their values in locals.
     Divergent(Divergent),
     /// The end of the iteration.
     Iteration,
@@ -69,31 +69,31 @@ pub(super) enum JumpTarget {
 
 #[derive(Clone)]
 pub(super) struct Divergent {
-    /// The loop that is left when no lane is on any more, and what `break` needs.
+    /// The loop to exit when no lane is active, and the values of its `break`.
     pub(super) label: Option<(Label, Vec<Value>)>,
-    /// The body whose end is the one way to the next turn.
+    /// The body whose end is the only `continue`.
     pub(super) direct: Option<Region>,
     /// For each result, a local per part.
     pub(super) results: Vec<SmallVec<[Local; 4]>>,
-    /// Lanes that have left by `break`.
+    /// The mask of lanes that have left by `break`.
     pub(super) arrived: Option<SmallVec<[Local; 4]>>,
-    /// Lanes that go on, and what they bring.
+    /// The mask of lanes that continue, and their values.
     pub(super) next: Option<(SmallVec<[Local; 4]>, Vec<SmallVec<[Local; 4]>>)>,
 }
 
-/// What is known of the scalar loop.
+/// The scalar loop, with the results of the analyses.
 #[derive(Copy, Clone)]
 pub(super) struct Source<'a> {
-    /// The function as it was; values and regions keep their numbers in the new one.
+    /// The original function; values and regions keep their numbers in the new one.
     pub(super) old: &'a Function,
     pub(super) structure: &'a Structure,
     pub(super) shapes: &'a Shapes<'a>,
     pub(super) roles: &'a Roles,
     pub(super) groups: &'a Groups,
     pub(super) used: &'a FxHashSet<Value>,
-    /// Trees whose offsets fit 31 bits.
+    /// Trees whose offsets fit in 31 bits.
     pub(super) small_trees: &'a FxHashSet<Tree>,
-    /// Stores that go past the caches, where all lanes are on.
+    /// Stores that are non-temporal when all lanes are active.
     pub(super) streamed: &'a FxHashSet<Inst>,
 }
 
@@ -110,14 +110,14 @@ pub(super) struct Emitter<'a> {
     pub(super) streamed: &'a FxHashSet<Inst>,
     pub(super) lanes: u8,
     pub(super) parts: usize,
-    /// Where constants and what comes from outside is spread over lanes, once.
+    /// Where constants and values from outside are broadcast, once.
     pub(super) prelude: Region,
     pub(super) map: FxHashMap<Value, Lanes>,
     pub(super) targets: FxHashMap<Label, JumpTarget>,
     pub(super) locals: FxHashMap<Local, SmallVec<[Local; 4]>>,
-    /// Lanes that have not left yet, around a branch: what some of them take along, all may write down.
+    /// The active lanes around a branch. Values that some of them carry may be written for all of them.
     pub(super) around: Option<Mask>,
-    /// Operations that wait to be done lane by lane.
+    /// Operations that are deferred and executed lane by lane.
     pub(super) pending: Vec<Inst>,
     spread: FxHashMap<Value, Value>,
     numbers: FxHashMap<(Scalar, usize), Value>,
@@ -192,7 +192,7 @@ impl<'a> Emitter<'a> {
         self.map.get(&v).cloned().unwrap_or(Lanes::One(v))
     }
 
-    /// The one number of a uniform value.
+    /// The scalar of a uniform value.
     pub(super) fn one(&self, v: Value) -> Value {
         match self.get(v) {
             Lanes::One(v) | Lanes::Strided(v, _) => v,
@@ -226,7 +226,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// One number in every lane. What comes from outside is spread in front of the loop.
+    /// Broadcasts a scalar. Values from outside are broadcast before the loop.
     pub(super) fn splat(&mut self, v: Value) -> Value {
         if let Some(known) = self.spread.get(&v) {
             return *known;
@@ -259,7 +259,7 @@ impl<'a> Emitter<'a> {
         v
     }
 
-    /// Whether a value is there in front of the loop.
+    /// Whether a value is defined before the loop.
     pub(super) fn is_outside(&self, v: Value) -> bool {
         self.outside.contains(&v)
             || ((v.as_u32() as usize) < self.old.values.len()
@@ -277,7 +277,7 @@ impl<'a> Emitter<'a> {
         self.in_prelude(|e| e.b.binary(BinOp::Mul, numbers, by))
     }
 
-    /// The numbers of a part's lanes.
+    /// The lane numbers of a part.
     pub(super) fn lane_numbers(&mut self, s: Scalar, part: usize) -> Value {
         if let Some(known) = self.numbers.get(&(s, part)) {
             return *known;
@@ -312,8 +312,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// No lane at all.
-    pub(super) fn nobody(&mut self) -> Parts {
+    /// The mask without active lanes.
+    pub(super) fn empty_mask(&mut self) -> Parts {
         let none = self.zeros(Scalar::Bool);
         smallvec![none; self.parts]
     }
@@ -338,7 +338,7 @@ impl<'a> Emitter<'a> {
             .collect()
     }
 
-    /// Whether any lane is on.
+    /// Whether any lane is active.
     pub(super) fn any(&mut self, mask: &Parts) -> Value {
         let mut whole = mask[0];
         for part in &mask[1..] {
@@ -387,7 +387,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Lanes that are on take the new values, others keep theirs.
+    /// Active lanes take the new values, the others keep theirs.
     pub(super) fn update_locals(&mut self, locals: &[Local], mask: &Mask, values: &Parts) {
         match mask {
             Mask::All => self.store_locals(locals, values),
@@ -431,7 +431,7 @@ impl<'a> Emitter<'a> {
                 }
             }
             LaneClass::PerVector => self.pure(data),
-            // Done above.
+            // Handled above.
             LaneClass::LaneByLane | LaneClass::Never => {}
         }
         Flow::On(mask)
@@ -517,7 +517,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The vectors that stand for a local.
+    /// The vectors of a private local.
     pub(super) fn lanes_of_local(&mut self, local: Local) -> SmallVec<[Local; 4]> {
         if let Some(known) = self.locals.get(&local) {
             return known.clone();
@@ -530,7 +530,7 @@ impl<'a> Emitter<'a> {
         made
     }
 
-    /// What every lane does not do on its own.
+    /// Accesses that are not private to a lane.
     fn shared_access(&mut self, data: &InstData, local: Local, index: &[Value], mask: &Mask) {
         let uniform = data.args.iter().all(|i| self.shapes.is_uniform(*i));
         if uniform {
@@ -546,7 +546,7 @@ impl<'a> Emitter<'a> {
         match index.first() {
             Some(index) => self.scattered_access(data, local, *index, mask),
             None => {
-                // A variable that some iteration's value stays in: the first lane's will do.
+                // Any iteration's value may remain in the variable: that of the first lane will do.
                 let value = self.many(data.args[0])[0];
                 let value = self.b.value(Op::Extract(0), &[value]);
                 self.b.push(data.op.clone(), &[value]);
@@ -554,7 +554,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// An element of a local array that is another one in each lane.
+    /// A gather or scatter on a local array.
     fn scattered_access(&mut self, data: &InstData, local: Local, index: Value, mask: &Mask) {
         let private = !matches!(self.roles.of(local), Role::Shared);
         let locals = if private {
@@ -562,7 +562,7 @@ impl<'a> Emitter<'a> {
         } else {
             smallvec![local; self.parts]
         };
-        // Lanes that are off may be anywhere; at the start of the array they do no harm.
+        // Inactive lanes may have any index; index 0 is safe.
         let indices = self.many(index);
         let indices = match mask {
             Mask::All => indices,

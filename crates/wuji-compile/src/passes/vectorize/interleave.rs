@@ -1,10 +1,9 @@
-//! Interleaved of memory: what lanes access a constant distance apart is loaded and stored as a whole.
+//! Interleaved loads and stores: accesses at a constant distance within a row of memory.
 //!
-//! The components of a field of vectors, or the fields of one cell, stand side by side; those of the next
-//! iteration stand right behind. All that the lanes want of them is one run of memory, which is loaded
-//! vector by vector and shuffled apart, or shuffled together and stored. Accesses of a row are found
-//! in stretches without control flow; loads move up to the first one, stores down to the last one,
-//! past nothing that could tell.
+//! The components of a field of vectors, or the fields of one cell, are adjacent in memory, and those of the next
+//! iteration follow. The elements of all lanes are one contiguous run, which is loaded as vectors and deinterleaved
+//! by shuffles, or interleaved and stored. The accesses of a row are found in straight-line code. Loads move up to
+//! the first one and stores down to the last one, but not past conflicting accesses.
 
 use super::emit::{Emitter, Lanes, Mask, Parts};
 use super::shapes::{Shape, Shapes};
@@ -15,25 +14,25 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Imm, Scalar, Type};
 
-/// Interleaved of more elements are not worth shuffling.
+/// Rows with more elements are not worth shuffling.
 const LONGEST: i64 = 8;
 
-/// Up to so many elements of a row, one that is used pays for all.
+/// In rows of at most this many elements, a single used one is enough.
 const SHORT: i64 = 4;
 
-/// How far one looks for constants in an offset.
+/// The depth to which constants in an offset are searched.
 const DEPTH: u32 = 8;
 
 /// Accesses that become one.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Where all of it is done: the first load, the last store.
+    /// The access where the group is emitted: the first load, the last store.
     lead: Inst,
     stride: i64,
     elem: Scalar,
-    /// Where columns are, seen from the offset of the leading access.
+    /// Offsets of the columns, relative to the leading access.
     columns: SmallVec<[(Space, i64); 4]>,
-    /// Each access with the number of its column.
+    /// Each access with its column number.
     members: Vec<(Inst, usize)>,
 }
 
@@ -64,7 +63,7 @@ impl Groups {
         self.groups.is_empty()
     }
 
-    /// The group of an access, and whether it is the one that leads.
+    /// The group of an access, and whether it is the leading one.
     pub(super) fn of(&self, inst: Inst) -> Option<(&Group, bool)> {
         let group = &self.groups[*self.of.get(&inst)?];
         Some((group, group.lead == inst))
@@ -72,13 +71,13 @@ impl Groups {
 }
 
 impl Group {
-    /// Below the first lane's row there may be nothing when lanes are off.
+    /// With masks, memory below the first lane's row might not exist.
     pub(super) fn can_mask(&self) -> bool {
         self.stride > 0
     }
 }
 
-/// What accesses of one row have in common.
+/// The common properties of the accesses of a row.
 #[derive(PartialEq, Eq, Debug)]
 struct Key {
     stores: bool,
@@ -88,7 +87,7 @@ struct Key {
     elem: Scalar,
 }
 
-/// Where rows can be: the elements of a tree, of a worker's copy of it, of an array.
+/// The memory of a row: the elements of a tree, of a worker's copy of it, or of an array.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Home {
     Tree(Tree),
@@ -98,7 +97,7 @@ enum Home {
 
 struct Open {
     key: Key,
-    /// In the order of the program: the access, its space, its distance from the root.
+    /// In program order: the access, its space, its distance from the base.
     accesses: Vec<(Inst, Space, i64)>,
 }
 
@@ -136,7 +135,7 @@ impl Finder<'_> {
                 MemoryOp::AddInterleaved(spaces) => {
                     spaces.iter().for_each(|s| self.touch(*s, true));
                 }
-                // Made later, by `vectorize` itself.
+                // Emitted later, by `vectorize` itself.
                 MemoryOp::LoadInterleaved(_) | MemoryOp::StoreInterleaved(_) => {}
             }
         }
@@ -148,7 +147,7 @@ impl Finder<'_> {
         }
     }
 
-    /// What an access of `space` must not pass is closed.
+    /// Closes the groups that an access of `space` must not move past.
     fn touch(&mut self, space: Space, writes: bool) {
         let m = self.m;
         self.close(|open| {
@@ -162,7 +161,7 @@ impl Finder<'_> {
 
     fn store(&mut self, inst: Inst, space: Space, key: Option<(Key, i64)>) {
         let m = self.m;
-        // Other columns of the same row are no obstacle.
+        // Other columns of the same row do not conflict.
         self.close(|open| {
             let joins = key.as_ref().is_some_and(|(k, at)| {
                 *k == open.key && open.accesses.iter().all(|(_, _, other)| other != at)
@@ -219,7 +218,7 @@ impl Finder<'_> {
         Some((key, at))
     }
 
-    /// A value as another one and a constant.
+    /// A value as a base plus a constant.
     fn split(&self, v: Value) -> Option<(Value, i64)> {
         let (mut root, mut sum) = (v, 0i64);
         for _ in 0..DEPTH {
@@ -258,7 +257,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Interleaved out of what has one root: windows of one stride, from the lowest on.
+    /// Forms rows from accesses with one base: windows of one stride, from the lowest on.
     fn finish(&mut self, open: Open) {
         let Open { key, accesses } = open;
         let mut order: Vec<usize> = (0..accesses.len()).collect();
@@ -320,7 +319,7 @@ impl Finder<'_> {
     }
 }
 
-/// Whether two spaces may have bytes in common.
+/// Whether two spaces may overlap.
 fn may_overlap(m: &Env, a: Space, b: Space) -> bool {
     let tree_and_field = |s: Space| match s {
         Space::Tree(tree, field) | Space::Private(tree, field) => Some((tree, Some(field))),

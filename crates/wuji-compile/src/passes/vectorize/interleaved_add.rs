@@ -1,7 +1,7 @@
-//! Scatters to memory that the thread owns: neighbouring sums of a lane are one row.
+//! Scatters to thread-private memory: neighbouring additions of a lane form one row.
 //!
-//! A particle adds momentum and mass to a cell: numbers that stand one after the other. Lanes come one
-//! after the other, but all numbers of a lane are added at once.
+//! A particle adds momentum and mass to a cell: adjacent numbers. Lanes are processed one after the other, but all
+//! numbers of a lane are added by one vector operation.
 
 use super::emit::{Emitter, Mask, Parts};
 use smallvec::SmallVec;
@@ -10,19 +10,19 @@ use wuji_ir::module::Values;
 use wuji_ir::ops::{AtomicOp, BinOp, Op, Sharing, Space};
 use wuji_ir::types::Imm;
 
-/// As many numbers as a row may have.
+/// The most numbers of a row.
 const LONGEST: usize = 4;
 
-/// AffineAnalysis that stand one after the other.
+/// Adjacent additions.
 struct Row {
-    /// The first one's offset.
+    /// The offset of the first one.
     start: Value,
     spaces: SmallVec<[Space; 4]>,
     values: Vec<Value>,
 }
 
 impl Emitter<'_> {
-    /// Adds those of the operations that are sums in memory of the thread's own; gives the others.
+    /// Emits the additions to thread-private memory; returns the other operations.
     pub(super) fn add_interleaved(&mut self, insts: Vec<Inst>, mask: &Mask) -> Vec<Inst> {
         let (affine, others): (Vec<Inst>, Vec<Inst>) =
             insts.into_iter().partition(|i| self.is_row(*i));
@@ -64,13 +64,13 @@ impl Emitter<'_> {
             && !self.used.contains(&data.results[0])
     }
 
-    /// `to - from`, when one is the other and a constant, or both are a third and constants.
+    /// `to - from`, if both are the same base plus a constant.
     fn distance(&self, from: Value, to: Value) -> Option<i128> {
         let ((a, x), (b, y)) = (self.split(from), self.split(to));
         (a == b).then_some(y - x)
     }
 
-    /// A value as another one and a constant.
+    /// A value as a base plus a constant.
     fn split(&self, v: Value) -> (Value, i128) {
         let parts = self.old.def(v).and_then(|d| {
             let data = &self.old.insts[d];

@@ -1,4 +1,4 @@
-//! What locals are to a loop: a lane's own, the same for all lanes, or a sum over all iterations.
+//! The roles of locals in a loop: private to a lane, shared by all lanes, or a reduction.
 
 use crate::rewrite::Structure;
 use rustc_hash::FxHashMap;
@@ -8,11 +8,11 @@ use wuji_ir::ops::*;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Role {
-    /// Every iteration has its own.
+    /// Private to an iteration.
     Private,
-    /// What all iterations read, or store the same to.
+    /// All iterations read it, or store the same value.
     Shared,
-    /// Iterations combine what they have by an operation that knows no order.
+    /// Iterations combine values by a commutative operation.
     Sum(BinOp),
 }
 
@@ -31,7 +31,7 @@ impl Roles {
         })
     }
 
-    /// The roles of the locals that a loop touches, or why there are none.
+    /// The roles of the locals of a loop, or the reason why it cannot be vectorized.
     pub(super) fn find(f: &Function, structure: &Structure, body: Region) -> Result<Roles, String> {
         let mut roles = Roles::default();
         let mut inside: FxHashMap<Local, Vec<Inst>> = FxHashMap::default();
@@ -77,8 +77,8 @@ pub(super) fn local_of(op: &Op) -> Option<Local> {
     }
 }
 
-/// Whether a region belongs to one iteration: it is in an innermost loop over iterations. (Loops of an
-/// iteration's own may be `for.boundary`, too.)
+/// Whether a region is part of one iteration: it is in an innermost loop over iterations. (Serial loops inside an
+/// iteration may be `for.boundary`, too.)
 fn in_iteration(f: &Function, structure: &Structure, mut region: Region) -> bool {
     while let Some(owner) = structure.owner[region].expand() {
         if is_iteration_loop(f, owner) {
@@ -99,7 +99,7 @@ pub(super) fn is_iteration_loop(f: &Function, inst: Inst) -> bool {
     )
 }
 
-/// Whether there is a parallel loop inside.
+/// Whether a region contains a parallel loop.
 pub(super) fn has_iteration_loop(f: &Function, region: Region) -> bool {
     f.regions[region].insts.iter().any(|i| {
         matches!(f.insts[*i].op, Op::For(_, ForKind::Parallel))
@@ -116,14 +116,14 @@ fn shared(f: &Function, local: Local, insts: &[Inst]) -> Result<Role, String> {
     let writes = insts.iter().any(|i| !matches!(f.insts[*i].op, Op::Load(_)));
     if writes && (reads || data.len.is_some() || data.role == LocalRole::Scratchpad) {
         return Err(format!(
-            "`{}` goes from one iteration to the next",
+            "`{}` carries a value from one iteration to the next",
             data.name
         ));
     }
     Ok(Role::Shared)
 }
 
-/// The operation by which all stores to an accumulator change it.
+/// The operation of all updates of an accumulator.
 fn combination(f: &Function, local: Local, insts: &[Inst]) -> Option<BinOp> {
     let mut found = None;
     for inst in insts {
@@ -138,7 +138,7 @@ fn combination(f: &Function, local: Local, insts: &[Inst]) -> Option<BinOp> {
     found
 }
 
-/// The operation of a chain that leads from the accumulator to a value.
+/// The operation of a chain from the accumulator to a value.
 fn update(f: &Function, local: Local, value: Value, depth: u32) -> Option<BinOp> {
     let data = &f.insts[f.def(value)?];
     let Op::Binary(op) = data.op else { return None };

@@ -1,4 +1,4 @@
-//! Loops. Uniform ones stay what they are; divergent ones run until their mask is empty.
+//! Loops. Uniform loops stay loops; divergent ones run until their mask is empty.
 
 use super::emit::{Divergent, Emitter, Exit, Flow, JumpTarget, Lanes, Mask, Parts};
 use smallvec::SmallVec;
@@ -8,7 +8,7 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{Imm, Type};
 
 impl Emitter<'_> {
-    /// Where lanes wait for the next turn when there are several ways to it.
+    /// Locals for lanes that continue, if there are several `continue`s.
     #[allow(clippy::type_complexity)]
     fn waiting(
         &mut self,
@@ -31,9 +31,8 @@ impl Emitter<'_> {
         Some((live, carried))
     }
 
-    /// A loop that lanes leave, or go through, at different times. With `counts` it is a `for` whose
-    /// bounds vary.
-    pub(super) fn parted_loop(
+    /// A loop that lanes leave or continue at different times. With `counts` it is a `for` with varying bounds.
+    pub(super) fn divergent_loop(
         &mut self,
         inst: Inst,
         label: Label,
@@ -58,7 +57,7 @@ impl Emitter<'_> {
             let begins: Parts = (0..self.parts)
                 .map(|p| self.b.compare(order, lo[p], hi[p]))
                 .collect();
-            // Those without a turn leave with what they came with.
+            // Lanes without iterations leave with the initial values.
             let rest: Parts = begins.iter().map(|b| self.b.unary(UnOp::Not, *b)).collect();
             let skip = self.and(&Mask::Some(live.clone()), &rest);
             self.arrive(&d, &initial, &skip);
@@ -136,7 +135,7 @@ impl Emitter<'_> {
             .unwrap_or(1)
     }
 
-    /// The next index of each lane. Lanes that have none leave with what they carry.
+    /// Advances the index of each lane. Lanes at their bound leave with their carried values.
     #[allow(clippy::too_many_arguments)]
     fn count_on(
         &mut self,
@@ -155,7 +154,7 @@ impl Emitter<'_> {
         let unsigned = s.unsigned();
         let size = self.constant(Imm::int(unsigned, step.abs()));
         let size = self.splat(size);
-        // The distance to the bound is exact as an unsigned number.
+        // The distance to the bound is exact as an unsigned integer.
         let more: Parts = (0..self.parts)
             .map(|p| {
                 let (from, to) = if step > 0 {
@@ -190,8 +189,8 @@ impl Emitter<'_> {
         self.b.func.insts[branch].regions.extend([stay, go]);
     }
 
-    /// A `for` with the same bounds for all lanes, which some leave early or cut short.
-    pub(super) fn parted_for(&mut self, inst: Inst, label: Label, mask: Mask) -> Flow {
+    /// A `for` with uniform bounds that some lanes leave early.
+    pub(super) fn divergent_for(&mut self, inst: Inst, label: Label, mask: Mask) -> Flow {
         let data = &self.old.insts[inst];
         let body = data.regions[0];
         let params: Values = self.old.regions[body].params[1..].into();
@@ -221,8 +220,8 @@ impl Emitter<'_> {
         self.set(body_index(self.old, body), Lanes::One(given[0]));
         let on: Parts = given[1..1 + self.parts].into();
         self.define(&params, &varying, &given[1 + self.parts..]);
-        // Whoever leaves the loop when it is empty says that nobody came to its end.
-        let mut empty = self.nobody().to_vec();
+        // If the loop exits on an empty mask, no lane has reached its end.
+        let mut empty = self.empty_mask().to_vec();
         empty.extend(&given[1 + self.parts..]);
         d.label = Some((fresh, empty));
         self.clear_waiting(&d);
@@ -236,13 +235,13 @@ impl Emitter<'_> {
         let made: Values = self.b.func.insts[looped].results.iter().copied().collect();
         let (end, rest) = made.split_at(self.parts);
         let ended = Mask::Some(end.into());
-        let (carried, _) = self.apart(&varying, rest);
+        let (carried, _) = self.unflatten(&varying, rest);
         self.arrive(&d, &carried, &ended);
         self.land(inst, &d, mask)
     }
 
-    /// A loop or block that all lanes go through together.
-    pub(super) fn joint_loop(&mut self, inst: Inst, mask: Mask) -> Flow {
+    /// A loop or block with uniform control flow.
+    pub(super) fn uniform_loop(&mut self, inst: Inst, mask: Mask) -> Flow {
         let data = &self.old.insts[inst];
         let body = data.regions[0];
         let is_for = matches!(data.op, Op::For(..));
@@ -250,7 +249,7 @@ impl Emitter<'_> {
         let params: Values = self.old.regions[body].params[own..].into();
         let on_continue = self.varying(&params);
         let on_break = self.varying(&data.results);
-        // What a `for` hands on is also its result.
+        // The carried values of a `for` are also its results.
         let (on_continue, on_break) = if is_for {
             let both = on_continue.iter().zip(&on_break);
             let either: Vec<bool> = both.map(|(a, b)| *a || *b).collect();

@@ -1,4 +1,4 @@
-//! Loads and stores: one scalar, a run of memory, or an address for each lane.
+//! Loads and stores: scalar, contiguous vector, or gather and scatter.
 
 use super::emit::{Emitter, Lanes, Mask, Parts};
 use super::shapes::Shape;
@@ -7,7 +7,7 @@ use wuji_ir::module::{InstData, Values};
 use wuji_ir::ops::{BinOp, Op, Space};
 use wuji_ir::types::{Imm, Scalar, Type};
 
-/// How far one may look for a short form of an offset.
+/// The depth to which an offset is narrowed.
 const DEPTH: u32 = 24;
 
 impl Emitter<'_> {
@@ -94,7 +94,7 @@ impl Emitter<'_> {
                     self.b.push(Op::MemStore(space), &args);
                 }
             }
-            // Of several values for one place one stays: any.
+            // If several lanes store to one address, any of the values remains.
             Shape::Uniform | Shape::Strided(_) | Shape::Varying => {
                 let offsets = self.offsets(space, offset);
                 let values = self.many(value);
@@ -110,7 +110,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Where a part of a run of memory starts.
+    /// The offset of a part of a contiguous access.
     pub(super) fn run(&mut self, offset: Value, stride: i64, part: usize) -> Value {
         let first = self.one(offset);
         if part == 0 {
@@ -121,10 +121,10 @@ impl Emitter<'_> {
         self.b.binary(BinOp::Add, first, distance)
     }
 
-    /// An offset for each lane, in 32 bits where that is enough.
+    /// The offset of each lane, in 32 bits if possible.
     ///
-    /// Lanes that are on stay inside of the memory, so an offset that is computed modulo 2^32 is right
-    /// when the memory is smaller than that; others do not count.
+    /// Active lanes are in range, so an offset modulo 2^32 is exact if the memory is smaller than that; inactive
+    /// lanes do not matter.
     pub(super) fn offsets(&mut self, space: Space, offset: Value) -> Parts {
         if self.is_small(space) && self.can_narrow(offset, DEPTH) {
             return self.narrow(offset);
@@ -143,7 +143,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether anything is gained: a number of 64 bits is made of ones of 32.
+    /// Whether narrowing helps: a 64-bit number computed from 32-bit ones.
     fn can_narrow(&self, v: Value, depth: u32) -> bool {
         if self.shapes.shape(v) != Shape::Varying {
             return true;

@@ -1,10 +1,9 @@
-//! Runs several iterations of a parallel loop per instruction.
+//! Vectorizes parallel loops.
 //!
-//! The innermost `for.parallel` of a task becomes a loop over groups of iterations, its *lanes*. Every
-//! scalar that differs between lanes becomes a vector; branches that lanes take differently become
-//! masks. Iterations of such a loop may run at once by definition, so there is nothing to prove; what is
-//! left is to find out what does not differ (`shapes`), and to write the body again (`emit`, `control`,
-//! `memory`, `serial`).
+//! The innermost `for.parallel` of a task becomes a loop over groups of iterations, its *lanes*. Every scalar that
+//! varies between lanes becomes a vector; divergent branches become masks. Iterations are independent by
+//! definition, so there is nothing to prove. The analysis finds what is uniform (`shapes`), and the body is emitted
+//! again (`emit`, `control`, `memory`, `serial`).
 
 mod control;
 mod emit;
@@ -55,7 +54,7 @@ pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Vectorizes the innermost loops of a task, and says what became of each.
+/// Vectorizes the innermost loops of a task; returns the decision for each.
 fn vectorize_task(m: &mut Module, t: usize, small: &FxHashSet<Tree>, cx: &mut Cx) -> Vec<Decision> {
     let task = &m.tasks[t];
     let (TaskKind::Chunks { hints, .. }, None) = (&task.kind, &task.lists) else {
@@ -111,7 +110,7 @@ fn vectorize_task(m: &mut Module, t: usize, small: &FxHashSet<Tree>, cx: &mut Cx
     decisions
 }
 
-/// What is known of a loop that can be vectorized.
+/// The analyses of a loop that can be vectorized.
 struct LoopFacts<'a> {
     roles: Roles,
     shapes: Shapes<'a>,
@@ -120,7 +119,7 @@ struct LoopFacts<'a> {
 }
 
 impl<'a> LoopFacts<'a> {
-    /// The facts, or why the loop stays scalar.
+    /// The analyses, or the reason why the loop stays scalar.
     fn of(
         (m, f): (&Module, &'a Function),
         structure: &'a Structure,
@@ -151,10 +150,10 @@ impl<'a> LoopFacts<'a> {
     }
 }
 
-/// Bytes of locals that a function may have got to by now, so that what else it needs fits, too.
+/// The most bytes of locals before vectorization, which leaves room for what else a function needs.
 const MOST_LOCAL_BYTES: u64 = 192 << 10;
 
-/// Whether a function can take arrays for all lanes, in a loop with and in one without masks.
+/// Whether the private arrays of all lanes fit, for a loop with masks and one without.
 fn fits(m: &Env, f: &Function, bytes: u64) -> bool {
     let have: u64 = f
         .locals
@@ -164,7 +163,7 @@ fn fits(m: &Env, f: &Function, bytes: u64) -> bool {
     have + 2 * bytes <= MOST_LOCAL_BYTES
 }
 
-/// Trees whose offsets fit 31 bits.
+/// Trees whose offsets fit in 31 bits.
 fn small_trees(m: &Env) -> FxHashSet<Tree> {
     m.trees
         .iter()
@@ -176,7 +175,7 @@ fn small_trees(m: &Env) -> FxHashSet<Tree> {
         .collect()
 }
 
-/// Parallel loops without another one inside.
+/// Parallel loops without parallel loops inside.
 fn innermost(f: &Function) -> Vec<Inst> {
     let mut found = Vec::new();
     f.walk(|inst| {
@@ -235,7 +234,7 @@ impl Rewrite<'_> {
         self.add_up(inst, parent, affine);
     }
 
-    /// Where whole groups of iterations end.
+    /// The end of the full groups of iterations.
     fn whole_groups(&mut self, region: Region, (lo, hi): (Value, Value), group: i64) -> Value {
         let mut b = Builder::new(self.m, self.f);
         b.region = region;
@@ -247,8 +246,8 @@ impl Rewrite<'_> {
         b.binary(BinOp::Add, lo, whole)
     }
 
-    /// One loop over groups of lanes; with `masked`, the last group may be short. Gives the vectors that
-    /// sums have been left in.
+    /// Emits one loop over groups of lanes; with `masked`, the last group may be partial. Returns the vectors of
+    /// partial sums.
     fn pass_over(
         &mut self,
         inst: Inst,
@@ -287,7 +286,7 @@ impl Rewrite<'_> {
         }
         let mask = if masked {
             let left = e.b.binary(BinOp::Sub, hi, index);
-            // Numbers of lanes are small: what is left of a long loop may be cut to 32 bits.
+            // Lane numbers are small: a larger remaining trip count can be clamped to 32 bits.
             let most = e.constant(Imm::int(Scalar::I64, 1 << 20));
             let left = e.b.binary(BinOp::Min, left, most);
             let left = e.b.convert(left, Scalar::I32);
@@ -321,7 +320,7 @@ impl Rewrite<'_> {
         partials
     }
 
-    /// Vectors of partial sums start at the identity in front of everything, and are added up behind it.
+    /// Initializes the partial sums before the loop, and reduces them after it.
     fn add_up(&mut self, inst: Inst, parent: Region, affine: Vec<Partial>) {
         if affine.is_empty() {
             return;
@@ -357,7 +356,7 @@ impl Rewrite<'_> {
         let before = std::mem::take(&mut self.f.regions[before].insts);
         let after = std::mem::take(&mut self.f.regions[after].insts);
         if parent == entry {
-            // The loop stands in the entry itself, and so does what identities must come before.
+            // The loop is in the entry region, and so is the position for the identities.
             let first = self.f.regions[entry]
                 .insts
                 .iter()
@@ -384,7 +383,7 @@ impl Rewrite<'_> {
         matches!(self.f.insts[inst].op, Op::For(..))
     }
 
-    /// The instruction of the entry region that a loop is in.
+    /// The instruction of the entry region that contains a loop.
     fn outermost(&self, inst: Inst) -> Option<Inst> {
         let mut at = inst;
         while let Some(up) = self.source.structure.parent(at) {
@@ -394,7 +393,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// A vector that holds part of a sum.
+/// A vector of partial sums.
 struct Partial {
     local: Local,
     vector: Local,

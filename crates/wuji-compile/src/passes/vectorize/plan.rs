@@ -1,4 +1,4 @@
-//! How wide, or why not.
+//! The cost model: the vector width of a loop, or the reason why it stays scalar.
 
 use super::interleave::Groups;
 use super::locals::{Role, Roles, local_of};
@@ -10,35 +10,35 @@ use wuji_ir::types::{I64, Imm, Scalar};
 
 pub(super) struct VectorPlan {
     pub(super) lanes: u8,
-    /// Vectors at a time, so that one can wait for another.
+    /// The interleave factor: vectors per lane group, to hide latency.
     pub(super) parts: usize,
-    /// A loop over full groups, with what is left in a loop with masks; otherwise everything has masks.
+    /// Whether to emit an unmasked loop over full groups and a masked epilogue; otherwise everything is masked.
     pub(super) main: bool,
-    /// How many iterations there are, when that is known.
+    /// The trip count, if it is known.
     pub(super) trips: Option<i64>,
-    /// Bytes of the arrays of all lanes.
+    /// Bytes of the private arrays of all lanes.
     pub(super) bytes: u64,
-    /// Memory is all there is to it, in runs.
+    /// The loop only has contiguous memory accesses.
     pub(super) straight: bool,
 }
 
-/// A longer body is written once, with masks.
+/// Longer bodies are emitted only once, with masks.
 const MOST_TWICE: usize = 500;
 
-/// Lanes may need so many bytes for arrays of their own.
+/// The most bytes of private arrays of all lanes.
 const MOST_LOCAL_BYTES: u64 = 64 << 10;
 
-/// Fewer iterations than this are not worth a vector.
+/// Loops with fewer iterations are not vectorized.
 const FEWEST: i64 = 4;
 
-/// Vector registers that a loop inside may keep full.
+/// Vector registers that an inner loop may use.
 const REGISTERS: usize = 24;
 
-/// What the loop consists of.
+/// Statistics of a loop body.
 #[derive(Default)]
 struct Count {
     insts: usize,
-    /// Instructions that vary, in 64 bits or less.
+    /// Varying instructions, with 64 bits or less.
     varying: usize,
     serial: usize,
     gathers: usize,
@@ -59,7 +59,7 @@ impl VectorPlan {
         let data = &f.insts[inst];
         let body = data.regions[0];
         if f.ty(data.args[0]) != I64 || data.args.len() != 3 {
-            return Err("its index is no `i64`, or it carries values".into());
+            return Err("its index is not an `i64`, or it has carried values".into());
         }
         if number(f, data.args[2]) != Some(1) {
             return Err("its step is not 1".into());
@@ -69,7 +69,7 @@ impl VectorPlan {
         let trips = number(f, data.args[1])
             .zip(number(f, data.args[0]))
             .map(|(hi, lo)| (hi - lo).max(0));
-        // Where memory is all there is to it, half of the widest vectors straddle two cache lines.
+        // For memory-bound loops, half of the widest vectors would straddle two cache lines.
         let streams = !count.has_loop && count.gathers == 0 && count.serial == 0;
         let bits = if streams {
             vector_bits.min(256)
@@ -124,10 +124,10 @@ fn number(f: &Function, v: Value) -> Option<i64> {
         .and_then(|n| i64::try_from(n).ok())
 }
 
-/// Loops inside wait for their own results from turn to turn: several vectors take turns in that.
+/// Inner loops have loop-carried dependences; interleaving several vectors hides their latency.
 fn parts(f: &Function, body: Region, shapes: &Shapes, count: &Count) -> usize {
     if !count.has_loop {
-        // Short bodies have more than one vector on its way to memory.
+        // Short bodies need several vectors in flight to memory.
         return match count.insts {
             ..=16 => 4,
             17..=48 => 2,
@@ -158,7 +158,7 @@ fn parts(f: &Function, body: Region, shapes: &Shapes, count: &Count) -> usize {
     }
 }
 
-/// Vectors that a loop keeps from turn to turn: its own and those from outside.
+/// The vectors that are live across iterations of a loop.
 fn live_in(f: &Function, body: Region, shapes: &Shapes) -> usize {
     let mut inside = rustc_hash::FxHashSet::default();
     let mut seen = rustc_hash::FxHashSet::default();
@@ -233,7 +233,7 @@ fn look(
             }
             LaneClass::LaneByLane => {
                 if let Some(callee) = data.op.callee() {
-                    // Every lane runs the instructions that take the place of the call.
+                    // The call is inlined, so every lane runs the callee's instructions.
                     let callee = &m.funcs[callee];
                     count.serial += if callee.traits.inline {
                         callee.insts.len()
@@ -294,7 +294,7 @@ fn private_bytes(f: &Function, body: Region, roles: &Roles) -> u64 {
         .sum()
 }
 
-/// What an accumulator starts at.
+/// The initial value of an accumulator.
 pub(super) fn identity(f: &Function, local: Local) -> Option<Imm> {
     f.regions[f.entry].insts.iter().find_map(|i| {
         let data = &f.insts[*i];

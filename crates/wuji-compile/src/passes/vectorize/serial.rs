@@ -1,7 +1,6 @@
-//! What is done lane by lane: atomics, calls, reports.
+//! Operations that run lane by lane: atomics, calls, reports.
 //!
-//! Such operations wait until something needs their results or must come after them; then each lane
-//! does all of them in turn.
+//! They are deferred until something depends on them; then each lane executes all of them in order.
 
 use super::emit::{Emitter, Lanes, Mask, Parts};
 use rustc_hash::FxHashMap;
@@ -12,14 +11,14 @@ use wuji_ir::ops::{Access, CmpOp, ForKind, Guard, Op, Place, Step};
 use wuji_ir::types::{Imm, Scalar, Type};
 
 impl Emitter<'_> {
-    /// Whether a value is still to come.
+    /// Whether a value is still pending.
     pub(super) fn waits_for(&self, args: &[Value]) -> bool {
         self.pending
             .iter()
             .any(|i| self.old.insts[*i].results.iter().any(|r| args.contains(r)))
     }
 
-    /// Does what waits, for the lanes that are on.
+    /// Executes the pending operations for the active lanes.
     pub(super) fn flush(&mut self, mask: &Mask) {
         if self.pending.is_empty() {
             return;
@@ -43,7 +42,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The arguments that vary, as vectors; none for uniform ones and for results of each other.
+    /// The varying arguments as vectors; `None` for uniform ones and for results of pending operations.
     fn prepare(&mut self, insts: &[Inst]) -> Vec<Vec<Option<Parts>>> {
         let own: Vec<Value> = insts
             .iter()
@@ -71,7 +70,7 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// An argument in one lane.
+    /// An argument of one lane.
     fn argument(
         &mut self,
         arg: Value,
@@ -88,7 +87,7 @@ impl Emitter<'_> {
                 } else {
                     v
                 };
-                // Offsets are handed over in 64 bits.
+                // Offsets are passed in 64 bits.
                 let narrow = self.scalar_of(arg) == Scalar::I64
                     && self.b.func.ty(v) == Type::Scalar(Scalar::I32);
                 if narrow {
@@ -100,7 +99,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// All operations of one lane. The results stand in the map until the next lane.
+    /// Emits all operations of one lane. Their results stay in the map until the next lane.
     fn lane(
         &mut self,
         insts: &[Inst],
@@ -124,7 +123,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Puts a vector where its lanes can be numbered.
+    /// Spills a vector to the stack, so that its lanes can be indexed.
     fn on_stack(&mut self, v: Value) -> Local {
         let ty = self.b.func.ty(v);
         let local = self.b.func.locals.push(LocalData {
@@ -166,7 +165,7 @@ impl Emitter<'_> {
             self.constant(Imm::int(Scalar::I32, 1)),
             self.constant(Imm::int(Scalar::I32, i128::from(self.lanes))),
         );
-        // Lanes are looked up in memory: taking one of a register costs as much, each time.
+        // Lanes are loaded from memory: extracting one from a register costs as much, each time.
         let mut stack: FxHashMap<Value, Local> = FxHashMap::default();
         for v in prepared.iter().flatten().flatten().flatten() {
             if !stack.contains_key(v) {

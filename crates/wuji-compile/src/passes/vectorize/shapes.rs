@@ -1,9 +1,8 @@
-//! What a loop's values look like across its lanes, and where lanes part.
+//! Divergence analysis: the shape of each value across lanes, and divergent control flow.
 //!
-//! A value is the same in all lanes (*uniform*), goes up by the same constant from lane to lane
-//! (*strided*), or is anything (*varying*). Control is *divergent* where lanes may go different ways. The
-//! analysis starts with everything uniform but the index and goes on until nothing changes; every
-//! step only takes freedom away, so it ends.
+//! A value is the same in all lanes (*uniform*), increases by a constant from lane to lane (*strided*), or is
+//! anything else (*varying*). Control flow is *divergent* where lanes may take different paths. The analysis starts
+//! with everything uniform except the index and iterates to a fixed point; it is monotonic, so it terminates.
 
 use super::locals::{Role, Roles};
 use crate::analysis::affine::AffineAnalysis;
@@ -35,11 +34,11 @@ pub(super) struct Shapes<'a> {
     f: &'a Function,
     structure: &'a Structure,
     body: Region,
-    /// What is not in here is uniform.
+    /// Values that are not in the map are uniform.
     shapes: FxHashMap<Value, Shape>,
-    /// Branches, loops and blocks in which lanes part.
+    /// Divergent branches, loops and blocks.
     pub(super) divergent: FxHashSet<Inst>,
-    /// Instructions out of which some lanes may jump, to a place where lanes part.
+    /// Instructions that some lanes may leave by a jump to a divergent target.
     pub(super) escapes: FxHashSet<Inst>,
     pub(super) jumps: FxHashMap<Label, Jumps>,
     changed: bool,
@@ -71,7 +70,7 @@ impl<'a> Shapes<'a> {
         loop {
             this.changed = false;
             this.region(body, roles, &mut affine);
-            this.part_lanes();
+            this.mark_divergent_jumps();
             if !this.changed {
                 break;
             }
@@ -88,7 +87,7 @@ impl<'a> Shapes<'a> {
         self.shape(v) == Shape::Uniform
     }
 
-    /// Whether the one way to the next turn of a loop is the end of its body.
+    /// Whether the end of the body is the only `continue` of a loop.
     pub(super) fn is_direct(&self, inst: Inst) -> bool {
         let data = &self.f.insts[inst];
         data.op
@@ -112,7 +111,7 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    /// Regions know no strides for their parameters and results.
+    /// Parameters and results of regions are uniform or varying, never strided.
     fn vary_if(&mut self, v: Value, varies: bool) {
         if varies {
             self.raise(v, Shape::Varying);
@@ -188,7 +187,7 @@ impl<'a> Shapes<'a> {
 
     /// An instruction without regions.
     fn plain(&mut self, data: &InstData, roles: &Roles, affine: &mut AffineAnalysis) {
-        // Stores and reports give nothing.
+        // Stores and reports have no results.
         let Some(&first) = data.results.first() else {
             return;
         };
@@ -230,7 +229,7 @@ impl<'a> Shapes<'a> {
         let body = data.regions[0];
         let own = usize::from(first > 0);
         let divergent = self.divergent.contains(&inst);
-        // Lanes that go on together have taken the same way only when there is one.
+        // With several `continue`s, lanes that continue together may have taken different paths.
         let mixed = divergent && !self.is_direct(inst);
         for (k, param) in f.regions[body].params[own..].iter().enumerate() {
             let varies = mixed
@@ -240,7 +239,7 @@ impl<'a> Shapes<'a> {
             if let (Op::For(..), Some(result)) = (&data.op, data.results.get(k)) {
                 let varies = divergent || !self.is_uniform(*param);
                 self.vary_if(*result, varies);
-                // What goes on when the loop has run out is also what `break` gives.
+                // The carried value at the end of the loop is also a result of `break`.
                 let other = !divergent && !self.is_uniform(*result);
                 self.vary_if(*param, other);
             }
@@ -319,14 +318,13 @@ impl<'a> Shapes<'a> {
         };
         match found {
             Some(0) => Shape::Uniform,
-            // Numbers of some other width, or too far apart, are not worth it.
+            // Other widths and large strides are not worth it.
             Some(s) if s.unsigned_abs() < 1 << 30 => Shape::Strided(s),
             Some(_) | None => Shape::Varying,
         }
     }
 
-    /// Whether steps from lane to lane stay what they are: always when a number is cut, otherwise when it
-    /// cannot wrap.
+    /// Whether a conversion preserves the stride: always when truncating, otherwise if the value cannot wrap.
     fn converted(&self, data: &InstData, to: Scalar, affine: &mut AffineAnalysis) -> Option<()> {
         let from = self.f.ty(data.args[0]).as_scalar().filter(|s| s.is_int())?;
         if to.bits() <= from.bits() {
@@ -338,9 +336,9 @@ impl<'a> Shapes<'a> {
         (least <= lo && hi <= most).then_some(())
     }
 
-    /// Marks what jumps make divergent: their target and everything they leave on the way, when
-    /// not all lanes that got there jump together.
-    fn part_lanes(&mut self) {
+    /// Marks divergence that jumps cause: their target and every instruction that they leave, unless all active
+    /// lanes jump together.
+    fn mark_divergent_jumps(&mut self) {
         let jumps: Vec<(Label, Region)> = self
             .jumps
             .iter()
@@ -369,7 +367,7 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    /// The instructions around a region, from the inside out, up to the one that has the label.
+    /// The instructions that enclose a region, innermost first, up to the one with the label.
     fn way_out(&self, label: Label, from: Region) -> Vec<Inst> {
         let mut way = Vec::new();
         let mut region = from;

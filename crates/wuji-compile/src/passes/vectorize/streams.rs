@@ -1,8 +1,8 @@
-//! Stores past the caches: for long loops that write a field and do not read it.
+//! Non-temporal stores, for long loops that write a field and do not read it.
 //!
-//! A store to memory that is in no cache has its line fetched first, to be overwritten. Stores that go past the caches
-//! spare that, when they are whole vectors at multiples of their size, and better, whole lines: so the loop begins with a few
-//! iterations up to such a place.
+//! An ordinary store to a line that is not cached fetches the line first (write-allocate). Non-temporal stores
+//! avoid that, if they are aligned vectors and ideally full cache lines. So the loop peels a few iterations up to
+//! an aligned address.
 
 use super::Rewrite;
 use super::plan::VectorPlan;
@@ -15,37 +15,38 @@ use wuji_ir::entities::*;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
-/// Bytes that a loop has to write of a field. With fewer, the caches would have kept them for whoever reads them next;
-/// measured, the two are even between 8 and 16 MiB (`docs/performance.md`).
+/// The least number of bytes that a loop has to write of a field. Less would stay in the cache for the next reader;
+/// measured, the break-even point is between 8 and 16 MiB (`docs/performance.md`).
 const LEAST_BYTES: u64 = 32 << 20;
 
 /// Bytes of a cache line.
 const LINE: i64 = 64;
 
-/// Iterations that a loop has to have which does not begin and end with whole lines: one that is written half past the
-/// caches and half not takes longer than many whole ones. Measured: rows of 1024 ran at half the speed, rows of 4096 at the same.
+/// The least trip count of a loop that does not begin and end with full cache lines: a line with both temporal and
+/// non-temporal stores takes longer than many full ones. Measured: rows of 1024 ran at half the speed, rows of 4096
+/// at the same speed.
 const LEAST_TRIPS: i128 = 1 << 14;
-/// The same for loops that stream nothing but whole lines, and store the rest as ever.
+/// The same for loops that use non-temporal stores only for full lines.
 const LEAST_LINE_TRIPS: i128 = 512;
-/// The same for loops that have nothing but whole vectors.
+/// The same for loops with only full vectors.
 const LEAST_WHOLE_TRIPS: i128 = 256;
 
-/// The stores of a loop that go past the caches.
+/// The non-temporal stores of a loop.
 #[derive(Default)]
 pub(super) struct Streams {
     pub(super) stores: FxHashSet<Inst>,
-    /// The offset whose first multiple of a vector the loop has to begin at; none when it does so anyway.
+    /// The offset that the loop peels to an aligned address; `None` if it is aligned already.
     peel: Option<Peel>,
 }
 
 struct Peel {
     offset: Value,
-    /// Bytes of an element, and of what is stored at multiples of its size.
+    /// Bytes of an element, and the alignment.
     element: i64,
     whole: i64,
 }
 
-/// How many iterations a task has, where that is known.
+/// The number of iterations of a task, if it is known.
 pub(super) fn iterations(task: &Task) -> Option<u64> {
     let TaskKind::Chunks { dims, unit, .. } = &task.kind else {
         return None;
@@ -60,7 +61,7 @@ pub(super) fn iterations(task: &Task) -> Option<u64> {
 }
 
 impl Streams {
-    /// Which stores of a loop to stream, in a task of so many iterations.
+    /// Selects the stores of a loop, in a task with this many iterations.
     pub(super) fn find(
         (m, f): (&Env, &Function),
         structure: &Structure,
@@ -81,7 +82,7 @@ impl Streams {
         let index = f.regions[body].params[0];
         let mut affine = AffineAnalysis::new(f, structure);
         let (lo, hi) = (f.insts[inst].args[0], f.insts[inst].args[1]);
-        // At most: chunks may be shorter, but then there are few of them.
+        // An upper bound: chunks may be shorter, but then there are few of them.
         let trips = affine.range(hi).1.saturating_sub(affine.range(lo).0);
         let group = i64::from(plan.lanes) * plan.parts as i64;
         let no_rest = plan.trips.is_some_and(|n| n % group == 0);
@@ -97,7 +98,7 @@ impl Streams {
             let element = i64::from(s.bytes());
             let bytes = iterations.saturating_mul(element as u64);
             let (offset, vector) = (data.args[0], element * i64::from(plan.lanes));
-            // Stores of less than half a register are not worth it, and not all of them can be streamed.
+            // Stores of less than half a register are not worth it, and not all of them have a non-temporal form.
             if m.trees[tree].is_sparse()
                 || bytes < least.unwrap_or(LEAST_BYTES)
                 || vector < 16
@@ -107,7 +108,7 @@ impl Streams {
             {
                 continue;
             }
-            // Groups of vectors that are whole lines leave no line half done, once they begin with one.
+            // Groups of vectors that are full lines leave no partial line, once they are aligned.
             let lines = group * element % LINE == 0;
             let whole = if lines { vector.max(LINE) } else { vector };
             let expr = affine.expr(offset);
@@ -135,11 +136,11 @@ impl Streams {
                     });
                     first = Some((expr, whole));
                 }
-                // Others begin at such a place when the first one does.
+                // The others are aligned when the first one is.
                 Some((expr_of_first, of_first)) => {
-                    let apart = expr.add_scaled(expr_of_first, -1);
-                    let apart = apart.and_then(|a| a.as_constant());
-                    if whole != *of_first || apart.is_none_or(|a| a % whole != 0) {
+                    let distance = expr.add_scaled(expr_of_first, -1);
+                    let distance = distance.and_then(|a| a.as_constant());
+                    if whole != *of_first || distance.is_none_or(|a| a % whole != 0) {
                         continue;
                     }
                 }
@@ -150,7 +151,7 @@ impl Streams {
     }
 }
 
-/// Fields that a function does more with than storing to them; `None` when there is no telling.
+/// Fields that a function uses other than by storing; `None` if that is unknown.
 fn used_fields(f: &Function) -> Option<FxHashSet<Field>> {
     let mut used = FxHashSet::default();
     let mut unknown = false;
@@ -183,7 +184,7 @@ fn used_fields(f: &Function) -> Option<FxHashSet<Field>> {
     (!unknown && !calls).then_some(used)
 }
 
-/// Fields that a loop's body stores to in more than one place.
+/// Fields that a loop's body stores to more than once.
 fn stored_twice(f: &Function, body: Region) -> FxHashSet<Field> {
     let (mut once, mut twice) = (FxHashSet::default(), FxHashSet::default());
     for i in f.insts_in(body) {
@@ -196,7 +197,7 @@ fn stored_twice(f: &Function, body: Region) -> FxHashSet<Field> {
     twice
 }
 
-/// Whether a number in a loop's body can be worked out in front of it, from its index.
+/// Whether a value of a loop's body can be computed before the loop, from its index.
 fn can_hoist(f: &Function, structure: &Structure, body: Region, v: Value) -> bool {
     match f.values[v].def {
         ValueDef::Param(region, _) => region == body || !inside(structure, region, body),
@@ -226,7 +227,7 @@ fn inside(structure: &Structure, region: Region, body: Region) -> bool {
 }
 
 impl Rewrite<'_> {
-    /// The first iteration from which on streamed stores are whole vectors or lines, or the end of the loop.
+    /// The first iteration from which on non-temporal stores are full vectors or lines, or the end of the loop.
     pub(super) fn first_whole(
         &mut self,
         parent: Region,

@@ -1,4 +1,4 @@
-//! Lowered code of several threads, one memory access at a time, in an order that a seed chooses.
+//! Interprets lowered code of several threads, one memory access at a time, in a pseudo-random order.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
@@ -9,10 +9,10 @@ use wuji_ir::module::{Bound, Function, Module, Task, TaskKind, Term};
 use wuji_ir::ops::{CheckOp, ControlOp, MemoryOp, OpClass, Space};
 use wuji_ir::types::{Imm, Scalar};
 
-/// Words by offset; what is not there is zero.
+/// Words by offset; missing ones are zero.
 pub(crate) type Memory = BTreeMap<i64, u64>;
 
-/// Whose turn it is.
+/// The scheduler of the threads.
 struct Schedule {
     state: Mutex<State>,
     /// One for each thread.
@@ -24,7 +24,7 @@ struct State {
     alive: Vec<usize>,
     turn: usize,
     seed: u64,
-    /// A thread goes on for so many accesses, more or less.
+    /// The average number of accesses between two thread switches.
     patience: u64,
     memory: Memory,
 }
@@ -44,7 +44,7 @@ impl State {
 }
 
 impl Schedule {
-    /// Does something to memory when it is this thread's turn, and gives the turn to any of them.
+    /// Executes one access when it is this thread's turn, and passes the turn to a random thread.
     fn step<R>(&self, me: usize, what: impl FnOnce(&mut Memory) -> R) -> R {
         let mut state = self.state.lock().unwrap();
         while state.turn != me {
@@ -78,7 +78,7 @@ struct Thread<'a> {
     number: usize,
     module: &'a Module,
     schedule: &'a Schedule,
-    /// Of this launch.
+    /// Temps of this launch.
     temps: &'a Mutex<Memory>,
 }
 
@@ -161,7 +161,7 @@ impl Thread<'_> {
                 | OpClass::Check(
                     CheckOp::Print(_) | CheckOp::Assert(_) | CheckOp::Index(_),
                 )) => {
-                    panic!("{op:?} is nothing that an allocator does")
+                    panic!("{op:?} is not used by allocators")
                 }
             };
             values.extend(data.results.iter().copied().zip(results));
@@ -172,11 +172,11 @@ impl Thread<'_> {
             Term::Break(l, v) => Exit::Break(*l, hand(v)),
             Term::Continue(l, v) => Exit::Continue(*l, hand(v)),
             Term::Return(v) => Exit::Return(hand(v)),
-            Term::Unreachable => panic!("control got where it cannot"),
+            Term::Unreachable => panic!("reached unreachable code"),
         }
     }
 
-    /// One indivisible access.
+    /// One atomic access.
     fn access(&self, op: MemoryOp<'_>, args: &[Imm]) -> Vec<Imm> {
         let at = args[0].as_int().unwrap() as i64;
         let space = match op {
@@ -184,10 +184,10 @@ impl Thread<'_> {
             MemoryOp::Atomic(_, s, _) | MemoryOp::CompareExchange(s) => s,
             MemoryOp::LoadInterleaved(_)
             | MemoryOp::StoreInterleaved(_)
-            | MemoryOp::AddInterleaved(_) => panic!("{op:?} is nothing that an allocator does"),
+            | MemoryOp::AddInterleaved(_) => panic!("{op:?} is not used by allocators"),
         };
         match space {
-            // Zeros in a cell that only this thread has: nobody can tell when.
+            // Clears a cell that only this thread can access, so the timing does not matter.
             Space::Bytes(_) | Space::Streamed(_) => {
                 let mut state = self.schedule.state.lock().unwrap();
                 apply(&mut state.memory, op, at, args)
@@ -200,7 +200,7 @@ impl Thread<'_> {
     }
 }
 
-/// What an access does, and gives.
+/// Applies an access, and returns its results.
 fn apply(memory: &mut Memory, op: MemoryOp<'_>, at: i64, args: &[Imm]) -> Vec<Imm> {
     let old = memory.get(&at).copied().unwrap_or(0);
     let seen = |ty: Scalar| vec![Imm::from_bits(ty, old)];
@@ -224,16 +224,16 @@ fn apply(memory: &mut Memory, op: MemoryOp<'_>, at: i64, args: &[Imm]) -> Vec<Im
         }
         MemoryOp::LoadInterleaved(_)
         | MemoryOp::StoreInterleaved(_)
-        | MemoryOp::AddInterleaved(_) => panic!("{op:?} is nothing that an allocator does"),
+        | MemoryOp::AddInterleaved(_) => panic!("{op:?} is not used by allocators"),
     }
 }
 
 /// A kernel and its arguments.
 pub(crate) type Call<'a> = (&'a Module, Vec<i64>);
 
-/// Runs what each thread has to do, at once; then what the kernels have to be followed by, alone. What they have to be preceded by
-/// has been run before.
-pub(crate) fn at_once(memory: Memory, seed: u64, threads: Vec<Vec<Call<'_>>>) -> Memory {
+/// Runs the calls of each thread concurrently; then the upkeep tasks that follow the kernels, on one thread. The
+/// tasks that precede them have been run before.
+pub(crate) fn run_concurrently(memory: Memory, seed: u64, threads: Vec<Vec<Call<'_>>>) -> Memory {
     let used: Vec<&Module> = threads.iter().flatten().map(|c| c.0).collect();
     let mut modules: Vec<&Module> = Vec::new();
     for m in used {
@@ -286,7 +286,7 @@ fn int(v: i64) -> Imm {
     Imm::int(Scalar::I64, v.into())
 }
 
-/// Runs tasks one after the other, on one thread.
+/// Runs tasks in order, on one thread.
 fn alone<'t>(memory: Memory, module: &Module, tasks: impl Iterator<Item = &'t Task>) -> Memory {
     let schedule = Schedule {
         state: Mutex::new(State {

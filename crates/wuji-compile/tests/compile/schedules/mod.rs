@@ -1,12 +1,12 @@
 //! Allocation and recycling of tree cells under random thread schedules.
 //!
-//! After each round no cell may be in two places: in the tree, free, returned, or waiting for a collection. What was
-//! activated or appended, and not taken away, is there, once.
+//! After each round no cell may be in two states: in the tree, free, returned, or waiting for a collection. What
+//! was activated or appended, and not deactivated, is there exactly once.
 
 mod machine;
 mod places;
 
-use machine::{Call, Memory, at_once};
+use machine::{Call, Memory, run_concurrently};
 use places::{Places, find, lists};
 use wuji_compile::{Options, compile};
 use wuji_ir::entities::{Node, Tree};
@@ -16,7 +16,7 @@ use wuji_ir::text::parse;
 
 const THREADS: u64 = 6;
 
-/// A kernel on a tree. `f0` is a view of the node that is named.
+/// A kernel on a tree. `f0` is a view of the given node.
 fn module(tree: &str, view: (&str, &str), element: (&str, &str), body: &str) -> Module {
     let params: Vec<String> = (0..3).map(|k| format!("param p{k}: i64\n")).collect();
     let text = format!(
@@ -45,15 +45,15 @@ fn layout(m: &Module) -> TreeMemory {
     TreeMemory::of(tree, &m.fields, &m.structs).unwrap()
 }
 
-/// A tree that may grow as it likes.
+/// A tree with unlimited capacity.
 fn empty(m: &Module) -> Memory {
     let tree = &m.trees[Tree::from_u32(0)];
     let limit = layout(m).tree_header(tree).unwrap() + tree_header::LIMIT;
     Memory::from([(limit as i64, i64::MAX as u64)])
 }
 
-/// A tree whose first node has so many cells, some of which were used before, the others being in use elsewhere. Shards
-/// take several at once when there are many.
+/// A tree whose first node has the given number of cells, some of them recycled, the others in use. Shards claim
+/// several at a time if there are many.
 fn used_before(m: &Module, cells: u64, free: u64, ahead: bool) -> Memory {
     let layout = layout(m);
     let node = layout.node(Node::from_u32(1)).unwrap();
@@ -68,7 +68,7 @@ fn used_before(m: &Module, cells: u64, free: u64, ahead: bool) -> Memory {
     empty(m).into_iter().chain(words).collect()
 }
 
-/// Numbers that go by a seed.
+/// A pseudo-random generator.
 struct Dice(u64);
 
 impl Dice {
@@ -88,7 +88,7 @@ impl Dice {
     }
 }
 
-/// What each thread does, made up with its own dice.
+/// The calls of each thread, generated with its own generator.
 fn threads<'a>(seed: u64, calls: impl Fn(u64, &mut Dice) -> Vec<Call<'a>>) -> Vec<Vec<Call<'a>>> {
     (0..THREADS)
         .map(|t| calls(t, &mut Dice(seed.wrapping_mul(1000) + 17 * t)))
@@ -96,7 +96,7 @@ fn threads<'a>(seed: u64, calls: impl Fn(u64, &mut Dice) -> Vec<Call<'a>>) -> Ve
 }
 
 #[test]
-fn no_cell_is_in_two_places() {
+fn no_cell_is_in_two_states() {
     const TREE: &str = "pointer S1 [i: 2048] { place f0, f1 }";
     /// Two slots that share a shard, and one far away.
     const SLOTS: [i64; 3] = [0, 1, 1500];
@@ -121,13 +121,13 @@ fn no_cell_is_in_two_places() {
                 };
                 (0..12).map(|_| call(dice)).collect()
             });
-            memory = at_once(memory, seed * 4 + round, calls);
+            memory = run_concurrently(memory, seed * 4 + round, calls);
             Places::of(&on, &memory).check(&[cells - free], seed);
         }
     }
 }
 
-/// Cells of a table that all want the same slot, more than are looked at in one table.
+/// Coordinates with the same hash, more than the probes of one table.
 fn crowd() -> Vec<i64> {
     let home = |c: i64| {
         let h = (0x51_7cc1_b727_220a_i64 ^ c).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64);
@@ -147,7 +147,7 @@ fn tables_hold_each_cell_once() {
         let mut memory = empty(&on);
         for round in 0..3 {
             let seed = seed * 3 + round;
-            // Some come and some go, all at once.
+            // Concurrent activations and deactivations.
             let calls = threads(seed, |_, dice| {
                 let call = |d: &mut Dice| {
                     let which = [&on, &on, &off][d.below(3)];
@@ -155,15 +155,15 @@ fn tables_hold_each_cell_once() {
                 };
                 (0..10).map(|_| call(dice)).collect()
             });
-            memory = at_once(memory, seed, calls);
+            memory = run_concurrently(memory, seed, calls);
             Places::of(&on, &memory).check(&[0], seed);
-            // All threads want all of them.
+            // All threads activate all of them.
             let calls = threads(seed, |t, dice| {
                 let all = crowd.iter().filter(|c| (**c + t as i64) % 2 == 0);
                 let all = all.map(|c| (&on, vec![*c, *c + 1, 0])).collect();
                 dice.shuffled(all)
             });
-            memory = at_once(memory, seed, calls);
+            memory = run_concurrently(memory, seed, calls);
             let places = Places::of(&on, &memory);
             places.check(&[0], seed);
             for c in &crowd {
@@ -179,7 +179,7 @@ fn tables_hold_each_cell_once() {
             assert_eq!(places.count(1), crowd.len(), "seed {seed}");
             if round == 1 {
                 let calls = crowd.iter().map(|c| (&off, vec![*c, 0, 0])).collect();
-                memory = at_once(memory, seed, vec![calls]);
+                memory = run_concurrently(memory, seed, vec![calls]);
                 let places = Places::of(&on, &memory);
                 places.check(&[0], seed);
                 assert_eq!(places.count(1), 0, "seed {seed}");
@@ -190,13 +190,13 @@ fn tables_hold_each_cell_once() {
 
 #[test]
 fn appended_elements_appear_once() {
-    // The second list is too short for all.
+    // The second list is too short for all elements.
     for most in [128usize, 20] {
         let tree = format!(
             "pointer S1 [i: 4] {{ place f0 dynamic S2 [l: {most}] chunk 4 {{ place f1 }} }}"
         );
         let kernel = |body: &str| module(&tree, ("S1", "(i)"), ("S2", "(i, l)"), body);
-        // What is full gives -1, which is outside.
+        // A full list returns -1, which is out of range.
         let push = kernel("v3: i32 = append f1[v0]\nstore f1[v0, v3], v1");
         let off = kernel("deactivate f0[v0]");
         for seed in 0..25u64 {
@@ -214,7 +214,7 @@ fn appended_elements_appear_once() {
                     let all = all.filter(|c| c.1[0] == list).map(|c| c.1[1] as u64);
                     all.collect::<Vec<u64>>()
                 });
-                memory = at_once(memory, seed, calls);
+                memory = run_concurrently(memory, seed, calls);
                 let places = Places::of(&push, &memory);
                 places.check(&[0, 0], seed);
                 for (list, expected) in expected.iter_mut().enumerate() {
@@ -231,7 +231,7 @@ fn appended_elements_appear_once() {
                     );
                     assert!(found.iter().all(|v| expected.contains(v)), "seed {seed}");
                 }
-                // Lists go while others append to them; then all go.
+                // Deactivate lists during appends, then all of them.
                 let calls = threads(seed, |_, dice| {
                     let call = |d: &mut Dice| {
                         let which = [&push, &push, &off][d.below(3)];
@@ -239,10 +239,10 @@ fn appended_elements_appear_once() {
                     };
                     (0..8).map(|_| call(dice)).collect()
                 });
-                memory = at_once(memory, seed + 1, calls);
+                memory = run_concurrently(memory, seed + 1, calls);
                 Places::of(&push, &memory).check(&[0, 0], seed);
                 let calls = (0..4).map(|i| (&off, vec![i, 0, 0])).collect();
-                memory = at_once(memory, seed, vec![calls]);
+                memory = run_concurrently(memory, seed, vec![calls]);
                 let places = Places::of(&push, &memory);
                 places.check(&[0, 0], seed);
                 assert_eq!((places.count(1), places.count(2)), (0, 0), "seed {seed}");
@@ -260,12 +260,12 @@ fn no_activation_is_lost() {
     for seed in 0..40u64 {
         let mut memory = empty(&on);
         for round in 0..2 {
-            // Each has bits of its own, in words that all share.
+            // Each thread has its own bits, in words that all threads share.
             let calls = threads(seed * 2 + round, |t, dice| {
                 let bits = (0..128).filter(|j| *j as u64 % THREADS == t && j % 5 < 3);
                 dice.shuffled(bits.map(|j| (&on, vec![j % 2, j, j + 1])).collect())
             });
-            memory = at_once(memory, seed * 2 + round, calls);
+            memory = run_concurrently(memory, seed * 2 + round, calls);
             let places = Places::of(&on, &memory);
             places.check(&[0], seed);
             for j in (0..128).filter(|j| j % 5 < 3) {
@@ -281,7 +281,7 @@ fn no_activation_is_lost() {
                 );
             }
             let calls = (0..2).map(|i| (&off, vec![i, 0, 0])).collect();
-            memory = at_once(memory, seed, vec![calls]);
+            memory = run_concurrently(memory, seed, vec![calls]);
         }
     }
 }
@@ -303,7 +303,7 @@ fn cells_below_a_deactivated_cell_are_recycled() {
                 };
                 (0..10).map(|_| call(dice)).collect()
             });
-            memory = at_once(memory, seed, calls);
+            memory = run_concurrently(memory, seed, calls);
             Places::of(&on, &memory).check(&[0, 0], seed);
         }
     }

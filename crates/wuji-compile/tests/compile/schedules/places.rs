@@ -1,4 +1,4 @@
-//! Where the cells of a tree are.
+//! Finds the cells of a tree.
 
 use super::machine::Memory;
 use std::collections::BTreeSet;
@@ -10,14 +10,14 @@ pub(crate) fn find(memory: &Memory, at: u64) -> u64 {
     memory.get(&(at as i64)).copied().unwrap_or(0)
 }
 
-/// Everything that is allocated in a tree.
+/// All allocated cells of a tree.
 pub(crate) struct Places<'a> {
     tree: &'a TreeData,
     layout: TreeMemory,
     memory: &'a Memory,
-    /// By node: the cells that are in the tree.
+    /// The cells in the tree, by node.
     in_tree: Vec<Vec<u64>>,
-    /// Of hash nodes: their coordinates.
+    /// The coordinates of the cells of hash nodes.
     names: Vec<(i64, u64)>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Places<'a> {
         found.map(|n| n.1)
     }
 
-    /// What is in a cell of a node.
+    /// Visits the contents of a cell.
     fn cell(&mut self, node: Node, at: u64) {
         for child in &self.tree.nodes[node].children {
             if let Child::Node(n) = child {
@@ -96,8 +96,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Every cell that was handed out is in exactly one place; `elsewhere` says how many of each node nobody needs to
-    /// find.
+    /// Every allocated cell is in exactly one state; `elsewhere` is the number of cells per node that need not be
+    /// found.
     pub(crate) fn check(&self, elsewhere: &[u64], seed: u64) {
         let nodes = self.tree.nodes.keys();
         let allocating = nodes.filter(|n| self.tree.nodes[*n].kind.allocates());
@@ -119,7 +119,11 @@ impl<'a> Places<'a> {
         let head = |at: u64| word(own.header + at);
         let run = |k: u64, what: u64| {
             let run = word(arena.shards + k * shard::SIZE + what);
-            assert_ne!(run, shard::BUSY, "seed {seed}: nobody fetches any more");
+            assert_ne!(
+                run,
+                shard::BUSY,
+                "seed {seed}: a shard is still being filled"
+            );
             (run & 0xffff_ffff)..(run >> 32)
         };
         let runs = |what: u64| (0..shard::COUNT).flat_map(move |k| run(k, what));
@@ -140,12 +144,12 @@ impl<'a> Places<'a> {
         assert_eq!(
             distinct.len(),
             places.len(),
-            "seed {seed}, {node}: a cell is in two places"
+            "seed {seed}, {node}: a cell is in two states"
         );
         assert_eq!(
             distinct.len() as u64 + elsewhere,
             head(header::HIGH),
-            "seed {seed}, {node}: a cell is nowhere"
+            "seed {seed}, {node}: a cell is lost"
         );
     }
 }

@@ -129,9 +129,10 @@ impl Loader {
         let first = if quickly { Tier::Fast } else { Tier::Best };
         let name = module.name.clone();
         let mut story = self.env.listeners.story(&name, PASSES.len(), first, false);
-        let lowered = wuji_compile::compile_telling(module, &options, quickly, &mut |pass| {
-            story.pass(pass);
-        })?;
+        let lowered =
+            wuji_compile::compile_with_progress(module, &options, quickly, &mut |pass| {
+                story.pass(pass);
+            })?;
         let object = self.jit.build_with(&lowered, tier.first_effort())?;
         story.machine_code();
         let kernel = self.jit.load(&object)?;

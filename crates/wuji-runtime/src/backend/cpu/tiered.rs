@@ -83,13 +83,14 @@ impl Origin {
         match &self.made_from {
             MadeFrom::Lowered(lowered) => wuji_compile::improve(lowered, tell),
             MadeFrom::Source(module, options, launch) => {
-                let lowered = wuji_compile::compile_telling(module.clone(), options, true, tell)?;
+                let lowered =
+                    wuji_compile::compile_with_progress(module.clone(), options, true, tell)?;
                 if lowered.module().without_bodies().to_string() != *launch {
                     return Err(Error::new(
                         "W0302",
                         "a kernel from the cache is launched in another way than the same kernel compiled",
                     )
-                    .note("this is a mistake of the compiler, not of the kernel")
+                    .note("this is a bug in the compiler, not in the kernel")
                     .help("`wuji cache clear` removes what is cached"));
                 }
                 wuji_compile::improve(&lowered, tell)
@@ -432,7 +433,9 @@ impl Shared {
             wait_at_exit();
             self.is_stopped()
         };
-        let object = self.jit.build_behind(&better, Effort::Full, &stopped)?;
+        let object = self
+            .jit
+            .build_in_background(&better, Effort::Full, &stopped)?;
         story.machine_code();
         let made = self.jit.load(&object)?;
         if let Some(kernel) = &code.kernel {

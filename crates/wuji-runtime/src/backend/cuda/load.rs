@@ -118,8 +118,9 @@ impl CudaLoader {
             .env
             .listeners
             .story(&name, PASSES.len(), Tier::Best, false);
-        let lowered =
-            wuji_compile::compile_telling(module, options, false, &mut |pass| story.pass(pass))?;
+        let lowered = wuji_compile::compile_with_progress(module, options, false, &mut |pass| {
+            story.pass(pass)
+        })?;
         let ptx = wuji_llvm::cuda::ptx(&lowered, sm)?;
         let linking = self.env.profiler.now();
         let image = Image::new(lowered.module(), &ptx);
