@@ -52,6 +52,10 @@ class WujiAssertionError(WujiRuntimeError, AssertionError):
     """An `assert` in a kernel failed."""
 
 
+class WujiOutOfRangeError(WujiAssertionError, IndexError):
+    """An element that does not exist was accessed, in a kernel or from Python."""
+
+
 class WujiRuntimeTypeError(WujiRuntimeError, TypeError):
     """A kernel argument does not match its declared type."""
 
@@ -96,6 +100,7 @@ __all__ = [
     "WujiError",
     "WujiIndexError",
     "WujiNameError",
+    "WujiOutOfRangeError",
     "WujiRuntimeError",
     "WujiRuntimeTypeError",
     "WujiSyntaxError",

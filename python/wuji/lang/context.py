@@ -30,6 +30,7 @@ class Compilation:
         self.name = name
         self.loop: object = None  # the enclosing parallel loop, if any
         self.files: dict[str, int] = {}
+        self.location: tuple[str, int] = ("", 0)  # file and line of the current statement
         self.keep_alive: list[Any] = []  # objects that must outlive the compiled code
         self.fields: dict[int, int] = {}  # id of a tree -> number of its first field in this kernel
         self.functions: dict[Any, Any] = {}  # real functions -> their declarations

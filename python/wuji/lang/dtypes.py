@@ -34,7 +34,7 @@ class DataType:
 
         if more:
             raise TypeError(f"{self.name} takes one value")
-        return ops.cast(value, self)
+        return ops.typed(value, self)
 
     @property
     def is_float(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..exceptions import WujiTypeError
-from . import context, dtypes
+from . import context, dtypes, folding
 from .compound import MatrixType
 from .dtypes import DataType, defaults, f64, promote, u1
 from .values import Expr, StructVal, tensor
@@ -19,20 +19,13 @@ def constant(value: Any, dtype: DataType | None = None) -> Expr:
         dtype = dtypes.of_constant(value)
         if dtype is None:
             raise WujiTypeError(f"{describe(value)} is not a number")
-        if dtype.is_int:
-            value = int(value)
-            low, high = dtype.range()
-            if not low <= value <= high:
-                raise WujiTypeError(
-                    f"the integer {value} is out of range for {dtype}, the default integer type\n"
-                    f"  = help: give it a type, as in `ti.i64({value})`, or use `ti.init(default_ip=ti.i64)`"
-                )
     return Expr(context.builder().const(dtype.ir, convert_constant(value, dtype)), dtype)
 
 
 def convert_constant(value: Any, dtype: DataType) -> int | float | bool:
+    """Convert a constant implicitly. An integer has to fit the type."""
     if dtype.is_float:
-        return float(value)
+        return folding.to_float(value)
     if dtype is u1:
         return bool(value)
     if isinstance(value, float):
@@ -41,7 +34,14 @@ def convert_constant(value: Any, dtype: DataType) -> int | float | bool:
             return 0
         low, high = dtype.range()
         return max(low, min(high, int(value))) if abs(value) != float("inf") else (high if value > 0 else low)
-    return dtype.wrap(int(value))
+    return folding.narrowed(int(value), dtype)
+
+
+def cast_constant(value: Any, dtype: DataType) -> int | float | bool:
+    """Convert a constant explicitly, as a value of the default type: integers wrap, and floats truncate and saturate."""
+    if dtype.is_int and folding.is_int(value) and folding.in_range(int(value), defaults.ip):
+        return dtype.wrap(int(value))
+    return convert_constant(value, dtype)
 
 
 def describe(value: Any) -> str:
@@ -235,9 +235,11 @@ def modulo(a: Any, b: Any) -> Expr:
 
 def power(a: Any, b: Any) -> Expr:
     base, exponent = element(a), element(b)
-    # An integer base with an integer exponent keeps its type.
+    # An integer base with an integer exponent keeps its type, unless the exponent is known to be negative.
     dtype = promote(base, exponent) if base.is_float or exponent.is_float or base is u1 else base
     n = constant_int(b)
+    if n is not None and n < 0 and not dtype.is_float:
+        dtype = defaults.fp
     if n is not None and abs(n) <= 64:
         return _constant_power(convert(a, dtype), n, dtype)
     if dtype.is_float:
@@ -263,7 +265,7 @@ def _constant_power(x: Expr, n: int, dtype: DataType) -> Expr:
 
 
 def _run_time_power(a: Any, b: Any, dtype: DataType) -> Expr:
-    """Raise to a run-time power: loop over the bits of the exponent."""
+    """Raise to a run-time power: loop over the bits of the exponent. A negative one truncates the fraction, and is an error in debug mode."""
     if type_of(b) != element(b) or type_of(a) != element(a):
         raise WujiTypeError("`**` on integer vectors needs a compile-time constant exponent")
     cx, bld = context.current(), context.builder()
@@ -272,6 +274,8 @@ def _run_time_power(a: Any, b: Any, dtype: DataType) -> Expr:
     base.store(a)
     rest.store(b)
     result.store(1)
+    if rest.dtype.kind == "i":
+        _negative_power(base, rest, result)
     label = bld.begin_loop()
     bld.begin_if(compare("le", rest, 0, "<=").id)
     bld.jump_break(label)
@@ -284,6 +288,23 @@ def _run_time_power(a: Any, b: Any, dtype: DataType) -> Expr:
     rest.store(binary("shr", rest, 1, ">>"))
     bld.end_loop()
     return result.load()
+
+
+def _negative_power(base: Any, exponent: Any, result: Any) -> None:
+    """Store the result for a negative exponent: zero, except for the bases 1 and -1."""
+    bld = context.builder()
+    negative = compare("lt", exponent, 0, "<")
+    if context.current().runtime.config.debug:
+        from .text import kernel_assert
+
+        kernel_assert(unary("not", negative), "Negative exponent in pow(int, int) is not allowed.", "")
+    bld.begin_if(negative.id)
+    odd = compare("ne", binary("and", exponent, 1, "&"), 0, "!=")
+    unit = compare("eq", base, 1, "==")
+    if base.dtype.kind == "i":
+        unit = binary("or", unit, compare("eq", base, -1, "=="), "or", u1)
+    result.store(select(unit, select(odd, base, constant(1, base.dtype)), constant(0, base.dtype)))
+    bld.end_if()
 
 
 def unary(op: str, a: Any) -> Expr:

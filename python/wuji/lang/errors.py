@@ -58,6 +58,8 @@ def from_native(error: _native.NativeError) -> WujiError:
     text = format_marked(str(error))
     if code == "W0403":
         return exceptions.WujiAssertionError(text, code)
+    if code in ("W0111", "W0401", "W0402"):
+        return exceptions.WujiOutOfRangeError(text, code)
     if code.startswith(_COMPILE):
         return exceptions.WujiCompilationError(text, code)
     return exceptions.WujiRuntimeError(text, code)

@@ -314,8 +314,6 @@ def _fitting(arr: Any, shape: tuple[int, ...], dtype: DataType) -> Any:
 def _element_error(e: _native.NativeError, key: Any, field: Field) -> Exception:
     if len(key) != len(field.shape):
         return IndexError(f"field {label(field.name)} has {len(field.shape)} indices, not {len(key)}")
-    if e.code in ("W0111", "W0401"):
-        return IndexError(str(e))
     return from_native(e)
 
 

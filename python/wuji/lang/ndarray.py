@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from .. import _native
-from ..exceptions import WujiRuntimeError, WujiTypeError
+from ..exceptions import WujiOutOfRangeError, WujiRuntimeError, WujiTypeError
 from . import dtypes, runtime, torch_gpu
 from .compound import MatrixType
 from .context import python_only
@@ -67,7 +67,7 @@ class Ndarray:
             raise IndexError(f"an array with {len(self.shape)} axes cannot be indexed with {len(key)} indices")
         for k, extent in zip(key, self.shape, strict=True):
             if not -extent <= k < extent:
-                raise IndexError(f"index {k} is out of range for an axis with {extent} elements")
+                raise WujiOutOfRangeError(f"index {k} is out of range for an axis with {extent} elements")
         return tuple(int(k) % extent for k, extent in zip(key, self.shape, strict=True))
 
     def __getitem__(self, key: Any) -> Any:

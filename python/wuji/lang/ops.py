@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from ..exceptions import WujiRuntimeError, WujiTypeError
-from . import context, dtypes, emit
+from . import context, dtypes, emit, folding
 from .compound import MatrixType
 from .dtypes import DataType, defaults, u1
 from .values import Expr, Ref, StructVal
@@ -89,12 +90,7 @@ tanh = _of_float("tanh", math.tanh, "Return the hyperbolic tangent.")
 exp = _of_float("exp", math.exp, "Return the exponential.")
 log = _of_float("log", math.log, "Return the natural logarithm.")
 sqrt = _of_float("sqrt", math.sqrt, "Return the square root.")
-rsqrt = _function(
-    "rsqrt",
-    lambda x: emit.float_unary("rsqrt", x),
-    lambda x: 1.0 / math.sqrt(x) if x > 0 else (math.inf if x == 0 else math.nan),
-    "Return the reciprocal square root.",
-)
+rsqrt = _function("rsqrt", lambda x: emit.float_unary("rsqrt", x), folding.rsqrt, "Return the reciprocal square root.")
 
 
 def _rounding(name: str, op: str, host: Callable[[Any], Any], doc: str) -> Any:
@@ -102,7 +98,7 @@ def _rounding(name: str, op: str, host: Callable[[Any], Any], doc: str) -> Any:
         if _in_kernel(x):
             result = emit.unary(op, x) if emit.element(x).is_float else emit.expr(x)
             return result if dtype is None else emit.convert(result, dtypes.need_scalar(dtype))
-        result = _host_map(lambda v: float(host(v)) if math.isfinite(v) else v, x)
+        result = _host_map(host, x)
         return result if dtype is None else cast(result, dtype)
 
     f.__name__ = f.__qualname__ = name
@@ -110,14 +106,9 @@ def _rounding(name: str, op: str, host: Callable[[Any], Any], doc: str) -> Any:
     return f
 
 
-def _half_to_even(x: float) -> float:
-    return float(builtins.round(x))
-
-
-floor = _rounding("floor", "floor", math.floor, "Round down to an integer.")
-ceil = _rounding("ceil", "ceil", math.ceil, "Round up to an integer.")
-# As in Taichi: ties round away from zero in kernels and to even in Python.
-round = _rounding("round", "round", _half_to_even, "Round to the nearest integer. Ties round away from zero in kernels and to even in Python.")
+floor = _rounding("floor", "floor", folding.floor, "Round down to an integer.")
+ceil = _rounding("ceil", "ceil", folding.ceil, "Round up to an integer.")
+round = _rounding("round", "round", folding.round, "Round to the nearest integer. Ties round away from zero.")
 
 
 def abs(x: Any) -> Any:
@@ -140,7 +131,7 @@ def bit_not(x: Any) -> Any:
     if _in_kernel(x):
         emit.integers(x, x, "~")
         return emit.unary("not", x)
-    return _host_map(lambda v: ~v, x)
+    return _host_map(folding.bit_not, x)
 
 
 def logical_not(x: Any) -> Any:
@@ -178,34 +169,24 @@ def _number(dtype: DataType) -> DataType:
 add = _arith("add", lambda a, b: emit.binary("add", a, b, "+"), lambda a, b: a + b)
 sub = _arith("sub", lambda a, b: emit.binary("sub", a, b, "-"), lambda a, b: a - b)
 mul = _arith("mul", lambda a, b: emit.binary("mul", a, b, "*"), lambda a, b: a * b)
-truediv = _arith("truediv", emit.divide, lambda a, b: a / b if b else _by_zero(a))
-floordiv = _arith("floordiv", emit.floor_divide, lambda a, b: a // b if b else 0)
-mod = _arith("mod", emit.modulo, lambda a, b: a % b if b else 0)
-pow = _arith("pow", emit.power, lambda a, b: a**b)
+truediv = _arith("truediv", emit.divide, folding.truediv)
+floordiv = _arith("floordiv", emit.floor_divide, folding.floordiv)
+mod = _arith("mod", emit.modulo, folding.mod)
+pow = _arith("pow", emit.power, folding.power)
 bit_and = _arith("bit_and", _bits("and", "&"), lambda a, b: a & b)
 bit_or = _arith("bit_or", _bits("or", "|"), lambda a, b: a | b)
 bit_xor = _arith("bit_xor", _bits("xor", "^"), lambda a, b: a ^ b)
-bit_shl = _arith("bit_shl", _shift("shl", "<<"), lambda a, b: a << b)
-bit_sar = _arith("bit_sar", _shift("shr", ">>"), lambda a, b: a >> b)
-raw_div = _arith("raw_div", lambda a, b: emit.binary("div", a, b, "raw_div"), lambda a, b: _raw_div(a, b))
-raw_mod = _arith("raw_mod", lambda a, b: emit.binary("rem", a, b, "raw_mod"), lambda a, b: math.fmod(a, b))
+bit_shl = _arith("bit_shl", _shift("shl", "<<"), folding.shl)
+bit_sar = _arith("bit_sar", _shift("shr", ">>"), folding.shr)
+raw_div = _arith("raw_div", lambda a, b: emit.binary("div", a, b, "raw_div"), folding.raw_div)
+raw_mod = _arith("raw_mod", lambda a, b: emit.binary("rem", a, b, "raw_mod"), folding.raw_mod)
 atan2 = _arith("atan2", lambda a, b: emit.float_binary("atan2", a, b, "atan2"), math.atan2)
-cmp_lt = _arith("<", lambda a, b: emit.compare("lt", a, b, "<"), lambda a, b: a < b)
-cmp_le = _arith("<=", lambda a, b: emit.compare("le", a, b, "<="), lambda a, b: a <= b)
-cmp_gt = _arith(">", lambda a, b: emit.compare("gt", a, b, ">"), lambda a, b: a > b)
-cmp_ge = _arith(">=", lambda a, b: emit.compare("ge", a, b, ">="), lambda a, b: a >= b)
-cmp_eq = _arith("==", lambda a, b: emit.compare("eq", a, b, "=="), lambda a, b: a == b)
-cmp_ne = _arith("!=", lambda a, b: emit.compare("ne", a, b, "!="), lambda a, b: a != b)
-
-
-def _by_zero(a: float) -> float:
-    return math.nan if a == 0 else math.copysign(math.inf, a)
-
-
-def _raw_div(a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int):
-        return int(math.trunc(a / b)) if b else 0
-    return a / b
+cmp_lt = _arith("<", lambda a, b: emit.compare("lt", a, b, "<"), folding.compare(operator.lt))
+cmp_le = _arith("<=", lambda a, b: emit.compare("le", a, b, "<="), folding.compare(operator.le))
+cmp_gt = _arith(">", lambda a, b: emit.compare("gt", a, b, ">"), folding.compare(operator.gt))
+cmp_ge = _arith(">=", lambda a, b: emit.compare("ge", a, b, ">="), folding.compare(operator.ge))
+cmp_eq = _arith("==", lambda a, b: emit.compare("eq", a, b, "=="), folding.compare(operator.eq))
+cmp_ne = _arith("!=", lambda a, b: emit.compare("ne", a, b, "!="), folding.compare(operator.ne))
 
 
 def bit_shr(a: Any, b: Any) -> Any:
@@ -218,7 +199,7 @@ def bit_shr(a: Any, b: Any) -> Any:
         x, y = emit.same(a, b, "bit_shr", dtype)
         shifted = bld.binary("shr", bld.bitcast(x.id, unsigned.ir), bld.bitcast(y.id, unsigned.ir))
         return Expr(bld.bitcast(shifted, dtype.ir), x.ty)
-    return _host_map(lambda v, n: (v & 0xFFFFFFFF) >> n, a, b)
+    return _host_map(folding.bit_shr, a, b)
 
 
 def _extreme(op: str, host: Callable[..., Any], doc: str) -> Any:
@@ -241,20 +222,20 @@ def _extreme(op: str, host: Callable[..., Any], doc: str) -> Any:
     return f
 
 
-max = _extreme("max", builtins.max, "Return the maximum of the arguments, component-wise.")
-min = _extreme("min", builtins.min, "Return the minimum of the arguments, component-wise.")
+max = _extreme("max", folding.maximum, "Return the maximum of the arguments, component-wise.")
+min = _extreme("min", folding.minimum, "Return the minimum of the arguments, component-wise.")
 
 
 def logical_and(a: Any, b: Any) -> Any:
     if _in_kernel(a, b):
         return emit.binary("and", emit.truth(a), emit.truth(b), "and", u1)
-    return _host_map(lambda x, y: x and y, a, b)
+    return _host_map(lambda x, y: bool(x) and bool(y), a, b)
 
 
 def logical_or(a: Any, b: Any) -> Any:
     if _in_kernel(a, b):
         return emit.binary("or", emit.truth(a), emit.truth(b), "or", u1)
-    return _host_map(lambda x, y: x or y, a, b)
+    return _host_map(lambda x, y: bool(x) or bool(y), a, b)
 
 
 def select(cond: Any, x1: Any, x2: Any) -> Any:
@@ -278,10 +259,19 @@ def cast(obj: Any, dtype: Any) -> Any:
         return obj.cast(to)
     if isinstance(obj, (list, tuple)):
         return type(obj)(cast(x, to) for x in obj)
-    if context.compiling() is not None and emit.is_number(obj):
-        # Keep the type of a constant: `ti.u8(3)` is not an `i32`.
-        return emit.constant(obj, to)
-    return emit.convert_constant(obj, to)
+    value = emit.cast_constant(obj, to)
+    # Keep the type of a constant: `ti.cast(3, ti.u8)` is not an `i32`.
+    return value if context.compiling() is None else emit.constant(value, to)
+
+
+def typed(value: Any, dtype: DataType) -> Any:
+    """Give a literal a type, which has to hold it: `ti.u8(3)`. Other values are converted."""
+    if not _in_kernel(value) and folding.is_int(value):
+        if dtype.is_int and not folding.in_range(int(value), dtype):
+            raise WujiTypeError(f"Integer literal {value} exceeded the range of specified dtype: {dtype}\n  = help: use `ti.cast` to wrap it")
+        number = emit.convert_constant(value, dtype)
+        return number if context.compiling() is None else emit.constant(number, dtype)
+    return cast(value, dtype)
 
 
 def bit_cast(obj: Any, dtype: Any) -> Any:
@@ -372,7 +362,7 @@ def _atomic(name: str, op: str, negate: bool = False) -> Any:
                     f"`{name}` needs an assignable element, such as `x[i]`, not {emit.describe(x)}"
                 )
             raise WujiTypeError(f"`{name}` needs an assignable element, such as `x[i]`, not a computed value")
-        return update(x, op, neg(y) if negate else y)
+        return update(x, op, neg(emit.fit(y, x.ty)) if negate else y)
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = "Update an element atomically and return its old value."

@@ -6,7 +6,7 @@ import math as _math
 from typing import Any
 
 from ..exceptions import WujiTypeError
-from ..lang import dtypes, emit, matrix_ops, ops
+from ..lang import dtypes, emit, folding, matrix_ops, ops
 from ..lang.compound import MatrixType, VectorType
 from ..lang.dtypes import defaults
 from ..lang.matrix import Matrix
@@ -159,7 +159,7 @@ def log2(x: Any) -> Any:
     """Return the base-2 logarithm."""
     if isinstance(x, Expr):
         return emit.float_unary("log2", x)
-    return ops._host_map(lambda v: _math.log2(v) if v > 0 else (-inf if v == 0 else nan), x)
+    return ops._host_map(folding.log2, x)
 
 
 def reflect(x: Any, n: Any) -> Any:
@@ -195,7 +195,7 @@ def popcnt(x: Any) -> Any:
     if isinstance(x, Expr):
         _integers(x, "popcnt")
         return emit.convert(emit.unary("popcount", x), dtypes.i32)
-    return ops._host_map(lambda v: (v & 0xFFFFFFFF).bit_count(), x)
+    return ops._host_map(folding.popcnt, x)
 
 
 def clz(x: Any) -> Any:
@@ -203,7 +203,7 @@ def clz(x: Any) -> Any:
     if isinstance(x, Expr):
         _integers(x, "clz")
         return emit.convert(emit.unary("clz", x), dtypes.i32)
-    return ops._host_map(lambda v: 32 - (v & 0xFFFFFFFF).bit_length(), x)
+    return ops._host_map(folding.clz, x)
 
 
 __all__ = [

@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...exceptions import WujiCompilationError, WujiSyntaxError, WujiTypeError
-from .. import dtypes, matrix_ops, ops
+from .. import dtypes, folding, matrix_ops, ops
 from ..context import Compilation
 from ..field import Field
 from ..matrix import Matrix
@@ -60,7 +60,7 @@ _BUILTINS: dict[Any, Any] = {
     builtins.abs: ops.abs,
     builtins.pow: ops.pow,
     builtins.round: ops.round,
-    builtins.int: _to(lambda: dtypes.defaults.ip, int),
+    builtins.int: _to(lambda: dtypes.defaults.ip, folding.to_int),
     builtins.float: _to(lambda: dtypes.defaults.fp, float),
     builtins.bool: _to(lambda: dtypes.u1, bool),
     builtins.any: _any,

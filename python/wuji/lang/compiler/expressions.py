@@ -11,6 +11,7 @@ from .. import dtypes, emit, ops
 from ..access import ArrayVal, DynamicList, element_of_field
 from ..field import Field
 from ..matrix import Matrix, in_kernel
+from ..overflow import report_overflow
 from ..struct import Struct
 from ..text import FormattedText, Placeholder
 from ..values import Expr, Ref, StructVal, is_device
@@ -56,6 +57,7 @@ class Expressions:
         def eval(self, node: ast.expr) -> Any: ...
         def at(self, node: ast.AST) -> None: ...
         def warn(self, text: str, node: ast.AST) -> None: ...
+        def excerpt(self, node: ast.expr | ast.stmt) -> str: ...
 
     def value(self, node: ast.expr) -> Any:
         """Evaluate an expression to a value. References are loaded."""
@@ -178,30 +180,25 @@ class Expressions:
         left, right = self.value(node.left), self.value(node.right)
         dual, plain, what = _BINARY[type(node.op)]
         if isinstance(left, Expr) or isinstance(right, Expr):
-            return dual(left, right)
+            result = dual(left, right)
+            self.check_overflow(node, left, right, result)
+            return result
         if isinstance(left, StructVal) or isinstance(right, StructVal):
             raise WujiTypeError(f"`{what}` is not defined for structs\n  = help: use the members")
         if isinstance(left, Matrix) or isinstance(right, Matrix):
             return dual(left, right)
-        if type(left) is int and type(right) is int and not self.static_depth:
-            return self._fold(plain, left, right, what)
+        if self.static_depth and type(left) is int and type(right) is int:
+            return plain(left, right)
         if isinstance(right, (list, tuple)) and not isinstance(left, (list, tuple)) and emit.is_number(left):
             return dual(left, right)
         if emit.is_number(left) and emit.is_number(right):
             return dual(left, right)
         return plain(left, right)
 
-    def _fold(self, plain: Any, a: int, b: int, what: str) -> Any:
-        """Fold integer constants with Python's unbounded integers. Where Python raises, compute what the kernel would."""
-        if what in ("//", "%") and b == 0:
-            return 0
-        if what == "/":
-            return a / b if b else ops._by_zero(a)
-        if what in ("<<", ">>") and not 0 <= b <= 4096:
-            b %= dtypes.defaults.ip.bits
-        if what == "**" and (b < 0 or b > 4096):
-            return float(a) ** b
-        return plain(a, b)
+    def check_overflow(self, node: ast.BinOp | ast.AugAssign, left: Any, right: Any, result: Any) -> None:
+        """In debug mode, report arithmetic that overflows."""
+        if self.cx.runtime.config.debug:
+            report_overflow(node, left, right, result, self.excerpt(node))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         value = self.value(node.operand)
@@ -275,6 +272,8 @@ class Expressions:
             if isinstance(left, Expr) or isinstance(right, Expr):
                 if left is None or right is None or isinstance(left, str) or isinstance(right, str):
                     raise WujiTypeError(f"cannot compare {emit.describe(left)} with {emit.describe(right)}")
+                return dual(left, right)
+            if emit.is_number(left) and emit.is_number(right):
                 return dual(left, right)
             return plain(left, right)
         name = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}[kind]
@@ -416,11 +415,9 @@ def _cheap(node: ast.expr) -> bool:
 
 
 def _logical_type(a: Any, b: Any) -> dtypes.DataType:
-    """Return the result type of `and` and `or`. On integers they return the deciding operand, as in Python."""
+    """Return the result type of `and` and `or`, which return the deciding operand, as in Python."""
     first, second = emit.element(a), emit.element(b)
-    if first is second is dtypes.u1 or first.is_float or second.is_float:
-        return dtypes.u1
-    return dtypes.promote(first, second)
+    return dtypes.u1 if first is second is dtypes.u1 else dtypes.promote(first, second)
 
 
 def _logical(is_and: bool, a: Any, b: Any) -> Any:

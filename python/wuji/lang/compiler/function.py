@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -65,9 +66,17 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
     def at(self, node: ast.AST) -> None:
         """Attribute the following instructions to this node."""
         self.b.span(self.file, node.lineno, node.col_offset + 1)  # type: ignore[attr-defined]
+        self.cx.location = (self.source.file, node.lineno)  # type: ignore[attr-defined]
 
     def location(self, node: ast.AST) -> tuple[str, int, int]:
         return self.source.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
+
+    def excerpt(self, node: ast.expr | ast.stmt) -> str:
+        """Return the location and the source line of a node, underlined, for messages that a kernel prints."""
+        line = linecache.getline(self.source.file, node.lineno).rstrip("\n")
+        last = node.end_col_offset if node.end_lineno == node.lineno and node.end_col_offset else len(line)
+        mark = " " * node.col_offset + "^" * (last - node.col_offset)
+        return f'File "{self.source.file}", line {node.lineno}, in {self.source.name}:\n{line}\n{mark}'
 
     def located(self, error: Exception, node: ast.AST) -> Exception:
         """Attach the source location to an error, once."""

@@ -186,9 +186,12 @@ class Statements:
         if kind in _ATOMIC and not getattr(ref, "private", False) and not isinstance(ref, SwizzleRef):
             if ref.dtype.is_float and kind in (ast.BitAnd, ast.BitOr, ast.BitXor):
                 raise WujiTypeError(f"`{what}=` needs integers, not {ref.dtype}")
-            ops.update(ref, _ATOMIC[kind], ops.neg(value) if kind is ast.Sub else value)
+            ops.update(ref, _ATOMIC[kind], ops.neg(emit.fit(value, ref.ty)) if kind is ast.Sub else value)
             return
-        ref.store(dual(ref.load(), value))
+        old = ref.load()
+        result = dual(old, value)
+        self.check_overflow(node, old, value, result)
+        ref.store(result)
 
     def _warn_update(self, ref: Ref, value: Any, node: ast.AST, what: str) -> None:
         source = value.dtype if isinstance(value, Expr) else dtypes.of_constant(value)
