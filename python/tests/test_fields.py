@@ -136,7 +136,7 @@ def test_wrong_shapes_and_indices():
         ti.field(ti.f32, shape=(0, 3))
     with pytest.raises(ti.TaichiRuntimeError):
         ti.field(ti.f32, shape=(3, -1))
-    with pytest.raises(ti.TaichiRuntimeError, match="offset"):
+    with pytest.raises(ti.TaichiSyntaxError, match="offset"):
         ti.field(ti.f32, shape=(3, 3), offset=1)
     with pytest.raises(ti.TaichiRuntimeError, match="not placed"):
         ti.field(ti.f32)[0]
@@ -149,7 +149,7 @@ def test_wrong_shapes_and_indices():
     def f():
         x[0] = 1
 
-    with pytest.raises(ti.TaichiIndexError, match="2 indices, not 1"):
+    with pytest.raises(ti.TaichiIndexError, match="dim 2 accessed with indices of dim 1"):
         f()
 
     @ti.kernel
@@ -276,5 +276,5 @@ def test_many_fields():
 
 def test_unplaced_fields_raise():
     for make in (lambda: ti.field(ti.f32), lambda: ti.Vector.field(3, ti.f32), lambda: ti.types.struct(a=ti.i32).field()):
-        with pytest.raises(ti.TaichiRuntimeError, match="not placed yet"):
+        with pytest.raises(ti.TaichiRuntimeError, match="not placed"):
             make()[0]

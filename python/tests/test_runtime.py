@@ -47,7 +47,7 @@ def test_unknown_options():
     with pytest.raises(KeyError, match="did you mean `debug`"):
         ti.init(arch=ti.cpu, debg=True)
     with pytest.raises(TypeError):
-        ti.init(arch="cpu")
+        ti.init(arch="tpu")
     with pytest.raises(ValueError):
         ti.init(arch=ti.cpu, default_fp=ti.i32)
 

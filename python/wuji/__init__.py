@@ -85,7 +85,8 @@ from .lang.dtypes import (
     uint32,
     uint64,
 )
-from .lang.field import Field, Layout, MatrixField, ScalarField, StructField, field
+from .lang.enums import Layout
+from .lang.field import Field, MatrixField, ScalarField, StructField, field
 from .lang.func import func, pyfunc, real_func
 from .lang.kernel import data_oriented, kernel
 from .lang.loop_config import global_thread_idx, loop_config, mesh_local, mesh_patch_idx

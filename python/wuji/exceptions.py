@@ -44,12 +44,20 @@ class WujiIndexError(WujiCompilationError, IndexError):
     """Wrong number or kind of indices."""
 
 
+class WujiShapeError(WujiTypeError, ValueError):
+    """Operands or rows whose shapes do not fit. Also a `ValueError`, as in Taichi."""
+
+
+class WujiSpecError(WujiTypeError, ValueError):
+    """Something that does not name a scalar type. Also a `ValueError`, as in Taichi."""
+
+
 class WujiRuntimeError(WujiError, RuntimeError):
     """An error outside the compiler: in a launch, a field layout or the data."""
 
 
 class WujiAssertionError(WujiRuntimeError, AssertionError):
-    """An `assert` in a kernel failed."""
+    """An assertion failed: an `assert` in a kernel, or what a library function requires of its arguments."""
 
 
 class WujiOutOfRangeError(WujiAssertionError, IndexError):
@@ -61,11 +69,27 @@ class WujiRuntimeTypeError(WujiRuntimeError, TypeError):
 
     @classmethod
     def argument(cls, name: str, needed: object, provided: object) -> WujiRuntimeTypeError:
-        return cls(f"Argument `{name}` cannot be converted to required type {needed}; got {provided}")
+        return cls(f"Argument `{name}` cannot be converted into required type {needed}; got {provided}")
 
 
 class WujiArrayError(WujiRuntimeTypeError, ValueError):
     """An array does not match its declared element type or shape. Also a `ValueError`, as in Taichi."""
+
+
+class WujiArgumentError(WujiRuntimeTypeError, AssertionError):
+    """An argument that a function of the library does not take. Also an `AssertionError`, as in Taichi."""
+
+
+class WujiRangeError(WujiRuntimeTypeError, OverflowError, ValueError):
+    """A value of the host does not fit the type that it is converted to."""
+
+
+class WujiOptionError(WujiRuntimeTypeError, KeyError, ValueError):
+    """An unknown option of `init`, or an invalid value of one. Also a `KeyError`, as in Taichi."""
+
+    def __str__(self) -> str:
+        # `KeyError.__str__` would quote the message.
+        return str(self.args[0]) if self.args else ""
 
 
 class WujiCallError(WujiRuntimeTypeError, WujiSyntaxError):
@@ -95,14 +119,19 @@ __all__ = [
     "TaichiRuntimeTypeError",
     "TaichiSyntaxError",
     "TaichiTypeError",
+    "WujiArgumentError",
     "WujiAssertionError",
     "WujiCompilationError",
     "WujiError",
     "WujiIndexError",
     "WujiNameError",
+    "WujiOptionError",
     "WujiOutOfRangeError",
+    "WujiRangeError",
     "WujiRuntimeError",
     "WujiRuntimeTypeError",
+    "WujiShapeError",
+    "WujiSpecError",
     "WujiSyntaxError",
     "WujiTypeError",
 ]

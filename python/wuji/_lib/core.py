@@ -11,7 +11,7 @@ from ..lang import arch as _arch
 from ..lang import dtypes as _dtypes
 from ..lang.arch import Arch
 from ..lang.dtypes import DataType, is_integral, is_real, is_signed
-from ..lang.field import Layout
+from ..lang.enums import Layout
 from ..lang.snode import SNode
 
 GGUI_AVAILABLE = False

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import builtins
+import io
 import os
 import sys
+from types import ModuleType, TracebackType
 from typing import Any
 
 
@@ -36,9 +39,7 @@ def add_to(commands: Any) -> None:
     doc.set_defaults(handler=_doc)
 
 
-def _execute(file: str, arguments: list[str]) -> int:
-    import runpy
-
+def _execute(file: str, arguments: list[str], post_mortem: bool = False) -> int:
     if not os.path.isfile(file):
         print(f"wuji: no such file: {file}", file=sys.stderr)
         return 2
@@ -47,8 +48,41 @@ def _execute(file: str, arguments: list[str]) -> int:
     sys.argv = [file, *arguments]
     # Same as `python FILE`.
     sys.path[0] = os.path.dirname(os.path.abspath(file))
-    runpy.run_path(file, run_name="__main__")
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=file, __builtins__=builtins, __cached__=None)
+    sys.modules["__main__"] = main
+    try:
+        with io.open_code(os.path.abspath(file)) as source:
+            code = compile(source.read(), file, "exec")
+        exec(code, main.__dict__)
+    except (Exception, KeyboardInterrupt) as error:
+        trace = _users(error, error.__traceback__)
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        if post_mortem and trace is not None:
+            import pdb
+
+            pdb.post_mortem(trace)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
+
+
+def _users(error: BaseException, trace: TracebackType | None) -> TracebackType | None:
+    """Return the frames of the program. Errors of Wuji name the source line, so its own frames would only add noise."""
+    from ..exceptions import WujiError
+    from ..lang.naming import is_own
+
+    frames: list[TracebackType] = []
+    while trace is not None:
+        # Frames of this command come first.
+        if frames or not is_own(trace.tb_frame.f_code.co_filename):
+            frames.append(trace)
+        trace = trace.tb_next
+    if isinstance(error, WujiError) and os.environ.get("TI_PRINT_FULL_TRACEBACK", "0") in ("", "0"):
+        frames = [f for f in frames if not is_own(f.tb_frame.f_code.co_filename)]
+    kept: TracebackType | None = None
+    for frame in reversed(frames):
+        kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return kept
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -59,17 +93,7 @@ def _run(args: argparse.Namespace) -> int:
 def _debug(args: argparse.Namespace) -> int:
     """Run a Python program with `debug=True` in every `init`: indices, overflow and assertions are checked."""
     os.environ["TI_DEBUG"] = "1"
-    try:
-        return _execute(args.file, args.arguments)
-    except Exception:
-        if not args.pdb:
-            raise
-        import pdb
-        import traceback
-
-        traceback.print_exc()
-        pdb.post_mortem()
-        return 1
+    return _execute(args.file, args.arguments, post_mortem=args.pdb)
 
 
 def _repl(_: argparse.Namespace) -> int:

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import wuji as _wuji
+from wuji.lang.dtypes import defaults as _defaults
 
 # Version of the language; `wuji.__version__` is that of Wuji.
 __version__ = (1, 7, 4)
@@ -104,12 +105,14 @@ def install() -> None:
     if loaded is not None and loaded is not module:
         raise ImportError("taichi is already imported; import wuji.compat.taichi before it")
     sys.modules["taichi"] = module
+    _defaults.lenient = True
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 def uninstall() -> None:
     """Undo `install`."""
+    _defaults.lenient = False
     for name in [n for n in sys.modules if n == "taichi" or n.startswith("taichi.")]:
         del sys.modules[name]
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]

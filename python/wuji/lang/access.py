@@ -20,8 +20,9 @@ def index_ids(indices: list[Any]) -> tuple[int, ...]:
     for index in indices:
         if isinstance(index, Expr):
             if index.shape or not (index.dtype.is_int or index.dtype.is_bool):
-                raise WujiIndexError(
-                    f"{emit.describe(index)} cannot be an index\n  = help: convert it to an integer, as in `ti.cast(i, ti.i32)` or `int(i)`"
+                raise WujiTypeError(
+                    f"indices must be integers, however '{index.ty}' is provided as index {len(ids)}\n"
+                    "  = help: convert it to an integer, as in `ti.cast(i, ti.i32)` or `int(i)`"
                 )
             value = index.load()
             ids.append(value.id if index.dtype.is_int else emit.convert(value, dtypes.i32).id)
@@ -31,7 +32,7 @@ def index_ids(indices: list[Any]) -> tuple[int, ...]:
             dtype = dtypes.i32 if low <= number <= high else dtypes.i64
             ids.append(emit.constant(number, dtype).id)
         else:
-            raise WujiIndexError(f"{emit.describe(index)} cannot be an index")
+            raise WujiTypeError(f"indices must be integers, however {emit.describe(index)} is provided as index {len(ids)}")
     return tuple(ids)
 
 
@@ -51,11 +52,11 @@ def element_of_field(cx: Compilation, field: Field, indices: list[Any]) -> Any:
     """Return a reference to ``x[i, j]``."""
     rank = len(field.shape)
     if len(indices) != rank:
-        node = field._first.node
-        if node is not None and node.kind == "dynamic" and len(indices) == rank - 1:
+        node = field.node  # raises if the field is not placed yet
+        if node.kind == "dynamic" and len(indices) == rank - 1:
             return DynamicList(field, indices)
         raise WujiIndexError(
-            f"field {label(field.name)} has {rank} {'index' if rank == 1 else 'indices'}, not {len(indices)}"
+            f"Field with dim {rank} accessed with indices of dim {len(indices)}: {label(field.name)}"
         )
     return _element(cx, field, index_ids(indices))
 
@@ -116,7 +117,7 @@ class ArrayVal:
         ty = self.element_type
         extra = len(indices) - self.ndim
         if extra and not (isinstance(ty, MatrixType) and extra == ty.ndim):
-            raise WujiIndexError(f"array `{self.name}` has {self.ndim} {'axis' if self.ndim == 1 else 'axes'}, not {len(indices)}")
+            raise WujiIndexError(f"Array with dim {self.ndim} accessed with indices of dim {len(indices)}: `{self.name}`")
         ids = index_ids(indices[: self.ndim])
         if self.clamp:
             ids = tuple(self._clamped(k, axis) for axis, k in enumerate(ids))
@@ -274,7 +275,7 @@ def append(node: Any, indices: Any, val: Any) -> Any:
         return DynamicList(node, parts).append(val)
     snode = _node_of(node, "append")
     if snode.kind != "dynamic":
-        raise WujiTypeError(f"`append` needs a dynamic node, not {snode!r}")
+        raise WujiTypeError(f"ti.append only works on dynamic nodes, not on {snode!r}")
     cx = context.current()
     at = Expr(_some(cx.builder.cell("append", cell_number(cx, snode), index_ids(parts))), dtypes.i32)
     # Store the value to the fields placed in the list.
@@ -291,7 +292,7 @@ def length(node: Any, indices: Any) -> Any:
     """Return the number of elements in a dynamic list."""
     snode = _node_of(node, "length")
     if snode.kind != "dynamic":
-        raise WujiTypeError(f"`length` needs a dynamic node, not {snode!r}")
+        raise WujiTypeError(f"ti.length only works on dynamic nodes, not on {snode!r}")
     return DynamicList(snode, _index_parts(indices)).length()
 
 

@@ -25,7 +25,7 @@ def _need_square(value: Any, what: str, dt: Any) -> Any:
         raise WujiSyntaxError(f"`{what}` can only be called in a kernel: Taichi functions cannot be called from Python-scope")
     matrix = emit.expr(value)
     if matrix.shape not in ((2, 2), (3, 3)):
-        raise WujiCompilationError(f"`{what}` needs a 2x2 or 3x3 matrix, not shape {list(matrix.shape)}")
+        raise WujiCompilationError(f"{what.upper() if what == 'svd' else what} only supports 2D and 3D matrices (2x2 or 3x3), not shape {list(matrix.shape)}")
     return emit.convert(matrix, _float(matrix.dtype, dt))
 
 

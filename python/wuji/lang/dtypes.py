@@ -93,11 +93,13 @@ def by_ir(name: str) -> DataType:
 class Defaults:
     """Types of Python's numbers in kernels. `init` sets them."""
 
-    __slots__ = ("fp", "ip")
+    __slots__ = ("fp", "ip", "lenient")
 
     def __init__(self) -> None:
         self.fp = f32
         self.ip = i32
+        # Whether constants follow Taichi where Wuji is stricter: integers that do not fit a type wrap with a warning.
+        self.lenient = False
 
 
 defaults = Defaults()
@@ -125,9 +127,9 @@ def scalar_type(spec: Any) -> DataType | None:
 def need_scalar(spec: Any) -> DataType:
     found = scalar_type(spec)
     if found is None:
-        from ..exceptions import WujiTypeError
+        from ..exceptions import WujiSpecError
 
-        raise WujiTypeError(f"{spec!r} is not a scalar type; the scalar types are {', '.join(t.name for t in ALL)}")
+        raise WujiSpecError(f"Invalid data type {spec!r}: it is not a scalar type; the scalar types are {', '.join(t.name for t in ALL)}")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..exceptions import WujiTypeError
+from ..exceptions import WujiShapeError, WujiTypeError
 from . import context, dtypes, folding
 from .compound import MatrixType
 from .dtypes import DataType, defaults, f64, promote, u1
@@ -77,7 +77,7 @@ def type_of(value: Any) -> Any:
         return value.type
     if isinstance(value, (list, tuple)) and value:
         return expr(value).ty
-    raise WujiTypeError(f"{describe(value)} is not a value that a kernel can compute with")
+    raise WujiTypeError(f"Invalid constant scalar data type: {type(value)}: {describe(value)} is not a value that a kernel can compute with")
 
 
 def expr(value: Any) -> Expr:
@@ -90,7 +90,7 @@ def expr(value: Any) -> Expr:
 
     if isinstance(value, (Matrix, list, tuple)):
         return in_kernel(value)
-    raise WujiTypeError(f"{describe(value)} is not a value that a kernel can compute with")
+    raise WujiTypeError(f"Invalid constant scalar data type: {type(value)}: {describe(value)} is not a value that a kernel can compute with")
 
 
 def convert(value: Any, dtype: DataType) -> Expr:
@@ -118,7 +118,7 @@ def fit(value: Any, ty: Any) -> Expr:
     if isinstance(ty, MatrixType):
         converted = shaped(convert(value, ty.dtype), ty)
         if converted.shape != ty.shape:
-            raise WujiTypeError(f"{describe(converted)} cannot be converted to {ty}: the shapes are {list(converted.shape)} and {list(ty.shape)}")
+            raise WujiShapeError(f"cannot assign '{converted.ty}' to '{ty}': the shapes are {list(converted.shape)} and {list(ty.shape)}")
         return converted
     if isinstance(value, StructVal):
         raise WujiTypeError(f"{describe(value)} cannot be converted to {ty}")
@@ -132,8 +132,8 @@ def join(a: Any, b: Any, what: str) -> Any:
     """Return the broadcast type of two operands. Scalars broadcast to any shape."""
     if isinstance(a, MatrixType):
         if isinstance(b, MatrixType) and a.shape != b.shape:
-            raise WujiTypeError(
-                f"shape mismatch: `{what}` of {list(a.shape)} and {list(b.shape)}"
+            raise WujiShapeError(
+                f"unsupported operand type(s) for '{what}': '{a}' and '{b}': shape mismatch: {list(a.shape)} and {list(b.shape)}"
                 + ("\n  = help: use `a @ b` for a matrix product" if what == "*" else "")
             )
         return a
@@ -165,7 +165,7 @@ def integers(a: Any, b: Any, what: str) -> DataType:
     for t in (ta, tb):
         if t.is_float:
             raise WujiTypeError(
-                f"`{what}` needs integers, not {t}\n  = help: convert it first, as in `ti.cast(x, ti.i32)`"
+                f"unsupported operand type(s) for '{what}': '{ta}' and '{tb}': it needs integers\n  = help: convert it first, as in `ti.cast(x, ti.i32)`"
             )
     return u1 if ta is tb is u1 else promote(ta, tb)
 
@@ -333,7 +333,7 @@ def condition(value: Any, what: str) -> Expr:
     result = truth(value)
     if result.shape:
         raise WujiTypeError(
-            f"the condition of `{what}` must be a scalar, not {describe(value)}\n"
+            f"`{what}` conditions must be an integer; found {describe(value)}\n"
             "  = help: use `.all()` or `.any()`"
         )
     return result

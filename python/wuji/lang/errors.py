@@ -19,18 +19,31 @@ _CODES: dict[type[WujiError], str] = {
 }
 
 
-def render(code: str, message: str, location: tuple[str, int, int] | None, notes: list[str] | None = None, help: str | None = None) -> str:
-    """Format an error message. ``location`` is file, line and column; line and column count from 1."""
+def render(
+    code: str,
+    message: str,
+    location: tuple[str, int, int] | None,
+    notes: list[str] | None = None,
+    help: str | None = None,
+    end: tuple[int, int] | None = None,
+) -> str:
+    """Format an error message.
+
+    ``location`` is file, line and column, ``end`` the line and column behind the expression to underline. All count from 1, columns in bytes.
+    """
     first, *rest = message.split("\n")
     text = f"error[{code}]: {first}" if code else first
     margin = "  "
     if location is not None and location[1]:
         file, line, column = location
-        text += f"\n  --> {file}:{line}:{column}"
         source = linecache.getline(file, line).rstrip("\n").replace("\t", " ")
+        first_column = _characters(source, column - 1)
+        text += f"\n  --> {file}:{line}:{first_column + 1}"
         if source:
             margin = " " * (len(str(line)) + 1)
-            text += f"\n{margin}|\n{line} | {source}\n{margin}| {' ' * (column - 1)}^"
+            last_column = first_column + 1 if end is None else _characters(source, end[1] - 1) if end[0] == line else len(source.rstrip())
+            carets = "^" * max(last_column - first_column, 1)
+            text += f"\n{margin}|\n{line} | {source}\n{margin}| {' ' * first_column}{carets}"
     for extra in rest:
         text += f"\n{margin}{extra.strip()}"
     for note in notes or []:
@@ -38,6 +51,11 @@ def render(code: str, message: str, location: tuple[str, int, int] | None, notes
     if help:
         text += f"\n{margin}= help: {help}"
     return text
+
+
+def _characters(line: str, bytes_: int) -> int:
+    """Return the number of characters in the first bytes of a line."""
+    return len(line.encode()[:bytes_].decode(errors="ignore"))
 
 
 def code_of(error: WujiError) -> str:
@@ -48,6 +66,8 @@ def code_of(error: WujiError) -> str:
 
 # Code prefixes of core errors that belong to compilation rather than execution.
 _COMPILE = ("W00", "W02", "W03")
+# Accesses to elements that do not exist: of the host, of a field or array in a kernel, of a vector in a kernel.
+_ACCESSES = ("W0111", "W0401", "W0402")
 
 
 def from_native(error: _native.NativeError) -> WujiError:
@@ -58,7 +78,7 @@ def from_native(error: _native.NativeError) -> WujiError:
     text = format_marked(str(error))
     if code == "W0403":
         return exceptions.WujiAssertionError(text, code)
-    if code in ("W0111", "W0401", "W0402"):
+    if code in _ACCESSES:
         return exceptions.WujiOutOfRangeError(text, code)
     if code.startswith(_COMPILE):
         return exceptions.WujiCompilationError(text, code)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 from typing import Any
 
 from .. import _native
-from ..exceptions import WujiRuntimeError, WujiTypeError
-from . import dtypes, runtime, torch_gpu
+from ..exceptions import WujiOutOfRangeError, WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError, WujiTypeError
+from . import dtypes, host_values, runtime, torch_gpu
 from .compound import MatrixType, StructType
 from .context import python_only
 from .dtypes import DataType
+from .enums import Layout
 from .errors import from_native
 from .matrix import Matrix
 from .missing import refuse
 from .naming import assigned, label
-from .ndarray import Element, flat_value, shape_of
-from .snode import Axis, FieldsBuilder, Leaf, PlaceNode, SNode
+from .ndarray import Element, flat_value
+from .snode import Axis, FieldsBuilder, Leaf, PlaceNode, SNode, check_extents, shape_of
 from .struct import Struct
-
-
-class Layout(enum.Enum):
-    """Memory layout of vector and struct fields: array of structs or struct of arrays."""
-
-    AOS = 1
-    SOA = 2
 
 
 class Field:
@@ -71,14 +64,26 @@ class Field:
         node = self._first.node
         if node is None:
             raise WujiRuntimeError(
-                f"field {label(self._name)} is not placed yet\n  = help: give it a shape, or place it: `ti.root.dense(ti.i, n).place(x)`"
+                f"These field(s) are not placed: {label(self._name)}\n  = help: give it a shape, or place it: `ti.root.dense(ti.i, n).place(x)`"
             )
         return node
 
     @property
     def snode(self) -> SNode:
         """The field as a leaf SNode; its parent is the node that the field is placed in."""
-        return PlaceNode(self.node)
+        return PlaceNode(self.node, self._first)
+
+    @property
+    def _snode(self) -> SNode:
+        return self.snode
+
+    @property
+    def _offset(self) -> tuple[int, ...]:
+        return self.offset
+
+    @property
+    def num_dims(self) -> int:
+        return len(self.shape)
 
     def parent(self, n: int = 1) -> SNode | None:
         """Return the node that the field is placed in, or the ``n``-th ancestor."""
@@ -130,9 +135,9 @@ class Field:
     def copy_from(self, other: Any) -> None:
         """Copy all elements from another field of the same shape."""
         if not isinstance(other, Field):
-            raise TypeError(f"`copy_from` takes a field, not {type(other).__name__}")
+            raise TypeError(f"Cannot copy from a non-field object: {type(other).__name__}")
         if self.shape != other.shape:
-            raise ValueError(f"shape mismatch: {self.shape} and {other.shape}")
+            raise ValueError(f"ti.field shape {self.shape} does not match the source field shape {other.shape}")
         self._copy(other)
 
     def _copy(self, other: Any) -> None:
@@ -224,8 +229,7 @@ class Field:
 def _check_rank(key: tuple[Any, ...], field: Field) -> None:
     rank = len(field.shape)
     if len(key) != rank:
-        _ = field.node  # raises if the field is not placed yet
-        raise IndexError(f"field {label(field.name)} has {rank} indices, not {len(key)}")
+        raise _wrong_rank(key, field)
 
 
 class ScalarField(Field):
@@ -250,6 +254,8 @@ class ScalarField(Field):
             return native.get(key)
         except _native.NativeError as e:
             raise _element_error(e, key, self) from None
+        except TypeError:
+            raise _wrong_key(key, self) from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
         native = self._leaf.native or self._leaf.ready()
@@ -259,10 +265,16 @@ class ScalarField(Field):
             native.set(key, value)
         except _native.NativeError as e:
             raise _element_error(e, key, self) from None
+        except (TypeError, ValueError, OverflowError):
+            _check_key(key, self)
+            self[key] = host_values.fitted(value, self.dtype, f"field {label(self._name)}")
 
     def fill(self, val: Any) -> None:
         """Set every active element to one value."""
-        self._leaf.ready().fill(val)
+        try:
+            self._leaf.ready().fill(val)
+        except (TypeError, ValueError, OverflowError):
+            self._leaf.ready().fill(host_values.fitted(val, self.dtype, f"field {label(self._name)}"))
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
         return self._leaf, self.shape, self.dtype
@@ -287,7 +299,7 @@ class ScalarField(Field):
     @python_only
     def from_numpy(self, arr: Any) -> None:
         """Copy all elements from a NumPy array of the same shape."""
-        self._leaf.ready().write_from(_fitting(arr, self.shape, self.dtype))
+        self._leaf.ready().write_from(_fitting(arr, self.shape, self))
 
     def get_scalar_field(self, *_: int) -> ScalarField:
         return self
@@ -301,20 +313,34 @@ def _numpy_type(dtype: Any) -> Any:
     return found.numpy_name if found is not None else dtype
 
 
-def _fitting(arr: Any, shape: tuple[int, ...], dtype: DataType) -> Any:
-    import numpy
-
+def _fitting(arr: Any, shape: tuple[int, ...], field: Any) -> Any:
     if not hasattr(arr, "shape"):
-        raise TypeError(f"{type(arr).__name__} is not a NumPy array")
+        raise TypeError(f"NumPy array expected, but {type(arr)} provided")
     if tuple(arr.shape) != shape:
-        raise ValueError(f"shape mismatch: array {tuple(arr.shape)}, field {shape}")
-    return numpy.ascontiguousarray(arr, dtype=dtype.numpy_name)
+        raise ValueError(f"ti.field shape {shape} does not match the numpy array shape {tuple(arr.shape)}")
+    return host_values.fitted_array(arr, shape, field.dtype, f"field {label(field.name)}")
 
 
 def _element_error(e: _native.NativeError, key: Any, field: Field) -> Exception:
     if len(key) != len(field.shape):
-        return IndexError(f"field {label(field.name)} has {len(field.shape)} indices, not {len(key)}")
+        return _wrong_rank(key, field)
     return from_native(e)
+
+
+def _wrong_rank(key: tuple[Any, ...], field: Field) -> WujiOutOfRangeError:
+    rank = field.node.num_dims  # raises if the field is not placed yet
+    return WujiOutOfRangeError(f"Slicing is not supported on ti.field: field {label(field.name)} has {rank} {'index' if rank == 1 else 'indices'}, not {len(key)}")
+
+
+def _wrong_key(key: tuple[Any, ...], field: Field) -> Exception:
+    wrong = next((k for k in key if not hasattr(k, "__index__")), key)
+    help = "\n  = help: slicing a ti.field is not supported; use `to_numpy()`" if isinstance(wrong, slice) else ""
+    return WujiRuntimeTypeError(f"field {label(field.name)}: indices must be integers, not {wrong!r} of type {type(wrong)}{help}")
+
+
+def _check_key(key: tuple[Any, ...], field: Field) -> None:
+    if not all(hasattr(k, "__index__") for k in key):
+        raise _wrong_key(key, field)
 
 
 class ComponentField(ScalarField):
@@ -330,10 +356,25 @@ class ComponentField(ScalarField):
         return self._whole._leaves()
 
     def __getitem__(self, key: Any) -> Any:
-        return self._first.ready().get_part(self._key(key), self._number)
+        at = self._key(key)
+        _check_rank(at, self)
+        try:
+            return self._first.ready().get_part(at, self._number)
+        except _native.NativeError as e:
+            raise _element_error(e, at, self) from None
+        except TypeError:
+            raise _wrong_key(at, self) from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._first.ready().set_part(self._key(key), self._number, value)
+        at = self._key(key)
+        _check_rank(at, self)
+        try:
+            self._first.ready().set_part(at, self._number, value)
+        except _native.NativeError as e:
+            raise _element_error(e, at, self) from None
+        except (TypeError, ValueError, OverflowError):
+            _check_key(at, self)
+            self._first.ready().set_part(at, self._number, host_values.fitted(value, self.dtype, f"field {label(self._name)}"))
 
     def _component(self, whole: Any) -> Any:
         return whole.reshape((*self.shape, -1))[..., self._number]
@@ -346,12 +387,12 @@ class ComponentField(ScalarField):
     @python_only
     def from_numpy(self, arr: Any) -> None:
         whole = self._whole.to_numpy()
-        self._component(whole)[...] = _fitting(arr, self.shape, self.dtype)
+        self._component(whole)[...] = _fitting(arr, self.shape, self)
         self._whole.from_numpy(whole)
 
     def fill(self, val: Any) -> None:
         whole = self._whole.to_numpy()
-        self._component(whole)[...] = val
+        self._component(whole)[...] = host_values.fitted(val, self.dtype, f"field {label(self._name)}")
         self._whole.from_numpy(whole)
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
@@ -433,6 +474,8 @@ class MatrixField(Field):
             return Element(native, at, self.type, list(native.get(at)))
         except _native.NativeError as e:
             raise _element_error(e, at, self) from None
+        except TypeError:
+            raise _wrong_key(at, self) from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
         at = self._key(key)
@@ -447,6 +490,9 @@ class MatrixField(Field):
                 self._leaf.ready().set(at, flat)
         except _native.NativeError as e:
             raise _element_error(e, at, self) from None
+        except (TypeError, ValueError, OverflowError):
+            _check_key(at, self)
+            self[at] = host_values.fitted(flat, self.dtype, f"field {label(self._name)}")
 
     def fill(self, val: Any) -> None:
         """Set every active element to one value."""
@@ -456,7 +502,10 @@ class MatrixField(Field):
                 part.fill(x)
         else:
             assert self._leaf is not None
-            self._leaf.ready().fill(flat)
+            try:
+                self._leaf.ready().fill(flat)
+            except (TypeError, ValueError, OverflowError):
+                self._leaf.ready().fill(host_values.fitted(flat, self.dtype, f"field {label(self._name)}"))
 
     @python_only
     def to_numpy(self, keep_dims: bool = False, dtype: Any = None) -> Any:
@@ -479,7 +528,7 @@ class MatrixField(Field):
         """Copy all elements from a NumPy array. The axes of elements come last."""
         if self.ndim == 1 and tuple(getattr(arr, "shape", ())) == (*self.shape, self.n, 1):
             arr = arr[..., 0]
-        whole = _fitting(arr, self.shape + self.type.shape, self.dtype)
+        whole = _fitting(arr, self.shape + self.type.shape, self)
         if self._parts is not None:
             flat = whole.reshape((*self.shape, -1))
             for k, part in enumerate(self._parts):
@@ -662,23 +711,23 @@ def _allocate(field: Field, shape: Any, order: str | None, offset: Any, parts: l
     """Create a tree for one field: dense, with the axes in index order unless `order` is given."""
     if shape is None:
         if offset is not None:
-            raise WujiRuntimeError("`offset` needs a `shape`\n  = help: without a shape, pass the offset when placing the field: `.place(x, offset=...)`")
+            raise WujiSyntaxError("shape cannot be None when offset is set\n  = help: without a shape, pass the offset when placing the field: `.place(x, offset=...)`")
         if order is not None:
-            raise WujiRuntimeError("`order` needs a `shape`")
+            raise WujiSyntaxError("shape cannot be None when order is set")
         runtime.current()
         return
     extents = shape_of(shape)
-    for extent in extents:
-        if extent < 1:
-            raise WujiRuntimeError(f"invalid field shape {extents}: every extent must be at least 1", "W0101")
+    check_extents(extents)
     if len(extents) > 8:
-        raise WujiRuntimeError(f"a field cannot have {len(extents)} axes; the maximum is 8", "W0103")
+        raise WujiRuntimeError(f"Too many dimensions: {len(extents)}. The maximum dimensionality is 8", "W0103")
     offsets = None if offset is None else shape_of(offset)
     if offsets is not None and len(offsets) != len(extents):
-        raise WujiRuntimeError(f"shape {extents} and offset {offsets} have different lengths: {len(extents)} and {len(offsets)}", "W0104")
+        raise WujiSyntaxError(f"The dimensionality of shape and offset must be the same ({len(extents)} != {len(offsets)}): shape {extents}, offset {offsets}", "W0104")
     if order is not None:
         if sorted(order) != list("ijklmnop"[: len(extents)]):
-            raise WujiRuntimeError(f"`order` {order!r} must name each of the {len(extents)} axes once")
+            wrong = [letter for letter in order if letter not in "ijklmnop"[: len(extents)]]
+            what = f"Invalid axis {wrong[0]}" if wrong else "The axes in order must be different, and as many as in shape"
+            raise WujiSyntaxError(f"{what}: `order` {order!r} must name each of the {len(extents)} axes once")
     builder = FieldsBuilder()
     for part in parts or [field]:
         node = builder.root

@@ -8,7 +8,7 @@ import re
 from types import FunctionType
 from typing import Any
 
-from ..exceptions import WujiCompilationError, WujiError, WujiSyntaxError, WujiTypeError
+from ..exceptions import WujiCallError, WujiCompilationError, WujiError, WujiSyntaxError, WujiTypeError
 from . import context, emit, signatures
 from .compiler.function import FunctionCompiler, Returned
 from .compiler.source import Source, is_static_call
@@ -80,7 +80,7 @@ class Func(KernelFunction):
             if self.pyfunc:
                 return self.function(*args, **named)
             raise WujiSyntaxError(
-                f"`{self.function.__name__}` is a `ti.func`: it can only be called from kernels, not from Python\n"
+                f"Taichi functions cannot be called from Python-scope: `{self.function.__name__}` is a `ti.func`, to be called from kernels\n"
                 "  = help: use `ti.pyfunc` to call it from both"
             )
         return inline(cx, self, list(args), named)
@@ -138,7 +138,7 @@ def bind_struct_method(method: Any, value: StructVal) -> Any:
 def inline(cx: Compilation, func: Func, args: list[Any], named: dict[str, Any], outermost: bool = False) -> Any:
     """Compile the body of a function at the call site."""
     name = func.function.__name__
-    values = signatures.bind(f"`{name}`", func.parameters, args, named, WujiTypeError)
+    values = signatures.bind(f"`{name}`", func.parameters, args, named, WujiCallError)
     depth = cx.__dict__.get("inlined", 0)
     if depth >= _MAX_INLINE_DEPTH:
         raise WujiCompilationError(
@@ -271,7 +271,7 @@ class RealFunc(KernelFunction):
         self._inlined: Func | None = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        raise WujiSyntaxError(f"`{self.function.__name__}` is a `ti.real_func`: it can only be called from kernels, not from Python")
+        raise WujiSyntaxError(f"Taichi functions cannot be called from Python-scope: `{self.function.__name__}` is a `ti.real_func`")
 
     def _wuji_call(self, caller: Any, node: ast.Call, args: list[Any], named: dict[str, Any]) -> Any:
         from .real import call_real

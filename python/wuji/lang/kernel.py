@@ -13,12 +13,13 @@ from ..exceptions import (
     WujiArrayError,
     WujiCallError,
     WujiError,
+    WujiRangeError,
     WujiRuntimeError,
     WujiRuntimeTypeError,
     WujiSyntaxError,
     WujiTypeError,
 )
-from . import context, dtypes, runtime, signatures
+from . import context, dtypes, host_values, runtime, signatures
 from .access import ArrayVal
 from .compiler.function import FunctionCompiler
 from .compiler.source import Source
@@ -82,7 +83,7 @@ class Parameter:
                 if annotation.__class__.__module__ in ("numpy", "torch") or getattr(annotation, "__module__", "") == "numpy":
                     self.kind, self.type = "array", NdarrayType()
                     return
-                raise WujiSyntaxError(f"Invalid type annotation for parameter `{name}` of kernel `{kernel}`: {annotation!r}")
+                raise WujiSyntaxError(f"Invalid type annotation of Taichi kernel: parameter `{name}` of `{kernel}` is annotated with {annotation!r}")
             self.kind = "value"
 
 
@@ -164,7 +165,7 @@ class Kernel:
                 return self._failed(e)
             except (TypeError, OverflowError, ValueError) as e:
                 if len(args) == len(self.parameters):
-                    raise self._bad_argument(args, e) from None
+                    return self._call(self._fitted(args, e), {})
                 # Default arguments are missing, or there are too many arguments.
                 return self._call(args, named)
             if result is not NotImplemented:
@@ -194,7 +195,7 @@ class Kernel:
                 failed = self._failed(e)
                 return code.wrap(failed) if code.wrap is not None and failed is not None else failed
             except (TypeError, OverflowError, ValueError) as e:
-                raise self._bad_argument(full, e) from None
+                return self._call(self._fitted(full, e), {})
             if result is not NotImplemented:
                 return code.wrap(result) if code.wrap is not None else result
         raise WujiRuntimeError(f"kernel `{self.function.__name__}` does not accept these arrays")
@@ -301,14 +302,28 @@ class Kernel:
             return getattr(error, "result", None)
         raise from_native(error) from None
 
+    def _fitted(self, args: tuple[Any, ...], error: Exception) -> tuple[Any, ...]:
+        """Return arguments that fit their types after a call refused them; raise if there are none."""
+        if dtypes.defaults.lenient and len(args) == len(self.parameters):
+            name = self.function.__name__
+            fitted = tuple(
+                host_values.wrapped(value, p.type, f"argument `{p.name}` of kernel `{name}`") if p.kind == "value" else value
+                for p, value in zip(self.parameters, args, strict=True)
+            )
+            if any(a is not b for a, b in zip(fitted, args, strict=True)):
+                return fitted
+        raise self._bad_argument(args, error) from None
+
     def _bad_argument(self, args: tuple[Any, ...], error: Exception) -> Exception:
         name = self.function.__name__
         if len(args) != len(self.parameters):
-            return WujiCallError(f"kernel `{name}` takes {len(self.parameters)} arguments, not {len(args)}")
+            return WujiCallError(f"Too many arguments. Kernel `{name}` takes {len(self.parameters)}, not {len(args)}")
         for p, value in zip(self.parameters, args, strict=True):
             if p.kind == "value" and not _fits(p.type, value):
-                return WujiRuntimeTypeError(
-                    f"Argument `{p.name}` of kernel `{name}` cannot be converted to required type {p.type}: got {value!r} of type {type(value).__name__}"
+                kind = WujiRangeError if isinstance(error, OverflowError) else WujiRuntimeTypeError
+                return kind(
+                    f"Argument `{p.name}` of kernel `{name}` cannot be converted into required type {p.type}: got {value!r} of type {type(value).__name__}",
+                    "W0610",
                 )
             if p.kind == "array":
                 array_key(self, p, value)
@@ -365,7 +380,7 @@ def array_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
     name = kernel.function.__name__
 
     def wrong(needed: Any, provided: Any) -> WujiArrayError:
-        return WujiArrayError(f"Argument `{p.name}` of kernel `{name}`: required {needed}, but {provided} is provided")
+        return WujiArrayError(f"Invalid value for argument {p.name} - required {needed}, but {provided} is provided (kernel `{name}`)")
 
     element: Any = None
     if isinstance(value, Ndarray):
@@ -376,16 +391,16 @@ def array_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
         if found is None:
             if isinstance(value, Field):
                 raise wrong("an array", "a field (annotate it with `ti.template()`)")
-            raise WujiRuntimeTypeError(f"Argument `{p.name}` of kernel `{name}` cannot be converted to required type {spec}: got {_kind(value)}")
+            raise WujiRuntimeTypeError(f"Invalid type for argument {p.name}, got {_kind(value)}: kernel `{name}` needs {spec}")
         scalar, shape, contiguous, writable = found
         declared = spec.dtype
         if isinstance(declared, (MatrixType, ElementRank)):
             count = declared.ndim
             if len(shape) < count:
-                raise wrong(f"an array with at least {count} axes", f"one with {len(shape)}")
+                raise wrong(f"ndim of at least {count}", f"{len(shape)}d array with shape {shape}")
             inner, shape = shape[len(shape) - count :], shape[: len(shape) - count]
             if isinstance(declared, MatrixType) and inner != declared.shape:
-                raise wrong(f"elements of shape {declared.shape}", f"{inner}")
+                raise wrong(f"element_shape={declared.shape}", f"{inner}")
             dtype = dtypes.by_ir(scalar)
             element = MatrixType(inner[0], inner[1] if count > 1 else 1, count, dtype)
         else:
@@ -393,22 +408,27 @@ def array_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
     declared = spec.dtype
     if isinstance(declared, MatrixType):
         if element != declared:
-            raise wrong(f"elements of type {declared}", f"{element}")
+            raise wrong(f"element type: {declared}", f"{element}")
     elif isinstance(declared, ElementRank):
         if not isinstance(element, MatrixType) or element.ndim != declared.ndim or declared.dtype not in (None, element.dtype):
-            raise wrong(f"elements with {declared.ndim} axes", f"{element}")
+            raise wrong(f"element_dim={declared.ndim}", f"{element}")
     elif declared is not None and declared is not element:
-        raise wrong(f"elements of type {declared}", f"{element}")
+        if isinstance(value, Ndarray):
+            raise WujiArrayError(f"Expect element type {declared} for argument {p.name}, but get {element} (kernel `{name}`)")
+        raise WujiArrayError(f"Invalid value for argument {p.name} - required array has dtype={declared}, array with dtype={element} is provided (kernel `{name}`)")
     if spec.ndim is not None and spec.ndim != len(shape):
-        raise wrong(f"an array with {spec.ndim} axes", f"one with {len(shape)}")
+        raise wrong(f"ndim={spec.ndim}", f"{len(shape)}d ndarray with shape {shape}")
     return (element.ir, len(shape), contiguous, writable)
+
+
+_WANTED = {TextureType: "texture", RWTextureType: "texture", SparseMatrixBuilderType: "sparse matrix builder"}
 
 
 def object_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
     """Return the specialization key of a texture or a sparse matrix builder."""
     if not hasattr(value, "_wuji_key"):
         raise WujiRuntimeTypeError(
-            f"Argument `{p.name}` of kernel `{kernel.function.__name__}` cannot be converted to required type {p.type}: got {type(value).__name__}"
+            f"Argument `{p.name}` must be a {_WANTED.get(type(p.type), p.type)}, got {type(value)} (kernel `{kernel.function.__name__}`)"
         )
     try:
         return value._wuji_key(p.type)
@@ -426,7 +446,7 @@ def _pack_key(kernel: Kernel, ty: ArgPackType, value: Any) -> Any:
     from .argpack import ArgPack
 
     if not isinstance(value, ArgPack):
-        raise WujiRuntimeTypeError(f"expected an argpack, got {type(value).__name__}")
+        raise WujiRuntimeTypeError(f"expected an argument pack, got {type(value)}")
     keys = []
     for name, spec in ty.members.items():
         if isinstance(spec, NdarrayType):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..exceptions import WujiIndexError, WujiTypeError
+from ..exceptions import WujiIndexError, WujiShapeError, WujiSyntaxError, WujiTypeError
 from . import context, dtypes, emit, matrix_ops
 from .compound import MatrixType
 from .dtypes import DataType, defaults
@@ -25,7 +25,7 @@ def swizzle(name: str, count: int) -> list[int] | None:
             if -1 in found:
                 return None
             if builtin_max(found) >= count:
-                raise WujiIndexError(f"`.{name}` is out of range for a vector with {count} components")
+                raise WujiSyntaxError(f"vec{count} only has attributes={tuple(letters[:count])}, got={tuple(name)}")
             return found
     return None
 
@@ -56,7 +56,7 @@ def _flatten(rows: Any) -> tuple[list[Any], tuple[int, ...]]:
     parts = [_flatten(r) for r in rows]
     lengths = {shape for _, shape in parts}
     if len(lengths) > 1 or len(parts[0][1]) != 1:
-        raise WujiTypeError("the rows of a matrix must have the same length: " + ", ".join(str(list(s)) for _, s in parts))
+        raise WujiShapeError("the rows of a matrix must have the same length: " + ", ".join(str(list(s)) for _, s in parts))
     return [x for entries, _ in parts for x in entries], (len(rows), parts[0][1][0])
 
 
@@ -137,7 +137,7 @@ class Matrix(Operators):
         if len(at) == 2 and self.ndim == 1 and at[1] == 0:
             at = at[:1]
         if len(at) != self.ndim:
-            raise WujiIndexError(f"a {'matrix' if self.ndim == 2 else 'vector'} cannot be indexed with {len(at)} indices")
+            raise WujiIndexError(f"Expected {self.ndim} indices, got {len(at)}.")
         for k, extent in zip(at, self.shape, strict=True):
             if not isinstance(k, slice) and not -extent <= int(k) < extent:
                 raise WujiIndexError(f"index {k} is out of range for an axis with {extent} components")
@@ -184,7 +184,7 @@ class Matrix(Operators):
                 a = Matrix(a)
             if isinstance(a, Matrix):
                 if a.shape != self.shape:
-                    raise WujiTypeError(f"shape mismatch: {list(self.shape)} and {list(a.shape)}")
+                    raise WujiShapeError(f"operands could not be broadcast together: shape mismatch: {list(self.shape)} and {list(a.shape)}")
                 columns.append(a.entries)
             else:
                 columns.append([a] * len(self.entries))
@@ -201,7 +201,9 @@ class Matrix(Operators):
         import numpy
 
         shape = (self.n, self.m) if keep_dims else self.shape
-        return numpy.array(self.entries, dtype=self.dtype.numpy_name).reshape(shape)
+        # Without an explicit type, entries are Python's numbers, with the precision that they have there.
+        dtype = None if self._dtype is None else self._dtype.numpy_name
+        return numpy.array(self.entries, dtype=dtype).reshape(shape)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         array = self.to_numpy()
@@ -409,7 +411,7 @@ def component(value: Expr, at: Any) -> Any:
     if ty.ndim == 1 and len(at) == 2 and at[1] == 0:
         at = at[:1]
     if len(at) != ty.ndim:
-        raise WujiIndexError(f"a {'matrix' if ty.ndim == 2 else 'vector'} needs {ty.ndim} {'indices' if ty.ndim == 2 else 'index'}, not {len(at)}")
+        raise WujiIndexError(f"Expected {ty.ndim} indices, got {len(at)}.")
     number: Any = 0
     for k, extent in zip(at, ty.shape, strict=True):
         if isinstance(k, Expr):

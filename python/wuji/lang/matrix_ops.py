@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from ..exceptions import WujiTypeError
+from ..exceptions import WujiIndexError, WujiShapeError, WujiTypeError
 from . import context, dtypes, emit, ops
 from .compound import MatrixType
 from .dtypes import defaults
@@ -89,7 +89,7 @@ def dot(a: Any, b: Any) -> Any:
 def cross(a: Any, b: Any) -> Any:
     """Return the cross product of 3-D vectors, or the scalar cross product of 2-D vectors."""
     if a.shape not in ((2,), (3,)) or tuple(b.shape) != a.shape:
-        raise WujiTypeError(f"`cross` needs two vectors with 2 or 3 components, not shapes {list(a.shape)} and {list(b.shape)}")
+        raise WujiTypeError(f"only dimension < 4 is supported, got shape {tuple(a.shape)}: `cross` needs two vectors with 2 or 3 components, not {list(a.shape)} and {list(b.shape)}")
     if _kernel(a, b):
         x, y = emit.same(a, b, "cross")
         ty = x.ty if a.shape == (3,) else x.dtype
@@ -152,8 +152,10 @@ def transpose(value: Any) -> Any:
 def _need_square(value: Any, what: str, largest: int = 4) -> int:
     _need_rank(value, 2, what)
     n, m = value.shape
-    if n != m or n > largest:
-        raise WujiTypeError(f"`{what}` needs a square matrix with at most {largest} rows, not shape {list(value.shape)}")
+    if n != m:
+        raise WujiTypeError(f"expected a square matrix, got shape {value.shape}, for `{what}`")
+    if n > largest:
+        raise WujiTypeError(f"only dimension < {largest + 1} is supported, got shape {value.shape}, for `{what}`")
     found: int = n
     return found
 
@@ -220,7 +222,7 @@ def matmul(a: Any, b: Any) -> Any:
         # Column times row.
         return matmul(_make(_list(a), (sa[0], 1)), b)
     if len(sa) != 2 or len(sb) not in (1, 2) or sa[1] != sb[0]:
-        raise WujiTypeError(f"shape mismatch: `@` of {list(sa)} and {list(sb)}")
+        raise WujiShapeError(f"dimension mismatch between {sa} and {sb} for matrix multiplication: shape mismatch: `@` of {list(sa)} and {list(sb)}")
     shape = (sa[0], *sb[1:])
     if _kernel(a, b):
         dtype = dtypes.promote(emit.element(a), emit.element(b))
@@ -252,7 +254,7 @@ def slice_of(value: Any, at: tuple[Any, ...]) -> Any:
 
     shape = value.shape
     if len(at) != len(shape):
-        raise WujiTypeError(f"shape {list(shape)} cannot be indexed with {len(at)} indices")
+        raise WujiIndexError(f"Expected {len(shape)} indices, got {len(at)}.")
     picks: list[Any] = []
     out: list[int] = []
     for part, extent in zip(at, shape, strict=True):
@@ -270,7 +272,7 @@ def slice_of(value: Any, at: tuple[Any, ...]) -> Any:
             return _dynamic_slice(value, at)
         else:
             if not -extent <= part < extent:
-                raise WujiTypeError(f"index {part} is out of range for an axis with {extent} components")
+                raise WujiIndexError(f"index {part} is out of range for an axis with {extent} components")
             picks.append([part % extent])
     numbers = picks[0]
     if len(shape) == 2:

@@ -24,7 +24,7 @@ def label(name: str) -> str:
 def assigned() -> str:
     """Return the variable that the caller's current line assigns to, or an empty string."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and _own(frame.f_code.co_filename):
+    while frame.f_back is not None and is_own(frame.f_code.co_filename):
         frame = frame.f_back
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
     if ";" in line:
@@ -59,5 +59,6 @@ def _column(frame: FrameType) -> int:
     return (positions and positions[2]) or 0
 
 
-def _own(file: str) -> bool:
+def is_own(file: str) -> bool:
+    """Return whether a file belongs to this package, examples excluded."""
     return file.startswith(_PACKAGE) and not file.startswith(_EXAMPLES)

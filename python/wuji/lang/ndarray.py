@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from typing import Any
 
 from .. import _native
-from ..exceptions import WujiOutOfRangeError, WujiRuntimeError, WujiTypeError
-from . import dtypes, runtime, torch_gpu
+from ..exceptions import WujiArgumentError, WujiIndexError, WujiOutOfRangeError, WujiRuntimeError, WujiRuntimeTypeError, WujiShapeError
+from . import dtypes, host_values, inspection, runtime, torch_gpu
 from .compound import MatrixType
 from .context import python_only
 from .dtypes import DataType
+from .enums import Layout
 from .errors import from_native
 from .matrix import Matrix, Vector
 from .missing import refuse
+from .snode import shape_of
 
 # Device type in DLPack.
 _CUDA = 2
@@ -52,6 +54,17 @@ class Ndarray:
         return self.element_type.shape if isinstance(self.element_type, MatrixType) else ()
 
     @property
+    def layout(self) -> Layout:
+        """Elements are stored one after the other."""
+        return Layout.AOS
+
+    def _get_nelement(self) -> int:
+        return math.prod(self.shape)
+
+    def _get_element_size(self) -> int:
+        return inspection.element_size(self.element_type.ir)[0]
+
+    @property
     def num_dims(self) -> int:
         return len(self.shape)
 
@@ -64,10 +77,12 @@ class Ndarray:
         elif not isinstance(key, tuple):
             key = tuple(key) if isinstance(key, (list, Matrix)) else (key,)
         if len(key) != len(self.shape):
-            raise IndexError(f"an array with {len(self.shape)} axes cannot be indexed with {len(key)} indices")
+            raise WujiIndexError(f"{len(self.shape)}d ndarray indexed with {len(key)}d indices: {key}")
         for k, extent in zip(key, self.shape, strict=True):
+            if not hasattr(k, "__index__"):
+                raise WujiRuntimeTypeError(f"the indices of an array must be integers, not {k!r} of type {type(k)}")
             if not -extent <= k < extent:
-                raise WujiOutOfRangeError(f"index {k} is out of range for an axis with {extent} elements")
+                raise WujiOutOfRangeError(f"index {k} is out of range for an axis with {extent} elements", "W0111")
         return tuple(int(k) % extent for k, extent in zip(key, self.shape, strict=True))
 
     def __getitem__(self, key: Any) -> Any:
@@ -78,12 +93,20 @@ class Ndarray:
         return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._native.set(self._key(key), flat_value(self.element_type, value))
+        at, flat = self._key(key), flat_value(self.element_type, value)
+        try:
+            self._native.set(at, flat)
+        except (TypeError, ValueError, OverflowError):
+            self._native.set(at, host_values.fitted(flat, self.dtype, "array"))
 
     @python_only
     def fill(self, val: Any) -> None:
         """Set every element to one value."""
-        self._native.fill(flat_value(self.element_type, val))
+        flat = flat_value(self.element_type, val)
+        try:
+            self._native.fill(flat)
+        except (TypeError, ValueError, OverflowError):
+            self._native.fill(host_values.fitted(flat, self.dtype, "array"))
 
     @python_only
     def to_numpy(self) -> Any:
@@ -97,14 +120,12 @@ class Ndarray:
     @python_only
     def from_numpy(self, arr: Any) -> None:
         """Copy all elements from a NumPy array of the same shape."""
-        import numpy
-
         wanted = self.shape + self.element_shape
         if not hasattr(arr, "shape"):
-            raise TypeError(f"{type(arr).__name__} is not a NumPy array")
+            raise TypeError(f"<class 'numpy.ndarray'> expected, but {type(arr)} provided")
         if tuple(arr.shape) != wanted:
-            raise ValueError(f"shape mismatch: {tuple(arr.shape)} and {wanted}")
-        self._native.write_from(numpy.ascontiguousarray(arr, dtype=self.dtype.numpy_name))
+            raise ValueError(f"Mismatch shape: {wanted} expected, but {tuple(arr.shape)} provided")
+        self._native.write_from(host_values.fitted_array(arr, wanted, self.dtype, "array"))
 
     @python_only
     def to_torch(self, device: Any = None) -> Any:
@@ -139,7 +160,7 @@ class Ndarray:
     def copy_from(self, other: Ndarray) -> None:
         """Copy all elements from another array of the same type and shape."""
         if not isinstance(other, Ndarray) or other.shape != self.shape or other.element_type != self.element_type:
-            raise WujiTypeError("`copy_from` needs an array of the same type and shape")
+            raise WujiArgumentError("`copy_from` needs an array of the same type and shape")
         self._native.copy_from(other._native)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -174,7 +195,17 @@ class ScalarNdarray(Ndarray):
 
 
 class MatrixNdarray(Ndarray):
-    pass
+    """An array of matrices."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows, or of the components of a vector."""
+        return self.element_shape[0]
+
+    @property
+    def m(self) -> int:
+        """Number of columns; 1 for vectors."""
+        return self.element_shape[1] if len(self.element_shape) > 1 else 1
 
 
 class VectorNdarray(MatrixNdarray):
@@ -198,7 +229,12 @@ class Element(Vector):
 
     def __setitem__(self, at: Any, value: Any) -> None:
         number: Any = self._number(at)
-        self._from.set_part(self._at, number, value)
+        assert self._dtype is not None
+        try:
+            self._from.set_part(self._at, number, value)
+        except (TypeError, ValueError, OverflowError):
+            value = host_values.fitted(value, self._dtype, "element")
+            self._from.set_part(self._at, number, value)
         self.entries[number] = value
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -228,19 +264,9 @@ def flat_value(ty: Any, value: Any) -> Any:
         value = Matrix(value)
     if isinstance(value, Matrix):
         if value.shape != ty.shape and len(value.entries) != ty.count:
-            raise WujiTypeError(f"shape mismatch: value {list(value.shape)}, element {list(ty.shape)}")
+            raise WujiShapeError(f"shape mismatch: value {list(value.shape)}, element {list(ty.shape)}")
         return tuple(value.entries)
     return (value,) * ty.count
-
-
-def shape_of(shape: Any) -> tuple[int, ...]:
-    """Normalize a shape argument to a tuple."""
-    try:
-        if hasattr(shape, "__index__"):
-            return (operator.index(shape),)
-        return tuple(operator.index(s) for s in shape)
-    except TypeError:
-        raise WujiTypeError(f"a shape must be an integer or a sequence of integers, not {shape!r}") from None
 
 
 @python_only
@@ -256,8 +282,11 @@ def ndarray(dtype: Any, shape: Any, needs_grad: bool = False) -> Ndarray:
     if needs_grad:
         refuse("needs_grad", "automatic differentiation")
     extents = shape_of(shape)
-    if any(e < 0 for e in extents):
-        raise WujiRuntimeError(f"invalid array shape {extents}: extents cannot be negative", "W0101")
+    if any(not 1 <= e < 1 << 31 for e in extents):
+        raise WujiRuntimeError(f"{extents} is not a valid shape for ndarray: every extent must be 1 to 2^31 - 1", "W0101")
     if isinstance(dtype, MatrixType):
         return (VectorNdarray if dtype.ndim == 1 else MatrixNdarray)(dtype, extents)
-    return ScalarNdarray(dtypes.need_scalar(dtype), extents)
+    scalar = dtypes.scalar_type(dtype)
+    if scalar is None:
+        raise WujiRuntimeTypeError(f"{dtype!r} is not supported as ndarray element type")
+    return ScalarNdarray(scalar, extents)

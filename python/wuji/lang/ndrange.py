@@ -49,15 +49,14 @@ class NDRange:
                 arg = tuple(emit.components(arg))
             if isinstance(arg, (tuple, list)):
                 if len(arg) != 2:
-                    raise WujiSyntaxError(f"a range of `ti.ndrange` must be a (low, high) pair, not {len(arg)} values")
+                    raise WujiSyntaxError(f"Every argument of ndrange should be a scalar or a tuple/list like (begin, end), not {len(arg)} values")
                 low, high = arg
             else:
                 low, high = 0, arg
             for end in (low, high):
-                if not isinstance(end, Expr) and (not emit.is_number(end) or isinstance(end, float) and not float(end).is_integer()):
-                    raise WujiTypeError(f"range bounds must be integers, not {emit.describe(end)}")
-                if isinstance(end, Expr) and end.dtype.is_float:
-                    raise WujiTypeError(f"range bounds must be integers, not {emit.describe(end)}")
+                whole = not end.dtype.is_float if isinstance(end, Expr) else emit.is_number(end) and float(end).is_integer()
+                if not whole:
+                    raise WujiTypeError(f"Every argument of ndrange should be an integer scalar or a tuple/list of (int, int), not {emit.describe(end)}")
             low, high = (int(e) if not isinstance(e, Expr) else e.load() for e in (low, high))
             self.axes.append((low, high))
 

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ..exceptions import WujiRuntimeError, WujiTypeError
+from ..exceptions import WujiRuntimeError, WujiSyntaxError, WujiTypeError
 from . import context, dtypes, emit, folding
 from .compound import MatrixType
 from .dtypes import DataType, defaults, u1
@@ -357,11 +357,10 @@ def _atomic(name: str, op: str, negate: bool = False) -> Any:
     @takes_references
     def f(x: Any, y: Any) -> Any:
         if isinstance(x, StructVal) or not isinstance(x, Ref):
-            if not isinstance(x, Expr):
-                raise WujiTypeError(
-                    f"`{name}` needs an assignable element, such as `x[i]`, not {emit.describe(x)}"
-                )
-            raise WujiTypeError(f"`{name}` needs an assignable element, such as `x[i]`, not a computed value")
+            what = "a computed value" if isinstance(x, Expr) else emit.describe(x)
+            raise WujiSyntaxError(
+                f"cannot use a non-writable target as the first operand of '{name}': it is {what}\n  = help: use an element, such as `x[i]`, or a variable"
+            )
         return update(x, op, neg(emit.fit(y, x.ty)) if negate else y)
 
     f.__name__ = f.__qualname__ = name

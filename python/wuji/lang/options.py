@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 from typing import Any
 
 from .. import _native
-from ..exceptions import NotYet, WujiRuntimeError
+from ..exceptions import NotYet, WujiOptionError, WujiRuntimeError
 from . import arch as archs
 from . import dtypes, libdevice
 from .arch import Arch
@@ -115,7 +116,15 @@ _IGNORED: dict[str, Any] = {
 DEFAULTS = {**_ACTIVE, **_IGNORED}
 # Log levels of the core. At the default level, the environment variable WUJI_LOG decides.
 _LOGS = {"trace": "trace", "debug": "debug", "warn": "warn", "error": "error", "critical": "error", "off": "off"}
-_LEVELS = ("trace", "debug", "info", "warn", "error", "critical")
+_LEVELS = ("trace", "debug", "info", "warn", "error", "critical", "off")
+# Options whose value is one of a few words.
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "log_level": _LEVELS,
+    "offline_cache_cleaning_policy": ("never", "version", "lru", "fifo"),
+    "tier": ("", "fast", "best", "both"),
+}
+# Options whose value may be negative.
+_SIGNED = ("random_seed", "opt_level", "ad_stack_size")
 
 
 class Config:
@@ -185,7 +194,36 @@ def _from_text(name: str, text: str, like: Any) -> Any:
             return type(like)(text)
         except ValueError:
             pass
-    raise ValueError(f"the environment variable TI_{name.upper()} must be a {type(like).__name__}, not {text!r}")
+    raise WujiOptionError(f"the environment variable TI_{name.upper()} must be a {type(like).__name__}, not {text!r}", "W0609")
+
+
+def _checked(name: str, value: Any, like: Any, where: str) -> Any:
+    """Return the value of an option, converted to the type of its default; raise if it has another type or is not one of its values."""
+    allowed = _CHOICES.get(name)
+    if allowed is not None:
+        if value not in allowed:
+            raise WujiOptionError(f"{where} must be one of {', '.join(repr(a) for a in allowed if a)}, not {value!r}", "W0609")
+        return value
+    needed = {bool: "True or False", int: "an integer", float: "a number", str: "a string"}[type(like)]
+    try:
+        if isinstance(like, bool):
+            # NumPy's bool, and the integers 0 and 1.
+            if isinstance(value, (str, bytes)) or value not in (0, 1):
+                raise TypeError
+            return bool(value)
+        if isinstance(like, int):
+            converted: Any = operator.index(value)
+        elif isinstance(like, float):
+            if isinstance(value, (str, bytes)):
+                raise TypeError
+            converted = float(value)
+        else:
+            return os.fspath(value)
+    except (TypeError, ValueError):
+        raise WujiOptionError(f"{where} must be {needed}, not {value!r}", "W0609") from None
+    if name not in _SIGNED and not 0 <= converted < 1 << 63:
+        raise WujiOptionError(f"{where} cannot be {value!r}: it must be at least 0{'' if converted < 0 else ' and less than 2^63'}", "W0609")
+    return converted
 
 
 def read(arch: Any, given: dict[str, Any], fallback: bool = True) -> Config:
@@ -194,28 +232,31 @@ def read(arch: Any, given: dict[str, Any], fallback: bool = True) -> Config:
     requested = os.environ.get("TI_ARCH")
     if requested:
         if requested not in ("cpu", "gpu") and requested not in archs._ALL:
-            raise ValueError(f"the environment variable TI_ARCH must name a backend, not {requested!r}")
+            raise WujiOptionError(f"the environment variable TI_ARCH must name a backend, not {requested!r}", "W0609")
         arch = archs.gpu if requested == "gpu" else archs.by_name(requested)
     config = Config(_choose(arch, fallback))
     for name in ("default_fp", "default_ip"):
         if name in given:
             value = dtypes.need_scalar(given.pop(name))
         elif os.environ.get(f"TI_{name.upper()}"):
-            value = dtypes.by_name(os.environ[f"TI_{name.upper()}"])
+            text = os.environ[f"TI_{name.upper()}"]
+            if text not in dtypes._BY_NAME:
+                raise WujiOptionError(f"the environment variable TI_{name.upper()} must name a scalar type, not {text!r}", "W0609")
+            value = dtypes.by_name(text)
         else:
             continue
         allowed = (dtypes.f16, dtypes.f32, dtypes.f64) if name == "default_fp" else (dtypes.i32, dtypes.i64)
         if value not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value}")
+            raise WujiOptionError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value}", "W0609")
         setattr(config, name, value)
     for name, default in DEFAULTS.items():
         text = os.environ.get(f"TI_{name.upper()}")
         if text is not None:
-            setattr(config, name, _from_text(name, text, default))
+            setattr(config, name, _checked(name, _from_text(name, text, default), default, f"the environment variable TI_{name.upper()}"))
     for name, value in given.items():
         if name not in DEFAULTS:
-            raise KeyError(_unknown(name))
-        setattr(config, name, value)
+            raise WujiOptionError(_unknown(name), "W0609")
+        setattr(config, name, _checked(name, value, DEFAULTS[name], f"the option `{name}`"))
     return config
 
 
@@ -223,16 +264,20 @@ def _unknown(name: str) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, DEFAULTS, 1)
-    return f"`init` has no option `{name}`" + (f"; did you mean `{near[0]}`?" if near else "")
+    return f"Unrecognized keyword argument(s) for ti.init: {name}" + (f"; did you mean `{near[0]}`?" if near else "")
 
 
 def _choose(arch: Any, fallback: bool) -> Arch:
     if arch is None:
         return archs.cpu
     wanted = list(arch) if isinstance(arch, (list, tuple)) else [arch]
+    # Names, as in the environment variable.
+    if any(choice == "gpu" for choice in wanted if isinstance(choice, str)):
+        wanted = [a for choice in wanted for a in (archs.gpu if choice == "gpu" else [choice])]
+    wanted = [archs.by_name(a) if isinstance(a, str) and (a == "cpu" or a in archs._ALL) else a for a in wanted]
     for choice in wanted:
         if not isinstance(choice, Arch):
-            raise TypeError(f"`arch` must be one of ti.cpu, ti.gpu, ti.cuda, ..., not {choice!r}")
+            raise WujiOptionError(f"`arch` must be one of ti.cpu, ti.gpu, ti.cuda, ..., not {choice!r}", "W0609")
         if archs.is_supported(choice):
             return choice
     names = ", ".join(a.name for a in wanted)
@@ -251,4 +296,4 @@ def check_version(wanted: str) -> None:
         raise WujiRuntimeError(f"`require_version` {wanted!r} is not a version number") from None
     # Programs name Taichi versions.
     if need > max(have, (1, 7, 4)):
-        raise WujiRuntimeError(f"the program requires version {wanted}, but Wuji {_native.__version__} implements the language of Taichi 1.7")
+        raise WujiRuntimeError(f"Taichi version mismatch. Required version >= {wanted}, but Wuji {_native.__version__} implements the language of Taichi 1.7")

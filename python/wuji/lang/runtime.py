@@ -43,6 +43,7 @@ class Runtime:
         if config.kernel_profiler:
             self.native.profile(True)
         self.closed = False
+        self._trees = 0
         self.root = FieldsBuilder(self)
         self.pending: list[FieldsBuilder] = []
         self.warned: set[Any] = set()
@@ -54,6 +55,11 @@ class Runtime:
         if message not in self.warned:
             self.warned.add(message)
             warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+    def next_tree(self) -> int:
+        """Return a number for a new layout."""
+        self._trees += 1
+        return self._trees - 1
 
     def close(self) -> None:
         """Free everything. Fields and kernels of this world cannot be used afterwards."""
@@ -67,6 +73,7 @@ class Runtime:
             builder = self.root
             from .snode import FieldsBuilder
 
+            # A layout that fails is discarded: fields placed later start with a new one.
             self.root = FieldsBuilder(self)
             builder.finalize()
 
@@ -154,7 +161,7 @@ def current() -> Runtime:
             "  = help: start processes with `multiprocessing.get_context('spawn')`, or call `ti.init` in the child",
             "W0606",
         )
-    raise WujiRuntimeError("Wuji is not initialized\n  = help: call `ti.init(arch=ti.cpu)` first", "W0605")
+    raise WujiRuntimeError("Wuji is not initialized: maybe you forgot to call `ti.init()` first?\n  = help: call `ti.init(arch=ti.cpu)` first", "W0605")
 
 
 def initialized() -> bool:

@@ -17,11 +17,13 @@ def parameters(function: FunctionType) -> list[tuple[str, Any, Any]]:
 
     code = function.__code__
     if code.co_flags & 0x04:
-        raise WujiSyntaxError(f"`{function.__name__}` has `*args`; kernels and functions need a fixed number of parameters")
+        raise WujiSyntaxError(f"Taichi kernels do not support variable positional parameters (i.e., *args): `{function.__name__}` needs a fixed number of parameters")
     if code.co_flags & 0x08:
-        raise WujiSyntaxError(f"`{function.__name__}` has `**kwargs`; kernels and functions need a fixed number of parameters")
-    if code.co_kwonlyargcount or code.co_posonlyargcount:
-        raise WujiSyntaxError(f"`{function.__name__}` has keyword-only or positional-only parameters, which kernels and functions do not support")
+        raise WujiSyntaxError(f"Taichi kernels do not support variable keyword parameters (i.e., **kwargs): `{function.__name__}` needs a fixed number of parameters")
+    if code.co_kwonlyargcount:
+        raise WujiSyntaxError(f"Taichi kernels do not support keyword parameters: `{function.__name__}` has keyword-only parameters")
+    if code.co_posonlyargcount:
+        raise WujiSyntaxError(f'Taichi kernels only support "positional or keyword" parameters: `{function.__name__}` has positional-only parameters')
     names = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
@@ -38,20 +40,25 @@ def bind(
 ) -> list[Any]:
     """Match the arguments of a call to parameters: one value for each. ``what`` names the callee in errors."""
     if len(args) > len(parameters):
-        raise error(f"{what} takes {len(parameters)} arguments, not {len(args)}")
+        wanted = ", ".join(_spelled(name, annotation) for name, annotation, _ in parameters)
+        raise error(f"Too many arguments. Expected ({wanted}), got {len(args)} arguments for {what}")
     names = [name for name, _, _ in parameters]
     for name in named:
         if name not in names:
-            raise error(f"{what} has no parameter `{name}`")
+            raise error(f"Unexpected argument '{name}'. {what} has no such parameter")
         if names.index(name) < len(args):
-            raise error(f"{what} got multiple values for parameter `{name}`")
+            raise error(f"Multiple values for argument '{name}' of {what}")
     values = list(args)
-    for name, _, default in parameters[len(args) :]:
+    for name, annotation, default in parameters[len(args) :]:
         value = named.get(name, default)
         if value is MISSING:
-            raise error(f"{what} needs a value for parameter `{name}`")
+            raise error(f"Parameter `{_spelled(name, annotation)}` missing. {what} needs a value for it")
         values.append(value)
     return values
+
+
+def _spelled(name: str, annotation: Any) -> str:
+    return name if annotation is MISSING else f"{name} : {annotation}"
 
 
 def result(function: FunctionType) -> Any:
@@ -83,7 +90,14 @@ def resolve(function: FunctionType, hint: Any, enclosing: dict[str, Any] | None 
             names[name] = cell.cell_contents
         except ValueError:
             pass
-    return eval(hint, names)
+    try:
+        return eval(hint, names)
+    except NameError:
+        if enclosing is not None:
+            raise  # the caller may define it later
+        from ..exceptions import WujiSyntaxError
+
+        raise WujiSyntaxError(f"Invalid type annotation of `{function.__name__}`: {hint} is not defined") from None
 
 
 def resolve_class(cls: type) -> dict[str, Any]:

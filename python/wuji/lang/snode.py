@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
-from ..exceptions import WujiRuntimeError
-from . import runtime
+from ..exceptions import WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError
+from . import inspection, runtime
+from .compound import type_by_ir
 from .context import python_only
 from .errors import from_native
 from .missing import refuse
@@ -17,6 +20,16 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 _LETTERS = "ijklmnop"
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """Normalize a shape: an integer, a sequence of integers, or a NumPy array or `ti.Vector` of them."""
+    try:
+        if hasattr(shape, "__index__") and getattr(shape, "shape", ()) == ():
+            return (operator.index(shape),)
+        return tuple(operator.index(s) for s in shape)
+    except TypeError:
+        raise WujiRuntimeTypeError(f"{shape!r} is not a valid shape: it must be an integer or a sequence of integers") from None
 
 
 class Axis:
@@ -43,6 +56,15 @@ def axes(*numbers: int) -> Axis:
         if not isinstance(k, int) or not 0 <= k < len(_LETTERS):
             raise WujiRuntimeError(f"invalid axis {k!r}: axes are numbered 0 to {len(_LETTERS) - 1}")
     return Axis(*numbers)
+
+
+def check_extents(extents: Iterable[int]) -> None:
+    """Reject extents that no axis can have."""
+    for axis, extent in enumerate(extents):
+        if extent < 1:
+            raise WujiRuntimeError(f"Every dimension of a Taichi field should be positive, got {extent} in dimension {axis}", "W0101")
+        if extent >= 1 << 31:
+            raise WujiRuntimeTypeError(f"The dimension of a field should be less than 2^31, got {extent} in dimension {axis}: indices are of type i32", "W0101")
 
 
 class SNode:
@@ -73,18 +95,13 @@ class SNode:
         if isinstance(axis, (list, tuple)):
             axis = axes(*axis)
         if not isinstance(axis, Axis):
-            raise WujiRuntimeError(f"the axes of a node must be given as in `ti.ij`, not {axis!r}")
-        if isinstance(dims, int) or hasattr(dims, "__index__"):
-            sizes = (int(dims),) * len(axis)
-        else:
-            sizes = tuple(int(d) for d in dims)
-            if len(sizes) == 1:
-                sizes *= len(axis)
+            raise WujiRuntimeTypeError(f"the axes of a node must be given as in `ti.ij`, not {axis!r}")
+        sizes = shape_of(dims)
+        if len(sizes) == 1:
+            sizes *= len(axis)
         if len(sizes) != len(axis) and not (kind == "hash" and not sizes):
-            raise WujiRuntimeError(f"{len(axis)} axes ({axis}), but {len(sizes)} dimensions")
-        for size in sizes:
-            if size < 1:
-                raise WujiRuntimeError(f"invalid dimension {size} of a node: it must be at least 1", "W0101")
+            raise WujiRuntimeError(f"axes and sizes must have the same size, but got {len(axis)} and {len(sizes)}: {axis} and {sizes}")
+        check_extents(sizes)
         child = SNode(self._owner, self, kind, axis, sizes, chunk)
         self.children.append(child)
         return child
@@ -107,7 +124,13 @@ class SNode:
 
     def dynamic(self, axis: Any, dimension: int, chunk_size: int | None = None) -> SNode:
         """Add a dynamic node: a growing list of at most ``dimension`` cells."""
-        return self._add("dynamic", axis, dimension, chunk_size or 0)
+        chunk = 0 if chunk_size is None else shape_of(chunk_size)[0]
+        if chunk < 0:
+            raise WujiRuntimeError(f"invalid chunk size {chunk}: it must be at least 1", "W0123")
+        node = self._add("dynamic", axis, dimension, chunk)
+        # Larger chunks would only reserve memory that the list can never use.
+        node.chunk = min(chunk, node.dims[0])
+        return node
 
     def morton(self) -> SNode:
         """Store the cells in Morton order (Z-order curve)."""
@@ -125,7 +148,7 @@ class SNode:
         from .field import Field
 
         self._owner._open()
-        where = (offset,) if isinstance(offset, int) else None if offset is None else tuple(offset)
+        where = None if offset is None else shape_of(offset)
         for arg in args:
             if isinstance(arg, Field):
                 arg._place(self, where)
@@ -133,8 +156,13 @@ class SNode:
                 self.place(*arg, offset=offset)
             elif type(arg).__name__ == "BitpackedFields":
                 refuse("ti.BitpackedFields", "quantized types")
+            elif arg is None:
+                raise ValueError(
+                    "None cannot be placed: a field without gradients has no `.grad` and no `.dual`\n"
+                    "  = note: `needs_grad=True` and `lazy_grad` are not implemented yet (automatic differentiation)"
+                )
             else:
-                raise ValueError(f"{arg!r} cannot be placed in a layout: it is not a field")
+                raise ValueError(f"{arg!r} cannot be placed: it is not a field")
         return self
 
     def lazy_grad(self) -> None:
@@ -205,6 +233,53 @@ class SNode:
     def loop_range(self) -> SNode:
         return self
 
+    # Half-public names of Taichi.
+    @property
+    def _id(self) -> int:
+        return self.cells_number
+
+    @property
+    def _name(self) -> str:
+        return ""
+
+    @property
+    def _offset(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def _snode_tree_id(self) -> int:
+        return self._owner.number
+
+    @property
+    def _cell_size_bytes(self) -> int:
+        """Size of a cell in bytes, as declared."""
+        return inspection.cell_size(self)[0]
+
+    @property
+    def _offset_bytes_in_parent_cell(self) -> int:
+        """Offset of the node in the cells of its parent, as declared."""
+        if self._parent is None:
+            return 0
+        return inspection.offset_in_cell(self._parent, len(self._parent.leaves) + self._parent.children.index(self))
+
+    @property
+    def _num_dynamically_allocated(self) -> int:
+        """Number of cells that are allocated because they are active; 0 for dense nodes."""
+        return 0 if self.kind in ("root", "dense", "place") else self._count_active()
+
+    @property
+    def needs_grad(self) -> bool:
+        return False
+
+    def _path_from_root(self) -> list[SNode]:
+        return self.path_from_root()
+
+    def _get_children(self) -> list[SNode]:
+        return [*(PlaceNode(self, leaf) for leaf in self.leaves), *self.children]
+
+    def _physical_index_position(self) -> dict[int, int]:
+        return {k: k for k in sorted(self._extents())}
+
 
 class Leaf:
     """A field placed in one node: scalars, vectors or matrices."""
@@ -221,11 +296,11 @@ class Leaf:
 
     def place(self, node: SNode, offset: tuple[int, ...] | None) -> None:
         if self.node is not None:
-            raise WujiRuntimeError(f"field {label(self.name)} is already placed")
+            raise WujiRuntimeError(f"This variable has been placed: field {label(self.name)}")
         rank = node.num_dims
         if offset is not None and len(offset) != rank:
-            raise WujiRuntimeError(
-                f"the offset of a field must have one entry per axis: {rank}, not {len(offset)}", "W0104"
+            raise WujiSyntaxError(
+                f"The dimensionality of shape and offset must be the same ({rank} != {len(offset)})", "W0104"
             )
         self.node = node
         self.offset = offset
@@ -238,7 +313,7 @@ class Leaf:
             return native
         if self.node is None:
             raise WujiRuntimeError(
-                f"field {label(self.name)} is not placed yet\n"
+                f"These field(s) are not placed: {label(self.name)}\n"
                 "  = help: give it a shape, or place it: `ti.root.dense(ti.i, n).place(x)`"
             )
         self.node._owner._ensure()
@@ -249,8 +324,30 @@ class Leaf:
 class PlaceNode(SNode):
     """A field as a leaf SNode: its parent is the node that it is placed in."""
 
-    def __init__(self, node: SNode) -> None:
+    def __init__(self, node: SNode, leaf: Leaf) -> None:
         super().__init__(node._owner, node, "place", None, ())
+        self._leaf = leaf
+
+    @property
+    def _name(self) -> str:
+        return self._leaf.name
+
+    @property
+    def _offset(self) -> tuple[int, ...]:
+        return self._leaf.offset or (0,) * self.num_dims
+
+    @property
+    def _dtype(self) -> Any:
+        return type_by_ir(self._leaf.type)
+
+    @property
+    def _cell_size_bytes(self) -> int:
+        return 0
+
+    @property
+    def _offset_bytes_in_parent_cell(self) -> int:
+        assert self._parent is not None
+        return inspection.offset_in_cell(self._parent, self._parent.leaves.index(self._leaf))
 
     def _cells(self) -> _native.Field:
         assert self._parent is not None
@@ -279,6 +376,7 @@ class FieldsBuilder:
 
     def __init__(self, owner: Runtime | None = None) -> None:
         self._runtime = owner if owner is not None else runtime.current()
+        self.number = self._runtime.next_tree()
         self._root = SNode(self, None, "root", None, ())
         self.tree: SNodeTree | None = None
         self.finalized = False
@@ -294,7 +392,7 @@ class FieldsBuilder:
 
     def _open(self) -> None:
         if self.finalized:
-            raise WujiRuntimeError("the layout is already finalized; no nodes or fields can be added\n  = help: use a new `ti.FieldsBuilder()`")
+            raise WujiRuntimeError("FieldsBuilder finalized: no nodes or fields can be added\n  = help: use a new `ti.FieldsBuilder()`")
 
     def _ensure(self) -> None:
         """Allocate the tree on first use."""
@@ -343,10 +441,14 @@ class FieldsBuilder:
     def finalize(self, raise_warning: bool = True) -> SNodeTree:
         """Build the tree and allocate its memory."""
         if self.finalized:
-            raise WujiRuntimeError("the layout is already finalized")
-        if self.empty and raise_warning:
-            runtime.warn("finalizing an empty layout")
-        self.finalized = True
+            raise WujiRuntimeError("FieldsBuilder finalized: it can only be finalized once")
+        if self.empty:
+            # Nothing to allocate.
+            if raise_warning:
+                runtime.warn("finalizing an empty FieldsBuilder")
+            self.finalized = True
+            self.tree = SNodeTree(None)
+            return self.tree
         layout = _native.Layout(self._runtime.native)
         made: list[tuple[Any, int]] = []
 
@@ -362,7 +464,11 @@ class FieldsBuilder:
             describe(self._root, 0)
             native = layout.finish()
         except _native.NativeError as e:
+            # The builder stays open: the same error again, not another one, unless a node is repaired.
             raise from_native(e) from None
+        except OverflowError:
+            raise WujiRuntimeError("the layout is too large for a 64-bit address space", "W0110") from None
+        self.finalized = True
         self.tree = SNodeTree(native)
         self._runtime.builders.add(self)
         for what, number in made:
@@ -379,24 +485,25 @@ class FieldsBuilder:
 class SNodeTree:
     """A finalized layout."""
 
-    def __init__(self, native: _native.Tree) -> None:
-        self.native = native
+    def __init__(self, native: _native.Tree | None) -> None:
+        self.native = native  # None for an empty layout
         self.destroyed = False
 
     @property
     def id(self) -> int:
-        return id(self.native)
+        return id(self)
 
     def destroy(self) -> None:
         """Free the memory. The fields cannot be used afterwards."""
         if self.destroyed:
-            raise WujiRuntimeError("the tree is already destroyed")
+            raise WujiRuntimeError("SNode tree has been destroyed already")
         self.destroyed = True
-        self.native.destroy()
+        if self.native is not None:
+            self.native.destroy()
 
     def memory_used(self) -> int:
         """Return the allocated bytes."""
-        return self.native.memory_used()
+        return 0 if self.native is None else self.native.memory_used()
 
 
 class _Root:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _native
-from ..exceptions import WujiIndexError, WujiRuntimeError, WujiRuntimeTypeError, WujiTypeError
+from ..exceptions import WujiAssertionError, WujiIndexError, WujiRuntimeError, WujiRuntimeTypeError, WujiTypeError
 from ..lang import context, dtypes, emit, runtime
 from ..lang.access import ArrayVal
 from ..lang.compound import MatrixType, NdarrayType, SparseMatrixBuilderType
@@ -23,7 +23,7 @@ _FORMATS = ("col_major", "row_major")
 def _float_type(dtype: Any, what: str) -> DataType:
     found = dtypes.need_scalar(dtype)
     if found not in (dtypes.f32, dtypes.f64):
-        raise WujiTypeError(f"`{what}` needs f32 or f64, not {found}")
+        raise WujiRuntimeTypeError(f"`{what}` needs f32 or f64, not {found}")
     return found
 
 
@@ -46,6 +46,30 @@ def like(result: Any, given: Any, dtype: DataType) -> Any:
     created = ndarray(dtype, len(result))
     created.from_numpy(result)
     return created
+
+
+
+def is_symmetric(matrix: SparseMatrix) -> bool:
+    """Return whether a matrix is symmetric up to rounding, or stores its lower triangle only."""
+    import numpy
+
+    rows, columns, values = _entries(matrix.matrix)
+    if not len(values) or not (rows < columns).any():
+        return True
+    _, _, differences = _entries(matrix.matrix.plus(matrix.matrix.transposed(), -1.0))
+    # Entries that kernels add up in any order differ in their last bits.
+    tolerance = 1000 * numpy.finfo(values.dtype).eps * numpy.abs(values).max()
+    return not len(differences) or bool(numpy.abs(differences).max() <= tolerance)
+
+
+def _entries(matrix: _native.SparseMatrix) -> tuple[Any, Any, Any]:
+    import numpy
+
+    count = matrix.stored
+    rows, columns = numpy.empty(count, numpy.int32), numpy.empty(count, numpy.int32)
+    values = numpy.empty(count, dtypes.by_ir(matrix.dtype).numpy_name)
+    matrix.triplets(rows, columns, values)
+    return rows, columns, values
 
 
 class SparseMatrixBuilder:
@@ -234,7 +258,7 @@ class SparseMatrix:
     def _plus(self, other: Any, factor: float, what: str) -> SparseMatrix:
         right = self._other(other, what)
         if right.shape != self.shape:
-            raise WujiRuntimeError(f"shape mismatch: `{what}` of sparse matrices {self.shape} and {right.shape}")
+            raise WujiAssertionError(f"Dimension mismatch between sparse matrices {self.shape} and {right.shape}: shape mismatch of `{what}`")
         return SparseMatrix(sm=self.matrix.plus(right.matrix, factor))
 
     def __mul__(self, other: Any) -> SparseMatrix:
@@ -243,8 +267,8 @@ class SparseMatrix:
             return SparseMatrix(sm=self.matrix.scaled(float(other)))
         right = self._other(other, "*")
         if right.shape != self.shape:
-            raise WujiRuntimeError(
-                f"shape mismatch: `*` of sparse matrices {self.shape} and {right.shape}\n"
+            raise WujiAssertionError(
+                f"Dimension mismatch between sparse matrices {self.shape} and {right.shape}: shape mismatch of `*`\n"
                 "  = help: use `a @ b` for a matrix product"
             )
         return SparseMatrix(sm=self.matrix.times(right.matrix))
@@ -257,7 +281,7 @@ class SparseMatrix:
         if isinstance(other, SparseMatrix):
             right = self._other(other, "@")
             if right.n != self.m:
-                raise WujiRuntimeError(f"shape mismatch: `@` of sparse matrices {self.shape} and {right.shape}")
+                raise WujiAssertionError(f"Dimension mismatch between sparse matrices {self.shape} and {right.shape}: shape mismatch of `@`")
             return SparseMatrix(sm=self.matrix.product(right.matrix))
         import numpy
 

@@ -8,7 +8,7 @@ from .. import _native
 from ..exceptions import WujiRuntimeError, WujiTypeError
 from ..lang import dtypes
 from ..lang.runtime import warn
-from .sparse_matrix import SparseMatrix, _float_type, as_vector, like
+from .sparse_matrix import SparseMatrix, _float_type, as_vector, is_symmetric, like
 
 _TYPES = ("LLT", "LDLT", "LU")
 _ORDERINGS = ("AMD", "COLAMD")
@@ -20,7 +20,7 @@ class SparseSolver:
     Args:
         dtype: ``ti.f32`` or ``ti.f64``.
         solver_type: ``"LLT"`` for symmetric positive definite matrices, ``"LDLT"`` for other symmetric ones, ``"LU"`` for any
-            square one. Symmetric solvers only read the lower triangle.
+            square one. Symmetric solvers take a symmetric matrix, or only its lower triangle.
         ordering: Fill-reducing ordering, ``"AMD"`` by default; ``"LU"`` always uses ``"COLAMD"``.
     """
 
@@ -39,6 +39,7 @@ class SparseSolver:
         self._analyzed = False
         self._rows: int | None = None
         self._solved = False
+        self._symmetric = True
 
     def _matrix(self, matrix: Any, what: str) -> SparseMatrix:
         if not isinstance(matrix, SparseMatrix):
@@ -58,7 +59,9 @@ class SparseSolver:
         """Compute the factorization. `info` returns whether it succeeded."""
         matrix = self._matrix(sparse_matrix, "factorize")
         self._rows = matrix.n
-        self._solved = self._native.factorize(matrix.matrix)
+        # A symmetric solver reads the lower triangle only; it would solve another system.
+        self._symmetric = self.solver_type == "LU" or is_symmetric(matrix)
+        self._solved = self._symmetric and self._native.factorize(matrix.matrix)
 
     def compute(self, sparse_matrix: SparseMatrix) -> None:
         """Analyze the pattern and factorize."""
@@ -71,7 +74,8 @@ class SparseSolver:
             raise WujiRuntimeError("`SparseSolver.solve` needs a factorization\n  = help: call `compute(matrix)` first")
         if not self._solved:
             help = "" if self.solver_type == "LU" else "\n  = help: use `solver_type='LU'`, which works for any invertible matrix"
-            raise WujiRuntimeError(f"the {self.solver_type} factorization of the matrix failed{help}")
+            why = "" if self._symmetric else ": the matrix is not symmetric"
+            raise WujiRuntimeError(f"the {self.solver_type} factorization of the matrix failed{why}{help}")
         import numpy
 
         right = as_vector(b, self.dtype, "SparseSolver.solve")

@@ -138,6 +138,8 @@ def imshow(img: Any, title: str = "imshow") -> None:
         return
     from ..ui.gui import GUI
 
+    if not GUI.get_bool_environ("TI_GUI_SHOW", True):
+        return
     height, width = rows.shape[:2]
     gui = GUI(title, res=(width, height))
     if gui._window is None:

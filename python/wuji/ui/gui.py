@@ -138,7 +138,10 @@ class GUI:
     @staticmethod
     def get_bool_environ(key: str, default: bool) -> bool:
         """Return the value of an environment variable such as ``TI_GUI_SHOW=0``, or the default."""
-        return bool(int(os.environ.get(key, default)))
+        text = os.environ.get(key, "")
+        if text.lower() in ("", "0", "1", "true", "false"):
+            return bool(default) if not text else text.lower() in ("1", "true")
+        raise ValueError(f"the environment variable {key} must be 0 or 1, not {text!r}")
 
     def __enter__(self) -> GUI:
         return self
@@ -216,6 +219,8 @@ class GUI:
     def cook_image(self, img: Any) -> npt.NDArray[np.float32]:
         """Convert an image to RGBA floats in [0, 1]. Gray is replicated to all channels."""
         array = as_numpy(img)
+        if not array.ndim:
+            raise ValueError(f"GUI.set_image only takes a Taichi field or NumPy array, not {type(img)}")
         if array.dtype.kind == "u":
             array = array.astype(np.float32) * np.float32(1 / np.iinfo(array.dtype).max)
         elif array.dtype.kind == "b" or array.dtype.kind == "f":

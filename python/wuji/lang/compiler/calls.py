@@ -16,6 +16,7 @@ from ..ndrange import RangeVal
 from ..static import static, static_assert
 from ..text import format_text, kernel_print
 from ..values import Expr, Ref, StructVal, is_device
+from .suggestions import foreign
 
 if TYPE_CHECKING:
     from .scope import Scope
@@ -145,6 +146,9 @@ class Calls:
         mapped = _BUILTINS.get(f) if _hashable(f) else None
         if mapped is not None:
             return mapped(*args, **named)
+        refused = foreign(f, args)
+        if refused is not None:
+            raise WujiTypeError(refused)
         if f is static_assert:
             return self._static_assert(node, args)
         if f is builtins.super:
@@ -183,14 +187,14 @@ class Calls:
         for value in values:
             if isinstance(value, Expr) and not isinstance(value, Ref) and not value.shape:
                 raise WujiTypeError(
-                    "`ti.static` needs a compile-time constant, and this is a run-time value\n"
+                    "Input to ti.static must be compile-time constants or global pointers, and this is a run-time value\n"
                     "  = help: pass it as a `ti.template()` argument"
                 )
         return static(*values)
 
     def _static_assert(self, node: ast.Call, args: list[Any]) -> None:
         if args and is_device(args[0]):
-            raise WujiTypeError("`ti.static_assert` needs a compile-time constant, and this is a run-time value")
+            raise WujiTypeError("Static assert with non-static condition: `ti.static_assert` needs a compile-time constant")
         static_assert(*args)
 
     def _print(self, node: ast.Call) -> None:

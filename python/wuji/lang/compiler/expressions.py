@@ -6,7 +6,7 @@ import ast
 import operator
 from typing import TYPE_CHECKING, Any
 
-from ...exceptions import WujiIndexError, WujiSyntaxError, WujiTypeError
+from ...exceptions import WujiSyntaxError, WujiTypeError
 from .. import dtypes, emit, ops
 from ..access import ArrayVal, DynamicList, element_of_field
 from ..field import Field
@@ -280,7 +280,9 @@ class Expressions:
         if is_device(left) or is_device(right):
             if kind in (ast.Is, ast.IsNot) and (left is None or right is None):
                 return kind is ast.IsNot
-            raise WujiSyntaxError(f"`{name}` needs compile-time constants")
+            if kind in (ast.Is, ast.IsNot):
+                raise WujiSyntaxError(f'Operator "{name}" in Taichi scope is not supported for run-time values\n  = help: compare them with `==`')
+            raise WujiSyntaxError(f'"{kind.__name__}" is only supported inside `ti.static`: it needs compile-time constants')
         if kind is ast.Is:
             return left is right
         if kind is ast.IsNot:
@@ -374,7 +376,7 @@ class Expressions:
             elif isinstance(part, Expr) and part.shape:
                 out.extend(emit.components(part))
             elif isinstance(part, slice):
-                raise WujiIndexError("fields and arrays cannot be sliced in a kernel\n  = help: index one element at a time")
+                raise WujiSyntaxError("fields and arrays do not support index of slice type in a kernel\n  = help: index one element at a time")
             else:
                 out.append(part)
         return out

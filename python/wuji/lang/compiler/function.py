@@ -101,7 +101,7 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
         if not message.startswith("error["):
             code = code_of(wrapped)
             wrapped.code = code
-            message = render(code, message, self.location(node), [f"in {'kernel' if self.is_kernel else 'function'} `{self.source.name}`"])
+            message = render(code, message, self.location(node), [f"in {'kernel' if self.is_kernel else 'function'} `{self.source.name}`"], end=_end(node))
         wrapped.args = (message,)
         wrapped._wuji_located = True
         return wrapped  # type: ignore[no-any-return]
@@ -115,6 +115,12 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
         if key not in self.cx.runtime.warned:
             self.cx.runtime.warned.add(key)
             warnings.warn_explicit(text, UserWarning, file, line)
+
+
+def _end(node: ast.AST) -> tuple[int, int] | None:
+    """Return the line and column behind an expression, or behind the header of a statement with a body."""
+    line, column = getattr(node, "end_lineno", None), getattr(node, "end_col_offset", None)
+    return None if line is None or column is None else (line, column + 1)
 
 
 class _Signal(Exception):
@@ -140,12 +146,10 @@ def _cause(e: Exception) -> BaseException | None:
 
 _NAMES = {
     "AsyncFor": "`async for`",
-    "AsyncFunctionDef": "a nested function",
     "AsyncWith": "`async with`",
     "Await": "`await`",
     "ClassDef": "a nested class",
     "Delete": "`del`",
-    "FunctionDef": "a nested function",
     "GeneratorExp": "a generator expression",
     "Global": "`global`",
     "Import": "`import`",
@@ -166,6 +170,8 @@ _NAMES = {
 
 def unsupported(node: ast.AST) -> str:
     kind = type(node).__name__
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return "Function definition is not allowed in 'ti.kernel'\n  = help: define it outside of the kernel, as a `ti.func`"
     return f'Unsupported node "{kind}": {_NAMES.get(kind, kind)} is not supported in kernels'
 
 

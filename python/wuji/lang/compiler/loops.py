@@ -75,7 +75,7 @@ class Loops:
 
     def visit_For(self, node: ast.For) -> None:
         if node.orelse:
-            raise WujiSyntaxError("`else` of a loop is not supported in kernels")
+            raise WujiSyntaxError("'else' clause for 'for' not supported in Taichi kernels")
         if self.is_static(node.iter):
             self._static_for(node)
             return
@@ -87,6 +87,8 @@ class Loops:
             over = over.over
         if isinstance(over, range):
             over = RangeVal(over.start, over.stop)
+        if isinstance(over, RangeVal):
+            over = self._whole_bounds(over, node)
         domain = self._domain(over, node)
         serial = config.serialize or config.parallelize == 1
         if self.outermost and not self.depth and self.cx.loop is None and not serial:
@@ -94,17 +96,28 @@ class Loops:
         else:
             self._serial(node, domain, grouped)
 
+    def _whole_bounds(self, over: RangeVal, node: ast.For) -> RangeVal:
+        """Convert float bounds of a range to integers, with a warning."""
+
+        def whole(end: Any) -> Any:
+            if not (isinstance(end, Expr) or emit.is_number(end)) or getattr(end, "shape", ()) != () or not emit.element(end).is_float:
+                return end
+            to = dtypes.defaults.ip
+            self.warn(f"Casting range_for boundary values from {emit.element(end)} to {to}, which may cause numerical issues", node)
+            return emit.convert(end, to) if isinstance(end, Expr) else int(end)
+
+        low, high = over.axes[0]
+        return RangeVal(whole(low), whole(high))
+
     def _domain(self, over: Any, node: ast.For) -> Any:
         if isinstance(over, (RangeVal, NDRange, Field, SNode, ArrayVal)):
             return over
         if hasattr(over, "_wuji_domain"):
             return over._wuji_domain(self.cx)
+        text = f"Cannot loop over the object {type(over)} in Taichi scope: {emit.describe(over)}\n  = note: a loop iterates over a range, a field or an array"
         if isinstance(over, (list, tuple, Matrix, dict, str, zip, enumerate)) or is_device(over):
-            raise WujiTypeError(
-                f"a loop in a kernel iterates over a range, a field or an array, not over {emit.describe(over)}\n"
-                "  = help: `for x in ti.static(...)` unrolls the loop at compile time"
-            )
-        raise WujiTypeError(f"{emit.describe(over)} cannot be iterated over in a kernel")
+            text += "\n  = help: `for x in ti.static(...)` unrolls the loop at compile time"
+        raise WujiTypeError(text)
 
     # Parallel.
     def _parallel(self, node: ast.For, domain: Any, grouped: bool, config: LoopConfig) -> None:
@@ -197,7 +210,7 @@ class Loops:
                 self.bind(node.target, tuple(indices))
                 return
             raise WujiSyntaxError(
-                f"{len(indices)} indices for {names} loop {'variable' if names == 1 else 'variables'}"
+                f"Number of struct-for indices does not match loop variable dimensionality ({names} != {len(indices)})"
                 + ("\n  = help: `for I in ti.grouped(...)` yields the indices as a vector" if names == 1 else "")
             )
         self.bind(node.target, indices[0] if names == 1 else tuple(indices))
@@ -235,7 +248,7 @@ class Loops:
 
     def visit_While(self, node: ast.While) -> None:
         if node.orelse:
-            raise WujiSyntaxError("`else` of a loop is not supported in kernels")
+            raise WujiSyntaxError("'else' clause for 'while' not supported in Taichi kernels")
         b = self.b
         label = b.begin_loop()
         self.scope.push()
@@ -304,7 +317,7 @@ class Loops:
         if word == "break":
             if loop.kind == "parallel":
                 raise WujiSyntaxError(
-                    "`break` in a parallel loop: its iterations run concurrently\n"
+                    "Cannot break in the outermost loop: a parallel loop runs its iterations concurrently\n"
                     "  = help: `ti.loop_config(serialize=True)` before the loop makes it serial; or move the `break` into an inner loop"
                 )
             assert loop.break_label is not None

@@ -103,9 +103,9 @@ class Statements:
         if isinstance(target, ast.Name):
             self._assign_name(target, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            parts = unpacked(value, len(target.elts))
             if any(isinstance(t, ast.Starred) for t in target.elts):
                 raise WujiSyntaxError("starred assignment targets are not supported in kernels")
+            parts = unpacked(value, len(target.elts))
             # The values are already evaluated, so `a, b = b, a` swaps.
             for t, part in zip(target.elts, parts, strict=True):
                 self.assign(t, part)
@@ -253,7 +253,7 @@ class Statements:
             raise WujiSyntaxError("`return` outside a function")
         if any(loop.kind == "parallel" for loop in self.loops):
             raise WujiSyntaxError(
-                "`return` inside a parallel loop\n  = note: its iterations run concurrently; the kernel returns when all of them have finished"
+                "Return inside non-static if/for is not supported: the loop is parallel\n  = note: its iterations run concurrently; the kernel returns when all of them have finished"
             )
         value = None if node.value is None else self.value(node.value)
         self.returns.emit_return(self, value)
@@ -263,7 +263,7 @@ def unpacked(value: Any, count: int) -> list[Any]:
     """Return the parts of a value that is assigned to several targets."""
     if isinstance(value, Expr):
         if not value.shape:
-            raise WujiTypeError(f"cannot unpack a scalar into {count} targets")
+            raise WujiSyntaxError(f"Cannot unpack type: {value.ty}, a scalar, into {count} targets")
         parts = [value[k] for k in range(value.shape[0])]
         parts = [p.load() for p in parts]
     elif isinstance(value, (tuple, list, Matrix, range)):
@@ -273,9 +273,9 @@ def unpacked(value: Any, count: int) -> list[Any]:
     elif hasattr(value, "__iter__"):
         parts = list(value)
     else:
-        raise WujiTypeError(f"{emit.describe(value)} cannot be unpacked")
+        raise WujiSyntaxError(f"Cannot unpack type: {type(value)}")
     if len(parts) != count:
-        raise WujiTypeError(f"cannot unpack {len(parts)} values into {count} targets")
+        raise WujiSyntaxError(f"The number of targets is not equal to value length: {count} targets, {len(parts)} values")
     return parts
 
 

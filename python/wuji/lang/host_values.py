@@ -1,0 +1,95 @@
+"""Values of the host on their way into elements and kernel arguments.
+
+A value that does not fit the type is an error. In programs that import Taichi (`wuji.compat.taichi`), integers wrap with a warning, as there.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from ..exceptions import WujiRangeError, WujiRuntimeTypeError
+from .compound import MatrixType
+from .dtypes import DataType, defaults
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+def fitted(value: Any, dtype: DataType, what: str) -> Any:
+    """Return a number, or a tuple of numbers, that the type can hold. ``what`` names the destination in messages."""
+    if isinstance(value, tuple):
+        return tuple(fitted(v, dtype, what) for v in value)
+    try:
+        if dtype.is_float:
+            return float(value)
+        number = bool(value) if dtype.is_bool else operator.index(value)
+    except (TypeError, ValueError):
+        raise WujiRuntimeTypeError(f"{what}: {value!r} of type {type(value).__name__} cannot be converted into required type {dtype}", "W0610") from None
+    except OverflowError:
+        raise _out_of_range(str(value), dtype, what) from None
+    low, high = dtype.range()
+    if low <= number <= high:
+        return number
+    if not defaults.lenient:
+        raise _out_of_range(str(number), dtype, what)
+    _warn_wrapped(number, dtype, what)
+    return dtype.wrap(number)
+
+
+def wrapped(value: Any, ty: Any, what: str) -> Any:
+    """Return an integer, or a vector or matrix of integers, in the range of its type. Other values are returned unchanged."""
+    if isinstance(ty, DataType):
+        if not ty.is_int or not hasattr(value, "__index__") or getattr(value, "shape", ()) != ():
+            return value
+        low, high = ty.range()
+        number = operator.index(value)
+        if low <= number <= high:
+            return value
+        _warn_wrapped(number, ty, what)
+        return ty.wrap(number)
+    entries = getattr(value, "entries", value)
+    if not isinstance(ty, MatrixType) or not isinstance(entries, (list, tuple)):
+        return value
+    parts = [wrapped(v, ty.dtype, what) for v in entries]
+    return parts if any(a is not b for a, b in zip(parts, entries, strict=True)) else value
+
+
+def fitted_array(arr: Any, shape: tuple[int, ...], dtype: DataType, what: str) -> npt.NDArray[Any]:
+    """Return a contiguous array of the type. Fractions are truncated; integers out of range and NaN are errors."""
+    import numpy
+
+    array = numpy.asarray(arr)
+    if array.dtype.kind not in "biuf":
+        raise WujiRuntimeTypeError(f"{what}: an array of {array.dtype} cannot be converted into required type {dtype}", "W0610")
+    target = numpy.dtype(dtype.numpy_name)
+    if dtype.is_int and not numpy.can_cast(array.dtype, target, "safe") and array.size:
+        wrong = _first_outside(array, dtype)
+        if wrong is not None:
+            if not defaults.lenient:
+                raise _out_of_range(str(wrong), dtype, what, "\n  = help: convert the array explicitly, as in `.astype(numpy.int32)`")
+            _warn_wrapped(wrong, dtype, what)
+            with numpy.errstate(invalid="ignore"):
+                return numpy.ascontiguousarray(array.astype(target)).reshape(shape)
+    # NumPy would turn a 0-D array into one with an axis.
+    return numpy.ascontiguousarray(array, dtype=target).reshape(shape)
+
+
+def _first_outside(array: npt.NDArray[Any], dtype: DataType) -> Any:
+    """Return an element that the type cannot hold, or None."""
+    low, high = dtype.range()
+    # Python compares integers and floats exactly. NaN is in no range.
+    for extreme in (array.min().item(), array.max().item()):
+        if not low <= (extreme if extreme != extreme or isinstance(extreme, int) or abs(extreme) == float("inf") else int(extreme)) <= high:
+            return extreme
+    return None
+
+
+def _warn_wrapped(value: Any, dtype: DataType, what: str) -> None:
+    warnings.warn(f"{what}: {value} is out of range for {dtype} and wraps", RuntimeWarning, stacklevel=4)
+
+
+def _out_of_range(value: str, dtype: DataType, what: str, help: str = "") -> WujiRangeError:
+    span = "" if dtype.is_float else f": {dtype.range()[0]} to {dtype.range()[1]}"
+    return WujiRangeError(f"{what}: {value} is out of range for {dtype}{span}{help}", "W0610")
