@@ -186,6 +186,15 @@ pub(super) fn signatures(m: &Module) -> Result<()> {
         let why = format!("the kernel {kernel} is not defined");
         return Err(Error::new("W0020", why));
     }
+    let results = &m.funcs[kernel].results;
+    if results.len() > 1 {
+        let why = format!(
+            "the kernel {} returns {} values; a kernel has at most one result",
+            named(m, kernel),
+            results.len()
+        );
+        return Err(Error::new("W0035", why).help("return a struct, a vector or a matrix"));
+    }
     takes(m, kernel, "the kernel", &[])
 }
 
