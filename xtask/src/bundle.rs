@@ -18,7 +18,10 @@ const PROGRAMS: [&str; 2] = ["wuji", "wuji-bench"];
 const TESTS: [&str; 3] = ["filetests", "suite", "api"];
 
 /// Modules of test programs that need the workspace or a compiler.
-const NOT_IN_BUNDLES: [(&str, &[&str]); 1] = [("api", &["compile_fail::", "cuda::"])];
+const NOT_IN_BUNDLES: [(&str, &[&str]); 2] = [
+    ("api", &["compile_fail::", "cuda::"]),
+    ("suite", &["ptx::"]),
+];
 
 /// Data of the tests, in the directory `tests`.
 const TEST_DATA: [&str; 2] = ["filetests", "semantics"];

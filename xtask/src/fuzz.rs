@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: runs random programs in the interpreter and as compiled code.
+//! `cargo xtask fuzz`: random inputs for the compiler, the Python frontend and the public API.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,29 +6,85 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::Outcome;
 use crate::args::Args;
+use crate::python;
 use crate::setup;
-use crate::workspace::{program, run};
+use crate::workspace::{program, root, run, target};
 
-/// The fuzzer, without options.
-fn command(llvm: &Path) -> Command {
-    program(llvm, "fuzz", "dev")
+/// A profile with optimizations and assertions: many programs a second, and no overflow goes unnoticed.
+const PROFILE: &str = "fuzz";
+
+/// What is random.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Campaign {
+    /// Programs in IR.
+    Programs,
+    /// Mutated files of textual IR.
+    Files,
+    /// Programs in the Python frontend.
+    Python,
+    /// Calls of the Python API, with injected faults.
+    Hosts,
+}
+
+impl Campaign {
+    fn chosen(args: &mut Args) -> Result<Campaign, String> {
+        let flags = [
+            (args.flag("--wir"), Campaign::Files),
+            (args.flag("--python"), Campaign::Python),
+            (args.flag("--hosts"), Campaign::Hosts),
+        ];
+        let mut chosen = flags.into_iter().filter(|f| f.0).map(|f| f.1);
+        match (chosen.next(), chosen.next()) {
+            (None, _) => Ok(Campaign::Programs),
+            (Some(campaign), None) => Ok(campaign),
+            (Some(_), Some(_)) => Err("choose one of `--wir`, `--python` and `--hosts`".to_owned()),
+        }
+    }
+
+    /// The fuzzer, without options.
+    fn command(self, llvm: &Path) -> Result<Command, String> {
+        Ok(match self {
+            Campaign::Programs => program(llvm, "fuzz", PROFILE),
+            Campaign::Files => {
+                let mut command = program(llvm, "fuzz", PROFILE);
+                command.arg("--files").arg(root().join("tests/filetests"));
+                command
+            }
+            Campaign::Python => python::fuzzer(llvm, "programs")?,
+            Campaign::Hosts => python::fuzzer(llvm, "hosts")?,
+        })
+    }
 }
 
 pub(crate) fn fuzz(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
+    let campaign = Campaign::chosen(&mut args)?;
     let seconds = args.number("--seconds")?.unwrap_or(60);
     let seed = args.number("--seed")?.unwrap_or_else(clock_seed);
     let rest = args.rest();
     let llvm = setup::setup()?;
     println!("seed {seed}, {seconds} seconds");
-    run(command(&llvm)
-        .args([
-            "--seconds",
-            &seconds.to_string(),
-            "--seed",
-            &seed.to_string(),
-        ])
-        .args(rest))
+    let mut command = campaign.command(&llvm)?;
+    let limits = [("--seconds", seconds), ("--seed", seed)];
+    for (name, value) in limits {
+        command.arg(name).arg(value.to_string());
+    }
+    run(command.args(rest)).map_err(|why| match seeds_in_flight() {
+        Some(seeds) => format!("{why}; the process died at seed {seeds}"),
+        None => why,
+    })
+}
+
+/// The seeds that workers left behind when their process died.
+fn seeds_in_flight() -> Option<String> {
+    let files = std::fs::read_dir(target().join("fuzz")).ok()?;
+    let seeds: Vec<String> = files
+        .flatten()
+        .filter(|file| file.file_name().to_string_lossy().starts_with("running-"))
+        .filter_map(|file| std::fs::read_to_string(file.path()).ok())
+        .map(|seed| seed.trim().to_owned())
+        .collect();
+    (!seeds.is_empty()).then(|| seeds.join(" or "))
 }
 
 /// A six-digit seed from the clock.
@@ -36,4 +92,20 @@ fn clock_seed() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(1, |time| u64::from(time.subsec_micros()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_campaign_runs_at_a_time() {
+        let chosen = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+            Campaign::chosen(&mut Args::new(&words))
+        };
+        assert_eq!(chosen(&[]), Ok(Campaign::Programs));
+        assert_eq!(chosen(&["--wir"]), Ok(Campaign::Files));
+        assert!(chosen(&["--wir", "--python"]).is_err());
+    }
 }

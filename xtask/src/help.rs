@@ -10,7 +10,7 @@ Usage: cargo xtask COMMAND [OPTIONS]
   rules     check only the rules of this repository that neither rustc nor clippy checks
   bench     benchmark the workloads against hand-written loops
   peers     benchmark the sparse applications against the same programs in Taichi
-  fuzz      random kernels over random layouts: interpreter against compiled code
+  fuzz      random inputs, in search of crashes and wrong results
   bundle    create a self-contained build for another machine
   python    build the extension module into the Python package of this checkout
   wheel     build the Python package with LLVM included
@@ -105,15 +105,21 @@ error. To install Taichi:
     ~/.cache/wuji-peers/bin/pip install taichi==1.7.4";
 
 const FUZZ: &str = "\
-Random kernels over random layouts: the interpreter against compiled code
+Random inputs, in search of crashes and wrong results
 
-Usage: cargo xtask fuzz [--seconds N] [--seed S]
+Usage: cargo xtask fuzz [--wir | --python | --hosts] [--seconds N] [--seed S]
 
+Without a choice: random kernels over random layouts, in IR; the interpreter against compiled code.
+
+  --wir         mutated files of textual IR: refused with an error, or compiled to the same results
+  --python      random kernels in Python: NumPy, the interpreter, compiled code, constants against variables
+  --hosts       random calls of the Python API with injected faults: out of memory, disk full, signals, kill
   --seconds N   duration (default 60)
   --seed S      first seed (default: from the clock; always printed)
 
-Prints the number of programs and mismatches; a mismatch is an error.
-Further options are passed to the fuzzer.";
+A failure is shrunk, written to target/fuzz and ends the run with an error.
+Further options are passed to the fuzzer: `--keep-going`, `--programs N`, and for IR `--threads N`, `--native PERCENT`,
+`--show` (print the program of the seed).";
 
 const BUNDLE: &str = "\
 Create a build that runs on another machine of the same kind, without LLVM and Rust

@@ -64,6 +64,22 @@ pub(crate) fn tests(llvm: &Path) -> Result<Command, String> {
     Ok(command)
 }
 
+/// A command that runs a fuzzer of the Python package, with an optimized extension module.
+pub(crate) fn fuzzer(llvm: &Path, name: &str) -> Result<Command, String> {
+    build(llvm, &PACKAGE, true)?;
+    let python = environment(&["numpy"])?;
+    let mut command = Command::new(python);
+    command
+        .args(["-m", &format!("fuzz.{name}")])
+        .current_dir(root())
+        .env(
+            "PYTHONPATH",
+            std::env::join_paths([root().join("python"), root().join("python/tests")])
+                .map_err(|e| e.to_string())?,
+        );
+    Ok(command)
+}
+
 /// A virtual environment in the target directory with these packages.
 pub(crate) fn environment(packages: &[&str]) -> Result<PathBuf, String> {
     let folder = target().join("python");

@@ -1,60 +1,73 @@
-//! `cargo xtask fuzz --seconds N --seed S`: random programs until the time is over or one goes wrong.
+//! `cargo xtask fuzz`: random programs and mutated files, until the time is over or something fails.
 
-use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-use wuji_tests::fuzz;
+use std::time::Duration;
+use wuji_tests::fuzz::{self, Campaign, Corpus, Finding, Limits, MutatedFiles, RandomPrograms};
 
 struct Arguments {
-    seconds: u64,
-    seed: u64,
-    /// Stop after so many programs.
-    programs: u64,
-    /// In so many of a hundred cases programs run as machine code too.
+    limits: Limits,
+    /// Mutate the files of this folder instead of making programs.
+    files: Option<PathBuf>,
+    /// How many of a hundred programs run as machine code too.
     native: usize,
-    /// Go on after a failure.
-    keep_going: bool,
-    /// Show the program of the seed and what comes of it.
+    /// Print the program of the seed and the result of its checks.
     show: bool,
-    folder: PathBuf,
 }
 
 fn arguments() -> Result<Arguments, String> {
     let mut found = Arguments {
-        seconds: 60,
-        seed: 1,
-        programs: u64::MAX,
-        native: 30,
-        keep_going: false,
+        limits: Limits {
+            progress: true,
+            ..Limits::default()
+        },
+        files: None,
+        native: 5,
         show: false,
-        folder: PathBuf::from("target/fuzz"),
     };
+    let limits = &mut found.limits;
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut number = || -> Result<u64, String> {
-            let value = words.next().ok_or(format!("{word} needs a number"))?;
-            value.parse().map_err(|_| format!("`{value}` is no number"))
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        let number = |text: String| -> Result<u64, String> {
+            text.parse()
+                .map_err(|_| format!("`{text}` is not a number"))
         };
         match word.as_str() {
-            "--seconds" => found.seconds = number()?,
-            "--seed" => found.seed = number()?,
-            "--programs" => found.programs = number()?,
-            "--native" => found.native = number()? as usize,
-            "--keep-going" => found.keep_going = true,
+            "--seconds" => limits.time = Duration::from_secs(number(value()?)?),
+            "--seed" => limits.first_seed = number(value()?)?,
+            "--programs" => limits.attempts = number(value()?)?,
+            "--threads" => limits.threads = number(value()?)? as usize,
+            "--native" => found.native = number(value()?)? as usize,
+            "--files" => found.files = Some(value()?.into()),
+            "--folder" => limits.folder = value()?.into(),
+            "--keep-going" => limits.keep_going = true,
             "--show" => found.show = true,
-            "--folder" => found.folder = words.next().ok_or("--folder needs a path")?.into(),
             _ => return Err(format!("unknown option `{word}`")),
         }
     }
     Ok(found)
 }
 
-fn report(arguments: &Arguments, seed: u64, found: fuzz::Found) {
-    println!("seed {seed}: {}: {}", found.check, found.why);
-    match fuzz::write(&arguments.folder, seed, &found) {
-        Ok(path) => println!("  written to {}", path.display()),
-        Err(why) => println!("  cannot be written: {why}"),
+fn write(folder: &Path, seed: u64, finding: &Finding) {
+    let path = folder.join(format!("seed_{seed}.wir"));
+    println!("seed {seed}: {}", finding.why);
+    match std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, &finding.file)) {
+        Ok(()) => println!("  written to {}", path.display()),
+        Err(why) => println!("  cannot write {}: {why}", path.display()),
+    }
+}
+
+fn run(campaign: &impl Campaign, limits: &Limits) -> ExitCode {
+    fuzz::quiet();
+    let tally = fuzz::run(campaign, limits, |seed, finding| {
+        write(&limits.folder, seed, &finding)
+    });
+    println!("{tally}");
+    if tally.failures == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 
@@ -67,38 +80,22 @@ fn main() -> ExitCode {
         }
     };
     if arguments.show {
-        print!("{}", fuzz::describe(arguments.seed));
+        print!("{}", fuzz::describe(arguments.limits.first_seed));
         return ExitCode::SUCCESS;
     }
-    let start = Instant::now();
-    let end = start + Duration::from_secs(arguments.seconds);
-    let mut shown = start;
-    let mut tally = fuzz::Tally::default();
-    let mut seed = arguments.seed;
-    let mut seen = HashSet::new();
-    fuzz::quiet();
-    while Instant::now() < end && tally.programs < arguments.programs {
-        if let Some((program, failure)) = fuzz::try_seed(seed, arguments.native, &mut tally) {
-            let kind = failure.kind.clone();
-            // Once is enough for what looks the same.
-            if kind == fuzz::Kind::Different || seen.insert(format!("{kind:?}")) {
-                report(&arguments, seed, fuzz::shrink(program, failure));
-            } else {
-                println!("seed {seed}: {kind:?} again");
+    match arguments.files {
+        None => run(
+            &RandomPrograms {
+                native: arguments.native,
+            },
+            &arguments.limits,
+        ),
+        Some(folder) => match Corpus::load(&folder) {
+            Ok(corpus) => run(&MutatedFiles { corpus }, &arguments.limits),
+            Err(why) => {
+                eprintln!("cannot read {}: {why}", folder.display());
+                ExitCode::FAILURE
             }
-            if !arguments.keep_going {
-                break;
-            }
-        }
-        seed = seed.wrapping_add(1);
-        if shown.elapsed() > Duration::from_secs(10) {
-            shown = Instant::now();
-            println!("{:4} s: {tally}", start.elapsed().as_secs());
-        }
-    }
-    println!("{tally}, in {:.1} s", start.elapsed().as_secs_f64());
-    match tally.mismatches {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
+        },
     }
 }

@@ -100,9 +100,9 @@ pub(super) enum Verdict {
 }
 
 /// Why one check failed.
-type Outcome = Result<(), (Kind, String)>;
+pub(super) type Outcome = Result<(), (Kind, String)>;
 
-fn error(e: &Error) -> (Kind, String) {
+pub(super) fn error(e: &Error) -> (Kind, String) {
     let notes = e.notes.join(" ");
     let words: Vec<&str> = e
         .message
@@ -117,7 +117,7 @@ fn error(e: &Error) -> (Kind, String) {
     (Kind::Error(kind), e.to_string())
 }
 
-fn compare(found: Observation, expected: &Observation) -> Outcome {
+pub(super) fn compare(found: Observation, expected: &Observation) -> Outcome {
     match found.difference(expected) {
         None => Ok(()),
         Some(why) => Err((Kind::Different, why)),
@@ -139,7 +139,7 @@ pub fn quiet() {
 }
 
 /// Runs something that might panic.
-fn guarded(run: impl FnOnce() -> Outcome) -> Outcome {
+pub(super) fn guarded(run: impl FnOnce() -> Outcome) -> Outcome {
     let outer = GUARDED.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(run));
     GUARDED.set(outer);
@@ -198,10 +198,10 @@ pub(super) fn check(program: &Program, check: &Check, expected: &Observation) ->
             fuel,
             order,
         } => {
-            let mut looks = vec![None; PASSES.len()];
-            looks[count - 1] = Some(*order);
-            let looks = PollPolicy { after: looks };
-            passes(program, &looks, without, *fuel, expected).map_err(|f| (f.kind, f.why))
+            let mut orders = vec![None; PASSES.len()];
+            orders[count - 1] = Some(*order);
+            let checkpoints = Checkpoints { after: orders };
+            passes(program, &checkpoints, without, *fuel, expected).map_err(|f| (f.kind, f.why))
         }
         Check::Native { threads, without } => {
             let found = native::launch(program, *threads, without).map_err(|e| error(&e))?;
@@ -222,14 +222,14 @@ fn text(program: &Program) -> Outcome {
     Ok(())
 }
 
-/// After which passes the interpreter runs what there is, and in which order.
-struct PollPolicy {
+/// The passes after which the interpreter runs the module, each with an order of iterations.
+struct Checkpoints {
     after: Vec<Option<Order>>,
 }
 
 fn passes(
     program: &Program,
-    looks: &PollPolicy,
+    checkpoints: &Checkpoints,
     without: &[&'static str],
     fuel: Option<u64>,
     expected: &Observation,
@@ -246,7 +246,11 @@ fn passes(
     let mut m = program.module.clone();
     let mut lowered = false;
     let mut movers = None;
-    let last = looks.after.iter().rposition(Option::is_some).unwrap_or(0);
+    let last = checkpoints
+        .after
+        .iter()
+        .rposition(Option::is_some)
+        .unwrap_or(0);
     for (k, pass) in PASSES.iter().enumerate().take(last + 1) {
         let outcome = guarded(|| {
             if cx.wants(pass) {
@@ -254,7 +258,8 @@ fn passes(
                 verify(&m).map_err(|e| error(&e))?;
             }
             lowered |= pass.name == "lower_access";
-            let Some(order) = looks.after[k].filter(|_| elements::is_runnable(&m, lowered)) else {
+            let Some(order) = checkpoints.after[k].filter(|_| elements::is_runnable(&m, lowered))
+            else {
                 return Ok(());
             };
             if lowered && movers.is_none() && !program.inputs.sparse.is_empty() {
@@ -272,7 +277,7 @@ fn passes(
                     count: k + 1,
                     without: without.to_vec(),
                     fuel,
-                    order: looks.after[k].unwrap_or(Order::Serial),
+                    order: checkpoints.after[k].unwrap_or(Order::Serial),
                 },
                 kind,
                 why,
@@ -312,7 +317,7 @@ fn run_checks(
     if dice.chance(20) {
         one(Check::Text)?;
     }
-    passes(program, &looks(dice, 35), &[], None, expected)?;
+    passes(program, &checkpoints(dice, 35), &[], None, expected)?;
     // Everything on is what users have; everything off finds what one pass hides from another.
     let optional: Vec<&'static str> = PASSES
         .iter()
@@ -325,11 +330,11 @@ fn run_checks(
         1 => vec![*dice.pick(&optional)],
         _ => optional.into_iter().filter(|_| dice.chance(50)).collect(),
     };
-    passes(program, &looks(dice, 10), &without, None, expected)?;
+    passes(program, &checkpoints(dice, 10), &without, None, expected)?;
     if dice.chance(30) {
         let fuel = 1 << dice.below(8);
         let fuel = Some(dice.below(fuel) as u64);
-        passes(program, &looks(dice, 10), &[], fuel, expected)?;
+        passes(program, &checkpoints(dice, 10), &[], fuel, expected)?;
     }
     if dice.chance(native) {
         let without = if dice.chance(30) { without } else { Vec::new() };
@@ -346,7 +351,7 @@ fn run_checks(
 }
 
 /// The last pass always, others in so many of a hundred cases.
-fn looks(dice: &mut Dice, percent: usize) -> PollPolicy {
+fn checkpoints(dice: &mut Dice, percent: usize) -> Checkpoints {
     let last = PASSES.len() - 1;
     let after = (0..PASSES.len())
         .map(|k| {
@@ -360,7 +365,7 @@ fn looks(dice: &mut Dice, percent: usize) -> PollPolicy {
             })
         })
         .collect();
-    PollPolicy { after }
+    Checkpoints { after }
 }
 
 /// The first of the passes after which a failing check goes wrong, so that the blame is right.

@@ -1,13 +1,16 @@
-//! Random programs, run by everything that runs programs, which must agree.
+//! Random and mutated programs, run in every way that exists; all ways must agree.
 //!
-//! The interpreter on the program as it is says what is right. Against it go: itself in random orders,
-//! the program after any number of passes, with passes left out and with little fuel, and
-//! machine code on one thread and several. A failure is made
-//! smaller and becomes a filetest.
+//! The [oracle](crate) is the interpreter on the module before any pass.
+//! Compared with it are the interpreter in random orders, the module after any number of passes, with passes
+//! left out and with little fuel, and machine code on one thread and several.
+//! A failure is shrunk and becomes a filetest.
 
+mod campaign;
 mod check;
 mod dice;
 mod generate;
+mod inputs;
+mod mutate;
 mod native;
 mod observe;
 mod program;
@@ -15,66 +18,103 @@ mod shrink;
 mod tidy;
 mod write;
 
+pub use campaign::{Attempt, Campaign, Finding, Limits, Tally, run};
 pub use check::{Check, Failure, Kind, quiet};
+pub use mutate::{Corpus, Damage};
 pub use program::{Inputs, Program, View};
-pub use shrink::shrink;
-pub use write::write;
 
 use check::Verdict;
 use dice::Dice;
-use std::fmt;
 
-/// How a run of many programs went.
-#[derive(Clone, Default, Debug)]
-pub struct Tally {
-    pub programs: u64,
-    /// Programs that take too long to be of use.
-    pub skipped: u64,
-    pub mismatches: u64,
+/// Random programs.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomPrograms {
+    /// How many of a hundred programs run as machine code too, which takes most of the time.
+    pub native: usize,
 }
 
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} programs tried ({} too long), {} mismatches",
-            self.programs, self.skipped, self.mismatches
-        )
+/// A program that fails, and how.
+pub type ProgramFailure = Box<(Program, Failure)>;
+
+impl Campaign for RandomPrograms {
+    type Failure = ProgramFailure;
+
+    fn attempt(&self, seed: u64) -> Attempt<ProgramFailure> {
+        let program = generate::program(seed);
+        match check::check_all(&program, &mut Dice::new(!seed), self.native) {
+            Verdict::Agreed => Attempt::Agreed,
+            Verdict::Skipped => Attempt::Skipped,
+            Verdict::Failed(failure) => Attempt::Failed(Box::new((program, *failure))),
+        }
+    }
+
+    fn key(&self, failure: &ProgramFailure) -> Option<String> {
+        let kind = &failure.1.kind;
+        (*kind != Kind::Different).then(|| format!("{kind:?}"))
+    }
+
+    fn shrink(&self, seed: u64, failure: ProgramFailure) -> Finding {
+        let (program, failure) = *failure;
+        let found = shrink::shrink(program, failure);
+        Finding {
+            why: format!("{}: {}", found.check, found.why),
+            file: write::text(seed, &found),
+        }
+    }
+}
+
+/// Mutated files of textual IR.
+#[derive(Debug)]
+pub struct MutatedFiles {
+    pub corpus: Corpus,
+}
+
+impl Campaign for MutatedFiles {
+    type Failure = Damage;
+
+    fn attempt(&self, seed: u64) -> Attempt<Damage> {
+        let text = self.corpus.mutated(&mut Dice::new(seed));
+        match mutate::check_text(&text, seed) {
+            Ok(mutate::Reached::Compared) => Attempt::Agreed,
+            Ok(mutate::Reached::Compiled | mutate::Reached::Refused) => Attempt::Skipped,
+            Err(damage) => Attempt::Failed(damage),
+        }
+    }
+
+    fn key(&self, failure: &Damage) -> Option<String> {
+        Some(match failure.kind {
+            // Panics differ by their messages.
+            Kind::Panic => failure
+                .why
+                .chars()
+                .filter(|c| !c.is_ascii_digit())
+                .collect(),
+            Kind::Error(_) | Kind::Different => format!("{:?}", failure.kind),
+        })
+    }
+
+    fn shrink(&self, seed: u64, failure: Damage) -> Finding {
+        let found = mutate::shrink(failure, seed);
+        Finding {
+            why: found.why.clone(),
+            file: format!(
+                "; Seed {seed}: {}\n{}\n",
+                found.why.replace('\n', "\n; "),
+                found.text
+            ),
+        }
     }
 }
 
 /// A program that something gets wrong.
 #[derive(Clone, Debug)]
-pub struct Found {
-    pub check: Check,
-    pub why: String,
-    pub program: Program,
+struct Found {
+    check: Check,
+    why: String,
+    program: Program,
 }
 
-/// Makes the program of a seed and runs it in many ways: as machine code in `native` of a hundred cases.
-pub fn try_seed(seed: u64, native: usize, tally: &mut Tally) -> Option<(Program, Failure)> {
-    tally.programs += 1;
-    let program = generate::program(seed);
-    let mut dice = Dice::new(!seed);
-    match check::check_all(&program, &mut dice, native) {
-        Verdict::Agreed => None,
-        Verdict::Skipped => {
-            tally.skipped += 1;
-            None
-        }
-        Verdict::Failed(failure) => {
-            tally.mismatches += 1;
-            Some((program, *failure))
-        }
-    }
-}
-
-/// The program of a seed.
-pub fn program(seed: u64) -> Program {
-    generate::program(seed)
-}
-
-/// The program of a seed, and how it fares, for people.
+/// The program of a seed, and the result of all checks.
 pub fn describe(seed: u64) -> String {
     let program = generate::program(seed);
     let verdict = check::check_all(&program, &mut Dice::new(!seed), 100);

@@ -2,7 +2,7 @@
 
 use super::observe::{Observation, add, dense_fields, report};
 use super::program::Program;
-use std::sync::OnceLock;
+use std::cell::OnceCell;
 use wuji_compile::{Math, Options};
 use wuji_ir::entities::Array;
 use wuji_ir::interp::Outcome;
@@ -10,10 +10,21 @@ use wuji_ir::{Error, Result};
 use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
 use wuji_tools::script::elements::DeviceMovers;
 
-/// A device with so many threads, made once.
-fn device(threads: usize) -> Result<&'static Device> {
-    static DEVICES: OnceLock<Vec<(usize, Result<Device>)>> = OnceLock::new();
-    let devices = DEVICES.get_or_init(|| {
+/// Devices, by their number of threads.
+type Devices = Vec<(usize, Result<Device>)>;
+
+thread_local! {
+    /// Those of one worker of the fuzzer, which never waits for another.
+    static DEVICES: OnceCell<Devices> = const { OnceCell::new() };
+}
+
+/// Runs something with the device that has so many threads.
+fn with_device<T>(threads: usize, run: impl FnOnce(&Device) -> Result<T>) -> Result<T> {
+    DEVICES.with(|devices| run(device(devices, threads)?))
+}
+
+fn device(devices: &OnceCell<Devices>, threads: usize) -> Result<&Device> {
+    let devices = devices.get_or_init(|| {
         let new = |threads, tier| {
             let made = Device::new(&DeviceOptions {
                 cache: wuji_runtime::cache::Choice::Off,
@@ -25,7 +36,7 @@ fn device(threads: usize) -> Result<&'static Device> {
             });
             (threads, made)
         };
-        // Both tiers mean the same.
+        // Both tiers have the same results.
         vec![new(1, Tier::Best), new(3, Tier::Fast), new(8, Tier::Best)]
     });
     match devices.iter().find(|d| d.0 == threads) {
@@ -44,6 +55,10 @@ pub(super) fn launch(
     threads: usize,
     without: &[&'static str],
 ) -> Result<Observation> {
+    with_device(threads, |device| launch_on(device, program, without))
+}
+
+fn launch_on(device: &Device, program: &Program, without: &[&'static str]) -> Result<Observation> {
     let Program { module, inputs } = program;
     let options = Options {
         math: Math::Strict,
@@ -51,13 +66,13 @@ pub(super) fn launch(
         stream_from: Some(0),
         ..Options::default()
     };
-    let mut instance = Instance::new(device(threads)?, module.clone(), &options)?;
+    let mut instance = Instance::new(device, module.clone(), &options)?;
     for field in dense_fields(module) {
         instance.fill(field, inputs.field(field))?;
     }
     let mut movers = match inputs.sparse[..] {
         [] => None,
-        _ => Some(DeviceMovers::new(device(threads)?, module, &options)?),
+        _ => Some(DeviceMovers::new(device, module, &options)?),
     };
     if let Some(movers) = &mut movers {
         movers.write(&mut instance, &inputs.sparse)?;

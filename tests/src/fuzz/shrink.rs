@@ -14,7 +14,7 @@ use wuji_ir::types::{Imm, Type};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A smaller program that fails in the same way, after the first pass that makes it fail.
-pub fn shrink(program: Program, failure: Failure) -> Found {
+pub(super) fn shrink(program: Program, failure: Failure) -> Found {
     let start = Instant::now();
     let Ok(Some(expected)) = check::expected(&program) else {
         return Found {

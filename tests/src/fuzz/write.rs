@@ -5,21 +5,12 @@ use super::check;
 use super::observe::Observation;
 use super::program::Program;
 use std::fmt::Write as _;
-use std::io;
-use std::path::{Path, PathBuf};
 use wuji_ir::entities::Array;
 use wuji_ir::module::Module;
 use wuji_ir::types::Imm;
 
-/// Writes the program of a failure to a folder.
-pub fn write(folder: &Path, seed: u64, found: &Found) -> io::Result<PathBuf> {
-    std::fs::create_dir_all(folder)?;
-    let path = folder.join(format!("seed_{seed}.wir"));
-    std::fs::write(&path, text(seed, found))?;
-    Ok(path)
-}
-
-fn text(seed: u64, found: &Found) -> String {
+/// The program of a failure as the text of a filetest.
+pub(super) fn text(seed: u64, found: &Found) -> String {
     let Program { module, inputs } = &found.program;
     let expected = match check::expected(&found.program) {
         Ok(Some(seen)) => Some(seen),

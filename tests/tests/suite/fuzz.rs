@@ -1,36 +1,51 @@
-//! A short run of `cargo xtask fuzz`.
+//! Short runs of `cargo xtask fuzz`.
 //!
-//! `WUJI_FUZZ_SECONDS=N` makes it a longer one. `cargo xtask test` sets it, because this program is compiled already and the program of
-//! `cargo xtask fuzz` is not.
+//! `WUJI_FUZZ_SECONDS=N` makes each of them take so long. `cargo xtask test` sets it: this test program is compiled already, the
+//! program of `cargo xtask fuzz` is not.
 
-use std::time::{Duration, Instant};
-use wuji_tests::fuzz;
+use std::path::Path;
+use std::time::Duration;
+use wuji_tests::fuzz::{self, Campaign, Corpus, Limits, MutatedFiles, RandomPrograms, Tally};
 
-/// Programs of a short run.
-const PROGRAMS: u64 = 150;
+/// Runs a campaign for a fixed number of attempts, or for the time that the environment asks for.
+fn run(campaign: &impl Campaign, attempts: u64) -> Tally {
+    let seconds = std::env::var("WUJI_FUZZ_SECONDS");
+    let seconds = seconds.ok().and_then(|n| n.parse::<u64>().ok());
+    let limits = Limits {
+        attempts: if seconds.is_some() {
+            u64::MAX
+        } else {
+            attempts
+        },
+        time: Duration::from_secs(seconds.unwrap_or(600)),
+        folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz"),
+        ..Limits::default()
+    };
+    fuzz::quiet();
+    let tally = fuzz::run(campaign, &limits, |seed, finding| {
+        println!("seed {seed}: {}\n{}", finding.why, finding.file);
+    });
+    println!("{tally}");
+    assert_eq!(
+        tally.failures, 0,
+        "the output above has a file that reproduces it"
+    );
+    tally
+}
 
 #[test]
 fn random_programs_agree() {
-    let seconds = std::env::var("WUJI_FUZZ_SECONDS");
-    let seconds = seconds.ok().and_then(|n| n.parse::<u64>().ok());
-    let end = seconds.map(|n| Instant::now() + Duration::from_secs(n));
-    let mut tally = fuzz::Tally::default();
-    for seed in 1.. {
-        let is_over = match end {
-            Some(end) => Instant::now() >= end,
-            None => seed > PROGRAMS,
-        };
-        if is_over {
-            break;
-        }
-        if let Some((program, failure)) = fuzz::try_seed(seed, 20, &mut tally) {
-            let found = fuzz::shrink(program, failure);
-            panic!(
-                "seed {seed}: {}: {}\n{}",
-                found.check, found.why, found.program.module
-            );
-        }
-    }
-    println!("{tally}");
-    assert!(tally.skipped <= tally.programs / 10, "{tally}");
+    let tally = run(&RandomPrograms { native: 20 }, 150);
+    assert!(tally.skipped <= tally.attempts / 10, "{tally}");
+}
+
+#[test]
+fn mutated_files_are_refused_or_agree() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
+    let corpus = Corpus::load(&folder).unwrap();
+    let tally = run(&MutatedFiles { corpus }, 2000);
+    assert!(
+        tally.attempts - tally.skipped >= tally.attempts / 50,
+        "{tally}"
+    );
 }

@@ -18,6 +18,7 @@ mod value;
 use super::dice::Dice;
 use super::program::{Inputs, Program};
 use roles::Rights;
+pub(super) use types::any_imm;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Label, Local, Region, Value};
 use wuji_ir::module::{Function, Module, Span};

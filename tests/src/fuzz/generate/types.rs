@@ -104,7 +104,7 @@ impl Generator<'_> {
 }
 
 /// A scalar that is likely to matter.
-pub(super) fn any_imm(dice: &mut Dice, s: Scalar) -> Imm {
+pub(crate) fn any_imm(dice: &mut Dice, s: Scalar) -> Imm {
     match s {
         Scalar::Bool => Imm::bool(dice.chance(50)),
         _ if s.is_float() => match dice.weighted(&[5, 4, 4, 2]) {

@@ -1,0 +1,36 @@
+"""Tests of the fuzzers themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz import campaign, hosts, programs, reference
+from fuzz.program import Expr, Generator, Stmt, smaller, source
+
+def test_a_wrong_result_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = reference.evaluate
+
+    def wrong(expr: Expr, env: dict[str, object]) -> object:
+        value = right(expr, env)
+        return value + value.dtype.type(1) if expr.op == "&" else value
+
+    monkeypatch.setattr(reference, "evaluate", wrong)
+    tally = campaign.run(programs.attempt, campaign.Limits(programs=60))
+    assert tally.failures == 1
+
+
+def test_programs_depend_on_the_seed_alone() -> None:
+    assert Generator(7).body() == Generator(7).body()
+    assert Generator(7).body() != Generator(8).body()
+    assert hosts.steps(3) == hosts.steps(3)
+
+
+def test_smaller_programs_are_valid_python() -> None:
+    body = Generator(11).body()
+    for candidate in smaller(body):
+        compile("def f():\n" + source(candidate, "    ") + "\n", "smaller", "exec")
+
+
+def test_statements_read_as_python() -> None:
+    stmt = Stmt("if", expr=Expr("<", (Expr("var", value="a"), Expr("num", value=-1))), body=(Stmt("=", "t0", Expr("num", value=2.0)),))
+    assert source((stmt,), "") == "if (a < (-1)):\n    t0 = 2.0"
