@@ -18,6 +18,7 @@ print(pixels.to_numpy().mean())
 Programs written for Taichi 1.7 run with ``import wuji as ti``.
 """
 
+import sys as _sys
 from typing import Any as _Any
 
 from . import exceptions, types
@@ -91,6 +92,7 @@ from .lang.func import func, pyfunc, real_func
 from .lang.kernel import data_oriented, kernel
 from .lang.loop_config import global_thread_idx, loop_config, mesh_local, mesh_patch_idx
 from .lang.matrix import Matrix, Vector
+from .lang.missing import attach_loaded as _attach_loaded
 from .lang.ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, ndarray
 from .lang.ndrange import grouped, ndrange
 from .lang.ops import (
@@ -149,7 +151,7 @@ TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "e
 _LAZY = {
     "math": "math", "algorithms": "algorithms", "linalg": "linalg", "tools": "tools", "profiler": "profiler", "ui": "ui",
     "graph": "graph", "sparse": "sparse", "simt": "simt", "ad": "ad", "aot": "aot", "experimental": "experimental",
-    "extension": "extension", "lang": "lang", "_lib": "_lib", "_logging": "_logging", "_kernels": "_kernels", "compat": "compat",
+    "extension": "extension", "lang": "lang", "_lib": "_lib", "_logging": "_logging", "compat": "compat",
     "quant": "quant",
 }  # fmt: skip
 _LAZY_NAMES = {
@@ -177,18 +179,24 @@ def __getattr__(name: str) -> _Any:
     import importlib
 
     if name in _LAZY:
-        return importlib.import_module(f".{_LAZY[name]}", __name__)
+        module = importlib.import_module(f".{_LAZY[name]}", __name__)
+        _attach_loaded()
+        return module
     if name in _LAZY_NAMES:
         module, attribute = _LAZY_NAMES[name]
         value = getattr(importlib.import_module(f".{module}", __name__), attribute)
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'wuji' has no attribute '{name}'")
+    from .compat.names import find
+
+    return find("", name, _sys._getframe(1))
 
 
 def __dir__() -> list[str]:
     return sorted({*(n for n in globals() if not n.startswith("_")), *_LAZY, *_LAZY_NAMES})
 
+
+_attach_loaded()
 
 # Lazily loaded names are public, too, but not listed here.
 __all__ = [

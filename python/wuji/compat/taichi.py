@@ -21,32 +21,14 @@ from types import ModuleType
 from typing import Any
 
 import wuji as _wuji
+from wuji.compat import names as _names
 from wuji.lang.dtypes import defaults as _defaults
+from wuji.lang.missing import attach_loaded as _attach_loaded
 
 # Version of the language; `wuji.__version__` is that of Wuji.
 __version__ = (1, 7, 4)
 # Empty: `_Finder` finds the submodules.
 __path__: list[str] = []
-
-# Modules with a different name in Wuji.
-_MOVED = {
-    "types.primitive_types": "lang.dtypes",
-    "types.compound_types": "lang.compound",
-    "types.annotations": "lang.compound",
-    "types.ndarray_type": "lang.compound",
-    "types.texture_type": "lang.compound",
-    "types.utils": "lang.dtypes",
-    "types.quant": "quant",
-    "ui.ui": "ui",
-    "tools.np2ply": "tools.ply",
-    "profiler.kernel_profiler": "profiler",
-    "profiler.kernel_metrics": "profiler.metrics",
-    "profiler.memory_profiler": "profiler",
-    "profiler.scoped_profiler": "profiler",
-    "math.mathimpl": "math",
-    "_lib.core.taichi_python": "_lib.core",
-    "_main": "__main__",
-}
 
 
 class _Loader(importlib.abc.Loader):
@@ -55,8 +37,10 @@ class _Loader(importlib.abc.Loader):
         self.spec: Any = None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(self.target)
+        relative = self.target.removeprefix("wuji.")
+        module = _names.stand_in(relative) if relative in _names.INTERNAL else importlib.import_module(self.target)
         self.spec = module.__spec__
+        _attach_loaded()
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -76,7 +60,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         if not fullname.startswith("taichi."):
             return None
         name = fullname.removeprefix("taichi.")
-        target_name = f"wuji.{_MOVED.get(name, name)}"
+        target_name = f"wuji.{_names.MOVED.get(name, name)}"
+        if name in _names.INTERNAL:
+            return importlib.machinery.ModuleSpec(fullname, _Loader(target_name), origin="wuji", is_package=True)
         try:
             importlib.import_module(target_name)
         except ModuleNotFoundError as error:

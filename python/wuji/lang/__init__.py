@@ -1,5 +1,6 @@
 """The kernel language: types, values, compiler, fields and arrays."""
 
+import sys as _sys
 from typing import Any as _Any
 
 
@@ -8,9 +9,13 @@ def __getattr__(name: str) -> _Any:
     import importlib
     from importlib.util import find_spec
 
-    if name.startswith("_"):
-        raise AttributeError(f"module 'wuji.lang' has no attribute '{name}'")
-    if find_spec(f"{__name__}.{name}") is not None:
-        return importlib.import_module(f".{name}", __name__)
-    return getattr(importlib.import_module(__name__.rpartition(".")[0]), name)
+    from . import missing
+
+    if not name.startswith("__") and find_spec(f"{__name__}.{name}") is not None:
+        module = importlib.import_module(f".{name}", __name__)
+        missing.attach_loaded()
+        return module
+    from ..compat.names import find
+
+    return find("lang", name, _sys._getframe(1))
 

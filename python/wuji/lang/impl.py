@@ -109,15 +109,6 @@ def cook_dtype(dtype: Any) -> Any:
     return need_scalar(dtype)
 
 
-def __getattr__(name: str) -> Any:
-    """Forward other names of Taichi's module to `wuji`."""
-    import wuji
-
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return getattr(wuji, name)
-
-
 __all__ = [
     "DEFAULTS",
     "Field",

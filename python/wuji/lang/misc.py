@@ -56,15 +56,6 @@ def timeline_save(fn: str) -> None:
     save_trace(fn)
 
 
-def __getattr__(name: str) -> Any:
-    """Forward other names of Taichi's module to `wuji`."""
-    import wuji
-
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return getattr(wuji, name)
-
-
 __all__ = [
     "amdgpu",
     "arm64",

@@ -42,6 +42,35 @@ def in_python_scope() -> bool:
     return context.compiling() is None
 
 
+def python_scope(func: Any) -> Any:
+    """Decorate a function that can only be called from Python."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **named: Any) -> Any:
+        assert in_python_scope(), f"{func.__name__} cannot be called in Taichi-scope"
+        return func(*args, **named)
+
+    return context.python_only(wrapped)
+
+
+def taichi_scope(func: Any) -> Any:
+    """Decorate a function that can only be called while a kernel is compiled."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **named: Any) -> Any:
+        assert in_taichi_scope(), f"{func.__name__} cannot be called in Python-scope"
+        return func(*args, **named)
+
+    return wrapped
+
+
+def get_traceback(stacklevel: int = 1) -> str:
+    """Return the call stack as text, without the innermost frames."""
+    import traceback
+
+    return "".join(traceback.format_list(traceback.extract_stack()[: -1 - stacklevel]))
+
+
 def cook_dtype(dtype: Any) -> DataType:
     """Return the scalar type for ``float``, ``int``, ``bool`` or a scalar type."""
     return need_scalar(dtype)
@@ -98,12 +127,3 @@ def warning(msg: str, warning_type: type[Warning] = UserWarning, stacklevel: int
     import warnings
 
     warnings.warn(msg, warning_type, stacklevel=stacklevel + 1)
-
-
-def __getattr__(name: str) -> Any:
-    """Forward other names of Taichi's module to `wuji`."""
-    import wuji
-
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return getattr(wuji, name)

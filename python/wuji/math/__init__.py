@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math as _math
+import sys as _sys
 from typing import Any
 
 from ..exceptions import WujiTypeError
@@ -62,7 +63,9 @@ def __getattr__(name: str) -> Any:
     if name in _TYPES:
         kind, *shape = _TYPES[name]
         return _type(str(kind), *(int(s) for s in shape))
-    raise AttributeError(f"module 'wuji.math' has no attribute '{name}'")
+    from ..compat.names import find
+
+    return find("math", name, _sys._getframe(1))
 
 
 def _vector(v: Any) -> Any:

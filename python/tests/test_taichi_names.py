@@ -1,0 +1,84 @@
+"""Every name of Taichi exists, or raises an error that says what to use instead."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from taichi_names import NAMES
+
+import wuji as ti
+
+# In a process of its own: `wuji.compat.taichi` changes how integers out of range are treated.
+PROGRAM = """
+import importlib, json, sys
+import wuji.compat.taichi
+from wuji.exceptions import NotYet
+
+report = {}
+for module, names in json.load(sys.stdin).items():
+    try:
+        found = importlib.import_module(f"taichi.{module}" if module else "taichi")
+    except ImportError as error:
+        report[module] = str(error)
+        continue
+    for name in names.split():
+        try:
+            getattr(found, name)
+        except Exception as error:
+            told = isinstance(error, NotYet) and isinstance(error, AttributeError) and error.code == "W0607"
+            report[f"{module}.{name}"] = "told" if told else repr(error)
+json.dump(report, sys.stdout)
+"""
+
+
+def test_every_name_of_taichi_exists_or_says_what_to_use() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], input=json.dumps(NAMES), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {name: what for name, what in report.items() if what != "told"} == {}
+    # What programs use exists; what only says what to use is internal to Taichi, or a part that is not implemented.
+    public = [name for name in report if name.count(".") == 1 and not name.startswith(("_", ".")) and "._" not in name]
+    assert public == ["aot.conventions"], public
+    assert len(report) < 460
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("from taichi.lang.impl import expr_init", "internal to Taichi's compiler"),
+        ("from taichi._kernels import fill_field", "`fill`"),
+        ("from taichi.ad._ad import GradChecker", "automatic differentiation, which is not implemented yet"),
+        ("from taichi.lang.mesh import MeshBuilder", "meshes, which are not implemented yet"),
+        ("import taichi.lang.ast.transform as t; t.transform_tree", "internal to Taichi's compiler"),
+        ("from taichi.tools.video import make_video", "`ti.tools.VideoManager`"),
+    ],
+)
+def test_imports_of_missing_names_say_what_to_use(line: str, advice: str) -> None:
+    program = f"import wuji.compat.taichi\ntry:\n    {line}\nexcept (ImportError, AttributeError) as error:\n    print(error)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert "W0607" in done.stdout and advice in done.stdout, done.stderr
+
+
+def test_names_are_found_without_the_compatibility_module() -> None:
+    assert ti.lang.matrix.TaichiOperations is ti.lang.operators.Operators
+    assert ti.lang.kernel_impl._ti_core is ti._lib.core
+    assert ti.types.primitive_types.real_types == [ti.f16, ti.f32, ti.f64, float]
+    assert not hasattr(ti.lang.impl, "expr_init") and not hasattr(ti.lang.matrix, "nothing")
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        ti.lang.matrix.nothing  # noqa: B018
+    with pytest.raises(NotImplementedError, match="internal to Taichi's compiler"):
+        ti.lang.impl.expr_init  # noqa: B018
+
+
+def test_the_list_is_complete() -> None:
+    taichi = os.environ.get("WUJI_TAICHI", "")  # a folder with Taichi 1.7.4
+    if not Path(taichi).is_dir() or not taichi:
+        assert sum(len(names.split()) for names in NAMES.values()) > 2000
+        return
+    modules = {str(p.relative_to(taichi).with_suffix("")).replace(os.sep, ".") for p in Path(taichi).glob("lang/*.py")}
+    assert modules - {"lang.__init__"} <= set(NAMES)
