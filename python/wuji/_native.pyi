@@ -6,6 +6,9 @@ Types are spelled as in the text of the IR: ``"f32"``, ``"i64x3"``, ``"f32x2x3"`
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, final
 
+import numpy as np
+import numpy.typing as npt
+
 __version__: str
 
 class NativeError(Exception):
@@ -402,8 +405,8 @@ class Window:
     """A window on the display; raises `OSError` without one."""
 
     def __new__(cls, title: str) -> Window: ...
-    def show(self, width: int, height: int, rgba: bytes) -> None:
-        """Show rows from top to bottom. The first frame opens the window and sets its size."""
+    def show(self, canvas: Canvas) -> None:
+        """Show a frame. The first one opens the window and sets its size."""
     def events(self) -> list[tuple[str, str, bool, float, float]]:
         """Return the events since the last call.
 
@@ -412,6 +415,43 @@ class Window:
         """
     def close(self) -> None: ...
     def is_open(self) -> bool: ...
+
+@final
+class Canvas:
+    """Draws on an array of RGBA floats, indexed ``[x, y]`` with x to the right and y up.
+
+    Positions are normalized to [0, 1]; radii are in pixels. Arrays of positions have shape ``(n, 2)``; ``radius`` and ``color`` are
+    numbers, or arrays of length n. Colors are integers such as ``0x3388ff``. Arrays must not share memory with the image.
+    """
+
+    def __new__(cls, image: npt.NDArray[np.float32]) -> Canvas:
+        """Draw on a contiguous array of shape ``(w, h, 4)``."""
+    @property
+    def image(self) -> npt.NDArray[np.float32]: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+    def clear(self, color: int) -> None: ...
+    def circle(self, center: object, radius: float, color: int) -> None: ...
+    def circles(self, centers: object, radius: object, color: object) -> None: ...
+    def line(self, begin: object, end: object, radius: float, color: int) -> None: ...
+    def lines(self, begin: object, end: object, radius: object, color: object) -> None: ...
+    def triangle(self, a: object, b: object, c: object, color: int) -> None: ...
+    def triangles(self, a: object, b: object, c: object, color: object) -> None: ...
+    def rectangle(self, x: int, y: int, width: int, height: int, color: int) -> None:
+        """Fill a rectangle, in pixels."""
+    def text(self, content: str, x: float, top: float, size: float, color: int) -> None:
+        """Draw text. ``x`` is the left edge and ``top`` the upper edge of its first line, in pixels."""
+    def set_image(self, image: object) -> None:
+        """Replace all pixels by an image of the same size: gray, or with up to four channels."""
+    def contour(self, values: object, normalize: bool) -> None:
+        """Draw a scalar field as colors: those of [0, 1], or of the range of its finite values."""
+    def rows(self) -> bytes:
+        """Return rows of RGB from top to bottom, one byte per channel."""
+
+def text_width(content: str, size: float) -> float:
+    """Return the width of a text in pixels."""
 
 @final
 class Recording:

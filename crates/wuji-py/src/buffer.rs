@@ -103,6 +103,23 @@ enum Keep<'py> {
 /// An acquired buffer view, released on drop.
 pub(crate) struct View(ffi::Py_buffer);
 
+impl View {
+    /// Pins the memory of an object until the view is dropped.
+    pub(crate) fn new(object: &Bound<'_, PyAny>, flags: i32) -> PyResult<View> {
+        let mut raw = ffi::Py_buffer::new();
+        // SAFETY: the object is alive and the view is ours.
+        if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut raw, flags) } != 0 {
+            return Err(PyErr::fetch(object.py()));
+        }
+        Ok(View(raw))
+    }
+
+    /// Its first byte and the number of bytes.
+    pub(crate) fn bytes(&self) -> (*mut u8, usize) {
+        (self.0.buf.cast(), self.0.len as usize)
+    }
+}
+
 impl Drop for View {
     fn drop(&mut self) {
         // SAFETY: `PyObject_GetBuffer` filled the view. Views are only dropped with the GIL held.
@@ -218,13 +235,8 @@ impl<'py> BorrowedArray<'py> {
     }
 
     fn of_buffer(value: &Bound<'py, PyAny>) -> PyResult<Option<BorrowedArray<'py>>> {
-        let mut raw = ffi::Py_buffer::new();
-        // SAFETY: the object is alive, and the view is ours.
-        let got =
-            unsafe { ffi::PyObject_GetBuffer(value.as_ptr(), &mut raw, ffi::PyBUF_RECORDS_RO) };
-        if got != 0 {
-            return Err(PyErr::fetch(value.py()));
-        }
+        let view = View::new(value, ffi::PyBUF_RECORDS_RO)?;
+        let raw = &view.0;
         let rank = raw.ndim as usize;
         // SAFETY: with these flags both lists have `ndim` entries. They may point into the view itself, so copy them before it moves.
         let (extents, strides) = unsafe {
@@ -242,7 +254,7 @@ impl<'py> BorrowedArray<'py> {
         let format = NonNull::new(raw.format).map(|p| unsafe { CStr::from_ptr(p.as_ptr()) });
         let scalar = scalar_of(format.map(CStr::to_bytes), raw.itemsize as usize);
         let (base, writable) = (raw.buf.cast(), raw.readonly == 0);
-        let keep = Keep::Buffer { _view: View(raw) };
+        let keep = Keep::Buffer { _view: view };
         let memory = (Owner::Host, base);
         Ok(scalar.and_then(|scalar| {
             BorrowedArray::new(memory, scalar, &extents, &strides, writable, keep)
@@ -350,16 +362,12 @@ impl Bytes {
     }
 
     fn new(buffer: &Bound<'_, PyAny>, size: u64, flags: i32) -> PyResult<Bytes> {
-        let mut raw = ffi::Py_buffer::new();
-        // SAFETY: the object is alive and the view is ours.
-        if unsafe { ffi::PyObject_GetBuffer(buffer.as_ptr(), &mut raw, flags) } != 0 {
-            return Err(PyErr::fetch(buffer.py()));
-        }
-        let (at, left) = (raw.buf.cast(), raw.len as usize);
+        let view = View::new(buffer, flags)?;
+        let (at, left) = view.bytes();
         let bytes = Bytes {
             at,
             left,
-            _view: View(raw),
+            _view: view,
         };
         if left as u64 != size {
             let what = format!("the buffer has {left} bytes, the elements {size}");

@@ -12,6 +12,7 @@
 
 mod buffer;
 mod builder;
+mod canvas;
 mod convert;
 mod dlpack;
 mod error;
@@ -50,6 +51,8 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<program::Program>()?;
     linalg::register(m)?;
     m.add_class::<window::Window>()?;
+    m.add_class::<canvas::Canvas>()?;
+    m.add_function(wrap_pyfunction!(canvas::text_width, m)?)?;
     m.add_class::<pictures::Recording>()?;
     m.add_function(wrap_pyfunction!(pictures::read_png, m)?)?;
     m.add_function(wrap_pyfunction!(pictures::write_png, m)?)?;

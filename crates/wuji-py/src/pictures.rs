@@ -9,28 +9,18 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use wuji_viewer::Picture;
 
-/// Converts rows from top to bottom, with `channels` bytes per pixel.
-pub(crate) fn picture(
-    width: usize,
-    height: usize,
-    channels: usize,
-    bytes: &[u8],
-) -> PyResult<Picture> {
-    let size = width
-        .checked_mul(height)
-        .and_then(|n| n.checked_mul(channels));
-    if size != Some(bytes.len()) || !(3..=4).contains(&channels) {
-        let n = bytes.len();
-        let what = format!(
-            "{n} bytes do not fit an image of {width}x{height} pixels with {channels} channels"
-        );
+/// Converts rows of RGB from top to bottom.
+fn picture(width: usize, height: usize, rgb: &[u8]) -> PyResult<Picture> {
+    let size = width.checked_mul(height).and_then(|n| n.checked_mul(3));
+    if size != Some(rgb.len()) {
+        let n = rgb.len();
+        let what = format!("{n} bytes do not fit an image of {width}x{height} RGB pixels");
         return Err(PyValueError::new_err(what));
     }
-    let pixels = bytes.chunks_exact(channels).map(|p| [p[0], p[1], p[2]]);
     Ok(Picture {
         width,
         height,
-        pixels: pixels.collect(),
+        pixels: rgb.as_chunks().0.to_vec(),
     })
 }
 
@@ -52,7 +42,7 @@ impl Recording {
 
     /// Adds a frame: rows of RGB from top to bottom.
     fn push(&self, py: Python<'_>, width: usize, height: usize, rgb: &[u8]) -> PyResult<()> {
-        let picture = picture(width, height, 3, rgb)?;
+        let picture = picture(width, height, rgb)?;
         py.detach(|| {
             let mut recording = self
                 .recording

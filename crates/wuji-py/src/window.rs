@@ -1,6 +1,6 @@
 //! The window of `GUI`: shows frames, returns events.
 
-use crate::pictures::picture;
+use crate::canvas::Canvas;
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wuji_viewer::{Button, Event, Key, Viewer};
@@ -29,9 +29,9 @@ impl Window {
         })
     }
 
-    /// Shows rows of RGBA from top to bottom. The first frame opens the window.
-    fn show(&self, py: Python<'_>, width: usize, height: usize, rgba: &[u8]) -> PyResult<()> {
-        let picture = picture(width, height, 4, rgba)?;
+    /// Shows a frame. The first one opens the window.
+    fn show(&self, py: Python<'_>, canvas: &Canvas) -> PyResult<()> {
+        let picture = canvas.picture(py);
         Ok(py.detach(|| self.viewer().show(&picture))?)
     }
 

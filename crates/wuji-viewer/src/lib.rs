@@ -19,12 +19,15 @@
 //! Without a display (`DISPLAY` is not set, nobody answers there, or `WUJI_HEADLESS=1`) the same program says so, writes `gradient.gif` and
 //! ends after 120 frames.
 //!
+//! [`Framebuffer`] draws circles, lines, triangles and text.
+//!
 //! Architecture invariants: this crate knows nothing of Wuji, only of pictures; `wuji`'s feature `viewer` makes pictures of fields. It speaks
 //! the protocol of X itself, with no C library: a display that goes away is a window that was closed, where Xlib would end the process.
 
 pub mod animation;
 pub mod canvas;
 pub mod event;
+pub mod framebuffer;
 pub mod picture;
 pub mod recording;
 mod video;
@@ -34,6 +37,7 @@ mod x11;
 pub use animation::Animation;
 pub use canvas::{Canvas, Light, light};
 pub use event::{Button, Event, Key};
+pub use framebuffer::{Framebuffer, Pixel, opaque};
 pub use picture::Picture;
 pub use recording::Recording;
 pub use viewer::{Frame, Viewer, ViewerBuilder};

@@ -37,8 +37,8 @@ use std::borrow::Cow;
 use std::panic::Location;
 use wuji_ir::{Error, Result};
 pub use wuji_viewer::{
-    Animation, Button, Canvas, Event, Frame, Key, Light, Picture, Recording, Viewer, ViewerBuilder,
-    light,
+    Animation, Button, Canvas, Event, Frame, Framebuffer, Key, Light, Picture, Recording, Viewer,
+    ViewerBuilder, light, opaque,
 };
 
 impl<T: Pixel> Field<T, 2> {

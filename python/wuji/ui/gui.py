@@ -15,6 +15,7 @@ With ``show_gui=False``, or without a display, everything is drawn but not shown
 from __future__ import annotations
 
 import enum
+import math
 import os
 import sys
 import time
@@ -27,8 +28,10 @@ import numpy.typing as npt
 
 from .._arrays import as_numpy
 from ..exceptions import WujiRuntimeError
+from ..lang.dtypes import f32, f64, u8
+from ..lang.field import MatrixField
 from . import widgets
-from .canvas import Canvas, colors
+from .canvas import ArgumentError, each, new_canvas, numbers, pair, rows, rows_of
 
 
 class EType(enum.IntEnum):
@@ -76,6 +79,9 @@ class GUI:
     """A window of ``res`` pixels to draw in.
 
     Positions are normalized to [0, 1], x to the right and y up. Colors are integers such as ``0x3388ff``. Radii are in pixels.
+    Circles, lines and text are anti-aliased: a pixel at some distance from the center or the line is covered by ``radius - distance``,
+    between 0 and 1, so that a line of radius 1 is one pixel wide. Triangles have hard edges; a mesh has no seams.
+    Shapes are clipped to the window, and those with a coordinate that is infinite or NaN are skipped.
     """
 
     Event: TypeAlias = Event
@@ -120,11 +126,12 @@ class GUI:
         self.name = name
         self.res = (int(width), int(height))
         self.background_color = background_color
-        self.fast_gui = fast_gui
+        self.fast_gui = self.get_bool_environ("TI_GUI_FAST", fast_gui)
         self.frame = 0
         self.event: Event | None = None
         self.key_pressed: set[str] = set()
-        self.canvas = Canvas(*self.res, background_color)
+        self.canvas = new_canvas(*self.res)
+        self.canvas.clear(background_color)
         self._open = True
         self._cursor = (0.0, 0.0)
         self._events: deque[Event] = deque()
@@ -185,11 +192,11 @@ class GUI:
         if file is not None:
             from ..tools.image import imwrite
 
-            # A window ignores alpha, so the file does, too.
-            imwrite(self.canvas.image[:, :, :3], file)
+            # As in a window, without alpha.
+            top_down = np.frombuffer(self.canvas.rows(), np.uint8).reshape(self.res[1], self.res[0], 3)
+            imwrite(top_down.swapaxes(0, 1)[:, ::-1], file)
         elif self._window is not None:
-            rows = self.canvas.bytes()
-            self._window.show(self.res[0], self.res[1], rows.tobytes())
+            self._window.show(self.canvas)
             self._wait()
             self._poll_events()
         self.frame += 1
@@ -218,123 +225,126 @@ class GUI:
 
     def cook_image(self, img: Any) -> npt.NDArray[np.float32]:
         """Convert an image to RGBA floats in [0, 1]. Gray is replicated to all channels."""
+        array = self._image(img)
+        target = new_canvas(*array.shape[:2])
+        target.set_image(array)
+        return target.image
+
+    def _image(self, img: Any) -> npt.NDArray[Any]:
+        """Return an image as an array with two or three axes."""
+        if hasattr(img, "to_image"):
+            img = np.asarray(img.to_image())[::-1].swapaxes(0, 1)
         array = as_numpy(img)
         if not array.ndim:
             raise ValueError(f"GUI.set_image only takes a Taichi field or NumPy array, not {type(img)}")
-        if array.dtype.kind == "u":
-            array = array.astype(np.float32) * np.float32(1 / np.iinfo(array.dtype).max)
-        elif array.dtype.kind == "b" or array.dtype.kind == "f":
-            array = array.astype(np.float32, copy=False)
-        else:
+        if array.dtype.kind not in "fub":
             raise ValueError(f"Data type {array.dtype} not supported in GUI.set_image: use floats or unsigned integers")
-        if array.ndim == 2:
-            return np.repeat(array[:, :, None], 4, axis=2)
-        if array.ndim != 3 or not 1 <= array.shape[2] <= 4:
-            raise ValueError(f"an image must have shape (w, h) or (w, h, 3), not {array.shape}")
-        if array.shape[2] == 1:
-            return np.repeat(array, 4, axis=2)
-        converted = np.zeros((*array.shape[:2], 4), np.float32)
-        converted[:, :, : array.shape[2]] = array
-        return converted
+        if not (array.ndim == 2 or (array.ndim == 3 and 1 <= array.shape[2] <= 4)):
+            what = f"an image must have shape (w, h) or (w, h, 3), not {array.shape}"
+            raise ArgumentError(f"Image must be grayscale, RG, RGB or RGBA: {what}")
+        return numbers(array, self.canvas)
 
     def set_image(self, img: Any) -> None:
-        """Draw an image from a field, an ndarray, a texture or a NumPy array: gray, or with up to four channels."""
-        if hasattr(img, "to_image"):
-            img = np.asarray(img.to_image())
-            img = img[::-1].swapaxes(0, 1)
-        converted = self.cook_image(img)
-        if converted.shape[:2] != self.res:
-            raise AssertionError(f"Image resolution does not match GUI resolution: {converted.shape[:2]} and {self.res}")
-        self.canvas.image[:] = converted
+        """Draw an image from a field, an ndarray, a texture or a NumPy array: gray, or with up to four channels.
+
+        Floats are in [0, 1]; unsigned integers use their full range. With ``fast_gui``, ``img`` must be a vector field with three or four
+        channels of f32, f64 or u8, as in Taichi; it is drawn in the same way.
+        """
+        if self.fast_gui:
+            self._check_fast_image(img)
+        array = self._image(img)
+        if array.shape[:2] != self.res:
+            raise ArgumentError(f"Image resolution does not match GUI resolution: {array.shape[:2]} and {self.res}")
+        self.canvas.set_image(array)
+
+    def _check_fast_image(self, img: Any) -> None:
+        """Raise what Taichi raises for images that its fast path does not support."""
+        path = "supported in GUI.set_image when fast_gui=True"
+        if not isinstance(img, MatrixField):
+            raise ArgumentError(f"Only ti.Vector.field is {path}, not {type(img).__name__}")
+        if img.n not in (3, 4) or img.m != 1:
+            raise ArgumentError(f"Only RGB images are {path}, not {img.n} x {img.m} matrices")
+        if img.dtype not in (f32, f64, u8):
+            raise ArgumentError(f"Only f32, f64, u8 are {path}, not {img.dtype}")
 
     def contour(self, scalar_field: Any, normalize: bool = False) -> None:
-        """Draw a 2-D scalar field as a color map from dark blue (0) to yellow (1). ``normalize`` rescales it to [0, 1]."""
-        values = as_numpy(scalar_field).astype(np.float64)
+        """Draw a 2-D scalar field as a color map from dark blue (0) to yellow (1).
+
+        ``normalize`` rescales its finite values to [0, 1]. A field of another size than the window is interpolated.
+        """
+        values = numbers(scalar_field, self.canvas)
         if values.ndim != 2:
             raise ValueError(f"`contour` needs a field with two axes, not {values.ndim}")
-        if normalize:
-            low, high = values.min(), values.max()
-            values = (values - low) / (high - low) if high > low else np.zeros_like(values)
-        if values.shape != self.res:
-            from ..tools.image import imresize
-
-            values = imresize(values, *self.res)
-        at = np.clip(values, 0.0, 1.0)
-        stops = np.linspace(0.0, 1.0, len(_COLOR_MAP))
-        rows = colors(_COLOR_MAP)
-        for channel in range(3):
-            self.canvas.image[:, :, channel] = np.interp(at, stops, rows[:, channel])
-        self.canvas.image[:, :, 3] = 1.0
+        if values.size == 0:
+            raise ValueError(f"`contour` needs a field with elements, not one of shape {values.shape}")
+        self.canvas.contour(values, normalize)
 
     def vector_field(self, vector_field: Any, arrow_spacing: int = 5, color: int = 0xFFFFFF) -> None:
-        """Draw a 2-D vector field as arrows, one every ``arrow_spacing`` pixels. The longest arrow reaches the next one."""
-        field = as_numpy(vector_field).astype(np.float64)
+        """Draw a 2-D vector field as arrows, one every ``arrow_spacing`` elements. The longest vector is a tenth of the window long."""
+        field = numbers(vector_field, self.canvas)
         if field.ndim != 3 or field.shape[2] != 2:
             raise ValueError(f"a vector field must have shape (w, h, 2), not {field.shape}")
-        width, height = self.res
-        x, y = np.arange(0, width, arrow_spacing), np.arange(0, height, arrow_spacing)
-        i, j = x * field.shape[0] // width, y * field.shape[1] // height
-        arrows = field[i[:, None], j[None, :]].reshape(-1, 2)
-        longest = np.hypot(field[..., 0], field[..., 1]).max(initial=0.0)
+        if arrow_spacing < 1:
+            raise ValueError(f"`arrow_spacing` must be at least 1, not {arrow_spacing}")
+        lengths = np.hypot(field[..., 0], field[..., 1])
+        longest = lengths.max(initial=0.0, where=np.isfinite(lengths))
         if longest == 0:
             return
-        starts = np.stack(np.meshgrid(x / width, y / height, indexing="ij"), axis=-1).reshape(-1, 2)
-        self.arrows(starts, arrows / longest * arrow_spacing / np.array(self.res), radius=1, color=color)
+        width, height = field.shape[:2]
+        x, y = np.arange(0, width, arrow_spacing) / width, np.arange(0, height, arrow_spacing) / height
+        starts = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
+        arrows = field[::arrow_spacing, ::arrow_spacing].reshape(-1, 2)
+        self.arrows(starts, arrows * (0.1 / longest), radius=1, color=color)
 
     # Shapes.
 
     def circle(self, pos: Any, color: int = 0xFFFFFF, radius: float = 1) -> None:
-        """Draw a disc."""
-        self.canvas.circles([_pair(pos)], radius, colors(color))
+        """Draw a filled circle."""
+        self.canvas.circle(pos, radius, color)
 
     def circles(self, pos: Any, radius: Any = 1, color: Any = 0xFFFFFF, palette: Any = None, palette_indices: Any = None) -> None:
-        """Draw a disc at each row of ``pos``.
+        """Draw a filled circle at each row of ``pos``. Later ones are on top.
 
-        ``radius`` and ``color`` are scalars or have one entry per disc. With a ``palette``, ``palette_indices`` selects the colors.
+        ``radius`` and ``color`` are scalars or have one entry per circle. With a ``palette``, ``palette_indices`` selects the colors.
         """
-        centers = _rows(pos)
-        paint = self._colors(color, len(centers))
+        centers = rows(pos, self.canvas)
         if palette is not None:
             if palette_indices is None:
                 raise AssertionError("palette must be used together with palette_indices")
-            chosen = as_numpy(palette_indices).reshape(-1).astype(np.int64)
-            if len(chosen) != len(centers):
-                raise ValueError(f"{len(chosen)} palette_indices for {len(centers)} circles")
-            if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(palette)):
-                raise ValueError(f"palette_indices must be in 0..{len(palette) - 1}")
-            paint = colors(palette)[chosen]
+            color = _chosen(palette, palette_indices, len(centers))
         elif palette_indices is not None:
             raise AssertionError("palette_indices must be used together with palette")
-        self.canvas.circles(centers, _each("radius", radius, len(centers)), paint)
+        self.canvas.circles(centers, self._radii(radius, len(centers)), self._colors(color, len(centers)))
 
     def triangle(self, a: Any, b: Any, c: Any, color: int = 0xFFFFFF) -> None:
-        """Draw a filled triangle."""
-        self.canvas.triangles([_pair(a)], [_pair(b)], [_pair(c)], colors(color))
+        """Draw a filled triangle: all pixels whose center is inside or on an edge."""
+        self.canvas.triangle(a, b, c, color)
 
     def triangles(self, a: Any, b: Any, c: Any, color: Any = 0xFFFFFF) -> None:
         """Draw filled triangles with corners at the rows of ``a``, ``b`` and ``c``."""
-        first, second, third = _same_length(a, b, c)
+        first, second, third = rows_of(self.canvas, a, b, c)
         self.canvas.triangles(first, second, third, self._colors(color, len(first)))
 
     def line(self, begin: Any, end: Any, radius: float = 1, color: int = 0xFFFFFF) -> None:
-        """Draw a line."""
-        self.canvas.lines([_pair(begin)], [_pair(end)], radius, colors(color))
+        """Draw a line with round ends. Its width is ``2 * radius - 1`` pixels."""
+        self.canvas.line(begin, end, radius, color)
 
     def lines(self, begin: Any, end: Any, radius: Any = 1, color: Any = 0xFFFFFF) -> None:
         """Draw lines from the rows of ``begin`` to those of ``end``."""
-        begins, ends = _same_length(begin, end)
-        self.canvas.lines(begins, ends, _each("radius", radius, len(begins)), self._colors(color, len(begins)))
+        begins, ends = rows_of(self.canvas, begin, end)
+        self.canvas.lines(begins, ends, self._radii(radius, len(begins)), self._colors(color, len(begins)))
 
     def rect(self, topleft: Any, bottomright: Any, radius: float = 1, color: int = 0xFFFFFF) -> None:
         """Draw the outline of a rectangle."""
-        (left, top), (right, bottom) = _pair(topleft), _pair(bottomright)
-        corners = np.array([(left, top), (right, top), (right, bottom), (left, bottom)])
-        self.lines(corners, np.roll(corners, -1, axis=0), radius, color)
+        (left, top), (right, bottom) = pair(topleft), pair(bottomright)
+        corners = ((left, top), (right, top), (right, bottom), (left, bottom))
+        for k, corner in enumerate(corners):
+            self.canvas.line(corner, corners[k - 3], radius, color)
 
     def text(self, content: Any, pos: Any, font_size: float = 15, color: int = 0xFFFFFF) -> None:
         """Draw text with its upper left corner at ``pos``."""
-        x, y = _pair(pos)
-        self.canvas.text(str(content), x * self.res[0], y * self.res[1], font_size, colors(color))
+        x, y = pair(pos)
+        self.canvas.text(str(content), x * self.res[0], y * self.res[1], font_size, color)
 
     @staticmethod
     def _make_field_base(w: int, h: int, bound: float) -> npt.NDArray[np.float64]:
@@ -358,29 +368,36 @@ class GUI:
         self.arrows(starts, field.reshape(-1, 2), radius, color, **kwargs)
 
     def arrow(self, orig: Any, direction: Any, radius: float = 1, color: int = 0xFFFFFF, **kwargs: Any) -> None:
-        """Draw an arrow from ``orig`` to ``orig + direction``."""
-        self.arrows([_pair(orig)], [_pair(direction)], radius, color, **kwargs)
+        """Draw an arrow from ``orig`` to ``orig + direction``. One without a direction is not drawn."""
+        (x, y), (u, v) = pair(orig), pair(direction)
+        if u == v == 0:
+            return
+        end = (x + u, y + v)
+        self.canvas.line((x, y), end, radius, color)
+        for tip in _tips(u, v, **kwargs):
+            self.canvas.line(end, (end[0] + tip[0], end[1] + tip[1]), radius, color)
 
-    def arrows(
-        self, orig: Any, direction: Any, radius: Any = 1, color: Any = 0xFFFFFF, tip_scale: float = 0.2, angle: float = 45
-    ) -> None:
-        """Draw arrows from the rows of ``orig``. Tips have ``tip_scale`` of an arrow's length, at ``angle`` degrees."""
-        starts, along = _same_length(orig, direction)
-        ends = starts + along
-        # The window may not be square: compute angles in pixels.
-        pixels = along * self.res
+    def arrows(self, orig: Any, direction: Any, radius: Any = 1, color: Any = 0xFFFFFF, **kwargs: Any) -> None:
+        """Draw arrows from the rows of ``orig``.
+
+        Tips have ``tip_scale`` (0.2) of an arrow's length, at ``angle`` (45) degrees, both in normalized coordinates.
+        """
+        starts, along = rows_of(self.canvas, orig, direction)
+        if not along.all(axis=1).all():
+            # An arrow without a direction is not drawn, like everything with a NaN.
+            starts = np.where(along.any(axis=1)[:, None], starts, np.nan)
+        with np.errstate(invalid="ignore", over="ignore"):  # skipped later
+            ends = starts + along
+            tips = [ends + np.stack(tip, axis=1) for tip in _tips(along[:, 0], along[:, 1], **kwargs)]
         self.lines(starts, ends, radius, color)
-        for turn in (np.radians(180 - angle), np.radians(angle - 180)):
-            cos, sin = np.cos(turn), np.sin(turn)
-            tips = tip_scale * (pixels @ np.array([[cos, sin], [-sin, cos]])) / self.res
-            self.lines(ends, ends + tips, radius, color)
+        for tip in tips:
+            self.lines(ends, tip, radius, color)
 
-    @staticmethod
-    def _colors(color: Any, count: int) -> npt.NDArray[np.float32]:
-        paint = colors(as_numpy(color))
-        if len(paint) not in (1, count):
-            raise ValueError(f"{len(paint)} colors for {count} shapes")
-        return paint
+    def _radii(self, radius: Any, count: int) -> Any:
+        return each("values of radius", radius, count, self.canvas)
+
+    def _colors(self, color: Any, count: int) -> Any:
+        return each("colors", color, count, self.canvas)
 
     # Widgets.
 
@@ -473,8 +490,6 @@ class GUI:
         return self._cursor
 
 
-# Color map: dark blue to yellow through red, with increasing lightness.
-_COLOR_MAP = (0x0B0887, 0x46039F, 0x7601A8, 0x9D189D, 0xBD3786, 0xD8576B, 0xEC7853, 0xFB9F3A, 0xFDCA26, 0xF0F724)
 _warned = False
 
 
@@ -492,34 +507,23 @@ def _open_window(name: str) -> Any:
         return None
 
 
-def _rows(value: Any) -> npt.NDArray[np.float64]:
-    rows = as_numpy(value).astype(np.float64)
-    if rows.ndim == 1 and rows.size == 0:
-        return rows.reshape(0, 2)
-    if rows.ndim != 2 or rows.shape[1] < 2:
-        raise ValueError(f"positions must have shape (n, 2), not {rows.shape}")
-    return rows[:, :2]
+def _chosen(palette: Any, indices: Any, count: int) -> Any:
+    """Return the color of each circle."""
+    chosen = as_numpy(indices).reshape(-1)
+    if chosen.size and chosen.dtype.kind not in "iu":
+        raise ArgumentError(f"palette_indices must be an integer array, not {chosen.dtype}")
+    if len(chosen) != count:
+        raise ArgumentError(f"{len(chosen)} palette_indices for {count} circles")
+    if count and (chosen.min() < 0 or chosen.max() >= len(palette)):
+        raise ArgumentError(f"palette_indices must be in 0..{len(palette) - 1}")
+    return np.asarray(palette, np.int64)[chosen.astype(np.int64)]
 
 
-def _same_length(*values: Any) -> tuple[npt.NDArray[np.float64], ...]:
-    rows = tuple(map(_rows, values))
-    if len({len(r) for r in rows}) > 1:
-        raise ValueError(f"the arguments must have the same number of positions, not {', '.join(str(len(r)) for r in rows)}")
-    return rows
-
-
-def _each(name: str, value: Any, count: int) -> npt.NDArray[np.float64]:
-    values = as_numpy(value).astype(np.float64).reshape(-1)
-    if len(values) not in (1, count):
-        raise ValueError(f"{len(values)} values of {name} for {count} shapes")
-    return values
-
-
-def _pair(position: Any) -> tuple[float, float]:
-    position = as_numpy(position).reshape(-1)
-    if len(position) != 2:
-        raise ValueError(f"a position needs two components, not {len(position)}")
-    return float(position[0]), float(position[1])
+def _tips(u: Any, v: Any, tip_scale: float = 0.2, angle: float = 45) -> list[tuple[Any, Any]]:
+    """Return both tips of arrows along (u, v), relative to their ends."""
+    turn = math.radians(180 - angle)
+    cos, sin = tip_scale * math.cos(turn), tip_scale * math.sin(turn)
+    return [(u * cos - v * sin, u * sin + v * cos), (u * cos + v * sin, v * cos - u * sin)]
 
 
 def rgb_to_hex(c: Any) -> Any:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import font
-from .canvas import colors
+from .. import _native
 
 if TYPE_CHECKING:
-    from .canvas import Canvas
     from .gui import EType
 
 _WIDTH = 170
@@ -56,7 +54,7 @@ class Button(WidgetValue):
 class Panel:
     """The widgets of a window, stacked vertically."""
 
-    def __init__(self, canvas: Canvas) -> None:
+    def __init__(self, canvas: _native.Canvas) -> None:
         self.canvas = canvas
         self.widgets: list[WidgetValue] = []
         self.dragged: Slider | None = None
@@ -71,7 +69,6 @@ class Panel:
         return x, self.canvas.height - (number + 1) * (_HEIGHT + _GAP)
 
     def draw(self) -> None:
-        white = colors(0xFFFFFF)
         for number, widget in enumerate(self.widgets):
             x, y = self._corner(number)
             lit = isinstance(widget, Button) and widget.held
@@ -81,8 +78,8 @@ class Panel:
                 self.canvas.rectangle(x, y, round(_WIDTH * part), _HEIGHT, 0x4080C0)
             text = widget.text if isinstance(widget, Button) else f"{widget.text}: {widget.value:.4g}"
             room = _WIDTH - 12
-            size = min(_SIZE, _SIZE * room / max(font.width(text, _SIZE), 1.0))
-            self.canvas.text(text, x + 6, y + _HEIGHT - 5, size, white)
+            size = min(_SIZE, _SIZE * room / max(_native.text_width(text, _SIZE), 1.0))
+            self.canvas.text(text, x + 6, y + _HEIGHT - 5, size, 0xFFFFFF)
 
     def handle(self, kind: EType | None, key: str | None, x: float, y: float) -> str | None:
         """Handle a mouse event; return the name of the button that was pressed, if any."""
