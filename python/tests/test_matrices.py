@@ -330,3 +330,57 @@ def test_float_matrices_stay_float() -> None:
         return x.sum()
 
     assert half() == 7
+
+
+def test_vectors_and_matrices_with_more_than_255_components_along_an_axis() -> None:
+    long, tall = ti.types.vector(300, ti.f32), ti.types.matrix(616, 3, ti.i32)
+    x = ti.Vector.field(300, ti.f32, 2)
+    y = ti.Matrix.field(616, 3, ti.i32, ())
+    z = ti.Matrix.ndarray(300, 1, ti.f32, 3)
+
+    @ti.kernel
+    def write(z: ti.types.ndarray(dtype=ti.types.matrix(300, 1, ti.f32), ndim=1)):
+        for i in x:
+            for k in range(300):
+                x[i][k] = i * 1000 + k
+        for i, j in ti.ndrange(616, 3):
+            y[None][i, j] = i * 3 + j
+        for i in z:
+            z[i][299, 0] = i + 1
+
+    @ti.kernel
+    def through(v: long, m: tall) -> long:
+        w = v
+        w[299] += ti.cast(m[615, 2], ti.f32)
+        return w
+
+    write(z)
+    assert x.to_numpy()[1].tolist() == list(range(1000, 1300))
+    assert y.to_numpy().ravel().tolist() == list(range(1848))
+    assert z.to_numpy()[:, 299, 0].tolist() == [1, 2, 3]
+    result = through(x[1], y[None])
+    assert result.n == 300 and result[0] == 1000 and result[299] == 1299 + 1847
+
+
+def test_matrices_as_arguments_and_results_have_any_number_of_components() -> None:
+    big = ti.types.matrix(16, 17, ti.f32)
+
+    @ti.kernel
+    def f(a: big, b: big) -> big:
+        return a + b
+
+    assert f(big(list(range(272))), big(1.0)).to_numpy().ravel().tolist() == list(range(1, 273))
+
+
+def test_a_matrix_with_too_many_components_is_refused() -> None:
+    for shape in ((300, 300), (1, 70000)):
+        with pytest.raises(ti.TaichiTypeError, match="65536 components|1 to 65535"):
+            ti.types.matrix(*shape, ti.f32)
+
+    @ti.kernel
+    def outer(v: ti.template()):
+        w = v[None].outer_product(v[None])
+        v[None][0] = w[0, 0]
+
+    with pytest.raises(ti.TaichiTypeError, match="65536 components"):
+        outer(ti.Vector.field(300, ti.f32, ()))

@@ -4,6 +4,7 @@ use crate::entities::{Field, Node, Tree};
 use crate::module::{Env, Function};
 use crate::ops::*;
 use crate::types::{BOOL, I32, I64, Scalar, Type, U64};
+use crate::verify::MAX_COMPONENTS;
 use smallvec::{SmallVec, smallvec};
 
 pub type Types = SmallVec<[Type; 1]>;
@@ -142,10 +143,10 @@ fn component_op(m: &Env, op: ComponentOp<'_>, args: &[Type]) -> Result<Type, Str
             let Type::Vector(s, n) = args[0] else {
                 return Err(format!("`{}` is no vector", args[0]));
             };
-            if mask.is_empty() || mask.len() > 255 || mask.iter().any(|k| *k >= n) {
+            if mask.is_empty() || mask.len() > 255 || mask.iter().any(|k| u16::from(*k) >= n) {
                 return Err(format!("a component is not among the {n} of the vector"));
             }
-            Ok(Type::Vector(s, mask.len() as u8))
+            Ok(Type::Vector(s, mask.len() as u16))
         }
     }
 }
@@ -166,7 +167,7 @@ fn algebra(op: AlgebraOp, args: &[Type]) -> Result<Type, String> {
     match op {
         AlgebraOp::MatMul => match (args[0], args[1]) {
             (Type::Matrix(s, r, k), Type::Matrix(t, k2, c)) if s == t && k == k2 && arith(s) => {
-                Ok(Type::Matrix(s, r, c))
+                sized(Type::Matrix(s, r, c))
             }
             (Type::Matrix(s, r, k), Type::Vector(t, k2)) if s == t && k == k2 && arith(s) => {
                 Ok(Type::Vector(s, r))
@@ -194,7 +195,7 @@ fn algebra(op: AlgebraOp, args: &[Type]) -> Result<Type, String> {
         }
         AlgebraOp::Outer => match (args[0], args[1]) {
             (Type::Vector(s, r), Type::Vector(t, c)) if s == t && arith(s) => {
-                Ok(Type::Matrix(s, r, c))
+                sized(Type::Matrix(s, r, c))
             }
             (a, b) => Err(format!("no outer product of `{a}` and `{b}`")),
         },
@@ -204,6 +205,14 @@ fn algebra(op: AlgebraOp, args: &[Type]) -> Result<Type, String> {
             Ok(args[0])
         }
     }
+}
+
+/// The type, if it is not too large.
+fn sized(ty: Type) -> Result<Type, String> {
+    if ty.too_large() {
+        return Err(format!("`{ty}` has more than {MAX_COMPONENTS} components"));
+    }
+    Ok(ty)
 }
 
 /// The scalars of a matrix that has a determinant.

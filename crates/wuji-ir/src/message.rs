@@ -38,7 +38,7 @@ fn write_value(
     precision: Option<u8>,
     values: &mut impl Iterator<Item = Imm>,
 ) {
-    let mut list = |out: &mut String, n: u8| {
+    let mut list = |out: &mut String, n: u16| {
         out.push('[');
         for k in 0..n {
             if k > 0 {

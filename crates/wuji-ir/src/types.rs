@@ -1,6 +1,7 @@
 //! Scalar, vector, matrix and struct types, and scalar constants.
 
 use crate::entities::StructId;
+use crate::verify::MAX_COMPONENTS;
 use cranelift_entity::PrimaryMap;
 use half::f16;
 use std::fmt;
@@ -130,9 +131,9 @@ impl fmt::Display for Scalar {
 pub enum Type {
     Scalar(Scalar),
     /// Element type and length, at least 1.
-    Vector(Scalar, u8),
+    Vector(Scalar, u16),
     /// Element type, rows, columns, each at least 1. Components are numbered row by row.
-    Matrix(Scalar, u8, u8),
+    Matrix(Scalar, u16, u16),
     Struct(StructId),
 }
 
@@ -167,6 +168,14 @@ impl Type {
             Type::Vector(_, n) => Type::Vector(s, n),
             Type::Matrix(_, r, c) => Type::Matrix(s, r, c),
             Type::Struct(id) => Type::Struct(id),
+        }
+    }
+
+    /// Whether a vector or matrix has more than [`MAX_COMPONENTS`] components.
+    pub const fn too_large(self) -> bool {
+        match self.lanes() {
+            Some(n) => n as u64 > MAX_COMPONENTS,
+            None => false,
         }
     }
 

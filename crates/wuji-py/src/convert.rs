@@ -20,7 +20,7 @@ pub(crate) fn parse_type(text: &str) -> Option<Type> {
     }
     let mut parts = text.split('x');
     let scalar = Scalar::from_name(parts.next()?)?;
-    let mut sizes: SmallVec<[u8; 2]> = SmallVec::new();
+    let mut sizes: SmallVec<[u16; 2]> = SmallVec::new();
     for part in parts {
         sizes.push(part.parse().ok().filter(|n| *n > 0)?);
     }

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from .ndarray import Ndarray
 
 
+# The most components a vector, matrix or struct may have.
+MAX_COMPONENTS = 1 << 16
+
+
 class CompoundType:
     """Base class of types that are not scalar."""
 
@@ -26,8 +30,10 @@ class MatrixType(CompoundType):
 
     def __init__(self, n: int, m: int, ndim: int, dtype: Any = None) -> None:
         for extent in (n, m)[:ndim]:
-            if not isinstance(extent, int) or isinstance(extent, bool) or not 1 <= extent <= 255:
-                raise WujiTypeError(f"the extents of a vector or matrix must be 1 to 255, not {extent!r}")
+            if not isinstance(extent, int) or isinstance(extent, bool) or not 1 <= extent < MAX_COMPONENTS:
+                raise WujiTypeError(f"the extents of a vector or matrix must be 1 to {MAX_COMPONENTS - 1}, not {extent!r}")
+        if ndim == 2 and n * m > MAX_COMPONENTS:
+            raise WujiTypeError(f"a matrix has at most {MAX_COMPONENTS} components, not {n} x {m}\n  = help: use a field or an array")
         self.n = n
         self.m = m
         self.ndim = ndim

@@ -49,7 +49,7 @@ from .signatures import MISSING
 from .struct import Struct
 from .values import Expr, StructVal
 
-_MAX_SCALARS = 64
+_MAX_ARGUMENTS = 64
 # Errors that are only warnings outside debug mode: out-of-bounds writes are dropped, reads return zero.
 _DROPPED = ("W0401", "W0402")
 
@@ -124,11 +124,11 @@ class Kernel:
             self._parameters = [
                 Parameter(name, p, a, d, k == 0 and self.in_class and a is MISSING) for k, (p, a, d) in enumerate(listed)
             ]
-            scalars = sum(_count(p.type) for p in self._parameters if p.kind in ("value", "pack"))
-            if scalars > _MAX_SCALARS:
+            arguments = sum(_count(p.type) for p in self._parameters if p.kind in ("value", "pack"))
+            if arguments > _MAX_ARGUMENTS:
                 raise WujiRuntimeError(
-                    f"The number of elements in kernel arguments is too big! Kernel `{name}` takes {scalars} scalars; the limit is {_MAX_SCALARS}\n"
-                    "  = help: pass them in a field or an array"
+                    f"The number of elements in kernel arguments is too big! Kernel `{name}` takes {arguments} scalars, vectors and matrices; the limit is {_MAX_ARGUMENTS}\n"
+                    "  = help: pass them in a vector, a field or an array"
                 )
         return self._parameters
 
@@ -288,7 +288,7 @@ class Kernel:
         for p in self.parameters:
             value = fc.scope.local(p.name)
             if p.name in fc.source.assigned and isinstance(value, (Expr, StructVal)):
-                ref = storage(cx, value, p.name, fc.shares(p.name))
+                ref = storage(cx, value, p.name)
                 store_into(ref, value)
                 fc.scope.define(p.name, ref)
 
@@ -331,13 +331,12 @@ class Kernel:
 
 
 def _count(ty: Any) -> int:
+    """Return the number of scalars, vectors and matrices."""
     if isinstance(ty, ArgPackType):
         return sum(_count(t) for t in ty.members.values())
-    if isinstance(ty, MatrixType):
-        return ty.count
     if isinstance(ty, StructType):
         return sum(_count(t) for t in ty.members.values())
-    return 1 if isinstance(ty, DataType) else 0
+    return 1 if isinstance(ty, (DataType, MatrixType)) else 0
 
 
 def _fits(ty: Any, value: Any) -> bool:

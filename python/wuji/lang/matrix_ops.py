@@ -7,7 +7,7 @@ from typing import Any
 
 from ..exceptions import WujiIndexError, WujiShapeError, WujiTypeError
 from . import context, dtypes, emit, ops
-from .compound import MatrixType
+from .compound import MAX_COMPONENTS, MatrixType
 from .dtypes import defaults
 from .values import Expr, Ref, tensor
 
@@ -107,7 +107,8 @@ def outer_product(a: Any, b: Any) -> Any:
     if _kernel(a, b):
         dtype = dtypes.promote(emit.element(a), emit.element(b))
         x, y = emit.convert(a, dtype), emit.convert(b, dtype)
-        return Expr(context.builder().outer(x.id, y.id), MatrixType(a.shape[0], b.shape[0], 2, dtype))
+        ty = MatrixType(a.shape[0], b.shape[0], 2, dtype)  # checks the size
+        return Expr(context.builder().outer(x.id, y.id), ty)
     return _make([x * y for x in a.entries for y in b.entries], (a.shape[0], b.shape[0]))
 
 
@@ -162,7 +163,7 @@ def _need_square(value: Any, what: str, largest: int = 4) -> int:
 
 def trace(value: Any) -> Any:
     """Return the trace."""
-    n = _need_square(value, "trace", 255)
+    n = _need_square(value, "trace", MAX_COMPONENTS)
     entries = _list(value)
     result = entries[0]
     for k in range(1, n):

@@ -281,7 +281,7 @@ pub(super) fn type_from(word: &str, structs: &Structs) -> Option<Type> {
     let mut size = || match parts.next() {
         None => Some(None),
         Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
-            digits.parse::<u8>().ok().filter(|n| *n > 0).map(Some)
+            digits.parse::<u16>().ok().filter(|n| *n > 0).map(Some)
         }
         Some(_) => None,
     };

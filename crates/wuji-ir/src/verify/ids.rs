@@ -1,5 +1,6 @@
 //! Whether everything an operation mentions exists, so that type rules may look it up.
 
+use super::MAX_COMPONENTS;
 use crate::entities::{Node, Tree};
 use crate::module::{Function, Module};
 use crate::ops::*;
@@ -86,6 +87,9 @@ pub(super) fn value_type(m: &Module, ty: Type) -> Result<(), String> {
         Type::Struct(id) => known(&m.structs.0, id),
         Type::Vector(_, 0) | Type::Matrix(_, 0, _) | Type::Matrix(_, _, 0) => {
             Err(format!("`{ty}` has no components"))
+        }
+        Type::Vector(..) | Type::Matrix(..) if ty.too_large() => {
+            Err(format!("`{ty}` has more than {MAX_COMPONENTS} components"))
         }
         Type::Scalar(_) | Type::Vector(..) | Type::Matrix(..) => Ok(()),
     }

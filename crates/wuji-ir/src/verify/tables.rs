@@ -55,6 +55,13 @@ fn shape(ty: Type, what: impl Fn() -> String) -> Result<()> {
             "W0021",
             format!("{} has type `{ty}`, which has no components", what()),
         )),
+        Type::Vector(..) | Type::Matrix(..) if ty.too_large() => Err(Error::new(
+            "W0021",
+            format!(
+                "{} has type `{ty}`, which has more than {MAX_COMPONENTS} components",
+                what()
+            ),
+        )),
         Type::Scalar(_) | Type::Vector(..) | Type::Matrix(..) | Type::Struct(_) => Ok(()),
     }
 }

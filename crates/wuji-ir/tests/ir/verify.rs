@@ -68,6 +68,7 @@ fn dangling_ids() {
         Op::MemLoad(Space::Array(Array::from_u32(far)), I32),
         Op::Compose(Type::Struct(StructId::from_u32(far))),
         Op::Splat(Type::Vector(Scalar::F32, 0)),
+        Op::Splat(Type::Matrix(Scalar::F32, 300, 300)),
         Op::Call(Func::from_u32(far)),
         Op::Print(Message::from_u32(far)),
         Op::Report(Site::from_u32(far)),
@@ -158,7 +159,8 @@ fn dangling_ids() {
 fn types_that_do_not_exist() {
     let ghost = Type::Struct(StructId::from_u32(77));
     let empty = Type::Matrix(Scalar::F32, 0, 3);
-    for ty in [ghost, empty] {
+    let huge = Type::Matrix(Scalar::F32, 300, 300);
+    for ty in [ghost, empty, huge] {
         let codes = [
             broken(|m| m.fields[Field::from_u32(0)].elem = ty),
             broken(|m| m.arrays[Array::from_u32(0)].elem = ty),

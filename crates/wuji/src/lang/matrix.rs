@@ -47,11 +47,11 @@ impl<T: ScalarElement, const R: usize, const C: usize> Element for Matrix<T, R, 
     fn ir_type(_: &mut Structs) -> Type {
         const {
             assert!(
-                R >= 1 && R <= 255 && C >= 1 && C <= 255,
-                "a matrix has 1 to 255 rows and columns"
+                R >= 1 && C >= 1 && R.saturating_mul(C) <= u16::MAX as usize,
+                "a matrix has at least one row and one column, and at most 65535 components"
             )
         };
-        Type::Matrix(T::SCALAR, R as u8, C as u8)
+        Type::Matrix(T::SCALAR, R as u16, C as u16)
     }
 
     fn zero() -> Self {

@@ -79,8 +79,13 @@ impl<T: ScalarElement, const N: usize> Element for Vector<T, N> {
     const BUILTIN: bool = true;
 
     fn ir_type(_: &mut Structs) -> Type {
-        const { assert!(N >= 1 && N <= 255, "a vector has 1 to 255 components") };
-        Type::Vector(T::SCALAR, N as u8)
+        const {
+            assert!(
+                N >= 1 && N <= u16::MAX as usize,
+                "a vector has 1 to 65535 components"
+            )
+        };
+        Type::Vector(T::SCALAR, N as u16)
     }
 
     fn zero() -> Self {

@@ -29,11 +29,11 @@ fn shape(dice: &mut Dice, s: Scalar) -> Type {
     match dice.weighted(&[6, 4]) {
         0 => Type::Vector(s, length(dice)),
         _ => {
-            let rows = dice.between(1, 4) as u8;
+            let rows = dice.between(1, 4) as u16;
             let columns = if dice.chance(60) {
                 rows
             } else {
-                dice.between(1, 3) as u8
+                dice.between(1, 3) as u16
             };
             Type::Matrix(s, rows, columns)
         }

@@ -199,7 +199,7 @@ impl Generator<'_> {
                 Some(self.b().value(Op::InsertDyn, &[whole, index, part]))
             }
             (3, Type::Vector(s, n)) => {
-                let m = self.dice.between(1, 4) as u8;
+                let m = self.dice.between(1, 4) as u16;
                 let mask = (0..n).map(|_| self.dice.below(m.into()) as u8).collect();
                 self.apply(Op::Shuffle(mask), [Type::Vector(s, m)], depth)
             }
@@ -223,7 +223,7 @@ impl Generator<'_> {
     }
 
     fn algebra(&mut self, ty: Type, depth: usize) -> Option<Value> {
-        let k = self.dice.between(1, 3) as u8;
+        let k = self.dice.between(1, 3) as u16;
         match ty {
             Type::Vector(s, 3) if self.dice.chance(50) => {
                 let v = Type::Vector(s, 3);
@@ -290,11 +290,11 @@ impl Generator<'_> {
                 self.apply(Op::Reduce(op), [whole], depth)
             }
             3 if s != Scalar::Bool => {
-                let v = Type::Vector(s, self.dice.between(1, 4) as u8);
+                let v = Type::Vector(s, self.dice.between(1, 4) as u16);
                 self.apply(Op::Algebra(AlgebraOp::Dot), [v, v], depth)
             }
             4 if s.is_float() => {
-                let n = self.dice.between(1, 4) as u8;
+                let n = self.dice.between(1, 4) as u16;
                 self.apply(
                     Op::Algebra(AlgebraOp::Determinant),
                     [Type::Matrix(s, n, n)],

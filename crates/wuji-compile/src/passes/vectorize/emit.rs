@@ -108,7 +108,7 @@ pub(super) struct Emitter<'a> {
     pub(super) used: &'a FxHashSet<Value>,
     pub(super) small_trees: &'a FxHashSet<Tree>,
     pub(super) streamed: &'a FxHashSet<Inst>,
-    pub(super) lanes: u8,
+    pub(super) lanes: u16,
     pub(super) parts: usize,
     /// Where constants and values from outside are broadcast, once.
     pub(super) prelude: Region,
@@ -129,7 +129,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn new(
         b: Builder<'a>,
         source: Source<'a>,
-        lanes: u8,
+        lanes: u16,
         parts: usize,
         prelude: Region,
         body: Region,

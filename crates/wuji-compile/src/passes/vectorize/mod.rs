@@ -99,7 +99,7 @@ fn vectorize_task(m: &mut Module, t: usize, small: &FxHashSet<Tree>, cx: &mut Cx
                 }
                 .apply(inst, &l.plan, &streams);
                 Decision::Vectors {
-                    lanes: l.plan.lanes,
+                    lanes: l.plan.lanes as u8,
                     vectors: l.plan.parts,
                     interleaved: !l.groups.is_empty(),
                     streamed: !streams.stores.is_empty(),
@@ -254,7 +254,7 @@ impl Rewrite<'_> {
         parent: Region,
         (lo, hi): (Value, Value),
         parts: usize,
-        lanes: u8,
+        lanes: u16,
         masked: bool,
     ) -> Vec<Partial> {
         let old = self.source.old;

@@ -9,7 +9,7 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Imm, Scalar};
 
 pub(super) struct VectorPlan {
-    pub(super) lanes: u8,
+    pub(super) lanes: u16,
     /// The interleave factor: vectors per lane group, to hide latency.
     pub(super) parts: usize,
     /// Whether to emit an unmasked loop over full groups and a masked epilogue; otherwise everything is masked.
@@ -108,7 +108,7 @@ impl VectorPlan {
             }
         }
         Ok(VectorPlan {
-            lanes: lanes as u8,
+            lanes: lanes as u16,
             parts,
             main: count.insts * parts <= MOST_TWICE,
             trips,

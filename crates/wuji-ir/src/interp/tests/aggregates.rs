@@ -10,11 +10,11 @@ fn compute(out: Type, body: impl FnOnce(&mut Builder<'_>) -> Value) -> Vec<Imm> 
 }
 
 fn vector(b: &mut Builder<'_>, xs: &[f32]) -> Value {
-    compose(b, Type::Vector(Scalar::F32, xs.len() as u8), xs)
+    compose(b, Type::Vector(Scalar::F32, xs.len() as u16), xs)
 }
 
-fn matrix(b: &mut Builder<'_>, rows: u8, xs: &[f32]) -> Value {
-    let columns = xs.len() as u8 / rows;
+fn matrix(b: &mut Builder<'_>, rows: u16, xs: &[f32]) -> Value {
+    let columns = xs.len() as u16 / rows;
     compose(b, Type::Matrix(Scalar::F32, rows, columns), xs)
 }
 
@@ -27,7 +27,7 @@ const F: Type = Type::Scalar(Scalar::F32);
 const V2: Type = Type::Vector(Scalar::F32, 2);
 const V3: Type = Type::Vector(Scalar::F32, 3);
 
-fn m(rows: u8, columns: u8) -> Type {
+fn m(rows: u16, columns: u16) -> Type {
     Type::Matrix(Scalar::F32, rows, columns)
 }
 
@@ -142,7 +142,7 @@ fn reductions() {
 
 #[test]
 fn determinant_and_inverse() {
-    for n in 1..=4u8 {
+    for n in 1..=4u16 {
         // Diagonally heavy, so far from singular.
         let size = usize::from(n * n);
         let a: Vec<f32> = (0..size)
@@ -161,7 +161,7 @@ fn determinant_and_inverse() {
             b.value(Op::Algebra(AlgebraOp::MatMul), &[x, y])
         });
         for (k, x) in product.iter().enumerate() {
-            let expected = f64::from(u8::from(k % (usize::from(n) + 1) == 0));
+            let expected = f64::from(u16::from(k % (usize::from(n) + 1) == 0));
             assert!((x.as_float().expect("a float") - expected).abs() < 1e-5);
         }
     }

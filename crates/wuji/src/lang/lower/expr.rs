@@ -455,7 +455,7 @@ impl Body<'_, '_> {
     }
 
     fn vector_of(&mut self, at: At, s: Scalar, parts: &[Value]) -> Result<Val> {
-        match u8::try_from(parts.len()) {
+        match u16::try_from(parts.len()) {
             Ok(n) if n > 0 => Ok(Val::Value(self.op(Op::Compose(Type::Vector(s, n)), parts))),
             _ => Err(self
                 .fail(at, "W0228", "something without axes has no shape")

@@ -559,7 +559,7 @@ impl Body<'_, '_> {
             ("extend", [last]) => {
                 let mut parts: Vec<Value> = (0..n).map(|k| self.extract(a, k)).collect();
                 parts.push(*last);
-                self.op(Op::Compose(Type::Vector(s, n as u8 + 1)), &parts)
+                self.op(Op::Compose(Type::Vector(s, n as u16 + 1)), &parts)
             }
             ("cmp_eq", [b]) => self.compare(CmpOp::Eq, a, *b),
             ("cmp_ne", [b]) => self.compare(CmpOp::Ne, a, *b),
@@ -644,7 +644,7 @@ impl Body<'_, '_> {
                         }
                     }
                 }
-                self.op(Op::Compose(Type::Vector(s, len as u8)), &parts)
+                self.op(Op::Compose(Type::Vector(s, len as u16)), &parts)
             }
             _ => return Ok(None),
         }))

@@ -350,7 +350,7 @@ impl Body<'_, '_> {
             }
             (_, true, [first, ..]) => {
                 let s = self.ty(*first).elem().unwrap_or(Scalar::I32);
-                let ty = Type::Vector(s, point.len() as u8);
+                let ty = Type::Vector(s, point.len() as u16);
                 let v = self.op(Op::Compose(ty), point);
                 self.bind(at, pat, Val::Value(v))
             }
