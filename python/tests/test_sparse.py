@@ -214,3 +214,83 @@ def test_deactivate_all():
     x[3] = 1
     ti.deactivate_all_snodes()
     assert x[3] == 0
+
+
+def test_cells_of_a_node_are_numbered_from_zero_whatever_the_offset_of_its_fields() -> None:
+    x = ti.field(ti.i32)
+    outer = ti.root.pointer(ti.ij, 4)
+    inner = outer.bitmasked(ti.ij, 4)
+    inner.place(x, offset=(-8, -8))
+    seen = ti.field(ti.i32, (3, 2))
+
+    @ti.kernel
+    def write() -> ti.types.vector(5, ti.i32):
+        x[-7, -6] = 1
+        return ti.Vector([ti.is_active(outer, [0, 0]), ti.is_active(inner, [1, 2]), ti.is_active(x.parent(), [1, 2]),
+                          ti.is_active(inner, [-7, -6]), ti.is_active(outer, [-2, -2])], dt=ti.i32)  # fmt: skip
+
+    @ti.kernel
+    def visit():  # type: ignore[no-untyped-def]
+        for i, j in x:
+            seen[0, 0], seen[0, 1] = i, j
+        for i, j in outer:
+            seen[1, 0], seen[1, 1] = i, j
+        for i, j in inner:
+            seen[2, 0], seen[2, 1] = i, j
+
+    @ti.kernel
+    def move():  # type: ignore[no-untyped-def]
+        ti.deactivate(inner, [1, 2])
+        ti.activate(inner, [9, 10])
+
+    assert write().to_list() == [1, 1, 1, 0, 0]
+    visit()
+    assert seen.to_numpy().tolist() == [[-7, -6], [0, 0], [1, 2]]
+    move()
+    visit()
+    assert seen.to_numpy().tolist()[0] == [1, 2] and seen.to_numpy().tolist()[2] == [9, 10]
+
+
+def test_lists_of_a_node_are_numbered_from_zero_whatever_the_offset_of_its_fields() -> None:
+    x = ti.field(ti.i32)
+    lists = ti.root.dense(ti.i, 4).dynamic(ti.j, 16, 4)
+    lists.place(x, offset=(-2, 5))
+
+    @ti.kernel
+    def f() -> ti.types.vector(4, ti.i32):
+        a = ti.append(lists, 0, 42)
+        b = ti.append(x.parent(), [0], 43)
+        c = ti.append(lists, 3, 44)
+        return ti.Vector([a, b, c, ti.length(lists, 0)])
+
+    @ti.kernel
+    def clear() -> ti.types.vector(2, ti.i32):
+        ti.deactivate(lists, [0])
+        return ti.Vector([ti.length(lists, 0), ti.length(lists, 3)])
+
+    assert f().to_list() == [0, 1, 0, 2]
+    assert [x[-2, 5], x[-2, 6], x[1, 5], x[0, 5]] == [42, 43, 44, 0]
+    assert clear().to_list() == [0, 1]
+
+
+def test_particles_are_sorted_into_lists_of_blocks_of_a_grid_with_an_offset() -> None:
+    n = 8
+    ids, grid, total = ti.field(ti.i32), ti.field(ti.f32), ti.field(ti.i32, ())
+    blocks = ti.root.pointer(ti.ij, n // 4)
+    blocks.dense(ti.ij, 4).place(grid, offset=(-3, -3))  # in the middle of a block
+    blocks.dynamic(ti.k, 64).place(ids, offset=(-3, -3, 0))
+
+    @ti.kernel
+    def build():  # type: ignore[no-untyped-def]
+        for p in range(32):
+            cell = ti.Vector([p % 8, (p // 8) * 2])
+            ti.append(ids.parent(), ti.rescale_index(grid, ids.parent(2), cell), p)
+
+    @ti.kernel
+    def use():  # type: ignore[no-untyped-def]
+        for i in ti.grouped(ids):
+            total[None] += ids[i]
+
+    build()
+    use()
+    assert total[None] == sum(range(32))

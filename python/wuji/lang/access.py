@@ -281,11 +281,20 @@ def append(node: Any, indices: Any, val: Any) -> Any:
     # Store the value to the fields placed in the list.
     values = val if isinstance(val, (list, tuple)) else [val]
     cx.builder.begin_if(emit.compare("ge", at, 0, ">=").id)
-    ids = (*index_ids(parts), at.id)
     for leaf, value in zip(snode.leaves, values, strict=False):
+        ids = index_ids(_field_coordinates(leaf, [*parts, at]))
         MemoryRef(("f", leaf_number(cx, leaf)), type_by_ir(leaf.type), ids).store(value)
     cx.builder.end_if()
     return at
+
+
+def _field_coordinates(leaf: Leaf, cell: list[Any]) -> list[Any]:
+    """Return the coordinates of a field's element in a cell. Cells are numbered from 0, elements from the field's offset."""
+    from . import ops
+
+    if leaf.offset is None:
+        return cell
+    return [ops.add(k, o) if o else k for k, o in zip(cell, leaf.offset, strict=True)]
 
 
 def length(node: Any, indices: Any) -> Any:

@@ -99,11 +99,14 @@ impl Layout {
         Ok(field.as_u32())
     }
 
-    /// A field without elements that represents the cells of a node.
+    /// A field without elements that represents the cells of a node. They are numbered from 0, whatever the offsets of the
+    /// fields below.
     pub fn cells(&mut self, node: u32, name: &str) -> Result<u32> {
         let node = self.known(node)?;
         let elem = Elem::Typed(nothing);
-        Ok(self.state.put(node, name, elem, true, None)?.as_u32())
+        let first = vec![0; self.state.data.axes(node).len()];
+        let offset = Some((&first[..], first.len()));
+        Ok(self.state.put(node, name, elem, true, offset)?.as_u32())
     }
 
     /// Checks the tree, and reserves its memory.

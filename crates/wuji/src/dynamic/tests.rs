@@ -82,3 +82,17 @@ fn wrong_use_is_told() {
     assert_eq!(code(x.fill(&[0, 0])), "W0132");
     assert_eq!(code(kernel(Module::default())), "W0118");
 }
+
+#[test]
+fn cells_are_numbered_from_zero() {
+    let world = World::builder().threads(2).build().unwrap();
+    let mut layout = Layout::new(&world);
+    let outer = layout.node(0, NodeKind::Pointer, &[0], &[4]).unwrap();
+    let inner = layout.dense(outer, &[0], &[4]).unwrap();
+    let ty = Type::Scalar(Scalar::F32);
+    // An offset in the middle of a cell.
+    layout.place(inner, "x", ty, Some(&[-6])).unwrap();
+    let cells = layout.cells(outer, "cells").unwrap();
+    let cells = dynamic::Field::of(&layout.finish().unwrap(), cells).unwrap();
+    assert_eq!(cells.domain().unwrap(), [(0, 4)]);
+}
