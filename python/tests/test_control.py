@@ -758,3 +758,92 @@ def test_compile_time_integers_are_unbounded():
         return a + b + c + (wide >> 38) + 2**40 // 2**38
 
     assert f() == 2**40 + 2**33 + 1 + 4 + 4
+
+
+def test_a_loop_in_a_branch_is_serial_and_may_break() -> None:
+    size = 10
+
+    @ti.kernel
+    def f(x: ti.i32) -> ti.types.vector(3, ti.i32):
+        a, b, c = 0, 0, 1
+        if x > 0:
+            for i in range(10):
+                if i > 3:
+                    break
+                a += 1
+        if size > 2:
+            for i in range(10):
+                if i > 4:
+                    break
+                b += 1
+            for _ in range(10):
+                c = c * 2 + 1  # depends on the order of iterations
+        return ti.Vector([a, b, c])
+
+    assert f(1).to_list() == [4, 5, 2047]
+
+
+@pytest.mark.parametrize("name", ["static", "plain", "function"])
+def test_break_in_an_outermost_loop_is_an_error(name: str) -> None:
+    @ti.func
+    def function():  # type: ignore[no-untyped-def]
+        for i in range(10):
+            if i > 3:
+                break
+
+    @ti.kernel
+    def f():  # type: ignore[no-untyped-def]
+        if ti.static(name == "static"):
+            for i in range(10):
+                if i > 3:
+                    break
+        if ti.static(name == "plain"):
+            for i in range(10):
+                if i > 3:
+                    break
+        if ti.static(name == "function"):
+            function()
+
+    with pytest.raises(ti.TaichiSyntaxError, match="parallel loop"):
+        f()
+
+
+def test_code_behind_an_endless_loop_is_checked() -> None:
+    @ti.kernel
+    def endless():  # type: ignore[no-untyped-def]
+        while True:
+            a = 0
+        print(a)
+
+    @ti.kernel
+    def nested(x: ti.i32) -> ti.i32:
+        while True:
+            b = 0
+        if x > 0:
+            x = 1 + b
+        return x
+
+    for kernel, args in ((endless, ()), (nested, (1,))):
+        with pytest.raises(ti.TaichiNameError, match="is not defined"):
+            kernel(*args)
+
+
+def test_a_loop_that_only_returns_needs_no_code_behind_it() -> None:
+    @ti.kernel
+    def f(x: ti.i32) -> ti.i32:
+        i = 0
+        while True:
+            i += 1
+            if i > x:
+                return i
+
+    @ti.kernel
+    def g(x: ti.i32) -> ti.i32:
+        i = 0
+        while True:
+            i += 1
+            if i > x:
+                return i
+        return -1
+
+    assert f(5) == 6 and g(5) == 6

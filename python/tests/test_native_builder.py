@@ -82,17 +82,19 @@ def test_load_store_and_atomics(w: n.World) -> None:
         b.compare_exchange(("f", f), one, b.const("i32", 5), [i], [0])
         stack = b.local("stack", "i32", 8)
         b.store(("l", stack), one, [i])
-        shared = b.shared("i32")
-        b.store(("t", shared), b.load(("l", stack), [i]))
+        shared = b.local("shared", "i32")
+        b.store(("l", shared), b.load(("l", stack), [i]))
         _, at = b.begin_foreach([(b.const("i32", 0), b.const("i32", 100))], block_size=8, simd=False)
-        b.atomic("add", ("t", shared), at[0])
+        b.share(shared)
+        b.share(shared)
+        b.atomic("add", ("l", shared), at[0])
         b.end_foreach()
         _, at = b.begin_foreach(f, serial=True)
         b.cache(f)
         b.store(("f", f), b.load(("f", f), at, [1]), at, [2], activate=False)
         b.end_foreach()
         b.result("i32")
-        b.jump_return(b.load(("t", shared)))
+        b.jump_return(b.load(("l", shared)))
 
     assert kernel(w, body)() == 4960
     assert v.get((1,)) == (5, 10, 10)
@@ -223,7 +225,8 @@ def test_invalid_operands_are_rejected(w: n.World) -> None:
         lambda b: b.load(("f", 0), []),
         lambda b: b.load(("a", 0), []),
         lambda b: b.load(("l", 0), []),
-        lambda b: b.load(("t", 0), []),
+        lambda b: b.share(0),
+        lambda b: b.share(b.local("a", "i32", 8)),
         lambda b: b.load(("q", 0), []),
         lambda b: b.load(("f", b.tree(x.tree)), []),
         lambda b: b.load(("f", b.tree(x.tree)), [b.const("f32", 0)]),

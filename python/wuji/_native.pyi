@@ -187,7 +187,7 @@ def describe_array(value: object) -> tuple[str, tuple[int, ...], bool, bool] | N
 
 # A value, local, label, function or message of the function under construction: a small integer.
 Value: TypeAlias = int
-# Base of an access: "f" (field), "a" (array), "l" (local), "t" (launch-scope variable), and its number.
+# Base of an access: "f" (field), "a" (array), "l" (local), and its number.
 Place: TypeAlias = tuple[str, int]
 
 @final
@@ -250,8 +250,8 @@ class Builder:
     # Memory. A path has constant components, and one-tuples of values for dynamic components.
     def local(self, name: str, type: str, length: int | None = None, shared: bool = False) -> int:
         """``shared``: an array in the shared memory of a thread block."""
-    def shared(self, type: str) -> int:
-        """Create a launch-scope variable that iterations of parallel loops share."""
+    def share(self, local: int) -> None:
+        """Turn a variable of the kernel into one that iterations of parallel loops share, wherever it was and will be accessed."""
     def load(
         self, place: Place, indices: Sequence[Value] = (), path: Sequence[int | tuple[Value]] = ()
     ) -> Value: ...

@@ -43,12 +43,6 @@ class Compilation:
 
         return Var(("l", self.builder.local(name, ty.ir)), ty, name, self.loop)
 
-    def new_shared(self, name: str, ty: Any) -> Var:
-        """Create a kernel-scope variable that iterations of parallel loops update."""
-        from .values import Var
-
-        return Var(("t", self.builder.shared(ty.ir)), ty, name, self.loop)
-
     def file(self, path: str) -> int:
         number = self.files.get(path)
         if number is None:

@@ -353,7 +353,7 @@ def frexp(x: Any) -> Any:
 # Atomics: update in place, return the old value.
 
 
-def _atomic(name: str, op: str, negate: bool = False) -> Any:
+def _atomic(name: str, op: str) -> Any:
     @takes_references
     def f(x: Any, y: Any) -> Any:
         if isinstance(x, StructVal) or not isinstance(x, Ref):
@@ -361,36 +361,37 @@ def _atomic(name: str, op: str, negate: bool = False) -> Any:
             raise WujiSyntaxError(
                 f"cannot use a non-writable target as the first operand of '{name}': it is {what}\n  = help: use an element, such as `x[i]`, or a variable"
             )
-        return update(x, op, neg(emit.fit(y, x.ty)) if negate else y)
+        return update(x, op, y)
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = "Update an element atomically and return its old value."
     return kernel_only(f)
 
 
+# Bools in memory are integers with one bit: sums and differences are taken modulo 2. A variable holds whether the sum is nonzero.
+_OF_BOOLS = {"add": "xor", "sub": "xor", "mul": "and", "min": "and", "max": "or"}
+
+
 def update(ref: Ref, op: str, value: Any) -> Expr:
-    """Update a reference and return its old value. Private variables need no atomic operation."""
+    """Update a reference and return its old value. The operand is converted to the type of the reference first."""
     dtype = ref.dtype
-    if op in ("and", "or", "xor"):
-        if dtype.is_float:
-            raise WujiTypeError(f"`atomic_{op}` needs integers, not {dtype}")
-    if getattr(ref, "private", False):
+    if op in ("and", "or", "xor") and dtype.is_float:
+        raise WujiTypeError(f"`atomic_{op}` needs integers, not {dtype}")
+    operand: Any = emit.fit(value, ref.ty)
+    if dtype is u1:
+        op = "or" if op == "add" and ref.is_variable else _OF_BOOLS.get(op, op)
+    if ref.private:
+        # No other iteration interferes.
         old = ref.load()
-        ref.store(_combine(op, old, value))
+        ref.store(emit.binary(op, old, operand, op, dtype))
         return old
-    return ref.atomic(op, value)
-
-
-def _combine(op: str, a: Expr, b: Any) -> Expr:
-    dtype = a.dtype
-    if op == "exchange":
-        return emit.fit(b, a.ty)
-    value = emit.fit(b, a.ty)
-    return emit.binary(op, a, value, op, dtype)
+    if op == "sub":
+        return ref.atomic("add", neg(operand))
+    return ref.atomic(op, operand)
 
 
 atomic_add = _atomic("atomic_add", "add")
-atomic_sub = _atomic("atomic_sub", "add", negate=True)
+atomic_sub = _atomic("atomic_sub", "sub")
 atomic_mul = _atomic("atomic_mul", "mul")
 atomic_min = _atomic("atomic_min", "min")
 atomic_max = _atomic("atomic_max", "max")

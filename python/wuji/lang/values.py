@@ -96,6 +96,16 @@ class Ref(Expr):
         self.ty = ty
 
     @property
+    def private(self) -> bool:
+        """Whether no other iteration of the current parallel loop can access it."""
+        return False
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether this is a variable or a part of one."""
+        return False
+
+    @property
     def id(self) -> int:
         return self.load().id
 
@@ -138,7 +148,18 @@ class MemoryRef(Ref):
     @property
     def private(self) -> bool:
         """Whether this is a local of the current parallel loop, so that no other iteration can access it."""
-        return self.base[0] in "lt" and self.loop is context.current().loop
+        return self.base[0] == "l" and self.loop is context.current().loop
+
+    @property
+    def is_variable(self) -> bool:
+        return self.base[0] == "l" and not self.indices
+
+    def _share(self) -> bool:
+        """Return whether this is a variable of the kernel that a parallel loop updates. All iterations share such a variable."""
+        if self.base[0] != "l" or self.loop is context.current().loop:
+            return False
+        context.builder().share(self.base[1])
+        return True
 
     def load(self) -> Expr:
         return Expr(context.builder().load(self.base, self.indices, self.path), self.ty)
@@ -148,8 +169,8 @@ class MemoryRef(Ref):
 
         stored = fit(value, self.ty)
         b = context.builder()
-        if self.base[0] in "lt" and self.loop is not context.current().loop:
-            # Shared between iterations: the last write wins.
+        if self._share():
+            # The last write wins.
             b.atomic("exchange", self.base, stored.id, self.indices, self.path)
         else:
             b.store(self.base, stored.id, self.indices, self.path, self.activate)
@@ -158,6 +179,7 @@ class MemoryRef(Ref):
         from .emit import fit
 
         operand = fit(value, self.ty)
+        self._share()
         old = context.builder().atomic(op, self.base, operand.id, self.indices, self.path, self.activate)
         return Expr(old, self.ty)
 
@@ -184,6 +206,14 @@ class SplitRef(Ref):
     def __init__(self, parts: list[Ref], ty: MatrixType) -> None:
         self.ty = ty
         self.parts = parts
+
+    @property
+    def private(self) -> bool:
+        return all(p.private for p in self.parts)
+
+    @property
+    def is_variable(self) -> bool:
+        return all(p.is_variable for p in self.parts)
 
     def load(self) -> Expr:
         return Expr(context.builder().compose(tensor(self).ir, [p.id for p in self.parts]), self.ty)
@@ -218,6 +248,14 @@ class DynamicComponentRef(Ref):
         self.whole = whole
         self.step = step.load()
 
+    @property
+    def private(self) -> bool:
+        return self.whole.private
+
+    @property
+    def is_variable(self) -> bool:
+        return self.whole.is_variable
+
     def load(self) -> Expr:
         return Expr(context.builder().extract_dyn(self.whole.id, self.step.id), self.ty)
 
@@ -249,6 +287,14 @@ class SwizzleRef(Ref):
         self.ty = MatrixType(len(parts), 1, 1, tensor(whole).dtype)
         self.whole = whole
         self.parts = parts
+
+    @property
+    def private(self) -> bool:
+        return self.whole.private
+
+    @property
+    def is_variable(self) -> bool:
+        return self.whole.is_variable
 
     def load(self) -> Expr:
         return Expr(context.builder().shuffle(self.whole.id, self.parts), self.ty)

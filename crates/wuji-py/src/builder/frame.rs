@@ -1,10 +1,10 @@
 //! The function under construction: where instructions go, and how regions open and close.
 
 use super::Invalid;
-use wuji_ir::entities::{Func, Inst, Label, Region, Value};
+use wuji_ir::entities::{Func, Inst, Label, Local, Region, Temp, Value};
 use wuji_ir::infer;
 use wuji_ir::module::{Function, Module, Span, Term, Values};
-use wuji_ir::ops::Op;
+use wuji_ir::ops::{Op, Place};
 use wuji_ir::types::Type;
 
 /// A function under construction and its open regions.
@@ -15,6 +15,8 @@ pub(super) struct Frame {
     pub(super) target: Option<Func>,
     /// Innermost last; never empty.
     pub(super) open: Vec<Open>,
+    /// Variables that iterations of parallel loops share, and where they are.
+    pub(super) shared: Vec<(Local, Temp)>,
 }
 
 /// An open region, to which instructions are appended.
@@ -75,7 +77,26 @@ impl Frame {
             func,
             target,
             open: vec![body],
+            shared: Vec::new(),
         }
+    }
+
+    /// Moves a variable to memory that all iterations reach.
+    pub(super) fn share(&mut self, local: Local, temp: Temp) {
+        self.shared.push((local, temp));
+        for inst in self.func.insts.values_mut() {
+            if let Some(access) = inst.op.access_mut()
+                && access.place == Place::Local(local)
+            {
+                access.place = Place::Temp(temp);
+            }
+        }
+    }
+
+    /// Where a variable is.
+    pub(super) fn variable(&self, local: Local) -> Place {
+        let shared = self.shared.iter().find(|(known, _)| *known == local);
+        shared.map_or(Place::Local(local), |(_, temp)| Place::Temp(*temp))
     }
 
     pub(super) fn value(&self, number: u32) -> Result<Value, Invalid> {

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
 use wuji::dynamic::{self, Kernel};
 use wuji_ir::build;
-use wuji_ir::entities::{File, Func};
+use wuji_ir::entities::{File, Func, Local};
 use wuji_ir::module::{
     ArrayData, Function, LocalData, LocalRole, Module, Param, Span, TempData, Term, Values,
 };
@@ -323,10 +323,22 @@ impl Builder {
         Ok(local.as_u32())
     }
 
-    /// Creates a launch-scope variable that iterations of parallel loops share.
-    fn shared(&mut self, r#type: &str) -> PyResult<u32> {
-        let ty = self.ty(r#type)?;
-        Ok(self.m.temps.push(TempData { ty }).as_u32())
+    /// Turns a variable of the kernel into one that iterations of parallel loops share, wherever it was and will be accessed.
+    fn share(&mut self, local: u32) -> PyResult<()> {
+        let local = Local::from_u32(local);
+        let frame = self.frame()?;
+        let data = (frame.func.locals.get(local)).filter(|data| data.len.is_none());
+        let (None, Some(ty)) = (frame.target, data.map(|data| data.ty)) else {
+            return Err(self.invalid(format!("{local} is not a variable of the kernel")));
+        };
+        if frame.shared.iter().any(|(known, _)| *known == local) {
+            return Ok(());
+        }
+        let temp = self.m.temps.push(TempData { ty });
+        self.with(|frame, _| {
+            frame.share(local, temp);
+            Ok(())
+        })
     }
 
     #[pyo3(signature = (place, indices=Vec::new(), path=Vec::new()))]

@@ -8,7 +8,7 @@ use crate::program::{Argument, array_number};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 use wuji::{Error, Position};
-use wuji_ir::entities::{Array, Field, Func, Inst, Label, Local, Message, Temp, Value};
+use wuji_ir::entities::{Array, Field, Func, Inst, Label, Local, Message, Value};
 use wuji_ir::module::{MessageData, Module, Piece, Term, Values};
 use wuji_ir::ops::{Access, Activation, Domain, Guard, Op, Place, Step};
 use wuji_ir::types::{Scalar, Type};
@@ -157,13 +157,9 @@ impl Builder {
             "a" => self.array_id(number).map(Place::Array),
             "l" => {
                 let local = Local::from_u32(number);
-                let valid = self.frame()?.func.locals.is_valid(local);
-                self.known("local", number, Place::Local(local), valid)
-            }
-            "t" => {
-                let temp = Temp::from_u32(number);
-                let valid = self.m.temps.is_valid(temp);
-                self.known("shared variable", number, Place::Temp(temp), valid)
+                let frame = self.frame()?;
+                let valid = frame.func.locals.is_valid(local);
+                self.known("local", number, frame.variable(local), valid)
             }
             other => Err(self.invalid(format!("unknown kind of access base `{other}`"))),
         }

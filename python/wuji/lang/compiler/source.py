@@ -17,7 +17,7 @@ _files: dict[str, tuple[int, dict[int, ast.FunctionDef]]] = {}
 class Source:
     """A function with its syntax tree and the names it can see."""
 
-    __slots__ = ("assigned", "changed", "file", "function", "globals", "name", "node", "outer")
+    __slots__ = ("assigned", "file", "function", "globals", "name", "node", "outer")
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
@@ -27,7 +27,6 @@ class Source:
         self.globals: dict[str, Any] = function.__globals__
         self.outer: dict[str, Any] = {}
         self.assigned = assigned_names([self.node])
-        self.changed = changed_in_loops(self.node)
         self.refresh()
 
     def refresh(self) -> None:
@@ -103,28 +102,3 @@ def is_static_call(node: ast.expr) -> bool:
     """Return whether an expression is, syntactically, a call of `ti.static`."""
     f = node.func if isinstance(node, ast.Call) else None
     return (isinstance(f, ast.Attribute) and f.attr == "static") or (isinstance(f, ast.Name) and f.id == "static")
-
-
-def changed_in_loops(node: ast.FunctionDef) -> set[str]:
-    """Return the names that outermost loops modify. In a kernel these loops are parallel."""
-    names: set[str] = set()
-
-    def visit(nodes: list[ast.stmt]) -> None:
-        for n in nodes:
-            if isinstance(n, ast.If):
-                visit(n.body)
-                visit(n.orelse)
-            elif isinstance(n, ast.For) and is_static_call(n.iter):
-                visit(n.body)
-            elif isinstance(n, ast.For):
-                names.update(assigned_names(n.body))
-                for child in (c for s in n.body for c in ast.walk(s)):
-                    # `ti.atomic_add(total, x)`
-                    if isinstance(child, ast.Call) and child.args:
-                        f = child.func
-                        name = f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
-                        if name.startswith("atomic_"):
-                            names.update(_roots(child.args[0]))
-
-    visit(node.body)
-    return names

@@ -12,14 +12,14 @@ from ..context import Compilation
 from ..matrix import Matrix
 from ..struct import Struct
 from ..text import kernel_assert
-from ..values import Expr, Ref, StructVal, SwizzleRef, is_device
+from ..values import Expr, Ref, StructVal, is_device
 from .scope import MISSING
 
 if TYPE_CHECKING:
     from .scope import Scope
 
 # Augmented assignments that become atomic operations on memory that other threads can reach.
-_ATOMIC = {ast.Add: "add", ast.Sub: "add", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
+_ATOMIC = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
 
 
 class Statements:
@@ -44,11 +44,14 @@ class Statements:
         def warn(self, text: str, node: ast.AST) -> None: ...
 
     def body(self, nodes: list[ast.stmt]) -> None:
-        """Compile statements in order. Code behind a jump is unreachable and skipped."""
+        """Compile statements in order. Code behind a jump is skipped. Code behind an endless loop is compiled, so that mistakes in it are found."""
+        unreachable = self.b.closed()
         for node in nodes:
-            if self.b.closed():
-                return
             self.exec(node)
+            if not unreachable and self.b.closed():
+                if not isinstance(node, ast.While):
+                    return
+                unreachable = True
 
     def block(self, nodes: list[ast.stmt]) -> None:
         """Compile statements in a scope of their own."""
@@ -95,7 +98,7 @@ class Statements:
                 self.assign(node.target, value)
                 return
             raise WujiSyntaxError(f"`{node.target.id}` already has a type")
-        ref = typed_storage(self.cx, ty, node.target.id, self.shares(node.target.id))
+        ref = typed_storage(self.cx, ty, node.target.id)
         ref.store(value)
         self.scope.define(node.target.id, ref)
 
@@ -142,16 +145,12 @@ class Statements:
     def _new(self, name: str, value: Any) -> Any:
         """Return what a new name is bound to: a variable, or a Python object."""
         if is_device(value) or emit.is_number(value) or isinstance(value, (Matrix, Struct)):
-            ref = storage(self.cx, value, name, self.shares(name))
+            ref = storage(self.cx, value, name)
             store_into(ref, value)
             return ref
         if isinstance(value, (list, tuple)) and any(is_device(v) for v in value):
             return type(value)(self._new(name, v) for v in value)
         return value
-
-    def shares(self, name: str) -> bool:
-        """Return whether a variable defined here is updated by parallel loops."""
-        return self.outermost and self.cx.loop is None and name in self.source.changed
 
     def _warn_loss(self, ref: Any, value: Any, node: ast.AST) -> None:
         if isinstance(ref, Ref) and isinstance(value, Expr):
@@ -183,10 +182,10 @@ class Statements:
                 return
             raise WujiTypeError(f"`{ast.unparse(node.target)}` is {emit.describe(ref)}, which cannot be modified")
         self._warn_update(ref, value, node, what)
-        if kind in _ATOMIC and not getattr(ref, "private", False) and not isinstance(ref, SwizzleRef):
+        if kind in _ATOMIC and not (kind is ast.Mult and _multiplies_in_float(ref, value)):
             if ref.dtype.is_float and kind in (ast.BitAnd, ast.BitOr, ast.BitXor):
                 raise WujiTypeError(f"`{what}=` needs integers, not {ref.dtype}")
-            ops.update(ref, _ATOMIC[kind], ops.neg(emit.fit(value, ref.ty)) if kind is ast.Sub else value)
+            ops.update(ref, _ATOMIC[kind], value)
             return
         old = ref.load()
         result = dual(old, value)
@@ -210,17 +209,16 @@ class Statements:
         pass
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        if not self.cx.runtime.config.debug:
-            return
+        # Operands may have side effects, so they are evaluated whether assertions are checked or not.
         test = self.value(node.test)
         message = None if node.msg is None else self.value(node.msg)
-        if not is_device(test):
-            if isinstance(test, Matrix):
-                test = test.all()
+        if not is_device(test) and not isinstance(test, Matrix):
             if test:
                 return
             test = emit.constant(False, dtypes.u1)
-        kernel_assert(emit.condition(test, "assert"), message, ast.unparse(node.test))
+        holds = emit.condition(test, "assert")
+        if self.cx.runtime.config.debug:
+            kernel_assert(holds, message, ast.unparse(node.test))
 
     # Branches.
     def visit_If(self, node: ast.If) -> None:
@@ -235,9 +233,12 @@ class Statements:
             if isinstance(test, Matrix):
                 raise WujiTypeError("a vector cannot be a condition\n  = help: use `.all()` or `.any()`")
             self.scope.push()
+            # Without `ti.static` a branch is a block like any other: loops in it are serial.
+            outermost, self.outermost = self.outermost, False
             try:
                 self.body(node.body if test else node.orelse)
             finally:
+                self.outermost = outermost
                 self.scope.pop()
             return
         self.b.begin_if(emit.condition(test, "if").id)
@@ -257,6 +258,11 @@ class Statements:
             )
         value = None if node.value is None else self.value(node.value)
         self.returns.emit_return(self, value)
+
+
+def _multiplies_in_float(ref: Ref, value: Any) -> bool:
+    """Return whether `ref *= value` scales an integer by a float: the product, not the factor, is converted to an integer."""
+    return not ref.dtype.is_float and emit.element(value).is_float
 
 
 def unpacked(value: Any, count: int) -> list[Any]:
@@ -279,25 +285,25 @@ def unpacked(value: Any, count: int) -> list[Any]:
     return parts
 
 
-def typed_storage(cx: Compilation, ty: Any, name: str, shared: bool = False) -> Any:
+def typed_storage(cx: Compilation, ty: Any, name: str) -> Any:
     """Create the variables that hold a value of a type."""
     if isinstance(ty, StructType):
-        return StructVal(ty, {k: typed_storage(cx, t, f"{name}.{k}", shared) for k, t in ty.members.items()})
-    return cx.new_shared(name, ty) if shared else cx.new_var(name, ty)
+        return StructVal(ty, {k: typed_storage(cx, t, f"{name}.{k}") for k, t in ty.members.items()})
+    return cx.new_var(name, ty)
 
 
-def storage(cx: Compilation, value: Any, name: str, shared: bool = False) -> Any:
+def storage(cx: Compilation, value: Any, name: str) -> Any:
     """Create the variables that hold a value. Python objects are returned unchanged."""
     if isinstance(value, (StructVal, Struct)):
         ty = value.ty if isinstance(value, StructVal) else value._type
-        return typed_storage(cx, ty, name, shared)
+        return typed_storage(cx, ty, name)
     if isinstance(value, (list, tuple)) and not isinstance(value, Matrix):
-        return type(value)(storage(cx, v, name, shared) for v in value)
+        return type(value)(storage(cx, v, name) for v in value)
     if is_device(value) or emit.is_number(value) or isinstance(value, Matrix):
         ty = emit.type_of(value)
         if ty is dtypes.defaults.ip and type(value) is int:
             emit.constant(value)  # reports values out of range
-        return typed_storage(cx, ty, name, shared)
+        return typed_storage(cx, ty, name)
     return value
 
 
