@@ -134,3 +134,65 @@ def test_constant_components_that_do_not_exist_are_rejected():
             kernel()
     with pytest.raises(IndexError):
         v[0][5]
+
+
+def reads():
+    """Return kernels that read element `i` of places with 8 elements."""
+    x = ti.field(ti.i32, 8)
+    v = ti.Vector.field(2, ti.i32, 8)
+    s = ti.field(ti.i32)
+    ti.root.pointer(ti.i, 2).dense(ti.i, 4).place(s)
+    a = ti.ndarray(ti.i32, 8)
+
+    @ti.kernel
+    def of_field(i: ti.i32) -> ti.i32:
+        return x[i]
+
+    @ti.kernel
+    def of_component(i: ti.i32) -> ti.i32:
+        return v[i][1]
+
+    @ti.kernel
+    def of_sparse_field(i: ti.i32) -> ti.i32:
+        return s[i]
+
+    @ti.kernel
+    def of_array(b: ti.types.ndarray(), i: ti.i32) -> ti.i32:
+        return b[i]
+
+    @ti.kernel
+    def in_a_loop(i: ti.i32) -> ti.i32:
+        total = 0
+        for k in range(8):
+            total += x[k + i]
+        return total
+
+    @ti.kernel
+    def guarded(i: ti.i32) -> ti.i32:
+        r = 0
+        if 0 <= i < 8:
+            r = x[i] + s[i] + v[i].x
+        return r
+
+    return [of_field, of_component, of_sparse_field, lambda i: of_array(a, i), in_a_loop], guarded
+
+
+@pytest.mark.parametrize("options", [{"debug": True}, {"check_out_of_bound": True}], ids=str)
+def test_out_of_range_reads_are_errors(options, request):
+    interpreter = "interpreted" in request.node.name
+    ti.init(arch=ti.cpu, offline_cache=False, verbose=False, interpreter=interpreter, **options)
+    kernels, guarded = reads()
+    for kernel in kernels:
+        assert kernel(0) == 0
+        for i in (8, -1):
+            with pytest.raises(ti.TaichiAssertionError, match="W0401.* read .*outside of its bounds"):
+                kernel(i)
+    for i in (-1, 3, 8):
+        assert guarded(i) == 0
+
+
+def test_out_of_range_reads_are_zero_without_debug_mode():
+    ti.init(arch=ti.cpu, offline_cache=False, verbose=False)
+    kernels, _ = reads()
+    for kernel in kernels:
+        assert kernel(8) == 0

@@ -37,6 +37,7 @@ class World:
         math: str = "default",  # "strict", "default", "fast"
         seed: int = 0,
         debug: bool = False,
+        check_reads: bool = False,
         deterministic: bool = False,
         memory_limit: int | None = None,
         cache: str | None = None,  # None: the default folder; "off"; else a folder

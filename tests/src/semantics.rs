@@ -88,6 +88,7 @@ pub fn interpret(m: &Module, lowered: bool, start: &Start) -> Result<Left, Strin
         seed: start.seed,
         launch: LAUNCH,
         max_steps: 1 << 24,
+        check_reads: false,
     };
     let run = || {
         let mut machine = if lowered {
@@ -196,6 +197,7 @@ fn spread(
 fn kind(kind: &SiteKind) -> &'static str {
     match kind {
         SiteKind::OutOfRange(_) => "out_of_range",
+        SiteKind::ReadOutOfRange(_) => "read_out_of_range",
         SiteKind::BadIndex { .. } => "bad_index",
         SiteKind::Assert(_) => "assert",
         SiteKind::Print(_) => "print",

@@ -50,6 +50,8 @@ pub struct Options {
     pub deterministic: bool,
     /// Adds costly checks: the arithmetic behind an index must not overflow.
     pub debug: bool,
+    /// Reports reads outside of their field or array. They give zero in any case.
+    pub check_reads: bool,
     /// Loops that write at least this many bytes of a field use non-temporal stores; by default the measured
     /// threshold.
     pub stream_from: Option<u64>,

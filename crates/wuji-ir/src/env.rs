@@ -122,6 +122,8 @@ pub enum SiteKind {
     /// run-time components, as `i64`
     /// (`u64` beyond that saturates).
     OutOfRange(Place),
+    /// A read outside its place gave zero, and reads are checked. Arguments: the indices, as `i64`.
+    ReadOutOfRange(Place),
     /// An index outside `0..len` of a vector or local array. Argument: the index, as `i64`.
     BadIndex { len: u32 },
     /// Arguments: the scalars of the message's holes.

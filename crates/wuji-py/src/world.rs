@@ -58,7 +58,7 @@ pub(crate) fn cuda_devices(py: Python<'_>) -> PyResult<Vec<(String, (u32, u32))>
 #[pymethods]
 impl World {
     #[new]
-    #[pyo3(signature = (*, interpreter=false, cuda=None, threads=None, math="default", seed=0, debug=false, deterministic=false,
+    #[pyo3(signature = (*, interpreter=false, cuda=None, threads=None, math="default", seed=0, debug=false, check_reads=false, deterministic=false,
         memory_limit=None, cache=None, cache_limit=None, log=None, tier=None, time_limit=None, wait_for_launches=None, libdevice=None, without=Vec::new(),
         printer=None, dropped=None))]
     fn new(
@@ -69,6 +69,7 @@ impl World {
         math: &str,
         seed: u64,
         debug: bool,
+        check_reads: bool,
         deterministic: bool,
         memory_limit: Option<u64>,
         cache: Option<&str>,
@@ -98,6 +99,7 @@ impl World {
             .math(math)
             .seed(seed)
             .debug(debug)
+            .check_reads(check_reads)
             .deterministic(deterministic);
         if interpreter {
             builder = builder.interpreter();

@@ -197,6 +197,7 @@ impl Collector {
                     ),
                 }),
                 SiteKind::OutOfRange(_)
+                | SiteKind::ReadOutOfRange(_)
                 | SiteKind::BadIndex { .. }
                 | SiteKind::Assert(_)
                 | SiteKind::TooDeep(_)
@@ -233,6 +234,7 @@ fn typed(module: &Module, kind: &SiteKind, args: &[u64]) -> Vec<Imm> {
     };
     let types = match kind {
         SiteKind::OutOfRange(_)
+        | SiteKind::ReadOutOfRange(_)
         | SiteKind::BadIndex { .. }
         | SiteKind::TooDeep(_)
         | SiteKind::OutOfMemory(..)
@@ -331,6 +333,15 @@ impl Telling<'_> {
                 )
                 .note(format!("the index is {numbers:?}, {bounds}"));
                 error.help("such a write is dropped; guard it with an `if`")
+            }
+            SiteKind::ReadOutOfRange(place) => {
+                let (what, bounds) = self.place(*place);
+                Error::new(
+                    "W0401",
+                    format!("kernel `{kernel}` read {what} outside of its bounds"),
+                )
+                .note(format!("the index is {numbers:?}, {bounds}"))
+                .help("such a read gives zero; guard it with an `if`")
             }
             SiteKind::BadIndex { len } => {
                 let index = numbers.first().copied().unwrap_or(0);

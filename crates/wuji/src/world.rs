@@ -649,6 +649,31 @@ impl WorldBuilder {
         self
     }
 
+    /// Reports out-of-bounds reads as errors. Without it, such a read gives zero, which is no error. Costs time.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn shift(x: &Field<i32, 1>, y: &Field<i32, 1>) {
+    ///     for [i] in x {
+    ///         y[[i]] = x[[i + 1]]; // zero at the end
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::builder().check_reads(true).build()?;
+    /// let (x, y) = (world.field::<i32, 1>("x", 4)?, world.field::<i32, 1>("y", 4)?);
+    /// let error = shift(&x, &y).unwrap_err();
+    /// assert!(error.message.contains("read field `x` outside of its bounds"), "{error}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check_reads(mut self, check: bool) -> WorldBuilder {
+        self.options.check_reads = check;
+        self
+    }
+
     /// Disables optimizations by name, for ablation studies. The results of kernels do not change. An unknown name is an error of
     /// the first compilation.
     ///

@@ -166,6 +166,7 @@ class Config:
             "math": "fast" if values["fast_math"] else "strict",
             "seed": int(values["random_seed"]),
             "debug": bool(values["debug"]),
+            "check_reads": bool(values["debug"] or values["check_out_of_bound"]),
             "deterministic": bool(values["deterministic"]),
             "memory_limit": int(values["memory_limit"]) or None,
             "cache": cache,

@@ -43,6 +43,7 @@ pub(crate) fn interpret(
         seed: inputs.seed,
         launch: inputs.launch,
         max_steps,
+        check_reads: false,
     };
     let mut machine = if lowered {
         Machine::lowered(m, config)?
@@ -123,6 +124,7 @@ pub(crate) fn report(kind: &SiteKind) -> String {
         SiteKind::OutOfRange(Place::Array(a)) => format!("out of range: {a}"),
         SiteKind::OutOfRange(Place::Temp(t)) => format!("out of range: {t}"),
         SiteKind::OutOfRange(Place::Local(_)) => "out of range: local".to_owned(),
+        SiteKind::ReadOutOfRange(_) => "read out of range".to_owned(),
         SiteKind::BadIndex { len } => format!("bad index: {len}"),
         SiteKind::Assert(m) => format!("assert {m}"),
         SiteKind::Print(m) => format!("print {m}"),

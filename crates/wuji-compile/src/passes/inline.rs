@@ -211,6 +211,7 @@ fn remove_uncalled(module: &mut Module) {
         .filter_map(|s| match s.kind {
             SiteKind::TooDeep(func) => Some(func),
             SiteKind::OutOfRange(_)
+            | SiteKind::ReadOutOfRange(_)
             | SiteKind::BadIndex { .. }
             | SiteKind::Assert(_)
             | SiteKind::Print(_)

@@ -179,9 +179,14 @@ impl Launch<'_, '_> {
         }
         // A bad component of a local is not memory that is missing: it is like `insert`.
         let quiet = element.is_some() && matches!(access.place, Place::Local(_));
-        if writes && !inside && !quiet {
+        if (writes || self.machine.config.check_reads) && !inside && !quiet {
             let values = indices.into_iter().map(reported).collect();
-            self.report(SiteKind::OutOfRange(access.place), span, values);
+            let kind = if writes {
+                SiteKind::OutOfRange(access.place)
+            } else {
+                SiteKind::ReadOutOfRange(access.place)
+            };
+            self.report(kind, span, values);
         }
         let mut exists = inside;
         if inside && let Some(Element::Field(field, at)) = &element {

@@ -145,6 +145,7 @@ impl Launch<'_, '_> {
                 self.print(message, iteration as u64, &values);
             }
             SiteKind::OutOfRange(_)
+            | SiteKind::ReadOutOfRange(_)
             | SiteKind::BadIndex { .. }
             | SiteKind::Assert(_)
             | SiteKind::TooDeep(_)

@@ -59,6 +59,8 @@ pub struct Config {
     pub launch: u64,
     /// One run ends with an error after this many instructions and iterations.
     pub max_steps: u64,
+    /// Reports reads outside of their place.
+    pub check_reads: bool,
 }
 
 impl Default for Config {
@@ -68,6 +70,7 @@ impl Default for Config {
             seed: 0,
             launch: 0,
             max_steps: 1 << 32,
+            check_reads: false,
         }
     }
 }

@@ -287,6 +287,7 @@ impl Parser<'_> {
         let at = self.c.here();
         let kind = match self.c.word("what a site reports")? {
             "out_of_range" => SiteKind::OutOfRange(self.place(None)?),
+            "read_out_of_range" => SiteKind::ReadOutOfRange(self.place(None)?),
             "bad_index" => SiteKind::BadIndex {
                 len: self.c.number("a length", u64::from(u32::MAX))? as u32,
             },
@@ -301,7 +302,7 @@ impl Parser<'_> {
             other => {
                 let why = format!("`{}` is nothing that a site reports", shortened(other));
                 return Err(self.c.error("W0002", at, why).help(
-                    "there are: out_of_range, bad_index, assert, print, too_deep, \
+                    "there are: out_of_range, read_out_of_range, bad_index, assert, print, too_deep, \
                          out_of_memory, list_full",
                 ));
             }

@@ -95,6 +95,9 @@ fn print_module(m: &Module, out: &mut String) -> fmt::Result {
         write!(out, "site {id} ")?;
         match &site.kind {
             SiteKind::OutOfRange(place) => write!(out, "out_of_range {}", PlaceName(*place))?,
+            SiteKind::ReadOutOfRange(place) => {
+                write!(out, "read_out_of_range {}", PlaceName(*place))?;
+            }
             SiteKind::BadIndex { len } => write!(out, "bad_index {len}")?,
             SiteKind::Assert(message) => write!(out, "assert {message}")?,
             SiteKind::Print(message) => write!(out, "print {message}")?,

@@ -243,11 +243,13 @@ impl Checker<'_> {
             flat(&self.m.messages[message].holes().collect::<Vec<_>>())
         };
         let expected = match self.m.sites[site].kind {
-            SiteKind::OutOfRange(Place::Local(l)) if !self.f.locals.is_valid(l) => {
+            SiteKind::OutOfRange(Place::Local(l)) | SiteKind::ReadOutOfRange(Place::Local(l))
+                if !self.f.locals.is_valid(l) =>
+            {
                 return wrong("W0020", format!("{l} is not defined"));
             }
             // Run-time components follow the indices.
-            SiteKind::OutOfRange(place) => {
+            SiteKind::OutOfRange(place) | SiteKind::ReadOutOfRange(place) => {
                 vec![I64; self.m.place_elem(self.f, place).1.max(args.len())]
             }
             SiteKind::BadIndex { .. } => vec![I64],

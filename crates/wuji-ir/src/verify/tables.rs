@@ -123,11 +123,14 @@ pub(super) fn messages(m: &Module) -> Result<()> {
 pub(super) fn sites(m: &Module) -> Result<()> {
     for (id, site) in &m.sites {
         let known = match site.kind {
-            SiteKind::OutOfRange(Place::Field(f)) => m.fields.is_valid(f),
-            SiteKind::OutOfRange(Place::Array(a)) => m.arrays.is_valid(a),
-            SiteKind::OutOfRange(Place::Temp(t)) => m.temps.is_valid(t),
-            // Which function the local is of is known where the site is reported.
-            SiteKind::OutOfRange(Place::Local(_)) | SiteKind::BadIndex { .. } => true,
+            SiteKind::OutOfRange(place) | SiteKind::ReadOutOfRange(place) => match place {
+                Place::Field(f) => m.fields.is_valid(f),
+                Place::Array(a) => m.arrays.is_valid(a),
+                Place::Temp(t) => m.temps.is_valid(t),
+                // Which function the local is of is known where the site is reported.
+                Place::Local(_) => true,
+            },
+            SiteKind::BadIndex { .. } => true,
             SiteKind::Assert(message) | SiteKind::Print(message) => m.messages.is_valid(message),
             SiteKind::TooDeep(func) => m.funcs.is_valid(func),
             SiteKind::OutOfMemory(tree, node) => ids::walk(m, tree, node).is_ok(),

@@ -160,6 +160,7 @@ impl Unit<'_, '_> {
             SiteKind::Print(_) => word | PRINTS,
             SiteKind::Assert(_) | SiteKind::TooDeep(_) => word | FAILS,
             SiteKind::OutOfRange(_)
+            | SiteKind::ReadOutOfRange(_)
             | SiteKind::BadIndex { .. }
             | SiteKind::OutOfMemory(..)
             | SiteKind::ListFull(_) => word,

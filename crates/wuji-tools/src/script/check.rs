@@ -33,6 +33,7 @@ pub trait Left {
 pub fn site_name(kind: &SiteKind) -> &'static str {
     match kind {
         SiteKind::OutOfRange(_) => "out_of_range",
+        SiteKind::ReadOutOfRange(_) => "read_out_of_range",
         SiteKind::BadIndex { .. } => "bad_index",
         SiteKind::Assert(_) => "assert",
         SiteKind::Print(_) => "print",

@@ -57,6 +57,15 @@ impl Lower<'_> {
             let Some(inside) = found.inside else {
                 return Some(value);
             };
+            if self.check_reads {
+                let rank = index_args.len() - access.dynamic_steps();
+                self.when(
+                    inside,
+                    None,
+                    |_| None,
+                    |s| s.report_numbers(op, access.place, &found.args[..rank]),
+                );
+            }
             let zero = self.b.zero(ty);
             return Some(self.b.select(inside, value, zero));
         }
@@ -75,10 +84,14 @@ impl Lower<'_> {
         match found.inside {
             None => write(self),
             Some(inside) => self.when(inside, result, write, |s| {
-                let numbers: Values = (found.args[..rank].iter()).map(|v| s.widen(*v).0).collect();
-                s.report(place, &numbers);
+                s.report_numbers(op, place, &found.args[..rank]);
             }),
         }
+    }
+
+    fn report_numbers(&mut self, op: &Op, place: Place, indices: &[Value]) {
+        let numbers: Values = indices.iter().map(|v| self.widen(*v).0).collect();
+        self.report(self.outside(op, place), &numbers);
     }
 
     /// Calls the accessor.
@@ -154,6 +167,7 @@ impl Lower<'_> {
             temps: self.temps,
             accessors: None,
             subst: Substitution::new(),
+            check_reads: false,
         };
         let values = inner.accessor_body(&key, access, before.params());
         inner.b.end(Term::Return(values));

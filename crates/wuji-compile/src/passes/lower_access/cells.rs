@@ -69,7 +69,12 @@ impl Lower<'_> {
                 s.path_to(field, &levels, &masked.indices, AccessMode::Activate);
                 None
             },
-            |s| s.report(Place::Field(field), &masked.found),
+            |s| {
+                s.report(
+                    Some(SiteKind::OutOfRange(Place::Field(field))),
+                    &masked.found,
+                )
+            },
         )
     }
 
@@ -173,7 +178,7 @@ impl Lower<'_> {
         let mut found = masked.found.clone();
         let start = self.b.i64(self.b.env.fields[field].axes[skip].1);
         found.insert(skip, start);
-        self.report(Place::Field(field), &found);
+        self.report(Some(SiteKind::OutOfRange(Place::Field(field))), &found);
         let none = self.b.int(Scalar::I32, -1);
         self.b.end(Term::Yield([none].into_iter().collect()));
         self.b.region = outer;

@@ -29,7 +29,7 @@ impl Lower<'_> {
         if let Some(a) = op.access_mut() {
             a.guard = Guard::InBounds;
         }
-        if let Op::Load(_) = op {
+        if let (Op::Load(_), false) = (&op, self.check_reads) {
             let zero = self.b.i64(0);
             let safe = self.b.select(masked.inside, index, zero);
             let value = self.b.value(op, &[safe]);
@@ -45,11 +45,11 @@ impl Lower<'_> {
         self.b.region = yes;
         let mut args = data.args.clone();
         args[0] = index;
-        let touched = self.b.push(op, &args);
+        let touched = self.b.push(op.clone(), &args);
         let old: Values = self.b.func.insts[touched].results.iter().copied().collect();
         self.b.end(Term::Yield(old));
         self.b.region = no;
-        self.report(access.place, &masked.found);
+        self.report(self.outside(&op, access.place), &masked.found);
         let zeros: Values = types.iter().map(|t| self.b.zero(*t)).collect();
         self.b.end(Term::Yield(zeros));
         self.b.region = outer;

@@ -72,6 +72,7 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
             temps: &temps,
             accessors: accessors.as_mut(),
             subst: Substitution::new(),
+            check_reads: cx.options.check_reads,
         };
         for region in before.walk_regions() {
             lower.region(region);
@@ -98,6 +99,8 @@ struct Lower<'a> {
     /// The accessors, where accesses are calls.
     accessors: Option<&'a mut Accessors>,
     subst: Substitution,
+    /// Whether reads outside are reported.
+    check_reads: bool,
 }
 
 /// A checked access: whether it is in range, and indices that are safe to use in any case.
@@ -388,7 +391,7 @@ impl Lower<'_> {
         }
         // Reading the first element of a field is always possible, so a load needs no branch.
         let readable = matches!(access.place, Place::Field(_));
-        if let (Op::Load(_), true) = (op, readable) {
+        if let (Op::Load(_), true, false) = (op, readable, self.check_reads) {
             let first: Vec<Affine> = self
                 .starts(access)
                 .into_iter()
@@ -411,10 +414,8 @@ impl Lower<'_> {
         let value = self.emit(op, access, ty, offset, operands);
         self.b.end(Term::Yield(value.into_iter().collect()));
         self.b.region = no;
-        if !matches!(op, Op::Load(_)) {
-            let rank = index_args.len() - access.dynamic_steps();
-            self.report(access.place, &masked.found[..rank]);
-        }
+        let rank = index_args.len() - access.dynamic_steps();
+        self.report(self.outside(op, access.place), &masked.found[..rank]);
         let zero: Values = if result {
             [self.b.zero(ty)].into_iter().collect()
         } else {
@@ -426,12 +427,21 @@ impl Lower<'_> {
         result.then(|| self.b.func.result(branch))
     }
 
-    fn report(&mut self, place: Place, found: &[Value]) {
+    /// What an access outside of its place reports: a read does only where reads are checked.
+    fn outside(&self, op: &Op, place: Place) -> Option<SiteKind> {
+        if matches!(op, Op::Load(_)) {
+            self.check_reads.then_some(SiteKind::ReadOutOfRange(place))
+        } else {
+            Some(SiteKind::OutOfRange(place))
+        }
+    }
+
+    fn report(&mut self, kind: Option<SiteKind>, found: &[Value]) {
+        let Some(kind) = kind else {
+            return;
+        };
         let span = self.b.span;
-        let site = self.b.env.sites.push(SiteData {
-            kind: SiteKind::OutOfRange(place),
-            span,
-        });
+        let site = self.b.env.sites.push(SiteData { kind, span });
         self.b.push(Op::Report(site), found);
     }
 

@@ -16,7 +16,9 @@ impl Lower<'_> {
         index_args: &[Value],
         operands: &[Value],
     ) -> Option<Value> {
+        // Loads near an entry do not compare their indices.
         if let Op::Load(_) = op
+            && (access.guard == Guard::InBounds || !self.check_reads)
             && let Some(value) = self.near_load((op, access, ty), index_args)
         {
             return Some(value);
@@ -34,7 +36,7 @@ impl Lower<'_> {
         if index_args.is_empty() {
             return self.sparse_inside((op, access, ty), &[], operands);
         }
-        if let Op::Load(_) = op {
+        if let (Op::Load(_), false) = (op, self.check_reads) {
             let starts = self.starts(access);
             let safe = self.safe_indices(&masked, &starts);
             let value = self.sparse_inside((op, access, ty), &safe, operands)?;
@@ -47,7 +49,7 @@ impl Lower<'_> {
             masked.inside,
             (!matches!(op, Op::Store(_))).then_some(ty),
             |s| s.sparse_inside((op, access, ty), &masked.indices, operands),
-            |s| s.report(place, &masked.found[..rank]),
+            |s| s.report(s.outside(op, place), &masked.found[..rank]),
         )
     }
 

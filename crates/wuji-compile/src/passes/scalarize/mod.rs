@@ -206,13 +206,19 @@ impl Scalarizer<'_> {
 
     /// The site with a local array's new name.
     fn site(&mut self, site: Site) -> Site {
-        let SiteKind::OutOfRange(Place::Local(old)) = self.b.env.sites[site].kind else {
+        let (SiteKind::OutOfRange(Place::Local(old)) | SiteKind::ReadOutOfRange(Place::Local(old))) =
+            self.b.env.sites[site].kind
+        else {
             return site;
         };
         match self.locals[old].first() {
             Some(new) if *new != old => *self.sites.entry(site).or_insert_with(|| {
                 let mut data = self.b.env.sites[site].clone();
-                data.kind = SiteKind::OutOfRange(Place::Local(*new));
+                if let SiteKind::OutOfRange(place) | SiteKind::ReadOutOfRange(place) =
+                    &mut data.kind
+                {
+                    *place = Place::Local(*new);
+                }
                 self.b.env.sites.push(data)
             }),
             Some(_) | None => site,

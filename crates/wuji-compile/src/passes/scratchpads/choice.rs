@@ -27,7 +27,7 @@ const LEAST_READS: u64 = 2;
 pub(super) fn may_have_any(m: &Module, task: usize, cx: &Cx) -> bool {
     let task = &m.tasks[task];
     // In debug mode every dropped write reports its own index.
-    if cx.options.debug || task.lists.is_some() {
+    if cx.options.debug || cx.options.check_reads || task.lists.is_some() {
         return false;
     }
     let f = &m.funcs[task.func];

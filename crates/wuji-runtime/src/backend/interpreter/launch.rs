@@ -17,12 +17,13 @@ use wuji_ir::{Error, Result};
 /// Elements of a field that are copied for every launch.
 const LARGEST: u64 = 1 << 24;
 
-pub(super) fn run(request: &LaunchRequest<'_>) -> Result<Outcome> {
+pub(super) fn run(request: &LaunchRequest<'_>, check_reads: bool) -> Result<Outcome> {
     let module = request.program.module();
     let config = Config {
         order: Order::Serial,
         seed: request.seed,
         launch: request.number,
+        check_reads,
         ..Config::default()
     };
     let mut machine = Machine::new(module, config)?;

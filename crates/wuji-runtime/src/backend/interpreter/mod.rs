@@ -19,7 +19,9 @@ pub struct InterpreterBackend(());
 
 /// The interpreter runs the module itself.
 #[derive(Debug)]
-struct InterpretedProgram;
+struct InterpretedProgram {
+    check_reads: bool,
+}
 
 impl Executable for InterpretedProgram {}
 
@@ -74,7 +76,10 @@ impl Backend for InterpreterBackend {
     fn load(&self, mut module: Module, options: &Options) -> Result<Loaded> {
         let mut cx = Cx::new(options);
         run_pass("overflow", &mut module, &mut cx)?;
-        Ok(Loaded::new(module, Box::new(InterpretedProgram)))
+        let program = InterpretedProgram {
+            check_reads: options.check_reads,
+        };
+        Ok(Loaded::new(module, Box::new(program)))
     }
 
     fn allocate(&self, _size: u64) -> Result<Box<dyn Storage>> {
@@ -91,9 +96,9 @@ impl Backend for InterpreterBackend {
     }
 
     fn run(&self, request: &LaunchRequest<'_>) -> Result<Outcome> {
-        request.executable::<InterpretedProgram>()?;
+        let program = request.executable::<InterpretedProgram>()?;
         let begin = request.profiler.map(|p| (p, p.now()));
-        let outcome = launch::run(request);
+        let outcome = launch::run(request, program.check_reads);
         if let Some((profiler, begin)) = begin {
             profiler.task(&request.program.kernel, 0, 1, begin);
         }
