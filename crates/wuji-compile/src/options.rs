@@ -1,6 +1,7 @@
 //! Options of a compilation.
 
 use crate::functions::Functions;
+use wuji_ir::types::Scalar;
 
 /// How floating-point operations may be transformed. See `docs/ir.md`, section 2.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -65,6 +66,15 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether subnormal numbers of a type count as zero, as operands and as results.
+    pub fn flushes(&self, s: Scalar) -> bool {
+        let flushed: &[Scalar] = match self.target {
+            Target::Cpu => &[Scalar::F32, Scalar::F64],
+            Target::Cuda => &[Scalar::F32],
+        };
+        self.math == Math::Fast && flushed.contains(&s)
+    }
+
     /// The same options for an NVIDIA GPU of a compute capability: 90 is 9.0. The C library is not available there.
     pub fn for_cuda(&self, sm: u32) -> Options {
         let functions = match &self.functions {

@@ -11,6 +11,7 @@ pub mod cache;
 pub mod callable;
 pub mod components;
 mod device;
+mod flush;
 mod guards;
 pub mod instance;
 pub mod launch;

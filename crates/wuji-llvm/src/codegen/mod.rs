@@ -293,6 +293,8 @@ impl<'c, 'm> Unit<'c, 'm> {
             &self.tuning.vector_bits.to_string(),
         );
         if self.math == Math::Fast {
+            // The runtime makes the processor flush subnormal numbers.
+            e.add_string_attr(fun, "denormal-fp-math", "preserve-sign,preserve-sign");
             // Divide exactly: a refined reciprocal estimate gives NaN for infinities.
             e.add_string_attr(
                 fun,

@@ -61,6 +61,11 @@ fn cubes_of_reciprocal_roots_are_within_five_ulps() -> Result<()> {
         for (x, found) in values.iter().zip(y.to_vec()?) {
             let root = 1.0 / f64::from(*x).sqrt();
             let exact = root * root * root;
+            // In fast mode, numbers that are too small to be normal are zero.
+            let tiny = |v: f64| v != 0.0 && v.abs() < 2.0 * f64::from(f32::MIN_POSITIVE);
+            if math == Math::Fast && (tiny(f64::from(*x)) || tiny(exact)) {
+                continue;
+            }
             let off = ulps(found, exact);
             assert!(
                 off <= most,

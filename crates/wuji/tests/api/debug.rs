@@ -1,4 +1,4 @@
-//! Debug worlds report index arithmetic that wraps, compiled and interpreted, and report nothing else.
+//! Debug worlds report index arithmetic that wraps, compiled and interpreted, and report nothing else. Reads are checked on request.
 
 use wuji::prelude::*;
 
@@ -121,4 +121,100 @@ fn indices_wrap_without_debug_mode() {
     // 4 * 2^30 is 0, so only 2 and 6 times 2^30 leave.
     let error = scaled(&x, 1 << 30).unwrap_err();
     assert_eq!(error.code, "W0401", "{error}");
+}
+
+#[kernel]
+fn neighbours(x: &Field<i32, 1>, y: &Field<i32, 1>, step: i32) {
+    for [i] in y {
+        y[[i]] = x[[i + step]];
+    }
+}
+
+#[kernel]
+fn guarded_neighbours(x: &Field<i32, 1>, y: &Field<i32, 1>, step: i32) {
+    for [i] in y {
+        if i + step >= 0 && i + step < 4 {
+            y[[i]] = x[[i + step]];
+        }
+    }
+}
+
+#[kernel]
+fn from_host(y: &Field<i32, 1>, a: &[i32], step: i32) {
+    for [i] in y {
+        y[[i]] = a[[i + step]];
+    }
+}
+
+#[test]
+fn reads_are_checked_on_request() {
+    for (tier, interpreted) in [(Tier::Fast, false), (Tier::Best, false), (Tier::Fast, true)] {
+        for check in [false, true] {
+            let mut builder = World::builder().tier(tier).check_reads(check);
+            if interpreted {
+                builder = builder.interpreter();
+            }
+            let world = builder.build().unwrap();
+            let x = world.field::<i32, 1>("x", 4).unwrap();
+            let y = world.field::<i32, 1>("y", 4).unwrap();
+            x.fill(7).unwrap();
+            neighbours(&x, &y, 0).unwrap();
+            guarded_neighbours(&x, &y, 2).unwrap();
+            from_host(&y, &[1, 2, 3, 4], 0).unwrap();
+            let read = neighbours(&x, &y, 1);
+            assert_eq!(y.to_vec().unwrap(), [7, 7, 7, 0]);
+            let host = from_host(&y, &[1, 2, 3, 4], 1);
+            assert_eq!(y.to_vec().unwrap(), [2, 3, 4, 0]);
+            if !check {
+                read.unwrap();
+                host.unwrap();
+                continue;
+            }
+            let error = read.unwrap_err().to_string();
+            let told = "kernel `neighbours` read field `x` outside of its bounds";
+            assert!(
+                error.contains(told) && error.contains("the index is [4]"),
+                "{error}"
+            );
+            let error = host.unwrap_err().to_string();
+            assert!(
+                error.contains("read array `a` outside of its bounds"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[kernel]
+fn scale(x: &Field<f32, 1>, y: &Field<f64, 1>, a: f32, b: f64) {
+    for [i] in x {
+        x[[i]] *= a;
+        y[[i]] *= b;
+    }
+}
+
+#[test]
+fn fast_math_flushes_subnormal_numbers() {
+    for (tier, interpreted) in [(Tier::Fast, false), (Tier::Best, false), (Tier::Fast, true)] {
+        for math in [Math::Strict, Math::Contract, Math::Fast] {
+            let mut builder = World::builder().tier(tier).math(math).threads(2);
+            if interpreted {
+                builder = builder.interpreter();
+            }
+            let world = builder.build().unwrap();
+            let x = world.field::<f32, 1>("x", 10_000).unwrap();
+            let y = world.field::<f64, 1>("y", 10_000).unwrap();
+            // A subnormal argument, and a subnormal result.
+            for (from, by) in [(1e-40f32, 3.0f32), (1e-30, 1e-10)] {
+                x.fill(from).unwrap();
+                y.fill(f64::from(from) * 1e-280).unwrap();
+                scale(&x, &y, by, f64::from(by)).unwrap();
+                let flushed = math == Math::Fast;
+                assert_eq!(x.get([9_999]).unwrap() == 0.0, flushed, "{math:?} {from}");
+                assert_eq!(y.get([9_999]).unwrap() == 0.0, flushed, "{math:?} {from}");
+            }
+            // This thread computes as before.
+            assert!(std::hint::black_box(1e-40f32) * std::hint::black_box(0.5) > 0.0);
+        }
+    }
 }

@@ -114,10 +114,10 @@ fn allowed(math: Math) -> (f64, u64) {
     }
 }
 
-/// Whether a number of `f32` counts. On GPUs, numbers that are too small to be normal may be zero in fast mode.
+/// Whether a number of `f32` counts. Numbers that are too small to be normal are zero in fast mode.
 fn counts(math: Math, x: f64) -> bool {
     let tiny = x != 0.0 && x.abs() < 2.0 * f64::from(f32::MIN_POSITIVE);
-    !(tiny && on_gpu() && math == Math::Fast)
+    !(tiny && math == Math::Fast)
 }
 
 fn device() -> Device {

@@ -1,6 +1,7 @@
 //! What a pure operation comes down to, looking at the operations its arguments come from. Exact under
 //! `docs/ir.md`; a few more rules in fast math.
 
+use crate::options::Options;
 use wuji_ir::entities::Value;
 use wuji_ir::eval;
 use wuji_ir::module::{Function, Values};
@@ -22,6 +23,7 @@ pub(super) enum Fold {
 pub(super) struct Folder<'a> {
     pub(super) f: &'a Function,
     pub(super) fast: bool,
+    pub(super) options: &'a Options,
 }
 
 impl Folder<'_> {
@@ -37,6 +39,33 @@ impl Folder<'_> {
             return self.f.constant(args[0]);
         }
         self.f.constant(v)
+    }
+
+    /// A result of constants, as the machine computes it: in fast math it flushes subnormal numbers.
+    fn constant<const N: usize>(
+        &self,
+        ty: Type,
+        operands: [Imm; N],
+        eval: impl FnOnce([Imm; N]) -> Option<Imm>,
+    ) -> Option<Fold> {
+        let result = eval(operands.map(|x| self.flushed(x)))?;
+        Some(Fold::Const(ty, self.flushed(result)))
+    }
+
+    fn flushed(&self, x: Imm) -> Imm {
+        if !self.options.flushes(x.ty) {
+            return x;
+        }
+        let smallest = if x.ty == Scalar::F32 {
+            f64::from(f32::MIN_POSITIVE)
+        } else {
+            f64::MIN_POSITIVE
+        };
+        if x.as_float().is_some_and(|v| v.abs() < smallest) {
+            Imm::from_bits(x.ty, x.bits() & (1 << (x.ty.bits() - 1)))
+        } else {
+            x
+        }
     }
 
     fn uniform_int(&self, v: Value) -> Option<i128> {
@@ -94,7 +123,11 @@ impl Folder<'_> {
 
     fn unary(&self, op: UnOp, a: Value, ty: Type) -> Option<Fold> {
         if let Some(imm) = self.uniform(a) {
-            return eval::unary(op, imm).map(|imm| Fold::Const(ty, imm));
+            // These only change the sign bit.
+            if matches!(op, UnOp::Neg | UnOp::Abs | UnOp::Freeze) {
+                return eval::unary(op, imm).map(|imm| Fold::Const(ty, imm));
+            }
+            return self.constant(ty, [imm], |[x]| eval::unary(op, x));
         }
         let (inner, args) = self.op(a)?;
         if let Op::Unary(inner) = *inner {
@@ -143,7 +176,7 @@ impl Folder<'_> {
         let s = ty.elem()?;
         let (ca, cb) = (self.uniform(a), self.uniform(b));
         if let (Some(x), Some(y)) = (ca, cb) {
-            return eval::binary(op, x, y).map(|imm| Fold::Const(ty, imm));
+            return self.constant(ty, [x, y], |[x, y]| eval::binary(op, x, y));
         }
         if ca.is_some() && op.commutes(s) {
             return Some(Fold::Op(Op::Binary(op), two(b, a)));
@@ -350,7 +383,13 @@ impl Folder<'_> {
             // The reciprocal of a power of two is one: both forms round the same number.
             let exact = x * y == 1.0 && is_power_of_two(x) && is_power_of_two(y);
             let fast = self.fast && y.is_normal() && x.is_normal();
-            return (exact || fast).then_some(Fold::OpConst(Op::Binary(BinOp::Mul), a, inverse));
+            // A reciprocal that counts as zero is none.
+            let usable = self.flushed(inverse) == inverse;
+            return (usable && (exact || fast)).then_some(Fold::OpConst(
+                Op::Binary(BinOp::Mul),
+                a,
+                inverse,
+            ));
         }
         if (op == BinOp::Min || op == BinOp::Max) && a == b {
             return keep;
@@ -374,7 +413,7 @@ impl Folder<'_> {
         let (ca, cb) = (self.uniform(a), self.uniform(b));
         let constant = |x: bool| Some(Fold::Const(ty, Imm::bool(x)));
         if let (Some(x), Some(y)) = (ca, cb) {
-            return eval::compare(op, x, y).and_then(constant);
+            return self.constant(ty, [x, y], |[x, y]| eval::compare(op, x, y).map(Imm::bool));
         }
         if a == b {
             return match op {
@@ -459,7 +498,7 @@ impl Folder<'_> {
             self.uniform(args[2]),
         );
         if let (Some(a), Some(b), Some(c)) = (a, b, c) {
-            return eval::fma(a, b, c).map(|imm| Fold::Const(ty, imm));
+            return self.constant(ty, [a, b, c], |[a, b, c]| eval::fma(a, b, c));
         }
         let one = Some(Imm::float(s, 1.0));
         if a == one {
@@ -477,7 +516,7 @@ impl Folder<'_> {
             return Some(Fold::Value(a));
         }
         if let Some(imm) = self.uniform(a) {
-            return Some(Fold::Const(ty, eval::convert(imm, to)));
+            return self.constant(ty, [imm], |[x]| Some(eval::convert(x, to)));
         }
         let (Op::Convert(_), args) = self.op(a)? else {
             return None;

@@ -249,6 +249,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         let folder = Folder {
             f: self.f,
             fast: self.cx.options.math == Math::Fast,
+            options: &self.cx.options,
         };
         let fold = self
             .decide(&data.op, &data.args)

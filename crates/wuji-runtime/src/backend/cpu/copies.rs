@@ -8,6 +8,7 @@ use super::pool::Pool;
 use super::storage::{CpuStorage, TreeCopy};
 use super::tiered::TieredCode;
 use crate::backend::tasks::{read_temp, write_temp};
+use crate::flush::Flush;
 use crate::memory::Memory;
 use crate::program::tree_memory;
 use smallvec::SmallVec;
@@ -147,6 +148,7 @@ fn root_end(root: Node, memory: &TreeMemory) -> u64 {
 pub(crate) struct CopyLaunch<'a> {
     pub(crate) plan: &'a CopyPlan,
     pub(crate) code: &'a TieredCode,
+    pub(crate) flush: Flush,
     pub(crate) pool: &'a Pool,
     pub(crate) threads: u64,
     pub(crate) trees: &'a [&'a Memory],
@@ -338,15 +340,18 @@ impl CopyLaunch<'_> {
 
     /// Runs a task for the copies of some workers, block by block in their order.
     fn upkeep(&self, task: &Upkeep, contexts: &Contexts, workers: &[usize]) -> Result<()> {
+        let (code, flush) = (self.code, self.flush);
         let run = |begin: i64, end: i64| {
-            let Some(task) = self.code.task(task.number) else {
+            let Some(task) = code.task(task.number) else {
                 // All code of a program has as many tasks.
                 return;
             };
             for worker in workers {
-                // SAFETY: the context is that of a launch whose bindings were checked, with copies as large as
-                // the part of the tree in which the fields are; no two threads have the same units.
-                unsafe { task(contexts.of(*worker), begin, end) };
+                flush.around(|| {
+                    // SAFETY: the context is that of a launch whose bindings were checked, with copies as large as
+                    // the part of the tree in which the fields are; no two threads have the same units.
+                    unsafe { task(contexts.of(*worker), begin, end) }
+                });
             }
         };
         if task.units <= FEW_UNITS {

@@ -7,6 +7,7 @@ use super::tiered::{Background, TieredCode};
 use crate::array::ArrayArg;
 use crate::backend::LaunchRequest;
 use crate::backend::tasks::{ChunkPlan, TaskPlan, Word, read_temp, units};
+use crate::flush::Flush;
 use crate::launch::Outcome;
 use crate::memory::Memory;
 use crate::report::{TaskHost, report};
@@ -118,6 +119,7 @@ impl NativeLaunch<'_> {
                 number: task.number,
                 interrupt: (!keeps_up).then_some(interrupt),
                 started,
+                flush: self.native.flush,
             };
             self.run_units(task, &code, &context, units, temps)?;
             if let Some(list) = list
@@ -199,6 +201,7 @@ impl NativeLaunch<'_> {
         let launch = CopyLaunch {
             plan: copies,
             code: &self.native.code,
+            flush: self.native.flush,
             pool: self.pool,
             threads: self.threads,
             trees: self.request.bindings.trees,
@@ -224,6 +227,7 @@ struct TaskCode<'a> {
     interrupt: Option<&'a AtomicU32>,
     /// When the launch began, if the kernel may become hot.
     started: Option<Instant>,
+    flush: Flush,
 }
 
 impl TaskCode<'_> {
@@ -244,9 +248,11 @@ impl TaskCode<'_> {
             // All code of a program has as many tasks.
             return;
         };
-        // SAFETY: `check` has seen that memory, arrays and slots are those the code was made for, `context` outlives
-        // the call, and the units are within the task's.
-        unsafe { task(context, begin, end) };
+        self.flush.around(|| {
+            // SAFETY: `check` has seen that memory, arrays and slots are those the code was made for, `context` outlives
+            // the call, and the units are within the task's.
+            unsafe { task(context, begin, end) }
+        });
     }
 }
 

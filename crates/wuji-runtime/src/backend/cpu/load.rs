@@ -4,6 +4,7 @@ use super::program::NativeProgram;
 use super::tiered::{Origin, TieredCode};
 use crate::backend::{BackendEnv, Loaded};
 use crate::cache::{Cache, CacheSlot, Entry};
+use crate::flush::Flush;
 use crate::log::{Level, Log};
 use crate::profile::{Compilation, Kernel, Profiler};
 use crate::remarks::Remarks;
@@ -112,7 +113,13 @@ impl Loader {
         self.env.log.say(Level::Info, || {
             format!("kernel `{name}`: code found in the cache")
         });
-        let program = NativeProgram::new(&entry.launch, code, options.deterministic).ok()?;
+        let program = NativeProgram::new(
+            &entry.launch,
+            code,
+            options.deterministic,
+            Flush::of(options.math),
+        )
+        .ok()?;
         Some(program.loaded(entry.launch, noted, remarks))
     }
 
@@ -125,6 +132,7 @@ impl Loader {
     ) -> Result<Loaded> {
         let begin = self.env.profiler.now();
         let deterministic = options.deterministic;
+        let flush = Flush::of(options.math);
         let quickly = tier != Tier::Best;
         let first = if quickly { Tier::Fast } else { Tier::Best };
         let name = module.name.clone();
@@ -170,7 +178,7 @@ impl Loader {
                 (TieredCode::settled(kernel, tier), remarks)
             }
         };
-        let program = NativeProgram::new(&module, code, deterministic)?;
+        let program = NativeProgram::new(&module, code, deterministic, flush)?;
         Ok(program.loaded(module, noted, remarks))
     }
 }

@@ -3,6 +3,7 @@
 use super::tiered::TieredCode;
 use crate::backend::tasks::LaunchPlan;
 use crate::backend::{Executable, Loaded};
+use crate::flush::Flush;
 use crate::profile::Kernel;
 use crate::program::{broken, tree_memory};
 use crate::remarks::Remarks;
@@ -25,6 +26,7 @@ pub(crate) struct NativeProgram {
     pub(crate) collector: Collector,
     /// Chunks, and the copies they work on, do not depend on the number of threads.
     pub(crate) deterministic: bool,
+    pub(crate) flush: Flush,
 }
 
 impl NativeProgram {
@@ -33,6 +35,7 @@ impl NativeProgram {
         module: &Module,
         code: TieredCode,
         deterministic: bool,
+        flush: Flush,
     ) -> Result<NativeProgram> {
         for k in 0..module.tasks.len() {
             code.task(k).ok_or_else(|| broken("a task has no code"))?;
@@ -48,6 +51,7 @@ impl NativeProgram {
             sparse,
             collector: Collector::new(module),
             deterministic,
+            flush,
         })
     }
 

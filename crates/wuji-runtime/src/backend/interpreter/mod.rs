@@ -4,6 +4,7 @@ mod launch;
 
 use super::{Backend, Capabilities, Executable, LaunchRequest, Loaded};
 use crate::array::Owner;
+use crate::flush::Flush;
 use crate::launch::Outcome;
 use crate::memory::Storage;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ pub struct InterpreterBackend(());
 #[derive(Debug)]
 struct InterpretedProgram {
     check_reads: bool,
+    flush: Flush,
 }
 
 impl Executable for InterpretedProgram {}
@@ -78,6 +80,7 @@ impl Backend for InterpreterBackend {
         run_pass("overflow", &mut module, &mut cx)?;
         let program = InterpretedProgram {
             check_reads: options.check_reads,
+            flush: Flush::of(options.math),
         };
         Ok(Loaded::new(module, Box::new(program)))
     }
@@ -98,7 +101,9 @@ impl Backend for InterpreterBackend {
     fn run(&self, request: &LaunchRequest<'_>) -> Result<Outcome> {
         let program = request.executable::<InterpretedProgram>()?;
         let begin = request.profiler.map(|p| (p, p.now()));
-        let outcome = launch::run(request, program.check_reads);
+        let outcome = program
+            .flush
+            .around(|| launch::run(request, program.check_reads));
         if let Some((profiler, begin)) = begin {
             profiler.task(&request.program.kernel, 0, 1, begin);
         }
