@@ -60,6 +60,16 @@ class WujiAssertionError(WujiRuntimeError, AssertionError):
     """An assertion failed: an `assert` in a kernel, or what a library function requires of its arguments."""
 
 
+class NativeError(WujiRuntimeError):
+    """An error of the core, as it comes from there. `from_native` makes a more specific one of it."""
+
+    notes: list[str]
+    help: str | None
+    file: str | None
+    line: int
+    column: int
+
+
 class WujiOutOfRangeError(WujiAssertionError, IndexError):
     """An element that does not exist was accessed, in a kernel or from Python."""
 
@@ -82,6 +92,14 @@ class WujiArgumentError(WujiRuntimeTypeError, AssertionError):
 
 class WujiRangeError(WujiRuntimeTypeError, OverflowError, ValueError):
     """A value of the host does not fit the type that it is converted to."""
+
+
+class WujiMemberError(WujiRuntimeTypeError, KeyError):
+    """A struct has no such member. Also a `KeyError`, as in Taichi."""
+
+    def __str__(self) -> str:
+        # `KeyError.__str__` would quote the message.
+        return str(self.args[0]) if self.args else ""
 
 
 class WujiOptionError(WujiRuntimeTypeError, KeyError, ValueError):
@@ -124,6 +142,7 @@ __all__ = [
     "WujiCompilationError",
     "WujiError",
     "WujiIndexError",
+    "WujiMemberError",
     "WujiNameError",
     "WujiOptionError",
     "WujiOutOfRangeError",

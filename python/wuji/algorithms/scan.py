@@ -60,8 +60,8 @@ class PrefixSumExecutor:
     """
 
     def __init__(self, length: int) -> None:
-        if length < 0:
-            raise WujiRuntimeError(f"`PrefixSumExecutor`: the length cannot be negative, but is {length}")
+        if not hasattr(length, "__index__") or length < 0:
+            raise WujiRuntimeError(f"`PrefixSumExecutor`: the length must be an integer of at least 0, not {length!r}")
         self.length = int(length)
         self.sorting_length = self.length
         self._sums: dict[Any, Ndarray] = {}
@@ -81,7 +81,7 @@ class PrefixSumExecutor:
             return
         sums = self._sums.get(dtype)
         if sums is None:
-            sums = self._sums[dtype] = ndarray(dtype, (self.length + _BLOCK - 1) // _BLOCK)
+            sums = self._sums[dtype] = ndarray(dtype, max((self.length + _BLOCK - 1) // _BLOCK, 1))
         (_sum_field if isinstance(input_arr, Field) else _sum_array)(input_arr, sums, self.length)
 
 

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from .. import _native
+from ..exceptions import WujiOptionError
 
 
 class Arch:
@@ -44,7 +45,11 @@ _ALL = {a.name: a for a in (x64, arm64, cuda, metal, opengl, gles, vulkan, dx11,
 
 
 def by_name(name: str) -> Arch:
-    return cpu if name == "cpu" else _ALL[name]
+    if name == "cpu":
+        return cpu
+    if name not in _ALL:
+        raise WujiOptionError(f"there is no backend {name!r}; there are cpu, {', '.join(_ALL)}", "W0609")
+    return _ALL[name]
 
 
 def is_supported(arch: Arch, use_gles: bool = False) -> bool:

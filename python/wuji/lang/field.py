@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _native
-from ..exceptions import WujiOutOfRangeError, WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError, WujiTypeError
+from ..exceptions import WujiMemberError, WujiOutOfRangeError, WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError, WujiTypeError
 from . import dtypes, host_values, runtime, torch_gpu
 from .compound import MatrixType, StructType
 from .context import python_only
@@ -492,7 +492,7 @@ class MatrixField(Field):
             raise _element_error(e, at, self) from None
         except (TypeError, ValueError, OverflowError):
             _check_key(at, self)
-            self[at] = host_values.fitted(flat, self.dtype, f"field {label(self._name)}")
+            self[at] = host_values.fitted_parts(flat, self.dtype, f"field {label(self._name)}")
 
     def fill(self, val: Any) -> None:
         """Set every active element to one value."""
@@ -505,7 +505,7 @@ class MatrixField(Field):
             try:
                 self._leaf.ready().fill(flat)
             except (TypeError, ValueError, OverflowError):
-                self._leaf.ready().fill(host_values.fitted(flat, self.dtype, f"field {label(self._name)}"))
+                self._leaf.ready().fill(host_values.fitted_parts(flat, self.dtype, f"field {label(self._name)}"))
 
     @python_only
     def to_numpy(self, keep_dims: bool = False, dtype: Any = None) -> Any:
@@ -592,7 +592,18 @@ class StructField(Field):
 
     def get_member_field(self, key: str) -> Field:
         """Return the field of a member."""
-        return self._members[key]
+        return self._member(key)
+
+    def _member(self, key: Any) -> Field:
+        for name, member in self._members.items():
+            if name == key:
+                return member
+        raise WujiMemberError(f"field {label(self._name)} has no member {key!r}; it has {', '.join(self._members)}")
+
+    def _entries_of(self, what: Any) -> dict[str, Any]:
+        if not isinstance(what, dict):
+            raise WujiRuntimeTypeError(f"a struct field needs a dictionary of arrays, one for each member, not {type(what).__name__}")
+        return what
 
     def __getattr__(self, name: str) -> Any:
         members = self.__dict__.get("_members", {})
@@ -622,13 +633,15 @@ class StructField(Field):
         else:
             entries = dict.fromkeys(self._members, value)
         for k, v in entries.items():
-            self._members[k][at] = v  # type: ignore[index]
+            self._member(k)[at] = v  # type: ignore[index]
 
     def fill(self, val: Any) -> None:
         """Set every active element; ``val`` is a struct, a dict, or one value for all members."""
         for k, member in self._members.items():
-            entry = val.entries[k] if isinstance(val, Struct) else val[k] if isinstance(val, dict) else val
-            member.fill(entry)  # type: ignore[attr-defined]
+            entries = val.entries if isinstance(val, Struct) else val
+            if isinstance(entries, dict) and k not in entries:
+                raise WujiMemberError(f"field {label(self._name)}: there is no value for member {k!r}")
+            member.fill(entries[k] if isinstance(entries, dict) else val)  # type: ignore[attr-defined]
 
     @python_only
     def to_numpy(self) -> dict[str, Any]:
@@ -637,8 +650,8 @@ class StructField(Field):
 
     @python_only
     def from_numpy(self, arr: dict[str, Any]) -> None:
-        for k, v in arr.items():
-            self._members[k].from_numpy(v)
+        for k, v in self._entries_of(arr).items():
+            self._member(k).from_numpy(v)
 
     @python_only
     def to_torch(self, device: Any = None) -> dict[str, Any]:
@@ -646,8 +659,8 @@ class StructField(Field):
 
     @python_only
     def from_torch(self, arr: dict[str, Any]) -> None:
-        for k, v in arr.items():
-            self._members[k].from_torch(v)
+        for k, v in self._entries_of(arr).items():
+            self._member(k).from_torch(v)
 
     def _copy(self, other: Any) -> None:
         if not isinstance(other, StructField) or other.keys != self.keys:

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+def fitted_parts(values: Any, dtype: DataType, what: str) -> Any:
+    """Return the number, or the tuple of numbers, of an element."""
+    return tuple(fitted(v, dtype, what) for v in values) if isinstance(values, tuple) else fitted(values, dtype, what)
+
+
 def fitted(value: Any, dtype: DataType, what: str) -> Any:
-    """Return a number, or a tuple of numbers, that the type can hold. ``what`` names the destination in messages."""
-    if isinstance(value, tuple):
-        return tuple(fitted(v, dtype, what) for v in value)
+    """Return a number that the type can hold. ``what`` names the destination in messages."""
     try:
         if dtype.is_float:
             return float(value)

@@ -194,7 +194,7 @@ class Kernel:
             except _native.NativeError as e:
                 failed = self._failed(e)
                 return code.wrap(failed) if code.wrap is not None and failed is not None else failed
-            except (TypeError, OverflowError, ValueError) as e:
+            except (TypeError, OverflowError, ValueError, LookupError) as e:
                 return self._call(self._fitted(full, e), {})
             if result is not NotImplemented:
                 return code.wrap(result) if code.wrap is not None else result
@@ -346,7 +346,8 @@ def _fits(ty: Any, value: Any) -> bool:
             flat = flat_value(ty, value)
             return len(flat) == ty.count and all(_fits(ty.dtype, x) for x in flat)
         if isinstance(ty, StructType):
-            return isinstance(value, (Struct, dict))
+            entries = value.entries if isinstance(value, Struct) else value
+            return isinstance(entries, dict) and all(name in entries for name in ty.members)
         if ty.is_float:
             float(value)
             return not isinstance(value, (str, bytes))

@@ -139,6 +139,8 @@ class Matrix(Operators):
         if len(at) != self.ndim:
             raise WujiIndexError(f"Expected {self.ndim} indices, got {len(at)}.")
         for k, extent in zip(at, self.shape, strict=True):
+            if not isinstance(k, slice) and not hasattr(k, "__index__"):
+                raise WujiIndexError(f"indices must be integers, not {emit.describe(k)}")
             if not isinstance(k, slice) and not -extent <= int(k) < extent:
                 raise WujiIndexError(f"index {k} is out of range for an axis with {extent} components")
         number = 0
@@ -338,6 +340,8 @@ def _restore(entries: list[Any], shape: tuple[int, ...], dtype: DataType | None)
 
 def _filled(value: int, dt: Any, n: int, m: int | None) -> Matrix:
     shape = (n,) if m is None else (n, m)
+    if any(not hasattr(e, "__index__") or not 1 <= e <= 1 << 16 for e in shape):
+        raise WujiTypeError(f"a vector or matrix cannot have the shape {shape}")
     return Matrix._of([value] * (n * (m or 1)), shape, dtypes.need_scalar(dt))
 
 

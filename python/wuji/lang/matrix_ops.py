@@ -216,7 +216,7 @@ def matmul(a: Any, b: Any) -> Any:
     """Return a matrix-matrix or matrix-vector product."""
     from .matrix import Matrix
 
-    a, b = (Matrix(v) if isinstance(v, (list, tuple)) else v for v in (a, b))
+    a, b = (Matrix(v) if isinstance(v, (list, tuple)) or hasattr(v, "tolist") and getattr(v, "shape", ()) != () else v for v in (a, b))
     sa: tuple[int, ...] = getattr(a, "shape", ())
     sb: tuple[int, ...] = getattr(b, "shape", ())
     if len(sa) == 1 and len(sb) == 2 and sb[0] == 1:

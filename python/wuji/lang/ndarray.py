@@ -97,7 +97,7 @@ class Ndarray:
         try:
             self._native.set(at, flat)
         except (TypeError, ValueError, OverflowError):
-            self._native.set(at, host_values.fitted(flat, self.dtype, "array"))
+            self._native.set(at, host_values.fitted_parts(flat, self.dtype, "array"))
 
     @python_only
     def fill(self, val: Any) -> None:
@@ -106,7 +106,7 @@ class Ndarray:
         try:
             self._native.fill(flat)
         except (TypeError, ValueError, OverflowError):
-            self._native.fill(host_values.fitted(flat, self.dtype, "array"))
+            self._native.fill(host_values.fitted_parts(flat, self.dtype, "array"))
 
     @python_only
     def to_numpy(self) -> Any:

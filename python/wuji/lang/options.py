@@ -125,6 +125,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 # Options whose value may be negative.
 _SIGNED = ("random_seed", "opt_level", "ad_stack_size")
+_MOST = 1 << 63
 
 
 class Config:
@@ -164,7 +165,7 @@ class Config:
             "cuda": 0 if self.arch is archs.cuda and not values["interpreter"] else None,
             "threads": threads,
             "math": "fast" if values["fast_math"] else "strict",
-            "seed": int(values["random_seed"]),
+            "seed": int(values["random_seed"]) % (1 << 64),
             "debug": bool(values["debug"]),
             "check_reads": bool(values["debug"] or values["check_out_of_bound"]),
             "deterministic": bool(values["deterministic"]),
@@ -222,8 +223,8 @@ def _checked(name: str, value: Any, like: Any, where: str) -> Any:
             return os.fspath(value)
     except (TypeError, ValueError):
         raise WujiOptionError(f"{where} must be {needed}, not {value!r}", "W0609") from None
-    if name not in _SIGNED and not 0 <= converted < 1 << 63:
-        raise WujiOptionError(f"{where} cannot be {value!r}: it must be at least 0{'' if converted < 0 else ' and less than 2^63'}", "W0609")
+    if not (-_MOST if name in _SIGNED else 0) <= converted < _MOST:
+        raise WujiOptionError(f"{where} cannot be {value!r}: it must be at least {'-2^63' if name in _SIGNED else '0'} and less than 2^63", "W0609")
     return converted
 
 

@@ -124,7 +124,8 @@ class SNode:
 
     def dynamic(self, axis: Any, dimension: int, chunk_size: int | None = None) -> SNode:
         """Add a dynamic node: a growing list of at most ``dimension`` cells."""
-        chunk = 0 if chunk_size is None else shape_of(chunk_size)[0]
+        sizes = (0,) if chunk_size is None else shape_of(chunk_size)
+        chunk = sizes[0] if len(sizes) == 1 else -1
         if chunk < 0:
             raise WujiRuntimeError(f"invalid chunk size {chunk}: it must be at least 1", "W0123")
         node = self._add("dynamic", axis, dimension, chunk)
@@ -173,10 +174,11 @@ class SNode:
     # Queries.
     def parent(self, n: int = 1) -> SNode | None:
         """Return the parent node, or the ``n``-th ancestor."""
-        node: SNode | None = self
-        for _ in range(n):
-            node = node._parent if node is not None else None
-        return node
+        path = self.path_from_root()
+        up = shape_of(n)
+        if len(up) != 1 or up[0] < 0:
+            raise WujiRuntimeError(f"a node has no ancestor {n!r}: count them from 0, which is the node itself")
+        return path[-1 - up[0]] if up[0] < len(path) else None
 
     def path_from_root(self) -> list[SNode]:
         path: list[SNode] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..exceptions import WujiTypeError
+from ..exceptions import WujiSyntaxError, WujiTypeError
 from . import context, emit
 from .compound import MatrixType, StructType
 from .dtypes import DataType
@@ -215,6 +215,8 @@ def dataclass(cls: type) -> StructType:
             return 4 / 3 * ti.math.pi * self.radius ** 3
     ```
     """
+    if not isinstance(cls, type):
+        raise WujiSyntaxError("`ti.dataclass` can only decorate a class")
     fields: dict[str, Any] = {}
     hints = dict(getattr(cls, "__annotations__", {}))
     if any(isinstance(h, str) for h in hints.values()):

@@ -184,6 +184,8 @@ class Texture:
         import numpy
 
         self._need_2d("from_image")
+        if not hasattr(image, "getbands"):
+            raise WujiRuntimeTypeError(f"`from_image` needs a Pillow image, not {type(image).__name__}")
         if tuple(image.size) != self.shape:
             raise WujiRuntimeError(f"size mismatch: image {tuple(image.size)}, texture {self.shape}")
         if image.mode not in ("L", "LA", "RGB", "RGBA"):

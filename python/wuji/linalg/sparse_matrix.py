@@ -13,7 +13,7 @@ from ..lang.compound import MatrixType, NdarrayType, SparseMatrixBuilderType
 from ..lang.dtypes import DataType
 from ..lang.field import Field
 from ..lang.kernel import Parameter
-from ..lang.ndarray import Ndarray, ndarray
+from ..lang.ndarray import Ndarray, ScalarNdarray, ndarray
 from ..lang.signatures import MISSING
 from ..lang.values import Expr
 
@@ -25,6 +25,13 @@ def _float_type(dtype: Any, what: str) -> DataType:
     if found not in (dtypes.f32, dtypes.f64):
         raise WujiRuntimeTypeError(f"`{what}` needs f32 or f64, not {found}")
     return found
+
+
+def _count(value: Any, what: str) -> int:
+    """Return a number of rows, columns or entries."""
+    if not hasattr(value, "__index__") or not 0 <= value < 1 << 31:
+        raise WujiRuntimeTypeError(f"invalid `{what}`: a number of rows, columns or entries must be an integer from 0 to 2^31 - 1, not {value!r}")
+    return int(value)
 
 
 def as_vector(value: Any, dtype: DataType, what: str) -> Any:
@@ -43,7 +50,7 @@ def like(result: Any, given: Any, dtype: DataType) -> Any:
     """Return the result as the same kind of container as the input: an array for an array, else a NumPy array."""
     if not isinstance(given, Ndarray):
         return result
-    created = ndarray(dtype, len(result))
+    created = ScalarNdarray(dtype, (len(result),))
     created.from_numpy(result)
     return created
 
@@ -98,14 +105,16 @@ class SparseMatrixBuilder:
         if storage_format not in _FORMATS:
             raise WujiRuntimeError(f"`storage_format` must be one of {', '.join(_FORMATS)}, not {storage_format!r}")
         runtime.current()
-        self.num_rows = int(num_rows)
-        self.num_cols = int(num_rows if num_cols is None else num_cols)
+        self.num_rows = _count(num_rows, "SparseMatrixBuilder")
+        self.num_cols = _count(num_rows if num_cols is None else num_cols, "SparseMatrixBuilder")
+        max_num_triplets = _count(max_num_triplets, "SparseMatrixBuilder")
         if self.num_rows < 0 or self.num_cols < 0 or max_num_triplets < 0:
             raise WujiRuntimeError(f"invalid `SparseMatrixBuilder`: {self.num_rows} x {self.num_cols} with {max_num_triplets} triplets")
         self.dtype = _float_type(dtype, "SparseMatrixBuilder")
         self.max_num_triplets = int(max_num_triplets)
-        self._rows, self._columns = (ndarray(dtypes.i32, self.max_num_triplets) for _ in range(2))
-        self._values = ndarray(self.dtype, self.max_num_triplets)
+        capacity = (self.max_num_triplets,)  # may be zero
+        self._rows, self._columns = (ScalarNdarray(dtypes.i32, capacity) for _ in range(2))
+        self._values = ScalarNdarray(self.dtype, capacity)
         self._count = ndarray(dtypes.i64, 1)
 
     @property
@@ -222,9 +231,10 @@ class SparseMatrix:
                 raise WujiRuntimeError("`SparseMatrix` needs a number of rows")
             import numpy
 
+            n, m = _count(n, "SparseMatrix"), _count(n if m is None else m, "SparseMatrix")
             found = _float_type(dtype, "SparseMatrix")
             empty = numpy.zeros(0, dtype=numpy.int32)
-            sm = _native.SparseMatrix(found.ir, n, n if m is None else m, empty, empty, numpy.zeros(0, dtype=found.numpy_name))
+            sm = _native.SparseMatrix(found.ir, n, m, empty, empty, numpy.zeros(0, dtype=found.numpy_name))
         self.matrix: _native.SparseMatrix = sm
         self.dtype = dtypes.by_ir(sm.dtype)
 

@@ -120,8 +120,11 @@ class GUI:
         fullscreen: bool = False,
         fast_gui: bool = False,
     ) -> None:
-        width, height = (res, res) if np.ndim(res) == 0 else tuple(res)
-        if int(width) < 1 or int(height) < 1:
+        try:
+            width, height = (int(res), int(res)) if np.ndim(res) == 0 else (int(r) for r in res)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"invalid `res` {res!r}: it must be a number of pixels, or one for each axis") from None
+        if width < 1 or height < 1:
             raise ValueError(f"invalid `res` {res}: a window needs at least one pixel")
         self.name = name
         self.res = (int(width), int(height))
@@ -482,7 +485,7 @@ class GUI:
     def is_pressed(self, *keys: str) -> bool:
         """Return whether one of the keys or buttons is held."""
         self._poll_events()
-        return any(key in self.key_pressed or key.lower() in self.key_pressed for key in keys)
+        return any(str(key) in self.key_pressed or str(key).lower() in self.key_pressed for key in keys)
 
     def get_cursor_pos(self) -> tuple[float, float]:
         """Return the cursor position in [0, 1]."""
