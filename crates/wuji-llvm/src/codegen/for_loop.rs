@@ -84,10 +84,11 @@ struct ThreadScope {
 
 /// Loops with at most this many iterations, also nested, end quickly enough without polling.
 const MANY: u64 = 64;
-/// The same, for innermost loops.
-const LONG: u64 = 1 << 28;
-/// Iterations of a strip.
-const STRIP: u64 = 1 << 16;
+/// Work between two polls, in units of an addition (`CostClass::units`): a millisecond or two.
+const STRIP_WORK: u64 = 1 << 22;
+/// Iterations of a strip: not so few that polling costs time, nor so many that a wrong estimate matters.
+const MIN_STRIP: u64 = 1 << 8;
+const MAX_STRIP: u64 = 1 << 16;
 
 impl FunctionGen<'_, '_, '_> {
     pub(super) fn for_loop(&mut self, inst: Inst, label: Label, kind: ForKind) -> Result<()> {
@@ -213,8 +214,13 @@ impl FunctionGen<'_, '_, '_> {
             e.br(outer);
             e.position(outer);
             let phis = self.loop_phis(index_ty, &tys, &first, from);
-            (strip_hi, strip_steps) =
-                self.strip(scalar, phis.index, phis.count, range.hi, &range.steps);
+            (strip_hi, strip_steps) = self.strip(
+                scalar,
+                phis.index,
+                phis.count,
+                (range.hi, &range.steps),
+                region,
+            );
             first = LoopValues {
                 carried: phis.carried.clone(),
                 ..phis
@@ -337,12 +343,45 @@ impl FunctionGen<'_, '_, '_> {
         if self.has_long_loop(region) {
             return PollPolicy::EveryIteration;
         }
-        // Chunks of parallel loops are short enough.
-        match (kind, self.turns(inst)) {
-            (ForKind::Serial, Some(turns)) if turns > LONG => PollPolicy::EveryStrip,
-            (ForKind::Serial, None) if scalar.bytes() >= 4 => PollPolicy::EveryStrip,
-            _ => PollPolicy::Never,
+        if kind == ForKind::Parallel && self.unit.gpu.is_some() {
+            return PollPolicy::Never;
         }
+        let long = match self.turns(inst) {
+            Some(turns) => turns > self.strip_length(region),
+            // An index of 16 bits does not go far.
+            None => scalar.bytes() >= 4,
+        };
+        if long {
+            PollPolicy::EveryStrip
+        } else {
+            PollPolicy::Never
+        }
+    }
+
+    /// How many iterations of a body run between two polls. A chunk may be long, and have long iterations: time counts, not their
+    /// number.
+    fn strip_length(&self, body: Region) -> u64 {
+        (STRIP_WORK / self.work(body)).clamp(MIN_STRIP, MAX_STRIP)
+    }
+
+    /// The work of one run of a region, in units of an addition.
+    fn work(&self, region: Region) -> u64 {
+        let insts = self.f.regions[region].insts.iter();
+        insts.fold(1, |sum: u64, inst| {
+            let data = &self.f.insts[*inst];
+            let lanes = data.results.first().and_then(|r| self.f.ty(*r).lanes());
+            // One instruction serves several lanes.
+            let own = data.op.cost().units() * u64::from(lanes.unwrap_or(1).div_ceil(8));
+            let inside = data.regions.iter().map(|r| self.work(*r));
+            let inside = inside.fold(0, u64::saturating_add);
+            let turns = if let Op::For(..) = data.op {
+                self.turns(*inst).unwrap_or(1)
+            } else {
+                1
+            };
+            sum.saturating_add(own)
+                .saturating_add(inside.saturating_mul(turns))
+        })
     }
 
     /// An upper bound on the trip count, if one is known.
@@ -479,12 +518,12 @@ impl FunctionGen<'_, '_, '_> {
         s: Scalar,
         index: Val,
         count: Option<Val>,
-        hi: Val,
-        steps: &Steps,
+        (hi, steps): (Val, &Steps),
+        body: Region,
     ) -> (Val, Steps) {
         let e = &self.unit.emit;
         let ty = e.scalar_ty(s);
-        let length = e.const_int(ty, STRIP);
+        let length = e.const_int(ty, self.strip_length(body));
         // The remaining distance is exact as an unsigned integer, so the sums do not wrap.
         let bounded = |left: Val, end: Val, whole: Val| {
             e.select(e.icmp(LLVMIntUGT, left, length), end, whole)

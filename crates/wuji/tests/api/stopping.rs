@@ -41,6 +41,14 @@ fn endless(x: &Field<f32, 1>) {
     }
 }
 
+/// More iterations than there are chunks that could be looked at.
+#[kernel]
+fn long(x: &Field<f32, 1>, n: i64) {
+    for i in 0..n {
+        x[[i & 63]] = ((i & 1023) as f32).sqrt().sin().exp();
+    }
+}
+
 fn limited(builder: wuji::WorldBuilder, limit: u64) -> World {
     builder
         .time_limit(Duration::from_millis(limit))
@@ -79,6 +87,22 @@ fn the_time_limit_stops_every_kind_of_loop() {
         // The world goes on.
         turns(&x, 10, 10).unwrap();
         assert!(x.get(0).unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn the_time_limit_stops_loops_of_any_length() {
+    for tier in [Tier::Fast, Tier::Best] {
+        for threads in [1, 2] {
+            let world = limited(World::builder().tier(tier).threads(threads), 100);
+            let x = world.field::<f32, 1>("x", 64).unwrap();
+            long(&x, 10).unwrap();
+            for exponent in [40, 50, 60, 62] {
+                let started = Instant::now();
+                let error = long(&x, 1 << exponent).unwrap_err();
+                check(error, started);
+            }
+        }
     }
 }
 

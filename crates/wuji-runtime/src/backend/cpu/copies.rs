@@ -12,7 +12,7 @@ use crate::flush::Flush;
 use crate::memory::Memory;
 use crate::program::tree_memory;
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wuji_compile::analysis::merging::{BYTES_PER_UPDATE, merged_bytes};
 use wuji_compile::rewrite::scalar_identity;
 use wuji_ir::entities::{Field, Node, Tree};
@@ -151,6 +151,8 @@ pub(crate) struct CopyLaunch<'a> {
     pub(crate) flush: Flush,
     pub(crate) pool: &'a Pool,
     pub(crate) threads: u64,
+    /// Not zero: the remaining chunks are skipped.
+    pub(crate) stop: Option<&'a AtomicU32>,
     pub(crate) trees: &'a [&'a Memory],
     /// The context of worker 0, whose copies are the trees.
     pub(crate) context: &'a LaunchContext,
@@ -195,6 +197,7 @@ impl CopyLaunch<'_> {
             workers,
             units as i64,
             grain as i64,
+            self.stop,
             &|worker, begin, end| {
                 worked[worker].store(true, Ordering::Relaxed);
                 work(contexts.of(worker), begin, end);
@@ -261,10 +264,12 @@ impl CopyLaunch<'_> {
             let share = u128::from(units) * worker as u128 / workers as u128;
             share as u64
         };
+        let stop = self.stop;
         self.pool.run(workers as i64, 1, &|from, to| {
             for worker in from as usize..to as usize {
                 let (mut begin, end) = (begin_of(worker), begin_of(worker + 1));
-                while begin < end {
+                let stopped = || stop.is_some_and(|s| s.load(Ordering::Relaxed) != 0);
+                while begin < end && !stopped() {
                     let next = (begin + grain).min(end);
                     work(contexts.of(worker), begin as i64, next as i64);
                     begin = next;

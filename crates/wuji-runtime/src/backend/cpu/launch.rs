@@ -188,15 +188,24 @@ impl NativeLaunch<'_> {
         };
         let Some(copies) = &task.copies else {
             if !deterministic {
-                return self.pool.run(units as i64, grain as i64, &run);
+                return self.pool.run_on(
+                    usize::MAX,
+                    units as i64,
+                    grain as i64,
+                    code.interrupt,
+                    &|_, begin, end| run(begin, end),
+                );
             }
             let chunks = units.div_ceil(grain) as i64;
-            return self.pool.run(chunks, 1, &|from, to| {
-                for chunk in from as u64..to as u64 {
-                    let end = (chunk + 1).saturating_mul(grain).min(units);
-                    run((chunk * grain) as i64, end as i64);
-                }
-            });
+            let stop = code.interrupt;
+            return self
+                .pool
+                .run_on(usize::MAX, chunks, 1, stop, &|_, from, to| {
+                    for chunk in from as u64..to as u64 {
+                        let end = (chunk + 1).saturating_mul(grain).min(units);
+                        run((chunk * grain) as i64, end as i64);
+                    }
+                });
         };
         let launch = CopyLaunch {
             plan: copies,
@@ -204,6 +213,7 @@ impl NativeLaunch<'_> {
             flush: self.native.flush,
             pool: self.pool,
             threads: self.threads,
+            stop: code.interrupt,
             trees: self.request.bindings.trees,
             context,
         };

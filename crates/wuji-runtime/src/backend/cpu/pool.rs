@@ -52,6 +52,8 @@ type Work<'a> = &'a (dyn Fn(usize, i64, i64) + Sync);
 /// only when the gate is closed and everybody who joined has left.
 struct Job {
     work: Work<'static>,
+    /// Not zero: chunks that no worker has taken are left out.
+    stop: Option<&'static AtomicU32>,
     cut: Cut,
     /// Workers with smaller numbers are worth waking.
     helpers: usize,
@@ -213,11 +215,21 @@ impl Pool {
     /// returns when all are done. Launches from several threads are serialized. A panic in `work` ends the
     /// launch early and goes on in the caller.
     pub fn run(&self, total: i64, grain: i64, work: &(dyn Fn(i64, i64) + Sync)) -> Result<()> {
-        self.run_on(usize::MAX, total, grain, &|_, begin, end| work(begin, end))
+        self.run_on(usize::MAX, total, grain, None, &|_, begin, end| {
+            work(begin, end);
+        })
     }
 
-    /// As [`Pool::run`], on at most so many threads, each of which tells `work` its number: the caller is 0.
-    pub fn run_on(&self, most: usize, total: i64, grain: i64, work: Work<'_>) -> Result<()> {
+    /// Like [`Pool::run`], on at most `most` threads, each of which passes its number to `work`: the caller is 0. When `stop` is no
+    /// longer zero, the remaining chunks are skipped, however many they are.
+    pub fn run_on(
+        &self,
+        most: usize,
+        total: i64,
+        grain: i64,
+        stop: Option<&AtomicU32>,
+        work: Work<'_>,
+    ) -> Result<()> {
         if total <= 0 {
             return Ok(());
         }
@@ -225,7 +237,7 @@ impl Pool {
         let grain = (grain.max(1) as u64).min(total.div_ceil(threads));
         let chunks = total.div_ceil(grain);
         if self.workers.is_empty() || chunks == 1 || most < 2 || INSIDE.get() {
-            run_alone(total, grain, work);
+            run_alone(total, grain, stop, work);
             return Ok(());
         }
         if self.forks != forks() {
@@ -244,7 +256,7 @@ impl Pool {
             grain,
             shares: (helpers + 1).min(MOST_SHARES) as u64,
         };
-        self.shared.launch(work, cut, helpers, most - 1);
+        self.shared.launch(work, stop, cut, helpers, most - 1);
         let panic = self.shared.take_panic();
         drop(turn);
         match panic {
@@ -288,10 +300,15 @@ impl Drop for Inside {
     }
 }
 
-fn run_alone(total: u64, grain: u64, work: Work<'_>) {
+/// Whether the launch is to end early.
+fn is_stopped(stop: Option<&AtomicU32>) -> bool {
+    stop.is_some_and(|stop| stop.load(Ordering::Relaxed) != 0)
+}
+
+fn run_alone(total: u64, grain: u64, stop: Option<&AtomicU32>, work: Work<'_>) {
     let _inside = Inside::enter();
     let mut begin = 0;
-    while begin < total {
+    while begin < total && !is_stopped(stop) {
         let end = (begin + grain).min(total);
         work(0, begin as i64, end as i64);
         begin = end;
@@ -300,11 +317,21 @@ fn run_alone(total: u64, grain: u64, work: Work<'_>) {
 
 impl Shared {
     /// One launch, from the caller's side.
-    fn launch(&self, work: Work<'_>, cut: Cut, helpers: usize, most: usize) {
+    fn launch(
+        &self,
+        work: Work<'_>,
+        stop: Option<&AtomicU32>,
+        cut: Cut,
+        helpers: usize,
+        most: usize,
+    ) {
         // SAFETY: only the lifetime changes; see `Job`.
         let work = unsafe { std::mem::transmute::<Work<'_>, Work<'static>>(work) };
+        // SAFETY: as above.
+        let stop = stop.map(|s| unsafe { &*std::ptr::from_ref(s) });
         let job = Job {
             work,
+            stop,
             cut,
             helpers,
             most,
@@ -318,7 +345,7 @@ impl Shared {
         let gate = Gate(self.gate.0.load(Ordering::Relaxed));
         self.gate.0.store(gate.next_open().0, Ordering::Release);
         self.wake(0, helpers);
-        self.take_chunks(0, work, cut);
+        self.take_chunks(0, work, stop, cut);
         self.close();
         // SAFETY: the gate is closed and no worker is inside.
         unsafe { *self.job.get() = None };
@@ -334,14 +361,14 @@ impl Shared {
     }
 
     /// Runs chunks until none are left, those of its own share first. A panic is kept for the caller.
-    fn take_chunks(&self, worker: usize, work: Work<'_>, cut: Cut) {
+    fn take_chunks(&self, worker: usize, work: Work<'_>, stop: Option<&AtomicU32>, cut: Cut) {
         let _inside = Inside::enter();
         let shares = cut.shares as usize;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for share in (0..shares).map(|k| (worker + k) % shares) {
                 let (next, end) = (&self.next[share].0, cut.first(share as u64 + 1));
                 // Who has nothing to take leaves the line to those who have.
-                while next.load(Ordering::Relaxed) < end {
+                while next.load(Ordering::Relaxed) < end && !is_stopped(stop) {
                     let chunk = next.fetch_add(1, Ordering::Relaxed);
                     if chunk >= end {
                         break;
@@ -396,7 +423,7 @@ impl Shared {
                 self.wake(2 * number + 1, job.helpers);
                 self.wake(2 * number + 2, job.helpers);
                 if number < job.most {
-                    self.take_chunks(number + 1, job.work, job.cut);
+                    self.take_chunks(number + 1, job.work, job.stop, job.cut);
                 }
             }
             self.leave();

@@ -252,7 +252,7 @@ fn a_thread_that_is_done_takes_from_others() {
     let pool = Pool::new(3).unwrap();
     let slow = AtomicUsize::new(usize::MAX);
     let taken: Vec<AtomicUsize> = (0..90).map(|_| AtomicUsize::new(usize::MAX)).collect();
-    pool.run_on(3, 90, 1, &|worker, begin, _| {
+    pool.run_on(3, 90, 1, None, &|worker, begin, _| {
         taken[begin as usize].store(worker, Ordering::Relaxed);
         // The first who comes stays for long.
         let first = slow.compare_exchange(usize::MAX, worker, Ordering::Relaxed, Ordering::Relaxed);
@@ -262,4 +262,21 @@ fn a_thread_that_is_done_takes_from_others() {
     })
     .unwrap();
     assert!(taken.iter().all(|t| t.load(Ordering::Relaxed) < 3));
+}
+
+#[test]
+fn a_stopped_launch_skips_what_is_left() {
+    for threads in [1, 2, 4] {
+        let pool = Pool::new(threads).unwrap();
+        let stop = AtomicU32::new(0);
+        let ran = AtomicU64::new(0);
+        // More chunks than could be looked at one by one.
+        let work = |_: usize, _: i64, _: i64| {
+            ran.fetch_add(1, Ordering::Relaxed);
+            stop.store(1, Ordering::Relaxed);
+        };
+        pool.run_on(usize::MAX, i64::MAX, 1 << 10, Some(&stop), &work)
+            .unwrap();
+        assert!(ran.into_inner() <= threads as u64);
+    }
 }
