@@ -11,20 +11,13 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_int;
-use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
-use wuji::dynamic::{Array, ArrayArg, Owner, Way, device, read_slot, write_slot};
+use wuji::dynamic::{Array, ArrayArg, HostBytes, Owner, Way, device, read_slot, write_slot};
 use wuji::{Error, Result};
 use wuji_ir::types::{Scalar, Type};
 
-/// Sufficient for any vector load of a kernel.
-const ALIGN: usize = 64;
 const MAX_RANK: usize = 8;
-
-#[repr(align(64))]
-struct Aligned;
 
 /// A zero-initialized array.
 #[pyclass(frozen, module = "wuji._native")]
@@ -44,32 +37,13 @@ pub(crate) struct Ndarray {
 
 /// The memory of the elements.
 enum Store {
-    Host(HostMemory),
+    /// Counts as memory of its world.
+    Host(HostBytes),
     Device {
         array: Array,
         /// Streams of consumers that may still use the exported memory.
         shared: Mutex<Vec<usize>>,
     },
-}
-
-struct HostMemory {
-    memory: NonNull<u8>,
-    layout: Layout,
-}
-
-// SAFETY: the memory is only accessed through raw pointers. Threads that race for elements race as they do for those of any Python
-// array.
-unsafe impl Send for HostMemory {}
-// SAFETY: as above.
-unsafe impl Sync for HostMemory {}
-
-impl Drop for HostMemory {
-    fn drop(&mut self) {
-        if self.layout.size() > 0 {
-            // SAFETY: allocated with this layout; all users of the memory hold the array.
-            unsafe { dealloc(self.memory.as_ptr(), self.layout) };
-        }
-    }
 }
 
 /// Bytes per copied chunk.
@@ -81,7 +55,7 @@ const DEFAULT_STREAM: usize = 1;
 impl Ndarray {
     pub(crate) fn memory(&self) -> (Owner, *mut u8) {
         match &self.store {
-            Store::Host(host) => (Owner::Host, host.memory.as_ptr()),
+            Store::Host(host) => (Owner::Host, host.base()),
             Store::Device { array, .. } => array.place(),
         }
     }
@@ -111,7 +85,7 @@ impl Ndarray {
             Store::Host(host) => {
                 // SAFETY: the caller guarantees that the range is in bounds.
                 unsafe {
-                    let from = host.memory.as_ptr().add(offset);
+                    let from = host.base().add(offset);
                     std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
                 }
                 Ok(())
@@ -128,7 +102,7 @@ impl Ndarray {
             Store::Host(host) => {
                 // SAFETY: the caller guarantees that the range is in bounds.
                 unsafe {
-                    let to = host.memory.as_ptr().add(offset);
+                    let to = host.base().add(offset);
                     std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len());
                 }
                 Ok(())
@@ -214,29 +188,21 @@ impl Ndarray {
             extents.iter().try_fold(size, |n, e| n.checked_mul(*e))
         };
         let bytes = bytes.and_then(|b| usize::try_from(b).ok());
-        let layout = bytes.and_then(|b| Layout::from_size_align(b, ALIGN).ok());
-        let layout = layout.ok_or_else(too_large)?;
-        let store = match (world.filter(|w| w.is_on_gpu()), layout.size()) {
-            (Some(world), bytes) => Store::Device {
+        let bytes = bytes.filter(|b| *b <= isize::MAX as usize);
+        let bytes = bytes.ok_or_else(too_large)?;
+        let store = match world {
+            Some(world) if world.is_on_gpu() => Store::Device {
                 array: Array::new(world, bytes as u64)?,
                 shared: Mutex::default(),
             },
-            // Never accessed, but must be aligned.
-            (None, 0) => Store::Host(HostMemory {
-                memory: NonNull::<Aligned>::dangling().cast(),
-                layout,
-            }),
-            (None, _) => Store::Host(HostMemory {
-                // SAFETY: the size is not zero.
-                memory: NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_large)?,
-                layout,
-            }),
+            Some(world) => Store::Host(device(world).host_bytes(bytes as u64)?),
+            None => Store::Host(HostBytes::uncounted(bytes as u64)?),
         };
         let strides = dlpack::packed(&extents, size);
         let narrow = |list: &[i64]| list.iter().map(|n| *n as isize).collect::<Box<[isize]>>();
         Ok(Ndarray {
             store,
-            size: layout.size(),
+            size: bytes,
             ty,
             scalar,
             rank: shape.len(),

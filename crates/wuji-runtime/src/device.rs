@@ -5,7 +5,7 @@ use crate::backend::{Backend, BackendEnv, Capabilities};
 use crate::cache::Cache;
 use crate::guards::reset_guards;
 use crate::log::{Level, Log};
-use crate::memory::{DeviceLock, Memory, MemoryLimit};
+use crate::memory::{DeviceLock, HostBytes, Memory, MemoryLimit, Usage};
 use crate::options::DeviceOptions;
 use crate::profile::Profiler;
 use crate::program::Program;
@@ -215,12 +215,24 @@ impl Device {
         Memory::plain(&self.lock, size, storage)
     }
 
+    /// Zeroed bytes of the host, for an array. They count as memory of this device.
+    pub fn host_bytes(&self, size: u64) -> Result<HostBytes> {
+        self.memory_limit.allow_array(size, self.lock.used())?;
+        HostBytes::new(size, Some(Usage::new(&self.lock, size)))
+    }
+
     /// Zeroed memory for a tree of this device.
     pub fn reserve_tree(&self, tree: &TreeData, layout: &TreeMemory) -> Result<Memory> {
         // Without a limit, a device with memory of its own knows what it has.
         let (limit, own) = (&self.memory_limit, !self.capabilities.works_on_host());
-        if !tree.is_sparse() && (limit.is_set() || !own) {
-            limit.allow_dense(layout.size, self.lock.used())?;
+        if limit.is_set() || !own {
+            // Of a sparse tree, what is there from the start: the cells of bitmasked nodes below the root are.
+            let size = if tree.is_sparse() {
+                layout.cell_size[tree.root()]
+            } else {
+                layout.size
+            };
+            limit.allow_dense(size, self.lock.used())?;
         }
         let left = if limit.is_set() {
             self.memory_left()

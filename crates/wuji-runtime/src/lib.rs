@@ -37,7 +37,7 @@ pub use backend::{Backend, BackendKind, cuda};
 pub use device::Device;
 pub use instance::Instance;
 pub use launch::{Bindings, Outcome};
-pub use memory::{Memory, MemoryGuard};
+pub use memory::{HostBytes, Memory, MemoryGuard};
 pub use options::DeviceOptions;
 pub use program::Program;
 pub use progress::Progress;

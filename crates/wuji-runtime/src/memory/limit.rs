@@ -36,6 +36,16 @@ impl MemoryLimit {
     /// than there is: so the error has to come here.
     pub(crate) fn allow_dense(&self, size: u64, used: u64) -> Result<()> {
         const HELP: &str = "make the extents smaller, use sparse nodes, or raise `memory_limit`";
+        self.allow(("a tree", HELP), size, used)
+    }
+
+    /// Whether an array fits.
+    pub(crate) fn allow_array(&self, size: u64, used: u64) -> Result<()> {
+        const HELP: &str = "use a smaller shape, or raise `memory_limit`";
+        self.allow(("an array", HELP), size, used)
+    }
+
+    fn allow(&self, (what, help): (&str, &str), size: u64, used: u64) -> Result<()> {
         let shown = Bytes(size);
         if size > self.left(used) {
             let (limit, used) = (Bytes(self.bytes), Bytes(used));
@@ -46,13 +56,13 @@ impl MemoryLimit {
             };
             let error = Error::new(
                 "W0110",
-                format!("a tree of {shown} is more than this world may still take"),
+                format!("{what} of {shown} is more than this world may still take"),
             );
             return Err(error
                 .note(format!(
                     "its limit is {limit}{of_what}, of which {used} are taken"
                 ))
-                .help(HELP));
+                .help(help));
         }
         if self.is_set || size < ALWAYS_AVAILABLE {
             return Ok(());
@@ -62,13 +72,13 @@ impl MemoryLimit {
             let (total, available) = (Bytes(total), Bytes(available));
             let error = Error::new(
                 "W0110",
-                format!("a tree of {shown} is more than the memory that is available"),
+                format!("{what} of {shown} is more than the memory that is available"),
             );
             return Err(error
                 .note(format!(
                     "of {total}, {available} are available at the moment"
                 ))
-                .help(HELP));
+                .help(help));
         }
         Ok(())
     }

@@ -10,6 +10,7 @@
 
 mod fields;
 mod guard;
+mod host;
 mod limit;
 mod lock;
 mod mapping;
@@ -19,6 +20,7 @@ mod usage;
 
 pub(crate) use fields::{read_field, read_scalar, write_field};
 pub use guard::MemoryGuard;
+pub use host::HostBytes;
 pub(crate) use limit::MemoryLimit;
 pub(crate) use lock::DeviceLock;
 pub(crate) use mapping::Mapping;

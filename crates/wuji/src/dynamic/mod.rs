@@ -38,6 +38,7 @@ pub use array::Array;
 pub use field::{Field, Slots};
 pub use kernel::{Kernel, Launched};
 pub use layout::Layout;
+pub use wuji_runtime::HostBytes;
 pub use wuji_runtime::array::{ArrayArg, Owner, unaliased};
 pub use wuji_runtime::before_exit;
 pub use wuji_runtime::memory::Way;
