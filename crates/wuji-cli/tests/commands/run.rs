@@ -404,3 +404,28 @@ fn endless_kernels_can_be_stopped() {
     assert!(text.contains("interrupted by Ctrl-C"), "{text}");
     assert!(began.elapsed() < Duration::from_secs(60));
 }
+
+/// The elements of a sparse field are listed in any order, in deterministic worlds too.
+#[test]
+fn deterministic_runs_of_sparse_kernels() {
+    let folder = Folder::new();
+    let file = folder.file(
+        "sparse.wir",
+        "; run: f0[3] = 1 => active f0 = [2, 3], f0[3] = 2\n\
+         module \"sparse\"\n\
+         tree T0 { pointer S1 [i: 4] { dense S2 [i: 2] { place f0 } } }\n\
+         field f0 \"x\": i32 in T0.S2 (i)\n\
+         kernel fn0 \"sparse\"() {\n\
+         foreach L0 (v0: i32) in f0 {\n\
+         v1: i32 = load f0[v0]\n\
+         v2: i32 = add v1, v1\n\
+         store f0[v0], v2\n\
+         continue L0\n\
+         }\n\
+         return\n\
+         }\n",
+    );
+    let output = wuji(&["run", file.to_str().unwrap(), "--deterministic"]);
+    let output = { output }.output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+}

@@ -200,6 +200,14 @@ fn export(from: &mut dyn Mover, m: &Module, fields: &[Field]) -> Result<Vec<(Fie
     Ok(out)
 }
 
+/// Options for kernels that move elements: they list them in any order, in deterministic worlds too. What they list is sorted.
+fn any_order(options: &Options) -> Options {
+    Options {
+        deterministic: false,
+        ..options.clone()
+    }
+}
+
 /// The kernels that move the elements of all sparse fields of a module, lowered, for the interpreter.
 #[derive(Debug)]
 pub struct LoweredMovers {
@@ -212,8 +220,8 @@ impl LoweredMovers {
     pub fn new(m: &Module, options: &Options) -> Result<LoweredMovers> {
         let fields = fields(m);
         Ok(LoweredMovers {
-            import: wuji_compile::compile(transfer::import(m, &fields), options)?,
-            export: wuji_compile::compile(transfer::export(m, &fields), options)?,
+            import: wuji_compile::compile(transfer::import(m, &fields), &any_order(options))?,
+            export: wuji_compile::compile(transfer::export(m, &fields), &any_order(options))?,
             fields,
         })
     }
@@ -255,8 +263,8 @@ impl<'d> DeviceMovers<'d> {
     pub fn new(device: &'d Device, m: &Module, options: &Options) -> Result<DeviceMovers<'d>> {
         let fields = fields(m);
         Ok(DeviceMovers {
-            import: Instance::new(device, transfer::import(m, &fields), options)?,
-            export: Instance::new(device, transfer::export(m, &fields), options)?,
+            import: Instance::new(device, transfer::import(m, &fields), &any_order(options))?,
+            export: Instance::new(device, transfer::export(m, &fields), &any_order(options))?,
             fields,
         })
     }
