@@ -191,6 +191,7 @@ fn passes(text: &str, effort: Effort, rounds: u32) -> Result<(Duration, Lowered)
     let module = wuji_ir::text::parse(text, "growing.wir")?;
     let options = Options {
         vector_bits: 512,
+        fma: true,
         ..Options::default()
     };
     let mut best: Option<(Duration, Lowered)> = None;

@@ -119,6 +119,7 @@ impl Opt {
         if self.compile.vector_bits.is_none() {
             options.vector_bits = Host::detect()?.preferred_vector_bits();
         }
+        options.fma = Host::detect()?.has("fma");
         let by_default = match emit {
             Emit::Ptx => Machine::Cuda,
             Emit::Ir | Emit::Llvm | Emit::LlvmOpt | Emit::Asm => Machine::Cpu,

@@ -72,6 +72,7 @@ fn measure(jit: &Jit, text: &str, effort: Effort) -> Result<Breakdown> {
     let started = Instant::now();
     let options = Options {
         vector_bits: jit.vector_bits(),
+        fma: jit.host().has("fma"),
         ..Options::default()
     };
     let lowered = match effort {

@@ -45,6 +45,8 @@ pub struct Options {
     pub functions: Functions,
     /// Vector width in bits; 0 leaves vectorization to the backend.
     pub vector_bits: u32,
+    /// Whether the processor has fused multiply-add: products are contracted only then.
+    pub fma: bool,
     /// The number of threads that will run parallel tasks; 0 if it is unknown.
     pub threads: u32,
     /// Results are bit-identical from run to run and for any number of threads.

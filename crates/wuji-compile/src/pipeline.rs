@@ -1,9 +1,10 @@
 //! The pipeline: every pass, in order.
 
 use crate::analysis::effects::Source;
-use crate::options::Options;
+use crate::options::{Math, Options};
 use crate::passes::{self, Cx, PASSES, Pass, PassKind, PrintAfter, Timing};
 use crate::remark::Remark;
+use std::borrow::Cow;
 use std::time::Instant;
 use strsim::levenshtein;
 use wuji_ir::module::Module;
@@ -130,6 +131,23 @@ pub fn compile_quickly(module: Module, options: &Options) -> Result<Lowered> {
     let mut cx = Cx::new(options);
     cx.print_after = print_after();
     run(module, &mut cx, |pass| !LATE.contains(&pass))
+}
+
+/// What first code is made of. It calls the mathematical functions that better code will call, so that both give the same bits.
+pub fn first_code(lowered: &Lowered) -> Cow<'_, Lowered> {
+    let cx = Cx::new(&lowered.options);
+    let late = passes::find("vectorize").is_some_and(|pass| cx.wants(pass));
+    let exact = lowered.options.math == Math::Strict;
+    if exact || !late {
+        return Cow::Borrowed(lowered);
+    }
+    match passes::vectorize::call_vector_functions(&lowered.module, &cx) {
+        Some(module) => Cow::Owned(Lowered {
+            module,
+            ..lowered.clone()
+        }),
+        None => Cow::Borrowed(lowered),
+    }
 }
 
 /// Runs the passes that [`compile_quickly`] has left out. The result can replace the input between any two chunks

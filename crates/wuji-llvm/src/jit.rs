@@ -39,7 +39,7 @@ pub struct JitOptions {
     pub debugger: bool,
     /// Run LLVM's verifier before its passes.
     pub verify: bool,
-    /// Allow loops to call glibc's vector math in fast mode.
+    /// Let loops call glibc's vector math, except in strict mode.
     pub vector_math: bool,
 }
 
@@ -274,8 +274,18 @@ impl Jit {
         self.build_with(lowered, self.options.effort)
     }
 
-    /// Like [`Jit::build`], with its own effort.
+    /// As [`Jit::build`], with an effort of its own. Where quick code would need too much stack, better code is tried.
     pub fn build_with(&self, lowered: &Lowered, effort: Effort) -> Result<Object> {
+        let made = self.build_at(lowered, effort);
+        match made {
+            Err(error) if error.code == "W0331" && effort == Effort::Fast => {
+                self.build_at(lowered, Effort::Full)
+            }
+            made => made,
+        }
+    }
+
+    fn build_at(&self, lowered: &Lowered, effort: Effort) -> Result<Object> {
         let started = Instant::now();
         let symbols = symbols(lowered);
         let parts = self.parts(lowered);
@@ -444,6 +454,7 @@ impl Jit {
             }
         };
         check_stopped()?;
+        has_memory(longest(lowered, tasks))?;
         self.with_module(lowered, tasks, symbols, effort, |module, machine, build| {
             check_stopped()?;
             let started = Instant::now();
@@ -521,10 +532,34 @@ pub(crate) fn in_context<T>(work: impl FnOnce(&Context) -> Result<T>) -> Result<
     match (done, problems.first()) {
         (done, None) => done,
         (Err(error), Some(problem)) => Err(error.note(problem.clone())),
+        (Ok(_), Some(problem)) if problem.starts_with(LARGE_FRAME) => Err(large_frame(problem)),
         (Ok(_), Some(problem)) => {
             Err(Error::new("W0503", "LLVM could not compile the kernel").note(problem.clone()))
         }
     }
+}
+
+/// How LLVM's warning of a large frame begins.
+const LARGE_FRAME: &str = "stack frame size";
+
+/// `stack frame size (9000) exceeds limit (6144) in function 'wuji.kernel.f'`
+fn large_frame(problem: &str) -> Error {
+    let number = |behind: &str| {
+        let digits = problem.split_once(behind)?.1;
+        digits.split_once(')')?.0.parse::<u64>().ok()
+    };
+    let name = problem.split('\'').nth(1).unwrap_or_default();
+    let name = name.strip_prefix("wuji.").unwrap_or(name);
+    let (bytes, limit) = (
+        number("size (").unwrap_or(0),
+        number("limit (").unwrap_or(0),
+    );
+    Error::new(
+        "W0331",
+        format!("the variables of `{name}` take {bytes} bytes; at most {limit} fit on the stack"),
+    )
+    .note("a function that calls itself is on the stack many times")
+    .help("keep the data in a field, or make vectors, matrices and arrays smaller")
 }
 
 /// Runs `work` on a thread with enough stack for LLVM.
@@ -545,12 +580,13 @@ extern "C" fn collect(info: LLVMDiagnosticInfoRef, problems: *mut c_void) {
     // SAFETY: LLVM hands us live information; the text is disposed of after the copy; `with_module`
     // keeps the list alive.
     unsafe {
-        if LLVMGetDiagInfoSeverity(info) != LLVMDiagnosticSeverity::LLVMDSError {
-            return;
-        }
+        let is_error = LLVMGetDiagInfoSeverity(info) == LLVMDiagnosticSeverity::LLVMDSError;
         let text = LLVMGetDiagInfoDescription(info);
         let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
         LLVMDisposeMessage(text);
+        if !is_error && !copy.starts_with(LARGE_FRAME) {
+            return;
+        }
         let problems = &*problems.cast::<Mutex<Vec<String>>>();
         problems
             .lock()
@@ -561,6 +597,31 @@ extern "C" fn collect(info: LLVMDiagnosticInfoRef, problems: *mut c_void) {
 
 pub(crate) fn refused(e: inkwell::support::LLVMString) -> Error {
     Error::new("W0503", "LLVM could not compile the kernel").note(e.to_string())
+}
+
+/// Address space that LLVM may need: for itself, and for each instruction of a function.
+const LLVM_BYTES: usize = 64 << 20;
+const BYTES_PER_INSTRUCTION: usize = 16 << 10;
+
+/// Whether there is room for LLVM to work. It aborts the process where memory runs out, so the error has to come before that.
+fn has_memory(instructions: usize) -> Result<()> {
+    let bytes = LLVM_BYTES.saturating_add(instructions.saturating_mul(BYTES_PER_INSTRUCTION));
+    // SAFETY: a fresh private mapping that is not touched; it is unmapped at once.
+    let room = unsafe {
+        let (none, flags) = (
+            std::ptr::null_mut(),
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        let at = libc::mmap(none, bytes, libc::PROT_NONE, flags, -1, 0);
+        at != libc::MAP_FAILED && libc::munmap(at, bytes) == 0
+    };
+    if room {
+        return Ok(());
+    }
+    let mib = bytes >> 20;
+    Err(Error::new("W0503", "LLVM could not compile the kernel")
+        .note(format!("{mib} MiB of address space are not available"))
+        .help("free memory, or raise the limit of the process (`ulimit -v`)"))
 }
 
 /// The number of instructions of the longest function of the tasks.

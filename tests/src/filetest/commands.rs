@@ -2,7 +2,7 @@
 
 use super::TestFile;
 use super::run;
-use wuji_compile::{Cx, Functions, Options, compile, run_pass};
+use wuji_compile::{Cx, Functions, Math, Options, compile, run_pass};
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;
 use wuji_ir::verify::verify;
@@ -114,11 +114,17 @@ fn ptx(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     ))
 }
 
-/// Vectors of 256 bits, whatever the machine has; `deterministic`, `debug`, `own_math` and `cuda` among the passes are options, and so are
+/// Vectors of 256 bits, whatever the machine has; `deterministic`, `debug`, `own_math`, `fma`, `fast` and `cuda` among the passes are options, and so are
 /// `without=` with the name of a part to leave out, `stream_from=` with a number of bytes, and `threads=` with a number of threads.
 fn options(arguments: &str) -> Options {
     let options = Options {
         vector_bits: 256,
+        fma: words(arguments).any(|word| word == FMA || word == FAST),
+        math: if words(arguments).any(|word| word == FAST) {
+            Math::Fast
+        } else {
+            Math::Contract
+        },
         deterministic: words(arguments).any(|word| word == DETERMINISTIC),
         debug: words(arguments).any(|word| word == DEBUG),
         functions: if words(arguments).any(|word| word == OWN_MATH) {
@@ -151,6 +157,8 @@ const CUDA: &str = "cuda";
 pub(super) const OLD_GPU: u32 = 70;
 const DETERMINISTIC: &str = "deterministic";
 const DEBUG: &str = "debug";
+const FMA: &str = "fma";
+const FAST: &str = "fast";
 pub(super) const OWN_MATH: &str = "own_math";
 const WITHOUT: &str = "without=";
 const STREAM_FROM: &str = "stream_from=";
@@ -159,7 +167,7 @@ const THREADS: &str = "threads=";
 /// The passes.
 fn names(arguments: &str) -> impl Iterator<Item = &str> {
     words(arguments)
-        .filter(|name| ![DETERMINISTIC, DEBUG, OWN_MATH, CUDA].contains(name))
+        .filter(|name| ![DETERMINISTIC, DEBUG, OWN_MATH, CUDA, FMA, FAST].contains(name))
         .filter(|name| {
             ![WITHOUT, STREAM_FROM, THREADS]
                 .iter()

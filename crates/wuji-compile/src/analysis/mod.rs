@@ -1,5 +1,6 @@
 //! Analyses, which do not change the function.
 
+pub mod accumulators;
 pub mod affine;
 pub mod calls;
 pub mod cost;

@@ -6,6 +6,7 @@ pub mod cooperative;
 pub mod demote_atomics;
 pub mod grain_size;
 pub mod inline;
+pub mod large_values;
 pub mod legality;
 pub mod loops;
 pub mod lower_access;
@@ -20,6 +21,7 @@ pub mod overflow;
 pub mod privatize;
 pub mod promote;
 pub mod reductions;
+pub mod relax_math;
 pub mod scalarize;
 pub mod scratchpads;
 pub mod serialize_small;
@@ -71,6 +73,7 @@ macro_rules! passes {
 }
 
 passes! {
+    Lowering large_values = large_values::large_values: "large vectors and matrices are arrays, and operations on them loops",
     Lowering promote = promote::promote: "locals that are not arrays become values",
     Optimization inline = inline::inline: "functions are inlined",
     Lowering overflow = overflow::overflow: "in debug mode, arithmetic behind an index is checked",
@@ -97,6 +100,7 @@ passes! {
     Optimization narrow_indices = narrow_indices::narrow_indices: "on a GPU, offsets into small trees have 32 bits",
     Lowering grain_size = grain_size::grain_size: "the smallest number of iterations per chunk",
     Lowering lower_math = lower_math::lower_math: "mathematical functions are expanded, where there is no math library",
+    Optimization relax_math = relax_math::relax_math: "products are contracted, and divisions share reciprocals, where the math mode allows it",
     Optimization vectorize = vectorize::vectorize: "parallel loops are vectorized",
     Lowering legality = legality::legality: "the invariants of backends are checked",
 }

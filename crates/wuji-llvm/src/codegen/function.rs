@@ -6,6 +6,7 @@ use crate::abi::offset;
 use crate::emit::{Block, Fun, Md, Ty, Val};
 use std::collections::{HashMap, HashSet};
 use wuji_compile::Math;
+use wuji_compile::analysis::accumulators::accumulations;
 use wuji_compile::analysis::uses::used_values;
 use wuji_ir::entities::{Array, Func, Inst, Label, Local, Region, Tree, Value};
 use wuji_ir::module::{Function, Span, Term};
@@ -98,6 +99,11 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
 const MAX_LOCAL_BYTES: u64 = 256 << 10;
 const MAX_RECURSIVE_LOCAL_BYTES: u64 = 4 << 10;
 
+/// A frame with everything that LLVM spills to it may take this many bytes; one of a function that calls itself, less: so many of
+/// them as recursion may be deep fit a stack of 2 MiB.
+const MAX_FRAME_BYTES: u64 = 1 << 20;
+const MAX_RECURSIVE_FRAME_BYTES: u64 = 6 << 10;
+
 impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     pub(super) fn new(
         unit: &'a mut Unit<'c, 'm>,
@@ -112,8 +118,8 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         // default.
         unit.emit
             .set_ordered(unit.gpu.is_some() && f.traits.uninterrupted);
-        let has_fma = unit.gpu.is_some() || unit.host.has("fma");
-        let fuses = unit.math != Math::Strict && !f.traits.precise && has_fma;
+        // On the CPU, the pass `relax_math` has done it: tiers must agree.
+        let fuses = unit.math != Math::Strict && !f.traits.precise && unit.gpu.is_some();
         let unit_gpu = unit.gpu.is_some();
         let this = FunctionGen {
             unit,
@@ -128,7 +134,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             targets: HashMap::new(),
             yields: Vec::new(),
             groups: Vec::new(),
-            reductions: super::reduction::operations(f),
+            reductions: accumulations(f).into_iter().collect(),
             discarded: None,
             can_stop: false,
             stride: None,
@@ -160,12 +166,16 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         }
     }
 
-    /// Fast-math flags of ordinary float operations.
+    /// Fast-math flags of ordinary float operations. On the CPU there are none: LLVM would use them in one tier and not in the
+    /// other. What the math mode allows has been done by our own passes, before tiers part.
     pub(super) fn fast_math(&self) -> u32 {
         use inkwell::llvm_sys::{
             LLVMFastMathAllowContract, LLVMFastMathAllowReassoc, LLVMFastMathAllowReciprocal,
             LLVMFastMathApproxFunc, LLVMFastMathNoSignedZeros,
         };
+        if self.unit.gpu.is_none() {
+            return 0;
+        }
         match self.math() {
             Math::Strict => 0,
             Math::Contract => LLVMFastMathAllowContract,
@@ -191,11 +201,17 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             })
             .fold(0, u64::saturating_add);
         let recursive = self.unit.module.called_from(self.f).contains(&func);
-        let limit = if recursive {
-            MAX_RECURSIVE_LOCAL_BYTES
+        let (limit, frame) = if recursive {
+            (MAX_RECURSIVE_LOCAL_BYTES, MAX_RECURSIVE_FRAME_BYTES)
         } else {
-            MAX_LOCAL_BYTES
+            (MAX_LOCAL_BYTES, MAX_FRAME_BYTES)
         };
+        if self.unit.gpu.is_none() {
+            // What is spilled is known only when there is code: LLVM reports a larger frame, and `jit` makes an error of that.
+            self.unit
+                .emit
+                .add_string_attr(self.fun, "warn-stack-size", &frame.to_string());
+        }
         if bytes <= limit {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Transcendental functions: calls to the C library, in fast mode to its vector variants, and on a GPU to
+//! Transcendental functions: calls to the C library, for vectors to its vector variants, and on a GPU to
 //! `libdevice`.
 
 use super::function::FunctionGen;
@@ -8,6 +8,10 @@ use inkwell::llvm_sys::LLVMOpcode;
 use wuji_compile::Math;
 use wuji_ir::ops::UnOp;
 use wuji_ir::types::Scalar;
+
+/// Functions that LLVM may know: all it does is to flip signs, and to compute both for one argument at once. It replaces others by
+/// ones that round differently, `pow(x, 0.5)` by `sqrt(x)`, and only in the best tier.
+const SYMMETRIC: &[&str] = &["sin", "cos", "sinf", "cosf"];
 
 impl FunctionGen<'_, '_, '_> {
     /// Calls the C library function of an operation. `f16` goes through `f32`.
@@ -40,11 +44,6 @@ impl FunctionGen<'_, '_, '_> {
         let e = &self.unit.emit;
         let call = e.call(fun, args);
         e.set_fast_math(call, self.fast_math());
-        if let Some(variants) = self.vector_variants(name, s, args.len()) {
-            self.unit
-                .emit
-                .add_call_string_attr(call, "vector-function-abi-variant", &variants);
-        }
         call
     }
 
@@ -153,30 +152,11 @@ impl FunctionGen<'_, '_, '_> {
         let ty = e.scalar_ty(s);
         let fun = e.add_function(name, e.fn_ty(ty, &vec![ty; arity]));
         pure(&self.unit.emit, fun);
+        if !SYMMETRIC.contains(&name) {
+            self.unit.emit.add_attr(fun, On::Function, "nobuiltin", 0);
+        }
         self.unit.libm.insert(name, fun);
         fun
-    }
-
-    /// The attribute that declares the variants of glibc's vector math (4 ulp) to the loop vectorizer: fast
-    /// mode only.
-    fn vector_variants(&mut self, name: &'static str, s: Scalar, arity: usize) -> Option<String> {
-        if self.math() != Math::Fast || !self.unit.tuning.vector_math {
-            return None;
-        }
-        let mut variants = Vec::new();
-        for (bits, isa) in self.vector_isas() {
-            let lanes = bits / s.bits();
-            let vectors = "v".repeat(arity);
-            let symbol = format!("_ZGV{isa}N{lanes}{vectors}_{name}");
-            let Some(fun) = self.vector_function(name, s, *isa, lanes, arity) else {
-                continue;
-            };
-            if !self.unit.vector.contains(&fun.value) {
-                self.unit.vector.push(fun.value);
-            }
-            variants.push(format!("_ZGV_LLVM_N{lanes}{vectors}_{name}({symbol})"));
-        }
-        (!variants.is_empty()).then(|| variants.join(","))
     }
 }
 

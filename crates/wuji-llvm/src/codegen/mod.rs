@@ -16,7 +16,6 @@ mod interleaved_add;
 mod lanes;
 mod math;
 mod memory;
-mod reduction;
 mod scalar;
 mod threads;
 mod warps;
@@ -48,7 +47,7 @@ pub(crate) struct Tuning {
     pub(crate) vector_bits: u32,
     /// Keep frame pointers, so that profilers can unwind the stack.
     pub(crate) frame_pointers: bool,
-    /// Call glibc's vector math in fast mode.
+    /// Call glibc's vector math, except in strict mode.
     pub(crate) vector_math: bool,
 }
 
@@ -72,8 +71,6 @@ pub(crate) fn build<'c>(
     while let Some(func) = unit.pending.pop() {
         unit.helper(func)?;
     }
-    let Unit { emit, vector, .. } = unit;
-    emit.set_compiler_used(&vector);
     Ok(llvm)
 }
 
@@ -111,8 +108,6 @@ struct Unit<'c, 'm> {
     /// Report functions by number of arguments.
     reporters: HashMap<usize, Fun>,
     libm: HashMap<&'static str, Fun>,
-    /// Vector variants of math functions, which only attributes refer to.
-    vector: Vec<Val>,
 }
 
 impl<'c, 'm> Unit<'c, 'm> {
@@ -148,7 +143,6 @@ impl<'c, 'm> Unit<'c, 'm> {
             pending: Vec::new(),
             reporters: HashMap::new(),
             libm: HashMap::new(),
-            vector: Vec::new(),
         }
     }
 
@@ -295,12 +289,6 @@ impl<'c, 'm> Unit<'c, 'm> {
         if self.math == Math::Fast {
             // The runtime makes the processor flush subnormal numbers.
             e.add_string_attr(fun, "denormal-fp-math", "preserve-sign,preserve-sign");
-            // Divide exactly: a refined reciprocal estimate gives NaN for infinities.
-            e.add_string_attr(
-                fun,
-                "reciprocal-estimates",
-                "!divf,!vec-divf,!divd,!vec-divd",
-            );
         }
         if self.tuning.frame_pointers {
             e.add_string_attr(fun, "frame-pointer", "all");

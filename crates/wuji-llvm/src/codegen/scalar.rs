@@ -2,10 +2,12 @@
 
 use super::function::FunctionGen;
 use crate::emit::Val;
-use inkwell::llvm_sys::LLVMFastMathAllowReciprocal;
 use inkwell::llvm_sys::LLVMIntPredicate::{self, *};
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::llvm_sys::LLVMRealPredicate::{self, *};
+use inkwell::llvm_sys::{
+    LLVMFastMathAllowContract, LLVMFastMathAllowReassoc, LLVMFastMathAllowReciprocal,
+};
 use wuji_compile::Math;
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Value};
@@ -13,11 +15,16 @@ use wuji_ir::ops::{BinOp, CmpOp, Op, UnOp};
 use wuji_ir::types::{Imm, Scalar};
 
 impl FunctionGen<'_, '_, '_> {
-    /// The flags of a float operation: those of the math mode, plus reassociation in reductions.
+    /// The flags of a float operation: those of the math mode, and freedom for reductions, whose order is open.
     fn flags(&self, inst: Inst) -> u32 {
         let mut flags = self.fast_math();
+        let product = self.f.insts[inst].op == Op::Binary(BinOp::Mul);
         if self.reductions.contains(&inst) {
-            flags |= inkwell::llvm_sys::LLVMFastMathAllowReassoc;
+            flags |= LLVMFastMathAllowReassoc;
+        }
+        // Only sums of reductions allow it too, so only with those is a product fused.
+        if self.math() != Math::Strict && (product || self.reductions.contains(&inst)) {
+            flags |= LLVMFastMathAllowContract;
         }
         flags
     }
@@ -81,7 +88,7 @@ impl FunctionGen<'_, '_, '_> {
                 let root = float_intrinsic("llvm.sqrt");
                 let v = e.binary(LLVMOpcode::LLVMFDiv, e.const_float(ty, 1.0), root);
                 e.set_fast_math(v, flags);
-                if self.math() == Math::Fast {
+                if self.unit.gpu.is_some() && self.math() == Math::Fast {
                     self.with_exact_ends(a, v)
                 } else {
                     v
@@ -208,12 +215,22 @@ impl FunctionGen<'_, '_, '_> {
             .is_some_and(|i| self.f.insts[i].op == Op::Unary(UnOp::Sqrt))
     }
 
-    /// Whether reciprocal roots may be off by an ulp, and the target has an estimate instruction.
+    /// Whether reciprocal roots may be off by a few ulp, and there is an instruction for it.
     fn has_quick_root(&self, s: Scalar) -> bool {
-        s == Scalar::F32 && self.math() != Math::Strict && self.unit.host.has("avx512vl")
+        let estimates = match self.math() {
+            Math::Strict => false,
+            Math::Contract => self.has_good_estimate(),
+            Math::Fast => self.has_good_estimate() || self.unit.host.has("sse"),
+        };
+        s == Scalar::F32 && estimates && self.unit.gpu.is_none()
     }
 
-    /// A 14-bit estimate and one Newton step: accurate to 2 ulp.
+    /// Whether there is an estimate of 14 bits; otherwise it has 12.
+    fn has_good_estimate(&self) -> bool {
+        self.unit.host.has("avx512vl")
+    }
+
+    /// An estimate and one step towards the root: within 2 ulp, or 3 where the estimate has 12 bits.
     fn quick_root(&self, x: Val) -> Val {
         let e = &self.unit.emit;
         let ty = e.ty_of(x);
@@ -224,8 +241,13 @@ impl FunctionGen<'_, '_, '_> {
         let product = e.fneg(mul(x, y));
         let error = e.intrinsic("llvm.fma", &[ty], &[product, y, one]);
         let better = e.intrinsic("llvm.fma", &[ty], &[mul(half, y), error, y]);
-        // For zero, infinity and NaN the estimate is exact and the step is not.
-        let known = e.fcmp(LLVMRealORD, error, error);
+        // For zero, infinity and NaN the estimate is right, and the step is not. An estimate of 12 bits also takes subnormal
+        // numbers for zeros.
+        let known = if self.has_good_estimate() {
+            e.fcmp(LLVMRealORD, error, error)
+        } else {
+            e.fcmp(LLVMRealOGT, error, e.const_float(ty, -0.5))
+        };
         e.select(known, better, y)
     }
 
@@ -237,12 +259,17 @@ impl FunctionGen<'_, '_, '_> {
             return e.lane(self.root_estimate(wide), e.const_i64(0));
         };
         let (name, width, mask) = match lanes {
-            ..=4 => ("llvm.x86.avx512.rsqrt14.ps.128", 4, 8),
-            5..=8 => ("llvm.x86.avx512.rsqrt14.ps.256", 8, 8),
-            _ => ("llvm.x86.avx512.rsqrt14.ps.512", 16, 16),
+            ..=4 if self.has_good_estimate() => ("llvm.x86.avx512.rsqrt14.ps.128", 4, Some(8)),
+            5..=8 if self.has_good_estimate() => ("llvm.x86.avx512.rsqrt14.ps.256", 8, Some(8)),
+            _ if self.has_good_estimate() => ("llvm.x86.avx512.rsqrt14.ps.512", 16, Some(16)),
+            5.. if self.unit.host.has("avx") => ("llvm.x86.avx.rsqrt.ps.256", 8, None),
+            _ => ("llvm.x86.sse.rsqrt.ps", 4, None),
         };
         let estimate = |v: Val| {
-            let all = e.const_int(e.int_ty(mask), u64::MAX);
+            let Some(bits) = mask else {
+                return e.intrinsic(name, &[], &[v]);
+            };
+            let all = e.const_int(e.int_ty(bits), u64::MAX);
             e.intrinsic(name, &[], &[v, e.zero(e.ty_of(v)), all])
         };
         if lanes == width {

@@ -412,15 +412,6 @@ impl<'c> Emit<'c> {
         ));
     }
 
-    pub(crate) fn add_call_string_attr(&self, call: Val, name: &str, value: &str) {
-        let attr = self.string_attr(name, value);
-        llvm!(LLVMAddCallSiteAttribute(
-            call.0,
-            attr_index(On::Function),
-            attr
-        ));
-    }
-
     fn enum_attr(&self, name: &str, value: u64) -> LLVMAttributeRef {
         let kind = llvm!(LLVMGetEnumAttributeKindForName(
             name.as_ptr().cast(),
@@ -438,27 +429,6 @@ impl<'c> Emit<'c> {
             value.as_ptr().cast(),
             value.len() as u32
         ))
-    }
-
-    /// Keeps functions that only attributes refer to from being removed.
-    pub(crate) fn set_compiler_used(&self, values: &[Val]) {
-        if values.is_empty() {
-            return;
-        }
-        let mut raw: Vec<LLVMValueRef> = values.iter().map(|v| v.0).collect();
-        let array = llvm!(LLVMConstArray2(
-            self.ptr_ty().0,
-            raw.as_mut_ptr(),
-            raw.len() as u64
-        ));
-        let global = llvm!(LLVMAddGlobal(
-            self.module,
-            LLVMTypeOf(array),
-            c"llvm.compiler.used".as_ptr()
-        ));
-        llvm!(LLVMSetInitializer(global, array));
-        llvm!(LLVMSetLinkage(global, LLVMLinkage::LLVMAppendingLinkage));
-        llvm!(LLVMSetSection(global, c"llvm.metadata".as_ptr()));
     }
 
     pub(crate) fn append_block(&self, f: Fun, name: &CStr) -> Block {

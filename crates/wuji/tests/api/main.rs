@@ -29,4 +29,5 @@ mod sparse_random;
 mod sparse_semantics;
 mod sparse_stress;
 mod stopping;
+mod tiers;
 mod viewer;

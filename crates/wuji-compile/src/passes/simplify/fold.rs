@@ -336,6 +336,16 @@ impl Folder<'_> {
         Some(Fold::OpConst(Op::Binary(op), args[0], c))
     }
 
+    /// `(x * d) * c` as `x * (d * c)`, in fast math, where the factor is in range.
+    fn scale(&self, a: Value, c: Imm) -> Option<Fold> {
+        let (Op::Binary(BinOp::Mul), args) = self.op(a)? else {
+            return None;
+        };
+        let factor = eval::binary(BinOp::Mul, self.uniform(args[1])?, c)?;
+        let in_range = factor.as_float().is_some_and(f64::is_normal);
+        in_range.then_some(Fold::OpConst(Op::Binary(BinOp::Mul), args[0], factor))
+    }
+
     /// The exponent of an unsigned power of two.
     fn power_of_two(&self, c: Imm) -> Option<Imm> {
         let power = c.ty.is_unsigned_int() && c.bits().is_power_of_two();
@@ -374,6 +384,9 @@ impl Folder<'_> {
             if is(-1.0) {
                 return minus;
             }
+        }
+        if op == BinOp::Mul && self.fast {
+            return self.scale(a, cb?);
         }
         if op == BinOp::Div {
             let c = cb?;

@@ -248,7 +248,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         };
         let folder = Folder {
             f: self.f,
-            fast: self.cx.options.math == Math::Fast,
+            fast: self.cx.options.math == Math::Fast && !self.f.traits.precise,
             options: &self.cx.options,
         };
         let fold = self

@@ -7,6 +7,7 @@
 
 mod control;
 mod emit;
+mod functions;
 mod interleave;
 mod interleaved_add;
 mod locals;
@@ -22,6 +23,7 @@ use crate::passes::Cx;
 use crate::remark::{Decision, Remark};
 use crate::rewrite::Structure;
 use emit::{Emitter, JumpTarget, Lanes, Mask, Source};
+pub use functions::call_vector_functions;
 use interleave::Groups;
 use locals::Roles;
 use plan::VectorPlan;

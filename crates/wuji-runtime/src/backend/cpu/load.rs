@@ -37,6 +37,7 @@ impl Loader {
         if options.vector_bits == 0 {
             options.vector_bits = self.jit.vector_bits();
         }
+        options.fma = self.jit.host().has("fma");
         options.threads = self.env.threads as u32;
         // When code changes depends on the clock, and so would the last bits.
         let tier = match self.env.tier {
@@ -141,7 +142,12 @@ impl Loader {
             wuji_compile::compile_with_progress(module, &options, quickly, &mut |pass| {
                 story.pass(pass);
             })?;
-        let object = self.jit.build_with(&lowered, tier.first_effort())?;
+        let object = if quickly {
+            let code = wuji_compile::first_code(&lowered);
+            self.jit.build_with(&code, tier.first_effort())?
+        } else {
+            self.jit.build_with(&lowered, tier.first_effort())?
+        };
         story.machine_code();
         let kernel = self.jit.load(&object)?;
         let noted = self.env.profiler.enter(lowered.module());

@@ -3,7 +3,7 @@
 //! The `reductions` pass keeps partial results in locals of the role `accumulator`. Their updates may be applied
 //! in any order and association, in every math mode, which is what lets LLVM vectorize the loop.
 
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use wuji_ir::entities::{Inst, Local, Value};
 use wuji_ir::module::{Function, LocalRole};
 use wuji_ir::ops::{BinOp, Op, Place};
@@ -11,8 +11,9 @@ use wuji_ir::ops::{BinOp, Op, Place};
 /// The longest chain of operations to search for an update.
 const MAX_CHAIN: usize = 8;
 
-pub(super) fn operations(f: &Function) -> HashSet<Inst> {
-    let mut found = HashSet::new();
+/// The sums and products that update accumulators.
+pub fn accumulations(f: &Function) -> FxHashSet<Inst> {
+    let mut found = FxHashSet::default();
     if !f.locals.values().any(|l| l.role == LocalRole::Accumulator) {
         return found;
     }
@@ -40,7 +41,7 @@ fn mark(
     value: Value,
     op: Option<BinOp>,
     depth: usize,
-    found: &mut HashSet<Inst>,
+    found: &mut FxHashSet<Inst>,
 ) -> bool {
     let (Some(inst), true) = (f.def(value), depth > 0) else {
         return false;
