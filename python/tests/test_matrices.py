@@ -384,3 +384,65 @@ def test_a_matrix_with_too_many_components_is_refused() -> None:
 
     with pytest.raises(ti.TaichiTypeError, match="65536 components"):
         outer(ti.Vector.field(300, ti.f32, ()))
+
+
+def test_a_comparison_of_vectors_is_a_condition() -> None:
+    v, w, u = ti.Vector([1, 2]), ti.Vector([1, 2]), ti.Vector([1, 3])
+    assert v == w and not v == u and v != u and not v != w  # noqa: SIM201, SIM202
+    assert v == [1, 2] and v in [u, w]
+    assert (v == u).to_list() == [True, False]
+    x = ti.Vector.field(2, ti.i32, 2)
+    x[0] = v
+    assert x[0] == v and x[1] != v
+    for ambiguous in (v, v < u):
+        with pytest.raises(ti.TaichiTypeError, match="bool"):
+            bool(ambiguous)
+
+
+def test_products_of_vectors_and_matrices() -> None:
+    v, m = ti.Vector([1, 2]), ti.Matrix([[4, 5, 6], [7, 8, 9]])
+    assert v @ v == 5
+    assert (v @ m).to_list() == [18, 21, 24]
+
+    @ti.kernel
+    def f(a: ti.i32) -> ti.types.vector(4, ti.i32):
+        v, m = ti.Vector([a, 2]), ti.Matrix([[4, 5, 6], [7, 8, 9]])
+        w = v @ m
+        return ti.Vector([v @ v, w[0], w[1], w[2]])
+
+    @ti.kernel
+    def g(a: ti.i32) -> ti.i32:
+        v = ti.Vector([a, 2])
+        return (v @ v.transpose())[0, 0]
+
+    assert f(1).to_list() == [5, 18, 21, 24]
+    for transpose in (v.transpose, lambda: g(1)):
+        with pytest.raises(ti.TaichiCompilationError, match=r"`transpose\(\)` cannot apply to a vector"):
+            transpose()
+
+
+def test_integer_vectors_to_run_time_powers() -> None:
+    @ti.kernel
+    def f(a: ti.i32) -> ti.types.matrix(4, 3, ti.i32):
+        v = ti.Vector([a - 2, a - 1, a])
+        w = ti.Vector([2, 3, 4], dt=ti.u8) ** a
+        return ti.Matrix.rows([v**a, v ** ti.Vector([a, 1, 0]), a ** ti.Vector([a, 1, 0]), w])
+
+    assert f(3).to_list() == [[1, 8, 27], [1, 2, 1], [27, 3, 1], [8, 27, 64]]
+
+
+def test_entries_of_integer_matrices_stay_integers() -> None:
+    m = ti.Matrix([[1, 2], [3, 4]])
+    m[0, 0] = 5.75
+    assert m.to_list() == [[5, 2], [3, 4]]
+    m.fill(1.75)
+    assert m.to_list() == [[1, 1], [1, 1]] and type(m[0, 0]) is int
+    x, y = ti.Matrix.field(2, 2, ti.i32, 2), ti.field(ti.i32, 3)
+    z = ti.Vector.ndarray(2, ti.i32, 2)
+    x.fill(1.0)
+    y.fill(-1.75)
+    z.fill(2.0)
+    assert x.to_numpy().tolist() == [[[1, 1], [1, 1]]] * 2
+    assert y.to_numpy().tolist() == [-1] * 3 and z.to_numpy().tolist() == [[2, 2]] * 2
+    with pytest.raises(ti.TaichiRuntimeTypeError):
+        y.fill(float("nan"))

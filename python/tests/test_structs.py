@@ -126,3 +126,40 @@ def test_unknown_members_are_rejected():
 
     with pytest.raises(ti.TaichiCompilationError, match="no member `weight`"):
         f()
+
+
+def test_arguments_of_a_struct_are_its_members_in_order_and_the_rest_is_zero() -> None:
+    inner = ti.types.struct(a=ti.i32, b=ti.f32)
+    outer = ti.types.struct(s=inner, c=ti.i32)
+    assert inner(1.7).to_dict() == {"a": 1, "b": 0}
+    assert outer(1).to_dict() == {"s": {"a": 1, "b": 0}, "c": 0}
+    assert outer(5, 3).to_dict() == {"s": {"a": 5, "b": 0}, "c": 3}
+    assert outer(s=3).to_dict() == {"s": {"a": 3, "b": 0}, "c": 0}
+
+    @ti.kernel
+    def f(x: ti.i32) -> ti.types.vector(6, ti.f32):
+        t, u = outer(1), outer(x, x + 1)
+        return ti.Vector([t.s.a, t.s.b, t.c, u.s.a, u.s.b, u.c], dt=ti.f32)
+
+    assert f(4).to_list() == [1, 0, 0, 4, 0, 5]
+    with pytest.raises(ti.TaichiSyntaxError):
+        ti.Struct(1)
+
+
+def test_argument_packs_as_parameters_of_functions() -> None:
+    inner = ti.types.argpack(x=ti.i32, y=ti.f32)
+    pack = ti.types.argpack(q=inner, s=ti.types.struct(a=ti.i32, b=ti.types.vector(2, ti.f32)))
+
+    @ti.func
+    def annotated(p: pack):
+        return p.q.x + p.s.b[1]
+
+    @ti.func
+    def template(p: ti.template()):
+        return p.x * 100
+
+    @ti.kernel
+    def f(p: pack) -> ti.f32:
+        return annotated(p) + template(p.q)
+
+    assert f(pack(q=inner(x=1, y=2), s={"a": 1, "b": [2, 3]})) == 104

@@ -244,6 +244,10 @@ def power(a: Any, b: Any) -> Expr:
         return _constant_power(convert(a, dtype), n, dtype)
     if dtype.is_float:
         return binary("pow", a, b, "**", dtype)
+    like = join(type_of(a), type_of(b), "**")
+    if isinstance(like, MatrixType):
+        parts = zip(*(components(shaped(expr(v), like)) for v in (a, b)), strict=True)
+        return compose([_run_time_power(x, y, dtype) for x, y in parts], like.shape, dtype)
     return _run_time_power(a, b, dtype)
 
 
@@ -266,8 +270,6 @@ def _constant_power(x: Expr, n: int, dtype: DataType) -> Expr:
 
 def _run_time_power(a: Any, b: Any, dtype: DataType) -> Expr:
     """Raise to a run-time power: loop over the bits of the exponent. A negative one truncates the fraction, and is an error in debug mode."""
-    if type_of(b) != element(b) or type_of(a) != element(a):
-        raise WujiTypeError("`**` on integer vectors needs a compile-time constant exponent")
     cx, bld = context.current(), context.builder()
     base, result = (cx.new_var(name, dtype) for name in ("base", "result"))
     rest = cx.new_var("rest", element(b))

@@ -274,7 +274,7 @@ class ScalarField(Field):
         try:
             self._leaf.ready().fill(val)
         except (TypeError, ValueError, OverflowError):
-            self._leaf.ready().fill(host_values.fitted(val, self.dtype, f"field {label(self._name)}"))
+            self._leaf.ready().fill(host_values.filling(val, self.dtype, f"field {label(self._name)}"))
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
         return self._leaf, self.shape, self.dtype
@@ -392,7 +392,7 @@ class ComponentField(ScalarField):
 
     def fill(self, val: Any) -> None:
         whole = self._whole.to_numpy()
-        self._component(whole)[...] = host_values.fitted(val, self.dtype, f"field {label(self._name)}")
+        self._component(whole)[...] = host_values.filling(val, self.dtype, f"field {label(self._name)}")
         self._whole.from_numpy(whole)
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
@@ -505,7 +505,7 @@ class MatrixField(Field):
             try:
                 self._leaf.ready().fill(flat)
             except (TypeError, ValueError, OverflowError):
-                self._leaf.ready().fill(host_values.fitted_parts(flat, self.dtype, f"field {label(self._name)}"))
+                self._leaf.ready().fill(host_values.filling(flat, self.dtype, f"field {label(self._name)}"))
 
     @python_only
     def to_numpy(self, keep_dims: bool = False, dtype: Any = None) -> Any:

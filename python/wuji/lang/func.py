@@ -14,6 +14,7 @@ from .compiler.function import FunctionCompiler, Returned
 from .compiler.source import Source, is_static_call
 from .compiler.statements import storage, store_into, typed_storage
 from .compound import (
+    ArgPackType,
     NdarrayType,
     RWTextureType,
     SparseMatrixBuilderType,
@@ -186,7 +187,7 @@ def _argument(cx: Compilation, source: Source, name: str, annotation: Any, value
     """Return what a parameter is bound to: the caller's object, or a copy of the value."""
     if isinstance(value, ByReference):
         return value.value
-    if is_template(annotation) or isinstance(annotation, (NdarrayType, TextureType, RWTextureType, SparseMatrixBuilderType)):
+    if is_template(annotation) or isinstance(annotation, (ArgPackType, NdarrayType, TextureType, RWTextureType, SparseMatrixBuilderType)):
         return value
     ty = None if annotation is MISSING or annotation is Any else value_type(annotation)
     if ty is None and annotation is not MISSING and annotation is not Any:
@@ -211,19 +212,18 @@ def _argument(cx: Compilation, source: Source, name: str, annotation: Any, value
 def has_early_return(node: ast.FunctionDef) -> bool:
     """Return whether the function may return inside run-time control flow."""
 
-    def visit(nodes: list[ast.stmt], runtime: bool) -> bool:
-        for n in nodes:
-            if isinstance(n, ast.Return) and runtime:
-                return True
-            if isinstance(n, ast.If) and (visit(n.body, runtime or not is_static_call(n.test)) or visit(n.orelse, runtime or not is_static_call(n.test))):
-                return True
-            if isinstance(n, (ast.For, ast.While)):
-                inside = runtime or isinstance(n, ast.While) or not is_static_call(n.iter)
-                if visit(n.body, inside):
-                    return True
-        return False
-
-    return visit(node.body, False)
+    pending: list[tuple[ast.stmt, bool]] = [(n, False) for n in node.body]
+    while pending:
+        n, runtime = pending.pop()
+        if isinstance(n, ast.Return) and runtime:
+            return True
+        if isinstance(n, ast.If):
+            runtime = runtime or not is_static_call(n.test)
+            pending.extend((child, runtime) for child in n.body + n.orelse)
+        elif isinstance(n, (ast.For, ast.While)):
+            runtime = runtime or isinstance(n, ast.While) or not is_static_call(n.iter)
+            pending.extend((child, runtime) for child in n.body)
+    return False
 
 
 class InlineReturn:
@@ -270,6 +270,13 @@ class RealFunc(KernelFunction):
         super().__init__(function)
         self._inlined: Func | None = None
 
+    @property
+    def inlined(self) -> Func:
+        """The same function, inlined into its callers."""
+        if self._inlined is None:
+            self._inlined = Func(self.function)
+        return self._inlined
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         raise WujiSyntaxError(f"Taichi functions cannot be called from Python-scope: `{self.function.__name__}` is a `ti.real_func`")
 
@@ -277,9 +284,7 @@ class RealFunc(KernelFunction):
         from .real import call_real
 
         if self._takes_arrays():
-            if self._inlined is None:
-                self._inlined = Func(self.function)
-            return inline(caller.cx, self._inlined, args, named)
+            return inline(caller.cx, self.inlined, args, named)
         return call_real(caller.cx, self, args, named)
 
     def _takes_arrays(self) -> bool:

@@ -5,6 +5,7 @@ A value that does not fit the type is an error. In programs that import Taichi (
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,17 @@ def fitted(value: Any, dtype: DataType, what: str) -> Any:
         raise _out_of_range(str(number), dtype, what)
     _warn_wrapped(number, dtype, what)
     return dtype.wrap(number)
+
+
+def filling(value: Any, dtype: DataType, what: str) -> Any:
+    """Return what `fitted_parts` returns. Fractions are truncated, as in an assignment in a kernel."""
+    if dtype.is_int:
+        value = tuple(map(_truncated, value)) if isinstance(value, tuple) else _truncated(value)
+    return fitted_parts(value, dtype, what)
+
+
+def _truncated(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
 def wrapped(value: Any, ty: Any, what: str) -> Any:

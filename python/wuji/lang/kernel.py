@@ -626,13 +626,7 @@ def kernel(fn: Any) -> Any:
         return type(fn)(kernel(fn.__func__))
     if not isinstance(fn, FunctionType):
         raise WujiSyntaxError("`ti.kernel` can only decorate a function")
-    return Kernel(fn, in_class=_in_class(fn))
-
-
-def _in_class(fn: FunctionType) -> bool:
-    """Return whether a function is defined in a class body."""
-    outer = fn.__qualname__.rpartition(".")[0]
-    return bool(outer) and not outer.endswith("<locals>")
+    return Kernel(fn, in_class=signatures.in_class(fn))
 
 
 def data_oriented(cls: Any) -> Any:

@@ -66,12 +66,13 @@ class Matrix(Operators):
     In a kernel, the same call creates a run-time value.
     """
 
-    __slots__ = ("entries", "shape", "_dtype")
+    __slots__ = ("entries", "shape", "_dtype", "_truth")
     __array_priority__ = 100
 
     entries: list[Any]
     shape: tuple[int, ...]
     _dtype: DataType | None
+    _truth: Callable[[list[Any]], bool] | None  # for a comparison: whether it holds as a whole
 
     def __new__(cls, arr: Any, dt: Any = None, **_: Any) -> Any:
         entries, shape = _flatten(arr)
@@ -95,6 +96,7 @@ class Matrix(Operators):
         made.entries = entries
         made.shape = shape
         made._dtype = dtype
+        made._truth = None
         return made
 
     # Shape and type.
@@ -160,8 +162,13 @@ class Matrix(Operators):
         self._set_entry(self._number(at), value)
 
     def _set_entry(self, number: int, value: Any) -> None:
-        whole = isinstance(value, int) and isinstance(self.entries[number], float)
-        self.entries[number] = float(value) if whole else value
+        """Assign an entry. It keeps its type: floats are truncated for integers."""
+        old = self.entries[number]
+        if isinstance(value, int) and isinstance(old, float):
+            value = float(value)
+        elif isinstance(value, float) and type(old) is int:
+            value = emit.convert_constant(value, self._dtype or dtypes.i64)
+        self.entries[number] = value
 
     def __call__(self, *at: Any) -> Any:
         return self[at]
@@ -215,7 +222,7 @@ class Matrix(Operators):
         return attribute(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("entries", "shape", "_dtype"):
+        if name in ("entries", "shape", "_dtype", "_truth"):
             object.__setattr__(self, name, value)
             return
         parts = swizzle(name, self.n) if self.ndim == 1 else None
@@ -234,18 +241,20 @@ class Matrix(Operators):
 
         if other is None or isinstance(other, str):
             return False
-        return ops.cmp_eq(self, other)
+        return _holds(ops.cmp_eq(self, other), all)
 
     def __ne__(self, other: object) -> Any:
         from . import ops
 
         if other is None or isinstance(other, str):
             return True
-        return ops.cmp_ne(self, other)
+        return _holds(ops.cmp_ne(self, other), any)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
+        if self._truth is not None:
+            return self._truth(self.entries)
         raise WujiTypeError("a vector cannot be converted to bool\n  = help: use `.all()` or `.any()`")
 
     def __reduce__(self) -> Any:
@@ -332,6 +341,13 @@ class Vector(Matrix):
         from . import ndarray
 
         return ndarray.ndarray(MatrixType(n, 1, 1, dtype), shape, **options)
+
+
+def _holds(comparison: Any, truth: Callable[[list[Any]], bool]) -> Any:
+    """Let `v == w` and `v != w` be conditions: all components are equal, or some differ."""
+    if isinstance(comparison, Matrix):
+        comparison._truth = truth
+    return comparison
 
 
 def _restore(entries: list[Any], shape: tuple[int, ...], dtype: DataType | None) -> Matrix:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from ..exceptions import WujiIndexError, WujiShapeError, WujiTypeError
+from ..exceptions import WujiCompilationError, WujiIndexError, WujiShapeError, WujiTypeError
 from . import context, dtypes, emit, ops
 from .compound import MAX_COMPONENTS, MatrixType
 from .dtypes import defaults
@@ -140,9 +140,11 @@ def normalized(value: Any, eps: Any = 0) -> Any:
 
 
 def transpose(value: Any) -> Any:
-    """Return the transpose. A vector becomes a matrix with one row."""
+    """Return the transpose of a matrix."""
     if len(value.shape) == 1:
-        return _make(_list(value), (1, value.shape[0]))
+        raise WujiCompilationError(
+            "`transpose()` cannot apply to a vector: it is neither a row nor a column\n  = help: use `a.outer_product(b)` for a column times a row, and `a @ b` or `a.dot(b)` for a row times a column"
+        )
     n, m = value.shape
     if _kernel(value):
         x = emit.expr(value)
@@ -213,15 +215,17 @@ def inverse(value: Any) -> Any:
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """Return a matrix-matrix or matrix-vector product."""
+    """Return the product of matrices, of a matrix and a vector, or the dot product of vectors."""
     from .matrix import Matrix
 
     a, b = (Matrix(v) if isinstance(v, (list, tuple)) or hasattr(v, "tolist") and getattr(v, "shape", ()) != () else v for v in (a, b))
     sa: tuple[int, ...] = getattr(a, "shape", ())
     sb: tuple[int, ...] = getattr(b, "shape", ())
-    if len(sa) == 1 and len(sb) == 2 and sb[0] == 1:
-        # Column times row.
-        return matmul(_make(_list(a), (sa[0], 1)), b)
+    if len(sa) == 1 and sa == sb:
+        return dot(a, b)
+    if len(sa) == 1 and len(sb) == 2 and sa[0] == sb[0]:
+        # A row times a matrix.
+        return matmul(transpose(b), a)
     if len(sa) != 2 or len(sb) not in (1, 2) or sa[1] != sb[0]:
         raise WujiShapeError(f"dimension mismatch between {sa} and {sb} for matrix multiplication: shape mismatch: `@` of {list(sa)} and {list(sb)}")
     shape = (sa[0], *sb[1:])

@@ -106,7 +106,7 @@ class Ndarray:
         try:
             self._native.fill(flat)
         except (TypeError, ValueError, OverflowError):
-            self._native.fill(host_values.fitted_parts(flat, self.dtype, "array"))
+            self._native.fill(host_values.filling(flat, self.dtype, "array"))
 
     @python_only
     def to_numpy(self) -> Any:

@@ -71,15 +71,17 @@ class NDRange:
         return [range(low, high) for low, high in self.axes]
 
     def items(self) -> Iterator[Any]:
-        if len(self.axes) == 1:
-            return iter(self._known()[0])
-        return (self.shape_like(list(p)) for p in itertools.product(*self._known()))
+        """Return the values of a loop variable: numbers for one axis, else tuples."""
+        return iter(self._known()[0]) if len(self.axes) == 1 else iter(self)
 
-    __iter__ = items
+    def __iter__(self) -> Iterator[Any]:
+        return (self.shape_like(list(p)) for p in itertools.product(*self._known()))
 
     def vectors(self) -> Iterator[Any]:
         from .matrix import Matrix
 
+        if not self.axes:
+            return iter([()])
         return (Matrix(list(p)) for p in itertools.product(*self._known()))
 
     def shape_like(self, indices: list[Any]) -> Any:
@@ -112,9 +114,7 @@ class Grouped:
 
 
 def ndrange(*args: Any) -> NDRange:
-    """Return the Cartesian product of ranges. Each argument is an upper bound, or a (low, high) pair."""
-    if not args:
-        raise WujiSyntaxError("`ti.ndrange` needs at least one range")
+    """Return the Cartesian product of ranges. Each argument is an upper bound, or a (low, high) pair. Without arguments it has one element."""
     return NDRange(*args)
 
 

@@ -10,7 +10,7 @@ from .compiler.function import FunctionCompiler
 from .compiler.statements import typed_storage
 from .compound import RefType, StructType, is_template, value_type
 from .context import Compilation
-from .func import ByReference, RealFunc
+from .func import ByReference, RealFunc, inline
 from .signatures import MISSING
 from .values import Expr, Ref, StructVal
 
@@ -73,23 +73,25 @@ def result_type(function: Any) -> Any:
     return ty
 
 
-class Declaration:
-    """A real function declared in one kernel."""
+class Constant:
+    """The type of a run-time value passed to a template parameter."""
 
-    def __init__(self, cx: Compilation, func: RealFunc) -> None:
-        self.parameters = signatures.parameters(func.function)
-        self.types: list[Any] = []
-        self.references: list[int] = []
-        for k, (name, annotation, _) in enumerate(self.parameters):
-            if is_template(annotation) or annotation is MISSING:
-                raise WujiSyntaxError(f"parameter `{name}` of the real function `{func.function.__name__}` needs an annotation")
-            if isinstance(annotation, RefType):
-                self.references.append(k)
-                annotation = annotation.to
-            ty = value_type(annotation)
-            if ty is None:
-                raise WujiSyntaxError(f"parameter `{name}` of `{func.function.__name__}` is annotated with {annotation!r}, which is not a value type")
-            self.types.append(ty)
+    def __init__(self, to: Any) -> None:
+        self.to = to
+
+    def __repr__(self) -> str:
+        return f"constant {self.to}"
+
+
+class Declaration:
+    """A real function declared in one kernel, for one combination of template arguments."""
+
+    def __init__(self, cx: Compilation, func: RealFunc, parameters: list[Any], annotations: list[Any], values: list[Any]) -> None:
+        self.parameters = parameters
+        self.annotations = annotations
+        self.values = values  # template arguments, which the key of the declaration refers to
+        self.types = [None if a is None else _value_type(func, p[0], a) for p, a in zip(parameters, annotations, strict=True)]
+        self.references = [k for k, a in enumerate(annotations) if isinstance(a, RefType)]
         self.result = result_type(func.function)
         # Reference parameters are passed by value and returned next to the result.
         outs = [self.types[k] for k in self.references]
@@ -97,7 +99,27 @@ class Declaration:
         if outs:
             self.returned = ((self.result,) if self.result is not None else ()) + tuple(outs)
         ir = None if self.returned is None else ir_type(cx, self.returned)
-        self.number = cx.builder.declare(func.function.__name__, [ir_type(cx, t) for t in self.types], ir)
+        self.number = cx.builder.declare(func.function.__name__, [ir_type(cx, t) for t in self.types if t is not None], ir)
+
+
+def _value_type(func: RealFunc, name: str, annotation: Any) -> Any:
+    ty = value_type(annotation.to if isinstance(annotation, (RefType, Constant)) else annotation)
+    if ty is None:
+        raise WujiSyntaxError(f"parameter `{name}` of `{func.function.__name__}` is annotated with {annotation!r}, which is not a value type")
+    return ty
+
+
+def _annotation(func: RealFunc, k: int, parameter: Any, value: Any) -> Any:
+    """Return the type of a parameter in a call, or None if the argument is a compile-time constant."""
+    name, annotation, _ = parameter
+    if isinstance(value, ByReference):
+        return RefType(value.value.ty)  # `self` of a struct
+    if is_template(annotation) or (annotation is MISSING and k == 0 and signatures.in_class(func.function)):
+        # A run-time value is passed as such; the function cannot assign to it.
+        return Constant(value.ty) if isinstance(value, (Expr, StructVal)) else None
+    if annotation is MISSING:
+        raise WujiSyntaxError(f"parameter `{name}` of the real function `{func.function.__name__}` must be type annotated")
+    return annotation
 
 
 class RealReturn:
@@ -122,27 +144,42 @@ class RealReturn:
 
 
 def call_real(cx: Compilation, func: RealFunc, args: list[Any], named: dict[str, Any]) -> Any:
-    declared = cx.functions.get(func)
-    if declared is None:
-        declared = cx.functions[func] = Declaration(cx, func)
-        _define(cx, func, declared)
-    values = signatures.bind(f"`{func.function.__name__}`", declared.parameters, args, named, WujiTypeError)
-    for k in declared.references:
-        if not isinstance(values[k], (Ref, StructVal)):
-            raise WujiTypeError(f"argument `{declared.parameters[k][0]}` is passed by reference; it needs a variable, not {emit.describe(values[k])}")
+    from .kernel import template_key
+
+    parameters = signatures.parameters(func.function)
+    values = signatures.bind(f"`{func.function.__name__}`", parameters, args, named, WujiTypeError)
+    annotations = [_annotation(func, k, p, v) for k, (p, v) in enumerate(zip(parameters, values, strict=True))]
     values = [v.value if isinstance(v, ByReference) else v for v in values]
-    ids = [pack(cx, t, v) for t, v in zip(declared.types, values, strict=True)]
+    references = [k for k, a in enumerate(annotations) if isinstance(a, RefType)]
+    for k in references:
+        _check_reference(parameters[k][0], _value_type(func, parameters[k][0], annotations[k]), values[k])
+    if not all(values[k].private for k in references):
+        # Other iterations can access the variable, so it has to be updated in place.
+        return inline(cx, func.inlined, [ByReference(v) if k in references else v for k, v in enumerate(values)], {})
+    key = (func, *((template_key(v),) if a is None else str(a) for a, v in zip(annotations, values, strict=True)))
+    declared = cx.functions.get(key)
+    if declared is None:
+        declared = cx.functions[key] = Declaration(cx, func, parameters, annotations, values)
+        _define(cx, func, declared)
+    ids = [pack(cx, t, v) for t, v in zip(declared.types, values, strict=True) if t is not None]
     result = cx.builder.call(declared.number, ids)
     if declared.returned is None:
         return None
     assert result is not None
     value = unpack(cx, declared.returned, result)
-    if declared.references:
+    if references:
         outs = value[1:] if declared.result is not None else value
-        for k, out in zip(declared.references, outs, strict=True):
+        for k, out in zip(references, outs, strict=True):
             values[k].store(out)
         value = value[0] if declared.result is not None else None
     return value
+
+
+def _check_reference(name: str, ty: Any, value: Any) -> None:
+    if not isinstance(value, (Ref, StructVal)):
+        raise WujiTypeError(f"argument `{name}` is passed by reference; it needs a variable, not {emit.describe(value)}")
+    if value.ty != ty:
+        raise WujiTypeError(f"argument `{name}` is passed by reference; it needs a variable of type {ty}, not {value.ty}")
 
 
 def _define(cx: Compilation, func: RealFunc, declared: Declaration) -> None:
@@ -153,11 +190,17 @@ def _define(cx: Compilation, func: RealFunc, declared: Declaration) -> None:
     cx.loop, cx.outermost = object(), False
     fc = FunctionCompiler(cx, source, kernel=False, real=True)
     refs = []
-    for (name, _, _), ty, value in zip(declared.parameters, declared.types, params, strict=True):
-        ref = typed_storage(cx, ty, name)
-        ref.store(unpack(cx, ty, value))
-        fc.scope.define(name, ref)
-        refs.append(ref)
+    given = iter(params)
+    for k, (name, _, _) in enumerate(declared.parameters):
+        ty, bound = declared.types[k], declared.values[k]
+        if ty is not None:
+            bound = unpack(cx, ty, next(given))
+            if not isinstance(declared.annotations[k], Constant):
+                ref = typed_storage(cx, ty, name)
+                ref.store(bound)
+                bound = ref
+        fc.scope.define(name, bound)
+        refs.append(bound)
     fc.scope.push()
     fc.returns = RealReturn(declared, refs)
     fc.depth = 1

@@ -31,6 +31,12 @@ def parameters(function: FunctionType) -> list[tuple[str, Any, Any]]:
     return [(n, resolve(function, hints[n]) if n in hints else MISSING, given.get(n, MISSING)) for n in names]
 
 
+def in_class(function: FunctionType) -> bool:
+    """Return whether a function is defined in a class body."""
+    outer = function.__qualname__.rpartition(".")[0]
+    return bool(outer) and not outer.endswith("<locals>")
+
+
 def bind(
     what: str,
     parameters: Sequence[tuple[str, Any, Any]],

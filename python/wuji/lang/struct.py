@@ -18,7 +18,7 @@ class Struct:
         if len(args) == 1 and isinstance(args[0], dict):
             entries = {**args[0], **entries}
         elif args:
-            raise WujiTypeError("a struct needs keyword arguments or one dictionary")
+            raise WujiSyntaxError("a struct needs keyword arguments or one dictionary")
         methods = entries.pop("__struct_methods", {})
         ty = StructType(**{k: _type_of(v) for k, v in entries.items()}, __struct_methods=methods)
         if any(is_device(v) for v in entries.values()):
@@ -160,9 +160,6 @@ def construct(ty: StructType, args: tuple[Any, ...], named: dict[str, Any]) -> A
         source = args[0]
         named = dict(source.members) if isinstance(source, StructVal) else dict(source.entries if isinstance(source, Struct) else source)
         args = ()
-    if len(args) == 1 and len(names) > 1 and not named and emit.is_number(args[0]):
-        # One scalar for all members, as for vectors.
-        named, args = dict.fromkeys(names, args[0]), ()
     if len(args) > len(names):
         raise WujiTypeError(f"{ty} has {len(names)} members, not {len(args)}")
     given = dict(zip(names, args, strict=False))

@@ -321,6 +321,11 @@ class StructVal:
         self.ty = ty
         self.members = members
 
+    @property
+    def private(self) -> bool:
+        """Whether no other iteration of the current parallel loop can access a member."""
+        return all(v.private for v in self.members.values() if isinstance(v, (Ref, StructVal)))
+
     def load(self) -> StructVal:
         return StructVal(self.ty, {k: v.load() if isinstance(v, (Expr, StructVal)) else v for k, v in self.members.items()})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ class Expressions:
 
         def eval(self, node: ast.expr) -> Any: ...
         def at(self, node: ast.AST) -> None: ...
+        def _located(self, node: Any, visit: Any, *args: Any) -> Any: ...
         def warn(self, text: str, node: ast.AST) -> None: ...
         def excerpt(self, node: ast.expr | ast.stmt) -> str: ...
 
@@ -177,7 +179,17 @@ class Expressions:
 
     # Operators.
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        left, right = self.value(node.left), self.value(node.right)
+        # A loop instead of recursion: a sum may have many terms.
+        chain = [node]
+        while isinstance(chain[-1].left, ast.BinOp):
+            chain.append(chain[-1].left)
+        result = self.value(chain[-1].left)
+        for part in reversed(chain):
+            result = self._located(part, self._binary, result)
+        return result
+
+    def _binary(self, node: ast.BinOp, left: Any) -> Any:
+        right = self.value(node.right)
         dual, plain, what = _BINARY[type(node.op)]
         if isinstance(left, Expr) or isinstance(right, Expr):
             result = dual(left, right)
@@ -398,18 +410,26 @@ class Expressions:
         return getattr(base, name)
 
 
+# The most syntax nodes of a cheap expression.
+_CHEAP = 64
+
+
 def _cheap(node: ast.expr) -> bool:
     """Return whether an expression is cheap and has no side effects."""
+    return sum(1 for _ in itertools.islice(ast.walk(node), _CHEAP + 1)) <= _CHEAP and _simple(node)
+
+
+def _simple(node: ast.expr) -> bool:
     if isinstance(node, (ast.Constant, ast.Name)):
         return True
     if isinstance(node, ast.Attribute):
-        return _cheap(node.value)
+        return _simple(node.value)
     if isinstance(node, ast.UnaryOp):
-        return _cheap(node.operand)
+        return _simple(node.operand)
     if isinstance(node, ast.Compare):
-        return _cheap(node.left) and all(_cheap(c) for c in node.comparators)
+        return _simple(node.left) and all(_simple(c) for c in node.comparators)
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)) and _cheap(node.left) and _cheap(node.right)
+        return isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)) and _simple(node.left) and _simple(node.right)
     if isinstance(node, ast.Subscript):
         # A component of a variable.
         return isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int)

@@ -53,6 +53,13 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
         except Exception as e:
             raise self.located(e, node) from _cause(e)
 
+    def _located(self, node: Any, visit: Callable[..., Any], *args: Any) -> Any:
+        """Visit a node that is compiled by a loop over a chain of nodes."""
+        try:
+            return visit(node, *args)
+        except Exception as e:
+            raise self.located(e, node) from _cause(e)
+
     def exec(self, node: ast.stmt) -> None:
         visit = _VISIT.get(type(node))
         self.at(node)
@@ -89,6 +96,8 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
             wrapped = error
         elif isinstance(error, MemoryError):
             return error
+        elif isinstance(error, RecursionError):
+            wrapped = WujiSyntaxError("the code is nested too deeply\n  = help: split it into several statements or functions")
         else:
             kind: type[WujiError] = WujiCompilationError
             if isinstance(error, TypeError):
@@ -141,7 +150,7 @@ class Returned(_Signal):
 
 def _cause(e: Exception) -> BaseException | None:
     """Return the cause to chain, or None if the message already covers it."""
-    return None if isinstance(e, (WujiError, _native.NativeError, _Signal)) else e
+    return None if isinstance(e, (WujiError, _native.NativeError, RecursionError, _Signal)) else e
 
 
 _NAMES = {

@@ -90,7 +90,7 @@ class Loops:
         if isinstance(over, RangeVal):
             over = self._whole_bounds(over, node)
         domain = self._domain(over, node)
-        serial = config.serialize or config.parallelize == 1
+        serial = config.serialize or config.parallelize == 1 or not _rank(domain)
         if self.outermost and not self.depth and self.cx.loop is None and not serial:
             self._parallel(node, domain, grouped, config)
         else:
@@ -200,9 +200,8 @@ class Loops:
         if grouped:
             if not isinstance(node.target, ast.Name):
                 raise WujiSyntaxError("`ti.grouped` yields one index vector; use one loop variable")
-            if not indices:
-                raise WujiTypeError("`ti.grouped` needs at least one axis\n  = help: a 0-D field has one element; access it without a loop")
-            self.bind(node.target, emit.compose(list(indices), (len(indices),)))
+            # The only element of something without axes has no index: `x[()]` is `x[None]`.
+            self.bind(node.target, emit.compose(list(indices), (len(indices),)) if indices else ())
             return
         names = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 1
         if names != len(indices) or isinstance(node.target, (ast.Tuple, ast.List)) and names == 1 and len(indices) == 1:
@@ -334,6 +333,15 @@ class Loops:
 
     def visit_Continue(self, node: ast.Continue) -> None:
         self._jump("continue")
+
+
+def _rank(domain: Any) -> int:
+    """Return the number of axes that a loop iterates over."""
+    if isinstance(domain, ArrayVal):
+        return domain.ndim
+    if isinstance(domain, (Field, SNode)):
+        return len(domain.shape)
+    return len(domain.axes)
 
 
 def static_iterable(value: Any) -> Iterable[Any]:

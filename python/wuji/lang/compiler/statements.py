@@ -14,6 +14,7 @@ from ..struct import Struct
 from ..text import kernel_assert
 from ..values import Expr, Ref, StructVal, is_device
 from .scope import MISSING
+from .source import is_static_call
 
 if TYPE_CHECKING:
     from .scope import Scope
@@ -41,6 +42,8 @@ class Statements:
         def exec(self, node: ast.stmt) -> None: ...
         def value(self, node: ast.expr) -> Any: ...
         def is_static(self, node: ast.expr) -> bool: ...
+        def at(self, node: ast.AST) -> None: ...
+        def _located(self, node: Any, visit: Any, *args: Any) -> Any: ...
         def warn(self, text: str, node: ast.AST) -> None: ...
 
     def body(self, nodes: list[ast.stmt]) -> None:
@@ -222,31 +225,59 @@ class Statements:
 
     # Branches.
     def visit_If(self, node: ast.If) -> None:
+        # A loop instead of recursion: a chain of `elif`s may be long.
+        outermost, depth, blocks = self.outermost, self.depth, len(self.scope.blocks)
+        following: ast.If | None = node
+        # Branches of a long chain leave a block, because nested `else`s would exceed the limit on nesting.
+        label = self.b.begin_block() if _is_long(node) else None
+        try:
+            while following is not None:
+                following = self._located(following, self._branch, label)
+            if label is not None:
+                self.b.end_block()
+            else:
+                for _ in range(self.depth - depth):
+                    self.b.end_if()
+        finally:
+            while len(self.scope.blocks) > blocks:
+                self.scope.pop()
+            self.outermost, self.depth = outermost, depth
+
+    def _branch(self, node: ast.If, label: int | None) -> ast.If | None:
+        """Compile one branch of a chain, which leaves the block with this label. Return the `elif` that follows, if it is not compiled yet."""
+        test = self.value(node.test)
         if self.is_static(node.test):
-            test = self.value(node.test)
             if is_device(test):
                 raise WujiTypeError("`ti.static` needs a compile-time constant, and this is a run-time value")
-            self.body(node.body if test else node.orelse)
-            return
-        test = self.value(node.test)
-        if not is_device(test):
-            if isinstance(test, Matrix):
-                raise WujiTypeError("a vector cannot be a condition\n  = help: use `.all()` or `.any()`")
+            return self._compile_or_follow(node.body if test else node.orelse)
+        if is_device(test):
+            self.b.begin_if(emit.condition(test, "if").id)
+            self.block(node.body)
+            if not node.orelse:
+                self.b.end_if()
+                return None
+            if label is None:
+                self.b.begin_else()
+            else:
+                if not self.b.closed():
+                    self.b.jump_break(label)
+                self.b.end_if()
+            self.depth += 1
             self.scope.push()
-            # Without `ti.static` a branch is a block like any other: loops in it are serial.
-            outermost, self.outermost = self.outermost, False
-            try:
-                self.body(node.body if test else node.orelse)
-            finally:
-                self.outermost = outermost
-                self.scope.pop()
-            return
-        self.b.begin_if(emit.condition(test, "if").id)
-        self.block(node.body)
-        if node.orelse:
-            self.b.begin_else()
-            self.block(node.orelse)
-        self.b.end_if()
+            return self._compile_or_follow(node.orelse)
+        if isinstance(test, Matrix):
+            raise WujiTypeError("a vector cannot be a condition\n  = help: use `.all()` or `.any()`")
+        # Without `ti.static` a branch is a block like any other: loops in it are serial.
+        self.scope.push()
+        self.outermost = False
+        return self._compile_or_follow(node.body if test else node.orelse)
+
+    def _compile_or_follow(self, nodes: list[ast.stmt]) -> ast.If | None:
+        if len(nodes) == 1 and isinstance(nodes[0], ast.If):
+            self.at(nodes[0])
+            return nodes[0]
+        self.body(nodes)
+        return None
 
     # Return.
     def visit_Return(self, node: ast.Return) -> None:
@@ -258,6 +289,19 @@ class Statements:
             )
         value = None if node.value is None else self.value(node.value)
         self.returns.emit_return(self, value)
+
+
+# The most branches of a chain that are nested in each other.
+_MAX_NESTED = 32
+
+
+def _is_long(node: ast.If) -> bool:
+    """Return whether a chain of `elif`s has more run-time branches than may be nested."""
+    count = 1
+    while count <= _MAX_NESTED and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+        node = node.orelse[0]
+        count += not is_static_call(node.test)
+    return count > _MAX_NESTED
 
 
 def _multiplies_in_float(ref: Ref, value: Any) -> bool:
