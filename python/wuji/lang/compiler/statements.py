@@ -188,8 +188,10 @@ class Statements:
         if kind in _ATOMIC and not (kind is ast.Mult and _multiplies_in_float(ref, value)):
             if ref.dtype.is_float and kind in (ast.BitAnd, ast.BitOr, ast.BitXor):
                 raise WujiTypeError(f"`{what}=` needs integers, not {ref.dtype}")
-            ops.update(ref, _ATOMIC[kind], value)
-            return
+            if not ref.private or ref.dtype is dtypes.u1:
+                ops.update(ref, _ATOMIC[kind], value)
+                return
+            value = emit.fit(value, ref.ty)
         old = ref.load()
         result = dual(old, value)
         self.check_overflow(node, old, value, result)
