@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class WujiError(Exception):
     """Base class of all errors that Wuji raises.
@@ -63,11 +65,12 @@ class WujiAssertionError(WujiRuntimeError, AssertionError):
 class NativeError(WujiRuntimeError):
     """An error of the core, as it comes from there. `from_native` makes a more specific one of it."""
 
-    notes: list[str]
-    help: str | None
     file: str | None
     line: int
     column: int
+    notes: list[str]
+    help: str | None
+    result: Any  # result of a launch that finished despite the error
 
 
 class WujiOutOfRangeError(WujiAssertionError, IndexError):

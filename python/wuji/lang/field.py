@@ -6,19 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _native
-from ..exceptions import WujiMemberError, WujiOutOfRangeError, WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError, WujiTypeError
+from ..exceptions import WujiMemberError, WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError, WujiTypeError
 from . import dtypes, host_values, runtime, torch_gpu
 from .compound import MatrixType, StructType
 from .context import python_only
 from .dtypes import DataType
+from .element_errors import check_key, check_rank, element_error, wrong_key
 from .enums import Layout
-from .errors import from_native
 from .matrix import Matrix
 from .missing import refuse
 from .naming import assigned, label
 from .ndarray import Element, flat_value
 from .snode import Axis, FieldsBuilder, Leaf, PlaceNode, SNode, check_extents, shape_of
 from .struct import Struct
+from .struct_element import StructElement
 
 
 class Field:
@@ -226,12 +227,6 @@ class Field:
         return str(self.to_numpy()) if not self.node.is_sparse else repr(self)
 
 
-def _check_rank(key: tuple[Any, ...], field: Field) -> None:
-    rank = len(field.shape)
-    if len(key) != rank:
-        raise _wrong_rank(key, field)
-
-
 class ScalarField(Field):
     """A field of scalars."""
 
@@ -253,9 +248,9 @@ class ScalarField(Field):
         try:
             return native.get(key)
         except _native.NativeError as e:
-            raise _element_error(e, key, self) from None
+            raise element_error(e, key, self) from None
         except TypeError:
-            raise _wrong_key(key, self) from None
+            raise wrong_key(key, self) from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
         native = self._leaf.native or self._leaf.ready()
@@ -264,9 +259,9 @@ class ScalarField(Field):
         try:
             native.set(key, value)
         except _native.NativeError as e:
-            raise _element_error(e, key, self) from None
+            raise element_error(e, key, self) from None
         except (TypeError, ValueError, OverflowError):
-            _check_key(key, self)
+            check_key(key, self)
             self[key] = host_values.fitted(value, self.dtype, f"field {label(self._name)}")
 
     def fill(self, val: Any) -> None:
@@ -321,28 +316,6 @@ def _fitting(arr: Any, shape: tuple[int, ...], field: Any) -> Any:
     return host_values.fitted_array(arr, shape, field.dtype, f"field {label(field.name)}")
 
 
-def _element_error(e: _native.NativeError, key: Any, field: Field) -> Exception:
-    if len(key) != len(field.shape):
-        return _wrong_rank(key, field)
-    return from_native(e)
-
-
-def _wrong_rank(key: tuple[Any, ...], field: Field) -> WujiOutOfRangeError:
-    rank = field.node.num_dims  # raises if the field is not placed yet
-    return WujiOutOfRangeError(f"Slicing is not supported on ti.field: field {label(field.name)} has {rank} {'index' if rank == 1 else 'indices'}, not {len(key)}")
-
-
-def _wrong_key(key: tuple[Any, ...], field: Field) -> Exception:
-    wrong = next((k for k in key if not hasattr(k, "__index__")), key)
-    help = "\n  = help: slicing a ti.field is not supported; use `to_numpy()`" if isinstance(wrong, slice) else ""
-    return WujiRuntimeTypeError(f"field {label(field.name)}: indices must be integers, not {wrong!r} of type {type(wrong)}{help}")
-
-
-def _check_key(key: tuple[Any, ...], field: Field) -> None:
-    if not all(hasattr(k, "__index__") for k in key):
-        raise _wrong_key(key, field)
-
-
 class ComponentField(ScalarField):
     """One component of a vector or matrix field, as a scalar field."""
 
@@ -357,23 +330,23 @@ class ComponentField(ScalarField):
 
     def __getitem__(self, key: Any) -> Any:
         at = self._key(key)
-        _check_rank(at, self)
+        check_rank(at, self)
         try:
             return self._first.ready().get_part(at, self._number)
         except _native.NativeError as e:
-            raise _element_error(e, at, self) from None
+            raise element_error(e, at, self) from None
         except TypeError:
-            raise _wrong_key(at, self) from None
+            raise wrong_key(at, self) from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
         at = self._key(key)
-        _check_rank(at, self)
+        check_rank(at, self)
         try:
             self._first.ready().set_part(at, self._number, value)
         except _native.NativeError as e:
-            raise _element_error(e, at, self) from None
+            raise element_error(e, at, self) from None
         except (TypeError, ValueError, OverflowError):
-            _check_key(at, self)
+            check_key(at, self)
             self._first.ready().set_part(at, self._number, host_values.fitted(value, self.dtype, f"field {label(self._name)}"))
 
     def _component(self, whole: Any) -> Any:
@@ -465,7 +438,7 @@ class MatrixField(Field):
     # Elements.
     def __getitem__(self, key: Any) -> Any:
         at = self._key(key)
-        _check_rank(at, self)
+        check_rank(at, self)
         try:
             if self._parts is not None:
                 return Element(_ComponentFields(self._parts), at, self.type, [p[at] for p in self._parts])
@@ -473,13 +446,13 @@ class MatrixField(Field):
             native = self._leaf.ready()
             return Element(native, at, self.type, list(native.get(at)))
         except _native.NativeError as e:
-            raise _element_error(e, at, self) from None
+            raise element_error(e, at, self) from None
         except TypeError:
-            raise _wrong_key(at, self) from None
+            raise wrong_key(at, self) from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
         at = self._key(key)
-        _check_rank(at, self)
+        check_rank(at, self)
         flat = flat_value(self.type, value)
         try:
             if self._parts is not None:
@@ -489,9 +462,9 @@ class MatrixField(Field):
                 assert self._leaf is not None
                 self._leaf.ready().set(at, flat)
         except _native.NativeError as e:
-            raise _element_error(e, at, self) from None
+            raise element_error(e, at, self) from None
         except (TypeError, ValueError, OverflowError):
-            _check_key(at, self)
+            check_key(at, self)
             self[at] = host_values.fitted_parts(flat, self.dtype, f"field {label(self._name)}")
 
     def fill(self, val: Any) -> None:
@@ -620,12 +593,12 @@ class StructField(Field):
 
     def __getitem__(self, key: Any) -> Any:
         at = self._key(key)
-        _check_rank(at, self)
+        check_rank(at, self)
         return StructElement(self, at)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         at = self._key(key)
-        _check_rank(at, self)
+        check_rank(at, self)
         if isinstance(value, dict):
             entries = value
         elif isinstance(value, Struct):
@@ -670,41 +643,6 @@ class StructField(Field):
 
     def __repr__(self) -> str:
         return f"<ti field {self._name + ' ' if self._name else ''}of {self.struct_type}, shape {self.shape}>"
-
-
-class StructElement(Struct):
-    """An element of a struct field. Writing to its members writes to the field."""
-
-    def __new__(cls, field: StructField, at: tuple[int, ...]) -> Any:
-        created: Any = object.__new__(cls)
-        object.__setattr__(created, "_type", field.struct_type)
-        object.__setattr__(created, "_field", field)
-        object.__setattr__(created, "_at", at)
-        return created
-
-    @property
-    def _entries(self) -> dict[str, Any]:
-        return {k: f[self._at] for k, f in self._field._members.items()}
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name not in self._field._members:
-            raise AttributeError(f"the struct has no member `{name}`")
-        self._field._members[name][self._at] = value
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        field = object.__getattribute__(self, "_field")
-        if name in field._members:
-            return field._members[name][object.__getattribute__(self, "_at")]
-        ty = object.__getattribute__(self, "_type")
-        if name in ty.methods:
-            method = ty.methods[name]
-            return lambda *args, **named: method(self, *args, **named)
-        raise AttributeError(f"the struct has no member `{name}`")
-
-    def __reduce__(self) -> Any:
-        return (Struct, (self.entries,))
 
 
 def _member_field(ty: Any, name: str) -> Field:

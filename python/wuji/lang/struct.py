@@ -110,6 +110,8 @@ class Struct:
         """Create a field of structs."""
         from . import field
 
+        if not isinstance(members, dict) or methods is not None and not isinstance(methods, dict):
+            raise WujiTypeError("the members and methods of a struct are dictionaries\n  = help: pass the shape by name: `ti.Struct.field({'x': ti.f32}, shape=8)`")
         ty = StructType(**members, __struct_methods=methods or {})
         options = {} if layout is None else {"layout": layout}
         return field.struct_field(ty, shape=shape, offset=offset, name=name, needs_grad=needs_grad, needs_dual=needs_dual, **options)
