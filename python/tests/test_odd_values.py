@@ -134,3 +134,9 @@ def test_odd_values_raise_errors_of_the_package(calls: Callable[[], dict[str, Ca
             except Exception as e:
                 raw.append((name, value, repr(e)[:80]))
     assert raw == []
+
+
+def test_errors_of_the_core_are_public() -> None:
+    from wuji import _native
+
+    assert issubclass(_native.NativeError, ti.WujiRuntimeError)

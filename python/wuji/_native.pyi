@@ -9,19 +9,9 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from .exceptions import NativeError as NativeError
+
 __version__: str
-
-class NativeError(Exception):
-    """An error of the core."""
-
-    code: str
-    message: str
-    file: str | None
-    line: int
-    column: int
-    notes: list[str]
-    help: str | None
-    result: Any  # result of a launch that finished despite the error
 
 def cuda_devices() -> list[tuple[str, tuple[int, int]]]:
     """Return name and compute capability of each NVIDIA GPU."""

@@ -1,15 +1,10 @@
 //! Core errors as a Python exception.
 
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use wuji::{Error, Result};
 
-pyo3::create_exception!(
-    wuji._native,
-    NativeError,
-    PyException,
-    "An error of the core."
-);
+// A class in Python, so that an error of the core is one of the public exceptions wherever it is raised.
+pyo3::import_exception!(wuji.exceptions, NativeError);
 
 /// Converts a core error to an exception. Its text is the usual rendering; its parts are attributes.
 pub(crate) fn raised(error: &Error) -> PyErr {
