@@ -112,6 +112,22 @@ def test_semi_private_names() -> None:
         ti.lang.nothing  # noqa: B018
 
 
+def test_kernels_and_fields_have_half_public_names() -> None:
+    s = ti.Struct.field({"a": ti.i32}, shape=4)
+
+    @ti.kernel
+    def run(n: ti.template()):
+        for i in range(n):
+            s.a[i] = i
+
+    before = ti.lang.impl.get_runtime().get_num_compiled_functions()
+    run(2)
+    run(3)
+    assert ti.lang.impl.get_runtime().get_num_compiled_functions() == before + 2 == before + len(run._primal.compiled_kernels)
+    assert ti.lang.impl.get_runtime().materialized and not run._is_classkernel
+    assert list(s.field_dict) == ["a"] and s.struct_methods == {} and s.a._loop_range() is s.a.parent()
+
+
 def test_core_stand_in() -> None:
     core = ti._lib.core
     assert core.with_cuda() is ti.lang.misc.is_arch_supported(ti.cuda)

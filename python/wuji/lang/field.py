@@ -82,6 +82,12 @@ class Field:
     def _offset(self) -> tuple[int, ...]:
         return self.offset
 
+    def _loop_range(self) -> SNode:
+        return self.node
+
+    def _get_field_members(self) -> list[Any]:
+        return [self]
+
     @property
     def num_dims(self) -> int:
         return len(self.shape)
@@ -558,6 +564,14 @@ class StructField(Field):
     @property
     def items(self) -> Any:
         return self._members.items()
+
+    @property
+    def field_dict(self) -> dict[str, Field]:
+        return dict(self._members)
+
+    @property
+    def struct_methods(self) -> dict[str, Any]:
+        return self.struct_type.methods
 
     @property
     def dtype(self) -> StructType:

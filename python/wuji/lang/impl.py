@@ -67,6 +67,15 @@ class _Runtime:
     def sync(self) -> None:
         runtime.sync()
 
+    @property
+    def materialized(self) -> bool:
+        """Whether every field placed in the root is allocated."""
+        return runtime.initialized() and runtime.current().root.empty
+
+    def get_num_compiled_functions(self) -> int:
+        """Return the number of kernels compiled in the current world, each specialization counted."""
+        return sum(len(codes) for codes in runtime.current().codes.values())
+
     def finalize_and_destroy(self) -> None:
         runtime.reset()
 

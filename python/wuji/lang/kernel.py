@@ -148,6 +148,22 @@ class Kernel:
     def grad(self, *_: Any, **__: Any) -> Any:
         refuse("kernel.grad", "automatic differentiation")
 
+    # Half-public names of Taichi.
+    _is_wrapped_kernel = True
+
+    @property
+    def _primal(self) -> Kernel:
+        return self
+
+    @property
+    def _is_classkernel(self) -> bool:
+        return self.in_class
+
+    @property
+    def compiled_kernels(self) -> dict[Any, Specialization]:
+        """The specializations compiled in the current world."""
+        return self._codes
+
     def __repr__(self) -> str:
         return f"<ti.kernel {self.function.__qualname__}>"
 

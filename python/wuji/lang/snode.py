@@ -235,6 +235,8 @@ class SNode:
     def loop_range(self) -> SNode:
         return self
 
+    _loop_range = loop_range
+
     # Half-public names of Taichi.
     @property
     def _id(self) -> int:
