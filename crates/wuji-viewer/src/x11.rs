@@ -81,6 +81,23 @@ impl Format {
         packed
     }
 
+    /// Whether a pixel is blue, green, red and a byte that does not matter, as nearly everywhere.
+    fn is_bgrx(&self) -> bool {
+        self.masks == [0xff0000, 0xff00, 0xff] && self.bytes == 4 && !self.big_endian
+    }
+
+    fn write_row(&self, pixels: impl Iterator<Item = [u8; 3]>, out: &mut [u8]) {
+        if self.is_bgrx() {
+            for (out, [r, g, b]) in out.as_chunks_mut().0.iter_mut().zip(pixels) {
+                *out = [b, g, r, 0];
+            }
+        } else {
+            for (out, pixel) in out.chunks_exact_mut(self.bytes).zip(pixels) {
+                self.write(pixel, out);
+            }
+        }
+    }
+
     fn write(&self, pixel: [u8; 3], out: &mut [u8]) {
         let packed = self.pixel(pixel);
         for (k, byte) in out.iter_mut().enumerate() {
@@ -265,16 +282,12 @@ impl Display {
         let line = self.format.line(place.width);
         shown.buffer.resize(line * place.height, 0);
         let picture = &shown.picture;
+        let columns = (0..place.width).map(|x| x * picture.width / place.width);
+        let columns: Vec<usize> = columns.collect();
         for (row, out) in shown.buffer.chunks_exact_mut(line).enumerate() {
             let from = row * picture.height / place.height * picture.width;
             let row = &picture.pixels[from..from + picture.width];
-            for (x, out) in out
-                .chunks_exact_mut(self.format.bytes)
-                .take(place.width)
-                .enumerate()
-            {
-                self.format.write(row[x * picture.width / place.width], out);
-            }
+            self.format.write_row(columns.iter().map(|x| row[*x]), out);
         }
         // A request has a largest size: the picture goes in stripes.
         let stripe = (self.connection.maximum_request_bytes().saturating_sub(64) / line).max(1);
@@ -463,11 +476,18 @@ mod tests {
         usual.write([1, 2, 3], &mut out);
         assert_eq!(out, [3, 2, 1, 0]);
         assert_eq!(usual.line(3), 12);
+        let mut row = [9; 12];
+        let pixels = [[1, 2, 3], [4, 5, 6]];
+        usual.write_row(pixels.into_iter(), &mut row);
+        assert_eq!(row, [3, 2, 1, 0, 6, 5, 4, 0, 9, 9, 9, 9]);
         format([0xff0000, 0xff00, 0xff], 4, true).write([1, 2, 3], &mut out);
         assert_eq!(out, [0, 1, 2, 3]);
         let small = format([0xf800, 0x7e0, 0x1f], 2, false);
         assert_eq!(small.pixel([255, 0, 8]), 0xf801);
         assert_eq!(small.line(3), 8);
+        let mut row = [9; 6];
+        small.write_row([[255, 0, 8], [0; 3]].into_iter(), &mut row);
+        assert_eq!(row, [0x01, 0xf8, 0, 0, 9, 9]);
         let deep = format([0x3ff00000, 0xffc00, 0x3ff], 4, false);
         assert_eq!(deep.pixel([1, 0, 1]), 1 << 22 | 4);
     }
