@@ -374,7 +374,7 @@ impl Canvas {
             return Err(PyValueError::new_err(what));
         }
         Ok(Each::Many {
-            array,
+            array: Box::new(array),
             step,
             convert,
         })
@@ -402,7 +402,7 @@ impl Points<'_> {
 enum Each<'py, T> {
     One(T),
     Many {
-        array: BorrowedArray<'py>,
+        array: Box<BorrowedArray<'py>>,
         /// In bytes.
         step: i64,
         convert: fn(f64) -> T,
@@ -470,6 +470,12 @@ impl Texels {
         match self.channels {
             1 => self.fill(target, |at| [channel(at, 0); 4]),
             2 => self.fill(target, |at| [channel(at, 0), channel(at, 1), 0.0, 0.0]),
+            3 if step == size_of::<T>() as i64 => self.fill(target, |at| {
+                let at = base.wrapping_offset(at as isize).cast::<[T; 3]>();
+                // SAFETY: as above; the three channels are next to each other.
+                let [r, g, b] = unsafe { at.read_unaligned() }.map(&convert);
+                [r, g, b, 0.0]
+            }),
             3 => self.fill(target, |at| {
                 [channel(at, 0), channel(at, 1), channel(at, 2), 0.0]
             }),

@@ -103,7 +103,14 @@ impl<P: DerefMut<Target = [Pixel]>> Framebuffer<P> {
 
     /// Fills everything with one color.
     pub fn clear(&mut self, color: Pixel) {
-        self.pixels.fill(color);
+        // Copies of a block use wider stores than single pixels.
+        const BLOCK: usize = 256;
+        let count = self.pixels.len();
+        let (first, rest) = self.pixels.split_at_mut(BLOCK.min(count));
+        first.fill(color);
+        for block in rest.chunks_mut(BLOCK) {
+            block.copy_from_slice(&first[..block.len()]);
+        }
     }
 
     /// Some rows of a column, which are inside.
@@ -185,6 +192,15 @@ mod tests {
         }
         assert!(clip(f64::NAN, f64::NAN, 10).is_empty());
         assert!(clip(0.0, 0.0, 0).is_empty());
+    }
+
+    #[test]
+    fn clearing_reaches_every_pixel() {
+        for (width, height) in [(0, 5), (1, 1), (16, 16), (17, 31), (64, 64)] {
+            let mut frame = Framebuffer::new(width, height, opaque(0));
+            frame.clear(opaque(0x336699));
+            assert!(frame.pixels().iter().all(|p| *p == opaque(0x336699)));
+        }
     }
 
     #[test]

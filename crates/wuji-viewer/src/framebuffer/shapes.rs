@@ -151,7 +151,8 @@ pub(super) fn for_line(
     mut paint: impl FnMut(usize, usize, f32),
 ) {
     let finite = [begin, end].as_flattened().iter().all(|c| c.is_finite());
-    if !finite || !(radius > 0.0) {
+    let visible = finite && radius > 0.0; // not NaN
+    if !visible {
         return;
     }
     let radius = radius.min(WIDEST);
