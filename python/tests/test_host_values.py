@@ -81,6 +81,37 @@ def test_arrays_in_range_are_converted() -> None:
         x.from_numpy(np.zeros(3, complex))
 
 
+def test_tensors_on_a_gpu_are_checked() -> None:
+    from wuji.lang import torch_gpu
+
+    class Torch:
+        """What the check uses of torch, on top of NumPy."""
+
+        bool, int32, int64 = "bool", "int32", "int64"
+        device = staticmethod(lambda name: name)
+
+    class Tensor:
+        is_cuda, dtype, shape = True, "int64", (2,)
+
+        def __init__(self, *values: int) -> None:
+            self.values = np.array(values)
+            self.min, self.max, self.numel = self.values.min, self.values.max, lambda: len(values)
+
+        @property
+        def device(self) -> Any:
+            return type("Device", (), {"type": "cuda", "index": 0})
+
+        def detach(self) -> Any:
+            return self
+
+        to = contiguous = lambda self, *_: self
+
+    small, large = Tensor(1, 2), Tensor(1, 2**40)
+    assert torch_gpu.as_source(Torch, small, (2,), ti.i32, 0) is small
+    with pytest.raises(ti.WujiError, match="tensor: 1099511627776 is out of range for i32"):
+        torch_gpu.as_source(Torch, large, (2,), ti.i32, 0)
+
+
 def test_integers_wrap_with_a_warning_in_taichi_programs(tmp_path: Path) -> None:
     done = run(
         tmp_path,

@@ -6,6 +6,7 @@ A value that does not fit the type is an error. In programs that import Taichi (
 from __future__ import annotations
 
 import math
+import math
 import operator
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -80,25 +81,24 @@ def fitted_array(arr: Any, shape: tuple[int, ...], dtype: DataType, what: str) -
         raise WujiRuntimeTypeError(f"{what}: an array of {array.dtype} cannot be converted into required type {dtype}", "W0610")
     target = numpy.dtype(dtype.numpy_name)
     if dtype.is_int and not numpy.can_cast(array.dtype, target, "safe") and array.size:
-        wrong = _first_outside(array, dtype)
-        if wrong is not None:
-            if not defaults.lenient:
-                raise _out_of_range(str(wrong), dtype, what, "\n  = help: convert the array explicitly, as in `.astype(numpy.int32)`")
-            _warn_wrapped(wrong, dtype, what)
-            with numpy.errstate(invalid="ignore"):
-                return numpy.ascontiguousarray(array.astype(target)).reshape(shape)
+        check_extremes((array.min().item(), array.max().item()), dtype, what)
+        with numpy.errstate(invalid="ignore"):
+            return numpy.ascontiguousarray(array.astype(target)).reshape(shape)
     # NumPy would turn a 0-D array into one with an axis.
     return numpy.ascontiguousarray(array, dtype=target).reshape(shape)
 
 
-def _first_outside(array: npt.NDArray[Any], dtype: DataType) -> Any:
-    """Return an element that the type cannot hold, or None."""
+def check_extremes(extremes: tuple[Any, ...], dtype: DataType, what: str) -> None:
+    """Refuse an array whose least or largest element an integer type cannot hold."""
     low, high = dtype.range()
-    # Python compares integers and floats exactly. NaN is in no range.
-    for extreme in (array.min().item(), array.max().item()):
-        if not low <= (extreme if extreme != extreme or isinstance(extreme, int) or abs(extreme) == float("inf") else int(extreme)) <= high:
-            return extreme
-    return None
+    for extreme in extremes:
+        # Python compares integers and floats exactly. NaN and the infinities are in no range.
+        if low <= (int(extreme) if math.isfinite(extreme) else extreme) <= high:
+            continue
+        if not defaults.lenient:
+            raise _out_of_range(str(extreme), dtype, what, "\n  = help: convert the array explicitly, as in `.astype(numpy.int32)`")
+        _warn_wrapped(extreme, dtype, what)
+        return
 
 
 def _warn_wrapped(value: Any, dtype: DataType, what: str) -> None:

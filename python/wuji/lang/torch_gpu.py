@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import host_values
 from .dtypes import DataType
 
 
@@ -31,4 +32,6 @@ def as_source(torch: Any, tensor: Any, shape: tuple[int, ...], dtype: DataType, 
         return None
     if tuple(tensor.shape) != shape:
         raise ValueError(f"shape mismatch: tensor {tuple(tensor.shape)}, elements {shape}")
+    if dtype.is_int and tensor.dtype not in (known, torch.bool) and tensor.numel():
+        host_values.check_extremes((tensor.min().item(), tensor.max().item()), dtype, "tensor")
     return tensor.detach().to(known).contiguous()
