@@ -328,6 +328,26 @@ def test_carets_underline_the_whole_expression() -> None:
     assert carets[start:] == "^" * 5 and carets.count("^") == 5
 
 
+def test_carets_of_running_kernels_underline_the_whole_expression() -> None:
+    ti.init(arch=ti.cpu, debug=True, offline_cache=False, verbose=False)
+    x = ti.field(ti.i32, 4)
+
+    @ti.kernel
+    def outside(i: ti.i32):
+        x[i + 3] += 1
+
+    @ti.kernel
+    def asserts(i: ti.i32):
+        assert i == 3, "three"
+
+    for run, underlined in ((outside, "x[i + 3]"), (asserts, 'assert i == 3, "three"')):
+        with pytest.raises(ti.TaichiAssertionError) as caught:
+            run(2)
+        line, carets = str(caught.value).splitlines()[3:5]
+        start = line.index(underlined)
+        assert carets[start:] == "^" * len(underlined) and carets.count("^") == len(underlined)
+
+
 def test_functions_of_numpy_name_their_counterpart() -> None:
     for call, name in (("np.sin(x)", "ti.sin"), ("np.arctan2(x, x)", "ti.atan2"), ("np.array([x, x])", "ti.Vector"), ("np.float32(x)", "ti.f32"), ("np.dot(x, x)", "ti.math.dot")):
         program = f"@ti.kernel\ndef run(x: ti.f32):\n    y = {call}\n"

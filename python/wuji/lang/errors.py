@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 from typing import TYPE_CHECKING
 
 from .. import exceptions
@@ -53,6 +54,23 @@ def render(
     return text
 
 
+def _underlined(text: str, error: _native.NativeError) -> str:
+    """Underline the whole expression that an error of a kernel is about; the core knows where it starts."""
+    from .compiler.source import node_at
+
+    node = node_at(error.file, error.line, error.column, error.code) if error.file and error.line else None
+    if node is None or node.end_lineno != error.line or not node.end_col_offset:
+        return text
+    source = linecache.getline(error.file or "", error.line)
+    first, last = _characters(source, node.col_offset), _characters(source, node.end_col_offset)
+    lines = text.split("\n")
+    for k, line in enumerate(lines):
+        if re.fullmatch(r" *\| +\^", line):
+            lines[k] = line[: line.index("|") + 2] + " " * first + "^" * (last - first)
+            break
+    return "\n".join(lines)
+
+
 def _characters(line: str, bytes_: int) -> int:
     """Return the number of characters in the first bytes of a line."""
     return len(line.encode()[:bytes_].decode(errors="ignore"))
@@ -75,7 +93,7 @@ def from_native(error: _native.NativeError) -> WujiError:
     from .text import format_marked
 
     code = error.code
-    text = format_marked(str(error))
+    text = _underlined(format_marked(str(error)), error)
     if code == "W0403":
         return exceptions.WujiAssertionError(text, code)
     if code in _ACCESSES:

@@ -73,6 +73,23 @@ def _find(function: FunctionType) -> ast.FunctionDef:
     return node
 
 
+# What an error is about, for nodes that start at the same place; the innermost or outermost one of its kind.
+_ABOUT: dict[str, tuple[type[ast.AST], bool]] = {"W0401": (ast.Subscript, True), "W0402": (ast.Subscript, False), "W0403": (ast.Assert, False)}
+
+
+def node_at(file: str, line: int, column: int, code: str) -> ast.expr | ast.stmt | None:
+    """Return the expression or statement of a parsed function that starts here and that an error is about. Columns count bytes, from 1."""
+    kind, innermost = _ABOUT.get(code, (ast.expr, False))
+    found: list[ast.expr | ast.stmt] = []
+    for function in _files.get(file, (0, {}))[1].values():
+        if function.lineno <= line <= (function.end_lineno or 0):
+            for node in ast.walk(function):
+                if isinstance(node, kind) and isinstance(node, (ast.expr, ast.stmt)) and (node.lineno, node.col_offset + 1) == (line, column):
+                    found.append(node)
+    # `ast.walk` visits outer nodes first.
+    return found[-1 if innermost else 0] if found else None
+
+
 def assigned_names(nodes: Sequence[ast.AST]) -> set[str]:
     """Return the names that statements assign to, loop variables excluded."""
     names: set[str] = set()
