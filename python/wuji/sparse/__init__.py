@@ -8,8 +8,7 @@ from typing import Any
 from ..exceptions import WujiRuntimeError, WujiTypeError
 from ..lang.compound import StructType
 from ..lang.field import Field
-from ..lang.ndarray import shape_of
-from ..lang.snode import FieldsBuilder, axes
+from ..lang.snode import FieldsBuilder, axes, shape_of
 
 
 def grid(field_dict: dict[str, Any], shape: Any) -> Any:
