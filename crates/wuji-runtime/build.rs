@@ -1,9 +1,9 @@
-//! Makes a fingerprint of everything that decides what machine code a kernel becomes, so that code which another build
-//! of Wuji has left in the cache is never used.
+//! Computes a fingerprint of everything that determines the generated machine code, so that cached code of another
+//! build of Wuji is never used.
 
 use std::path::{Path, PathBuf};
 
-/// The crates that code goes through. Next to this one in a checkout; released crates have their version.
+/// The crates that affect generated code. They are siblings of this one in a checkout; released crates have a version.
 const CRATES: [&str; 4] = ["wuji-ir", "wuji-compile", "wuji-llvm", "wuji-runtime"];
 
 fn main() {

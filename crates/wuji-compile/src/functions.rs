@@ -35,7 +35,7 @@ impl Libdevice {
         let wrong = |why: String| unusable(path, why);
         let size = std::fs::metadata(path).map_err(|e| wrong(e.to_string()))?;
         if !size.is_file() || size.len() > Libdevice::MOST_BYTES {
-            return Err(wrong("it is no file of a few hundred kilobytes".into()));
+            return Err(wrong("it is not a file of a few hundred kilobytes".into()));
         }
         let bitcode = std::fs::read(path).map_err(|e| wrong(e.to_string()))?;
         if !bitcode.starts_with(b"BC\xc0\xde") {

@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(
             message,
             "error[W0302]: the pass `careless` produced an invalid module\n  \
-             = note: `unreachable` stands only behind an instruction that never falls through\n  \
+             = note: `unreachable` is only allowed after an instruction that never falls through\n  \
              = note: this is a bug in the compiler, not in the kernel"
         );
         // The page shows the same message for an existing pass.

@@ -7,8 +7,9 @@ use crate::ops::*;
 use crate::types::{Imm, Scalar, Type};
 use smallvec::SmallVec;
 
-/// Appends to one region of a function. Type errors are bugs of the caller: faces check first, and
-/// the verifier runs afterwards; so a misfit here panics in debug builds with the rule that broke.
+/// Appends instructions to one region of a function. Type errors are bugs of the caller: frontends check
+/// first, and the verifier runs afterwards. So a type error here panics in debug builds, with the violated
+/// rule.
 #[derive(Debug)]
 pub struct Builder<'a> {
     pub env: &'a mut Env,
@@ -51,7 +52,7 @@ impl<'a> Builder<'a> {
         inst
     }
 
-    /// Appends an instruction and gives its one result.
+    /// Appends an instruction and returns its only result.
     pub fn value(&mut self, op: Op, args: &[Value]) -> Value {
         let inst = self.push(op, args);
         self.func.result(inst)
@@ -113,7 +114,7 @@ impl<'a> Builder<'a> {
         self.value(Op::Select, &[c, a, b])
     }
 
-    /// By value to another element type; nothing when it already has it.
+    /// Converts by value to another element type; a no-op for the same type.
     pub fn convert(&mut self, a: Value, to: Scalar) -> Value {
         if self.func.ty(a).elem() == Some(to) {
             a
@@ -150,7 +151,7 @@ impl<'a> Builder<'a> {
         region
     }
 
-    /// `if`, with each side giving its values.
+    /// `if`, with the values of each side.
     pub fn if_else(
         &mut self,
         cond: Value,
@@ -171,7 +172,7 @@ impl<'a> Builder<'a> {
         inst
     }
 
-    /// `for`, with the body giving the carried values of the next iteration.
+    /// `for`, with a body that returns the carried values of the next iteration.
     pub fn for_range(
         &mut self,
         kind: ForKind,

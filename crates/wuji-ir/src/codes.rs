@@ -1,10 +1,10 @@
 //! The error index: every code with its page of the book.
 //!
-//! A page is `docs/errors/CODE.md`. Its first line is `# CODE: title`; what follows says what the error
-//! means, shows a program that causes it and the message that program gets, and how to mend it.
-//! The package `wuji-book` runs those programs and compares; it also looks for codes without a page.
+//! A page is `docs/errors/CODE.md`. Its first line is `# CODE: title`. The rest explains the error, shows a
+//! program that causes it with its message, and how to fix it. The package `wuji-book` runs those programs
+//! and compares the messages; it also checks that every code has a page.
 
-/// An error code, and what there is to know about it.
+/// An error code and its documentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Code {
     /// As errors print it, like `W0401`.
@@ -32,7 +32,7 @@ pub fn all() -> &'static [Code] {
     CODES
 }
 
-/// The entry of a code, however it was typed: `W0401`, `w0401` or `401`.
+/// The entry of a code in any spelling: `W0401`, `w0401` or `401`.
 pub fn find(code: &str) -> Option<&'static Code> {
     let code = code.trim();
     let digits = code.strip_prefix(['W', 'w']).unwrap_or(code);
@@ -54,7 +54,7 @@ macro_rules! codes {
     };
 }
 
-// In order: `find` searches by halves.
+// Sorted: `find` uses a binary search.
 codes! {
     W0001 W0002 W0003 W0004 W0005 W0006 W0007 W0008 W0020 W0021
     W0022 W0023 W0024 W0025 W0026 W0027 W0028 W0029 W0030 W0031
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_found_however_they_are_typed() {
+    fn codes_are_found_in_any_spelling() {
         for code in all() {
             let number = code.code.trim_start_matches(['W', '0']);
             for spelling in [code.code, &code.code.to_lowercase(), number] {

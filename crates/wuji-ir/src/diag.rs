@@ -1,4 +1,4 @@
-//! The one error type, and how it is shown.
+//! The error type, and how it is displayed.
 
 use crate::module::{Env, Span};
 use std::fmt;
@@ -12,7 +12,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where a span of a module is; `None` when unknown.
+    /// The position of a span; `None` if it is unknown.
     pub fn of(env: &Env, span: Span) -> Option<Position> {
         let file = env.files.get(span.file)?;
         span.is_known().then(|| Position {
@@ -32,7 +32,7 @@ impl fmt::Display for Position {
 /// What went wrong, where, why, and what to do next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
-    /// Stable, like `W0203`; `wuji explain` knows it.
+    /// A stable code such as `W0203`; `wuji explain` describes it.
     pub code: &'static str,
     pub message: String,
     pub at: Option<Position>,
@@ -58,7 +58,7 @@ impl Error {
         self
     }
 
-    /// Where it is, unless that is known.
+    /// Sets the position, unless it is known already.
     pub fn or_at(mut self, at: Position) -> Error {
         self.at.get_or_insert(at);
         self

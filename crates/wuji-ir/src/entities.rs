@@ -1,4 +1,4 @@
-//! Ids. Each prints as it is written in the text format and indexes one table only.
+//! Entity ids. Each prints as in the text format, and indexes only one table.
 
 use cranelift_entity::entity_impl;
 
@@ -14,11 +14,11 @@ macro_rules! entities {
 entities! {
     /// An SSA value of one function.
     Value = "v";
-    /// An instruction of one function. Instructions have no spelling of their own in the text.
+    /// An instruction of one function. Instructions have no id in the text.
     Inst = "i";
     /// A list of instructions with parameters and one terminator.
     Region = "r";
-    /// The name of a loop or block that `break` and `continue` aim at.
+    /// The label of a loop or block, a target of `break` and `continue`.
     Label = "L";
     /// A local variable or local array of one function.
     Local = "l";
@@ -34,11 +34,11 @@ entities! {
     Field = "f";
     /// A host array argument.
     Array = "a";
-    /// A cell that outlives one task of a launch and dies with the launch.
+    /// A variable that outlives one task of a launch and ends with the launch.
     Temp = "t";
     /// A format string with typed holes, of `print` and `assert`.
     Message = "m";
-    /// A place in the program that can report a problem at run time.
+    /// A position in the program that can report a problem at run time.
     Site = "w";
     /// A source file.
     File = "F";

@@ -7,7 +7,7 @@ use crate::ops::Place;
 use crate::types::{Structs, Type};
 use cranelift_entity::PrimaryMap;
 
-/// A place in a source file; line 0 means unknown.
+/// A position in a source file; line 0 means unknown.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Span {
     pub file: File,
@@ -35,7 +35,7 @@ impl Default for Span {
     }
 }
 
-/// What functions refer to. A function can be rewritten while the environment is being extended.
+/// The tables that functions refer to. A function can be rewritten while the environment is extended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Env {
     pub name: String,
@@ -49,15 +49,15 @@ pub struct Env {
     pub sites: PrimaryMap<Site, SiteData>,
     /// The by-value parameters of the kernel. The kernel function takes them; so does every task.
     pub params: Vec<Param>,
-    /// Where the tasks leave the kernel's return value.
+    /// The temp in which the tasks store the kernel's return value.
     pub result: Option<Temp>,
-    /// Those of all functions of the module.
+    /// Signatures of all functions of the module.
     pub signatures: PrimaryMap<Func, Signature>,
-    /// Functions that [`Module::add_defined`](crate::module::Module::add_defined) adds.
+    /// Functions that [`Module::add_defined`](crate::module::Module::add_defined) will add.
     pub(crate) defined: Vec<(Func, Function)>,
 }
 
-/// What callers know of a function.
+/// The signature of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Signature {
     pub params: Vec<Type>,
@@ -70,7 +70,7 @@ pub struct Param {
     pub ty: Type,
 }
 
-/// A host array argument. The flags are part of what the kernel is specialised for.
+/// A host array argument. The kernel is specialized for the flags.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayData {
     pub name: String,
@@ -109,7 +109,7 @@ impl MessageData {
     }
 }
 
-/// Something that can go wrong at one place of the program at run time.
+/// A problem that one site of the program can report at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SiteData {
     pub kind: SiteKind,
@@ -118,9 +118,8 @@ pub struct SiteData {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SiteKind {
-    /// A write, atomic or append outside its place was dropped. Arguments: the indices, then the
-    /// run-time components, as `i64`
-    /// (`u64` beyond that saturates).
+    /// An out-of-range write, atomic or append was dropped. Arguments: the indices, then the run-time
+    /// components, as `i64` (larger `u64` values saturate).
     OutOfRange(Place),
     /// A read outside its place gave zero, and reads are checked. Arguments: the indices, as `i64`.
     ReadOutOfRange(Place),
@@ -130,16 +129,16 @@ pub enum SiteKind {
     Assert(Message),
     /// Arguments: the number of the iteration as `i64`, then the scalars of the message's holes.
     Print(Message),
-    /// A function called itself too many times over.
+    /// The recursion of a function was too deep.
     TooDeep(Func),
-    /// There was no memory for a cell; the write, or whatever it was for, was dropped.
+    /// There was no memory for a cell; the write, or what it was for, was dropped.
     OutOfMemory(Tree, Node),
     /// An append to a list that is full. Argument: its capacity, as `i64`.
     ListFull(Field),
 }
 
 impl Env {
-    /// A new function that can be called from now on. [`Env::define`] gives its body.
+    /// Declares a new function that can be called from now on. [`Env::define`] sets its body.
     pub fn declare(&mut self, params: &[Type], results: &[Type]) -> Func {
         self.signatures.push(Signature {
             params: params.to_vec(),
@@ -154,7 +153,7 @@ impl Env {
         func
     }
 
-    /// Gives a declared function its body. It becomes part of the module with
+    /// Sets the body of a declared function. It becomes part of the module with
     /// [`Module::add_defined`](crate::module::Module::add_defined).
     pub fn define(&mut self, func: Func, f: Function) {
         debug_assert_eq!(self.signatures[func], f.signature());
@@ -188,8 +187,8 @@ impl Env {
         (offsets, at.next_multiple_of(8))
     }
 
-    /// Where each by-value parameter starts in the argument block, counted in scalars: every scalar
-    /// takes 8 bytes there. The last entry is the number of scalars.
+    /// The offset of each by-value parameter in the argument block, in scalars: every scalar takes 8 bytes
+    /// there. The last entry is the number of scalars.
     pub fn param_slots(&self) -> Vec<usize> {
         let mut at = 0;
         let mut slots = vec![0];

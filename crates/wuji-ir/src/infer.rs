@@ -1,4 +1,5 @@
-//! The type rules: what an operation gives for arguments of given types, or why it does not fit.
+//! The type rules: the result types of an operation for given argument types, or the reason why they do not
+//! match.
 
 use crate::entities::{Field, Node, Tree};
 use crate::module::{Env, Function};
@@ -9,8 +10,8 @@ use smallvec::{SmallVec, smallvec};
 
 pub type Types = SmallVec<[Type; 1]>;
 
-/// Result types of `op` on arguments of types `args`. For operations that own regions the results
-/// are whatever the instruction says, and only the arguments are checked here.
+/// Result types of `op` for arguments of types `args`. For operations with regions the results are those that
+/// the instruction declares, and only the arguments are checked here.
 pub fn results(m: &Env, f: &Function, op: &Op, args: &[Type]) -> Result<Option<Types>, String> {
     if let Some(n) = op.info().arity {
         count(args, n.into())?;
@@ -141,7 +142,7 @@ fn component_op(m: &Env, op: ComponentOp<'_>, args: &[Type]) -> Result<Type, Str
         }
         ComponentOp::Shuffle(mask) => {
             let Type::Vector(s, n) = args[0] else {
-                return Err(format!("`{}` is no vector", args[0]));
+                return Err(format!("`{}` is not a vector", args[0]));
             };
             if mask.is_empty() || mask.len() > 255 || mask.iter().any(|k| u16::from(*k) >= n) {
                 return Err(format!("a component is not among the {n} of the vector"));
@@ -176,13 +177,13 @@ fn algebra(op: AlgebraOp, args: &[Type]) -> Result<Type, String> {
         },
         AlgebraOp::Transpose => match args[0] {
             Type::Matrix(s, r, c) => Ok(Type::Matrix(s, c, r)),
-            t => Err(format!("`{t}` is no matrix")),
+            t => Err(format!("`{t}` is not a matrix")),
         },
         AlgebraOp::Dot => {
             same(args[0], args[1])?;
             match args[0] {
                 Type::Vector(s, _) if arith(s) => Ok(Type::Scalar(s)),
-                t => Err(format!("`{t}` is no vector of numbers")),
+                t => Err(format!("`{t}` is not a vector of numbers")),
             }
         }
         AlgebraOp::Cross => {
@@ -215,11 +216,13 @@ fn sized(ty: Type) -> Result<Type, String> {
     Ok(ty)
 }
 
-/// The scalars of a matrix that has a determinant.
+/// The element type of a matrix that has a determinant.
 fn square(ty: Type) -> Result<Scalar, String> {
     match ty {
         Type::Matrix(s, r, c) if r == c && r <= 4 && s.is_float() => Ok(s),
-        t => Err(format!("`{t}` is no square float matrix of at most 4 rows")),
+        t => Err(format!(
+            "`{t}` is not a square float matrix of at most 4 rows"
+        )),
     }
 }
 
@@ -430,7 +433,7 @@ fn check(m: &Env, op: CheckOp, args: &[Type]) -> Result<Option<Types>, String> {
     none()
 }
 
-/// Which index of a field in a dynamic node runs along the list.
+/// The index of a field in a dynamic node that runs along the list.
 pub fn dynamic_index(m: &Env, field: Field) -> Result<usize, String> {
     let data = &m.fields[field];
     let tree = &m.trees[data.tree];
@@ -442,7 +445,7 @@ pub fn dynamic_index(m: &Env, field: Field) -> Result<usize, String> {
     index.ok_or_else(|| "no index runs along the list".into())
 }
 
-/// Type of the accessed component, and the arguments after indices and dynamic steps.
+/// The type of the accessed component, and the arguments after indices and dynamic steps.
 fn access<'a>(
     m: &Env,
     f: &Function,
@@ -453,7 +456,7 @@ fn access<'a>(
     if args.len() < rank + a.dynamic_steps() {
         return Err(format!("takes {rank} indices, found {}", args.len()));
     }
-    // Threads write components side by side: none may write the ones beside it.
+    // Threads write components concurrently: a write must not touch neighbouring components.
     let shared = matches!(a.place, Place::Local(l) if f.locals[l].shared);
     if shared && a.dynamic_steps() > 0 {
         return Err("components of a shared array's elements are constant".into());
@@ -476,7 +479,7 @@ fn access<'a>(
     Ok((ty, rest))
 }
 
-/// Offsets of lanes, a vector for each part of a row, perhaps a mask.
+/// Offsets of lanes, a vector for each element of a row, and an optional mask.
 fn rows(parts: usize, args: &[Type]) -> Result<(), String> {
     if parts == 0 || (args.len() != 1 + parts && args.len() != 2 + parts) {
         return Err(format!(
@@ -500,7 +503,7 @@ fn rows(parts: usize, args: &[Type]) -> Result<(), String> {
     }
 }
 
-/// An offset, as many vectors as there are, perhaps a mask; and rows that do not overlap.
+/// An offset, this many vectors, and an optional mask; rows must not overlap.
 fn interleaved(rows: &Interleaved, vectors: usize, args: &[Type]) -> Result<(), String> {
     let Type::Vector(s, n) = rows.ty else {
         return Err(format!("a column is `{}`, not a vector", rows.ty));
@@ -536,7 +539,7 @@ fn interleaved(rows: &Interleaved, vectors: usize, args: &[Type]) -> Result<(), 
     }
 }
 
-/// An offset, or one for each lane of a vector; `operands` values; perhaps a mask of lanes.
+/// An offset, or one for each lane of a vector; `operands` values; an optional mask.
 fn memory(
     args: &[Type],
     operands: usize,
@@ -560,7 +563,7 @@ fn memory(
     match (args.get(1 + operands), moved) {
         (None, _) => Ok(()),
         (Some(Type::Vector(Scalar::Bool, n)), Type::Vector(_, k)) if *n == k => Ok(()),
-        (Some(mask), other) => Err(format!("`{mask}` is no mask for a `{other}`")),
+        (Some(mask), other) => Err(format!("`{mask}` is not a mask for a `{other}`")),
     }
 }
 

@@ -1,11 +1,11 @@
 //! The Wuji intermediate representation.
 //!
-//! A [`Module`](module::Module) is one kernel with everything it mentions: struct types, layout
-//! trees, fields, host arrays and functions. Bodies are typed SSA with structured control flow.
-//! `docs/ir.md` defines what every instruction means; the interpreter here is that definition in
-//! code, and every backend is measured against it.
+//! A [`Module`](module::Module) is one kernel with everything it refers to: struct types, layout trees,
+//! fields, host arrays and functions. Bodies are typed SSA with structured control flow. `docs/ir.md` defines
+//! the semantics of every instruction; the interpreter here is that definition in executable form, and the
+//! reference for every backend.
 //!
-//! Architecture invariant: this crate knows no pass, no backend and no face.
+//! Architecture invariant: this crate does not depend on passes, backends or frontends.
 
 pub mod build;
 pub mod codes;

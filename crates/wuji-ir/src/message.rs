@@ -5,11 +5,11 @@ use crate::types::{Imm, Scalar, StructType, Structs, Type};
 use half::f16;
 use std::fmt::Write;
 
-/// Fills the holes of a message with `values`, the scalars of all holes one after the other.
+/// Fills the holes of a message with `values`, the scalars of all holes in order.
 ///
-/// Numbers look as Rust's `{}` and `{:.3}` show them, vectors like `[1, 2]`, matrices row by row
-/// like `[[1, 2], [3, 4]]`, structs like `Ray { at: [0, 0], steps: 3 }`, tuples like `(1, true)`.
-/// A hole without a value shows as `?`.
+/// Numbers are formatted like Rust's `{}` and `{:.3}`, vectors like `[1, 2]`, matrices row by row like `[[1,
+/// 2], [3, 4]]`, structs like `Ray { at: [0, 0], steps: 3 }`, tuples like `(1, true)`. A hole without a value
+/// is `?`.
 pub fn format_message(structs: &Structs, message: &MessageData, values: &[Imm]) -> String {
     let mut out = String::new();
     let mut values = values.iter().copied();
@@ -24,7 +24,7 @@ pub fn format_message(structs: &Structs, message: &MessageData, values: &[Imm]) 
     out
 }
 
-/// One value as [`format_message`] shows it, from its scalars.
+/// Formats one value like [`format_message`], from its scalars.
 pub fn format_value(structs: &Structs, ty: Type, values: &[Imm]) -> String {
     let mut out = String::new();
     write_value(&mut out, structs, ty, None, &mut values.iter().copied());
@@ -89,7 +89,7 @@ fn write_value(
     }
 }
 
-/// Fields are called `0`, `1`, ...; one without fields or name is the empty tuple.
+/// Whether the fields are named `0`, `1`, ...; a struct without fields and name is the empty tuple.
 fn is_tuple(st: &StructType) -> bool {
     if st.fields.is_empty() {
         return st.name.is_empty() || st.name.starts_with('(');

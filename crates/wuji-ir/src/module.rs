@@ -12,7 +12,8 @@ pub type Values = SmallVec<[Value; 4]>;
 
 /// A kernel: the environment its functions refer to, and the functions themselves.
 ///
-/// A module reads like its environment (`m.trees` is `m.env.trees`). A pass that rewrites functions borrows both parts:
+/// A module dereferences to its environment (`m.trees` is `m.env.trees`). A pass that rewrites functions
+/// borrows both parts:
 ///
 /// ```
 /// # use wuji_ir::module::Module;
@@ -25,11 +26,11 @@ pub type Values = SmallVec<[Value; 4]>;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Module {
     pub env: Env,
-    /// Add with [`Module::add_func`], so that the environment knows the signature.
+    /// Add with [`Module::add_func`], so that the environment has the signature.
     pub funcs: PrimaryMap<Func, Function>,
     /// The kernel itself, until it is offloaded into tasks.
     pub kernel: Option<Func>,
-    /// What the kernel has become after offloading, in order.
+    /// The tasks of the kernel after offloading, in order.
     pub tasks: Vec<Task>,
 }
 
@@ -50,14 +51,14 @@ impl DerefMut for Module {
 /// Recursion deeper than this ends the iteration with an error.
 pub const MAX_CALL_DEPTH: u32 = 256;
 
-/// Regions nested deeper than this are refused, so that no walk overflows the stack.
+/// The maximal nesting of regions, so that no recursive walk overflows the stack.
 pub const MAX_NESTING: usize = 200;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     pub name: String,
     pub traits: Traits,
-    /// Faces give at most one; lowering adds more, and `scalarize` takes them apart.
+    /// Frontends return at most one; lowering adds more, and `scalarize` splits them.
     pub results: Vec<Type>,
     /// Its parameters are those of the function.
     pub entry: Region,
@@ -69,17 +70,17 @@ pub struct Function {
     pub spans: SecondaryMap<Inst, Span>,
 }
 
-/// What backends are told about a function.
+/// Properties of a function for backends.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
-    /// The body takes the place of each call, where time is taken to optimize.
+    /// The function is always inlined, except at low optimization effort.
     pub inline: bool,
-    /// Its loops end by themselves, and are not left when a launch is interrupted: what they are about must not be
-    /// left half done.
+    /// Its loops are bounded and do not poll the interrupt flag: interrupting the function would leave
+    /// inconsistent data.
     pub uninterrupted: bool,
-    /// Every operation is rounded as written, whatever the math mode: the arithmetic counts on its own errors.
+    /// Every operation is rounded as written, in any math mode: the code compensates for rounding errors.
     pub precise: bool,
-    /// Calls with the same arguments at the same time give the same: one thread may do it for several.
+    /// Concurrent calls with equal arguments have the same result: one thread may call it for several.
     pub once: bool,
 }
 
@@ -102,7 +103,7 @@ pub struct RegionData {
 /// How a region ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Term {
-    /// Hands results to the `if` or `block` that owns the region.
+    /// Passes results to the `if` or `block` that owns the region.
     Yield(Values),
     /// Leaves an enclosing loop or block with its results.
     Break(Label, Values),
@@ -110,7 +111,7 @@ pub enum Term {
     Continue(Label, Values),
     /// Leaves the function.
     Return(Values),
-    /// Control never gets here: the instruction before it does not fall through.
+    /// Unreachable: the instruction before it does not fall through.
     Unreachable,
 }
 
@@ -148,24 +149,24 @@ pub struct LocalData {
     pub name: String,
     pub ty: Type,
     pub len: Option<u32>,
-    /// An array that all threads of a block have in common.
+    /// An array in shared memory.
     pub shared: bool,
     pub role: LocalRole,
 }
 
-/// What a local is for, as far as passes and backends treat it in a special way.
+/// The purpose of a local, if passes and backends treat it specially.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LocalRole {
     #[default]
     Variable,
     /// The partial result of a reduction. Its updates may be applied in any order and association.
     Accumulator,
-    /// Elements of a field that a block keeps close by.
+    /// A scratchpad: elements of a field that a block caches.
     Scratchpad,
 }
 
 impl LocalRole {
-    /// The word for it in the text format, behind the type. Variables have none.
+    /// The keyword in the text format, after the type. Variables have none.
     pub fn name(self) -> Option<&'static str> {
         match self {
             LocalRole::Variable => None,
@@ -175,38 +176,37 @@ impl LocalRole {
     }
 }
 
-/// A piece of a kernel that a device runs in one go.
+/// A part of a kernel that a device runs as a unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     pub name: String,
     pub kind: TaskKind,
     pub func: Func,
-    /// Number of the task for random bits: 2s for the s-th stretch of serial code, 2p + 1 for the
-    /// p-th parallel loop of the kernel.
+    /// Number of the task for random bits: 2s for the s-th part of serial code, 2p + 1 for the p-th parallel
+    /// loop of the kernel.
     pub ordinal: u32,
-    /// The task makes the list of the active cells of this node; nothing to do when it is up to date.
+    /// The task generates the list of active cells of this node; a no-op if it is up to date.
     pub lists: Option<(Tree, Node)>,
     pub copies: Copies,
     pub span: Span,
 }
 
-/// What a task has to do with the copies of trees that workers have for themselves.
+/// The role of a task in privatization.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Copies {
     #[default]
     None,
-    /// Its workers update fields in their own copies, by nothing but these operations.
+    /// Its workers update fields in private copies, only by these operations.
     Uses {
         fields: Vec<(Field, AtomicOp)>,
-        /// Temps of which every worker has its own, updated by nothing but these operations.
+        /// Privatized temps, updated only by these operations.
         temps: Vec<(Temp, AtomicOp)>,
-        /// Scalars that an iteration updates, more or less.
+        /// The approximate number of scalars that an iteration updates.
         updates: u64,
     },
-    /// Makes every element of the fields that the next task uses neutral, in one copy of the tree.
+    /// Sets every element of the fields that the next task uses to the identity, in one copy of the tree.
     Fills(Tree),
-    /// Puts what the task before it has left in one copy of the tree into the tree itself, and makes the
-    /// copy neutral again.
+    /// Merges one copy of the tree from the previous task into the tree, and resets the copy to identities.
     Merges(Tree),
 }
 
@@ -228,7 +228,7 @@ pub enum TaskKind {
     /// numbered `begin..end` of as many as the product of the dimensions.
     Chunks {
         dims: Vec<RangeDim>,
-        /// Iterations in one unit, to size chunks by.
+        /// Iterations in one unit, for sizing chunks.
         unit: u64,
         hints: crate::ops::LoopHints,
     },
@@ -246,9 +246,9 @@ pub enum Bound {
     Const(i64),
     /// A by-value integer parameter of the kernel.
     Param(u32),
-    /// An integer that an earlier task left.
+    /// An integer that an earlier task has stored.
     Temp(Temp),
-    /// As many as the list of active cells of a node has entries.
+    /// The number of entries of a node's list of active cells.
     List(Tree, Node),
 }
 
@@ -294,7 +294,7 @@ impl Function {
         value
     }
 
-    /// Makes an instruction without putting it into a region.
+    /// Creates an instruction without inserting it into a region.
     pub fn add_inst(&mut self, op: Op, args: Values, results: &[Type], span: Span) -> Inst {
         let inst = self.insts.push(InstData {
             op,
@@ -335,7 +335,7 @@ impl Function {
         &self.regions[self.entry].params
     }
 
-    /// The instruction a value comes from; `None` for parameters.
+    /// The instruction that defines a value; `None` for parameters.
     pub fn def(&self, value: Value) -> Option<Inst> {
         match self.values[value].def {
             ValueDef::Result(inst, _) => Some(inst),
@@ -343,7 +343,7 @@ impl Function {
         }
     }
 
-    /// The constant a value is, if it is one.
+    /// The value of a constant, if it is one.
     pub fn constant(&self, value: Value) -> Option<crate::types::Imm> {
         let Op::Const(imm) = self.insts[self.def(value)?].op else {
             return None;
@@ -351,7 +351,7 @@ impl Function {
         Some(imm)
     }
 
-    /// What callers know of it.
+    /// The signature.
     pub fn signature(&self) -> Signature {
         Signature {
             params: self.params().iter().map(|p| self.ty(*p)).collect(),
@@ -359,12 +359,12 @@ impl Function {
         }
     }
 
-    /// The one result of an instruction that has one.
+    /// The only result of an instruction.
     pub fn result(&self, inst: Inst) -> Value {
         self.insts[inst].results[0]
     }
 
-    /// Whether an operation is about threads of a block: their arrays, their numbers, their barriers.
+    /// Whether an operation is about the threads of a block: shared arrays, thread indices, barriers.
     pub fn is_among_threads(&self, op: &Op) -> bool {
         match op.access().map(|a| a.place) {
             Some(Place::Local(l)) => self.locals[l].shared,
@@ -386,7 +386,7 @@ impl Module {
         self.kernel.map(|k| &self.funcs[k])
     }
 
-    /// An instruction of a region, or of what it calls, that is about threads of a block.
+    /// An instruction of a region, or of its callees, that is about the threads of a block.
     pub fn among_threads(&self, func: Func, region: Region) -> Option<(Func, Inst)> {
         let mut seen = vec![func];
         let mut work = vec![(func, region)];
@@ -438,7 +438,7 @@ impl Module {
         }
     }
 
-    /// All that is not in the bodies of functions, of which only the names are left. It is no module that could be run.
+    /// Everything except the bodies of functions, which only keep their names. It cannot be run.
     pub fn without_bodies(&self) -> Module {
         let names = self.funcs.values().map(|f| f.name.clone());
         let funcs = names.map(|n| Function::new(n, &[], &[])).collect();

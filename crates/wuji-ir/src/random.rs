@@ -1,5 +1,5 @@
-//! Random numbers: `docs/ir.md`, section 5. A hash of where a draw happens, so that the numbers do
-//! not depend on the schedule.
+//! Random numbers: `docs/ir.md`, section 5. A counter-based generator: a hash of the position of a draw, so
+//! that the numbers do not depend on the schedule.
 
 /// 2^64 divided by the golden ratio.
 pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,7 +1,7 @@
-//! Kernels that move elements of fields, with their coordinates, from and to arrays: how a host reaches
-//! cells of sparse trees without knowing where they lie.
+//! Kernels that copy elements of fields, with their coordinates, to and from arrays: the host uses them to
+//! access sparse trees without knowing the layout.
 //!
-//! Both kinds work on several fields in one launch. Field `k` of those asked for has the arrays
+//! Both kinds process several fields in one launch. The k-th requested field has the arrays
 //!
 //! | array | elements | what |
 //! |---|---|---|
@@ -20,8 +20,8 @@ pub fn arrays(k: usize) -> [Array; 3] {
     [0, 1, 2].map(|a| Array::from_u32(3 * k as u32 + a))
 }
 
-/// Lists the active elements of the fields, in no order, as far as there is room in the arrays; the count is
-/// that of all. It has to be 0 before.
+/// Lists the active elements of the fields, unordered, as far as there is room in the arrays; the count
+/// includes all. It has to be 0 before.
 pub fn export(m: &Module, fields: &[Field]) -> Module {
     with_kernel(m, "export", fields, |b, k, field| {
         let [coords, values, count] = arrays(k);
@@ -52,7 +52,7 @@ pub fn export(m: &Module, fields: &[Field]) -> Module {
     })
 }
 
-/// Writes as many elements as the arrays have rows of coordinates, which activates them.
+/// Writes the elements in the arrays, one per row of coordinates, which activates them.
 pub fn import(m: &Module, fields: &[Field]) -> Module {
     with_kernel(m, "import", fields, |b, k, field| {
         let [coords, values, _] = arrays(k);
@@ -80,7 +80,7 @@ fn has_bytes(b: &Builder<'_>, field: Field) -> bool {
     b.env.structs.size_align(elem).0 != 0
 }
 
-/// A module with the trees of another one and a kernel of its own.
+/// A module with the trees of another one and its own kernel.
 fn with_kernel(
     m: &Module,
     name: &str,
@@ -154,7 +154,7 @@ mod tests {
         "#;
 
     #[test]
-    fn there_and_back() {
+    fn exported_elements_can_be_imported() {
         let m = crate::text::parse(TREE, "tree.wir").unwrap();
         let [x, cells, one] = [0, 1, 2].map(Field::from_u32);
         let long = |n: i64| Imm::int(Scalar::I64, i128::from(n));
@@ -178,7 +178,7 @@ mod tests {
         machine
             .put_tree(crate::entities::Tree::from_u32(0), state)
             .unwrap();
-        // Room for two of three.
+        // Room for two of three elements.
         for (k, rank) in [0, 2].into_iter().enumerate() {
             let rows = vec![long(0); 2 * rank];
             machine

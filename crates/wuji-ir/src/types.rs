@@ -6,7 +6,7 @@ use cranelift_entity::PrimaryMap;
 use half::f16;
 use std::fmt;
 
-/// The machine types a value is made of.
+/// Scalar machine types.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Scalar {
     Bool,
@@ -49,7 +49,7 @@ impl Scalar {
         }
     }
 
-    /// Width as a number: 1 for `bool`.
+    /// Width in bits: 1 for `bool`.
     pub const fn bits(self) -> u32 {
         match self {
             Scalar::Bool => 1,
@@ -208,7 +208,7 @@ pub struct StructType {
     pub fields: Vec<(String, Type)>,
 }
 
-/// The struct types of a module; a struct only mentions structs before it.
+/// The struct types of a module; a struct only refers to earlier ones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Structs(pub PrimaryMap<StructId, StructType>);
 

@@ -1,4 +1,4 @@
-//! From coordinates to bytes, on the host.
+//! Addresses of elements, computed on the host.
 //!
 //! A tree of dense nodes is separable: the offset of an element is a sum of one term per index and
 //! node, so windows of a field are visited as runs with a constant stride along the last index.
@@ -40,8 +40,8 @@ impl AxisAddress {
             .sum()
     }
 
-    /// The least and the greatest offset among coordinates `lo..hi`. Strides of the levels from the root down are never less
-    /// than what is below them, so offsets grow with coordinates.
+    /// The smallest and largest offset of the coordinates `lo..hi`. Strides of upper levels are never smaller than the
+    /// size of what is below them, so offsets grow with coordinates.
     fn ends(&self, lo: u64, hi: u64) -> (u64, u64) {
         (self.offset(lo), self.offset(hi - 1))
     }

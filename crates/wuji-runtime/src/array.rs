@@ -1,4 +1,4 @@
-//! Arrays that a launch works on: of the host, and of a GPU.
+//! Arrays that a launch accesses, on the host or on a GPU.
 
 use crate::memory::Memory;
 use smallvec::SmallVec;
@@ -10,11 +10,11 @@ use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::{ArrayView, MAX_RANK};
 
-/// A type that lies in memory as an element of arrays does: `LANES` scalars one after the other.
+/// A type with the memory layout of an array element: `LANES` consecutive scalars.
 ///
 /// # Safety
-/// Every value that a kernel can store in `LANES` elements of type `PART` (a `bool` is 0 or 1) is a
-/// value of the type, and the type is exactly that large and has no more than a scalar's alignment.
+/// Every value that a kernel can store in `LANES` elements of type `PART` (a `bool` is 0 or 1) is a value of the type.
+/// The type has exactly that size and at most the alignment of a scalar.
 pub unsafe trait Plain: Copy + 'static {
     const PART: Scalar;
     const LANES: usize;
@@ -38,23 +38,23 @@ plain! {
 #[cfg(target_pointer_width = "64")]
 plain! { isize = I64, usize = U64 }
 
-// SAFETY: an array is its elements one after the other.
+// SAFETY: an array consists of consecutive elements.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
     const PART: Scalar = T::PART;
     const LANES: usize = N * T::LANES;
 }
 
-/// What the elements of an array are.
+/// The element type of an array.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Elements {
     Scalars(Scalar, usize),
-    /// Bytes that stand for whatever has this size.
+    /// Bytes of any type with this size.
     Opaque {
         size: usize,
     },
 }
 
-/// Whose memory an array lies in.
+/// The device whose memory holds an array.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Owner {
     Host,
@@ -71,7 +71,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// An array for the length of a launch: borrowed, so no other code can access it meanwhile.
+/// An array argument, borrowed for the duration of a launch, so no other code can access it.
 #[derive(Clone, Debug)]
 pub struct ArrayArg<'a> {
     view: ArrayView,
@@ -82,17 +82,17 @@ pub struct ArrayArg<'a> {
     memory: PhantomData<&'a mut [u8]>,
 }
 
-/// How an array of some shape lies in a slice, counted in elements.
+/// The layout of an array in a slice, in units of elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strides {
     pub extents: SmallVec<[usize; 4]>,
     pub strides: SmallVec<[isize; 4]>,
-    /// Where element `[0, 0, ...]` is in the slice.
+    /// The position of element `[0, 0, ...]` in the slice.
     pub start: usize,
 }
 
 impl Strides {
-    /// Row by row without gaps.
+    /// Row-major, without gaps.
     pub fn contiguous(extents: &[usize]) -> Strides {
         let mut strides = SmallVec::from_elem(0, extents.len());
         let mut step = 1isize;
@@ -165,8 +165,8 @@ impl<'a> ArrayArg<'a> {
         ArrayArg::of(data.as_mut_ptr(), data.len(), strides, true)
     }
 
-    /// An array that kernels may write to and that may overlap others: a `Cell` stays on its
-    /// thread, which waits for the launch.
+    /// An array that kernels may write to and that may overlap others: a `Cell` stays on its thread, which waits for
+    /// the launch.
     pub fn cells<T: Plain>(data: &'a [Cell<T>], strides: &Strides) -> Result<ArrayArg<'a>> {
         let base = data.as_ptr().cast::<T>().cast_mut();
         ArrayArg::of(base, data.len(), strides, true)
@@ -180,7 +180,7 @@ impl<'a> ArrayArg<'a> {
     ) -> Result<ArrayArg<'a>> {
         strides.check(len)?;
         let elements = Elements::Scalars(T::PART, T::LANES);
-        // `check` has seen the element inside, unless there are none.
+        // `check` has verified that the element is in the slice, unless the array is empty.
         let base = base.wrapping_add(strides.start).cast();
         Ok(ArrayArg::new(
             base,
@@ -191,8 +191,7 @@ impl<'a> ArrayArg<'a> {
         ))
     }
 
-    /// Elements of `size` bytes in a buffer; elements that are no [`Plain`] are copied into one for
-    /// the launch.
+    /// Elements of `size` bytes in a buffer. Elements that are not [`Plain`] are copied into one for the launch.
     pub fn opaque(
         buffer: &'a mut [u64],
         size: usize,
@@ -206,7 +205,7 @@ impl<'a> ArrayArg<'a> {
         Ok(ArrayArg::new(base, &strides, size, elements, writable))
     }
 
-    /// Elements of `size` bytes in memory of a device, row by row from its start.
+    /// Elements of `size` bytes in device memory, row-major from its start.
     pub fn in_memory(
         memory: &'a Memory,
         size: usize,
@@ -233,7 +232,7 @@ impl<'a> ArrayArg<'a> {
         let wrong = |what: &str| Err(Error::new("W0117", format!("an array {what}")));
         let rank = extents.len();
         if rank > MAX_RANK || strides.len() != rank || extents.iter().any(|e| *e < 0) {
-            return wrong("has a shape that cannot be");
+            return wrong("has an invalid shape");
         }
         let empty = extents.contains(&0);
         let (mut low, mut high) = (i128::from(base), i128::from(base) + size as i128);
@@ -243,7 +242,7 @@ impl<'a> ArrayArg<'a> {
             high += far.max(0);
         }
         if !empty && (low < 0 || high > size_of_val(buffer) as i128) {
-            return wrong("reaches beyond its buffer");
+            return wrong("exceeds its buffer");
         }
         let mut view = ArrayView {
             base: buffer
@@ -266,16 +265,17 @@ impl<'a> ArrayArg<'a> {
         })
     }
 
-    /// Foreign memory, borrowed for the length of a launch: `lanes` scalars one after the other
-    /// are an element, strides are in bytes, and any of them may be negative.
+    /// Foreign memory, borrowed for the duration of a launch. An element consists of `lanes` consecutive scalars;
+    /// strides are in bytes and may be negative.
     ///
     /// # Safety
-    /// For every index within `extents`, the element at `base` plus the sum of index times stride can be read by its owner for as long
-    /// as `'a` lasts, and written to where `writable` says so. A `bool` there is 0 or 1. Nobody relies on what is there not being changed.
+    /// For every index within `extents`, the element at `base` plus the sum of index times stride is readable by its
+    /// owner for the lifetime `'a`, and writable if `writable` is set. A `bool` there is 0 or 1. No other code relies
+    /// on the memory being unchanged.
     ///
-    /// Memory of a GPU has to stay until the launch is over, which may be long after the call: its owner frees it in the
-    /// order of a stream that waits for the launch ([`Device::stream_waits`](crate::Device::stream_waits)), or waits himself. Where the
-    /// launch becomes part of a graph, it has to stay until the graph is gone.
+    /// GPU memory must stay allocated until the launch is done, which may be long after the call: its owner frees it in
+    /// the order of a stream that waits for the launch ([`Device::stream_waits`](crate::Device::stream_waits)), or
+    /// synchronizes. If the launch becomes part of a graph, the memory must outlive the graph.
     pub unsafe fn lent(
         (owner, base): (Owner, *mut u8),
         (scalar, lanes): (Scalar, usize),
@@ -286,10 +286,12 @@ impl<'a> ArrayArg<'a> {
         let wrong = |what: &str| Err(Error::new("W0117", format!("an array {what}")));
         let rank = extents.len();
         if rank > MAX_RANK || strides.len() != rank {
-            return wrong(&format!("has {rank} axes; {MAX_RANK} are the most"));
+            return wrong(&format!(
+                "has {rank} axes; at most {MAX_RANK} are supported"
+            ));
         }
         if extents.iter().any(|e| *e < 0) {
-            return wrong("has a shape that cannot be");
+            return wrong("has an invalid shape");
         }
         let mut view = ArrayView {
             base,
@@ -315,17 +317,17 @@ impl<'a> ArrayArg<'a> {
         if crooked(base as i64) || extents.iter().zip(strides).any(uneven) {
             return Err(Error::new(
                 "W0117",
-                format!("an array of `{scalar}` does not lie at a multiple of {bytes} bytes"),
+                format!("an array of `{scalar}` is not aligned to {bytes} bytes"),
             )
             .help("make a copy of it"));
         }
-        // Sums of indices times strides fit, as the memory does.
+        // Sums of index times stride do not overflow, because the memory fits the address space.
         let far = extents.iter().zip(strides).try_fold(0i64, |sum, (e, s)| {
             (e - 1).checked_mul(*s)?.checked_abs()?.checked_add(sum)
         });
         match far {
             Some(_) => Ok(arg),
-            None => wrong("has strides that leave all memory"),
+            None => wrong("has strides that exceed the address space"),
         }
     }
 
@@ -368,7 +370,7 @@ impl<'a> ArrayArg<'a> {
         &self.view.strides[..self.rank]
     }
 
-    /// Whose memory it lies in.
+    /// The device whose memory holds the array.
     pub fn owner(&self) -> Owner {
         self.owner
     }
@@ -388,7 +390,7 @@ impl<'a> ArrayArg<'a> {
         }
     }
 
-    /// Row-major without gaps. Axes of extent 1 have no stride to speak of.
+    /// Row-major without gaps. The stride of an axis with extent 1 does not matter.
     pub fn is_contiguous(&self) -> bool {
         if self.is_empty() {
             return true;
@@ -409,7 +411,7 @@ impl<'a> ArrayArg<'a> {
         self.is_contiguous() || elements_apart(self.extents(), self.strides(), size)
     }
 
-    /// First address of the array and the address past its last one.
+    /// The first address of the array and the address past its end.
     pub(crate) fn span(&self) -> Option<(usize, usize)> {
         if self.is_empty() {
             return None;
@@ -426,7 +428,7 @@ impl<'a> ArrayArg<'a> {
         Some((low, high + self.elem_size()))
     }
 
-    /// Whether some byte may belong to both; exact for arrays without gaps.
+    /// Whether two arrays may share a byte; exact for arrays without gaps.
     pub fn overlaps(&self, other: &ArrayArg<'_>) -> bool {
         match (self.span(), other.span()) {
             (Some((a, b)), Some((c, d))) => a < d && c < b,
@@ -434,7 +436,7 @@ impl<'a> ArrayArg<'a> {
         }
     }
 
-    /// Calls `visit` with the address and size of every element, row by row.
+    /// Calls `visit` with the address and size of every element, in row-major order.
     pub(crate) fn visit(&self, mut visit: impl FnMut(*mut u8, usize)) {
         if self.is_empty() {
             return;
@@ -463,7 +465,7 @@ impl<'a> ArrayArg<'a> {
         self.view
     }
 
-    /// Whether elements of type `elem`, of this size and alignment, are what lies here.
+    /// Whether the elements have type `elem`, with this size and alignment.
     pub(crate) fn holds(&self, elem: Type, size: u64, align: u64) -> bool {
         match self.elements {
             Elements::Scalars(scalar, lanes) => {
@@ -480,17 +482,17 @@ impl<'a> ArrayArg<'a> {
     }
 }
 
-/// Arrays of a GPU, for a graph.
+/// GPU arrays of a graph.
 #[derive(Debug, Default)]
 pub struct KeptArrays(Vec<ArrayArg<'static>>);
 
-// SAFETY: they are addresses of a GPU, which the host never follows.
+// SAFETY: they are GPU addresses, which the host never dereferences.
 unsafe impl Send for KeptArrays {}
 // SAFETY: as above.
 unsafe impl Sync for KeptArrays {}
 
 impl KeptArrays {
-    /// `None` when one of them is not of a GPU. The memory stays as long as the graph, by promise of who has lent it.
+    /// `None` if one of them is not on a GPU. The lender guarantees that the memory outlives the graph.
     pub fn of(arrays: &[ArrayArg<'_>]) -> Option<KeptArrays> {
         let kept = arrays.iter().map(|a| match a.owner {
             Owner::Host => None,
@@ -515,8 +517,7 @@ impl std::ops::Deref for KeptArrays {
     }
 }
 
-/// For each array, whether it overlaps none that matters: two arrays that are only read may lie
-/// where they like.
+/// For each array, whether it overlaps no other one that matters: two read-only arrays may overlap.
 pub fn unaliased(arrays: &[ArrayArg<'_>]) -> impl Iterator<Item = bool> {
     arrays.iter().enumerate().map(|(k, a)| {
         arrays
@@ -576,7 +577,7 @@ mod tests {
         let mut data = [0u64; 16];
         let base = data.as_mut_ptr().cast::<u8>();
         let lent = |at: usize, extents: &[i64], strides: &[i64]| {
-            // SAFETY: arrays that are looked at are refused, or lie in `data`.
+            // SAFETY: the arrays are rejected, or lie in `data`.
             unsafe {
                 let base = base.wrapping_add(at);
                 ArrayArg::lent(

@@ -1,8 +1,8 @@
-//! Function items and closures that capture nothing, got back from their types.
+//! Recovers function items and non-capturing closures from their types.
 
 use std::marker::PhantomData;
 
-/// A function that is known by its type alone. `Signature` is the tuple of its arguments and result.
+/// A function that is determined by its type. `Signature` is the tuple of its arguments and result.
 pub trait Callable<Signature>: Copy {}
 
 macro_rules! callable {
@@ -24,18 +24,17 @@ callable!(A B C D E F2 G H I J);
 callable!(A B C D E F2 G H I J K);
 callable!(A B C D E F2 G H I J K L);
 
-/// The function whose type is `F`; `None` when the type alone does not say which one, as for
-/// function pointers and closures with captures.
+/// The function of type `F`; `None` if the type does not determine it, as for function pointers and closures with
+/// captures.
 ///
-/// A closure that captures zero-sized values counts as one that captures nothing, so this is for the
-/// closures that the macros write, which capture function items at most.
+/// A closure that captures zero-sized values counts as non-capturing, so this is only for closures from the macros,
+/// which capture at most function items.
 #[doc(hidden)]
 pub fn conjure<F: Callable<S>, S>(_: PhantomData<F>) -> Option<F> {
     if size_of::<F>() != 0 {
         return None;
     }
-    // SAFETY: `F` has no bytes, so any aligned address can be read. `F` is callable, so on stable Rust it
-    // is a function item or a closure, and those are inhabited whenever their type can be named
-    // by inference from an expression of that type.
+    // SAFETY: `F` is zero-sized, so any aligned address can be read. `F` is callable, so on stable Rust it is a
+    // function item or a closure, and those are inhabited if their type can be inferred from an expression.
     Some(unsafe { std::ptr::NonNull::<F>::dangling().read() })
 }

@@ -20,7 +20,7 @@ macro_rules! view {
             #[inline]
             pub fn of_mut(array: &mut [T; $n]) -> &mut $name<T> {
                 const { assert!(size_of::<[T; $n]>() == size_of::<$name<T>>()) };
-                // SAFETY: as in `of`; the borrow is exclusive and handed on.
+                // SAFETY: as in `of`; the borrow is exclusive and passed on.
                 unsafe { &mut *std::ptr::from_mut(array).cast() }
             }
         }

@@ -1,4 +1,4 @@
-//! A device: what all backends share.
+//! A device: the functionality that all backends share.
 
 use crate::backend::cuda::DeviceInfo;
 use crate::backend::{Backend, BackendEnv, Capabilities};
@@ -19,27 +19,28 @@ use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 
-/// The device keeps remarks of so many kernels.
+/// The most kernels whose remarks are kept.
 const MOST_REMARKS: usize = 4096;
 
-/// Runs kernels, with the memory they work on. What differs between processors and GPUs is up to its [`Backend`].
+/// Compiles and runs kernels, and owns their memory. Its [`Backend`] implements the differences between processors and
+/// GPUs.
 #[derive(Debug)]
 pub struct Device {
     pub(crate) lock: Arc<DeviceLock>,
     pub(crate) backend: Box<dyn Backend>,
     capabilities: Capabilities,
-    /// What the backend shares.
+    /// State shared with the backend.
     pub(crate) env: BackendEnv,
     seed: u64,
-    /// What stops launches, for handlers of signals, once one may look at it.
+    /// For signal handlers: stops launches. Set on first use.
     static_stop: Arc<OnceLock<StaticStop>>,
     pub(crate) watchdog: Option<Watchdog>,
-    /// Set when Ctrl-C ends launches of this device.
+    /// Set if Ctrl-C stops launches of this device.
     listening: Mutex<Option<Listening>>,
     /// Whether every launch is synchronous.
     wait: bool,
     memory_limit: MemoryLimit,
-    /// Of all kernels so far.
+    /// Remarks of all kernels so far.
     remarks: Mutex<Vec<Arc<Remarks>>>,
 }
 
@@ -58,12 +59,12 @@ impl BackendEnv {
 }
 
 impl Device {
-    /// A device with the backend that the options name.
+    /// A device with the backend that the options select.
     pub fn new(options: &DeviceOptions) -> Result<Device> {
         Device::with_backend(options, |env| options.backend.create(options, env))
     }
 
-    /// A device with a backend of the caller's. `DeviceOptions::backend` is ignored.
+    /// A device with a custom backend. `DeviceOptions::backend` is ignored.
     pub fn with_backend(
         options: &DeviceOptions,
         make: impl FnOnce(&BackendEnv) -> Result<Box<dyn Backend>>,
@@ -96,12 +97,12 @@ impl Device {
         &self.capabilities
     }
 
-    /// The GPU that it is, if it is one.
+    /// The GPU, if the device is one.
     pub fn gpu(&self) -> Option<&DeviceInfo> {
         self.backend.gpu()
     }
 
-    /// Waits for all pending launches. The error is that of one of them.
+    /// Waits for all pending launches. Returns the error of one of them.
     pub fn synchronize(&self) -> Result<()> {
         let guard = self.lock.take();
         let done = self.backend.synchronize();
@@ -124,18 +125,18 @@ impl Device {
         self.backend.allows(options)
     }
 
-    /// The handle of the stream that launches on a GPU go to, for other libraries.
+    /// The handle of the GPU stream for launches, for other libraries.
     pub fn stream(&self) -> Option<usize> {
         self.backend.stream()
     }
 
-    /// Later launches wait for the work that another stream of the GPU has now. On the CPU there is nothing to wait for.
+    /// Later launches wait for the current work of another stream of the GPU. A no-op on the CPU.
     ///
     /// # Safety
     /// It is the handle of a live stream of the same GPU (1 is the legacy default stream, 2 that of the thread).
     pub unsafe fn wait_for_stream(&self, raw: usize) -> Result<()> {
         let _guard = self.lock.take();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.backend.wait_for_stream(raw) }
     }
 
@@ -145,7 +146,7 @@ impl Device {
     /// As for [`Device::wait_for_stream`].
     pub unsafe fn stream_waits(&self, raw: usize) -> Result<()> {
         let _guard = self.lock.take();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.backend.stream_waits(raw) }
     }
 
@@ -154,7 +155,8 @@ impl Device {
         self.lock.print_sink.set(print);
     }
 
-    /// Passes errors of asynchronous launches with these codes to a function. They are no errors of later calls then.
+    /// Passes errors of asynchronous launches with these codes to a function, instead of returning them from later
+    /// calls.
     pub fn on_async_error(
         &self,
         codes: &'static [&'static str],
@@ -168,12 +170,12 @@ impl Device {
         self.lock.print_sink.print(collected);
     }
 
-    /// Threads of the host that run kernels.
+    /// Host threads that run kernels.
     pub fn threads(&self) -> usize {
         self.capabilities.threads
     }
 
-    /// Messages that are no errors.
+    /// The log for messages that are not errors.
     pub fn log(&self) -> &Log {
         &self.env.log
     }
@@ -182,13 +184,12 @@ impl Device {
         &self.env.profiler
     }
 
-    /// Calls a function after every step of a compilation. Steps for better code of hot kernels are reported by the thread that
-    /// compiles it.
+    /// Calls a function after every step of a compilation. For background compilations, the compiling thread calls it.
     pub fn on_compile(&self, listener: impl Fn(&Progress<'_>) + Send + Sync + 'static) {
         self.env.listeners.listen(listener);
     }
 
-    /// The cache of kernels, if there is one.
+    /// The kernel cache, if there is one.
     pub fn cache(&self) -> Option<&Cache> {
         self.backend.cache()
     }
@@ -197,7 +198,7 @@ impl Device {
         Interrupter(self.env.stop.clone(), self.static_stop.clone())
     }
 
-    /// From now on, Ctrl-C ends the launch that is running here instead of the process.
+    /// From now on, Ctrl-C stops the running launch instead of the process.
     pub fn stop_on_ctrl_c(&self) -> Result<()> {
         let mut listening = self
             .listening
@@ -223,7 +224,7 @@ impl Device {
 
     /// Zeroed memory for a tree of this device.
     pub fn reserve_tree(&self, tree: &TreeData, layout: &TreeMemory) -> Result<Memory> {
-        // Without a limit, a device with memory of its own knows what it has.
+        // Without a limit, a device with its own memory uses its own size.
         let (limit, own) = (&self.memory_limit, !self.capabilities.works_on_host());
         if limit.is_set() || !own {
             // Of a sparse tree, what is there from the start: the cells of bitmasked nodes below the root are.
@@ -243,19 +244,19 @@ impl Device {
         Memory::for_tree(&self.lock, tree, layout, storage)
     }
 
-    /// Zeros of a device are written by its stream, which another thread may be capturing: so that takes the lock.
+    /// A GPU clears memory on its stream, which another thread may be capturing, so this takes the lock.
     fn allocate<S>(&self, allocate: impl FnOnce(&dyn Backend) -> Result<S>) -> Result<S> {
         let own = !self.capabilities.works_on_host();
         let _guard = own.then(|| self.lock.take());
         allocate(&*self.backend)
     }
 
-    /// Bytes of all memory of this device that is alive.
+    /// Bytes of all live memory of this device.
     pub fn memory_used(&self) -> u64 {
         self.lock.used()
     }
 
-    /// Bytes that may still be used.
+    /// Bytes that may still be allocated.
     pub(crate) fn memory_left(&self) -> u64 {
         self.memory_limit.left(self.lock.used())
     }
@@ -264,10 +265,11 @@ impl Device {
         memory.belongs_to(&self.lock)
     }
 
-    /// Compiles a kernel. It is a module before any pass; accesses that it declares `inbounds` are checked all the same.
+    /// Compiles a kernel. It is a module before any pass; accesses that it declares `inbounds` are checked
+    /// nevertheless.
     pub fn load(&self, mut module: Module, options: &Options) -> Result<Program> {
         reset_guards(&mut module)?;
-        // Compiled code relies on what the verifier checks, such as that read-only arrays are.
+        // Compiled code relies on the invariants that the verifier checks, such as read-only arrays.
         wuji_ir::verify::verify(&module)?;
         let mut loaded = self.backend.load(module, options)?;
         if let Some(remarks) = loaded.remarks.take() {
@@ -283,27 +285,27 @@ impl Device {
         }
     }
 
-    /// What became of the parallel loops of the kernels loaded so far, in order; of the first thousands. For kernels that have
-    /// their first code only: what will become of them in their best.
+    /// Remarks about the parallel loops of the kernels loaded so far, in order; limited to some thousand kernels. For
+    /// kernels that only have first-tier code: the remarks of their best tier.
     pub fn remarks(&self) -> Vec<Remark> {
         let all = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
         let all = all.clone();
         all.iter().flat_map(|r| r.get()).collect()
     }
 
-    /// Waits until a program has the best code it can get, hot or not. The error is that of the compilation, unless a launch has
-    /// returned it already; the program keeps the code that it has.
+    /// Waits until a program has the best code, hot or not. Returns the error of the compilation, unless a launch has
+    /// returned it already; the program keeps its current code then.
     pub fn finish_compiling(&self, program: &Program) -> Result<()> {
         program.check_owner(&self.lock)?;
         self.backend.finish_compiling(program)
     }
 
-    /// Waits for pending launches. Their errors go to the log.
+    /// Waits for pending launches. Their errors are logged.
     pub fn settle(&self) {
         if self.backend.is_idle() {
             return;
         }
-        // No caller is left who could get the error.
+        // No caller is left to return the error to.
         if let Err(error) = self.synchronize() {
             self.log()
                 .say(Level::Warn, || format!("an asynchronous launch: {error}"));

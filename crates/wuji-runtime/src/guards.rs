@@ -1,26 +1,25 @@
-//! Modules that come from outside are not trusted.
+//! Resets the guards of untrusted modules.
 
 use wuji_ir::module::{Copies, Module};
 use wuji_ir::ops::{Activation, Guard, Op};
 use wuji_ir::{Error, Result};
 
-/// Whoever wrote a module may have claimed that accesses are inside: here everything is compared
-/// again. Accesses by byte offset cannot be, so they are refused.
+/// A module may falsely declare accesses `inbounds`, so all of them are checked again. Accesses by byte offset cannot
+/// be checked, so they are rejected.
 pub(crate) fn reset_guards(module: &mut Module) -> Result<()> {
-    // Only the compiler knows how a list of cells is made.
+    // Only the compiler may generate lists of active cells.
     if module.tasks.iter().any(|t| t.lists.is_some()) {
         return Err(Error::new(
             "W0128",
-            "a module that is loaded makes lists of active cells itself",
+            "a loaded module generates lists of active cells itself",
         )
-        .help("write `foreach ... in f0`; the compiler makes the lists"));
+        .help("write `foreach ... in f0`; the compiler generates the lists"));
     }
     if module.tasks.iter().any(|t| t.copies != Copies::None) {
-        return Err(Error::new(
-            "W0128",
-            "a module that is loaded uses copies of trees itself",
-        )
-        .help("write `atomic add f0[i], x`; the compiler decides who has a copy"));
+        return Err(
+            Error::new("W0128", "a loaded module uses copies of trees itself")
+                .help("write `atomic add f0[i], x`; the compiler privatizes fields"),
+        );
     }
     for f in module.funcs.values_mut() {
         for inst in f.insts.values_mut() {
@@ -39,11 +38,10 @@ pub(crate) fn reset_guards(module: &mut Module) -> Result<()> {
             | Op::AddInterleaved(_)
             | Op::TreeAccess(..) = inst.op
             {
-                return Err(Error::new(
-                    "W0128",
-                    "a module that is loaded accesses memory by byte offset",
-                )
-                .help("write `load f0[i]`; the compiler turns it into offsets"));
+                return Err(
+                    Error::new("W0128", "a loaded module accesses memory by byte offset")
+                        .help("write `load f0[i]`; the compiler turns it into offsets"),
+                );
             }
         }
     }

@@ -1,12 +1,12 @@
-//! A module on a device with memory of its own, reached by scalars: what tools and tests run textual
-//! IR with. It is used like the interpreter's `Machine`, so the two are easily compared.
+//! A module on a device with its own memory, accessed by scalars: for tools and tests that run textual IR. The
+//! interface is that of the interpreter's `Machine`, so that the two can be compared.
 
 use crate::array::ArrayArg;
 use crate::device::Device;
 use crate::launch::Bindings;
 use crate::memory::{Memory, read_scalar};
 use crate::program::{Program, field_address, tree_memory};
-use crate::report::{Collected, Telling};
+use crate::report::{Collected, ReportContext};
 use std::cell::Cell;
 use wuji_compile::Options;
 use wuji_ir::entities::{Array, Field};
@@ -25,11 +25,11 @@ pub struct Instance<'d> {
     views: Vec<View>,
 }
 
-/// Host memory that arrays lie in.
+/// Host memory for arrays.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Buffer(usize);
 
-/// Where an array lies; as the interpreter has it.
+/// The layout of an array, as in the interpreter.
 #[derive(Clone, Debug)]
 struct View {
     buffer: usize,
@@ -60,7 +60,7 @@ impl<'d> Instance<'d> {
         Ok(instance)
     }
 
-    /// Puts zeroed trees and empty arrays in the place of those it has.
+    /// Replaces trees and arrays by zeroed and empty ones.
     pub fn clear(&mut self) -> Result<()> {
         let m = &self.program.module;
         let trees = m.trees.iter();
@@ -82,7 +82,7 @@ impl<'d> Instance<'d> {
         self.device
     }
 
-    /// Puts another program, over the same trees, in place of this one.
+    /// Replaces the program by another one with the same trees.
     pub fn swap(&mut self, program: Program) -> Program {
         std::mem::replace(&mut self.program, program)
     }
@@ -91,7 +91,7 @@ impl<'d> Instance<'d> {
         &self.program
     }
 
-    /// Exchanges trees with an instance of another module that has the same ones.
+    /// Exchanges trees with an instance of another module with equal trees.
     pub fn swap_trees(&mut self, other: &mut Instance<'_>) -> Result<()> {
         let (ours, theirs) = (&self.program.tree_sizes, &other.program.tree_sizes);
         if ours != theirs || !std::ptr::eq(self.device, other.device) {
@@ -162,7 +162,7 @@ impl<'d> Instance<'d> {
         guard.send(at..at + size)
     }
 
-    /// The scalars of one element; an error outside of the field.
+    /// The scalars of one element; an error if it is out of range.
     pub fn get(&self, field: Field, coords: &[i64]) -> Result<Vec<Imm>> {
         let at = self.locate(field, coords)?;
         let elem = self.module().fields[field].elem;
@@ -191,7 +191,7 @@ impl<'d> Instance<'d> {
         Ok(address.offset(coords.iter().copied()))
     }
 
-    /// New host memory for arrays to lie in.
+    /// New host memory for arrays.
     pub fn add_buffer(&mut self, bytes: &[u8]) -> Buffer {
         let words = bytes.chunks(8).map(|chunk| {
             let mut word = [0; 8];
@@ -202,14 +202,13 @@ impl<'d> Instance<'d> {
         Buffer(self.buffers.len() - 1)
     }
 
-    /// The bytes of a buffer, up to 7 zeros more than it was made with.
+    /// The bytes of a buffer, padded with up to 7 zeros.
     pub fn buffer(&self, buffer: Buffer) -> Vec<u8> {
         let words = self.buffers.get(buffer.0).into_iter().flatten();
         words.flat_map(|w| w.to_ne_bytes()).collect()
     }
 
-    /// Says where an array lies: the byte offset of element zero, extents, and strides in bytes.
-    /// Until then it is empty.
+    /// Binds an array: the byte offset of element zero, extents, and strides in bytes. An unbound array is empty.
     pub fn bind(
         &mut self,
         array: Array,
@@ -229,7 +228,7 @@ impl<'d> Instance<'d> {
         Ok(())
     }
 
-    /// Gives an array memory of its own, row-major, from the scalars of its elements.
+    /// Binds an array to its own memory, row-major, with the scalars of its elements.
     pub fn bind_values(&mut self, array: Array, extents: &[i64], values: &[Imm]) -> Result<()> {
         let elem = self.module().arrays[array].elem;
         let size = self.module().structs.size_align(elem).0 as usize;
@@ -270,7 +269,7 @@ impl<'d> Instance<'d> {
         Ok(values)
     }
 
-    /// The scalars of an element of an array, by its row-major number.
+    /// The scalars of an array element, by its row-major index.
     pub fn array_element(&self, array: Array, number: i64) -> Result<Vec<Imm>> {
         let missing = || misfit(format!("there is no array {array}"));
         let outside = || misfit(format!("array {array} reaches beyond its buffer"));
@@ -298,7 +297,7 @@ impl<'d> Instance<'d> {
         scalars.into_iter().map(read).collect()
     }
 
-    /// The parts that a launch needs at the same time.
+    /// Borrows the parts that a launch needs at the same time.
     fn arrays(&mut self) -> Result<(&Program, Vec<ArrayArg<'_>>)> {
         let buffers: Vec<&[Cell<u64>]> = self
             .buffers
@@ -321,25 +320,25 @@ impl<'d> Instance<'d> {
         Ok((&self.program, arrays))
     }
 
-    /// How many elements an array has along each axis.
+    /// The extents of an array.
     pub fn extents(&self, array: Array) -> Result<&[i64]> {
         let missing = || misfit(format!("there is no array {array}"));
         let view = self.views.get(array.as_u32() as usize);
         Ok(&view.ok_or_else(missing)?.extents)
     }
 
-    /// What a launch has reported, as an error; `None` when that is nothing.
+    /// The reports of a launch as an error; `None` without reports.
     pub fn reported(&self, collected: &Collected) -> Option<Error> {
         let extents: Vec<Vec<i64>> = self.views.iter().map(|v| v.extents.clone()).collect();
-        collected.error(&Telling {
+        collected.error(&ReportContext {
             module: self.module(),
             field_name: &|_| None,
             array_extents: &extents,
         })
     }
 
-    /// Runs the kernel once. `params` are the scalars of the by-value parameters; seed and number of the
-    /// launch are for random numbers.
+    /// Runs the kernel once. `params` are the scalars of the by-value parameters; seed and launch number are for random
+    /// numbers.
     pub fn run(&mut self, params: &[Imm], seed: u64, launch: u64) -> Result<Outcome> {
         let (result, collected) = self.launch(params, seed, launch)?;
         Ok(Outcome {
@@ -350,7 +349,7 @@ impl<'d> Instance<'d> {
         })
     }
 
-    /// As [`Instance::run`]: the scalars of the kernel's result, and everything that was reported.
+    /// Like [`Instance::run`]: the scalars of the kernel's result, and all reports.
     pub fn launch(
         &mut self,
         params: &[Imm],

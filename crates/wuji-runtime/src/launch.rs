@@ -1,4 +1,4 @@
-//! Launches: their arguments, their outcome, and what a device does around them.
+//! Launches: arguments, outcome, and the common work of a device.
 
 use crate::array::{ArrayArg, Owner, unaliased};
 use crate::backend::LaunchRequest;
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use wuji_ir::interp::STOPPED;
 use wuji_ir::{Error, Result};
 
-/// What a program works on.
+/// The arguments of a launch.
 #[derive(Debug)]
 pub struct Bindings<'a> {
     /// One slot per scalar of the by-value parameters, the value in the low bytes.
@@ -23,18 +23,18 @@ pub struct Bindings<'a> {
     pub arrays: &'a [ArrayArg<'a>],
 }
 
-/// What a launch left besides the memory it worked on.
+/// The outcome of a launch, besides its effect on memory.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The scalars of the result, one per slot; none when the kernel gives none or ended early.
+    /// The scalars of the result, one per slot; empty if the kernel has no result or ended early.
     pub result: SmallVec<[u64; 4]>,
-    /// `None` when nothing was reported or printed.
+    /// `None` if nothing was reported or printed.
     pub collected: Option<Box<Collected>>,
-    /// An error of launches before this one, which were asynchronous.
+    /// An error of earlier asynchronous launches.
     pub earlier: Option<Box<Error>>,
 }
 
-/// Checks that what is bound is what the program was made for.
+/// Checks that the bindings match the program.
 pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>) -> Result<()> {
     let module = &program.module;
     let wrong = |what: String| Err(Error::new("W0118", what));
@@ -64,7 +64,7 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         if (memory.size() as u64) < *size {
             return wrong(format!("tree {n} is smaller than the kernel expects"));
         }
-        // Two trees never overlap; compiled code relies on it.
+        // Compiled code relies on trees not aliasing each other.
         if bindings.trees[..n]
             .iter()
             .any(|m| std::ptr::eq(*m, *memory))
@@ -97,7 +97,7 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         if data.writable && !arg.is_writable() {
             return wrong(format!("array `{name}` can only be read"));
         }
-        // What one iteration writes at its own index belongs to it; compiled code relies on it.
+        // Compiled code relies on an iteration owning the element at its index.
         if data.writable && !arg.elements_apart() {
             let what = format!("array `{name}` is written to, but its elements overlap");
             return Err(Error::new("W0117", what)
@@ -115,7 +115,7 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
     Ok(())
 }
 
-/// Whether kernels that work on memory of an owner can use an array. Arrays of the host are copied to GPUs.
+/// Whether kernels on one device can use an array on another. Host arrays are copied to GPUs.
 fn reachable(kernels: Owner, array: Owner, name: &str) -> Result<()> {
     if array == Owner::Host || array == kernels {
         return Ok(());
@@ -133,18 +133,18 @@ pub fn released() -> Error {
 }
 
 impl Device {
-    /// Runs a program once, after all launches before it. A backend may return before it is done, if it gives no result and gets no
-    /// array of the host; its reports come out of the next call that synchronizes.
+    /// Runs a program once, after all earlier launches. A backend may return before it is done, if it has no result and
+    /// no host arrays; the next synchronizing call returns its reports.
     pub fn run(&self, program: &Program, bindings: &Bindings<'_>) -> Result<Outcome> {
         self.run_with(program, bindings, None, self.waits())
     }
 
-    /// Runs a program once, to its end.
+    /// Runs a program once and waits for it.
     pub fn run_to_end(&self, program: &Program, bindings: &Bindings<'_>) -> Result<Outcome> {
         self.run_with(program, bindings, None, true)
     }
 
-    /// Runs a program to its end as if the device had this seed and the launch this number, for random numbers.
+    /// Runs a program and waits for it, with a given seed and launch number for random numbers.
     pub fn run_as(
         &self,
         program: &Program,
@@ -206,7 +206,7 @@ impl Device {
         }
     }
 
-    /// Runs a launch to its end, unless it is interrupted or takes longer than it may.
+    /// Runs a launch and waits for it, unless it is interrupted or exceeds the time limit.
     fn run_supervised(&self, request: &LaunchRequest<'_>) -> Result<Outcome> {
         let stop = &self.env.stop;
         if let Some(watchdog) = &self.watchdog {
@@ -220,7 +220,7 @@ impl Device {
         let Some(reason) = stop.end() else {
             return outcome;
         };
-        // An error of the launch itself comes first.
+        // An error of the launch itself takes precedence.
         if let Err(error) = outcome
             && error.code != STOPPED
         {

@@ -1,6 +1,6 @@
 //! Devices, memory, launches and the kernel cache of Wuji.
 //!
-//! A [`Device`] owns nothing global: two of them live side by side in one process.
+//! There is no global state: two [`Device`]s are independent of each other.
 
 #![allow(unsafe_code)]
 
@@ -42,6 +42,6 @@ pub use options::DeviceOptions;
 pub use program::Program;
 pub use progress::Progress;
 pub use replay::Captured;
-pub use report::{Collected, Telling};
+pub use report::{Collected, ReportContext};
 pub use stop::{Foreground, Interrupter};
 pub use tier::Tier;

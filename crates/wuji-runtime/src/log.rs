@@ -1,4 +1,4 @@
-//! Messages of a world that are no errors.
+//! The log of a world, for messages that are not errors.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,10 +11,10 @@ use wuji_ir::{Error, Result};
 pub enum Level {
     /// Nothing.
     Off,
-    /// Something to fix, though everything works.
+    /// Problems that are not errors.
     #[default]
     Warn,
-    /// What was done that takes long: kernels compiled, code exchanged for better.
+    /// Slow operations: compilations and tier changes.
     Info,
     /// Every launch.
     Debug,
@@ -28,17 +28,18 @@ impl Level {
         (Level::Debug, "debug"),
     ];
 
-    /// What the environment variable `WUJI_LOG` asks for.
+    /// The level in the environment variable `WUJI_LOG`.
     fn asked() -> Result<Option<Level>> {
         let Some(asked) = std::env::var_os("WUJI_LOG").filter(|v| !v.is_empty()) else {
             return Ok(None);
         };
         match Level::ALL.iter().find(|(_, name)| asked == *name) {
             Some((level, _)) => Ok(Some(*level)),
-            None => Err(
-                Error::new("W0115", format!("WUJI_LOG is {asked:?}, which is no level"))
-                    .help("the levels are `off`, `warn`, `info` and `debug`"),
-            ),
+            None => Err(Error::new(
+                "W0115",
+                format!("WUJI_LOG is {asked:?}, which is not a level"),
+            )
+            .help("the levels are `off`, `warn`, `info` and `debug`")),
         }
     }
 }
@@ -68,7 +69,7 @@ impl fmt::Debug for Log {
 }
 
 impl Log {
-    /// With no level, what the environment asks for.
+    /// Without a level, that of the environment.
     pub(crate) fn new(level: Option<Level>) -> Result<Log> {
         let level = match level {
             Some(level) => level,
@@ -97,12 +98,12 @@ impl Log {
         *own = Some(Arc::new(listener));
     }
 
-    /// Says something, if anybody wants to know.
+    /// Logs a message, if the level is enabled.
     pub fn say(&self, level: Level, what: impl FnOnce() -> String) {
         if !self.wants(level) {
             return;
         }
-        // Not held while the listener runs: it may use the world.
+        // Release the lock before calling the listener: it may use the world.
         let listener = self
             .listener
             .read()

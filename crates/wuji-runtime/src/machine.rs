@@ -1,4 +1,4 @@
-//! How much memory there is: in the machine, and for the groups of processes that this one is in.
+//! The available memory: of the machine, and of the control groups of this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 /// Bytes, as the system counts them.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Amounts {
-    /// What the machine has, or the most that this process may have of it.
+    /// The memory of the machine, or the limit of this process.
     pub(crate) total: u64,
-    /// What could be touched now, without anybody being put out for it.
+    /// Memory that can be used now without swapping.
     pub(crate) available: u64,
 }
 
 impl Amounts {
-    /// As it is now. Where the system does not tell, there is no end of memory.
+    /// The current amounts. Unlimited if the system does not report them.
     pub(crate) fn now() -> Amounts {
         Amounts::under(Path::new("/"))
     }
 
-    /// As files under this folder tell it, which are `proc` and `sys`.
+    /// Reads the files in `proc` and `sys` under this folder.
     fn under(root: &Path) -> Amounts {
         let mut all = machine(root);
         for group in groups(root) {
@@ -51,7 +51,7 @@ struct Group {
     folder: PathBuf,
     limit: &'static str,
     used: &'static str,
-    /// In `memory.stat`: what is kept of files and can be dropped.
+    /// The key in `memory.stat` of reclaimable file caches.
     droppable: &'static str,
 }
 
@@ -75,7 +75,7 @@ impl Group {
     }
 }
 
-/// The groups that this process is in, of either version, each before those around it.
+/// The control groups of this process, of either version, each before its parents.
 fn groups(root: &Path) -> Vec<Group> {
     let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut groups = Vec::new();
@@ -102,7 +102,7 @@ fn groups(root: &Path) -> Vec<Group> {
         } else {
             continue;
         };
-        // In a container the path may be that of the host, of which only the root can be seen here.
+        // In a container the path may be that of the host; only the root is visible then.
         for part in Path::new(path.trim_start_matches('/')).ancestors() {
             groups.push(Group {
                 folder: root.join(base).join(part),
@@ -121,7 +121,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// A machine of 16 GiB, of which 8 are available and 1 can be swapped, in files of our own.
+    /// Fake files of a machine with 16 GiB, of which 8 are available and 1 is swap.
     fn files(name: &str, more: &[(&str, &str)]) -> PathBuf {
         let root = std::env::temp_dir().join(format!("wuji-machine-{}-{name}", std::process::id()));
         let meminfo = "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable: 8388608 kB\nSwapFree: 1048576 kB\n";
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn without_groups_the_machine_counts() {
+    fn without_groups_the_machine_is_the_limit() {
         check("none", &[], 16 * GIB, 9 * GIB);
         let unlimited = [
             ("proc/self/cgroup", "0::/user.slice\n"),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_group_counts() {
+    fn the_smallest_group_is_the_limit() {
         let two = [
             ("proc/self/cgroup", "0::/a/b\n"),
             ("sys/fs/cgroup/a/b/memory.max", "8589934592\n"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_the_first_version_count() {
+    fn groups_of_the_first_version_are_read() {
         let one = [
             ("proc/self/cgroup", "9:cpu,cpuacct:/\n4:memory:/docker/1\n"),
             // A container sees its own group as the root.
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_told_there_is_no_end() {
+    fn memory_is_unlimited_if_the_system_reports_nothing() {
         let found = Amounts::under(Path::new("/nowhere"));
         assert_eq!(found.total, u64::MAX);
         assert_eq!(found.available, u64::MAX);

@@ -1,4 +1,4 @@
-//! Settings of a device.
+//! Options of a device.
 
 use crate::backend::BackendKind;
 use crate::backend::cuda::LibdeviceChoice;
@@ -8,36 +8,36 @@ use crate::tier::Tier;
 use std::time::Duration;
 use wuji_ir::{Error, Result};
 
-/// More threads than this is a mistake.
+/// The most threads.
 const MAX_THREADS: usize = 1024;
 
 #[derive(Clone, Debug, Default)]
 pub struct DeviceOptions {
     pub backend: BackendKind,
-    /// All cores when `None`.
+    /// The number of threads; all cores if `None`.
     pub threads: Option<usize>,
     pub seed: u64,
-    /// Bytes that all trees together may take; most of the machine's when `None`, and then no dense tree may be larger than
-    /// what is available when it is made.
+    /// The memory limit of all trees together, in bytes. If `None`, most of the machine's memory, and no dense tree may
+    /// exceed the memory that is available when it is created.
     pub memory_limit: Option<u64>,
-    /// How good the code of kernels is, and how soon it is there.
+    /// The quality of code, and how soon it is available.
     pub tier: Tier,
-    /// Where code is kept from one run of the program to the next.
+    /// Where compiled code is cached.
     pub cache: cache::Choice,
-    /// Bytes that the cache may take; what the environment says, or [`cache::DEFAULT_LIMIT`], when `None`.
+    /// The size limit of the cache in bytes; if `None`, that of the environment, or [`cache::DEFAULT_LIMIT`].
     pub cache_limit: Option<u64>,
-    /// Which messages are logged; what the environment says, or warnings, when `None`.
+    /// The log level; if `None`, that of the environment, or warnings.
     pub log: Option<Level>,
-    /// How long one launch may take; unlimited when `None`.
+    /// The time limit of one launch; unlimited if `None`.
     pub time_limit: Option<Duration>,
-    /// Whether every launch is synchronous, on a GPU too; what the environment says when `None`.
+    /// Whether every launch is synchronous, on a GPU too; if `None`, as the environment says.
     pub wait_for_launches: Option<bool>,
-    /// Whether kernels on a GPU use functions of NVIDIA's `libdevice`.
+    /// Whether kernels on a GPU use NVIDIA's `libdevice`.
     pub libdevice: LibdeviceChoice,
 }
 
 impl DeviceOptions {
-    /// How many threads run kernels.
+    /// The number of threads that run kernels.
     pub(crate) fn thread_count(&self) -> Result<usize> {
         match self.threads {
             Some(0) => Err(Error::new("W0115", "a world needs at least one thread")

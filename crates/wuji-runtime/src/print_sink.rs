@@ -1,18 +1,18 @@
-//! Where the lines go that kernels print, and problems that are no errors.
+//! The receiver of printed lines and of errors that are handled asynchronously.
 
 use crate::report::Collected;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wuji_ir::Error;
 
-/// Takes one line.
+/// Receives one line.
 type Printer = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Takes a problem.
+/// Receives an error.
 type Listener = Arc<dyn Fn(&Error) + Send + Sync>;
 
-/// Problems of these codes are for a listener.
-type Forgiven = (&'static [&'static str], Listener);
+/// Errors with these codes go to a listener.
+type Handled = (&'static [&'static str], Listener);
 
 #[derive(Debug)]
 enum Kept {
@@ -20,12 +20,12 @@ enum Kept {
     Problem(Error),
 }
 
-/// Where one device prints. Lines of pending launches are buffered until the device lock is free, because a print callback may
-/// launch kernels.
+/// Where one device prints. Lines of pending launches are buffered until the device lock is free, because a print
+/// callback may launch kernels.
 #[derive(Default)]
 pub(crate) struct PrintSink {
     printer: Mutex<Option<Printer>>,
-    forgiven: Mutex<Option<Forgiven>>,
+    handled: Mutex<Option<Handled>>,
     kept: Mutex<Vec<Kept>>,
 }
 
@@ -44,7 +44,7 @@ impl PrintSink {
         *lock(&self.printer) = Some(Arc::new(printer));
     }
 
-    /// For later; the caller holds the device.
+    /// Buffers lines; the caller holds the device lock.
     pub(crate) fn keep(&self, collected: Collected) {
         lock(&self.kept).push(Kept::Lines(collected));
     }
@@ -55,13 +55,13 @@ impl PrintSink {
         codes: &'static [&'static str],
         listener: impl Fn(&Error) + Send + Sync + 'static,
     ) {
-        *lock(&self.forgiven) = Some((codes, Arc::new(listener)));
+        *lock(&self.handled) = Some((codes, Arc::new(listener)));
     }
 
-    /// Takes a problem if it is no error, for later; else gives it back.
+    /// Buffers an error that has a listener; otherwise returns it.
     pub(crate) fn take(&self, error: Error) -> Option<Error> {
-        let forgiven = lock(&self.forgiven);
-        match &*forgiven {
+        let handled = lock(&self.handled);
+        match &*handled {
             Some((codes, _)) if codes.contains(&error.code) => {
                 lock(&self.kept).push(Kept::Problem(error));
                 None
@@ -70,14 +70,14 @@ impl PrintSink {
         }
     }
 
-    /// Prints what was kept. The caller does not hold the device.
+    /// Prints the buffered lines. The caller does not hold the device lock.
     pub(crate) fn flush(&self) {
         let kept = std::mem::take(&mut *lock(&self.kept));
         for kept in kept {
             match kept {
                 Kept::Lines(collected) => self.print(&collected),
                 Kept::Problem(error) => {
-                    let listener = lock(&self.forgiven).as_ref().map(|f| f.1.clone());
+                    let listener = lock(&self.handled).as_ref().map(|f| f.1.clone());
                     if let Some(listen) = listener {
                         listen(&error);
                     }
@@ -90,7 +90,7 @@ impl PrintSink {
         if collected.printed.is_empty() && collected.dropped_lines == 0 {
             return;
         }
-        // A copy, so that the function may set another one, or launch.
+        // Clone it, so that the function may set another one, or launch.
         let printer = lock(&self.printer).clone();
         let emit = |line: &str| match &printer {
             Some(print) => print(line),

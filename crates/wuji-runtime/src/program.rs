@@ -1,4 +1,4 @@
-//! A module that a device can run, and what has to be known of it at every launch.
+//! A module that a device can run, with its launch data.
 
 use crate::backend::{Executable, Loaded, expect_executable};
 use crate::memory::DeviceLock;
@@ -16,9 +16,9 @@ use wuji_llvm::CompiledKernel;
 #[derive(Debug)]
 pub struct Program {
     pub(crate) module: Arc<Module>,
-    /// What the backend has made of it.
+    /// The backend's executable.
     pub(crate) executable: Box<dyn Executable>,
-    /// Bytes of each tree.
+    /// The size of each tree.
     pub(crate) tree_sizes: Vec<u64>,
     /// The scalars of the by-value parameters, one per slot.
     pub(crate) params: Vec<Scalar>,
@@ -26,7 +26,7 @@ pub struct Program {
     pub(crate) array_elements: Vec<(u64, u64)>,
     /// The scalars of the result.
     pub(crate) result: Option<Vec<Scalar>>,
-    /// Of the device that has loaded it.
+    /// The lock of its device.
     pub(crate) lock: Arc<DeviceLock>,
     /// The record of the profiler.
     pub(crate) kernel: Arc<Kernel>,
@@ -79,22 +79,22 @@ impl Program {
         &self.module
     }
 
-    /// What the backend has made of it. An error when that was another backend.
+    /// The backend's executable. An error if it is from another backend.
     pub fn executable<E: Executable>(&self) -> Result<&E> {
         expect_executable(&*self.executable)
     }
 
-    /// `Fast` or `Best`: of the code that is in use now, unless the module is interpreted.
+    /// The tier of the current code, `Fast` or `Best`; `None` if the module is interpreted.
     pub fn tier(&self) -> Option<Tier> {
         self.executable.tier()
     }
 
-    /// The machine code of the host that is in use now, if there is any.
+    /// The current machine code of the host, if there is any.
     pub fn compiled(&self) -> Option<&CompiledKernel> {
         self.executable.machine_code()
     }
 
-    /// An error unless the device with this lock has loaded it.
+    /// An error unless the program was loaded on the device with this lock.
     pub(crate) fn check_owner(&self, lock: &Arc<DeviceLock>) -> Result<()> {
         if Arc::ptr_eq(&self.lock, lock) {
             return Ok(());
@@ -109,9 +109,9 @@ impl Program {
 pub(crate) fn broken(why: &str) -> Error {
     Error::new(
         "W0502",
-        format!("the compiler made code that cannot run: {why}"),
+        format!("the compiler generated invalid code: {why}"),
     )
-    .help("this is a bug of Wuji; please report it with the kernel")
+    .help("this is a bug in Wuji; please report it with the kernel")
 }
 
 pub(crate) fn tree_memory(module: &Module, tree: Tree) -> Result<TreeMemory> {
@@ -119,12 +119,12 @@ pub(crate) fn tree_memory(module: &Module, tree: Tree) -> Result<TreeMemory> {
         .ok_or_else(|| Error::new("W0106", format!("{tree} is larger than 2^62 bytes")))
 }
 
-/// An integer in the low bytes of a slot.
+/// The integer in the low bytes of a slot.
 pub(crate) fn integer(scalar: Scalar, bits: u64) -> i128 {
     Imm::from_bits(scalar, bits).as_int().unwrap_or(0)
 }
 
-/// How elements of a field are found in the memory of its tree.
+/// The address function of a field in the memory of its tree.
 pub fn field_address(module: &Module, field: Field) -> Result<crate::address::Address> {
     let data = &module.fields[field];
     let memory = tree_memory(module, data.tree)?;

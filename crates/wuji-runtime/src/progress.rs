@@ -5,19 +5,19 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// How far the compilation of a kernel is.
+/// The progress of the compilation of a kernel.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Progress<'a> {
     pub kernel: &'a str,
-    /// What was done last: a pass of Wuji, or `machine code` at the end.
+    /// The last finished step: a pass of Wuji, or `machine code` at the end.
     pub step: &'a str,
-    /// Steps that are done.
+    /// Finished steps.
     pub done: usize,
     /// All steps. Machine code is one of them, and takes longest.
     pub of: usize,
-    /// What is made: [`Tier::Fast`] or [`Tier::Best`].
+    /// The tier: [`Tier::Fast`] or [`Tier::Best`].
     pub tier: Tier,
-    /// Whether the kernel runs meanwhile, on code that it has already. Otherwise a launch waits.
+    /// Whether the kernel already runs on other code. Otherwise a launch waits.
     pub background: bool,
 }
 
@@ -38,16 +38,16 @@ impl ProgressListeners {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(listener));
     }
 
-    /// The reports of one compilation, for the listener that is set when it begins.
-    pub(crate) fn story<'a>(
+    /// The progress of one compilation, for the listener that is set when it begins.
+    pub(crate) fn reporter<'a>(
         &self,
         kernel: &'a str,
         passes: usize,
         tier: Tier,
         background: bool,
-    ) -> Story<'a> {
+    ) -> StepReporter<'a> {
         let listener = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        Story {
+        StepReporter {
             listener: listener.clone(),
             progress: Progress {
                 kernel,
@@ -61,25 +61,25 @@ impl ProgressListeners {
     }
 }
 
-/// Reports the steps of one compilation.
-pub(crate) struct Story<'a> {
+/// Reports the steps of one compilation to the listener.
+pub(crate) struct StepReporter<'a> {
     listener: Option<Listener>,
     progress: Progress<'a>,
 }
 
-impl<'a> Story<'a> {
-    /// A pass is done.
+impl<'a> StepReporter<'a> {
+    /// A pass is finished.
     pub(crate) fn pass(&mut self, name: &'a str) {
         let done = self.progress.done + 1;
-        self.tell(name, done.min(self.progress.of));
+        self.report(name, done.min(self.progress.of));
     }
 
-    /// The machine code is there, which is all.
+    /// The machine code is finished, which is the last step.
     pub(crate) fn machine_code(&mut self) {
-        self.tell("machine code", self.progress.of);
+        self.report("machine code", self.progress.of);
     }
 
-    fn tell(&mut self, step: &'a str, done: usize) {
+    fn report(&mut self, step: &'a str, done: usize) {
         self.progress = Progress {
             step,
             done,
@@ -89,7 +89,7 @@ impl<'a> Story<'a> {
             return;
         };
         if self.progress.background {
-            // A listener that panics must not look like a compiler that does. The panic has printed its message.
+            // A panic of the listener must not look like one of the compiler. It has printed its message.
             let _ = catch_unwind(AssertUnwindSafe(|| listener(&self.progress)));
         } else {
             listener(&self.progress);

@@ -1,13 +1,13 @@
-//! What became of the parallel loops of kernels.
+//! Remarks about the parallel loops of kernels.
 
 use std::fmt;
 use std::sync::OnceLock;
 use wuji_compile::Remark;
 
-/// The remarks of one kernel, as soon as they are known.
+/// The remarks of one kernel, computed lazily.
 pub(crate) struct Remarks {
     known: OnceLock<Vec<Remark>>,
-    /// Finds them, unless that has become impossible.
+    /// Computes them, unless that has become impossible.
     find: Option<Box<dyn Fn() -> Option<Vec<Remark>> + Send + Sync>>,
 }
 
@@ -25,7 +25,7 @@ impl Remarks {
         }
     }
 
-    /// Of code that may never be made: they are found on demand.
+    /// For code that may never be compiled: they are computed on demand.
     pub(crate) fn later(find: impl Fn() -> Option<Vec<Remark>> + Send + Sync + 'static) -> Remarks {
         Remarks {
             known: OnceLock::new(),
@@ -33,7 +33,7 @@ impl Remarks {
         }
     }
 
-    /// The remarks. The passes that make them run now if they have not yet.
+    /// The remarks. Runs the passes that produce them if necessary.
     pub(crate) fn get(&self) -> Vec<Remark> {
         if self.known.get().is_none()
             && let Some(found) = self.find.as_ref().and_then(|find| find())
@@ -44,7 +44,7 @@ impl Remarks {
     }
 
     pub(crate) fn set(&self, remarks: &[Remark]) {
-        // A second caller has found the same.
+        // A second caller has computed the same.
         let _ = self.known.set(remarks.to_vec());
     }
 }

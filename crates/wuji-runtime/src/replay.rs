@@ -8,11 +8,11 @@ use crate::program::Program;
 use std::sync::Arc;
 use wuji_ir::{Error, Result};
 
-/// Launches that the backend of a device has put together. It keeps neither programs nor memory: its owner does.
+/// Launches that the backend of a device has captured. It does not keep programs or memory alive: its owner does.
 #[derive(Debug)]
 pub struct Captured {
     graph: Box<dyn CapturedGraph>,
-    /// Of the device that has captured it.
+    /// The lock of the device that has captured it.
     lock: Arc<DeviceLock>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn unfit(kernel: &str, why: &str) -> Error {
         "W0134",
         format!("kernel `{kernel}` cannot be in a graph: {why}"),
     )
-    .help("launch it by itself, before or after the graph")
+    .help("launch it separately, before or after the graph")
 }
 
 impl Device {
@@ -37,12 +37,15 @@ impl Device {
         check(self, program, bindings)?;
         if program.result.is_some() {
             let name = &program.module.name;
-            return Err(unfit(name, "it gives a result, which somebody waits for"));
+            return Err(unfit(
+                name,
+                "it returns a result, which needs a synchronization",
+            ));
         }
         self.backend.fits_graph(program, bindings)
     }
 
-    /// Captures launches that the backend can run as a whole. `None` where it cannot, as on the CPU.
+    /// Captures launches that the backend can run as a whole. `None` if it cannot, as on the CPU.
     pub fn capture(&self, steps: &[(&Program, Bindings<'_>)]) -> Result<Option<Captured>> {
         if !self.capabilities().graphs {
             return Ok(None);
@@ -58,14 +61,14 @@ impl Device {
         }))
     }
 
-    /// Replays what was captured of these launches, or else launches them one after the other; then `reported` is called after each.
+    /// Replays captured launches, or launches them one after the other; then `reported` is called after each.
     pub fn replay(
         &self,
         captured: Option<&Captured>,
         steps: &[(&Program, Bindings<'_>)],
         mut reported: impl FnMut(usize, &Outcome) -> Result<()>,
     ) -> Result<()> {
-        // Tasks are timed one by one.
+        // The profiler times each task separately.
         let Some(captured) = captured.filter(|_| !self.profiler().is_on()) else {
             for (k, (program, bindings)) in steps.iter().enumerate() {
                 let outcome = self.run(program, bindings)?;

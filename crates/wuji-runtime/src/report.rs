@@ -15,18 +15,18 @@ use wuji_ir::{Error, Position};
 use wuji_llvm::abi::LaunchContext;
 use wuji_llvm::cuda::REPORT_WRITTEN;
 
-/// Details are kept of so many reports of one place; the others are counted.
+/// The most reports of one site whose arguments are kept; the others are only counted.
 const DETAILS: u64 = 16;
-/// So many lines are printed by one launch; the others are counted.
+/// The most printed lines of one launch; the others are only counted.
 const LINES: usize = 1 << 16;
 
-/// Takes the reports of one launch from all threads at once.
+/// Collects the reports of one launch from all threads concurrently.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    /// How often each site has reported.
+    /// The number of reports of each site.
     counts: Box<[AtomicU64]>,
     any: AtomicBool,
-    /// One more than the last task in which an iteration ended early; tasks run one after the other.
+    /// One more than the last task in which an iteration ended early; tasks run in order.
     stopped: AtomicU64,
     notes: Mutex<Vec<Note>>,
     dropped_lines: AtomicU64,
@@ -39,7 +39,7 @@ struct Note {
     args: SmallVec<[u64; 4]>,
 }
 
-/// What `LaunchContext::host` points to.
+/// The target of `LaunchContext::host`.
 #[derive(Debug)]
 pub(crate) struct TaskHost<'a> {
     pub(crate) module: &'a Module,
@@ -53,7 +53,7 @@ impl TaskHost<'_> {
     }
 }
 
-/// The one function that compiled code calls.
+/// The callback of compiled code.
 ///
 /// # Safety
 /// `context.host` points to a [`TaskHost`] and `args` to `count` slots.
@@ -63,11 +63,11 @@ pub(crate) unsafe extern "C" fn report(
     args: *const u64,
     count: u32,
 ) {
-    // SAFETY: the launch has put a `TaskHost` there that outlives its tasks.
+    // SAFETY: the launch sets a `TaskHost` that outlives its tasks.
     let host = unsafe { &*(*context).host.cast::<TaskHost<'_>>() };
     let args = match count {
         0 => &[][..],
-        // SAFETY: compiled code hands over as many slots as it says.
+        // SAFETY: compiled code passes `count` slots.
         _ => unsafe { std::slice::from_raw_parts(args, count as usize) },
     };
     host.collector.take(host, site, args);
@@ -112,7 +112,7 @@ impl Collector {
         });
     }
 
-    /// Takes what kernels on a device have left: how often each site has reported, and records of words.
+    /// Adds the reports of kernels on a device: the count of each site, and records of words.
     pub(crate) fn absorb(&self, module: &Module, counts: &[u64], words: &[u64]) {
         for (counter, count) in self.counts.iter().zip(counts) {
             counter.fetch_add(*count, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl Collector {
         let mut lines = 0;
         let mut rest = words;
         while let [first, _launch, task, tail @ ..] = rest {
-            // There was no room for it, nor for what came after it.
+            // The buffer was full; no complete record follows.
             if first & REPORT_WRITTEN == 0 {
                 break;
             }
@@ -156,12 +156,12 @@ impl Collector {
             .fetch_add(all.saturating_sub(lines), Ordering::Relaxed);
     }
 
-    /// Whether an iteration of this task, which is the last one that has run, has ended early.
+    /// Whether an iteration of the last task ended early.
     pub(crate) fn stopped(&self, task: u32) -> bool {
         self.stopped.load(Ordering::Relaxed) == u64::from(task) + 1
     }
 
-    /// Hands out everything, and is as new afterwards. `None` when there was nothing.
+    /// Returns all reports, and resets the collector. `None` if there were none.
     pub(crate) fn drain(&self, module: &Module) -> Option<Collected> {
         if !self.any.swap(false, Ordering::Relaxed) {
             return None;
@@ -181,7 +181,7 @@ impl Collector {
                 out.total += count;
             }
         }
-        // Stable, so lines of one iteration keep their order.
+        // A stable sort keeps the order of lines of one iteration.
         notes.sort_by_key(|n| (n.task, iteration(module, n)));
         for note in notes {
             let data = &module.sites[note.site];
@@ -215,7 +215,7 @@ impl Collector {
     }
 }
 
-/// Lines are sorted by iteration; other reports do not say, and are sorted by what they have.
+/// Lines are sorted by iteration; other reports have none, and are sorted by their arguments.
 fn iteration(module: &Module, note: &Note) -> (u64, SmallVec<[u64; 4]>) {
     match module.sites[note.site].kind {
         SiteKind::Print(_) => (note.args.first().copied().unwrap_or(0), SmallVec::new()),
@@ -223,7 +223,7 @@ fn iteration(module: &Module, note: &Note) -> (u64, SmallVec<[u64; 4]>) {
     }
 }
 
-/// The slots of a report as the values they hold.
+/// The typed arguments of a report.
 fn typed(module: &Module, kind: &SiteKind, args: &[u64]) -> Vec<Imm> {
     let i64s = |n: usize| std::iter::repeat_n(Scalar::I64, n).collect::<Vec<_>>();
     let holes = |message: &wuji_ir::entities::Message| {
@@ -253,50 +253,50 @@ fn typed(module: &Module, kind: &SiteKind, args: &[u64]) -> Vec<Imm> {
         .collect()
 }
 
-/// Everything that was reported during a launch.
+/// All reports of a launch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collected {
     /// Some of the problems, by task.
     pub reports: Vec<Report>,
-    /// How many problems there were in all.
+    /// The total number of problems.
     pub total: u64,
-    /// By task and iteration.
+    /// Printed lines, by task and iteration.
     pub printed: Vec<Printed>,
-    /// Lines beyond those.
+    /// The number of dropped lines.
     pub dropped_lines: u64,
 }
 
-/// What the message of a report is made from.
-pub struct Telling<'a> {
+/// The context for formatting the messages of reports.
+pub struct ReportContext<'a> {
     pub module: &'a Module,
-    /// The name of a field, when the module does not know it.
+    /// The name of a field, if the module does not have it.
     pub field_name: &'a dyn Fn(Field) -> Option<String>,
     /// The extents of the arrays of the launch.
     pub array_extents: &'a [Vec<i64>],
 }
 
-impl std::fmt::Debug for Telling<'_> {
+impl std::fmt::Debug for ReportContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Telling({})", self.module.name)
+        write!(f, "ReportContext({})", self.module.name)
     }
 }
 
 impl Collected {
-    /// The error of the launch: the first problem in full, others in a note. `None` without any.
-    pub fn error(&self, telling: &Telling<'_>) -> Option<Error> {
+    /// The error of the launch: the first problem in full, others in a note. `None` without problems.
+    pub fn error(&self, context: &ReportContext<'_>) -> Option<Error> {
         let first = self.reports.first()?;
-        let mut error = telling.tell(first)?;
+        let mut error = context.error_of(first)?;
         let here = |r: &&Report| r.span == first.span && r.kind == first.kind;
         let others = self.reports.iter().filter(|r| !here(r));
         let mut reported = Vec::new();
         for other in others {
             let Some(Error {
                 message: mut note, ..
-            }) = telling.tell(other)
+            }) = context.error_of(other)
             else {
                 continue;
             };
-            if let Some(at) = Position::of(telling.module, other.span) {
+            if let Some(at) = Position::of(context.module, other.span) {
                 let _ = write!(note, " at {at}");
             }
             if !reported.contains(&note) {
@@ -318,9 +318,9 @@ impl Collected {
     }
 }
 
-impl Telling<'_> {
-    /// The error that a report is; `None` for a line that was printed, which is none.
-    fn tell(&self, report: &Report) -> Option<Error> {
+impl ReportContext<'_> {
+    /// The error of a report; `None` for a printed line.
+    fn error_of(&self, report: &Report) -> Option<Error> {
         let m = self.module;
         let kernel = &m.name;
         let numbers: Vec<i128> = report.values.iter().filter_map(|v| v.as_int()).collect();
@@ -362,7 +362,7 @@ impl Telling<'_> {
                 Error::new(
                     "W0404",
                     format!(
-                        "function `{name}` called itself more than {MAX_CALL_DEPTH} times over in kernel `{kernel}`"
+                        "function `{name}` recursed deeper than {MAX_CALL_DEPTH} calls in kernel `{kernel}`"
                     ),
                 )
                 .help("end the recursion earlier, or use a loop")
@@ -373,9 +373,7 @@ impl Telling<'_> {
                     "W0407",
                     format!("kernel `{kernel}` ran out of memory for cells of a {kind} node"),
                 )
-                .note(
-                    "what was to be written to the missing cells is lost; everything else is there",
-                )
+                .note("writes to the missing cells are lost; all other writes are done")
                 .help("deactivate cells that are not needed, or raise the world's memory limit")
             }
             SiteKind::ListFull(field) => {
@@ -386,7 +384,7 @@ impl Telling<'_> {
                     format!("kernel `{kernel}` appended to a full list of {what}"),
                 )
                 .note(format!(
-                    "a list holds at most {capacity} elements; `append` gave -1"
+                    "a list holds at most {capacity} elements; `append` returned -1"
                 ))
                 .help("make the extent of the dynamic node larger")
             }
@@ -395,7 +393,7 @@ impl Telling<'_> {
         Some(error.at(Position::of(m, report.span)))
     }
 
-    /// A place by its name, and where its elements are.
+    /// The name of a place, and a description of its bounds.
     fn place(&self, place: Place) -> (String, String) {
         let list = |ranges: Vec<String>| format!("its elements are [{}]", ranges.join(", "));
         match place {
@@ -425,12 +423,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_had_no_room_on_a_device_is_counted_and_not_made_up() {
+    fn reports_that_did_not_fit_the_buffer_are_counted() {
         let text = "message m0 \"{i32}\"\nsite w0 print m0\n";
         let module = wuji_ir::text::parse(text, "m.wir").unwrap();
         let collector = Collector::new(&module);
         let record = |n: u64| [REPORT_WRITTEN | 2 << 32, 7, 1, n, 40 + n];
-        // Three were to be printed, and there was room for two and a piece, which no kernel has written to.
+        // Three lines were printed; the buffer had room for two and part of the third, which was not written.
         let mut words = [record(0), record(1)].concat();
         words.extend([0, 0, 0, 0]);
         collector.absorb(&module, &[3], &words);

@@ -1,5 +1,5 @@
-//! Upkeep of sparse trees by a launch: a limit for their memory, and lists of active cells that are made again
-//! only after cells were activated or deactivated.
+//! Upkeep of sparse trees by a launch: the memory limit, and lists of active cells, which are regenerated only after
+//! cells were activated or deactivated.
 
 use crate::memory::Memory;
 use wuji_ir::entities::Node;
@@ -22,7 +22,7 @@ impl SparsePlan {
         })
     }
 
-    /// Allows the tree to allocate so many bytes more.
+    /// Allows the tree to allocate this many more bytes.
     pub(crate) fn allow(&self, memory: &Memory, more: u64) {
         let used = memory.word(self.tree_header + tree_header::USED);
         let limit = used.saturating_add(more).min(i64::MAX as u64);
@@ -46,14 +46,14 @@ impl SparsePlan {
     }
 }
 
-/// The list that a task makes.
+/// The list that a task generates.
 #[derive(Clone, Debug)]
 pub(crate) struct ListPlan {
     pub(crate) tree: usize,
     sparse: SparsePlan,
     /// Headers of the sparse nodes on the path to the node, itself last.
     path: Vec<u64>,
-    /// Of a hash node: where its list is, and the words of an entry.
+    /// Of a hash node: the offset of its list, and the words per entry.
     hashed: Option<(u64, u64)>,
 }
 
@@ -82,7 +82,7 @@ impl ListPlan {
         self.path.last().copied().unwrap_or(0)
     }
 
-    /// The stamp of the list once it is made; `None` when it is up to date.
+    /// The stamp of the regenerated list; `None` if the list is up to date.
     pub(crate) fn begin(&self, memory: &Memory) -> Option<u64> {
         self.sparse.count_changes(memory);
         let versions = self.path.iter().map(|h| memory.word(h + header::VERSION));
@@ -95,8 +95,8 @@ impl ListPlan {
         Some(stamp)
     }
 
-    /// Sorts the list of a hash node by coordinates; its entries are in the order of allocation. Lists of other nodes,
-    /// when one thread has made them, are in the order of the tree.
+    /// Sorts the list of a hash node by coordinates; its entries are in allocation order. Lists of other nodes that one
+    /// thread has generated are in tree order.
     pub(crate) fn sort(&self, memory: &Memory) {
         let Some((start, words)) = self.hashed else {
             return;

@@ -1,4 +1,4 @@
-//! Stopping a launch from outside: by hand, by Ctrl-C, or because it takes too long.
+//! Interrupts of launches: by request, by Ctrl-C, or by a time limit.
 //!
 //! Compiled code polls one word in its loops, and returns when it is not zero.
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use wuji_ir::{Error, Result};
 
-/// Why a launch is to stop.
+/// Why a launch is interrupted.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reason {
     Asked,
@@ -27,23 +27,23 @@ impl Reason {
     }
 }
 
-/// What stops the launches of one device.
+/// Interrupts the launches of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     /// Zero, or the number of a reason.
     word: AtomicU32,
     running: AtomicBool,
-    /// Ctrl-C came when a launch was about to begin.
+    /// Ctrl-C was pressed when a launch was about to begin.
     early: AtomicBool,
 }
 
 impl Stop {
-    /// What compiled code polls.
+    /// The flag that compiled code polls.
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.word
     }
 
-    /// A launch begins: whatever came before was not meant for it, unless it came when this was about to begin.
+    /// A launch begins. Earlier interrupts are discarded, except one just before the launch.
     pub(crate) fn begin(&self) {
         self.word.store(0, Ordering::Relaxed);
         self.running.store(true, Ordering::SeqCst);
@@ -52,23 +52,23 @@ impl Stop {
         }
     }
 
-    /// The launch has ended; why, when it was not by itself.
+    /// A launch has ended; returns why it was interrupted, if it was.
     pub(crate) fn end(&self) -> Option<Reason> {
         self.running.store(false, Ordering::Relaxed);
         Reason::of(self.word.swap(0, Ordering::Relaxed))
     }
 
-    /// Why whatever is under way is to stop.
+    /// Why running work should stop.
     pub(crate) fn reason(&self) -> Option<Reason> {
         Reason::of(self.word.load(Ordering::Relaxed))
     }
 
-    /// Nothing is under way that could be stopped.
+    /// Nothing is running that could be interrupted.
     pub(crate) fn forget(&self) {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// A thread waits for pending launches; they can be stopped until this is dropped.
+    /// A thread waits for pending launches; they can be interrupted until the guard is dropped.
     pub(crate) fn watch(&self) -> Watch<'_> {
         self.running.store(true, Ordering::SeqCst);
         if self.early.swap(false, Ordering::SeqCst) {
@@ -87,7 +87,7 @@ impl Stop {
     }
 }
 
-/// While a thread waits for launches.
+/// Exists while a thread waits for launches.
 #[derive(Debug)]
 pub(crate) struct Watch<'a>(&'a Stop);
 
@@ -98,22 +98,23 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// Ends the launch that runs on a device, from another thread or a signal handler.
+/// Interrupts the running launch of a device, from another thread or a signal handler.
 #[derive(Clone, Debug)]
 pub struct Interrupter(pub(crate) Arc<Stop>, pub(crate) Arc<OnceLock<StaticStop>>);
 
 impl Interrupter {
-    /// Makes the launch that is running end with an error at the next iteration of one of its loops.
-    /// Nothing happens when none is running.
+    /// Makes the running launch end with an error at the next iteration of one of its loops. Does nothing if none is
+    /// running.
     pub fn interrupt(&self) {
         self.0.now(Reason::Asked);
     }
 }
 
-/// The device whose launch has the thread that signals are meant for. A handler may look at it at any time, so it is never freed.
+/// The device whose launch runs on the thread that handles signals. A signal handler may access it at any time, so it
+/// is never freed.
 static FOREGROUND: AtomicPtr<Stop> = AtomicPtr::new(std::ptr::null_mut());
 
-/// While this lives, Ctrl-C ends the launches of one device instead of what it did before.
+/// During its lifetime, Ctrl-C stops the launches of one device instead of its previous action.
 #[derive(Debug)]
 pub struct Foreground {
     before: *mut Stop,
@@ -121,7 +122,7 @@ pub struct Foreground {
 
 impl Drop for Foreground {
     fn drop(&mut self) {
-        // SAFETY: what was put there is never freed.
+        // SAFETY: the target is never freed.
         if let Some(stop) = unsafe { FOREGROUND.load(Ordering::SeqCst).as_ref() } {
             stop.early.store(false, Ordering::SeqCst);
         }
@@ -130,9 +131,9 @@ impl Drop for Foreground {
 }
 
 impl Interrupter {
-    /// For frontends whose language has a handler of its own for Ctrl-C, which may change at any time: around a launch on the thread that
-    /// the handler's answer is for. Whatever handler is found is called when no launch is running; where Ctrl-C is
-    /// ignored, it stays so.
+    /// For frontends whose language has its own Ctrl-C handler, which may change at any time: use it around a launch on
+    /// the thread that runs the handler's actions. The previous handler is called if no launch is running; if Ctrl-C is
+    /// ignored, it stays ignored.
     pub fn foreground(&self) -> Foreground {
         arm();
         // The pointer stays valid: the closure is called once for each device, and leaks the `Arc`.
@@ -145,16 +146,16 @@ impl Interrupter {
     }
 }
 
-/// A pointer that is valid for as long as the process lives.
+/// A pointer that is valid for the lifetime of the process.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct StaticStop(*mut Stop);
 
-// SAFETY: what it points to is made of atomics and never freed.
+// SAFETY: the target consists of atomics and is never freed.
 unsafe impl Send for StaticStop {}
 // SAFETY: as above.
 unsafe impl Sync for StaticStop {}
 
-/// Why a launch of one of these kernels ended early, for people.
+/// The error for an interrupted launch of one of these kernels.
 pub(crate) fn stopped(kernels: &[String], reason: Reason, limit: Option<Duration>) -> Error {
     let named: Vec<String> = kernels.iter().map(|name| format!("`{name}`")).collect();
     let (what, (was, it)) = match &named[..] {
@@ -179,15 +180,15 @@ pub(crate) fn stopped(kernels: &[String], reason: Reason, limit: Option<Duration
             Error::new("W0405", format!("{what} {was} interrupted"))
         }
     };
-    error.note(format!("what {it} had written until then stays"))
+    error.note(format!("what {it} had written until then is kept"))
 }
 
-/// Watches that no launch of a device takes longer than it may.
+/// Enforces the time limit of a device's launches.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     limit: Duration,
     shared: Arc<Watched>,
-    /// The thread that watches, and how often the process had been forked when it was started.
+    /// The watchdog thread, and the number of forks when it was started.
     thread: Mutex<Option<(std::thread::Thread, u32)>>,
 }
 
@@ -195,13 +196,13 @@ pub(crate) struct Watchdog {
 struct Watched {
     stop: Arc<Stop>,
     origin: Instant,
-    /// When the launch under way began, in nanoseconds, plus one; 0 when there is none.
+    /// The start of the running launch in nanoseconds plus one; 0 if there is none.
     began: AtomicU64,
     asleep: AtomicBool,
     closed: AtomicBool,
 }
 
-/// Without launches for this many looks, the watchdog sleeps until there is one.
+/// After this many checks without launches, the watchdog sleeps until there is one.
 const IDLE_LOOKS: u32 = 16;
 
 impl Watchdog {
@@ -235,7 +236,7 @@ impl Watchdog {
         self.shared.began.store(now + 1, Ordering::SeqCst);
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         match &*thread {
-            // Threads do not follow into a forked process.
+            // Threads do not exist in a forked process.
             Some((thread, forked)) if *forked == forks() => {
                 if self.shared.asleep.load(Ordering::SeqCst) {
                     thread.unpark();
@@ -277,7 +278,7 @@ impl Drop for Watchdog {
 
 impl Watched {
     fn watch(&self, limit: Duration) {
-        // Often enough to be within a tenth, seldom enough to cost nothing.
+        // Often enough to be accurate to a tenth, rarely enough to cost nothing.
         let between = (limit / 16).clamp(Duration::from_millis(1), Duration::from_millis(100));
         let mut idle = 0;
         while !self.closed.load(Ordering::SeqCst) {
@@ -287,7 +288,7 @@ impl Watched {
                     idle = 0;
                     let began = Duration::from_nanos(began - 1);
                     let over = self.origin.elapsed().saturating_sub(began) > limit;
-                    // The launch may have ended meanwhile; the next one begins with a clean word.
+                    // The launch may have ended in the meantime; the next one clears the flag.
                     if over && self.stop.word.load(Ordering::Relaxed) == 0 {
                         self.stop.now(Reason::TimeLimit);
                     }
@@ -298,7 +299,7 @@ impl Watched {
                 continue;
             }
             self.asleep.store(true, Ordering::SeqCst);
-            // Whoever begins a launch after this look sees that we sleep.
+            // A thread that begins a launch after this check sees that we sleep.
             if self.began.load(Ordering::SeqCst) == 0 && !self.closed.load(Ordering::SeqCst) {
                 std::thread::park();
             }
@@ -308,10 +309,10 @@ impl Watched {
     }
 }
 
-/// Devices whose launches Ctrl-C ends. A handler may look at one at any time, so they are never freed.
+/// Devices whose launches Ctrl-C stops. A signal handler may access them at any time, so they are never freed.
 static LISTENING: [AtomicPtr<Stop>; 64] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 64];
 
-/// The place of a device among those that listen to Ctrl-C; it listens no longer when this goes.
+/// The slot of a device that handles Ctrl-C; dropping it ends that.
 #[derive(Debug)]
 pub(crate) struct Listening(usize);
 
@@ -321,8 +322,8 @@ impl Drop for Listening {
     }
 }
 
-/// Makes Ctrl-C end the launch that is running instead of the process. Pressed while none is running, or again before the
-/// launch has ended, it does what it did before.
+/// Makes Ctrl-C stop the running launch instead of the process. If none is running, or on a second Ctrl-C before the
+/// launch has ended, the previous action is taken.
 pub(crate) fn on_ctrl_c(stop: &Arc<Stop>) -> Result<Listening> {
     let raw = Arc::into_raw(stop.clone()).cast_mut();
     let null = std::ptr::null_mut();
@@ -336,8 +337,8 @@ pub(crate) fn on_ctrl_c(stop: &Arc<Stop>) -> Result<Listening> {
         drop(unsafe { Arc::from_raw(raw) });
         let most = LISTENING.len();
         return Err(
-            Error::new("W0510", format!("{most} worlds listen to Ctrl-C already"))
-                .help("let one of them go first"),
+            Error::new("W0510", format!("{most} worlds already handle Ctrl-C"))
+                .help("drop one of them first"),
         );
     };
     static ONCE: Once = Once::new();
@@ -345,28 +346,28 @@ pub(crate) fn on_ctrl_c(stop: &Arc<Stop>) -> Result<Listening> {
     Ok(Listening(at))
 }
 
-/// What Ctrl-C did before, as a function pointer; SIG_DFL and SIG_IGN are 0 and 1.
+/// The previous handler of Ctrl-C, as a function pointer; SIG_DFL and SIG_IGN are 0 and 1.
 static BEFORE: AtomicU64 = AtomicU64::new(0);
 
 fn ours() -> usize {
     handle as *const () as usize
 }
 
-/// What Ctrl-C does now.
+/// The current handler of Ctrl-C.
 fn current() -> Option<libc::sigaction> {
-    // SAFETY: asks for the handler, into a structure of ours, of which a zeroed one is valid.
+    // SAFETY: queries the handler into our own structure, for which zeros are valid.
     unsafe {
         let mut found: libc::sigaction = std::mem::zeroed();
         (libc::sigaction(libc::SIGINT, std::ptr::null(), &mut found) == 0).then_some(found)
     }
 }
 
-/// Puts our handler in front of another one that has taken its place since, or was there from the start.
+/// Installs our handler in front of another one.
 fn arm() {
     if let Some(found) = current()
         && found.sa_sigaction != ours()
         && found.sa_sigaction != libc::SIG_IGN
-        // One that wants to know more than the signal cannot be called by ours.
+        // Our handler cannot call one that takes more than the signal number.
         && found.sa_flags & libc::SA_SIGINFO == 0
     {
         install_before(&found);
@@ -387,24 +388,24 @@ fn install_before(found: &libc::sigaction) {
     let plain = found.sa_flags & libc::SA_SIGINFO == 0;
     action.sa_flags = match found.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => libc::SA_RESTART,
-        // Whether calls of the system are taken up again is for whoever answers to decide: Python's reads have to end.
+        // Keep the flags of the previous handler: Python's reads have to be interrupted, not restarted.
         _ => found.sa_flags & !libc::SA_SIGINFO,
     };
-    // First, since the signal may come at once.
+    // Store it first, because the signal may arrive immediately.
     let before = if plain {
         found.sa_sigaction
     } else {
         libc::SIG_DFL
     };
     BEFORE.store(before as u64, Ordering::SeqCst);
-    // SAFETY: the handler touches atomics only; the structure is a valid one with another handler.
+    // SAFETY: the handler only accesses atomics; the structure is a valid one with another handler.
     unsafe { libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut()) };
 }
 
 extern "C" fn handle(signal: libc::c_int) {
     let mut ended = false;
     for place in LISTENING.iter().chain([&FOREGROUND]) {
-        // SAFETY: what was put there is never freed.
+        // SAFETY: the target is never freed.
         let Some(stop) = (unsafe { place.load(Ordering::SeqCst).as_ref() }) else {
             continue;
         };
@@ -416,13 +417,13 @@ extern "C" fn handle(signal: libc::c_int) {
     if ended {
         return;
     }
-    // SAFETY: what was put there is never freed.
+    // SAFETY: the target is never freed.
     if let Some(stop) = unsafe { FOREGROUND.load(Ordering::SeqCst).as_ref() } {
         stop.early.store(true, Ordering::SeqCst);
     }
     match BEFORE.load(Ordering::SeqCst) as usize {
         libc::SIG_IGN => {}
-        // SAFETY: both may be called from a handler; the signal is delivered when it returns.
+        // SAFETY: both may be called from a signal handler; the signal is delivered when it returns.
         libc::SIG_DFL => unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);

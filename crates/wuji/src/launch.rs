@@ -20,7 +20,7 @@ use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::{self, Module};
 use wuji_ir::{Error, Result};
 use wuji_runtime::array::{ArrayArg, KeptArrays, unaliased};
-use wuji_runtime::{Bindings, Collected, Memory, Outcome, Program, Telling};
+use wuji_runtime::{Bindings, Collected, Memory, Outcome, Program, ReportContext};
 
 /// The return type of a kernel.
 pub trait KernelResult: Sized {
@@ -360,7 +360,7 @@ impl Compiled {
         let own = outcome
             .collected
             .as_ref()
-            .and_then(|collected| self.tell(bodies, views, collected));
+            .and_then(|collected| self.own_error(bodies, views, collected));
         match (&outcome.earlier, own) {
             (None, own) => own,
             (Some(earlier), None) => Some((**earlier).clone()),
@@ -373,14 +373,14 @@ impl Compiled {
         }
     }
 
-    fn tell(
+    fn own_error(
         &self,
         bodies: &[&TreeBody],
         views: &[ArrayArg<'_>],
         collected: &Collected,
     ) -> Option<Error> {
         let extents: Vec<Vec<i64>> = views.iter().map(|v| v.extents().to_vec()).collect();
-        collected.error(&Telling {
+        collected.error(&ReportContext {
             module: self.program.module(),
             field_name: &|field| self.field_name(bodies, field),
             array_extents: &extents,

@@ -32,7 +32,7 @@ pub trait Pixel: Element {
     /// 1, 3 or 4.
     const CHANNELS: usize;
 
-    /// To the first `CHANNELS` bytes. What is no number is 0.
+    /// To the first `CHANNELS` bytes. What is not a number is 0.
     fn to_bytes(self, bytes: &mut [u8]);
 
     /// From the first `CHANNELS` bytes.

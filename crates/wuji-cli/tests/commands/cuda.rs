@@ -50,7 +50,7 @@ fn devices_are_listed() {
     let output = doctor(&["--json"], "");
     assert!(output.contains("\"kind\":\"gpu\""), "{output}");
     let output = doctor(&[], "devices=0");
-    let line = "\ngpu       driver for CUDA 12.4; the driver does not start: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected\n";
+    let line = "\ngpu       driver for CUDA 12.4; the driver cannot be initialized: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected\n";
     assert!(output.contains(line), "{output}");
 }
 

@@ -238,7 +238,7 @@ fn unusable_caches_are_reported() {
     expect![[r#"
         error[W0512]: cannot make FOLDER/file
           = note: File exists (os error 17)
-          = help: choose another folder with WUJI_CACHE_DIR, or say WUJI_CACHE=off
+          = help: choose another folder with WUJI_CACHE_DIR, or set WUJI_CACHE=off
         [1]
     "#]]
     .assert_eq(&with(&["cache", "info"], &file));
@@ -248,7 +248,7 @@ fn unusable_caches_are_reported() {
     expect![[r#"
         error[W0512]: cannot read FOLDER/file
           = note: Not a directory (os error 20)
-          = help: choose another folder with WUJI_CACHE_DIR, or say WUJI_CACHE=off
+          = help: choose another folder with WUJI_CACHE_DIR, or set WUJI_CACHE=off
         [1]
     "#]]
     .assert_eq(&with(&["cache", "clear"], &file));
@@ -259,8 +259,8 @@ fn unusable_caches_are_reported() {
     std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
     expect![[r#"
         error[W0512]: the folder FOLDER/shared cannot be a cache of kernels
-          = note: others may write to it, and code that is in it is run
-          = help: make it yours alone: `chmod 700`, or choose another with WUJI_CACHE_DIR
+          = note: other users may write to it, and Wuji executes code from it
+          = help: remove the write permission of others (`chmod 700`), or choose another folder with WUJI_CACHE_DIR
         [1]
     "#]]
     .assert_eq(&with(&["cache", "info"], &shared));

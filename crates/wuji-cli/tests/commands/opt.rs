@@ -305,7 +305,7 @@ fn usage_errors_of_opt() {
     let output = wuji(&["opt", file.to_str().unwrap()]).output().unwrap();
     let text = shown(&output).replace(folder.0.to_str().unwrap(), "FOLDER");
     expect![[r#"
-        error[W0002]: `f3` is no type
+        error[W0002]: `f3` is not a type
           --> FOLDER/bad.wir:3:7
           |
         3 |   v0: f3 = const 1

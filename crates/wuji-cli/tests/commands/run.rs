@@ -230,7 +230,7 @@ fn invalid_values_are_rejected() {
             expect![[r#"
                 error[W0130]: p0 (`scale`) cannot have these values
                   = note: in `p0 = x`
-                  = note: `x` is no constant of type `f32`
+                  = note: `x` is not a constant of type `f32`
                 [2]
             "#]],
         ),
@@ -373,7 +373,7 @@ fn endless_kernels_can_be_stopped() {
         &["run", file, "--time-limit", "50ms"],
         expect![[r#"
             error[W0409]: kernel `endless` ran longer than its time limit of 50ms
-              = note: what it had written until then stays
+              = note: what it had written until then is kept
               = help: raise the limit with `--time-limit`
             [1]
         "#]],

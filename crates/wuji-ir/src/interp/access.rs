@@ -1,4 +1,4 @@
-//! Loads, stores and atomics: by coordinates, and after lowering by byte offset.
+//! Loads, stores and atomics: by coordinates and, after lowering, by byte offset.
 
 use super::Memory;
 use super::compute::reported;
@@ -15,7 +15,7 @@ use crate::ops::{Access, AtomicOp, Guard, Interleaved, Place, Space, Step};
 use crate::types::{Imm, Scalar, Type};
 use smallvec::SmallVec;
 
-/// An element that exists, and the run of its scalars that an access is about.
+/// An element that exists, and the scalars of it that are accessed.
 struct ElementSlice {
     element: Element,
     start: usize,
@@ -26,9 +26,9 @@ enum Element {
     Field(Field, Relative),
     /// Byte offset from element zero.
     Array(Array, i64),
-    /// First scalar on the stack of locals.
+    /// The first scalar on the stack of locals.
     Local(usize),
-    /// First scalar among those that threads of a block have in common.
+    /// The first scalar in the shared memory of the thread block.
     Shared(usize),
     Temp(Temp),
 }
@@ -128,8 +128,8 @@ impl Launch<'_, '_> {
         self.set(result, &zeros);
     }
 
-    /// Finds what an access is about; `None` when it is outside, which has then been reported if it
-    /// has to be. Also gives the arguments after indices and steps.
+    /// Locates the element of an access; `None` if it is out of range, which has been reported if required.
+    /// Also returns the arguments after indices and steps.
     fn locate<'d>(
         &mut self,
         data: &'d InstData,
@@ -177,7 +177,7 @@ impl Launch<'_, '_> {
             let note = format!("indices and components: {found:?}");
             return Err(self.error(NOT_INSIDE, why, span).note(note));
         }
-        // A bad component of a local is not memory that is missing: it is like `insert`.
+        // An invalid component of a local is ignored, as in `insert`.
         let quiet = element.is_some() && matches!(access.place, Place::Local(_));
         if (writes || self.machine.config.check_reads) && !inside && !quiet {
             let values = indices.into_iter().map(reported).collect();
@@ -249,7 +249,7 @@ impl Launch<'_, '_> {
             }
             (Element::Local(start), _) => self.stacks.locals[start + scalar],
             (Element::Shared(start), _) => self.read_shared(start + scalar),
-            // `element` makes these in abstract memory only.
+            // `element` returns these for abstract memory only.
             (Element::Field(..) | Element::Temp(_), Memory::Lowered { .. }) => {
                 Imm::zero(Scalar::Bool)
             }
@@ -275,7 +275,7 @@ impl Launch<'_, '_> {
     }
 }
 
-/// Where writes go, for those who watch.
+/// Checks writes for races.
 impl Launch<'_, '_> {
     fn watch_element(
         &mut self,
@@ -304,11 +304,11 @@ impl Launch<'_, '_> {
     ) -> Result<()> {
         let cell = |launch: &Self| match space {
             Space::Tree(tree, _) => Some(Cell::Tree(tree, offset)),
-            // Which cells exist is changed by atomics and by whoever has just got a cell.
+            // Only atomics, and the thread that has just allocated a cell, change which cells exist.
             Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) => None,
             Space::Array(a) => Some(launch.host_cell(a, offset)),
             Space::Temps => None,
-            // Its own: nobody races for it, other than in worker 0's, which is the tree.
+            // Private memory has no races, except worker 0's, which is the tree.
             Space::Private(tree, _) => (launch.worker == 0).then_some(Cell::Tree(tree, offset)),
         };
         self.watch_write(cell, plain, span)
@@ -339,7 +339,7 @@ impl Launch<'_, '_> {
         Ok(())
     }
 
-    /// Whether a mask keeps a lane out.
+    /// Whether a mask disables a lane.
     fn is_off(&self, mask: Option<&Value>, lane: usize) -> bool {
         mask.is_some_and(|m| self.value(*m)[lane].as_bool() == Some(false))
     }
@@ -481,7 +481,7 @@ impl Launch<'_, '_> {
         Ok(())
     }
 
-    /// Where the scalars of a value at a byte offset are, or of a vector with an offset for each lane.
+    /// The offsets of the scalars of a value at a byte offset, or of a vector with an offset for each lane.
     fn bytes_of(&self, offset: Value, ty: Type) -> impl Iterator<Item = (Scalar, i64)> + use<> {
         let number = |imm: Imm| imm.as_int().unwrap_or(0) as i64;
         let bases: SmallVec<[i64; 1]> = self.value(offset).iter().copied().map(number).collect();
@@ -518,7 +518,7 @@ impl Launch<'_, '_> {
                 let tree = &trees[tree];
                 let inside = tree.bytes.holds(offset, ty);
                 let ends = [offset as u64, (offset as u64).wrapping_add(size - 1)];
-                // Loads may look beside a block that can be absent, and not use what they find.
+                // Loads may read next to a block that is absent, if the value is not used.
                 let data = &m.fields[field];
                 let stray = !writes && !m.trees[data.tree].sparse_path(data.node).is_empty();
                 let owned = inside && (stray || ends.iter().all(|at| tree.belongs(m, field, *at)));

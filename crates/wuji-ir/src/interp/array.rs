@@ -8,11 +8,11 @@ use crate::layout::elements_apart;
 use crate::module::Module;
 use crate::types::{Imm, Scalar};
 
-/// A run of host memory.
+/// A buffer of host memory.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Buffer(pub(super) usize);
 
-/// Where an array argument lies.
+/// The layout of an array argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArrayView {
     pub buffer: Buffer,
@@ -69,10 +69,10 @@ pub(super) struct Arrays {
 #[derive(Debug)]
 pub(super) struct BoundArray {
     pub(super) view: ArrayView,
-    /// The scalars of an element and where they are in it.
+    /// The scalars of an element and their offsets.
     pub(super) scalars: Vec<(Scalar, u64)>,
     size: u64,
-    /// Bytes that belong to the array, in its buffer.
+    /// The bytes of the buffer that the array spans.
     span: Option<(i64, i64)>,
 }
 
@@ -103,7 +103,7 @@ impl Arrays {
         &self.views[array.0 as usize]
     }
 
-    /// Checks that a view fits the array's declaration and its buffer, and uses it from now on.
+    /// Checks that a view matches the array's declaration and its buffer, and binds it.
     pub(super) fn bind(&mut self, m: &Module, array: Array, view: ArrayView) -> Result<()> {
         let data = &m.arrays[array];
         let wrong = |why: String| Err(stop(BAD_LAUNCH, format!("array `{}` {why}", data.name)));
@@ -164,7 +164,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// The offset of an element from element zero; `None` outside.
+    /// The offset of an element from element zero; `None` if it is out of range.
     pub(super) fn locate(&self, array: Array, indices: &[i128]) -> Option<i64> {
         let view = &self.get(array).view;
         let mut offset = 0i64;
@@ -177,7 +177,7 @@ impl Arrays {
         Some(offset)
     }
 
-    /// Whether bytes `offset..offset + size` from element zero lie between the array's ends.
+    /// Whether bytes `offset..offset + size` from element zero are in the array's span.
     pub(super) fn covers(&self, array: Array, offset: i64, size: u64) -> bool {
         let bound = self.get(array);
         bound.span.is_some_and(|(from, to)| {
@@ -186,7 +186,7 @@ impl Arrays {
         })
     }
 
-    /// Reads a scalar at a byte offset from element zero that is inside.
+    /// Reads a scalar at a valid byte offset from element zero.
     pub(super) fn read(&self, array: Array, offset: i64, ty: Scalar) -> Imm {
         let view = &self.get(array).view;
         let at = (view.base + offset) as usize;
@@ -229,7 +229,7 @@ fn offsets(view: &ArrayView) -> Vec<i64> {
     out
 }
 
-/// A scalar from the start of a run of bytes that is long enough.
+/// Reads a scalar from the start of a byte slice.
 pub(super) fn read_scalar(bytes: &[u8], ty: Scalar) -> Imm {
     let mut word = [0; 8];
     let n = ty.bytes() as usize;

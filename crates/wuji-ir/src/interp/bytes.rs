@@ -1,4 +1,4 @@
-//! Lowered memory: the bytes of trees and temps, and which of them belong to which field.
+//! Lowered memory: the bytes of trees and temps, and which bytes each field owns.
 
 use super::array::{read_scalar, write_scalar};
 use super::error::{TOO_LARGE, stop};
@@ -10,7 +10,7 @@ use crate::module::Module;
 use crate::types::{Imm, Scalar};
 use rustc_hash::FxHashMap;
 
-/// Zeros until written to. Only pages that are written to take memory.
+/// Bytes that are initially zero. Only written pages take memory.
 #[derive(Debug, Default)]
 pub(super) struct Bytes {
     len: u64,
@@ -27,7 +27,7 @@ impl Bytes {
         }
     }
 
-    /// Whether a scalar at this offset is inside and aligned.
+    /// Whether a scalar at this offset is in range and aligned.
     pub(super) fn holds(&self, offset: i64, ty: Scalar) -> bool {
         let size = u64::from(ty.bytes());
         offset >= 0
@@ -58,10 +58,10 @@ impl Bytes {
 #[derive(Debug)]
 pub(super) struct TreeBytes {
     memory: TreeMemory,
-    /// Of a sparse tree: as many bytes in front of everything stay zero.
+    /// Of a sparse tree: this many bytes at the start stay zero.
     zeros: Option<u64>,
     pub(super) bytes: Bytes,
-    /// What worker 1 has for itself.
+    /// The private copy of worker 1.
     pub(super) copy: Bytes,
 }
 
@@ -79,18 +79,18 @@ impl TreeBytes {
         })
     }
 
-    /// Takes all bytes out; they are as new after that.
+    /// Takes all bytes out, and leaves a fresh tree.
     pub(super) fn take(&mut self) -> Bytes {
         let new = fresh(&self.memory, self.zeros);
         std::mem::replace(&mut self.bytes, new)
     }
 
-    /// `None` when there are more or less bytes than the tree has.
+    /// `None` if the size does not match.
     pub(super) fn put(&mut self, bytes: Bytes) -> Option<()> {
         (bytes.len == self.bytes.len).then(|| self.bytes = bytes)
     }
 
-    /// Entries of the list of active cells of a node.
+    /// The number of entries of a node's list of active cells.
     pub(super) fn listed(&self, node: Node) -> Imm {
         match self.memory.node(node) {
             Some(n) => self.bytes.read(n.header + header::LISTED, Scalar::I64),
@@ -98,7 +98,7 @@ impl TreeBytes {
         }
     }
 
-    /// Gets ready to make the list of active cells of a node; `false` when it is up to date.
+    /// Prepares the generation of a node's list of active cells; `false` if it is up to date.
     pub(super) fn start_list(&mut self, tree: &TreeData, node: Node) -> bool {
         let Some(list) = self.memory.node(node).map(|n| n.header) else {
             return false;
@@ -124,7 +124,7 @@ impl TreeBytes {
         stale
     }
 
-    /// The list has been made.
+    /// Marks the list as up to date.
     pub(super) fn end_list(&mut self, tree: &TreeData, node: Node) {
         let stamp = self.stamp(tree, node);
         if let Some(header) = self.memory.node(node).map(|n| n.header) {
@@ -132,7 +132,7 @@ impl TreeBytes {
         }
     }
 
-    /// What a list has that was made now.
+    /// The stamp of a list that is generated now.
     fn stamp(&self, tree: &TreeData, node: Node) -> i64 {
         let path = tree.sparse_path(node);
         let headers = path.iter().filter_map(|n| self.memory.node(*n));
@@ -149,7 +149,7 @@ impl TreeBytes {
         self.bytes.write(offset, word);
     }
 
-    /// Whether a byte is among those that stay zero: what absent cells read as.
+    /// Whether a byte is one of the zeros that absent cells read as.
     pub(super) fn is_zeros(&self, offset: u64) -> bool {
         self.zeros.is_some_and(|zeros| offset < zeros)
     }
@@ -159,7 +159,7 @@ impl TreeBytes {
         let data = &m.fields[field];
         let tree = &m.trees[data.tree];
         let path = tree.path(data.node);
-        // Cells of a node that allocates are in its arena, whatever is above it.
+        // Cells of an allocating node are in its arena, regardless of the nodes above.
         let arena = |n: &Node| self.memory.node(*n).and_then(|n| n.arena.as_ref());
         let last = path.iter().rposition(|n| arena(n).is_some());
         let (mut at, below) = match last.and_then(|k| Some((arena(&path[k])?, k))) {
@@ -192,8 +192,7 @@ impl TreeBytes {
         start <= at && at < start + size
     }
 
-    /// Where an element starts, for coordinates inside of the domain of a field with no sparse nodes
-    /// above it.
+    /// The offset of an element, for coordinates in the domain of a field without sparse nodes above it.
     pub(super) fn element(
         &self,
         m: &Module,
@@ -230,8 +229,8 @@ impl TreeBytes {
     }
 }
 
-/// The number along a Z-curve of the cell with a row-major number: from the lowest bit of the last axis
-/// on, one bit of each axis that has bits left.
+/// Converts a row-major cell number to a Z-curve number: from the lowest bit of the last axis on, one bit of
+/// each axis that has bits left.
 fn morton(extents: &[(Axis, u64)], mut number: u64) -> u64 {
     let mut coords: Vec<u64> = Vec::new();
     for (_, extent) in extents.iter().rev() {
@@ -250,7 +249,7 @@ fn morton(extents: &[(Axis, u64)], mut number: u64) -> u64 {
     out
 }
 
-/// The bytes of a tree in which nothing has happened yet.
+/// The bytes of a fresh tree.
 fn fresh(memory: &TreeMemory, header: Option<u64>) -> Bytes {
     let mut bytes = Bytes::new(memory.size);
     let word = |n: u64| Imm::int(Scalar::I64, i128::from(n));

@@ -1,4 +1,4 @@
-//! Instructions that own no regions.
+//! Instructions without regions.
 
 use super::aggregate;
 use super::control::Next;
@@ -35,7 +35,7 @@ impl Launch<'_, '_> {
                 let value = self.scalar(data.args[0]);
                 self.set_scalar(data.results[0], value);
             }
-            // It changes no result.
+            // It does not change results.
             OpClass::Hint(HintOp::Cache(_)) => {}
             OpClass::Access(op, access) => match op {
                 AccessOp::Load => self.load(inst, access, span)?,
@@ -154,13 +154,13 @@ impl Launch<'_, '_> {
         }
     }
 
-    /// Operations on values alone; `None` when a type does not fit.
+    /// Pure operations; `None` if a type does not match.
     fn pure(&mut self, data: &InstData, class: OpClass<'_>) -> Option<()> {
         let result = *data.results.first()?;
         let args = &data.args;
         let at = self.run_of(result);
         let out: Vec<Imm> = match class {
-            // Most values are scalars, and take no detour.
+            // Fast path: most values are scalars.
             OpClass::Elementwise(op) if at.len() == 1 => {
                 self.stacks.values[at.start] = eval::elementwise(op, |k| self.scalar(args[k]))?;
                 return Some(());
@@ -200,7 +200,7 @@ impl Launch<'_, '_> {
         Some(())
     }
 
-    /// An element of a value; a scalar stands for all elements.
+    /// An element of a value; a scalar is broadcast.
     fn lane(&self, v: Value, i: usize) -> Imm {
         let elements = self.value(v);
         elements[if elements.len() == 1 { 0 } else { i }]
@@ -242,7 +242,7 @@ impl Launch<'_, '_> {
     }
 }
 
-/// An index as reports carry it.
+/// An index as in reports.
 pub(super) fn reported(index: i128) -> Imm {
     let clamped = index.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
     Imm::int(Scalar::I64, clamped)

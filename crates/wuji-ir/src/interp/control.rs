@@ -1,4 +1,4 @@
-//! Frames, regions and exits.
+//! Frames, regions and terminators.
 
 use super::error::{NOT_INSIDE, NOT_RUNNABLE, STOPPED, TOO_LARGE, TOO_LONG, stop};
 use super::launch::Launch;
@@ -13,14 +13,14 @@ use crate::{Error, Position, Result};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// More scalars than this in all activations together are refused.
+/// The most scalars in all activations together.
 const MAX_STACK: usize = 1 << 26;
 
 /// One activation of a function.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) func: Func,
-    /// Where its values and locals start on their stacks.
+    /// The offsets of its values and locals on their stacks.
     pub(super) values: usize,
     pub(super) locals: usize,
     /// The `call` in the frame below.
@@ -42,13 +42,13 @@ enum Owner {
     Body,
     /// `if`, `block` or `loop`.
     Plain(Inst),
-    /// The body of a `foreach` whose iterations are threads, run by one of them.
+    /// The body of a cooperative `foreach`, run by one thread.
     Thread(Inst),
     For(Inst, Counter),
     ForEach(Inst, Visit),
 }
 
-/// Where a `for` has got to.
+/// The state of a `for`.
 #[derive(Debug)]
 struct Counter {
     lo: i128,
@@ -64,24 +64,24 @@ impl Counter {
     }
 }
 
-/// Where a `foreach` has got to.
+/// The state of a `foreach`.
 #[derive(Debug)]
 struct Visit {
     points: Points,
     turn: u64,
     turns: u64,
     order: Permutation,
-    /// Locals that the body stores to, and what they were before: every iteration finds that.
+    /// Locals that the body stores to, with their values before the loop: every iteration starts with those.
     locals: Vec<(Range<usize>, Vec<Imm>)>,
 }
 
-/// How a function came to its end.
+/// How a function ended.
 #[derive(Debug, PartialEq)]
 pub(super) enum End {
     Returned(Vec<Imm>),
     /// An assertion or the recursion limit ended the iteration.
     Ended,
-    /// It has not: it is at an instruction that threads of a block do together.
+    /// Not ended: the thread waits at a cooperative instruction.
     Waits(Inst),
 }
 
@@ -92,31 +92,31 @@ pub(super) struct Stacks {
     running: Vec<Running>,
     pub(super) values: Vec<Imm>,
     pub(super) locals: Vec<Imm>,
-    /// Activations of functions that can call themselves.
+    /// Activations of recursive functions.
     depth: u32,
-    /// Values on their way from one place to another.
+    /// Values that are being copied.
     moving: Vec<Imm>,
 }
 
-/// What an instruction did to control.
+/// The effect of an instruction on control flow.
 pub(super) enum Next {
     On,
     /// The iteration is over.
     EndIteration,
-    /// The thread goes on when others have come to this instruction.
+    /// The thread waits until others reach this instruction.
     Wait(Inst),
 }
 
 impl Launch<'_, '_> {
-    /// Runs a function from its arguments, as scalars, to its end.
+    /// Runs a function with its arguments, as scalars, to its end.
     pub(super) fn call(&mut self, func: Func, args: &[Imm]) -> Result<End> {
         match self.start_call(func, args)? {
             Next::EndIteration => Ok(End::Ended),
-            Next::On | Next::Wait(_) => self.go_on(),
+            Next::On | Next::Wait(_) => self.resume(),
         }
     }
 
-    /// Makes a function ready to run.
+    /// Prepares a function call.
     pub(super) fn start_call(&mut self, func: Func, args: &[Imm]) -> Result<Next> {
         self.stacks.frames.clear();
         self.stacks.running.clear();
@@ -128,8 +128,8 @@ impl Launch<'_, '_> {
         self.enter(func, None, Span::UNKNOWN)
     }
 
-    /// Runs what is on the stacks to its end, or until it waits for other threads.
-    pub(super) fn go_on(&mut self) -> Result<End> {
+    /// Runs the stacks to the end, or until the thread waits for others.
+    pub(super) fn resume(&mut self) -> Result<End> {
         loop {
             let Some(running) = self.stacks.running.last_mut() else {
                 return Ok(End::Ended);
@@ -231,11 +231,11 @@ impl Launch<'_, '_> {
         });
     }
 
-    /// Starts a function; its arguments are those in motion.
+    /// Enters a function; its arguments are in `moving`.
     fn enter(&mut self, func: Func, call: Option<Inst>, span: Span) -> Result<Next> {
         let layout = &self.machine.prepared.funcs[func];
         if layout.recursive {
-            // Lowered functions count for themselves, and report when they are one too deep.
+            // Lowered functions check the depth themselves, and report at one beyond the limit.
             let limit = MAX_CALL_DEPTH + u32::from(layout.reports_depth);
             if self.stacks.depth >= limit && layout.reports_depth {
                 return Err(self.error(NOT_INSIDE, "the recursion limit did not hold", span));
@@ -266,7 +266,7 @@ impl Launch<'_, '_> {
         Ok(Next::On)
     }
 
-    /// Ends a region. Gives the results when that was the end of the whole call.
+    /// Executes a terminator. Returns the results at the end of the whole call.
     fn terminate(&mut self, term: &Term, span: Span) -> Result<Option<Vec<Imm>>> {
         match term {
             Term::Yield(values) => {
@@ -300,7 +300,7 @@ impl Launch<'_, '_> {
                 self.gather(values);
                 return Ok(self.leave_function());
             }
-            // The verifier has seen that nothing gets here.
+            // The verifier has checked that this is unreachable.
             Term::Unreachable => {
                 return Err(self.error(NOT_RUNNABLE, "control reached `unreachable`", span));
             }
@@ -308,7 +308,7 @@ impl Launch<'_, '_> {
         Ok(None)
     }
 
-    /// Drops the regions inside of the one that a label names.
+    /// Leaves the regions inside the one with a label.
     fn leave_to(&mut self, label: Label, span: Span) -> Result<()> {
         let f = self.func();
         while let Some(running) = self.stacks.running.last() {
@@ -327,7 +327,7 @@ impl Launch<'_, '_> {
         Err(self.error(NOT_RUNNABLE, format!("{label} is not around this"), span))
     }
 
-    /// Runs the innermost region again, with the values in motion as what it carries.
+    /// Runs the innermost region again, with the values in `moving` as its carried values.
     fn next_iteration(&mut self) -> Result<()> {
         let f = self.func();
         let Some(running) = self.stacks.running.last_mut() else {
@@ -468,7 +468,7 @@ impl Launch<'_, '_> {
         }
     }
 
-    /// Locals that a region or one inside it stores to.
+    /// Locals that a region or a nested one stores to.
     fn stored_locals(&self, region: Region) -> Vec<Local> {
         let f = self.func();
         let mut stored = Vec::new();
@@ -490,7 +490,7 @@ impl Launch<'_, '_> {
         stored
     }
 
-    /// Starts the iteration of a `foreach` whose turn it is, or ends the loop.
+    /// Starts the next iteration of a `foreach`, or ends the loop.
     fn visit_point(&mut self) {
         self.watch_next_iteration();
         let f = self.func();
@@ -518,7 +518,7 @@ impl Launch<'_, '_> {
         }
     }
 
-    /// Ends the iteration that is running. `false` when the whole call is one iteration.
+    /// Ends the current iteration. `false` if the whole call is one iteration.
     fn end_iteration(&mut self) -> Result<bool> {
         if self.scope.iteration.is_none() {
             let why = "checks of a task of chunks have to be lowered";
@@ -548,7 +548,7 @@ impl Launch<'_, '_> {
         Some(frame)
     }
 
-    /// Takes the results in motion to the caller; gives them when there is none.
+    /// Passes the results in `moving` to the caller; returns them if there is none.
     fn leave_function(&mut self) -> Option<Vec<Imm>> {
         while let Some(running) = self.stacks.running.pop() {
             if let Owner::Body = running.owner {
@@ -565,13 +565,13 @@ impl Launch<'_, '_> {
         }
     }
 
-    /// Puts the values in motion into the results of an instruction.
+    /// Stores `moving` into the results of an instruction.
     fn give_results(&mut self, inst: Inst) {
         let f = self.func();
         self.scatter(&f.insts[inst].results);
     }
 
-    /// Sets values in motion, so that they can be put where others of them come from.
+    /// Loads values into `moving`, so that a parallel assignment is possible.
     fn gather(&mut self, values: &[Value]) {
         let mut moving = std::mem::take(&mut self.stacks.moving);
         moving.clear();
@@ -581,7 +581,7 @@ impl Launch<'_, '_> {
         self.stacks.moving = moving;
     }
 
-    /// Puts what is in motion into values.
+    /// Stores `moving` into values.
     fn scatter(&mut self, values: &[Value]) {
         let moving = std::mem::take(&mut self.stacks.moving);
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! One run of a kernel: its tasks, their iterations, and what they report.
+//! A run of a kernel: its tasks, their iterations, and their reports.
 
 use super::control::{End, Stacks};
 use super::error::{BAD_LAUNCH, NOT_RUNNABLE, stop};
@@ -15,15 +15,15 @@ use crate::ops::LoopHints;
 use crate::random;
 use crate::types::{Imm, Scalar};
 
-/// Where a program is, for random numbers and reports.
+/// The current position, for random numbers and reports.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
     pub(super) task: u32,
     pub(super) key: u64,
-    /// `None` in a task of chunks, which keeps its own count.
+    /// `None` in a task of chunks, which counts iterations itself.
     pub(super) iteration: Option<u64>,
     pub(super) draws: u64,
-    /// An assertion or the recursion limit has struck.
+    /// An assertion failed, or the recursion limit was exceeded.
     pub(super) failed: bool,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Launch<'r, 'm> {
     pub(super) outcome: Outcome,
     /// `None` for serial order.
     pub(super) dice: Option<Dice>,
-    /// Watches the parallel task that runs.
+    /// Checks the current parallel task for races.
     pub(super) races: Option<Races>,
-    /// Who runs: worker 0, or worker 1, which has copies of its own.
+    /// The running worker: 0, or 1, which has private copies.
     pub(super) worker: u8,
-    /// The block of threads that runs, if any.
+    /// The running thread block, if any.
     pub(super) block: Option<super::threads::Block>,
     pub(super) params: Vec<Imm>,
 }
@@ -81,7 +81,7 @@ pub(super) fn run(machine: &mut Machine<'_>, params: &[Imm]) -> Result<Outcome> 
     };
     launch.kernel()?;
     let mut outcome = launch.outcome;
-    // Stable, so lines of one iteration stay in the order of the program.
+    // Stable, so that lines of one iteration stay in program order.
     outcome.printed.sort_by_key(|p| (p.task, p.iteration));
     Ok(outcome)
 }
@@ -111,14 +111,14 @@ impl<'m> Launch<'_, 'm> {
         Ok(())
     }
 
-    /// Runs one task. `false` when it ended the kernel.
+    /// Runs one task. `false` if it ended the kernel.
     fn task(&mut self, task: &Task) -> Result<bool> {
         if let Some((tree, node)) = task.lists {
             return self.list_task(task, tree, node);
         }
         match task.copies {
             Copies::None | Copies::Uses { .. } => self.run_task(task),
-            // Worker 0's copy is the tree.
+            // The copy of worker 0 is the tree.
             Copies::Fills(_) | Copies::Merges(_) => {
                 self.worker = 1;
                 let goes_on = self.run_task(task);
@@ -128,7 +128,7 @@ impl<'m> Launch<'_, 'm> {
         }
     }
 
-    /// Runs a task that makes a list, unless the list is up to date.
+    /// Runs a task that generates a list, unless the list is up to date.
     fn list_task(&mut self, task: &Task, tree: Tree, node: Node) -> Result<bool> {
         let data = &self.machine.module.trees[tree];
         let Memory::Lowered { trees, .. } = &mut self.machine.memory else {
@@ -235,7 +235,7 @@ impl<'m> Launch<'_, 'm> {
         Ok(true)
     }
 
-    /// Arguments of an iteration of a task: the kernel's parameters, and its indices.
+    /// The arguments of an iteration of a task: the kernel's parameters and the indices.
     pub(super) fn arguments_at(&self, coords: &[i128], types: &[Scalar]) -> Vec<Imm> {
         let mut args = self.params.clone();
         for (k, c) in coords.iter().enumerate() {
@@ -278,10 +278,10 @@ impl<'m> Launch<'_, 'm> {
         };
         value
             .and_then(Imm::as_int)
-            .ok_or_else(|| stop(NOT_RUNNABLE, "the bound of a task is no integer"))
+            .ok_or_else(|| stop(NOT_RUNNABLE, "the bound of a task is not an integer"))
     }
 
-    /// Entries of the list of active cells of a node.
+    /// The number of entries of a node's list of active cells.
     fn listed(&self, tree: Tree, node: Node) -> Option<Imm> {
         match &self.machine.memory {
             Memory::Lowered { trees, .. } => Some(trees[tree].listed(node)),
@@ -314,12 +314,12 @@ impl<'m> Launch<'_, 'm> {
         };
     }
 
-    /// A `foreach` of a kernel that is still whole begins.
+    /// Begins a `foreach` of a kernel that is not split into tasks.
     pub(super) fn start_parallel_scope(&mut self) {
         self.start_scope(self.scope.task + 1);
     }
 
-    /// The serial code after a `foreach` begins.
+    /// Begins the serial code after a `foreach`.
     pub(super) fn start_serial_scope(&mut self) {
         self.start_scope(self.scope.task + 1);
         self.scope.iteration = Some(0);
@@ -357,7 +357,7 @@ impl<'m> Launch<'_, 'm> {
         &m.funcs[self.func_id()]
     }
 
-    /// Where a value of the running function is on the stack.
+    /// The range of a value of the running function on the stack.
     pub(super) fn run_of(&self, value: Value) -> std::ops::Range<usize> {
         let frame = &self.stacks.frames[self.stacks.frames.len() - 1];
         let Run { start, len } = self.machine.prepared.funcs[frame.func].values[value];
@@ -369,7 +369,7 @@ impl<'m> Launch<'_, 'm> {
         &self.stacks.values[self.run_of(value)]
     }
 
-    /// The one scalar of a value.
+    /// The scalar of a scalar value.
     pub(super) fn scalar(&self, value: Value) -> Imm {
         self.stacks.values[self.run_of(value).start]
     }

@@ -1,14 +1,14 @@
-//! The interpreter: `docs/ir.md` in code, and what every backend is measured against.
+//! The interpreter: the executable form of `docs/ir.md`, and the reference for every backend.
 //!
-//! It runs any module that the verifier accepts, before and after any pass, in one of two forms. A machine made by
-//! [`Machine::new`] keeps fields as maps from coordinates to elements and knows no layout, so it can
-//! tell whether the layout code is right. One made by [`Machine::lowered`] runs the lowered form on
-//! bytes and checks that every access touches only what it says.
+//! It runs any verified module, before and after any pass, in one of two forms. A machine from
+//! [`Machine::new`] stores fields as maps from coordinates to elements, independent of the layout, so it can
+//! check layout code. One from [`Machine::lowered`] runs the lowered form on bytes and checks that every
+//! access touches only its own memory.
 //!
-//! A program's own mistakes become [`Report`]s, as in a launch. An `Err` means that the module
-//! cannot be run, that the step limit was reached, or that the compiler broke a promise.
+//! Problems of the program become [`Report`]s, as in a launch. An `Err` means that the module cannot be run,
+//! that the step limit was reached, or that the compiler violated an invariant.
 //!
-//! Control is kept in an explicit stack, so no program overflows that of the host.
+//! Control flow uses an explicit stack, so no program overflows that of the host.
 
 mod access;
 mod aggregate;
@@ -75,16 +75,16 @@ impl Default for Config {
     }
 }
 
-/// A problem that a program met.
+/// A problem that a program reported.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Report {
     pub kind: SiteKind,
     pub span: Span,
     /// Number of the task, as for random numbers.
     pub task: u32,
-    /// `None` in lowered code, where the report does not say.
+    /// `None` in lowered code, whose reports do not contain it.
     pub iteration: Option<u64>,
-    /// What [`SiteKind`] lists for its kind.
+    /// The values that [`SiteKind`] lists.
     pub values: Vec<Imm>,
 }
 
@@ -96,7 +96,7 @@ pub struct Printed {
     pub text: String,
 }
 
-/// What a run left besides the stores.
+/// The outcome of a run, besides its effect on memory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// The scalars of the kernel's result; `None` without one, and when the kernel ended early.
@@ -115,7 +115,7 @@ enum Memory {
     /// By coordinates.
     Abstract {
         fields: PrimaryMap<Field, FieldStore>,
-        /// Which cells exist.
+        /// Active cells.
         cells: PrimaryMap<Tree, TreeCells>,
         routes: PrimaryMap<Field, Route>,
         /// The scalars of each temp.
@@ -129,15 +129,15 @@ enum Memory {
     },
 }
 
-/// A module with the memory it runs on. Fields keep their contents from run to run.
+/// A module and its memory. Fields keep their contents from run to run.
 #[derive(Debug)]
 pub struct Machine<'m> {
     module: &'m Module,
     prepared: Prepared,
     pub config: Config,
-    /// Whether races between the writes of parallel iterations are errors.
+    /// Whether races between writes of parallel iterations are errors.
     pub watch_races: bool,
-    /// A run ends with an error soon after this is no longer zero.
+    /// A run ends with an error soon after this becomes nonzero.
     stop: Option<&'m AtomicU32>,
     memory: Memory,
     arrays: Arrays,
@@ -164,7 +164,7 @@ impl<'m> Machine<'m> {
         Machine::with_memory(module, config, memory)
     }
 
-    /// Makes runs end with an error soon after a word is no longer zero.
+    /// Makes runs end with an error soon after a word becomes nonzero.
     pub fn stop_by(&mut self, word: &'m AtomicU32) {
         self.stop = Some(word);
     }
@@ -216,7 +216,7 @@ impl<'m> Machine<'m> {
         }
     }
 
-    /// The scalars of one element; an error outside of the field.
+    /// The scalars of one element; an error if it is out of range.
     pub fn get(&self, field: Field, coords: &[i64]) -> Result<Vec<Imm>> {
         let coords: Vec<i128> = coords.iter().map(|c| i128::from(*c)).collect();
         let at = self.inside(field, &coords)?;
@@ -242,7 +242,7 @@ impl<'m> Machine<'m> {
         })
     }
 
-    /// Sets one element from its scalars. It exists from then on.
+    /// Sets one element from its scalars. This activates it.
     pub fn set(&mut self, field: Field, coords: &[i64], values: &[Imm]) -> Result<()> {
         let coords: Vec<i128> = coords.iter().map(|c| i128::from(*c)).collect();
         let at = self.inside(field, &coords)?;
@@ -280,7 +280,7 @@ impl<'m> Machine<'m> {
         Ok(())
     }
 
-    /// Whether an element exists; an error outside of the field.
+    /// Whether an element is active; an error if it is out of range.
     pub fn is_active(&self, field: Field, coords: &[i64]) -> Result<bool> {
         let coords: Vec<i128> = coords.iter().map(|c| i128::from(*c)).collect();
         let at = self.inside(field, &coords)?;
@@ -293,8 +293,7 @@ impl<'m> Machine<'m> {
         }
     }
 
-    /// The coordinates of the elements of a field with sparse nodes above it that exist, in row-major
-    /// order.
+    /// The coordinates of the active elements of a field below sparse nodes, in row-major order.
     pub fn active(&self, field: Field) -> Result<Vec<Vec<i64>>> {
         let domain = self.field_domain(field);
         let extents: Vec<u64> = domain.axes.iter().map(|a| a.1).collect();
@@ -323,17 +322,14 @@ impl<'m> Machine<'m> {
         }
     }
 
-    /// Which cells exist is for the code of a lowered module to say.
+    /// An error for sparse fields of a lowered module, whose cells are managed by its code.
     fn dense_only(&self, field: Field) -> Result<()> {
         let data = &self.module.fields[field];
         match self.module.trees[data.tree].sparse_path(data.node)[..] {
             [] => Ok(()),
             _ => Err(stop(
                 NOT_RUNNABLE,
-                format!(
-                    "the cells of `{}` are in the hands of lowered code",
-                    data.name
-                ),
+                format!("lowered code manages the cells of `{}`", data.name),
             )),
         }
     }
@@ -395,7 +391,7 @@ impl<'m> Machine<'m> {
         point.iter().map(|c| *c as i64).collect()
     }
 
-    /// New host memory for arrays to lie in.
+    /// New host memory for arrays.
     pub fn add_buffer(&mut self, bytes: Vec<u8>) -> Buffer {
         self.arrays.buffers.push(bytes);
         Buffer(self.arrays.buffers.len() - 1)
@@ -405,12 +401,12 @@ impl<'m> Machine<'m> {
         self.arrays.buffers.get(buffer.0).map_or(&[], |b| b)
     }
 
-    /// Says where an array lies. Until then it is empty.
+    /// Binds an array. An unbound array is empty.
     pub fn bind(&mut self, array: Array, view: ArrayView) -> Result<()> {
         self.arrays.bind(self.module, array, view)
     }
 
-    /// Gives an array memory of its own, row-major, from the scalars of its elements.
+    /// Binds an array to its own memory, row-major, with the scalars of its elements.
     pub fn bind_values(&mut self, array: Array, extents: &[i64], values: &[Imm]) -> Result<()> {
         let name = &self.module.arrays[array].name;
         let wrong = || {
@@ -444,8 +440,7 @@ impl<'m> Machine<'m> {
         self.arrays.all(array)
     }
 
-    /// Runs the kernel, or the tasks it has become, once. `params` are the scalars of the by-value
-    /// parameters.
+    /// Runs the kernel or its tasks once. `params` are the scalars of the by-value parameters.
     pub fn run(&mut self, params: &[Imm]) -> Result<Outcome> {
         if self.module.kernel.is_none() && self.module.tasks.is_empty() {
             return Err(stop(

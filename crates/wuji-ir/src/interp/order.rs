@@ -1,18 +1,18 @@
-//! The order in which parallel iterations run.
+//! The order of parallel iterations.
 
 use crate::random;
 
-/// How the iterations of parallel loops follow each other.
+/// The order of the iterations of parallel loops.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// Row-major, every task in one piece.
+    /// Row-major, without splitting tasks.
     #[default]
     Serial,
-    /// Shuffled, with tasks cut into pieces at random; the same for the same number.
+    /// Shuffled, with tasks split at random; deterministic for a seed.
     Shuffled(u64),
 }
 
-/// The source of randomness for orders; it has nothing to do with the program's own random numbers.
+/// The random generator for orders; independent of the program's own random numbers.
 #[derive(Debug)]
 pub(super) struct Dice(u64);
 
@@ -33,7 +33,7 @@ impl Dice {
         }
     }
 
-    /// Cuts `0..n` into at most eight pieces, in random order unless `in_order`.
+    /// Splits `0..n` into at most eight pieces, in random order unless `in_order`.
     pub(super) fn chunks(&mut self, n: u64, in_order: bool) -> Vec<(u64, u64)> {
         let mut cuts: Vec<u64> = (0..self.below(8)).map(|_| self.below(n)).collect();
         cuts.extend([0, n]);
@@ -47,7 +47,7 @@ impl Dice {
     }
 }
 
-/// Which iteration comes at which turn.
+/// The iteration at each turn.
 #[derive(Debug)]
 pub(super) enum Permutation {
     Identity,

@@ -18,7 +18,7 @@ pub(super) enum Points {
 }
 
 impl Points {
-    /// `None` when there are too many to visit.
+    /// `None` if there are too many to visit.
     pub(super) fn count(&self) -> Option<u64> {
         match self {
             Points::Box(axes) if axes.iter().any(|a| a.1 == 0) => Some(0),
@@ -30,7 +30,7 @@ impl Points {
         }
     }
 
-    /// The number of the iteration at a point, and its coordinates.
+    /// The iteration number of a point, and its coordinates.
     pub(super) fn at(&self, k: u64) -> (u64, SmallVec<[i128; 4]>) {
         match self {
             Points::Box(axes) => {
@@ -75,7 +75,7 @@ impl Launch<'_, '_> {
         ))
     }
 
-    /// The number of points, if they can all be visited.
+    /// The number of points, if all can be visited.
     pub(super) fn turns(&self, points: &Points, span: Span) -> Result<u64> {
         let count = points.count();
         count.ok_or_else(|| self.error(TOO_LONG, "the loop has too many points", span))

@@ -1,7 +1,7 @@
-//! What the interpreter knows of a module before it runs: how many scalars everything has.
+//! Precomputed data of a module: the number of scalars of everything.
 //!
-//! Values of every type are kept as runs of scalars. A frame has one run for each value of its
-//! function, and one for each local.
+//! Values of every type are stored as runs of scalars. A frame has one run for each value of its function,
+//! and one for each local.
 
 use super::error::{TOO_LARGE, stop};
 use crate::Result;
@@ -10,7 +10,7 @@ use crate::module::{Function, Module, SiteKind};
 use crate::types::{Imm, Scalar, Type};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 
-/// More scalars than this in one type or one activation are refused.
+/// The most scalars in one type or one activation.
 const MAX_SCALARS: u64 = 1 << 24;
 
 /// A run of scalars, relative to the start of a frame.
@@ -22,7 +22,7 @@ pub(super) struct Run {
 
 #[derive(Debug)]
 pub(super) struct Prepared {
-    /// Where the scalars of each field of a struct start; the last entry is their number.
+    /// The offset of each field of a struct in scalars; the last entry is the total.
     structs: PrimaryMap<StructId, Vec<usize>>,
     pub(super) funcs: PrimaryMap<Func, FrameLayout>,
 }
@@ -35,9 +35,9 @@ pub(super) struct FrameLayout {
     pub(super) locals: PrimaryMap<Local, LocalRun>,
     /// All locals of a new activation.
     pub(super) zeros: Vec<Imm>,
-    /// Whether it can come to call itself, by way of others or not.
+    /// Whether it is recursive, directly or not.
     pub(super) recursive: bool,
-    /// Whether it has become its own business to report that it is called too deep.
+    /// Whether lowered code itself checks the recursion depth.
     pub(super) reports_depth: bool,
 }
 
@@ -153,7 +153,7 @@ impl FrameLayout {
     }
 }
 
-/// The scalars of the zero of a type.
+/// The scalars of the zero value of a type.
 pub(super) fn zero(m: &Module, ty: Type) -> Vec<Imm> {
     match ty {
         Type::Scalar(s) => vec![Imm::zero(s)],
@@ -161,7 +161,7 @@ pub(super) fn zero(m: &Module, ty: Type) -> Vec<Imm> {
     }
 }
 
-/// A slot that nothing has been put into.
+/// The type of an empty slot.
 pub(super) const EMPTY: Scalar = Scalar::Bool;
 
 /// Functions on a cycle of the call graph.

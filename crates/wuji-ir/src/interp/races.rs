@@ -1,6 +1,6 @@
-//! Watches the writes of a parallel task. Iterations may update one place by atomics, and may store the
-//! same value there; a plain store of one value among other writes is a race, whose outcome depends on
-//! luck. Passes must not make races out of programs that have none.
+//! Detects races between writes of a parallel task. Iterations may update one element by atomics, and may
+//! store equal values; a plain store with another write of a different value is a race, whose outcome depends
+//! on the schedule. Passes must not introduce races.
 
 use super::error::RACE;
 use super::launch::Launch;
@@ -22,7 +22,7 @@ pub(super) enum Cell {
 
 #[derive(Debug, Default)]
 pub(super) struct Races {
-    /// Counts iterations, in the order in which they run.
+    /// The current iteration, in execution order.
     iteration: u64,
     writes: FxHashMap<Cell, Write>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Races {
 #[derive(Debug)]
 struct Write {
     iteration: u64,
-    /// What was stored, if that was no atomic.
+    /// The stored value, if the write was not atomic.
     plain: Option<Imm>,
 }
 
@@ -39,7 +39,7 @@ impl Races {
         self.iteration += 1;
     }
 
-    /// Notes a write; `false` when it is part of a race.
+    /// Records a write; `false` if it races.
     fn note(&mut self, cell: Cell, plain: Option<Imm>) -> bool {
         let iteration = self.iteration;
         let Some(last) = self.writes.get_mut(&cell) else {
@@ -47,7 +47,7 @@ impl Races {
             return true;
         };
         let fine = last.iteration == iteration || last.plain == plain;
-        // What an iteration has once stored to plainly stays so.
+        // A plain store of an iteration is remembered even if an atomic follows.
         last.plain = if last.iteration == iteration {
             plain.or(last.plain)
         } else {
@@ -70,7 +70,7 @@ impl Launch<'_, '_> {
         }
     }
 
-    /// A write by the iteration that runs: of a value, or by an atomic.
+    /// A write of the current iteration: a plain store of a value, or an atomic.
     pub(super) fn watch_write(
         &mut self,
         cell: impl FnOnce(&Self) -> Option<Cell>,

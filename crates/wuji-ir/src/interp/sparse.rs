@@ -1,5 +1,5 @@
-//! Which cells of trees are active: `docs/ir.md` section 3.1 as sets of coordinates. Never computes an address; the
-//! kind of a node matters by its `Activity` only.
+//! Active cells of trees: `docs/ir.md` section 3.1 as sets of coordinates. Never computes an address; of a
+//! node's kind, only its `Activity` matters.
 
 use super::error::{NOT_INSIDE, NOT_RUNNABLE};
 use super::launch::Launch;
@@ -16,7 +16,7 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// Coordinates of a cell along the axes that are split on the path to it, in order; of a list, those of
+/// The coordinates of a cell along the axes that are split on the path to it, in order; for a list, those of
 /// its container.
 type Key = SmallVec<[u64; 4]>;
 
@@ -28,22 +28,22 @@ pub(super) struct TreeCells {
 
 #[derive(Clone, Debug)]
 enum Active {
-    /// All cells in those of the parent.
+    /// All cells whose parent's cell is active.
     Inherited,
     Cells(FxHashSet<Key>),
-    /// Lengths of lists, none of them 0.
+    /// Lengths of nonempty lists.
     Lists(FxHashMap<Key, u64>),
 }
 
-/// Maps coordinates of cells to keys of the cells above them.
+/// Maps cell coordinates to keys of the cells above.
 #[derive(Clone, Debug)]
 struct Projection {
-    /// For each coordinate of the key: which of the coordinates, divided by what.
+    /// For each coordinate of the key: the index of the coordinate, and its divisor.
     parts: SmallVec<[(usize, u64); 4]>,
 }
 
 impl Projection {
-    /// From coordinates along `axes`, of cells of `from`, to keys of `to`, which is on the path there.
+    /// From coordinates of cells of `from` along `axes` to keys of `to`, which is on the path there.
     fn new(tree: &TreeData, axes: &[Axis], from: Node, to: Node) -> Projection {
         let path = tree.path(from);
         let start = path.iter().position(|n| *n == to).map_or(0, |k| k + 1);
@@ -89,7 +89,7 @@ pub(super) struct Route {
 struct Hop {
     node: Node,
     projection: Projection,
-    /// Of a list: which index runs along it, and its capacity.
+    /// Of a list: the index that runs along it, and its capacity.
     list: Option<(usize, u64)>,
 }
 
@@ -138,7 +138,7 @@ impl TreeCells {
         }
     }
 
-    /// Whether both are of trees with the same activities of nodes.
+    /// Whether two trees have nodes of the same activities.
     pub(super) fn fits(&self, other: &TreeCells) -> bool {
         self.nodes.len() == other.nodes.len()
             && self.nodes.values().zip(other.nodes.values()).all(|(a, b)| {
@@ -184,7 +184,7 @@ impl TreeCells {
         }
     }
 
-    /// Length of the list that contains an element, whatever the coordinate along it.
+    /// The length of the list that contains an element, for any coordinate along it.
     fn length(&self, route: &Route, at: &[u64]) -> u64 {
         let last = route.hops.last();
         match last.map(|hop| (&self.nodes[hop.node], hop.projection.key(at))) {
@@ -193,7 +193,7 @@ impl TreeCells {
         }
     }
 
-    /// The number of a new cell; `None` when the list is full.
+    /// The index of a new cell; `None` if the list is full.
     fn append(&mut self, route: &Route, at: &[u64]) -> Option<u64> {
         let (hop, above) = route.hops.split_last()?;
         self.activate_path(above, at);
@@ -209,7 +209,7 @@ impl TreeCells {
         Some(*length - 1)
     }
 
-    /// Removes the cell of an element, or its list; returns its key if there was one.
+    /// Removes the cell of an element, or its list; returns its key if it was active.
     fn remove(&mut self, route: &Route, at: &[u64]) -> Option<Key> {
         let hop = route.hops.last().filter(|hop| hop.node == route.node)?;
         let key = hop.projection.key(at);
@@ -236,14 +236,14 @@ impl TreeCells {
         }
     }
 
-    /// Coordinates, relative to the smallest, of the active cells of a field, in row-major order; `None`
-    /// when there are too many to list.
+    /// Coordinates of the active cells of a field, relative to the smallest, in row-major order; `None` if
+    /// there are too many.
     pub(super) fn active(&self, route: &Route, extents: &[u64]) -> Option<Vec<Relative>> {
         const MOST: usize = 1 << 24;
         let mut found: Vec<Relative> = Vec::new();
         let hop = route.hops.last()?;
         let mut add = |key: &Key, along: Option<(usize, u64)>| -> Option<()> {
-            // First and how many, along each index.
+            // Start and length along each index.
             let mut ranges: SmallVec<[(u64, u64); 4]> = extents.iter().map(|e| (0, *e)).collect();
             for ((index, below), k) in hop.projection.parts.iter().zip(key) {
                 ranges[*index] = (k * below, *below);
@@ -277,7 +277,7 @@ impl TreeCells {
     }
 }
 
-/// Deactivates the cell of an element, with all that is below it.
+/// Deactivates the cell of an element, with everything below it.
 fn deactivate(
     m: &Module,
     cells: &mut TreeCells,
@@ -303,8 +303,8 @@ fn deactivate(
 }
 
 impl Launch<'_, '_> {
-    /// Activates the cell of an element, or tests whether it is active, before an access of it. `false` when
-    /// the access is to be dropped.
+    /// Activates the cell of an element, or tests whether it is active, before an access. `false` if the
+    /// access is to be dropped.
     pub(super) fn reach(
         &mut self,
         field: Field,
@@ -323,7 +323,7 @@ impl Launch<'_, '_> {
         let cells = &mut cells[route.tree];
         match activation {
             Activation::IfAbsent if writes => cells.activate(route, at),
-            // Absent elements read as zero.
+            // Inactive elements read as zero.
             Activation::IfAbsent | Activation::Never => {
                 return Ok(!writes || cells.exists(route, at));
             }
@@ -350,7 +350,7 @@ impl Launch<'_, '_> {
         let given: SmallVec<[i128; 4]> = data.args.iter().map(int).collect();
         let mut indices = given.clone();
         if let CellOp::Append | CellOp::Length = op {
-            // Any coordinate along the list will do; the smallest is inside.
+            // Any coordinate along the list will do; the smallest is in range.
             let along = dynamic_index(m, field).map_err(|e| self.error(NOT_RUNNABLE, e, span))?;
             indices.insert(along, i128::from(m.fields[field].axes[along].1));
         }
@@ -361,7 +361,7 @@ impl Launch<'_, '_> {
             ..
         } = &mut self.machine.memory
         else {
-            let why = "lowered memory has no cells to ask about";
+            let why = "lowered memory has no abstract cells";
             return Err(self.error(NOT_RUNNABLE, why, span));
         };
         let route = &routes[field];

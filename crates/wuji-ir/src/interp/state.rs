@@ -1,4 +1,4 @@
-//! What the trees of a machine hold, taken out to be handed to another machine.
+//! The contents of trees, to be moved from one machine to another.
 
 use super::bytes::Bytes;
 use super::error::{BAD_LAUNCH, stop};
@@ -9,8 +9,8 @@ use crate::Result;
 use crate::entities::{Field, Tree};
 use crate::layout::Child;
 
-/// What one tree holds: which cells exist and what is in them. Machines for different modules can
-/// work on it in turn, when the tree is the same in both; numbers of trees and fields may differ.
+/// The contents of one tree: its active cells and their elements. Machines of different modules can use it in
+/// turn, if the tree is the same in both; ids of trees and fields may differ.
 #[derive(Debug)]
 pub struct TreeState(State);
 
@@ -25,8 +25,7 @@ enum State {
 }
 
 impl Machine<'_> {
-    /// The fields of a tree, in the order in which it places them. Views hold nothing, so modules may
-    /// have different ones.
+    /// The fields of a tree, in placement order. Views have no contents, so modules may have different ones.
     fn placed(&self, tree: Tree) -> Vec<Field> {
         let nodes = self.module.trees[tree].nodes.values();
         nodes
@@ -45,7 +44,7 @@ impl Machine<'_> {
             .collect()
     }
 
-    /// Takes out what a tree holds; everything in it is as new after that.
+    /// Takes the contents of a tree, and leaves a fresh one.
     pub fn take_tree(&mut self, tree: Tree) -> TreeState {
         let placed = self.placed(tree);
         let module = self.module;
@@ -63,7 +62,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Goes on with what a tree held elsewhere.
+    /// Sets the contents of a tree.
     pub fn put_tree(&mut self, tree: Tree, state: TreeState) -> Result<()> {
         let wrong = || {
             stop(

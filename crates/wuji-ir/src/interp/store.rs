@@ -1,4 +1,4 @@
-//! Abstract stores: maps from coordinates to elements. They know nothing of layouts.
+//! Abstract stores: maps from coordinates to elements, independent of layouts.
 
 use super::error::{TOO_LARGE, stop};
 use crate::Result;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// Coordinates minus the smallest ones of the field.
 pub(super) type Relative = SmallVec<[u64; 4]>;
 
-/// The box of coordinates of a field.
+/// The domain of a field.
 #[derive(Debug, Clone)]
 pub(super) struct FieldDomain {
     /// Smallest coordinate and extent along each index.
@@ -38,7 +38,7 @@ impl FieldDomain {
         FieldDomain { axes }
     }
 
-    /// `None` for coordinates outside.
+    /// `None` if the coordinates are out of range.
     pub(super) fn locate(&self, coords: &[i128]) -> Option<Relative> {
         self.axes
             .iter()
@@ -107,12 +107,12 @@ pub(super) struct FieldStore {
 enum Cells {
     /// Every element, row-major, as bits.
     All(Vec<u64>),
-    /// Elements that were written to.
+    /// Only the elements that were written to.
     Written(FxHashMap<Relative, Vec<u64>>),
 }
 
 impl FieldStore {
-    /// Fields with more scalars than this keep only what is written.
+    /// Fields with more scalars than this store only written elements.
     const ALL_MAX: u64 = 1 << 24;
 
     pub(super) fn new(m: &Module, field: Field) -> FieldStore {
@@ -133,14 +133,14 @@ impl FieldStore {
         }
     }
 
-    /// Whether the other store has the same elements.
+    /// Whether the other store has the same shape.
     pub(super) fn fits(&self, other: &FieldStore) -> bool {
         self.domain.axes == other.domain.axes
             && self.scalars == other.scalars
             && std::mem::discriminant(&self.cells) == std::mem::discriminant(&other.cells)
     }
 
-    /// The number of an element among all; callers have located it.
+    /// The row-major index of an element; callers have located it.
     fn number(&self, at: &Relative) -> usize {
         self.domain
             .axes
@@ -171,7 +171,7 @@ impl FieldStore {
         }
     }
 
-    /// Resets elements of a field whose cells can be absent to zero.
+    /// Resets elements of a sparse field to zero.
     pub(super) fn remove(&mut self, which: impl Fn(&Relative) -> bool) {
         match &mut self.cells {
             Cells::All(_) => {}

@@ -1,4 +1,5 @@
-//! Blocks of threads: each runs until it ends or waits for others, and goes on when they have come, too.
+//! Thread blocks: each thread runs until it ends or waits at a cooperative instruction, and resumes when the
+//! others have reached it.
 
 use super::Memory;
 use super::control::{End, Next, Stacks};
@@ -11,22 +12,22 @@ use crate::module::Span;
 use crate::ops::{LoopHints, Op, Party, Shuffle, ThreadOp, WARP};
 use crate::types::{Imm, Scalar};
 
-/// More blocks than a GPU counts.
+/// The most blocks of a GPU grid.
 const MOST_BLOCKS: u64 = i32::MAX as u64;
 
-/// A block of threads while it runs.
+/// A running thread block.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The thread that runs.
+    /// The running thread.
     thread: u32,
     threads: u32,
     number: u64,
     blocks: u64,
-    /// What its threads have in common, where locals of the task's function would be.
+    /// Shared memory, at the offsets of the locals of the task's function.
     shared: Vec<Imm>,
 }
 
-/// A thread while others run.
+/// A suspended thread.
 struct Thread {
     number: u32,
     stacks: Stacks,
@@ -54,7 +55,8 @@ impl Launch<'_, '_> {
         }
     }
 
-    /// What a thread knows by itself; for the rest it waits. Without a block, a thread is alone.
+    /// Queries return immediately; for other operations the thread waits. Outside of a block, a thread is
+    /// alone.
     pub(super) fn thread_op(&mut self, inst: Inst, op: ThreadOp) -> Result<Next> {
         let (thread, threads, number, blocks) = match &self.block {
             Some(b) => (b.thread, b.threads, b.number, b.blocks),
@@ -66,7 +68,7 @@ impl Launch<'_, '_> {
             ThreadOp::Block => i128::from(number),
             ThreadOp::Blocks => i128::from(blocks),
             ThreadOp::Lane => i128::from(thread % WARP),
-            // Here threads run one after the other.
+            // Threads run one after the other here.
             ThreadOp::ActiveMask => i128::from(1u32 << (thread % WARP)),
             ThreadOp::BlockFence | ThreadOp::GridFence => return Ok(Next::On),
             ThreadOp::Barrier
@@ -93,13 +95,13 @@ impl Launch<'_, '_> {
         Ok(Next::On)
     }
 
-    /// The scalars that an instruction is given.
+    /// The scalar arguments of an instruction.
     fn arguments(&self, inst: Inst) -> Vec<Imm> {
         let args = &self.func().insts[inst].args;
         args.iter().map(|a| self.scalar(*a)).collect()
     }
 
-    /// Runs the iterations of a `foreach` in blocks.
+    /// Runs the iterations of a `foreach` in thread blocks.
     pub(super) fn foreach_together(
         &mut self,
         inst: Inst,
@@ -129,7 +131,7 @@ impl Launch<'_, '_> {
         })
     }
 
-    /// The same for a task, whose function is one iteration.
+    /// The same for a task whose function is one iteration.
     pub(super) fn points_together(
         &mut self,
         func: Func,
@@ -149,7 +151,7 @@ impl Launch<'_, '_> {
         Ok(true)
     }
 
-    /// The same for a task of chunks. Threads behind the last unit take part in what stands before the loop.
+    /// The same for a task of chunks. Threads beyond the last unit take part in the code before the loop.
     pub(super) fn units_together(
         &mut self,
         func: Func,
@@ -173,7 +175,7 @@ impl Launch<'_, '_> {
         started.map(|_| thread)
     }
 
-    /// Runs as many blocks as there are turns for. `start` gives the stacks and the iteration of a thread.
+    /// Runs enough blocks for all turns. `start` returns the stacks and the iteration of a thread.
     fn blocks(
         &mut self,
         func: Func,
@@ -207,7 +209,7 @@ impl Launch<'_, '_> {
             }
             let mut shared = self.machine.prepared.funcs[func].zeros.clone();
             if let Memory::Lowered { .. } = self.machine.memory {
-                // Lowered code clears what has to be zero: nothing else may be taken for granted.
+                // Lowered code clears shared memory explicitly, so it starts with garbage.
                 for scalar in &mut shared {
                     *scalar = Imm::from_bits(scalar.ty, 0x5a5a_5a5a_5a5a_5a5a);
                 }
@@ -251,7 +253,8 @@ impl Launch<'_, '_> {
         }
     }
 
-    /// If all of some threads are at one instruction of theirs, it is done. `false`: somebody is missing.
+    /// Executes a cooperative instruction if all threads of the party have reached it. `false` if some are
+    /// missing.
     fn meet(&mut self, threads: &mut [Thread], party: Party) -> bool {
         let mut at = None;
         for thread in threads.iter() {
@@ -298,7 +301,7 @@ impl Launch<'_, '_> {
         std::mem::swap(&mut self.stacks, &mut thread.stacks);
         self.scope.iteration = thread.iteration;
         self.scope.draws = thread.draws;
-        let end = self.go_on();
+        let end = self.resume();
         thread.state = match end {
             Ok(End::Waits(inst)) => State::Waits(self.func_id(), inst),
             _ => State::Ended,
@@ -309,7 +312,7 @@ impl Launch<'_, '_> {
     }
 }
 
-/// What one of the threads that met gets; each has its number and what it was given.
+/// The result of a cooperative instruction for one thread; `all` has the thread numbers and arguments.
 fn meet(op: ThreadOp, all: &[(u32, Vec<Imm>)], own: usize) -> Imm {
     let holds = |(_, args): &&(u32, Vec<Imm>)| args.first().is_some_and(|a| a.bits() != 0);
     let lanes = |those: &mut dyn Iterator<Item = u32>| {
@@ -336,7 +339,7 @@ fn meet(op: ThreadOp, all: &[(u32, Vec<Imm>)], own: usize) -> Imm {
             let from = match kind {
                 Shuffle::From => by.rem_euclid(warp),
                 Shuffle::Xor => (lane ^ by).rem_euclid(warp),
-                // Distances are taken modulo 32, as the machine does.
+                // Distances are modulo 32, as on the hardware.
                 Shuffle::Up => lane - by.rem_euclid(warp),
                 Shuffle::Down => lane + by.rem_euclid(warp),
             };
@@ -344,7 +347,7 @@ fn meet(op: ThreadOp, all: &[(u32, Vec<Imm>)], own: usize) -> Imm {
                 return args[0];
             }
             let found = all.iter().find(|t| i128::from(t.0 % WARP) == from);
-            // A lane that has ended gives anything.
+            // The value of an exited lane is undefined.
             found.map_or(Imm::zero(args[0].ty), |t| t.1[0])
         }
         ThreadOp::Index

@@ -1,4 +1,4 @@
-//! Where the bytes of a tree are.
+//! The memory layout of a tree.
 //!
 //! A tree of dense nodes is its root cell. A tree with sparse nodes is one reserved range of addresses, most of it
 //! never touched:
@@ -80,7 +80,7 @@ pub struct ListMemory {
     pub words: u64,
 }
 
-/// Words of the header of a sparse node. Contended words have a cache line of their own.
+/// Words of the header of a sparse node. Contended words have their own cache lines.
 pub mod header {
     /// Position of the first cell in the queue of recycled cells that no shard has claimed. It may be beyond the end.
     pub const TAKEN: u64 = 0;
@@ -88,11 +88,12 @@ pub mod header {
     pub const RETURNED: u64 = 64;
     /// Where the queue of recycled cells ends.
     pub const FREE: u64 = 128;
-    /// Whether shards clear recycled cells when they claim them; else whoever allocates a cell clears it.
+    /// Whether shards clear recycled cells when they claim them; otherwise the allocating thread clears a
+    /// cell.
     pub const AHEAD: u64 = 136;
-    /// Places in the list of deactivated cells that were claimed since the last collection.
+    /// Positions in the list of deactivated cells that were claimed since the last collection.
     pub const PENDING: u64 = 192;
-    /// Cells that shards have ever claimed, from the first on. It may be beyond the capacity.
+    /// The number of cells that shards have ever claimed. It may exceed the capacity.
     pub const HIGH: u64 = 256;
     /// Set when a cell is activated or deactivated.
     pub const CHANGED: u64 = 320;
@@ -100,36 +101,36 @@ pub mod header {
     pub const LISTED: u64 = 384;
     /// How often the set of active cells has changed, counted by the host.
     pub const VERSION: u64 = 448;
-    /// The sum of the versions on the path to the node when its list was made, plus one.
+    /// The sum of the versions on the path to the node when its list was generated, plus one.
     pub const STAMP: u64 = 456;
     /// Of a hash node: the first table that is in use.
     pub const LEVEL: u64 = 464;
     /// Of a hash node: the last table that is in use.
     pub const TOP: u64 = 472;
-    /// On a GPU: cells that have memory, set by the host. Elsewhere the system provides memory on first touch.
+    /// On a GPU: the number of mapped cells, set by the host. Elsewhere the system maps memory on first use.
     pub const ROOM: u64 = 480;
     pub const SIZE: u64 = 512;
 }
 
-/// Threads in different parts of a tree allocate and deactivate cells through different shards, which have cache lines of
-/// their own. A shard has *runs*: numbers that it claimed from a word of the header all at once and hands out one by one.
-/// A run is one word: the next number in the low half, the end in the high half.
+/// Threads in different parts of a tree allocate and deactivate cells through different shards, which have
+/// their own cache lines. A shard has *runs*: numbers that it has claimed together from a word of the header
+/// and hands out one by one. A run is one word: the next number in the low half, the end in the high half.
 pub mod shard {
-    /// Places in the queue of recycled cells.
+    /// Positions in the queue of recycled cells.
     pub const RECYCLED: u64 = 0;
     /// Cells that were never used.
     pub const FRESH: u64 = 8;
-    /// Places in the list of deactivated cells.
+    /// Positions in the list of deactivated cells.
     pub const PENDING: u64 = 16;
     pub const SIZE: u64 = 64;
     /// Shards per arena.
     pub const COUNT: u64 = 32;
-    /// No run is longer.
+    /// The longest run.
     pub const LONGEST: u64 = 64;
     /// Instead of a run, while a thread fetches one.
     pub const BUSY: u64 = 1;
 
-    /// How many numbers a run still has.
+    /// The remaining numbers of a run.
     pub fn left(run: u64) -> u64 {
         (run >> 32).saturating_sub(run & 0xffff_ffff)
     }
@@ -144,12 +145,12 @@ pub mod tree_header {
     pub const SIZE: u64 = 128;
 }
 
-/// Addresses for all cells of one tree. Address space is cheap; the system provides memory on first touch.
+/// Address space for all cells of one tree. It is cheap; the system provides memory on first use.
 const RESERVE: u64 = 1 << 40;
-/// Two numbers of cells, or of places in a list of them, fit a word that is not negative.
+/// Two cell numbers, or positions in a list of cells, fit a nonnegative word.
 const MOST_CELLS: u64 = (1 << 31) - (1 << 16);
-/// What the list of deactivated cells may contain besides them: the rest of each shard's run of places, and the rests of
-/// the runs of recycled cells, which a collection adds.
+/// Additional room in the list of deactivated cells: the rest of each shard's run of positions, and the rests
+/// of the runs of recycled cells, which a collection adds.
 const GAPS: u64 = 2 * shard::COUNT * shard::LONGEST;
 const PAGE: u64 = 1 << 16;
 
@@ -161,23 +162,23 @@ impl TreeMemory {
             .map_or(0, |p| p.1)
     }
 
-    /// Of a sparse node.
+    /// The memory of a sparse node.
     pub fn node(&self, node: Node) -> Option<&NodeMemory> {
         self.nodes[node].as_ref()
     }
 
-    /// Where the header of the tree is, if it has one: there are as many zeros in front of it.
+    /// The offset of the tree's header, if it has one; all bytes before it are zero.
     pub fn tree_header(&self, tree: &TreeData) -> Option<u64> {
         tree.is_sparse().then(|| self.zeros())
     }
 
-    /// An offset with as many zeros before it, and twice as many behind it, as any cell has bytes: represents
-    /// an absent cell where code may read outside of it.
+    /// An offset with zeros of one cell size before it and two after it: represents an absent cell where code
+    /// may read outside of it.
     pub fn absent(&self) -> u64 {
         self.zeros() / 3
     }
 
-    /// Ranges that need memory from the start, on a machine that does not provide memory on first touch.
+    /// Ranges that must be mapped initially, on a device that does not map memory on first use.
     pub fn fixed_ranges(&self, tree: &TreeData) -> Vec<Range<u64>> {
         if !tree.is_sparse() {
             return std::iter::once(0..self.size).collect();
@@ -209,7 +210,7 @@ impl TreeMemory {
         all
     }
 
-    /// Ranges that need memory for so many cells of a node that allocates.
+    /// Ranges that must be mapped for this many cells of an allocating node.
     pub fn ranges_for(&self, tree: &TreeData, node: Node, cells: u64) -> Vec<Range<u64>> {
         let Some((memory, arena)) = self.node(node).and_then(|n| Some((n, n.arena.as_ref()?)))
         else {
@@ -226,7 +227,7 @@ impl TreeMemory {
             from(arena.records, cells * WORD * records),
             from(memory.list.entries, cells * memory.list.words * WORD),
         ];
-        // Lists of the nodes below, unless another arena is between.
+        // Lists of the nodes below, unless another arena is in between.
         for (id, below) in self.nodes.iter() {
             let Some(below) = below else { continue };
             if below.arena.is_none() && self.arena_above(tree, id) == Some(node) {
@@ -239,7 +240,7 @@ impl TreeMemory {
         all
     }
 
-    /// The nearest node above that allocates.
+    /// The nearest allocating node above.
     fn arena_above(&self, tree: &TreeData, node: Node) -> Option<Node> {
         let mut at = tree.nodes[node].parent;
         while let Some(n) = at {
@@ -260,7 +261,7 @@ impl TreeMemory {
         zeros(arenas.map(|a| a.cell))
     }
 
-    /// Lays a tree out; `None` when it needs more than 2^62 bytes.
+    /// Computes the layout of a tree; `None` if it needs more than 2^62 bytes.
     pub fn of(
         tree: &TreeData,
         fields: &PrimaryMap<Field, FieldData>,
@@ -321,7 +322,7 @@ impl TreeMemory {
         Some((container.size, container.align))
     }
 
-    /// Puts zeros, headers, arenas and lists around the root cell.
+    /// Adds zeros, headers, arenas and lists around the root cell.
     fn add_sparse(&mut self, tree: &TreeData) -> Option<()> {
         let sparse: Vec<Node> = tree
             .nodes
@@ -350,8 +351,8 @@ impl TreeMemory {
             let data = &tree.nodes[*node];
             let words = 3 + tree.axes(*node).len() as u64;
             let (cell, header) = (cells[k], headers + header::SIZE * k as u64);
-            // How many cells there can be at all; and some more, for cells that are activated and deactivated in one
-            // task, and for threads that lose a race to activate one.
+            // The number of possible cells, plus some for cells that are activated and deactivated in one
+            // task, and for threads that lose the race to activate one.
             let possible = tree
                 .path(*node)
                 .iter()
@@ -404,7 +405,7 @@ impl TreeMemory {
         Some(())
     }
 
-    /// Bytes of one allocation of a node; of a node that allocates nothing, 0.
+    /// Bytes of one allocation of a node; 0 for a node that does not allocate.
     fn allocated_cell(&self, tree: &TreeData, node: Node) -> Option<u64> {
         let format = tree.nodes[node].kind.format();
         if !format.allocates() {
@@ -418,7 +419,7 @@ impl TreeMemory {
             .filter(|b| *b < 1 << 48)
     }
 
-    /// How many containers of a node there can be, at most as many as have memory.
+    /// The largest number of containers of a node, limited by those that have memory.
     fn containers(&self, tree: &TreeData, node: Node) -> Option<u64> {
         let mut count = 1u64;
         let mut at = tree.nodes[node].parent;
@@ -434,19 +435,19 @@ impl TreeMemory {
     }
 }
 
-/// Entries of the list of a node that allocates nothing, per container.
+/// List entries per container of a node that does not allocate.
 fn list_entries(tree: &TreeData, node: Node) -> u64 {
     let data = &tree.nodes[node];
     data.kind.format().list_entries(data.cells())
 }
 
-/// Words that are kept beside each allocated cell.
+/// Words stored next to each allocated cell.
 fn record_words(tree: &TreeData, node: Node) -> u64 {
     let data = &tree.nodes[node];
     data.kind.format().record_words(data.extents.len())
 }
 
-/// Zeros in front of everything, for cells of these sizes.
+/// Zeros at the start of a tree, for cells of these sizes.
 fn zeros(cells: impl Iterator<Item = u64>) -> u64 {
     3 * cells.max().unwrap_or(0).max(WORD).next_multiple_of(PAGE)
 }

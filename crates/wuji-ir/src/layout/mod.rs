@@ -1,4 +1,4 @@
-//! Layout trees: where the elements of fields live.
+//! Layout trees: the memory layout of fields.
 //!
 //! A tree is a root with nodes below it; a node splits some axes into cells, and every cell contains the
 //! node's children, one after the other. The leaves are placed fields. How a node stores its cells is its [`NodeKind`].
@@ -144,7 +144,7 @@ impl TreeData {
         axes
     }
 
-    /// Whether some cell can be absent.
+    /// Whether some cells may be inactive.
     pub fn is_sparse(&self) -> bool {
         self.nodes.values().any(|n| n.kind.is_sparse())
     }

@@ -1,4 +1,4 @@
-//! What operations on memory name: places, paths, byte spaces, cells and steps of tree accesses.
+//! Operands of memory operations: places, paths, byte spaces, cells and tree access steps.
 
 use super::table::{Effect, op_enum};
 use crate::entities::{Array, Field, Local, Temp, Tree};
@@ -6,7 +6,7 @@ use crate::types::Type;
 use smallvec::SmallVec;
 
 op_enum! {
-    /// What an access of an absent cell does.
+    /// How an access treats an absent cell.
     Activation: () {
         /// The cell stays absent: a read gives zero, a write is dropped.
         Never = "never", ();
@@ -17,15 +17,15 @@ op_enum! {
     }
 }
 
-/// Whether an access still has to be compared with the bounds of its place.
+/// Whether an access still has to be checked against its domain.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Guard {
     Checked,
-    /// Proved, split or versioned to be inside; or the user opted out.
+    /// Proved, split or versioned to be in range; or the user has disabled checks.
     InBounds,
 }
 
-/// Something with elements that can be loaded and stored.
+/// Memory with elements that can be loaded and stored.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
     Field(Field),
@@ -74,36 +74,36 @@ pub enum Space {
     Streamed(Tree),
     Array(Array),
     Temps,
-    /// The elements of a field in the private copy of its tree that the running worker has. The copy of worker 0 is
-    /// the tree. Offsets are those in the tree.
+    /// The elements of a field in the worker's private copy of its tree. The copy of worker 0 is the tree.
+    /// Offsets are those in the tree.
     Private(Tree, Field),
 }
 
 /// Numbers interleaved in memory: a row for each lane, at a constant stride.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Interleaved {
-    /// Of one column: a vector with a component for each lane.
+    /// The type of one column: a vector with a component for each lane.
     pub ty: Type,
     /// Bytes from the row of a lane to that of the next one.
     pub stride: i64,
-    /// The columns of a row: the space that they belong to, and their distance from the offset in bytes. In ascending
-    /// order; no column overlaps another one of this or of another lane.
+    /// The columns of a row: their space, and their distance from the offset in bytes. In ascending order; no
+    /// column overlaps another one of this or of another lane.
     pub columns: SmallVec<[(Space, i64); 4]>,
 }
 
-/// Which threads may touch the memory of an atomic while a task runs.
+/// Which threads may access the memory of an atomic while a task runs.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Sharing {
     /// Any thread.
     #[default]
     Shared,
-    /// The running thread alone: load, operation and store suffice. Other iterations on that thread may touch the same
-    /// memory, before and after.
+    /// Only the running thread: load, operation and store suffice. Other iterations on that thread may access
+    /// the same memory, before and after.
     Owned,
 }
 
 op_enum! {
-    /// A question about, or a change of, the cell of a field's node that holds an element.
+    /// A query or change of the activity of the cell that holds an element.
     CellOp: Effect {
         /// `(indices)`: `bool`.
         IsActive = "is_active", Effect::Reads;

@@ -1,4 +1,4 @@
-//! Classes of operations, with what the operations of a class have in common.
+//! Classes of operations.
 //!
 //! A pass matches on the class and lists all classes. A new operation of a class then needs no change in the pass.
 
@@ -15,13 +15,13 @@ pub enum OpClass<'a> {
     Constant(Imm),
     /// Scalar operations, element by element on vectors and matrices.
     Elementwise(ElementwiseOp),
-    /// Takes vectors, matrices and structs apart and puts them together.
+    /// Composes and decomposes vectors, matrices and structs.
     Component(ComponentOp<'a>),
     Reduce(ReduceOp),
     Algebra(AlgebraOp),
-    /// A number that the launch knows.
+    /// A number that is known at launch.
     Query(QueryOp),
-    /// Changes no result.
+    /// Does not change results.
     Hint(HintOp),
     /// An access of an element by place and indices.
     Access(AccessOp, &'a Access),
@@ -50,7 +50,7 @@ pub enum ElementwiseOp {
     Bitcast(Scalar),
 }
 
-/// Takes an aggregate apart or puts it together.
+/// Composes or decomposes an aggregate.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum ComponentOp<'a> {
     Splat(Type),
@@ -62,7 +62,7 @@ pub enum ComponentOp<'a> {
     Shuffle(&'a [u8]),
 }
 
-/// A number that the launch knows.
+/// A number that is known at launch.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum QueryOp {
     ArrayExtent(Array, u8),
@@ -78,7 +78,7 @@ pub enum HintOp {
     Cache(Field),
 }
 
-/// What an access does to the element.
+/// The operation of an access on its element.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum AccessOp {
     Load,
@@ -88,7 +88,7 @@ pub enum AccessOp {
 }
 
 impl AccessOp {
-    /// The number of arguments behind indices and dynamic steps.
+    /// The number of arguments after indices and dynamic steps.
     pub const fn operands(self) -> usize {
         match self {
             AccessOp::Load => 0,
@@ -97,7 +97,7 @@ impl AccessOp {
         }
     }
 
-    /// The activation that the text format leaves out.
+    /// The default activation, which the text format omits.
     pub const fn default_activation(self) -> Activation {
         match self {
             AccessOp::Load => Activation::Never,
@@ -107,7 +107,7 @@ impl AccessOp {
         }
     }
 
-    /// The operation that does the same to another access.
+    /// The same operation with another access.
     pub fn on(self, access: Access) -> super::Op {
         match self {
             AccessOp::Load => super::Op::Load(access),

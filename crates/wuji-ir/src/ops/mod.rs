@@ -1,9 +1,9 @@
-//! Operations. An instruction is an operation, its argument values and its regions; everything that
-//! is not a value (constants, places, types) is in the operation, so equal operations with equal
-//! arguments compute the same thing.
+//! Operations. An instruction is an operation, its argument values and its regions. Everything that is not a
+//! value (constants, places, types) is in the operation, so equal operations with equal arguments compute the
+//! same.
 //!
-//! `table` has one row for each operation. Names, effects, costs and classes are columns of it, so passes match on
-//! the class and name only the operations that they treat in a way of their own.
+//! `table` has one row for each operation. Names, effects, costs and classes are columns of it, so passes
+//! match on the class, and name only the operations that they treat specially.
 
 mod access;
 mod class;
@@ -67,7 +67,7 @@ pub enum Op {
     AssumeRange(i64, i64),
     /// Hint: the enclosing loop should keep the field's elements in a scratchpad.
     Cache(Field),
-    /// About the cell of the field's node that holds an element.
+    /// An operation on the cell of the field's node that holds an element.
     Cell(CellOp, Field),
     /// A step from the root of a tree to a cell; all numbers are `i64`. Only after lowering.
     TreeAccess(TreeAccessOp, Tree, Node),
@@ -76,30 +76,31 @@ pub enum Op {
     /// Distance in bytes between neighbours along an axis of an array, `i64`. Only after lowering.
     ArrayStride(Array, u8),
 
-    /// Bytes to value: `(offset: i64)`. Only after lowering. A vector may be given as many offsets as it
-    /// has lanes (`i64` or `i32`), and a mask behind it: lanes that are off give 0.
+    /// Bytes to value: `(offset: i64)`. Only after lowering. A vector may have an offset for each lane (`i64`
+    /// or `i32`), followed by an optional mask: inactive lanes give 0.
     MemLoad(Space, Type),
     /// `(offset: i64, value)`. Only after lowering. Vectors as in `MemLoad`; lanes are stored in order.
     MemStore(Space),
-    /// `(offset: i64, perhaps a mask)`: a vector for each column; lanes that are off give 0. Bytes between
-    /// columns may be read as well. Only after lowering.
+    /// `(offset: i64, optional mask)`: a vector for each column; inactive lanes give 0. Bytes between columns
+    /// may be read as well. Only after lowering.
     LoadInterleaved(Interleaved),
-    /// `(offset: i64, a vector for each column, perhaps a mask)`. Only after lowering.
+    /// `(offset: i64, a vector for each column, optional mask)`. Only after lowering.
     StoreInterleaved(Interleaved),
     /// `(offset: i64, operand)`, gives the old value. Only after lowering.
     MemAtomic(AtomicOp, Space, Sharing),
     /// `(offset: i64, expected, new)`, gives the old value. Only after lowering.
     MemCompareExchange(Space),
-    /// `(offsets, vectors..., perhaps a mask)`: every lane in order adds its numbers to consecutive numbers that
-    /// start at its offset; each has its space. No other thread touches them meanwhile. Only after lowering.
+    /// `(offsets, vectors..., optional mask)`: every lane in order adds its numbers to consecutive numbers
+    /// that start at its offset; each has its space. No other thread accesses them at the same time. Only
+    /// after lowering.
     AddInterleaved(SmallVec<[Space; 4]>),
 
     /// `(condition)`; regions then, else; results by `yield`.
     If,
     /// Runs its region again on `continue`, ends on `break`. Arguments start the region's parameters.
     Loop(Label),
-    /// `(lo, hi, step, initial...)`; region parameters are the index and the carried values, which
-    /// `continue` hands on; `break` leaves with values, running out leaves with the carried ones.
+    /// `(lo, hi, step, initial...)`; region parameters are the index and the carried values, which `continue`
+    /// passes on; `break` leaves with values, and at the end of the range the results are the carried values.
     For(Label, ForKind),
     /// `break` leaves it with values, and so does `yield` at its end.
     Block(Label),
@@ -113,7 +114,7 @@ pub enum Op {
     RandomKey,
     /// The row-major number of the iteration a task's function runs, `i64`. Only in tasks.
     Iteration,
-    /// Among threads of a block.
+    /// An operation of the threads of a block.
     Thread(ThreadOp),
     /// Arguments fill the holes of the message.
     Print(Message),
@@ -128,14 +129,13 @@ pub enum Op {
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ForKind {
     Serial,
-    /// No iteration touches what another one writes, other than by atomics or racing stores:
-    /// the loop came from a `ForEach`.
+    /// Iterations are independent, except for atomics and racing stores: the loop came from a `ForEach`.
     Parallel,
-    /// In order, and seldom run: a part that `bounds` split off. Backends spend no time on it.
+    /// Serial and rarely executed: a boundary part that `bounds` split off. Backends do not optimize it.
     Boundary,
 }
 
-/// A loop over all elements of something, in no order.
+/// The domain of a parallel loop.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Domain {
     /// `rank` pairs of bounds among the arguments: lo, hi, lo, hi, ...
@@ -156,30 +156,30 @@ impl Domain {
 
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct LoopHints {
-    /// Iterations that one worker takes at a time.
+    /// Iterations per chunk.
     pub block_size: Option<u32>,
-    /// In order, on one thread.
+    /// Serial, on one thread.
     pub serial: bool,
-    /// Several iterations per instruction, or never more than one; by default, whatever pays.
+    /// Vectorize always or never; by default, by the cost model.
     pub simd: Option<bool>,
-    /// Iterations that are worth handing to a thread, as the compiler estimates.
+    /// The estimated grain size in iterations.
     pub grain_size: Option<u32>,
     /// Iterations run in blocks, one for each thread of a block; the threads have barriers and shared arrays.
     pub cooperative: bool,
-    /// On a GPU, each unit of a task is for a block of threads: they divide the iterations of the parallel loops inside
-    /// among themselves, with barriers between these loops. Made by passes.
+    /// On a GPU, a thread block takes each unit of a task: its threads share the iterations of the parallel
+    /// loops inside, with barriers between these loops. Set by passes.
     pub blocks: bool,
 }
 
-/// Threads of a block on a GPU, unless a loop asks for another number.
+/// The default block size on a GPU.
 const THREADS: u32 = 256;
-/// No block has more.
+/// The largest block size.
 pub const MOST_THREADS: u32 = 1024;
-/// Threads that run in step.
+/// Threads of a warp.
 pub const WARP: u32 = 32;
 
 impl LoopHints {
-    /// Threads of a GPU block that runs this loop. A cooperative loop gets the number that it asks for.
+    /// The block size of this loop on a GPU. A cooperative loop gets the number that it requests.
     pub fn threads(&self) -> u32 {
         match self.block_size {
             None => THREADS,
@@ -224,7 +224,7 @@ impl Op {
         None
     }
 
-    /// The memory that `MemLoad`, `MemStore`, `MemAtomic` and `MemCompareExchange` touch.
+    /// The space that `MemLoad`, `MemStore`, `MemAtomic` and `MemCompareExchange` access.
     pub fn space(&self) -> Option<Space> {
         if let Op::MemLoad(s, _)
         | Op::MemStore(s)
@@ -236,7 +236,7 @@ impl Op {
         None
     }
 
-    /// The memory that `MemStore`, `MemAtomic` and `MemCompareExchange` write to.
+    /// The space that `MemStore`, `MemAtomic` and `MemCompareExchange` write to.
     pub fn written_space(&self) -> Option<Space> {
         if let Op::MemStore(s) | Op::MemAtomic(_, s, _) | Op::MemCompareExchange(s) = self {
             return Some(*s);

@@ -72,7 +72,7 @@ op_enum! {
         PopCount = "popcount", (Integers, Moderate);
         LeadingZeros = "clz", (Integers, Moderate);
         TrailingZeros = "ctz", (Integers, Moderate);
-        /// The same value. An undefined value from memory becomes some fixed one.
+        /// The same value. An undefined value from memory becomes an arbitrary fixed one.
         Freeze = "freeze", (All, Cheap);
     }
 }
@@ -177,7 +177,7 @@ impl ReduceOp {
 }
 
 op_enum! {
-    /// What an atomic does to the value that it finds.
+    /// The update of an atomic.
     AtomicOp: Option<BinOp> {
         Add = "add", Some(BinOp::Add);
         Mul = "mul", Some(BinOp::Mul);

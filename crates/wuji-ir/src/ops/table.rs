@@ -2,36 +2,36 @@
 
 use super::*;
 
-/// What an operation does besides giving values; regions are looked at on their own.
+/// Side effects of an operation, without those of its regions.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Nothing: may be removed when unused, merged, moved.
+    /// None: may be removed if unused, merged and moved.
     Pure,
-    /// Depends on memory: may be removed when unused.
+    /// Depends on memory: may be removed if unused.
     Reads,
     /// Must stay, in order.
     Writes,
-    /// Owns regions or calls: look inside.
+    /// Has regions or calls: look inside.
     Control,
 }
 
-/// Between which passes an operation may occur.
+/// The stages of the pipeline in which an operation may occur.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Frontends make it; passes lower it before `legality`.
+    /// Created by frontends; lowered by passes before `legality`.
     Frontend,
-    /// Passes make it; other passes lower it before `legality`.
+    /// Created by passes; lowered by other passes before `legality`.
     Intermediate,
-    /// Frontends make it; backends know it.
+    /// Created by frontends; supported by backends.
     Any,
-    /// Passes make it; backends know it.
+    /// Created by passes; supported by backends.
     Lowered,
 }
 
-/// What an operation costs, roughly. The order is that of the costs.
+/// The approximate cost of an operation, in ascending order.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CostClass {
-    /// Constants, and operations that are seldom run.
+    /// Constants, and rarely executed operations.
     Free,
     /// One instruction: worth computing even if the result is not needed.
     Cheap,
@@ -41,7 +41,7 @@ pub enum CostClass {
     PlainAccess,
     /// A square root.
     Root,
-    /// A read-modify-write of memory that belongs to the running thread.
+    /// A read-modify-write of thread-private memory.
     Update,
     /// An integer or float quotient.
     Division,
@@ -86,10 +86,10 @@ pub enum LaneClass {
     Never,
 }
 
-/// Among which threads the results of an operation are the same.
+/// The threads among which the results of an operation are uniform.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Uniform {
-    /// Among those for which the arguments are the same.
+    /// Those with uniform arguments.
     OfArguments,
     /// As `OfArguments`, unless the memory has been written to.
     OfMemory,
@@ -164,7 +164,7 @@ macro_rules! operations {
                 }
             }
 
-            /// The class of the operation, with what the operations of the class have in common.
+            /// The class of the operation.
             #[allow(unused_variables)]
             pub fn class(&self) -> OpClass<'_> {
                 use OpClass::*;

@@ -1,10 +1,10 @@
-//! Operations among the threads of a block, and the parameters of parallel loops.
+//! Operations of the threads of a block.
 
 use super::table::{Effect, Uniform};
 use crate::types::{BOOL, I32, Type, U32};
 
-/// What a thread knows about its position in a block, and what threads of a block do together. Only GPUs have
-/// such threads. Elsewhere, and in tasks that are not cooperative, a thread is alone in its block.
+/// Queries of a thread's position in its block, and cooperative operations. Only GPUs have such threads.
+/// Elsewhere, and in tasks that are not cooperative, a thread is alone in its block.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ThreadOp {
     /// Number of the thread in its block, `i32`.
@@ -15,7 +15,7 @@ pub enum ThreadOp {
     Block,
     /// Number of blocks, `i32`.
     Blocks,
-    /// Waits for all threads of the block that have not ended; they then see what each of them has written before.
+    /// Waits for all threads of the block that have not exited; their earlier writes are visible afterwards.
     Barrier,
     /// `(condition)`: a barrier, and whether the condition holds for all of these threads.
     BarrierAll,
@@ -25,45 +25,45 @@ pub enum ThreadOp {
     BarrierCount,
     /// Number of the thread in its warp, `i32`.
     Lane,
-    /// Lanes that happen to be converged here, `u32`.
+    /// Lanes that are converged here, `u32`.
     ActiveMask,
-    /// `(condition)`: the lanes for which it holds, of those that have not ended, `u32`.
+    /// `(condition)`: the lanes for which it holds, of those that have not exited, `u32`.
     Ballot,
     /// `(scalar)`: the lanes that have the same bits, `u32`.
     MatchAny,
     /// `(scalar, i32)`: the value of another lane.
     Shuffle(Shuffle),
-    /// As `Barrier`, for the threads of a warp.
+    /// Like `Barrier`, for the threads of a warp.
     WarpBarrier,
-    /// Orders memory for the threads of the block: writes before it are seen before writes after it.
+    /// Orders memory for the threads of the block: writes before it are visible before writes after it.
     BlockFence,
-    /// As `BlockFence`, for all threads of the device.
+    /// Like `BlockFence`, for all threads of the device.
     GridFence,
 }
 
-/// Which lane a value comes from.
+/// The source lane of a shuffle.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Shuffle {
     /// The lane with this number, modulo 32.
     From,
-    /// So many lanes below; the own value where there is none.
+    /// A lane this many below; the own value if there is none.
     Up,
-    /// So many lanes above; the own value where there is none.
+    /// A lane this many above; the own value if there is none.
     Down,
     /// The lane whose number differs in these bits, modulo 32.
     Xor,
 }
 
-/// The threads that have to reach an operation together.
+/// The threads that have to reach an operation convergently.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Party {
-    /// The thread alone.
+    /// A single thread.
     Thread,
     Warp,
     Block,
 }
 
-/// What an operation among threads takes and gives.
+/// The signature of a thread operation.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum ThreadType {
     /// `()`
@@ -85,7 +85,7 @@ pub struct ThreadInfo {
     pub name: &'static str,
     pub ty: ThreadType,
     pub party: Party,
-    /// `Pure` gives the same result wherever it stands.
+    /// `Pure` operations give the same result at any position.
     pub effect: Effect,
     pub uniform: Uniform,
 }
@@ -179,17 +179,17 @@ impl ThreadOp {
         }
     }
 
-    /// The threads that all have to reach it, except for those that have ended.
+    /// The threads that all have to reach it, except those that have exited.
     pub const fn party(self) -> Party {
         self.info().party
     }
 
-    /// Whether threads have to reach it together: it is not moved, removed, copied or put under a condition.
+    /// Whether the operation is convergent: it is not moved, removed, duplicated or made conditional.
     pub fn is_convergent(self) -> bool {
         self.party() != Party::Thread
     }
 
-    /// Whether it gives the same result wherever it stands.
+    /// Whether it gives the same result at any position.
     pub const fn is_pure(self) -> bool {
         matches!(self.info().effect, Effect::Pure)
     }

@@ -1,12 +1,12 @@
-//! The characters of the text format: a cursor that reads words, numbers, strings and punctuation.
+//! The lexer: a cursor that reads words, numbers, strings and punctuation.
 //!
-//! Reading is driven by the parser because the same characters mean different things in different
-//! places: `.1.0` is a path in an access and `1.0` a number behind `const`.
+//! The parser drives it, because the same characters mean different things in different contexts: `.1.0` is a
+//! path in an access, and `1.0` a number after `const`.
 
 use crate::diag::{Error, Position, Result};
 use cranelift_entity::EntityRef;
 
-/// A place in a text, and the text.
+/// A position in a text.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     pub(super) text: &'a str,
@@ -24,7 +24,7 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
-    /// Skips white space and comments and says where the next token starts.
+    /// Skips white space and comments, and returns the position of the next token.
     pub(super) fn here(&mut self) -> usize {
         loop {
             let rest = self.rest();
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes the word when it comes next.
+    /// Consumes the word if it comes next.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let found = self.peek_word() == Some(word);
         if found {
@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
         self.rest().starts_with(punctuation)
     }
 
-    /// Takes the punctuation when it comes next.
+    /// Consumes the punctuation if it comes next.
     pub(super) fn eat(&mut self, punctuation: &str) -> bool {
         let found = self.peeks(punctuation);
         if found {
@@ -136,7 +136,7 @@ impl<'a> Cursor<'a> {
         id_number(self.peek_word()?, prefix)
     }
 
-    /// An id with the given prefix, like `v12`, and where it stands.
+    /// An id with the given prefix, like `v12`, and its position.
     pub(super) fn id<E: EntityRef>(&mut self, prefix: &str, what: &str) -> Result<(E, usize)> {
         let at = self.here();
         match self.peek_id(prefix) {
@@ -180,7 +180,7 @@ impl<'a> Cursor<'a> {
             .map_err(|_| self.error("W0005", at, format!("{what} does not fit 64 bits")))
     }
 
-    /// The characters of a constant: up to white space or punctuation that no number contains.
+    /// The characters of a constant: up to white space or punctuation that is not part of a number.
     pub(super) fn literal(&mut self) -> Result<&'a str> {
         self.here();
         let rest = self.rest();

@@ -1,13 +1,13 @@
-//! Constants and format strings: the small languages inside the text.
+//! Parses constants and format strings.
 
 use super::lex::shortened;
 use crate::module::{MessageData, Piece};
 use crate::types::{Imm, Scalar, Type};
 use half::f16;
 
-/// A constant of a given type, as it stands behind `const`. `Err` says what is wrong with it.
+/// Parses a constant of a given type, as after `const`. `Err` is the reason why it is invalid.
 pub fn constant(text: &str, ty: Scalar) -> Result<Imm, String> {
-    let bad = || format!("`{}` is no constant of type `{ty}`", shortened(text));
+    let bad = || format!("`{}` is not a constant of type `{ty}`", shortened(text));
     match ty {
         Scalar::Bool => match text {
             "true" => Ok(Imm::bool(true)),
@@ -48,7 +48,7 @@ pub(super) fn nan(bits: &str, ty: Scalar) -> Result<Imm, String> {
     }
 }
 
-/// `None`: no integer at all; `Some(None)`: one beyond 128 bits.
+/// `None`: not an integer; `Some(None)`: beyond 128 bits.
 fn integer(text: &str) -> Option<Option<i128>> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -65,7 +65,7 @@ fn integer(text: &str) -> Option<Option<i128>> {
     Some(magnitude.map(|m| if negative { -m } else { m }))
 }
 
-/// `None`: no float at all; `Err`: beyond the range of the type.
+/// `None`: not a float; `Err`: beyond the range of the type.
 fn float(text: &str, ty: Scalar) -> Option<Result<Imm, String>> {
     let imm = match text {
         "inf" => return Some(Ok(Imm::float(ty, f64::INFINITY))),
@@ -137,7 +137,7 @@ fn hole(text: &str, read_type: impl Fn(&str) -> Option<Type>) -> Result<Piece, S
         Some((name, digits)) => {
             let precision: u8 = digits
                 .parse()
-                .map_err(|_| format!("`{}` is no precision", shortened(digits)))?;
+                .map_err(|_| format!("`{}` is not a precision", shortened(digits)))?;
             (name, Some(precision))
         }
         None => (text, None),

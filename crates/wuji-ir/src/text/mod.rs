@@ -1,4 +1,4 @@
-//! The text format: printing, reading, and the normal form that both agree on.
+//! The text format: printing, parsing, and the normal form of both.
 //!
 //! `docs/ir.md` has the grammar. For every module that verifies,
 //! `parse(&m.to_string(), "m.wir") == Ok(m.compacted())`.

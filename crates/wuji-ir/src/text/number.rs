@@ -1,8 +1,8 @@
-//! Dense numbers for what is in the body of a function, and the normal form made with them.
+//! Dense numbering of the entities of a function, and the normal form.
 //!
-//! The order is that of the text: an instruction, its results, then region by region the region's
-//! parameters and instructions. Printing uses the numbers; [`Function::compacted`] moves everything to
-//! them, so that a module read back from its text is equal to the compacted module it came from.
+//! The order is that of the text: an instruction, its results, then region by region the region's parameters
+//! and instructions. Printing uses the numbers; [`Function::compacted`] renumbers everything, so that a
+//! module parsed from its text is equal to the compacted original.
 
 use crate::entities::*;
 use crate::module::*;
@@ -10,7 +10,7 @@ use cranelift_entity::packed_option::{PackedOption, ReservedValue};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use rustc_hash::FxHashMap;
 
-/// New numbers of the parts of one function that its body reaches.
+/// New numbers of the entities that a function's body reaches.
 #[derive(Debug, Default)]
 pub(crate) struct Numbering {
     values: SecondaryMap<Value, PackedOption<Value>>,
@@ -82,11 +82,10 @@ impl Numbering {
 }
 
 impl Function {
-    /// The same function with nothing in its tables that its body does not reach, numbered in the
-    /// order of the text.
+    /// The same function without unreachable entities, numbered in the order of the text.
     pub fn compacted(&self) -> Function {
         let n = Numbering::of(self);
-        // What a broken function mentions but does not define stays undefined.
+        // Undefined entities of an invalid function stay undefined.
         let value = |v: &Value| n.value(*v).unwrap_or(Value::reserved_value());
         let label = |l: Label| n.label(l).unwrap_or(Label::reserved_value());
         let region = |r: &Region| n.regions[*r].expand().unwrap_or(Region::reserved_value());
@@ -152,9 +151,8 @@ impl Function {
 }
 
 impl Module {
-    /// The normal form that reading a printed module gives: functions are
-    /// [compacted](Function::compacted), neighbouring pieces of message text are one piece, and unknown
-    /// positions are all alike.
+    /// The normal form that parsing a printed module gives: functions are [compacted](Function::compacted),
+    /// adjacent text pieces of messages are merged, and unknown positions are equal.
     pub fn compacted(&self) -> Module {
         let mut out = self.clone();
         let files = self.files.len();
@@ -190,7 +188,7 @@ impl Module {
 }
 
 impl MessageData {
-    /// Without empty or neighbouring texts.
+    /// Without empty or adjacent texts.
     fn merged(&self) -> MessageData {
         let mut pieces: Vec<Piece> = Vec::new();
         for piece in &self.pieces {

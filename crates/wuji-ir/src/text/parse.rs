@@ -1,4 +1,4 @@
-//! Text to module: the state of the parser, and what items and bodies have in common.
+//! The parser: its state, and what items and bodies share.
 
 use super::lex::{Cursor, id_number, shortened};
 use crate::diag::{Error, Result};
@@ -10,14 +10,14 @@ use cranelift_entity::EntityRef;
 
 /// Reads a module. `file` is what error positions call the text.
 ///
-/// Only the text is checked here, and that what it names exists; [`verify`](crate::verify::verify)
-/// says whether the module makes sense.
+/// Only the syntax is checked here, and that the named entities exist; [`verify`](crate::verify::verify)
+/// checks the rest.
 pub fn parse(text: &str, file: &str) -> Result<Module> {
     read(text, file, None)
 }
 
-/// As [`parse`], for people who write modules by hand: what has no position gets that of its own text, so that
-/// errors of the verifier, of passes and of launches say where they are in `file`.
+/// Like [`parse`], for hand-written modules: entities without a position get that of the text, so that errors
+/// of the verifier, of passes and of launches refer to `file`.
 pub fn parse_located(text: &str, file: &str) -> Result<Module> {
     read(text, file, Some(Lines::of(text)))
 }
@@ -50,7 +50,7 @@ fn read(text: &str, file: &str, lines: Option<Lines>) -> Result<Module> {
     Ok(p.m)
 }
 
-/// The text itself among the files of positions, until all of those that it declares are known.
+/// The id of the text itself among the files, until all declared files are known.
 fn own_file() -> File {
     File::from_u32(u32::MAX - 1)
 }
@@ -92,11 +92,11 @@ impl Lines {
 pub(super) struct Parser<'a> {
     pub(super) c: Cursor<'a>,
     pub(super) m: Module,
-    /// When what has no position gets its own.
+    /// Set if entities without a position get that of the text.
     pub(super) lines: Option<Lines>,
-    /// Fields that trees place, which are defined later, and where.
+    /// Fields that trees place but that are defined later, with positions.
     pub(super) placed: Vec<(Field, usize)>,
-    /// Functions that were called or named, maybe before their definition, and where.
+    /// Functions that were called or named, maybe before their definition, with positions.
     pub(super) mentioned: Vec<(Func, usize)>,
 }
 
@@ -159,8 +159,7 @@ impl Parser<'_> {
         self.known("m", "a message like `m0`", count)
     }
 
-    /// A place; local ones are those of a function with that many, `None` when there is no function to
-    /// ask.
+    /// A place; local ones are those of a function with that many, `None` outside of a function.
     pub(super) fn place(&mut self, locals: Option<usize>) -> Result<Place> {
         let at = self.c.here();
         let word = self.c.peek_word().unwrap_or("");
@@ -192,7 +191,7 @@ impl Parser<'_> {
         }
         type_from(word, &self.m.structs).ok_or_else(|| {
             self.c
-                .error("W0002", at, format!("`{}` is no type", shortened(word)))
+                .error("W0002", at, format!("`{}` is not a type", shortened(word)))
         })
     }
 
@@ -232,7 +231,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `@F0:12:9`, if there is one; `start` is where the thing begins that it belongs to.
+    /// `@F0:12:9`, if there is one; `start` is the position of the entity that it belongs to.
     pub(super) fn position(&mut self, start: usize) -> Result<Span> {
         if !self.c.eat("@") {
             let own = |lines: &Lines| lines.span(self.c.text, start);

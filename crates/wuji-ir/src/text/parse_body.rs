@@ -59,7 +59,7 @@ impl Parser<'_> {
     }
 }
 
-/// A function while it is read.
+/// A function that is being parsed.
 struct Body<'p, 'a> {
     p: &'p mut Parser<'a>,
     f: Function,
@@ -68,7 +68,7 @@ struct Body<'p, 'a> {
     labels: FxHashMap<u32, Label>,
 }
 
-/// A result before its instruction exists: number, place in the text, type.
+/// A result before its instruction exists: number, position in the text, type.
 type Named = (Value, usize, Type);
 
 impl Body<'_, '_> {
@@ -159,7 +159,7 @@ impl Body<'_, '_> {
             Some(word) => self.p.c.word(word)?,
             None => return Err(self.p.c.expected("a statement")),
         };
-        // The only operations whose names have two words.
+        // The only operations with two-word names.
         let word = match word {
             "add" if self.p.c.eat(".interleaved") => "add.interleaved",
             "load" if self.p.c.eat(".interleaved") => "load.interleaved",
@@ -579,7 +579,7 @@ impl Body<'_, '_> {
             } else if let (Some(a), None) = (Activation::from_name(word), activation) {
                 activation = Some(a);
             } else {
-                let why = format!("`{}` is no mode of an access here", shortened(word));
+                let why = format!("`{}` is not a mode of an access here", shortened(word));
                 return Err(self
                     .p
                     .c

@@ -1,4 +1,4 @@
-//! What a module consists of besides function bodies.
+//! Items of a module, except function bodies.
 
 use super::lex::shortened;
 use super::literal;
@@ -12,7 +12,7 @@ use crate::types::StructType;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-/// A node as it was read, with the numbers of the text.
+/// A parsed node, with the numbers of the text.
 struct ReadNode {
     number: u32,
     at: usize,
@@ -300,7 +300,7 @@ impl Parser<'_> {
             }
             "list_full" => SiteKind::ListFull(self.field()?),
             other => {
-                let why = format!("`{}` is nothing that a site reports", shortened(other));
+                let why = format!("`{}` is not a kind of report", shortened(other));
                 return Err(self.c.error("W0002", at, why).help(
                     "there are: out_of_range, read_out_of_range, bad_index, assert, print, too_deep, \
                          out_of_memory, list_full",
@@ -336,7 +336,7 @@ impl Parser<'_> {
                 }
             }
             other => {
-                let why = format!("`{}` is no kind of task", shortened(other));
+                let why = format!("`{}` is not a kind of task", shortened(other));
                 return Err(self
                     .c
                     .error("W0002", at, why)
@@ -380,7 +380,7 @@ impl Parser<'_> {
                 let at = p.c.here();
                 let word = p.c.word("an operation")?;
                 let op = AtomicOp::from_name(word).ok_or_else(|| {
-                    let why = format!("`{}` is no atomic operation", shortened(word));
+                    let why = format!("`{}` is not an atomic operation", shortened(word));
                     p.c.error("W0002", at, why)
                 })?;
                 match p.c.peek_id("t") {

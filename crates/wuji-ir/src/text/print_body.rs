@@ -9,9 +9,8 @@ use std::fmt::{self, Write};
 
 /// Prints regions and instructions of one function with dense numbers.
 ///
-/// It also has to show functions that the verifier refuses, so it takes nothing for granted: a value
-/// that nothing defines is `v?7`, and an argument that an operation does not have is left out or added
-/// at the end.
+/// It also prints functions that the verifier rejects, so it assumes nothing: an undefined value is `v?7`,
+/// and a surplus argument of an operation is added at the end.
 pub(crate) struct BodyPrinter<'a> {
     f: &'a Function,
     n: Numbering,
@@ -68,7 +67,7 @@ impl<'a> BodyPrinter<'a> {
         Ok(())
     }
 
-    /// One instruction; its regions too when it is printed at a depth, else as `{ ... }`.
+    /// One instruction; with a depth, its regions too, otherwise as `{ ... }`.
     pub(crate) fn inst(&mut self, inst: Inst, depth: Option<usize>) -> fmt::Result {
         let f = self.f;
         let Some(data) = f.insts.get(inst) else {
@@ -377,7 +376,7 @@ impl<'a> BodyPrinter<'a> {
         self.more(rest)
     }
 
-    /// ` (v2: i32 = v0)`, the region's parameters from `skip` on with what they start as.
+    /// ` (v2: i32 = v0)`, the region's parameters from `skip` on with their initial values.
     fn carried(&mut self, data: &InstData, skip: usize, initial: &[Value]) -> fmt::Result {
         let params = self.body_params(data);
         let params = params.get(skip..).unwrap_or(&[]);

@@ -1,4 +1,4 @@
-//! Function bodies: visibility of values, types, regions and how they end.
+//! Verifies function bodies: visibility of values, types, regions and terminators.
 
 use super::{ids, tables};
 use crate::diag::{Error, Position, Result};
@@ -33,7 +33,7 @@ struct Checker<'a> {
     seen_insts: EntitySet<Inst>,
     seen_regions: EntitySet<Region>,
     seen_labels: EntitySet<Label>,
-    /// The instructions that own the regions around the current place, outermost first.
+    /// The instructions that own the enclosing regions, outermost first.
     owners: Vec<Inst>,
 }
 
@@ -70,7 +70,7 @@ impl Checker<'_> {
         }
         self.terminator(region)
             .map_err(|e| self.at_term(region, e))?;
-        // What was defined here ends here.
+        // Definitions of this region go out of scope.
         for inst in &data.insts {
             for v in &self.f.insts[*inst].results {
                 self.visible.remove(*v);
@@ -82,7 +82,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The instruction itself: arguments, types, and the shape of its regions.
+    /// Checks an instruction: arguments, types, and the number of regions.
     fn operation(&mut self, inst: Inst) -> Check {
         let data = &self.f.insts[inst];
         ids::operation(self.m, self.f, &data.op).or_else(|why| wrong("W0020", why))?;
@@ -116,7 +116,7 @@ impl Checker<'_> {
         self.shape(data, &args, &results)
     }
 
-    /// The types of arguments, which are all visible here.
+    /// The types of the arguments, which must all be visible.
     fn arguments(&self, args: &[Value]) -> std::result::Result<Vec<Type>, (&'static str, String)> {
         for v in args {
             if !self.visible.contains(*v) {
@@ -127,7 +127,7 @@ impl Checker<'_> {
         Ok(args.iter().map(|v| self.f.ty(*v)).collect())
     }
 
-    /// A value is defined where it says, once, and has a type.
+    /// Checks that a value is defined where it says, once, and has a type.
     fn definition(&self, value: Value, def: ValueDef) -> Check {
         let Some(data) = self.f.values.get(value) else {
             return wrong("W0020", format!("{value} is not defined"));
@@ -209,7 +209,7 @@ impl Checker<'_> {
         if self.m.kernel != Some(self.func) || !self.owners.is_empty() {
             return wrong(
                 "W0031",
-                "`foreach` stands only in the outermost region of the kernel",
+                "`foreach` is only allowed in the outermost region of the kernel",
             );
         }
         if hints.block_size == Some(0) {
@@ -232,9 +232,9 @@ impl Checker<'_> {
         }
     }
 
-    /// A report has the arguments that its site promises.
+    /// Checks that a report has the arguments of its site.
     fn report(&self, site: Site, args: &[Type]) -> Check {
-        // Holes stay whole until `scalarize`: compare what they consist of.
+        // Holes stay whole until `scalarize`: compare their scalars.
         let flat = |types: &[Type]| -> Vec<Type> {
             let scalars = types.iter().flat_map(|t| self.m.structs.flatten(*t));
             scalars.map(Type::Scalar).collect()
@@ -324,10 +324,10 @@ impl Checker<'_> {
                     Some(ControlOp::For(..)) => &params[1..],
                     Some(ControlOp::ForEach(..)) => &[],
                     Some(ControlOp::If | ControlOp::Block(_)) | None => {
-                        return wrong("W0028", "`continue` aims at a loop, not at a block");
+                        return wrong("W0028", "the target of `continue` is a loop, not a block");
                     }
                 };
-                same_types("W0029", "it goes on with", &found, carried)
+                same_types("W0029", "it continues with", &found, carried)
             }
             Term::Return(_) => {
                 let in_foreach = |i: &Inst| matches!(self.f.insts[*i].op, Op::ForEach(..));
@@ -340,13 +340,13 @@ impl Checker<'_> {
                 Some(last) if !self.falls_through(*last) => Ok(()),
                 _ => wrong(
                     "W0034",
-                    "`unreachable` stands only behind an instruction that never falls through",
+                    "`unreachable` is only allowed after an instruction that never falls through",
                 ),
             },
         }
     }
 
-    /// The enclosing instruction that a label names.
+    /// The enclosing instruction with a label.
     fn target(&self, label: Label) -> std::result::Result<&InstData, (&'static str, String)> {
         let mut owners = self.owners.iter().rev().map(|i| &self.f.insts[*i]);
         match owners.find(|i| i.op.label() == Some(label)) {
@@ -355,13 +355,13 @@ impl Checker<'_> {
                 let name = self.printed(|p| p.label(label));
                 wrong(
                     "W0030",
-                    format!("{name} names no loop or block around this"),
+                    format!("{name} is not the label of an enclosing loop or block"),
                 )
             }
         }
     }
 
-    /// Whether control can come out behind an instruction that has been checked.
+    /// Whether control can continue after an instruction that has been checked.
     fn falls_through(&self, inst: Inst) -> bool {
         let data = &self.f.insts[inst];
         let yields = || {

@@ -1,4 +1,4 @@
-//! Whether everything an operation mentions exists, so that type rules may look it up.
+//! Verifies that everything an operation refers to exists, so that type rules may look it up.
 
 use super::MAX_COMPONENTS;
 use crate::entities::{Node, Tree};

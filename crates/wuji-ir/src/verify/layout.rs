@@ -1,4 +1,4 @@
-//! Layout trees and fields.
+//! Verifies layout trees and fields.
 
 use super::tables;
 use crate::diag::{Error, Result};
@@ -14,7 +14,7 @@ pub(super) fn trees(m: &Module) -> Result<()> {
     m.trees.keys().try_for_each(|tree| links(m, tree))
 }
 
-/// Parents come before children and know them, each child once; extents are sound.
+/// Parents precede their children; links between them are consistent; extents are valid.
 fn links(m: &Module, tree: Tree) -> Result<()> {
     let nodes = &m.trees[tree].nodes;
     let mut depths: Vec<usize> = Vec::new();
@@ -66,7 +66,7 @@ fn links(m: &Module, tree: Tree) -> Result<()> {
     nodes.keys().try_for_each(|node| kind(m, tree, node))
 }
 
-/// A node is where its kind allows, and splits what its kind allows. Parents, children and extents are sound.
+/// A node is where its kind allows, and splits what its kind allows. Parents, children and extents are valid.
 fn kind(m: &Module, tree: Tree, node: Node) -> Result<()> {
     let data = &m.trees[tree].nodes[node];
     let name = format!("{tree}.{node}");
@@ -84,7 +84,7 @@ fn kind(m: &Module, tree: Tree, node: Node) -> Result<()> {
     match data.extents.iter().find(|e| !e.1.is_power_of_two()) {
         None => Ok(()),
         Some((axis, extent)) => Err(wrong(format!(
-            "{name} is in Morton order, but its extent {extent} along axis {axis} is no power of two"
+            "{name} is in Morton order, but its extent {extent} along axis {axis} is not a power of two"
         ))),
     }
 }

@@ -1,8 +1,8 @@
-//! Whether a module makes sense.
+//! The verifier.
 //!
-//! Everything behind the verifier (interpreter, passes, backends) relies on what is checked here and
-//! checks none of it again: ids are valid, types fit, values are visible where they are used, regions
-//! end as their owners allow, and layouts fit in memory.
+//! The interpreter, passes and backends rely on the invariants that are checked here and do not check them
+//! again: ids are valid, types match, values are visible where they are used, terminators fit their owners,
+//! and layouts fit in memory.
 
 mod body;
 mod ids;
@@ -18,9 +18,9 @@ pub const MAX_COMPONENTS: u64 = 1 << 16;
 /// The deepest that struct types may nest.
 pub const MAX_STRUCT_DEPTH: u32 = 64;
 
-/// `Ok` when the module means something. The first problem found is the error.
+/// `Ok` if the module is valid. The error is the first problem found.
 pub fn verify(m: &Module) -> Result<()> {
-    // In this order: what comes later relies on what came before.
+    // In this order: later checks rely on earlier ones.
     tables::structs(m)?;
     layout::trees(m)?;
     layout::fields(m)?;

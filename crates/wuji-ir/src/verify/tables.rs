@@ -1,4 +1,4 @@
-//! Types, arrays, temps, messages, sites, signatures and tasks.
+//! Verifies types, arrays, temps, messages, sites, signatures and tasks.
 
 use super::{MAX_COMPONENTS, MAX_STRUCT_DEPTH, ids};
 use crate::diag::{Error, Position, Result};
@@ -8,7 +8,7 @@ use crate::module::*;
 use crate::ops::{AtomicOp, Place};
 use crate::types::{I64, Scalar, Type};
 
-/// Every struct mentions only structs before it, and none is deeper or larger than a walk can take.
+/// Every struct only refers to earlier ones, and none exceeds the depth and size limits.
 pub(super) fn structs(m: &Module) -> Result<()> {
     let mut sizes: Vec<(u64, u32)> = Vec::new();
     for (id, ty) in &m.structs.0 {
@@ -144,7 +144,7 @@ pub(super) fn sites(m: &Module) -> Result<()> {
     Ok(())
 }
 
-/// What functions take and give, before any body is looked at: calls need it.
+/// Signatures are checked before any body, because calls need them.
 pub(super) fn signatures(m: &Module) -> Result<()> {
     if m.signatures.len() != m.funcs.len() {
         let why = format!(
@@ -329,7 +329,7 @@ fn task(m: &Module, task: &Task) -> Result<()> {
     }
 }
 
-/// Copies are of trees that are there, of fields whose every element exists, in tasks of units.
+/// Copies refer to existing trees and to fields without sparse nodes, in tasks of chunks.
 fn copies(m: &Module, task: &Task) -> std::result::Result<(), String> {
     match &task.copies {
         Copies::None => return Ok(()),
@@ -358,7 +358,7 @@ fn copies(m: &Module, task: &Task) -> std::result::Result<(), String> {
     match task.kind {
         TaskKind::Chunks { .. } => Ok(()),
         TaskKind::Serial | TaskKind::Range { .. } | TaskKind::Cells { .. } => {
-            Err("only tasks of chunks have to do with copies of trees".into())
+            Err("only tasks of chunks can use copies of trees".into())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Integration tests of the IR, as one program: each further program is linked once more.
+//! Integration tests of the IR, in one binary to save link time.
 
 mod operations;
 mod text;

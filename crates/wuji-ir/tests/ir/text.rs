@@ -69,7 +69,7 @@ fn constants_keep_their_bits() {
     }
 }
 
-/// A text cut at any place is refused, and without a panic.
+/// A truncated text is rejected, without a panic.
 #[test]
 fn truncated_texts_are_errors_or_shorter_modules() {
     for at in (0..EVERYTHING.len()).filter(|at| EVERYTHING.is_char_boundary(*at)) {
@@ -79,10 +79,10 @@ fn truncated_texts_are_errors_or_shorter_modules() {
     }
 }
 
-/// Nothing that is made from a good text by a few changes makes the parser, the verifier or the printer
-/// panic; and what is accepted round-trips.
+/// A valid text with a few random changes never makes the parser, the verifier or the printer panic; and
+/// accepted texts round-trip.
 #[test]
-fn mutated_texts_do_no_harm() {
+fn mutated_texts_do_not_panic() {
     let words: Vec<&str> = EVERYTHING
         .split_inclusive(|c: char| !c.is_ascii_alphanumeric())
         .collect();
@@ -147,12 +147,12 @@ fn mutated_texts_do_no_harm() {
     }
     assert!(
         read > 100 && sound > 10,
-        "the mutations are too wild: {read} {sound}"
+        "the mutations reject too much: {read} {sound}"
     );
 }
 
 #[test]
-fn deep_nesting_is_refused_with_a_position() {
+fn deep_nesting_is_rejected_with_a_position() {
     let nested = |depth: usize| {
         let mut text = String::from("fn fn0() {\n");
         for k in 0..depth {
@@ -182,7 +182,7 @@ fn deep_nesting_is_refused_with_a_position() {
 }
 
 #[test]
-fn structs_that_explode_are_refused() {
+fn exponentially_large_structs_are_rejected() {
     let mut text = String::from("struct s0 { }\n");
     for k in 1..64 {
         text += &format!("struct s{k} {{ a: s{}, b: s{} }}\n", k - 1, k - 1);

@@ -38,13 +38,13 @@ fn f(m: &mut Module) -> &mut Function {
     &mut m.funcs[Func::from_u32(0)]
 }
 
-/// The error that a change of the sound module leads to.
+/// The error that a change of the valid module causes.
 fn broken(change: impl FnOnce(&mut Module)) -> String {
     let mut m = parse(SOUND, "sound.wir").unwrap();
     verify(&m).unwrap();
     change(&mut m);
-    let error = verify(&m).expect_err("the change does not matter");
-    // Whatever is wrong can be printed, and compacted.
+    let error = verify(&m).expect_err("the changed module is still valid");
+    // An invalid module can be printed and compacted.
     let _ = (m.to_string(), m.compacted().to_string(), error.to_string());
     error.code.to_owned()
 }

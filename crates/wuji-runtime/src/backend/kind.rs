@@ -1,4 +1,4 @@
-//! The backends that Wuji has, as users choose among them.
+//! The available backends.
 
 use super::cpu::CpuBackend;
 use super::cuda::CudaBackend;
@@ -12,7 +12,7 @@ pub enum BackendKind {
     /// Machine code on the processor.
     #[default]
     Cpu,
-    /// The interpreter, which defines what kernels mean.
+    /// The interpreter, which defines the semantics of kernels.
     Interpreter,
     /// An NVIDIA GPU, by its number.
     Cuda(u32),

@@ -1,11 +1,11 @@
-//! The seam between a device and what runs its kernels.
+//! The interface between a device and its backend.
 //!
-//! A [`Backend`] owns code, memory and execution together. It compiles modules to an [`Executable`] of its own type,
-//! allocates [`Storage`] of its own type, and runs the one on the other. [`Device`](crate::Device) does what all of them need: the lock,
-//! checks of arguments, time limits, the log, the profiler and the memory limit.
+//! A [`Backend`] owns code, memory and execution. It compiles modules to its own type of [`Executable`], allocates its
+//! own type of [`Storage`], and runs the former on the latter. [`Device`](crate::Device) implements what is common: the
+//! lock, checks of arguments, time limits, the log, the profiler and the memory limit.
 //!
-//! There is one folder for each backend: `interpreter`, `cpu` and `cuda`. `tasks` is what backends with compiled code share.
-//! `docs/how-to/add-a-backend.md` adds another one.
+//! There is one folder per backend: `interpreter`, `cpu` and `cuda`. `tasks` is shared by backends with compiled code.
+//! `docs/how-to/add-a-backend.md` explains how to add one.
 
 pub(crate) mod cpu;
 pub mod cuda;
@@ -39,15 +39,15 @@ use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::CompiledKernel;
 
-/// What runs the kernels of a device.
+/// Compiles and runs the kernels of a device.
 ///
-/// The device calls everything that touches memory or launches while it holds its lock: one call at a time.
-/// [`Backend::load`] and [`Backend::finish_compiling`] may be called from several threads at once.
+/// The device holds its lock for all calls that access memory or launch: one call at a time. [`Backend::load`] and
+/// [`Backend::finish_compiling`] may be called from several threads concurrently.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// A short name, for the debug output of a world.
     fn name(&self) -> String;
 
-    /// What does not change while the backend lives. The device asks once.
+    /// Properties that do not change. The device queries them once.
     fn capabilities(&self) -> Capabilities;
 
     /// Whether kernels can be compiled with these options.
@@ -56,20 +56,20 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Compiles a module. It is verified, and all its accesses are guarded.
+    /// Compiles a module, which is verified and has all its accesses guarded.
     fn load(&self, module: Module, options: &Options) -> Result<Loaded>;
 
-    /// Waits until a program has the best code it can get.
+    /// Waits until a program has the best code.
     fn finish_compiling(&self, program: &Program) -> Result<()> {
         let _ = program;
         Ok(())
     }
 
-    /// Storage for so many zeroed bytes.
+    /// Storage for zeroed bytes.
     fn allocate(&self, size: u64) -> Result<Box<dyn Storage>>;
 
-    /// Storage for a tree. The cells of a sparse tree may take up to `limit` bytes; a backend whose kernels work on the bytes of
-    /// the host learns at every launch how much is left.
+    /// Storage for a tree. The cells of a sparse tree may take up to `limit` bytes; a backend that uses host memory
+    /// gets the remaining amount at every launch.
     fn allocate_tree(
         &self,
         tree: &TreeData,
@@ -77,7 +77,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
         limit: u64,
     ) -> Result<Box<dyn Storage>>;
 
-    /// Runs a program once. The bindings were checked.
+    /// Runs a program once. The bindings are checked.
     fn run(&self, launch: &LaunchRequest<'_>) -> Result<Outcome>;
 
     /// Whether a launch can be part of a graph.
@@ -86,7 +86,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Makes one graph of launches that were found to fit. `None`: the device launches them one after the other.
+    /// Captures launches that fit as one graph. `None`: the device launches them one after the other.
     fn capture(
         &self,
         steps: &[(&Program, Bindings<'_>)],
@@ -96,27 +96,27 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Waits for all pending launches. The error is that of one of them.
+    /// Waits for all pending launches. Returns the error of one of them.
     fn synchronize(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Whether there are no pending launches, nor errors of theirs.
+    /// Whether there are no pending launches and no pending errors.
     fn is_idle(&self) -> bool {
         true
     }
 
-    /// The GPU, if it is one.
+    /// The GPU, if there is one.
     fn gpu(&self) -> Option<&DeviceInfo> {
         None
     }
 
-    /// The handle of the stream that launches go to, for other libraries.
+    /// The handle of the stream for launches, for other libraries.
     fn stream(&self) -> Option<usize> {
         None
     }
 
-    /// Later launches wait for the work that another stream has now.
+    /// Later launches wait for the current work of another stream.
     ///
     /// # Safety
     /// The handle is that of a live stream of the same GPU.
@@ -134,40 +134,40 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// The cache that code comes from, if there is one.
+    /// The code cache, if there is one.
     fn cache(&self) -> Option<&Cache> {
         None
     }
 }
 
-/// What a backend can do.
+/// Properties of a backend.
 #[derive(Copy, Clone, Debug)]
 pub struct Capabilities {
-    /// Threads of the host that run kernels.
+    /// Host threads that run kernels.
     pub threads: usize,
-    /// Whose memory kernels work on. They also get arrays of the host, which a GPU copies.
+    /// The device whose memory kernels use. They also get host arrays, which a GPU copies.
     pub owner: Owner,
-    /// Whether launches may return before they are done. Then the backend itself obeys interrupts and time limits.
+    /// Whether launches are asynchronous. Then the backend itself handles interrupts and time limits.
     pub asynchronous: bool,
     /// Whether launches can be captured as a graph.
     pub graphs: bool,
 }
 
 impl Capabilities {
-    /// Whether kernels work on the bytes of the host. Otherwise the backend has memory of its own.
+    /// Whether kernels use host memory. Otherwise the backend has its own memory.
     pub fn works_on_host(&self) -> bool {
         self.owner == Owner::Host
     }
 }
 
-/// A module that a backend has compiled. Each backend has a type of its own, and runs no other.
+/// A compiled module. Each backend has its own type, and runs no other.
 pub trait Executable: Any + fmt::Debug + Send + Sync {
-    /// `Fast` or `Best`: of the code that is in use now. `None` where there is no code.
+    /// The tier of the current code: `Fast` or `Best`. `None` if there is no code.
     fn tier(&self) -> Option<Tier> {
         None
     }
 
-    /// The machine code of the host that is in use now.
+    /// The current machine code of the host.
     fn machine_code(&self) -> Option<&CompiledKernel> {
         None
     }
@@ -178,7 +178,7 @@ pub trait Executable: Any + fmt::Debug + Send + Sync {
     }
 }
 
-/// An executable as the type of a backend. An error when another backend has made it.
+/// Downcasts an executable. An error if it is from another backend.
 pub(crate) fn expect_executable<'a, E: Executable>(
     executable: &'a (dyn Executable + 'static),
 ) -> Result<&'a E> {
@@ -187,13 +187,13 @@ pub(crate) fn expect_executable<'a, E: Executable>(
         .ok_or_else(|| Error::new("W0118", "the program was loaded by another backend"))
 }
 
-/// What [`Backend::load`] returns.
+/// The result of [`Backend::load`].
 #[derive(Debug)]
 pub struct Loaded {
     /// The module as the backend runs it.
     pub module: Module,
     pub executable: Box<dyn Executable>,
-    /// The record of the profiler, if the backend has entered its compilation there.
+    /// The profiler record, if the backend has registered its compilation.
     pub(crate) kernel: Option<Arc<Kernel>>,
     pub(crate) remarks: Option<Arc<Remarks>>,
 }
@@ -213,43 +213,43 @@ impl Loaded {
 #[derive(Copy, Clone, Debug)]
 pub struct LaunchRequest<'a> {
     pub program: &'a Program,
-    /// What the backend has made of the program.
+    /// The backend's executable of the program.
     pub executable: &'a (dyn Executable + 'static),
     pub bindings: &'a Bindings<'a>,
-    /// For random numbers, together with the number of the launch.
+    /// Seeds the random numbers, together with the launch number.
     pub seed: u64,
     pub number: u64,
-    /// Whether the launch is to be done when the call returns.
+    /// Whether the launch must be synchronous.
     pub wait: bool,
-    /// Kernels return early once it is not zero. The device says why.
+    /// Kernels return early when it is not zero. The device determines the reason.
     pub interrupt: &'a AtomicU32,
-    /// Bytes that the sparse trees of the launch may still take, all together.
+    /// The remaining memory for all sparse trees of the launch together, in bytes.
     pub memory_left: u64,
-    /// Set while tasks are timed.
+    /// Set if tasks are timed.
     pub profiler: Option<&'a Profiler>,
 }
 
 impl<'a> LaunchRequest<'a> {
-    /// The executable as the type of a backend. An error when another backend has made it.
+    /// Downcasts the executable. An error if it is from another backend.
     pub fn executable<E: Executable>(&self) -> Result<&'a E> {
         expect_executable(self.executable)
     }
 }
 
-/// Launches that a backend has put together.
+/// Launches that a backend has captured.
 pub trait CapturedGraph: fmt::Debug + Send + Sync {
-    /// Launches all of them. The steps are those that were captured, or an error is returned.
+    /// Launches all of them. Returns an error if the steps are not those that were captured.
     fn replay(&self, steps: &[(&Program, Bindings<'_>)], wait: bool) -> Result<()>;
 }
 
-/// What a device shares with its backend.
+/// State that a device shares with its backend.
 #[derive(Clone, Debug)]
 pub struct BackendEnv {
     pub log: Arc<Log>,
     pub profiler: Arc<Profiler>,
-    /// Threads of the host that the backend may use.
+    /// Host threads that the backend may use.
     pub threads: usize,
-    /// How good the code of kernels is to be.
+    /// The tier of kernels.
     pub tier: Tier,
     pub(crate) stop: Arc<Stop>,
     pub(crate) print_sink: Arc<PrintSink>,

@@ -1,4 +1,4 @@
-//! How the tasks of a lowered module are launched: what backends with compiled code share.
+//! Launch plans of lowered modules, shared by backends with compiled code.
 
 use crate::backend::cpu::copies::{CopyPlan, Upkeep};
 use crate::program::{broken, integer, tree_memory};
@@ -11,7 +11,7 @@ use wuji_ir::ops::AtomicOp;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 
-/// How a lowered module is launched.
+/// How to launch a lowered module.
 #[derive(Debug)]
 pub(crate) struct LaunchPlan {
     pub(crate) tasks: Vec<TaskPlan>,
@@ -23,14 +23,14 @@ pub(crate) struct LaunchPlan {
 
 #[derive(Debug)]
 pub(crate) struct TaskPlan {
-    /// Its number in the code.
+    /// Its index in the code.
     pub(crate) number: usize,
     pub(crate) ordinal: u32,
-    /// The list of active cells that it makes.
+    /// The list of active cells that it generates.
     pub(crate) list: Option<ListPlan>,
     /// `None` for serial code.
     pub(crate) chunks: Option<ChunkPlan>,
-    /// What it needs when its workers update copies of trees.
+    /// The plan of a privatized task.
     pub(crate) copies: Option<CopyPlan>,
 }
 
@@ -39,17 +39,17 @@ pub(crate) struct ChunkPlan {
     pub(crate) dims: SmallVec<[(BoundSource, BoundSource); 1]>,
     /// Iterations in a unit.
     pub(crate) unit: u64,
-    /// Iterations that the user wants in a chunk.
+    /// Iterations per chunk that the user requests.
     pub(crate) block: Option<u32>,
     /// In order, on one thread.
     pub(crate) serial: bool,
-    /// Iterations that are worth handing out.
+    /// The grain size in iterations.
     pub(crate) grain_size: u64,
-    /// On a GPU, each iteration has a thread of its own.
+    /// On a GPU, each iteration has its own thread.
     pub(crate) cooperative: bool,
 }
 
-/// Where a bound of a loop is found at launch.
+/// The source of a loop bound at launch.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum BoundSource {
     Const(i64),
@@ -60,7 +60,7 @@ pub(crate) enum BoundSource {
 }
 
 impl ChunkPlan {
-    /// How many units there are, at every launch.
+    /// The number of units, if it is constant.
     fn known_units(&self) -> Result<u64> {
         let mut units = 1u64;
         for dim in &self.dims {
@@ -89,7 +89,7 @@ impl LaunchPlan {
     }
 }
 
-/// A module whose launch is being planned.
+/// Plans the launch of a module.
 struct Planner<'m> {
     module: &'m Module,
     /// Offsets of the temps.
@@ -167,12 +167,12 @@ impl Planner<'_> {
             Bound::Const(c) => Ok(BoundSource::Const(c)),
             Bound::Param(p) => {
                 let ty = module.params.get(p as usize).and_then(|p| p.ty.as_scalar());
-                let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar parameter"))?;
+                let scalar = ty.ok_or_else(|| broken("a loop bound is not a scalar parameter"))?;
                 Ok(BoundSource::Slot(self.slots[p as usize], scalar))
             }
             Bound::Temp(t) => {
                 let ty = module.temps.get(t).and_then(|t| t.ty.as_scalar());
-                let scalar = ty.ok_or_else(|| broken("a loop bound is no scalar temp"))?;
+                let scalar = ty.ok_or_else(|| broken("a loop bound is not a scalar temp"))?;
                 Ok(BoundSource::Temp(self.offset(t), scalar))
             }
             Bound::List(tree, node) => {
@@ -231,7 +231,7 @@ impl Planner<'_> {
     }
 }
 
-/// A task that fills or merges copies.
+/// A task that initializes or merges copies.
 fn upkeep(number: usize, chunks: Option<&ChunkPlan>) -> Result<Upkeep> {
     let chunks = chunks.ok_or_else(|| broken("copies are merged by serial code"))?;
     Ok(Upkeep {
@@ -252,7 +252,7 @@ pub(crate) fn read_temp(temps: &[u64], at: usize, scalar: Scalar) -> u64 {
     u64::from_le_bytes(own)
 }
 
-/// Puts a scalar at a byte offset in the temps.
+/// Stores a scalar at a byte offset in the temps.
 pub(crate) fn write_temp(temps: &mut [u64], at: usize, value: Imm) {
     let Some(word) = temps.get_mut(at / 8) else {
         return;
@@ -266,13 +266,13 @@ pub(crate) fn write_temp(temps: &mut [u64], at: usize, value: Imm) {
     *word = u64::from_le_bytes(bytes);
 }
 
-/// A number that earlier tasks have left.
+/// A number that earlier tasks have computed.
 pub(crate) enum Word {
     Temp(usize, Scalar),
     Tree(usize, u64),
 }
 
-/// How many units a task has.
+/// The number of units of a task.
 pub(crate) fn units(plan: &ChunkPlan, params: &[u64], word: impl Fn(Word) -> u64) -> Result<u64> {
     let value = |place: BoundSource| match place {
         BoundSource::Const(c) => i128::from(c),
@@ -285,7 +285,7 @@ pub(crate) fn units(plan: &ChunkPlan, params: &[u64], word: impl Fn(Word) -> u64
         let count = (value(*hi) - value(*lo)).max(0) as u128;
         total = total.saturating_mul(count);
     }
-    // An empty dimension makes the loop empty however long the others are.
+    // An empty dimension makes the loop empty, regardless of the others.
     match u64::try_from(total) {
         Ok(n) if n <= i64::MAX as u64 => Ok(n),
         _ => Err(

@@ -1,7 +1,7 @@
-//! A number that tells two texts apart.
+//! A 64-bit checksum.
 
-/// Every step is a bijection of the state and of the word that it takes in, so texts of one length that differ in one
-/// word only never have the same checksum.
+/// Every step is a bijection of the state and of its input word, so inputs of equal length that differ in only one word
+/// never have the same checksum.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ (bytes.len() as u64);
     let mut step = |word: u64| {

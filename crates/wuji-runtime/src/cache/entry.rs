@@ -1,7 +1,7 @@
-//! One kernel as bytes: how it is launched, its machine code, and what it was made from.
+//! The file format of a cached kernel: its launch plan, its machine code, and its key.
 //!
-//! Eight bytes say what the file is, eight are the checksum of all that follow; then come numbers of eight bytes and texts
-//! that have their length before them. Whatever is read is doubted: a file may be anything.
+//! A file starts with eight magic bytes and the checksum of the rest; then follow 64-bit numbers and length-prefixed
+//! strings. The reader validates everything, because a file may contain anything.
 
 use super::checksum::checksum;
 use std::time::Duration;
@@ -15,10 +15,10 @@ const MAGIC: [u8; 8] = *b"wujicod\x03";
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Entry {
-    /// The lowered module, of whose functions only the names are left.
+    /// The lowered module, with the names of its functions but without their bodies.
     pub(crate) launch: Module,
     pub(crate) object: Object,
-    /// What became of parallel loops; unknown in quick code.
+    /// Remarks about parallel loops; unknown for first-tier code.
     pub(crate) remarks: Vec<Remark>,
 }
 
@@ -89,11 +89,11 @@ impl Entry {
         bytes
     }
 
-    /// What `encode` was given with this key, or why there is none to be had.
+    /// Decodes an entry that was encoded with this key, or returns the reason why not.
     pub(crate) fn decode(bytes: &[u8], key: &str) -> Result<Entry, &'static str> {
         let mut all = Reader(bytes);
         if all.take(8)? != MAGIC {
-            return Err("it is of another kind or version");
+            return Err("it has another format or version");
         }
         let sum = all.number()?;
         if checksum(all.0) != sum {
@@ -102,19 +102,19 @@ impl Entry {
         if all.text()? != key {
             return Err("it belongs to another kernel");
         }
-        let launch = wuji_ir::text::parse(all.text()?, "cache").map_err(|_| "it makes no sense")?;
+        let launch = wuji_ir::text::parse(all.text()?, "cache").map_err(|_| "it is malformed")?;
         let total = Duration::from_nanos(all.number()?);
         let code = all.list(|r| Ok(r.bytes()?.to_vec()))?;
         let symbols = all.list(|r| Ok(r.text()?.to_owned()))?;
         let remarks = all.list(|r| {
             let task = r.text()?.to_owned();
             let file = r.text()?.to_owned();
-            let number = |n: u64| u32::try_from(n).map_err(|_| "it makes no sense");
+            let number = |n: u64| u32::try_from(n).map_err(|_| "it is malformed");
             let (line, column) = (number(r.number()?)?, number(r.number()?)?);
             let at = (line != 0).then_some(Position { file, line, column });
             let decision = match r.number()? {
                 0 => Decision::Vectors {
-                    lanes: u8::try_from(r.number()?).map_err(|_| "it makes no sense")?,
+                    lanes: u8::try_from(r.number()?).map_err(|_| "it is malformed")?,
                     vectors: r.number()? as usize,
                     interleaved: r.number()? != 0,
                     streamed: r.number()? != 0,
@@ -129,7 +129,7 @@ impl Entry {
                     field: r.text()?.to_owned(),
                     why: r.text()?.to_owned(),
                 },
-                _ => return Err("it makes no sense"),
+                _ => return Err("it is malformed"),
             };
             Ok(Remark { task, at, decision })
         })?;
@@ -169,7 +169,7 @@ impl Writer {
     }
 }
 
-/// What is left to read.
+/// The remaining bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -192,16 +192,16 @@ impl<'a> Reader<'a> {
     }
 
     fn text(&mut self) -> Result<&'a str, &'static str> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| "it makes no sense")
+        std::str::from_utf8(self.bytes()?).map_err(|_| "it is malformed")
     }
 
-    /// A number, and as many things.
+    /// A length-prefixed list.
     fn list<T>(
         &mut self,
         one: impl Fn(&mut Reader<'a>) -> Result<T, &'static str>,
     ) -> Result<Vec<T>, &'static str> {
         let count = self.number()?;
-        // Each takes eight bytes at least, so memory is safe from a wild number.
+        // Each item has at least eight bytes, so a corrupt length cannot cause a huge allocation.
         if count > self.0.len() as u64 / 8 {
             return Err("it is too short");
         }

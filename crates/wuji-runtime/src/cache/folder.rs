@@ -1,4 +1,4 @@
-//! Where the cache is, and whether it can be trusted.
+//! The cache folder and its permissions.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -6,16 +6,16 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use wuji_ir::{Error, Result};
 
-/// Where a world keeps machine code from one run of a program to the next.
+/// Where a world caches compiled kernels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Choice {
-    /// What the environment variable `WUJI_CACHE_DIR` names; else `wuji` in the folder that the user's programs cache in,
-    /// which is `~/.cache` mostly. Nowhere with `WUJI_CACHE=off`.
+    /// The folder in the environment variable `WUJI_CACHE_DIR`; else `wuji` in the user's cache folder, usually
+    /// `~/.cache`. No cache with `WUJI_CACHE=off`.
     #[default]
     Usual,
-    /// Nowhere.
+    /// No cache.
     Off,
-    /// In this folder, which is made when it is not there. It must belong to the user alone.
+    /// This folder, which is created if it does not exist. Only the user may have write access.
     Folder(PathBuf),
 }
 
@@ -33,7 +33,7 @@ pub(super) fn usual() -> Usual {
     if let Some(path) = var("WUJI_CACHE_DIR") {
         return Usual::At(path.into());
     }
-    // The specification ignores relative paths.
+    // The XDG specification ignores relative paths.
     let xdg = var("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|p| p.is_absolute());
@@ -44,7 +44,7 @@ pub(super) fn usual() -> Usual {
     }
 }
 
-/// The limit that `WUJI_CACHE_LIMIT` asks for, in megabytes.
+/// The limit from `WUJI_CACHE_LIMIT`, in megabytes.
 pub(super) fn limit_asked() -> Result<Option<u64>> {
     let Some(asked) = std::env::var_os("WUJI_CACHE_LIMIT").filter(|v| !v.is_empty()) else {
         return Ok(None);
@@ -56,13 +56,13 @@ pub(super) fn limit_asked() -> Result<Option<u64>> {
         Some(bytes) => Ok(Some(bytes)),
         None => Err(Error::new(
             "W0512",
-            format!("WUJI_CACHE_LIMIT is {asked:?}, which is no size"),
+            format!("WUJI_CACHE_LIMIT is {asked:?}, which is not a size"),
         )
         .help("give it in megabytes, such as 512")),
     }
 }
 
-/// Makes sure that the folder exists and that only the user can write to it.
+/// Creates the folder if needed, and checks that only the user can write to it.
 pub(super) fn open(path: &Path) -> Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -70,21 +70,21 @@ pub(super) fn open(path: &Path) -> Result<()> {
         .create(path)
         .map_err(|e| refused(path, "make", &e))?;
     let data = fs::metadata(path).map_err(|e| refused(path, "read", &e))?;
-    // SAFETY: it only asks who we are, and cannot fail.
+    // SAFETY: it only returns the user id, and cannot fail.
     let user = unsafe { libc::geteuid() };
     let others = data.permissions().mode() & 0o022;
     if data.uid() != user || others != 0 {
         let why = if data.uid() == user {
-            "others may write to it"
+            "other users may write to it"
         } else {
-            "it belongs to somebody else"
+            "it belongs to another user"
         };
         return Err(Error::new(
             "W0512",
             format!("the folder {} cannot be a cache of kernels", path.display()),
         )
-        .note(format!("{why}, and code that is in it is run"))
-        .help("make it yours alone: `chmod 700`, or choose another with WUJI_CACHE_DIR"));
+        .note(format!("{why}, and Wuji executes code from it"))
+        .help("remove the write permission of others (`chmod 700`), or choose another folder with WUJI_CACHE_DIR"));
     }
     Ok(())
 }
@@ -92,5 +92,5 @@ pub(super) fn open(path: &Path) -> Result<()> {
 pub(super) fn refused(path: &Path, what: &str, why: &io::Error) -> Error {
     Error::new("W0512", format!("cannot {what} {}", path.display()))
         .note(why.to_string())
-        .help("choose another folder with WUJI_CACHE_DIR, or say WUJI_CACHE=off")
+        .help("choose another folder with WUJI_CACHE_DIR, or set WUJI_CACHE=off")
 }

@@ -1,11 +1,11 @@
-//! Machine code of kernels on disk, so that a program which starts again does not compile again.
+//! The disk cache of compiled kernels.
 //!
-//! An entry is found by everything its code was made from: the kernel before any pass, options, processor, LLVM and this
-//! build of Wuji. That text is in the entry too, and compared, so two kernels are never mistaken for each other. An entry
-//! that is damaged, foreign or does not load counts as absent and is written anew. Entries are written under another name
-//! and moved into place: a reader finds a whole entry or none, however many processes write.
+//! The key of an entry has everything that affects its code: the kernel before any pass, options, processor, LLVM and
+//! this build of Wuji. The key is stored in the entry and compared, so a hash collision is harmless. An entry that is
+//! damaged, foreign or does not load counts as absent and is overwritten. Entries are written under a temporary name
+//! and renamed: a reader sees a complete entry or none, even with several writers.
 //!
-//! Code from the cache is run, so the folder must be the user's alone.
+//! Code from the cache is executed, so only the user may have write access to the folder.
 
 mod checksum;
 mod entry;
@@ -28,16 +28,16 @@ use wuji_compile::Options;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 
-/// The default limit of all entries together, in bytes.
+/// The default limit of the total size, in bytes.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
 
-/// Entries end in this.
+/// The file extension of entries.
 const SUFFIX: &str = "wuji";
-/// Files that are being written begin with this.
+/// The prefix of files that are being written.
 const UNFINISHED: &str = "new-";
-/// Nobody takes this long to write one.
+/// A temporary file older than this is abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// The size is looked at after the first write, and whenever this much more has been written.
+/// The size is checked after the first write, and whenever this much more has been written.
 const LOOK_AFTER: u64 = 16 << 20;
 
 /// A folder of compiled kernels.
@@ -45,11 +45,11 @@ const LOOK_AFTER: u64 = 16 << 20;
 pub struct Cache {
     folder: PathBuf,
     limit: u64,
-    /// Bytes written since the size was last looked at; starts high.
+    /// Bytes written since the last size check; starts high.
     written: AtomicU64,
 }
 
-/// What is in a cache.
+/// Statistics of a cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Info {
     pub folder: PathBuf,
@@ -58,12 +58,12 @@ pub struct Info {
     pub limit: u64,
 }
 
-/// Everything that the code of a kernel is made from, as text.
+/// Everything that affects the code of a kernel, as text.
 #[derive(Clone, Debug)]
 pub(crate) struct Key(String);
 
 impl Key {
-    /// `target` describes what the code is made for, and by which compiler.
+    /// `target` describes the target of the code, and the compiler.
     pub(crate) fn of(module: &Module, options: &Options, target: &str) -> Key {
         Key(format!(
             "wuji {} {}\n{target}\n{options:?}\n{module}",
@@ -82,7 +82,7 @@ impl Key {
 }
 
 impl Cache {
-    /// The chosen cache. `None` when it is off, or when there is no folder for one, which is logged.
+    /// Opens the selected cache. `None` if it is off, or if there is no folder for it, which is logged.
     pub(crate) fn open(choice: &Choice, limit: Option<u64>, log: &Log) -> Result<Option<Cache>> {
         let limit = match limit {
             Some(limit) => limit,
@@ -127,7 +127,7 @@ impl Cache {
         }
     }
 
-    /// The cache that worlds use by default; `None` when they use none.
+    /// The default cache of worlds; `None` if it is off.
     pub fn usual() -> Result<Option<Cache>> {
         let limit = folder::limit_asked()?.unwrap_or(DEFAULT_LIMIT);
         match folder::usual() {
@@ -140,12 +140,12 @@ impl Cache {
         &self.folder
     }
 
-    /// Whether worlds can use it: it exists or can be made, and belongs to the user alone.
+    /// Whether worlds can use it: it exists or can be created, and only the user has write access.
     pub fn check(&self) -> Result<()> {
         folder::open(&self.folder)
     }
 
-    /// What is in it. A folder that does not exist has nothing.
+    /// Its statistics. A missing folder is empty.
     pub fn info(&self) -> Result<Info> {
         let entries = self.entries()?;
         Ok(Info {
@@ -156,7 +156,7 @@ impl Cache {
         })
     }
 
-    /// Removes all entries, and returns how many and how many bytes they were. Other files in the folder stay.
+    /// Removes all entries; returns their number and size. Other files in the folder are kept.
     pub fn clear(&self) -> Result<(usize, u64)> {
         let (mut count, mut bytes) = (0, 0);
         for entry in self.entries()? {
@@ -165,7 +165,7 @@ impl Cache {
                     count += 1;
                     bytes += entry.bytes;
                 }
-                // Somebody else was faster.
+                // Another process was faster.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(e) => return Err(folder::refused(&entry.path, "remove", &e)),
             }
@@ -173,7 +173,7 @@ impl Cache {
         Ok((count, bytes))
     }
 
-    /// What was made from the key before.
+    /// Looks up the entry of a key.
     pub(crate) fn get(&self, key: &Key, tier: Tier, log: &Log) -> Option<Entry> {
         let path = self.folder.join(key.file(tier));
         let bytes = match fs::read(&path) {
@@ -188,7 +188,7 @@ impl Cache {
         };
         match Entry::decode(&bytes, &key.0) {
             Ok(entry) => {
-                // Entries that are used stay longest. It does not matter when the time cannot be set.
+                // Update the time for the LRU eviction. A failure does not matter.
                 if let Ok(file) = fs::File::open(&path) {
                     let _ = file.set_modified(SystemTime::now());
                 }
@@ -197,7 +197,7 @@ impl Cache {
             Err(why) => {
                 log.say(Level::Info, || {
                     format!(
-                        "{} is not used: {why}; the kernel is compiled anew",
+                        "{} is not used: {why}; the kernel is recompiled",
                         path.display()
                     )
                 });
@@ -206,7 +206,7 @@ impl Cache {
         }
     }
 
-    /// Keeps what was made. Failing to is logged, and costs the next program time, nothing else.
+    /// Stores an entry. A failure is logged, and only costs the next program time.
     pub(crate) fn put(&self, key: &Key, tier: Tier, entry: &Entry, log: &Log) {
         let bytes = entry.encode(&key.0);
         if bytes.len() as u64 > self.limit {
@@ -234,13 +234,13 @@ impl Cache {
         let done = fs::write(&unfinished, bytes)
             .and_then(|()| fs::rename(&unfinished, self.folder.join(name)));
         if done.is_err() {
-            // Half a file must not stay on a full disk.
+            // Do not leave a partial file on a full disk.
             let _ = fs::remove_file(&unfinished);
         }
         done
     }
 
-    /// Removes what was not used for longest when there is too much, down to nine tenths of the limit.
+    /// Evicts the least recently used entries if there is too much, down to nine tenths of the limit.
     fn make_room(&self, more: u64, log: &Log) {
         if self.written.fetch_add(more, Ordering::Relaxed) + more < LOOK_AFTER.min(self.limit / 8) {
             return;
@@ -270,14 +270,14 @@ impl Cache {
         });
     }
 
-    /// Files of processes that ended while they wrote.
+    /// Removes files of processes that ended while they were writing.
     fn remove_abandoned(&self) {
         for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let ours = file.file_name().to_string_lossy().starts_with(UNFINISHED);
             let age = file.metadata().and_then(|m| m.modified()).ok();
             let age = age.and_then(|t| t.elapsed().ok());
             if ours && age.is_some_and(|age| age > ABANDONED) {
-                // Another process may have done it.
+                // Another process may have removed it.
                 let _ = fs::remove_file(file.path());
             }
         }
@@ -309,7 +309,7 @@ struct OnDisk {
     used: SystemTime,
 }
 
-/// An error in one line, for logs.
+/// An error on one line, for logs.
 fn short(error: &Error) -> String {
     let notes = error.notes.iter().map(|n| format!(" ({n})"));
     format!("{}{}", error.message, notes.collect::<String>())

@@ -1,4 +1,4 @@
-//! Where the code of one kernel is kept.
+//! The cache slot of one kernel.
 
 use super::{Cache, Entry, Key};
 use crate::log::Log;
@@ -9,7 +9,7 @@ use wuji_ir::Result;
 use wuji_ir::module::Module;
 use wuji_llvm::Object;
 
-/// Where the code of a kernel is kept in the cache.
+/// The cache slot of one kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct CacheSlot {
     pub(crate) cache: Arc<Cache>,
@@ -17,8 +17,8 @@ pub(crate) struct CacheSlot {
 }
 
 impl CacheSlot {
-    /// The slot of a module, unless there is no cache or the environment asks to see the compiler at work. `target` describes
-    /// what code is made for.
+    /// The slot of a module, unless there is no cache or the environment requests compiler output. `target` describes
+    /// the target of the code.
     pub(crate) fn of(
         cache: Option<&Arc<Cache>>,
         module: &Module,
@@ -34,7 +34,7 @@ impl CacheSlot {
         }))
     }
 
-    /// Keeps code for the next time.
+    /// Stores the code.
     pub(crate) fn keep(&self, lowered: &Lowered, object: &Object, tier: Tier, log: &Log) {
         let entry = Entry {
             launch: lowered.module().without_bodies(),
@@ -45,7 +45,7 @@ impl CacheSlot {
     }
 }
 
-/// Whether the environment asks to see the compiler at work: then it has to work.
+/// Whether the environment requests compiler output, so that the compiler has to run.
 fn compiler_is_observed() -> bool {
     ["WUJI_PRINT_AFTER", "WUJI_EXPLAIN", "WUJI_PERF", "WUJI_GDB"]
         .iter()

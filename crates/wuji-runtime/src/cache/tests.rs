@@ -4,7 +4,7 @@ use std::sync::Arc;
 use wuji_compile::{Decision, Remark, compile};
 use wuji_llvm::{Jit, JitOptions};
 
-/// A folder that goes when the test ends.
+/// A folder that is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -81,7 +81,7 @@ fn jit() -> Jit {
 }
 
 #[test]
-fn what_is_put_comes_back() {
+fn entries_round_trip() {
     let (folder, jit) = (Folder::new("back"), jit());
     let cache = folder.open(DEFAULT_LIMIT);
     let (key, entry) = entry(&jit, 3);
@@ -100,7 +100,7 @@ fn what_is_put_comes_back() {
 }
 
 #[test]
-fn no_damaged_byte_is_trusted() {
+fn entries_with_a_damaged_byte_are_rejected() {
     let jit = jit();
     let (key, entry) = entry(&jit, 3);
     let bytes = entry.encode(&key.0);
@@ -125,7 +125,7 @@ fn no_damaged_byte_is_trusted() {
     );
 }
 
-/// Even when a checksum fits, nothing that is read may lead anywhere else.
+/// Even with a valid checksum, wild contents must not cause harm.
 #[test]
 fn wild_contents_with_a_good_checksum_do_no_harm() {
     let jit = jit();
@@ -143,7 +143,7 @@ fn wild_contents_with_a_good_checksum_do_no_harm() {
 }
 
 #[test]
-fn the_oldest_go_when_there_is_too_much() {
+fn the_least_recently_used_entries_are_evicted() {
     let (folder, jit) = (Folder::new("full"), jit());
     let (_, one) = entry(&jit, 0);
     let size = one.encode(&entry(&jit, 0).0.0).len() as u64;
@@ -165,7 +165,7 @@ fn the_oldest_go_when_there_is_too_much() {
 }
 
 #[test]
-fn many_write_the_same_at_once() {
+fn concurrent_writers_leave_a_complete_entry() {
     let (folder, jit) = (Folder::new("race"), jit());
     let cache = Arc::new(folder.open(DEFAULT_LIMIT));
     let (key, entry) = entry(&jit, 3);
@@ -174,7 +174,7 @@ fn many_write_the_same_at_once() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     cache.put(&key, Tier::Best, &entry, &quiet());
-                    // Once it is there, it is always there and whole.
+                    // Once it is written, it is always present and complete.
                     assert!(cache.get(&key, Tier::Best, &quiet()).is_some());
                 }
             });
@@ -185,18 +185,21 @@ fn many_write_the_same_at_once() {
 }
 
 #[test]
-fn folders_of_others_are_refused() {
+fn folders_that_others_can_write_to_are_rejected() {
     let folder = Folder::new("others");
     fs::create_dir(&folder.0).unwrap();
     fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
     let choice = Choice::Folder(folder.0.clone());
     let error = Cache::open(&choice, None, &quiet()).unwrap_err();
     assert_eq!(error.code, "W0512");
-    assert!(error.notes[0].contains("others may write to it"), "{error}");
+    assert!(
+        error.notes[0].contains("other users may write to it"),
+        "{error}"
+    );
 }
 
 #[test]
-fn a_file_is_no_folder() {
+fn a_file_is_rejected_as_a_folder() {
     let folder = Folder::new("file");
     fs::write(&folder.0, "x").unwrap();
     let choice = Choice::Folder(folder.0.join("cache"));
@@ -206,7 +209,7 @@ fn a_file_is_no_folder() {
 }
 
 #[test]
-fn what_writers_left_behind_goes() {
+fn abandoned_files_are_removed() {
     let (folder, jit) = (Folder::new("left"), jit());
     let cache = folder.open(DEFAULT_LIMIT);
     let left = folder.0.join("new-1-1");

@@ -20,7 +20,7 @@ pub(crate) fn read_field(module: &Module, field: Field, bytes: &[u8]) -> Result<
     Ok(values)
 }
 
-/// Sets a whole field from its scalars; those that are missing stay as they are.
+/// Sets a whole field from its scalars; missing ones are unchanged.
 pub(crate) fn write_field(
     module: &Module,
     field: Field,
@@ -57,7 +57,7 @@ fn span(module: &Module, field: Field) -> Result<std::ops::Range<usize>> {
     Ok(address.span(&window, size))
 }
 
-/// The lowest byte first, as every processor has it that kernels are compiled for.
+/// Little-endian, like every processor that kernels are compiled for.
 pub(crate) fn read_scalar(bytes: &[u8], scalar: Scalar) -> Imm {
     let mut word = [0; 8];
     let n = scalar.bytes() as usize;
@@ -66,7 +66,7 @@ pub(crate) fn read_scalar(bytes: &[u8], scalar: Scalar) -> Imm {
 }
 
 impl Memory {
-    /// Every scalar of a field of the tree that lies here, elements in row-major order.
+    /// Every scalar of a field of this tree, elements in row-major order.
     pub fn read_field(&self, module: &Module, field: Field) -> Result<Vec<Imm>> {
         let mut guard = self.lock();
         guard.fetch(span(module, field)?)?;

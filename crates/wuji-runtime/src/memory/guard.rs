@@ -15,14 +15,15 @@ pub struct MemoryGuard<'a> {
 
 impl Drop for MemoryGuard<'_> {
     fn drop(&mut self) {
-        // Whoever receives a line may launch.
+        // The receiver of a printed line may launch kernels.
         drop(self.held.take());
         self.memory.device_lock().print_sink.flush();
     }
 }
 
 impl MemoryGuard<'_> {
-    /// Copies some of the bytes from the device to the host, if they lie on a device. Errors of pending launches come out of this.
+    /// Copies some of the bytes from the device to the host, if they are on a device. Returns errors of pending
+    /// launches.
     pub fn fetch(&mut self, range: Range<usize>) -> Result<()> {
         match self.memory.storage.device() {
             Some(device) if !range.is_empty() => {
@@ -32,7 +33,7 @@ impl MemoryGuard<'_> {
         }
     }
 
-    /// Copies some of the bytes from the host to the device, if they lie on a device.
+    /// Copies some of the bytes from the host to the device, if they are on a device.
     pub fn send(&mut self, range: Range<usize>) -> Result<()> {
         match self.memory.storage.device() {
             Some(device) if !range.is_empty() => {
@@ -52,7 +53,7 @@ impl MemoryGuard<'_> {
         unsafe { self.memory.bytes_locked() }
     }
 
-    /// Makes all bytes zero. Large memory returns its pages to the system instead of being written to.
+    /// Clears all bytes. Large memory returns its pages to the system instead of being written to.
     pub fn clear(&mut self) -> Result<()> {
         self.memory.usage.count(0);
         if self.memory.storage.device().is_none() {

@@ -1,21 +1,21 @@
-//! How much memory the trees of a device may take.
+//! The memory limit of a device.
 
 use crate::machine::Amounts;
 use wuji_ir::{Error, Result};
 
-/// A dense tree that is smaller than this always counts as available.
+/// Dense trees smaller than this are always allowed.
 const ALWAYS_AVAILABLE: u64 = 64 << 20;
 
 /// The memory limit of a device.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct MemoryLimit {
     bytes: u64,
-    /// Whether the user has set it. Then it may exceed what is available: pages are allocated when they are touched.
+    /// Whether the user has set it. Then it may exceed the available memory: pages are allocated on first use.
     is_set: bool,
 }
 
 impl MemoryLimit {
-    /// By default, most of the memory of the machine, or of the group of processes that this one is in.
+    /// By default, most of the memory of the machine, or of the process's control group.
     pub(crate) fn new(set: Option<u64>) -> MemoryLimit {
         MemoryLimit {
             bytes: set.unwrap_or_else(|| Amounts::now().total / 10 * 9),
@@ -27,13 +27,13 @@ impl MemoryLimit {
         self.is_set
     }
 
-    /// Bytes that are left when so many are used.
+    /// The remaining bytes.
     pub(crate) fn left(&self, used: u64) -> u64 {
         self.bytes.saturating_sub(used)
     }
 
-    /// Whether a dense tree fits. The system allocates pages when they are touched, and kills processes that touch more
-    /// than there is: so the error has to come here.
+    /// Whether a dense tree fits. The system allocates pages on first use, and kills processes that use more than is
+    /// available: so the check has to be here.
     pub(crate) fn allow_dense(&self, size: u64, used: u64) -> Result<()> {
         const HELP: &str = "make the extents smaller, use sparse nodes, or raise `memory_limit`";
         self.allow(("a tree", HELP), size, used)
@@ -56,7 +56,7 @@ impl MemoryLimit {
             };
             let error = Error::new(
                 "W0110",
-                format!("{what} of {shown} is more than this world may still take"),
+                format!("{what} of {shown} exceeds the memory limit of this world"),
             );
             return Err(error
                 .note(format!(

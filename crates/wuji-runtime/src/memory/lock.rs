@@ -4,12 +4,12 @@ use crate::print_sink::PrintSink;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Orders everything that happens to the memory of one device. A launch holds it from start to end; the host holds it
-/// while it accesses bytes.
+/// Serializes all accesses to the memory of one device. A launch holds it from start to end; the host holds it while it
+/// accesses bytes.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceLock {
     launches: Mutex<u64>,
-    /// Bytes of all memory that is alive.
+    /// Bytes of all live memory.
     pub(super) used: AtomicU64,
     /// Receives the lines that kernels print.
     pub(crate) print_sink: Arc<PrintSink>,
@@ -25,11 +25,11 @@ impl DeviceLock {
 
     /// Waits for the lock. The guarded number counts the launches so far.
     pub(crate) fn take(&self) -> MutexGuard<'_, u64> {
-        // Nothing that runs under the lock leaves memory in a state that others may not see.
+        // Memory is never left in an inconsistent state under the lock.
         self.launches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of all memory that is alive.
+    /// Bytes of all live memory.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Host memory: reserved at once, zero, and allocated by the system page by page when it is touched.
+//! Host memory: addresses reserved in advance, zeroed, and allocated by the system page by page on first use.
 
 use super::limit::Bytes;
 use std::ptr::NonNull;
@@ -7,9 +7,9 @@ use wuji_ir::{Error, Result};
 
 /// Alignment of every mapping, enough for any element and for vector loads.
 const ALIGN: usize = 4096;
-/// From this size on, large pages save more on page faults than their rounding costs.
+/// From this size on, huge pages save more page faults than their rounding costs.
 const LARGE: usize = 4 << 20;
-/// Beyond this size, few pages of a tree are touched, and small pages keep that cheap.
+/// Beyond this size, trees are mostly untouched, and small pages are better.
 const SPARSE: usize = 8 << 30;
 
 /// A private mapping of zeroed bytes; unmapped on drop.
@@ -19,7 +19,8 @@ pub(crate) struct Mapping {
     size: usize,
 }
 
-// SAFETY: a mapping belongs to no thread; access to its bytes is `unsafe` and exclusive by the caller's promise.
+// SAFETY: a mapping is not tied to a thread; access to its bytes is `unsafe` and exclusive, as guaranteed by the
+// caller.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; `&Mapping` alone gives no access to the bytes.
 unsafe impl Sync for Mapping {}
@@ -52,14 +53,14 @@ impl Mapping {
         }
         #[cfg(target_os = "linux")]
         if (LARGE..=SPARSE).contains(&size) {
-            // SAFETY: the range is the mapping made above. The advice may be refused; that is fine.
+            // SAFETY: the range is the mapping above. The advice may fail, which is harmless.
             unsafe { libc::madvise(base, mapped, libc::MADV_HUGEPAGE) };
         }
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(too_much)?;
         Ok(Mapping { base, size })
     }
 
-    /// Asks for large pages for the cells of a sparse tree that lies here.
+    /// Requests huge pages for the cells of a sparse tree in this mapping.
     pub(super) fn advise_arenas(&self, layout: &TreeMemory) {
         #[cfg(target_os = "linux")]
         for node in layout.nodes.values().flatten() {
@@ -67,7 +68,7 @@ impl Mapping {
             let bytes = (arena.capacity * arena.cell) as usize;
             let inside = (arena.data as usize).checked_add(bytes);
             if bytes >= LARGE && inside.is_some_and(|end| end <= self.size) {
-                // SAFETY: the arena lies inside of the mapping. The advice may be refused; that is fine.
+                // SAFETY: the arena lies inside the mapping. The advice may fail, which is harmless.
                 unsafe {
                     let at = self.base.as_ptr().add(arena.data as usize);
                     libc::madvise(at.cast(), bytes, libc::MADV_HUGEPAGE);
@@ -90,14 +91,14 @@ impl Mapping {
     /// No other code accesses the bytes while the slice lives.
     #[allow(clippy::mut_from_ref)]
     pub(super) unsafe fn bytes(&self) -> &mut [u8] {
-        // SAFETY: the mapping has `size` initialised bytes; exclusive by the caller's promise.
+        // SAFETY: the mapping has `size` initialised bytes; exclusive access is guaranteed by the caller.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.size) }
     }
 
-    /// Returns all pages to the system: the bytes read as zero. `false` where the system does not do that.
+    /// Returns all pages to the system, so that the bytes read as zero. `false` if the system does not support that.
     ///
     /// # Safety
-    /// No code accesses the bytes meanwhile.
+    /// No code accesses the bytes during the call.
     pub(super) unsafe fn discard(&self) -> bool {
         #[cfg(target_os = "linux")]
         // SAFETY: the range is our own private anonymous mapping, which reads as zero after this.
@@ -112,12 +113,12 @@ impl Mapping {
         false
     }
 
-    /// Makes all bytes zero. Large mappings return their pages instead of being written to.
+    /// Clears all bytes. Large mappings return their pages instead of being written to.
     ///
     /// # Safety
-    /// No code accesses the bytes meanwhile.
+    /// No code accesses the bytes during the call.
     pub(super) unsafe fn zero(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if self.size < LARGE || !self.discard() {
                 self.bytes().fill(0);

@@ -1,11 +1,11 @@
 //! Memory of a device.
 //!
-//! [`Memory`] is the handle that the host and launches share. It has parts in files of their own:
+//! [`Memory`] is the handle that the host and launches share. Its parts:
 //!
-//! - `mapping`: the bytes of the host
-//! - `storage`: what the backend keeps beside them, such as the memory of a GPU
-//! - `usage`, `limit`: how much is used, and how much may be
-//! - `lock`: the lock that orders launches and accesses of the host
+//! - `mapping`: the bytes on the host
+//! - `storage`: data of the backend, such as the memory of a GPU
+//! - `usage`, `limit`: used memory, and the limit
+//! - `lock`: the lock that serializes launches and accesses of the host
 //! - `guard`, `transfer`, `fields`: accesses of the host
 
 mod fields;
@@ -37,13 +37,13 @@ use wuji_ir::{Error, Result};
 
 /// Zeroed bytes of a device; freed on drop.
 ///
-/// Access to the bytes needs the device lock: one thread has it at a time, or the tasks of the launch that holds it, whose accesses
-/// race at most as `docs/ir.md` allows.
+/// Access to the bytes needs the device lock: one thread holds it at a time, or the tasks of a launch, whose accesses
+/// race only as `docs/ir.md` allows.
 #[derive(Debug)]
 pub struct Memory {
     usage: Usage,
     mapping: Mapping,
-    /// Freed before its time: the addresses stay reserved, but no launch uses them.
+    /// Freed early: the addresses stay reserved, but no launch uses them.
     released: AtomicBool,
     /// Names of the fields of the tree, in order, for reports of pending launches.
     names: OnceLock<Arc<[String]>>,
@@ -51,7 +51,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory for a tree. One with sparse nodes is a long range of addresses of which little is touched.
+    /// Memory for a tree. A sparse tree reserves a large range of addresses, most of it untouched.
     pub(crate) fn for_tree(
         lock: &Arc<DeviceLock>,
         tree: &TreeData,
@@ -69,7 +69,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Memory of which all bytes count as used.
+    /// Memory whose bytes all count as used.
     pub(crate) fn plain(
         lock: &Arc<DeviceLock>,
         size: u64,
@@ -94,18 +94,18 @@ impl Memory {
         })
     }
 
-    /// What the backend keeps here. An error when another backend has allocated it.
+    /// The backend's data. An error if another backend has allocated it.
     pub fn storage<S: Storage>(&self) -> Result<&S> {
         self.storage_if()
             .ok_or_else(|| Error::new("W0118", "memory of another backend is used"))
     }
 
-    /// The same; `None` when another backend has allocated it.
+    /// The same; `None` if another backend has allocated it.
     pub(crate) fn storage_if<S: Storage>(&self) -> Option<&S> {
         (&*self.storage as &dyn Any).downcast_ref()
     }
 
-    /// Whether kernels find it on a device, so that the host has to fetch bytes before it reads them.
+    /// Whether kernels access it on a device, so that the host has to fetch bytes before it reads them.
     pub fn is_on_device(&self) -> bool {
         self.storage.device().is_some()
     }
@@ -114,17 +114,17 @@ impl Memory {
         self.mapping.size()
     }
 
-    /// Bytes that count as used: of a sparse tree, only what it has taken.
+    /// Bytes that count as used: of a sparse tree, only the allocated cells.
     pub fn used(&self) -> u64 {
         self.usage.bytes()
     }
 
-    /// Sets how many bytes a sparse tree has taken beyond its root.
+    /// Sets the bytes that a sparse tree has allocated beyond its root.
     pub fn count(&self, bytes: u64) {
         self.usage.count(bytes);
     }
 
-    /// Frees the memory now, after the launches that use it. Later launches are refused.
+    /// Frees the memory now, after the launches that use it. Later launches are rejected.
     pub fn release(&self) {
         let mut guard = self.lock();
         if self.released.swap(true, Ordering::Relaxed) {
@@ -133,9 +133,9 @@ impl Memory {
         if !self.is_on_device() {
             let _ = guard.clear();
         }
-        // A device that has failed frees nothing any more.
+        // A failed device frees nothing any more.
         let _ = self.storage.release();
-        // SAFETY: the guard holds the lock, and no slice of its bytes lives.
+        // SAFETY: the guard holds the lock, and there is no slice of its bytes.
         unsafe { self.mapping.discard() };
         self.usage.end();
     }
@@ -145,7 +145,7 @@ impl Memory {
         self.released.load(Ordering::Relaxed)
     }
 
-    /// Where kernels find it.
+    /// Its owner and address for kernels.
     pub fn place(&self) -> (Owner, *mut u8) {
         match self.storage.device() {
             None => (Owner::Host, self.base()),
@@ -153,7 +153,7 @@ impl Memory {
         }
     }
 
-    /// Waits for launches to finish, and blocks new ones while the guard lives.
+    /// Waits for launches to finish, and blocks new ones while the guard is held.
     pub fn lock(&self) -> MemoryGuard<'_> {
         MemoryGuard {
             memory: self,
@@ -163,7 +163,7 @@ impl Memory {
 
     /// Sets the names of the fields of the tree.
     pub fn set_names(&self, names: &[String]) {
-        // They do not change, so the first are as good as any.
+        // The names do not change, so the first ones suffice.
         let _ = self.names.set(names.into());
     }
 
@@ -184,14 +184,14 @@ impl Memory {
         &self.usage.lock
     }
 
-    /// Whether this is memory of the device that the lock belongs to.
+    /// Whether this is memory of the device with this lock.
     pub(crate) fn belongs_to(&self, lock: &Arc<DeviceLock>) -> bool {
         Arc::ptr_eq(self.device_lock(), lock)
     }
 
-    /// A word. The caller holds the device lock and has checked that the tree is this large.
+    /// Reads a word. The caller holds the device lock and has checked the size of the tree.
     pub(crate) fn word(&self, offset: u64) -> u64 {
-        // SAFETY: callers hold the lock and run no task meanwhile.
+        // SAFETY: callers hold the lock and run no task at the same time.
         let bytes = unsafe { self.bytes_locked() };
         let at = offset as usize;
         let word = bytes.get(at..at.saturating_add(8));
@@ -212,13 +212,13 @@ impl Memory {
         self.mapping.base()
     }
 
-    /// The bytes of the host, for callers that hold the device lock already.
+    /// The bytes on the host, for callers that already hold the device lock.
     ///
     /// # Safety
     /// The caller holds the lock, and no other code accesses the bytes while the slice lives.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn bytes_locked(&self) -> &mut [u8] {
-        // SAFETY: exclusive by the caller's promise.
+        // SAFETY: exclusive access is guaranteed by the caller.
         unsafe { self.mapping.bytes() }
     }
 }

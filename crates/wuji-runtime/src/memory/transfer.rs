@@ -5,9 +5,9 @@ use crate::array::ArrayArg;
 use std::ops::Range;
 use wuji_ir::{Error, Result};
 
-/// Fills bytes with a pattern, again and again, by copying what is there already.
+/// Fills bytes with a repeated pattern, by doubling.
 pub fn repeat(bytes: &mut [u8], pattern: &[u8]) {
-    // What is copied stays in a cache.
+    // The copied part stays in the cache.
     const MOST: usize = 1 << 15;
     let mut done = pattern.len().min(bytes.len());
     bytes[..done].copy_from_slice(&pattern[..done]);
@@ -48,12 +48,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether other memory belongs to the same device.
+    /// Whether other memory is on the same device.
     pub fn is_near(&self, other: &Memory) -> bool {
         self.belongs_to(other.device_lock())
     }
 
-    /// Copies some bytes from other memory of the same device. Both lie on a device of their own, not on the host.
+    /// Copies some bytes from other memory of the same device. Both are on a GPU, not on the host.
     pub fn copy_part(&self, at: usize, other: &Memory, range: Range<usize>) -> Result<()> {
         let inside = range.end <= other.size() && at.saturating_add(range.len()) <= self.size();
         let (Some(to), Some(from)) = (self.storage.device(), other.storage.device()) else {
@@ -68,8 +68,8 @@ impl Memory {
         to.copy_in(start, at..end)
     }
 
-    /// Copies bytes on a device: to an array without gaps that lies there too, or from it. Returns `false` when it cannot: when
-    /// either lies elsewhere, or they have different numbers of bytes.
+    /// Copies bytes on a device to or from a contiguous array there. Returns `false` if it cannot: if either is
+    /// elsewhere, or if their sizes differ.
     pub fn exchange(&self, range: Range<usize>, array: &ArrayArg<'_>, way: Way) -> Result<bool> {
         let here = self.storage.device();
         let Some(here) = here.filter(|_| range.end <= self.size()) else {
@@ -89,7 +89,7 @@ impl Memory {
         Ok(true)
     }
 
-    /// Repeats a pattern over a range of bytes.
+    /// Fills a range of bytes with a repeated pattern.
     pub fn fill(&self, range: Range<usize>, pattern: &[u8]) -> Result<()> {
         let Some(room) = self.size().checked_sub(range.start) else {
             return Ok(());

@@ -1,16 +1,16 @@
-//! Bytes that count as used by a device.
+//! Memory usage of a device.
 
 use super::DeviceLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The share of one piece of memory in what its device uses. It ends with its owner.
+/// The share of one piece of memory in the usage of its device. It ends with its owner.
 #[derive(Debug)]
 pub(crate) struct Usage {
     pub(super) lock: Arc<DeviceLock>,
-    /// Of a sparse tree: what its cells have taken, and its root.
+    /// Of a sparse tree: its root and its allocated cells.
     counted: AtomicU64,
-    /// What was there from the start.
+    /// The initial size.
     fixed: u64,
 }
 
@@ -28,7 +28,7 @@ impl Usage {
         self.counted.load(Ordering::Relaxed)
     }
 
-    /// Sets how many bytes were taken beyond those from the start.
+    /// Sets the bytes allocated beyond the initial size.
     pub(crate) fn count(&self, bytes: u64) {
         let now = self.fixed.saturating_add(bytes);
         let before = self.counted.swap(now, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! Where the time of a world goes: in launches, task by task, and in compilations, pass by pass.
+//! The profiler: times of launches, by task, and of compilations, by pass.
 //!
-//! Compilations are few and long, so they are always noted. Launches are noted while the profiler is on: two reads of
-//! the clock for each task.
+//! Compilations are few and long, so they are always recorded. Launches are recorded while the profiler is on, which
+//! costs two clock reads per task.
 
 mod report;
 mod trace;
@@ -22,15 +22,15 @@ use wuji_llvm::Timings;
 
 use crate::tier::Tier;
 
-/// Kernels are remembered up to this number; the oldest are forgotten first.
+/// The most kernels that are recorded; the oldest are dropped first.
 const MOST_KERNELS: usize = 4096;
-/// Launches of tasks that a trace can hold.
+/// The most task launches in a trace.
 const MOST_EVENTS: usize = 1 << 20;
 
 /// The profiler of one world.
 #[derive(Debug)]
 pub struct Profiler {
-    /// When the world was made.
+    /// When the world was created.
     origin: Instant,
     on: AtomicBool,
     kernels: Mutex<VecDeque<Arc<Kernel>>>,
@@ -40,7 +40,7 @@ pub struct Profiler {
 #[derive(Debug, Default)]
 struct Events {
     all: Vec<Event>,
-    /// How many did not fit.
+    /// The number of dropped events.
     lost: u64,
 }
 
@@ -55,7 +55,7 @@ struct Event {
     thread: u64,
 }
 
-/// What is known of one kernel: one piece of code for one combination of layouts.
+/// The record of one kernel: one piece of code for one combination of layouts.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     name: String,
@@ -65,26 +65,26 @@ pub(crate) struct Kernel {
     times: Mutex<Vec<TaskTimes>>,
 }
 
-/// How code of a kernel was made, or found.
+/// How code of a kernel was compiled, or found in the cache.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compilation {
     /// `Fast` or `Best`.
     pub tier: Tier,
     /// Whether the code was found in the cache on disk.
     pub cached: bool,
-    /// Since the world was made.
+    /// Since the world was created.
     pub begin: Duration,
-    /// On the clock.
+    /// Wall time.
     pub time: Duration,
-    /// How long each pass of Wuji took, in order; none when the code was cached.
+    /// The time of each pass of Wuji, in order; empty if the code was cached.
     pub passes: Vec<(&'static str, Duration)>,
-    /// How long LLVM and the linker took.
+    /// The time of LLVM and the linker.
     pub backend: Timings,
-    /// Bytes of object code.
+    /// The size of the object code.
     pub bytes: usize,
 }
 
-/// What the launches of one task took.
+/// The times of the launches of one task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskTimes {
     /// The kernel's name and the number of the task.
@@ -92,20 +92,20 @@ pub struct TaskTimes {
     /// Its loop in the source.
     pub at: Option<Position>,
     pub count: u64,
-    /// All iterations of all launches.
+    /// Iterations of all launches.
     pub iterations: u64,
     pub total: Duration,
     pub least: Duration,
     pub most: Duration,
 }
 
-/// The life of a kernel so far.
+/// The history of a kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelHistory {
     pub name: String,
-    /// Launches, whether the profiler was on or not.
+    /// Launches, including those while the profiler was off.
     pub launches: u64,
-    /// How its code was made: once, or twice when it proved hot.
+    /// Its compilations: one, or two if it became hot.
     pub compilations: Vec<Compilation>,
     /// Tasks that were launched while the profiler was on.
     pub tasks: Vec<TaskTimes>,
@@ -132,7 +132,7 @@ impl Kernel {
         lock(&self.compilations).push(compilation);
     }
 
-    /// The name of a task, by its number in the code.
+    /// The name of a task, by its index in the code.
     fn task(&self, number: u32) -> (&str, Option<&Position>) {
         match self.tasks.get(number as usize) {
             Some((name, at)) if !name.is_empty() => (name, at.as_ref()),
@@ -185,12 +185,12 @@ impl Profiler {
         }
     }
 
-    /// From now on, the time of every task of every launch is noted.
+    /// Starts recording the time of every task.
     pub fn start(&self) {
         self.on.store(true, Ordering::Relaxed);
     }
 
-    /// Launches are noted no longer; what was noted stays.
+    /// Stops recording launches; the records are kept.
     pub fn stop(&self) {
         self.on.store(false, Ordering::Relaxed);
     }
@@ -199,7 +199,7 @@ impl Profiler {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Forgets the times of all launches so far. What is known of compilations stays.
+    /// Removes the records of all launches. Those of compilations are kept.
     pub fn clear(&self) {
         *lock(&self.events) = Events::default();
         for kernel in lock(&self.kernels).iter() {
@@ -207,17 +207,17 @@ impl Profiler {
         }
     }
 
-    /// The kernels of the world in the order in which they were compiled; of thousands, the last.
+    /// The kernels of the world in the order of compilation; limited to the last few thousand.
     pub fn kernels(&self) -> Vec<KernelHistory> {
         lock(&self.kernels).iter().map(|k| k.history()).collect()
     }
 
-    /// Where the time went, as tables for people.
+    /// The profile as tables.
     pub fn report(&self) -> Report {
         Report::new(self.kernels())
     }
 
-    /// Compilations and launches as a Chrome trace, which Perfetto and `chrome://tracing` show.
+    /// Compilations and launches as a Chrome trace, for Perfetto and `chrome://tracing`.
     pub fn trace(&self) -> String {
         let kernels: Vec<Arc<Kernel>> = lock(&self.kernels).iter().cloned().collect();
         trace::json(&kernels, &lock(&self.events))
@@ -235,7 +235,7 @@ impl Profiler {
         })
     }
 
-    /// Since the world was made.
+    /// Time since the world was created.
     pub(crate) fn now(&self) -> Duration {
         self.origin.elapsed()
     }
@@ -250,13 +250,13 @@ impl Profiler {
         kernel
     }
 
-    /// A task that began then has ended now.
+    /// Records a task that ends now.
     pub(crate) fn task(&self, kernel: &Arc<Kernel>, task: usize, iterations: u64, begin: Duration) {
         let time = self.now().saturating_sub(begin);
         self.timed(kernel, task, iterations, (begin, time));
     }
 
-    /// A task that took so long, by another clock than ours.
+    /// Records a task with a time from another clock.
     pub(crate) fn timed(
         &self,
         kernel: &Arc<Kernel>,
@@ -281,14 +281,14 @@ impl Profiler {
     }
 }
 
-/// A small number for the thread that asks.
+/// A small number that identifies the calling thread.
 fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     thread_local!(static OWN: u64 = NEXT.fetch_add(1, Ordering::Relaxed));
     OWN.try_with(|n| *n).unwrap_or(0)
 }
 
-/// Nothing is left half-done under these locks.
+/// These locks never leave inconsistent state, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Where the time of a world went. As text it is two tables: launches, and compilations.
+/// The profile of a world. As text it is two tables: launches, and compilations.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     pub kernels: Vec<KernelHistory>,
@@ -17,7 +17,7 @@ impl Report {
         Report { kernels }
     }
 
-    /// Tasks of one name together, the longest first.
+    /// Tasks grouped by name, the longest first.
     pub fn tasks(&self) -> Vec<TaskTimes> {
         let mut all: BTreeMap<(String, Option<String>), TaskTimes> = BTreeMap::new();
         for task in self.kernels.iter().flat_map(|k| &k.tasks) {
@@ -38,8 +38,8 @@ impl Report {
         tasks
     }
 
-    /// How long each step of all compilations took together, the longest first: passes of Wuji by their names, what LLVM
-    /// does as `llvm: ...`.
+    /// The total time of each compilation step, the longest first: passes of Wuji by name, those of LLVM as `llvm:
+    /// ...`.
     pub fn steps(&self) -> Vec<(String, Duration)> {
         let mut all: BTreeMap<String, Duration> = BTreeMap::new();
         for c in self.kernels.iter().flat_map(|k| &k.compilations) {
@@ -97,7 +97,7 @@ impl fmt::Display for Report {
         if tasks.is_empty() {
             writeln!(
                 f,
-                "(no launches were noted: `world.profiler().start()` begins)"
+                "(no launches were recorded: call `world.profiler().start()` first)"
             )?;
         }
         writeln!(f)?;
@@ -124,7 +124,7 @@ impl fmt::Display for Report {
         }
         let steps = self.steps();
         if !steps.is_empty() {
-            writeln!(f, "\n{:>10}  step of compilation", "ms")?;
+            writeln!(f, "\n{:>10}  compilation step", "ms")?;
             for (step, time) in steps {
                 writeln!(f, "{:>10.2}  {step}", ms(time))?;
             }

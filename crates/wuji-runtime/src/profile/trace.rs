@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The row of the compiler; threads that launch have numbers from 1 on.
+/// The row of the compiler; launching threads have numbers from 1 on.
 const COMPILER: u64 = 0;
 
 pub(super) fn json(kernels: &[Arc<Kernel>], events: &Events) -> String {
@@ -41,7 +41,7 @@ pub(super) fn json(kernels: &[Arc<Kernel>], events: &Events) -> String {
     format!("{trace}\n")
 }
 
-/// An event that has a beginning and a duration.
+/// An event with a start and a duration.
 fn event(name: &str, kind: &str, thread: u64, time: (Duration, Duration), args: Value) -> Value {
     let micros = |d: Duration| d.as_nanos() as f64 / 1e3;
     json!({

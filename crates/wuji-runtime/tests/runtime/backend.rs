@@ -1,4 +1,4 @@
-//! A backend from outside of the crate: it counts what it is asked to do, and lets the interpreter run modules.
+//! A backend from outside of the crate: it counts calls, and uses the interpreter to run modules.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ fn get(counter: &AtomicU64) -> u64 {
 struct CountingBackend {
     inner: InterpreterBackend,
     counts: Arc<Counts>,
-    /// Whether it gives the interpreter a program that is not the interpreter's.
+    /// Whether it passes a foreign program to the interpreter.
     confused: bool,
 }
 
@@ -151,7 +151,7 @@ fn increment() -> Module {
 }
 
 #[test]
-fn a_backend_from_outside_runs_kernels() {
+fn an_external_backend_runs_kernels() {
     let (device, counts) = counting(false);
     let mut instance = Instance::new(&device, increment(), &Options::default()).unwrap();
     assert_eq!(device.threads(), 3);
@@ -169,7 +169,7 @@ fn a_backend_from_outside_runs_kernels() {
 }
 
 #[test]
-fn a_backend_from_outside_keeps_memory() {
+fn an_external_backend_manages_memory() {
     let (device, counts) = counting(false);
     let memory = device.reserve(100).unwrap();
     assert_eq!((get(&counts.bytes), device.memory_used()), (100, 100));
@@ -194,7 +194,7 @@ fn run(device: &Device, program: &Program) -> Result<()> {
 }
 
 #[test]
-fn a_program_of_another_device_is_refused() {
+fn a_program_of_another_device_is_rejected() {
     let devices = [
         counting(false).0,
         counting(false).0,
@@ -219,7 +219,7 @@ fn a_program_of_another_device_is_refused() {
 }
 
 #[test]
-fn a_program_of_another_backend_is_refused() {
+fn a_program_of_another_backend_is_rejected() {
     let (device, counts) = counting(true);
     let program = device.load(increment(), &Options::default()).unwrap();
     let error = run(&device, &program).unwrap_err();

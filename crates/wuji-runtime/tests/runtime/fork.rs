@@ -1,5 +1,5 @@
-//! After a fork the child can run kernels that need no worker threads, gets an error for the others, and never waits for
-//! threads that it does not have.
+//! After a fork, the child can run kernels that need no worker threads, gets an error for the others, and never waits
+//! for threads of the parent.
 #![cfg(unix)]
 #![allow(unsafe_code)]
 
@@ -33,7 +33,7 @@ fn device() -> Device {
     .unwrap()
 }
 
-/// What the child finds; its number is the exit status when it is not as it should be.
+/// The checks in the child; the exit status is the number of the one that failed.
 fn child(device: &Device, small: &mut Instance<'_>, large: &mut Instance<'_>) -> i32 {
     // A loop of a few iterations needs no workers.
     if small.run(&[], 0, 0).is_err() {
@@ -43,18 +43,18 @@ fn child(device: &Device, small: &mut Instance<'_>, large: &mut Instance<'_>) ->
         Err(error) if error.code == "W0509" && error.help.is_some() => {}
         _ => return 2,
     }
-    // Once more: it is told each time, and nothing is left locked.
+    // Again: the error is returned each time, and no lock is left behind.
     if large.run(&[], 0, 0).is_ok() {
         return 3;
     }
-    // Kernels can still be compiled, by threads that are started now.
+    // New threads can still compile kernels.
     let Ok(mut another) = Instance::new(device, module(17), &Options::default()) else {
         return 4;
     };
     if another.run(&[], 0, 0).is_err() {
         return 5;
     }
-    // A world of its own has workers of its own.
+    // A new world has its own workers.
     let own = self::device();
     let Ok(mut fresh) = Instance::new(&own, module(100_000), &Options::default()) else {
         return 6;
@@ -77,9 +77,8 @@ fn fork_three_times() {
     small.run(&[], 0, 0).unwrap();
     large.run(&[], 0, 0).unwrap();
     for _ in 0..3 {
-        // SAFETY: the child runs nothing but the code below, on the only thread it has, and ends without
-        // running destructors of things that belong to its parent. The process runs no other test, so no other
-        // thread of ours holds a lock.
+        // SAFETY: the child runs only the code below, on its only thread, and exits without running destructors of the
+        // parent's data. The process runs no other test, so no other thread of ours holds a lock.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);
         if pid == 0 {
@@ -99,6 +98,6 @@ fn fork_three_times() {
         );
         assert_eq!(libc::WEXITSTATUS(status), 0);
     }
-    // The parent has its workers, and goes on.
+    // The parent still has its workers.
     large.run(&[], 0, 0).unwrap();
 }

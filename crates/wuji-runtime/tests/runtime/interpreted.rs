@@ -46,7 +46,7 @@ fn cells_stay_from_launch_to_launch() {
             found.push(outcome.result.unwrap()[0]);
         }
         assert_eq!(found, [1, 3, 6, 10].map(int), "{backend:?}");
-        // What is always there is the host's, too.
+        // Elements that are always active are visible to the host, too.
         assert_eq!(instance.get(count, &[]).unwrap(), [int(10)]);
         instance.set(count, &[], &[int(0)]).unwrap();
         let outcome = instance.run(&[int(7)], 0, 0).unwrap();

@@ -1,4 +1,4 @@
-//! Integration tests of the runtime, as one program: each further program is linked once more.
+//! Integration tests of the runtime, in one binary to save link time.
 
 mod backend;
 mod fork;

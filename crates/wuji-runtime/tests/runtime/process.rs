@@ -1,4 +1,4 @@
-//! Tests that need a process of their own: the test program starts itself again.
+//! Tests that need their own process: the test program starts itself again.
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
-//! The operating system refuses resources: threads, and executable memory.
+//! Errors when the operating system denies resources: threads, and executable memory.
 //!
-//! Limits hold for a whole process, so every test starts this program again; an environment variable names the
-//! resource that is missing.
+//! Limits affect a whole process, so every test starts this program again; an environment variable names the missing
+//! resource.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
@@ -37,7 +37,7 @@ fn instance(device: &Device) -> Result<Instance<'_>> {
     Instance::new(device, text::parse(KERNEL, "k.wir")?, &Options::default())
 }
 
-/// From now on this process gets no more than so many bytes of addresses.
+/// Limits the address space of this process to this many more bytes.
 fn allow(more: u64) {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|l| l.starts_with("VmSize:")).unwrap();
@@ -50,12 +50,12 @@ fn allow(more: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
 }
 
-/// From now on memory that was written to cannot be run. `false` where the system does not know of it.
+/// Forbids the execution of written memory. `false` if the system does not support that.
 fn forbid_execution() -> bool {
     const PR_SET_MDWE: libc::c_int = 65;
     const PR_MDWE_REFUSE_EXEC_GAIN: libc::c_ulong = 1;
     let none: libc::c_ulong = 0;
-    // SAFETY: takes numbers only; it can but forbid.
+    // SAFETY: takes only numbers, and can only restrict this process.
     unsafe { libc::prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, none, none, none) == 0 }
 }
 
@@ -104,7 +104,7 @@ const WAYS: [(&str, fn() -> Result<()>); 5] = [
     ("executable_memory", executable_memory),
 ];
 
-/// Runs as another process: see [`check`].
+/// Runs in a child process: see [`check`].
 #[test]
 fn child() {
     let Some(asked) = std::env::var_os(VARIABLE) else {
@@ -117,17 +117,17 @@ fn child() {
     }
 }
 
-/// What the way of this name comes to, which is also what the page of the error shows.
+/// Checks the error of a test case, which is also the one on its documentation page.
 fn check(name: &str, shown: bool, expected: Expect) {
     let out = only("refused::child").env(VARIABLE, name).output().unwrap();
-    let told = String::from_utf8_lossy(&out.stdout);
+    let output = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{out:?}");
-    if told.contains("cannot be tested here") {
+    if output.contains("cannot be tested here") {
         return;
     }
-    let error = told.split_once("<<<").and_then(|t| t.1.split_once(">>>"));
+    let error = output.split_once("<<<").and_then(|t| t.1.split_once(">>>"));
     let error = error.unwrap().0;
-    // How many threads there were memory for is not the point.
+    // The number of threads that could be started does not matter.
     let error = match error.split_once("worker thread ") {
         Some((before, after)) => {
             let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -183,7 +183,7 @@ fn missing_threads_for_the_best_tier() {
         expect![[r#"
         error[W0507]: cannot start a compiler thread
           = note: Resource temporarily unavailable (os error 11)
-          = note: the kernel goes on with the code it has, which is slower"#]],
+          = note: the kernel continues with its current code, which is slower"#]],
     );
 }
 

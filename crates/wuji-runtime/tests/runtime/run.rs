@@ -1,4 +1,4 @@
-//! Textual kernels on devices: the processor and the interpreter, side by side.
+//! Textual kernels on two devices: the CPU and the interpreter.
 
 use expect_test::{Expect, expect};
 use wuji_compile::Options;
@@ -7,7 +7,7 @@ use wuji_ir::interp::Outcome;
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_runtime::{BackendKind, Collected, Device, DeviceOptions, Instance, Telling, Tier};
+use wuji_runtime::{BackendKind, Collected, Device, DeviceOptions, Instance, ReportContext, Tier};
 
 fn device(backend: BackendKind, threads: usize) -> Device {
     Device::new(&DeviceOptions {
@@ -24,7 +24,7 @@ fn module(text: &str) -> Module {
     parse(text, "test.wir").unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Runs a kernel on both devices with the given preparation, and compares what `look` sees.
+/// Runs a kernel on both devices with the given preparation, and compares the results of `look`.
 fn both<R: PartialEq + std::fmt::Debug>(
     text: &str,
     params: &[Imm],
@@ -149,7 +149,7 @@ fn arrays_with_strides_and_arrays_in_one_buffer() {
         &[],
         |instance| {
             let buffer = instance.add_buffer(&bytes);
-            // Rows backwards, every second column; written behind it in the same buffer.
+            // Reversed rows and every second column; the output follows in the same buffer.
             instance
                 .bind(Array::from_u32(0), buffer, 64, &[3, 4], &[-32, 8])
                 .unwrap();
@@ -165,7 +165,7 @@ fn arrays_with_strides_and_arrays_in_one_buffer() {
     let (from, to) = moved;
     assert_eq!(from[..5], f32s([16.0, 18.0, 20.0, 22.0, 8.0]));
     assert_eq!(to[..4], f32s([16.0, 8.0, 0.0, 18.0]));
-    // Nothing at all to do.
+    // Empty arrays.
     both(STRIDED, &[], |_| {}, |_, outcome| outcome.reports.len());
 }
 
@@ -195,7 +195,7 @@ kernel fn0 "shift"(v0: i32) {
 }
 "#;
 
-fn told(device: &Device, text: &str, params: &[u64], expected: Expect) -> Collected {
+fn check_report(device: &Device, text: &str, params: &[u64], expected: Expect) -> Collected {
     let program = device.load(module(text), &Options::default()).unwrap();
     let trees: Vec<_> = program
         .module()
@@ -214,7 +214,7 @@ fn told(device: &Device, text: &str, params: &[u64], expected: Expect) -> Collec
         )
         .unwrap();
     let collected = *outcome.collected.unwrap();
-    let error = collected.error(&Telling {
+    let error = collected.error(&ReportContext {
         module: program.module(),
         field_name: &|_| None,
         array_extents: &[],
@@ -230,7 +230,7 @@ fn out_of_range_writes_are_reported_and_prints_are_ordered() {
         device(BackendKind::Cpu, 1),
         device(BackendKind::Cpu, 4),
     ] {
-        let collected = told(
+        let collected = check_report(
             &device,
             OUTSIDE,
             &[3],
@@ -291,7 +291,7 @@ fn a_failed_assertion_in_serial_code_ends_the_kernel() {
         device(BackendKind::Interpreter, 1),
         device(BackendKind::Cpu, 1),
     ] {
-        told(
+        check_report(
             &device,
             ASSERT,
             &[5],
@@ -430,7 +430,7 @@ fn launches_from_many_threads_run_one_after_the_other() {
                 .flat_map(|w| w.join().unwrap())
                 .collect::<Vec<u64>>()
         });
-        // Plain loads and stores lose no update, and every launch sees the one before it.
+        // Plain loads and stores lose no update, because launches are serialized.
         results.sort_unstable();
         let total = threads * launches;
         assert_eq!(results, (0..total).collect::<Vec<u64>>());
@@ -441,8 +441,8 @@ fn launches_from_many_threads_run_one_after_the_other() {
     }
 }
 
-/// Not a test of correctness: prints what a launch of a compiled kernel costs. Run it with
-/// `cargo test --release -p wuji-runtime launch_cost -- --ignored --nocapture`.
+/// Not a test of correctness: prints the overhead of a launch. Run it with `cargo test --release -p wuji-runtime
+/// launch_cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures"]
 fn launch_cost() {
@@ -482,7 +482,7 @@ kernel fn0 "serial"() {
     );
 }
 
-/// Prints how fast memory is streamed through; run it like `launch_cost`.
+/// Prints the memory bandwidth of a kernel; run it like `launch_cost`.
 #[test]
 #[ignore = "measures"]
 fn bandwidth() {
@@ -559,7 +559,7 @@ kernel fn0 "in_order"() {
 "#;
 
 #[test]
-fn loops_asked_to_be_serial_are() {
+fn loops_with_the_hint_serial_are_serial() {
     let n = Field::from_u32(0);
     let found = both(
         IN_ORDER,
@@ -585,7 +585,7 @@ fn modules_are_verified() {
     }
 }
 
-/// Without a limit of their own, devices stay within the memory there is.
+/// Without a limit, devices stay within the available memory.
 #[test]
 fn dense_trees_larger_than_memory() {
     let text = |elements: u64| {
@@ -609,11 +609,11 @@ fn dense_trees_larger_than_memory() {
     assert_eq!(error.code, "W0110");
     assert_eq!(
         error.message,
-        "a tree of 8.0 TiB is more than this world may still take"
+        "a tree of 8.0 TiB exceeds the memory limit of this world"
     );
     assert!(error.notes[0].contains("nine tenths of the memory"));
     assert!(make(&device(Some(1 << 44)), 1 << 40).is_ok());
     let error = make(&device(Some(1 << 20)), 1 << 20).unwrap_err();
-    let told = "its limit is 1.0 MiB, of which 0 bytes are taken";
-    assert_eq!(error.notes, [told]);
+    let note = "its limit is 1.0 MiB, of which 0 bytes are taken";
+    assert_eq!(error.notes, [note]);
 }

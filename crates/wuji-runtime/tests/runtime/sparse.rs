@@ -15,7 +15,7 @@ fn device(threads: usize) -> Device {
     .unwrap()
 }
 
-/// Runs a kernel that gives an `i64` once for each parameter, on one tree.
+/// Runs a kernel that returns an `i64` once for each parameter, on one tree.
 fn run(threads: usize, text: &str, params: &[i64]) -> Vec<i64> {
     let device = device(threads);
     let module = parse(text, "test.wir").unwrap_or_else(|e| panic!("{e}"));
@@ -32,8 +32,8 @@ fn run(threads: usize, text: &str, params: &[i64]) -> Vec<i64> {
     out
 }
 
-/// Activates every third element by writing to it, adds up what a loop over the field finds, then
-/// deactivates or not.
+/// Activates every third element by writing to it, sums over the field with a struct-for, and optionally deactivates
+/// the elements.
 fn program(layout: &str, node: &str, deactivate: bool) -> String {
     let deactivate = if deactivate {
         "foreach L9 (v90: i32) in f0 {
@@ -124,7 +124,7 @@ fn every_kind_of_node() {
     }
 }
 
-/// Particles in buckets add to a grid around their block; some lie where they were not expected.
+/// Particles in buckets add to the grid around their block; some are outside of the assumed range.
 const SPLAT: &str = r#"
 module "splat"
 tree T0 {
@@ -216,7 +216,7 @@ kernel fn0 "splat"(v0: i64) -> i64 {
 "#;
 
 #[test]
-fn scratchpads_change_nothing() {
+fn scratchpads_do_not_change_results() {
     let results: Vec<i64> = [
         (1, vec![]),
         (1, vec!["scratchpads"]),

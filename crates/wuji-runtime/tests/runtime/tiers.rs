@@ -19,7 +19,7 @@ fn device(tier: Tier, threads: usize) -> Device {
 
 const N: usize = 4096;
 
-/// A kernel over `N` floats, whose loop has `body`: `v0` is the index, `v1` the element, `v9` what is stored.
+/// A kernel over `N` floats, whose loop has `body`: `v0` is the index, `v1` the element, `v9` the stored value.
 fn kernel(body: &str) -> Module {
     let text = format!(
         "module \"k\"\ntree T0 {{ dense S1 [i: {N}] {{ place f0 }} }}\nfield f0 \"x\": f32 in T0.S1 (i)\n\
@@ -29,7 +29,7 @@ fn kernel(body: &str) -> Module {
     wuji_ir::text::parse(&text, "tiers.wir").unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Adds one, slowly: each element goes around an inner loop.
+/// Adds one, slowly: each element runs an inner loop.
 fn slow_increment() -> Module {
     kernel(
         "v2: i32 = const 0\nv3: i32 = const 200\nv4: i32 = const 1\nv5: f32 = const 0.005\n\
@@ -38,7 +38,7 @@ fn slow_increment() -> Module {
     )
 }
 
-/// Adds one, after a long way that LLVM takes its time for.
+/// Adds one, by a long chain that LLVM takes long to compile.
 fn long_increment(length: usize) -> Module {
     let mut body = String::from("v2: f32 = const 1.5\nv100: f32 = mul v1, v2\n");
     for k in 101..101 + length {
@@ -145,7 +145,7 @@ fn a_long_launch_switches_to_better_code() {
     let program = device.load(module, &Options::default()).unwrap();
     let x = device.reserve(4 * 2048).unwrap();
     run(&device, &program, &x).unwrap();
-    // The launch takes hundreds of milliseconds: long enough to be found hot, and for better code.
+    // The launch takes hundreds of milliseconds: long enough to become hot, and to be recompiled.
     assert_eq!(program.tier(), Some(Tier::Best));
     let expected = |k: i32| (0..100_000).fold(k, |a: i32, i| a.wrapping_mul(a) ^ i);
     let guard = x.lock();
@@ -229,7 +229,7 @@ fn programs_and_devices_can_be_dropped_during_a_compilation() {
                     .unwrap()
             })
             .collect();
-        // Ask for all of them, and drop what is asked for from under the compiler.
+        // Request all of them, and drop the programs during the compilation.
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (done, first, device) = (&done, &programs[0], &device);
@@ -250,7 +250,7 @@ fn programs_and_devices_can_be_dropped_during_a_compilation() {
     }
 }
 
-/// A process that ends while code is made in the background ends at once, and well. The test starts itself.
+/// A process that exits during a background compilation exits promptly and cleanly. The test starts itself.
 #[test]
 fn exit_during_a_compilation() {
     const CHILD: &str = "WUJI_TEST_EXIT_WHILE_COMPILING";

@@ -11,7 +11,7 @@ use wuji_ir::ops::Op;
 use wuji_ir::transfer;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
-use wuji_runtime::{Collected, Device, Instance, Telling};
+use wuji_runtime::{Collected, Device, Instance, ReportContext};
 
 /// The elements of a field that exist, with their scalars.
 pub type Cells = BTreeMap<Vec<i64>, Vec<Imm>>;
@@ -80,12 +80,12 @@ impl Mover for Machine<'_> {
             reports: outcome.reports,
             ..Collected::default()
         };
-        let telling = Telling {
+        let context = ReportContext {
             module: self.module(),
             field_name: &|_| None,
             array_extents: &[],
         };
-        collected.error(&telling).map_or(Ok(()), Err)
+        collected.error(&context).map_or(Ok(()), Err)
     }
 
     fn array(&self, array: Array) -> Result<Vec<Imm>> {

@@ -85,7 +85,10 @@ impl Items {
 
     /// The scalars as whole numbers.
     pub fn numbers(&self) -> Result<Vec<i64>, String> {
-        self.map(|word| word.parse().map_err(|_| format!("`{word}` is no number")))
+        self.map(|word| {
+            word.parse()
+                .map_err(|_| format!("`{word}` is not a number"))
+        })
     }
 
     /// The scalars of `count` elements of some type.

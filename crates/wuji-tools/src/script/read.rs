@@ -323,7 +323,7 @@ impl<'a> Reader<'a> {
                 let found = word.strip_prefix('f').and_then(number);
                 return match found {
                     Some(n) => Ok(ScriptTarget::Active(Field::from_u32(n))),
-                    None => Err(self.error_at(start, format!("`{word}` is no field"))),
+                    None => Err(self.error_at(start, format!("`{word}` is not a field"))),
                 };
             }
             _ => {}
@@ -360,7 +360,7 @@ impl<'a> Reader<'a> {
         let start = self.offset();
         let word = self.word("an array")?;
         let Some(of) = word.strip_prefix('a').and_then(number) else {
-            return Err(self.error_at(start, format!("`{word}` is no array")));
+            return Err(self.error_at(start, format!("`{word}` is not an array")));
         };
         let mut view = View {
             of: Array::from_u32(of),
@@ -382,7 +382,7 @@ impl<'a> Reader<'a> {
         let start = self.offset();
         let word = self.word("a number")?;
         let number = word.parse();
-        number.map_err(|_| self.error_at(start, format!("`{word}` is no number")))
+        number.map_err(|_| self.error_at(start, format!("`{word}` is not a number")))
     }
 
     fn numbers(&mut self, close: &str) -> Result<Vec<i64>> {
@@ -428,7 +428,7 @@ impl<'a> Reader<'a> {
         }
         if self.eat("*") {
             let Ok(count) = word.parse() else {
-                return Err(self.error_at(start, format!("`{word}` is no count")));
+                return Err(self.error_at(start, format!("`{word}` is not a count")));
             };
             let mut repeated = Items::default();
             self.value(&mut repeated)?;
@@ -438,7 +438,7 @@ impl<'a> Reader<'a> {
         } else if let Some((lo, hi)) = word.split_once("..") {
             let bound = |w: &str| {
                 let number = w.parse::<i64>();
-                number.map_err(|_| self.error_at(start, format!("`{w}` is no number")))
+                number.map_err(|_| self.error_at(start, format!("`{w}` is not a number")))
             };
             out.0.push(Item::Range(bound(lo)?, bound(hi)?));
         } else {
@@ -628,21 +628,21 @@ mod tests {
         refused(
             "active x = [] =>",
             expect![[r#"
-                error[W0008]: `x` is no field
+                error[W0008]: `x` is not a field
                   = note: in `active x = [] =>`
             "#]],
         );
         refused(
             "f0 = [many*0] =>",
             expect![[r#"
-                error[W0008]: `many` is no count
+                error[W0008]: `many` is not a count
                   = note: in `f0 = [many*0] =>`
             "#]],
         );
         refused(
             "f0 = [0..n] =>",
             expect![[r#"
-                error[W0008]: `n` is no number
+                error[W0008]: `n` is not a number
                   = note: in `f0 = [0..n] =>`
             "#]],
         );
@@ -656,14 +656,14 @@ mod tests {
         refused(
             "f0[x] = 1 =>",
             expect![[r#"
-                error[W0008]: `x` is no number
+                error[W0008]: `x` is not a number
                   = note: in `f0[x] = 1 =>`
             "#]],
         );
         refused(
             "a1(2) = array =>",
             expect![[r#"
-                error[W0008]: `array` is no array
+                error[W0008]: `array` is not an array
                   = note: in `a1(2) = array =>`
             "#]],
         );

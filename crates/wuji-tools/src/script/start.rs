@@ -311,7 +311,7 @@ fn whole(entry: &Entry) -> Result<u64> {
     let words = entry.items.words();
     match words.as_deref() {
         Ok([word]) => {
-            let why = || format!("`{word}` is no whole number");
+            let why = || format!("`{word}` is not a whole number");
             word.parse().map_err(|_| entry.error(MISFIT, why()))
         }
         _ => Err(entry.error(MISFIT, "expected one number")),

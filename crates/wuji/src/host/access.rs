@@ -221,7 +221,7 @@ impl<'a> HostAccess<'a> {
         Err(self
             .fail(
                 "W0126",
-                format!("`{name}` is in a {kind} node, which is no list"),
+                format!("`{name}` is in a {kind} node, which is not a list"),
             )
             .help("lists are made with `dynamic` in the layout"))
     }

@@ -176,7 +176,7 @@ impl<const D: usize> Celled<Rank<D>> for &Cells<D> {}
 
 /// Fields and cells, as lists along one of their indices: the others say which list.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list",
+    message = "`{Self}` is not a list",
     label = "not a field or the cells of a node, with at least one index",
     note = "take `&Field<T, D>` or `&Cells<D>` of a `dynamic` node"
 )]

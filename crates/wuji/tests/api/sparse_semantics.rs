@@ -507,7 +507,7 @@ fn what_is_wrong() {
     message(
         |s| appends(&s.x),
         expect![[r#"
-        error[W0250]: `x` is in a dense node, which is no list
+        error[W0250]: `x` is in a dense node, which is not a list
           = help: lists are made with `dynamic` in the layout"#]],
     );
     message(
@@ -541,7 +541,7 @@ fn what_is_wrong() {
         |s| push(&s.list, 5),
         expect![[r#"
         error[W0408]: kernel `push` appended to a full list of field `list`
-          = note: a list holds at most 3 elements; `append` gave -1
+          = note: a list holds at most 3 elements; `append` returned -1
           = note: 2 problems in this launch
           = help: make the extent of the dynamic node larger"#]],
     );
@@ -556,13 +556,13 @@ fn what_is_wrong() {
     message(
         |s| s.x.append(3, 1.0),
         expect![[r#"
-        error[W0126]: `x` is in a dense node, which is no list
+        error[W0126]: `x` is in a dense node, which is not a list
           = help: lists are made with `dynamic` in the layout"#]],
     );
     message(
         |s| s.x.length(3),
         expect![[r#"
-        error[W0126]: `x` is in a dense node, which is no list
+        error[W0126]: `x` is in a dense node, which is not a list
           = help: lists are made with `dynamic` in the layout"#]],
     );
     message(

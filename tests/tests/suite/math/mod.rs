@@ -324,7 +324,7 @@ fn floats64(bytes: &[u8]) -> Vec<f64> {
     words.map(f64::from_ne_bytes).collect()
 }
 
-/// How far a number is from the truth, in units of its last place. Infinity where one of them is no number, or zero has the
+/// How far a number is from the truth, in units of its last place. Infinity where one of them is not a number, or zero has the
 /// wrong sign.
 fn error32(found: f32, truth: f64) -> f64 {
     let rounded = truth as f32;

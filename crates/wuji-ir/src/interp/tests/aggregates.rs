@@ -3,7 +3,7 @@
 use super::*;
 use crate::types::StructType;
 
-/// The scalars that come out of a body without parameters.
+/// The scalars of the result of a body without parameters.
 fn compute(out: Type, body: impl FnOnce(&mut Builder<'_>) -> Value) -> Vec<Imm> {
     let m = kernel(Module::default(), &[], &[out], |b, _| smallvec![body(b)]);
     result(&m)
@@ -143,7 +143,7 @@ fn reductions() {
 #[test]
 fn determinant_and_inverse() {
     for n in 1..=4u16 {
-        // Diagonally heavy, so far from singular.
+        // Diagonally dominant, so far from singular.
         let size = usize::from(n * n);
         let a: Vec<f32> = (0..size)
             .map(|k| {

@@ -5,7 +5,7 @@ use crate::interp::error;
 use crate::types::{BOOL, I32};
 
 fn for_loop(scalar: Scalar, lo: i128, hi: i128, step: i128) -> Vec<i128> {
-    // Prints every index, and carries how many there were.
+    // Prints every index, and counts them in a carried value.
     let mut m = Module::default();
     let show = message(&mut m, "", &[Type::Scalar(scalar)]);
     let m = kernel(m, &[], &[I32], |b, _| {
@@ -30,7 +30,7 @@ fn for_loop(scalar: Scalar, lo: i128, hi: i128, step: i128) -> Vec<i128> {
 }
 
 #[test]
-fn for_counts_as_mathematics_does() {
+fn for_counts_without_wrapping() {
     assert_eq!(for_loop(Scalar::I32, 0, 4, 1), [0, 1, 2, 3]);
     assert_eq!(for_loop(Scalar::I32, 4, 0, 1), []);
     assert_eq!(for_loop(Scalar::I32, 4, 4, -1), []);
@@ -89,7 +89,7 @@ fn break_and_continue() {
     assert_eq!(search(99), i32s(&[20]));
 }
 
-/// Fibonacci by swapping carried values: what moves must not be overwritten half-way.
+/// Fibonacci by swapping carried values: a parallel assignment.
 #[test]
 fn loops_carry_in_parallel() {
     let m = kernel(Module::default(), &[I32], &[I32], |b, p| {
@@ -135,8 +135,8 @@ fn blocks_yield_or_break() {
     }
 }
 
-/// `fn f(n, x) { if n == 0 { return x } return f(n - 1, x + 1) }`, with a local to see that each
-/// activation has its own.
+/// `fn f(n, x) { if n == 0 { return x } return f(n - 1, x + 1) }`, with a local to check that each activation
+/// has its own.
 fn countdown(m: &mut Module) -> Func {
     let mut f = Function::new("count", &[I32, I32], &[I32]);
     let id = m.add_func(f.clone());
@@ -171,7 +171,7 @@ fn countdown(m: &mut Module) -> Func {
 fn recursion_ends_at_its_limit() {
     let mut m = Module::default();
     let count = countdown(&mut m);
-    // A function that does not recurse does not count.
+    // Functions that do not recurse do not count.
     let through = function(&mut m, "through", &[I32], &[I32], |b, p| {
         let zero = b.int(Scalar::I32, 0);
         smallvec![b.value(Op::Call(count), &[p[0], zero])]
@@ -191,7 +191,7 @@ fn recursion_ends_at_its_limit() {
 
 #[test]
 fn deep_recursion_through_deep_regions() {
-    // 190 nested blocks around the recursive call: no native stack would like it.
+    // 190 nested blocks around the recursive call would overflow a native stack.
     let mut m = Module::default();
     let mut f = Function::new("deep", &[I32], &[I32]);
     let id = m.add_func(f.clone());

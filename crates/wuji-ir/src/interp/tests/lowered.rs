@@ -1,4 +1,4 @@
-//! Byte offsets, and what they must not touch.
+//! Lowered memory: byte offsets, and checks of their ranges.
 
 use super::*;
 use crate::interp::{ArrayView, error};
@@ -51,7 +51,7 @@ fn bytes_of_a_blocked_tree() {
     assert_eq!(machine.field(a), Ok(f32s(&[1.0, 2.0])));
     assert_eq!(machine.domain(c), [(-1, 6)]);
     assert_eq!(machine.domain(b), [(0, 2)]);
-    // Outside, between, misaligned, someone else's.
+    // Out of range, in padding, misaligned, and of another field.
     for wrong in [-2, 64, i64::MAX - 1, i64::MIN, 30, 25, 0, 8] {
         let stopped = machine.run(&[offset(wrong)]);
         assert_eq!(
@@ -140,7 +140,7 @@ fn each_form_has_its_memory() {
     );
 }
 
-/// Reports and leaves, as lowered assertions do; temps hold a bound and the result.
+/// Reports and returns, as lowered assertions do; temps hold a bound and the result.
 #[test]
 fn sites_and_temps() {
     let mut m = Module::default();
@@ -254,7 +254,7 @@ fn pointers(body: &str) -> (Module, crate::layout::TreeMemory) {
 }
 
 #[test]
-fn lists_are_made_when_cells_have_changed() {
+fn lists_are_generated_when_cells_have_changed() {
     let (m, memory) = pointers(
         r#"
         fn fn0 "store"(v0: i64, v1: i64) {
@@ -286,7 +286,7 @@ fn lists_are_made_when_cells_have_changed() {
         .bind_values(runs, &[2], &[offset(0), offset(0)])
         .expect("binds");
     use crate::layout::header::{CHANGED, LISTED, RETURNED};
-    // A new tree has no lists yet; then nothing happens; then something does.
+    // A fresh tree has no lists; then nothing changes; then something does.
     for (word, value, expected) in [
         (RETURNED, 0, [1, 0]),
         (RETURNED, 0, [1, 0]),
@@ -316,11 +316,11 @@ fn bytes_of_cells_that_can_be_absent() {
     let arena = arena.expect("an arena");
     let first = arena.data as i64;
     let mut machine = Machine::lowered(&m, Config::default()).expect("a machine");
-    // Absent cells are read as zeros; both cells hold `y` behind `x`.
+    // Absent cells read as zeros; in both cells `y` follows `x`.
     for (from, to) in [(4, first + 4), (first + 4, first + arena.cell as i64 + 4)] {
         machine.run(&[offset(from), offset(to)]).expect("runs");
     }
-    // Zeros stay, `x` belongs to another field, and so does all that is no cell.
+    // The zeros, `x` and everything outside of cells are invalid for this field.
     let header = memory
         .tree_header(&m.trees[Tree::from_u32(0)])
         .expect("a header") as i64;
@@ -334,7 +334,7 @@ fn bytes_of_cells_that_can_be_absent() {
     }
 }
 
-/// Two workers add to elements that both of them hit: the second one's copy is merged where it is marked.
+/// Two workers add to the same elements; the copy of the second one is merged.
 #[test]
 fn copies_are_filled_and_merged() {
     let text = "tree T0 { dense S1 [i: 4] { place f0 } }

@@ -1,4 +1,4 @@
-//! Fields, arrays and locals: what is inside, what is outside, and what overlaps.
+//! Fields, arrays and locals: in range, out of range, and overlapping.
 
 use super::*;
 use crate::interp::{ArrayView, Machine, error};
@@ -159,7 +159,7 @@ fn bad_components_of_locals_are_like_insert() {
 }
 
 #[test]
-fn a_broken_promise_is_an_error() {
+fn a_wrong_inbounds_is_an_error() {
     let mut m = Module::default();
     let x = field(&mut m, "x", I32, &[(4, 0)]);
     let m = kernel(m, &[I32], &[I32], |b, p| {
@@ -284,7 +284,7 @@ fn strided_empty_and_reversed_arrays() {
     let outcome = machine.run(&[]).expect("runs");
     assert_eq!(outcome.reports.len(), 1, "empty until bound");
     let buffer = machine.add_buffer(vec![0; 48]);
-    // Columns backwards, every other row of three.
+    // Reversed columns, and every other one of three rows.
     let view = ArrayView {
         buffer,
         base: 8,

@@ -1,4 +1,4 @@
-//! Programs made by the builder, with results worked out by hand or by the host.
+//! Programs from the builder, with results computed by hand or by the host.
 
 mod aggregates;
 mod control;
@@ -18,7 +18,7 @@ use crate::ops::*;
 use crate::types::{Imm, Scalar, Type};
 use smallvec::smallvec;
 
-/// A module whose kernel has the given body; the body gives the kernel's result.
+/// A module whose kernel has the given body, which returns the kernel's result.
 fn kernel(
     m: Module,
     params: &[Type],

@@ -4,7 +4,7 @@ use super::*;
 use crate::random;
 use crate::types::{I32, I64, U64};
 
-/// Every order must give the same stores, lines and result; gives those of the serial one.
+/// Checks that all orders give the same memory, lines and result; returns those of the serial order.
 fn same_in_all_orders(m: &Module, fields: &[Field]) -> (Outcome, Vec<Vec<Imm>>) {
     let mut all = orders().into_iter().map(|config| {
         let mut machine = Machine::new(m, config).expect("a machine");
@@ -161,7 +161,7 @@ fn a_failed_assertion_ends_one_iteration() {
     assert_eq!(outcome.result, Some(i32s(&[1])));
 }
 
-/// Two draws in each iteration and one in each stretch of serial code.
+/// Two draws in each iteration and one in each part of serial code.
 fn dicing() -> (Module, Field, Field) {
     let mut m = Module::default();
     let x = field(&mut m, "x", U64, &[(2, 0), (3, 0), (2, 0)]);
@@ -222,7 +222,7 @@ fn random_numbers_depend_on_seed_and_launch() {
     assert_eq!(seen.len(), 4);
 }
 
-/// The formula of the documentation, written out again.
+/// The formula of the documentation, implemented independently.
 #[test]
 fn random_formula() {
     fn mix(z: u64) -> u64 {
@@ -240,7 +240,7 @@ fn random_formula() {
     assert_eq!(random::draw(key, iteration, draw), value);
 }
 
-/// A kernel as tasks: serial code leaves a bound in a temp, then a range, a field and chunks.
+/// A kernel as tasks: serial code stores a bound in a temp, then a range, a field and chunks.
 #[test]
 fn tasks_run_in_order() {
     let mut m = Module::default();

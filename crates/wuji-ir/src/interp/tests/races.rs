@@ -1,4 +1,4 @@
-//! Watching for races, in text: what matters are the statements of a loop.
+//! Race detection, on textual loops.
 
 use super::super::error::RACE;
 use super::*;
@@ -44,7 +44,7 @@ fn stores_of_different_values_race() {
 }
 
 #[test]
-fn own_places_equal_values_and_atomics_do_not() {
+fn own_elements_equal_values_and_atomics_do_not_race() {
     assert!(!races("", "store f0[v1], v1 store f0[v1], v2"));
     assert!(!races("", "store f0[v0], v2"));
     assert!(!races("", "v3: i32 = atomic add f0[v0], v1"));

@@ -1,10 +1,10 @@
-//! Every scalar operation in every type, against the host's own arithmetic.
+//! Every scalar operation on every type, against the host's arithmetic.
 
 use super::*;
 use crate::eval;
 use half::f16;
 
-/// Runs an operation through the interpreter, and checks that folding gives the same.
+/// Runs an operation in the interpreter, and checks that constant folding gives the same.
 fn op(op: Op, args: &[Imm]) -> Imm {
     let types: Vec<Type> = args.iter().map(|a| Type::Scalar(a.ty)).collect();
     let out = crate::infer::results(
@@ -143,7 +143,7 @@ fn bools() {
 }
 
 fn close(got: Imm, expected: f64, rel: f64) {
-    // Overflow where the type does.
+    // Overflow as in the type.
     let expected = match Imm::float(got.ty, expected).as_float() {
         Some(rounded) if rounded.is_infinite() => rounded,
         _ => expected,
@@ -158,7 +158,7 @@ fn close(got: Imm, expected: f64, rel: f64) {
     );
 }
 
-/// Transcendental functions against `f64`, within a few roundings.
+/// Transcendental functions against `f64`, to within a few ulp.
 #[test]
 fn float_functions() {
     type Host = fn(f64) -> f64;
@@ -220,7 +220,7 @@ fn float_corners() {
         for (a, b, min, max) in [
             (1.0, 2.0, 1.0, 2.0),
             (2.0, 1.0, 1.0, 2.0),
-            // Neither is less: the second operand.
+            // Equal: the second operand.
             (0.0, -0.0, -0.0, -0.0),
             (-0.0, 0.0, 0.0, 0.0),
         ] {
@@ -291,7 +291,7 @@ fn float_to_integer_saturates() {
     );
 }
 
-/// The nearest `f16` by search among all of them, as an independent rounding.
+/// The nearest `f16` by search among all of them: an independent rounding.
 fn nearest_f16(x: f64) -> f16 {
     let distance = |h: f16| (h.to_f64() - x).abs();
     let mut best = f16::ZERO;
@@ -348,7 +348,7 @@ fn f16_rounds_once() {
 
 #[test]
 fn integers_round_once_to_f32() {
-    // By way of f64 this would round up twice.
+    // Rounding through f64 would round up twice.
     let x = (1i128 << 62) + (1 << 38) + 1;
     let got = op(Op::Convert(Scalar::F32), &[Imm::int(Scalar::I64, x)]);
     assert_eq!(got.bits() as u32, (x as i64 as f32).to_bits());

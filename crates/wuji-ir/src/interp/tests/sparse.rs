@@ -1,4 +1,4 @@
-//! Sparse trees: which cells exist, and what that means for accesses and loops.
+//! Sparse trees: active cells, and their effect on accesses and loops.
 
 use super::*;
 use crate::interp::{TreeState, error};
@@ -31,7 +31,7 @@ fn longs(values: &[i64]) -> Vec<Imm> {
 const F0: Field = Field(0);
 const F1: Field = Field(1);
 
-/// One of each kind with 4 cells along `i`, and what has to be behind its extents.
+/// One of each kind with 4 cells along `i`, and the text after its extents.
 const KINDS: [(&str, &str); 4] = [
     ("bitmasked", ""),
     ("pointer", "morton"),
@@ -70,12 +70,12 @@ fn reads_change_nothing_and_writes_activate() {
         let outcome = machine.run(&longs(&[2, -1])).unwrap();
         assert_eq!(outcome.result, Some(i32s(&[1])), "{kind}");
         assert_eq!(machine.active(F0), Ok(vec![vec![-1]]));
-        // The other field is in the same cell, and zero there.
+        // The other field is in the same cell, and zero.
         assert_eq!(machine.active(F1), Ok(vec![vec![0]]));
         assert_eq!(machine.get(F1, &[0]), Ok(f32s(&[0.0, 0.0])));
         assert_eq!(machine.get(F0, &[-1]), Ok(i32s(&[7])));
         assert_eq!(machine.get(F0, &[2]), Ok(i32s(&[0])));
-        // Outside nothing is active.
+        // Out of range nothing becomes active.
         let outcome = machine.run(&longs(&[3, 1])).unwrap();
         assert_eq!(outcome.result, Some(i32s(&[1])));
         let all: Vec<Vec<i64>> = match kind {
@@ -95,7 +95,7 @@ fn reads_change_nothing_and_writes_activate() {
 }
 
 #[test]
-fn what_was_deactivated_comes_back_zero() {
+fn reactivated_cells_are_zero() {
     for (kind, with) in KINDS {
         let m = module(
             &one_level(kind, with),
@@ -107,7 +107,7 @@ fn what_was_deactivated_comes_back_zero() {
         let mut machine = machine(&m);
         machine.set(F0, &[1], &i32s(&[5])).unwrap();
         machine.set(F1, &[2], &f32s(&[1.0, 2.0])).unwrap();
-        // Outside, nothing happens.
+        // Out of range, nothing happens.
         assert!(machine.run(&longs(&[99])).unwrap().reports.is_empty());
         assert_eq!(machine.get(F0, &[1]), Ok(i32s(&[5])));
         machine.run(&longs(&[1])).unwrap();
@@ -145,12 +145,12 @@ fn accesses_that_do_not_activate() {
     let outcome = machine.run(&longs(&[1])).unwrap();
     assert_eq!(outcome.result, Some(i32s(&[21])));
     assert_eq!(machine.get(F0, &[1]), Ok(i32s(&[14])));
-    // Outside is outside.
+    // Out-of-range accesses are reported.
     assert_eq!(machine.run(&longs(&[-2])).unwrap().reports.len(), 3);
 }
 
 #[test]
-fn promises_are_checked() {
+fn known_active_is_checked() {
     for access in [
         "store.known_active f0[v0], v1",
         "v2: i32 = load.known_active f0[v0]",
@@ -165,7 +165,7 @@ fn promises_are_checked() {
     }
 }
 
-/// Three levels with a fork: blocks of 4, cells of 2, and a coarse field beside.
+/// Three levels with a fork: blocks of 4, cells of 2, and a coarse field next to them.
 const NESTED: &str = r#"
 tree T0 {
   hash S1 [i: 1048576, j: 1048576] {
@@ -232,7 +232,7 @@ fn deactivation_takes_everything_below() {
     assert_eq!(machine.active(f2), Ok(left));
     assert_eq!(machine.get(f2, &[2, 0, -1]), Ok(i32s(&[0])));
     assert_eq!(machine.get(f2, &[2, 0, 0]), Ok(i32s(&[3])));
-    // It comes back without what was below.
+    // It is reactivated without its former children.
     machine.set(F1, &[-1, 0], &i32s(&[1])).unwrap();
     assert_eq!(machine.active(F0).unwrap().len(), 4);
 }
@@ -295,7 +295,7 @@ fn writes_beyond_the_end_of_a_list_make_it_longer() {
 
 #[test]
 fn loops_visit_what_was_active_when_they_began() {
-    // Each cell wakes its neighbour to the right and removes itself.
+    // Each cell activates its right neighbour and deactivates itself.
     let m = module(
         "tree T0 { pointer S1 [i: 16] { place f0 } }
          field f0 \"x\": i32 in T0.S1 (i from -8)",
@@ -463,14 +463,14 @@ fn lists_in_lists() {
     assert_eq!(machine.active(F1).unwrap().len(), 3);
     assert_eq!(machine.active(F0), Ok(vec![vec![2, 1, 1]]));
     assert_eq!(machine.is_active(F0, &[2, 0, 1]), Ok(false));
-    // The whole list goes, whichever index is given.
+    // The whole list is deactivated, for any index.
     machine.run(&longs(&[3])).unwrap();
     assert_eq!(machine.active(F1).unwrap().len(), 0);
     assert_eq!(machine.active(F0).unwrap().len(), 0);
 }
 
 #[test]
-fn trees_go_from_machine_to_machine() {
+fn trees_move_from_machine_to_machine() {
     let layout = one_level("pointer", "");
     let writer = module(
         &layout,
@@ -478,7 +478,7 @@ fn trees_go_from_machine_to_machine() {
         "",
         "v1: i32 = const 8\nstore f0[v0], v1\nreturn",
     );
-    // The same tree under another number, its fields numbered otherwise.
+    // The same tree with another id, and other ids of its fields.
     let reader = module(
         "tree T0 { place f0 }
          tree T1 { pointer S1 [i: 4] { place f2, f1 } }
@@ -502,7 +502,7 @@ fn trees_go_from_machine_to_machine() {
 }
 
 #[test]
-fn appends_of_all_iterations_are_different() {
+fn appends_of_all_iterations_return_different_indices() {
     let m = module(
         "tree T0 { pointer S1 [j: 2] { dynamic S2 [i: 100] chunk 7 { place f0 } } }
          field f0 \"x\": i32 in T0.S2 (j, i)

@@ -20,8 +20,8 @@ pub struct Dynamic {
 }
 
 impl Dynamic {
-    /// A chunk size for lists of at most so many cells: about 64 pointers per container, as long as chunks are neither tiny
-    /// nor mostly empty.
+    /// The default chunk size for lists of at most `longest` cells: about 64 pointers per container, if
+    /// chunks are neither tiny nor mostly empty.
     pub fn for_length(longest: i128) -> Dynamic {
         Dynamic {
             chunk: (longest / 64).clamp(32, 1024).min(longest.max(1)) as u32,

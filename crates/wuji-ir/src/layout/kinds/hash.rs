@@ -1,7 +1,7 @@
 //! Hash nodes: cells in the node's arena, found by hashing their coordinates.
 //!
-//! The node occupies nothing in its parent's cell, so it stands directly below the root. Beside each cell is a record:
-//! whether it is active, and its coordinates.
+//! The node occupies nothing in its parent's cell, so it must be directly below the root. Next to each cell
+//! is a record: whether it is active, and its coordinates.
 
 use super::{Activity, Container, LevelFormat, NodeKind, WORD, malformed};
 use crate::diag::{Error, Result};

@@ -41,7 +41,7 @@ pub enum NodeKind {
 }
 
 impl NodeKind {
-    /// Every kind that can stand below the root. Parameters are 0.
+    /// Every kind that is allowed below the root. Parameters are 0.
     pub const BELOW_ROOT: [NodeKind; 5] = [
         NodeKind::Dense,
         NodeKind::Pointer,
@@ -67,7 +67,7 @@ impl NodeKind {
         }
     }
 
-    /// The kind with this keyword, if it can stand below the root. Parameters are 0.
+    /// The kind with this keyword, if it is allowed below the root. Parameters are 0.
     pub fn from_name(name: &str) -> Option<NodeKind> {
         NodeKind::BELOW_ROOT.into_iter().find(|k| k.name() == name)
     }
@@ -109,7 +109,7 @@ pub enum Activity {
     Prefix,
 }
 
-/// What one entry of a node's list of active cells covers.
+/// The cells that one entry of a node's list of active cells covers.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum ListEntry {
     /// One cell. The offset and the coordinates are those of the cell.
@@ -125,7 +125,7 @@ pub enum ListEntry {
     },
 }
 
-/// What a node occupies in a cell of its parent.
+/// The memory that a node occupies in a cell of its parent.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Container {
     pub size: u64,
@@ -134,7 +134,7 @@ pub struct Container {
     pub first_cell: u64,
 }
 
-/// A number that belongs to a kind.
+/// A numeric parameter of a kind.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Parameter {
     /// The keyword in the text format.
@@ -159,7 +159,7 @@ pub trait LevelFormat: fmt::Debug + Sync {
         Activity::Inherited
     }
 
-    /// Of a kind that is sparse.
+    /// For sparse kinds.
     fn list_entry(&self) -> ListEntry {
         ListEntry::Cell
     }
@@ -169,7 +169,7 @@ pub trait LevelFormat: fmt::Debug + Sync {
         false
     }
 
-    /// Cells that get memory at a time.
+    /// Cells per allocation.
     fn cells_per_allocation(&self) -> u64 {
         1
     }
@@ -187,23 +187,23 @@ pub trait LevelFormat: fmt::Debug + Sync {
 
     // ---- memory ----
 
-    /// What the node occupies in a cell of its parent, given the number of its cells, which may be too large, and the size
-    /// and alignment of one. `None` when that is too large.
+    /// The memory of the node in a cell of its parent, given the number of its cells, which may overflow, and
+    /// the size and alignment of one. `None` on overflow.
     fn container(&self, cells: Option<u64>, cell_size: u64, align: u64) -> Option<Container>;
 
-    /// Entries of the list of active cells for one container with so many cells. Kinds that allocate have one entry per
-    /// allocation instead.
+    /// List entries for one container with this many cells. Allocating kinds have one entry per allocation
+    /// instead.
     fn list_entries(&self, cells: u64) -> u64 {
         cells
     }
 
-    /// Words that are kept beside each allocated cell of a node with so many axes.
+    /// Words stored next to each allocated cell of a node with this many axes.
     fn record_words(&self, axes: usize) -> u64 {
         let _ = axes;
         0
     }
 
-    /// Words of the table that cells are found by; and how many of them a GPU uses.
+    /// Words of the lookup table, and how many of them a GPU uses.
     fn table_words(&self) -> (u64, u64) {
         (0, 0)
     }
@@ -228,27 +228,28 @@ pub trait LevelFormat: fmt::Debug + Sync {
 
     // ---- checks ----
 
-    /// Operands of a tree access, all `i64`, for a node with so many axes; `None` when the kind does not have the operation.
+    /// The number of operands of a tree access, all `i64`, for a node with this many axes; `None` if the kind
+    /// does not have the operation.
     fn operands(&self, op: TreeAccessOp, axes: usize) -> Option<usize> {
         let _ = (op, axes);
         None
     }
 
-    /// Whether a node may be where it is and split what it splits. Parents, children and extents are sound. `name` is the
+    /// Checks the position of a node and its axes. Parents, children and extents are valid. `name` is the
     /// node's, for errors.
     fn verify(&self, tree: &TreeData, node: Node, name: &str) -> Result<()> {
         let _ = (tree, node, name);
         Ok(())
     }
 
-    /// As [`verify`](LevelFormat::verify), for users of the public API, before the node is added: whether it may stand below
-    /// `parent` and split `axes`.
+    /// Like [`verify`](LevelFormat::verify), for users of the public API, before the node is added: checks
+    /// whether it is allowed below `parent` and may split `axes`.
     fn check_axes(&self, tree: &TreeData, parent: Node, axes: &[Axis]) -> Result<()> {
         let _ = (tree, parent, axes);
         Ok(())
     }
 
-    /// As [`check_axes`](LevelFormat::check_axes), for its extents.
+    /// Like [`check_axes`](LevelFormat::check_axes), for its extents.
     fn check_extents(&self, extents: &[i128]) -> Result<()> {
         let _ = extents;
         Ok(())

@@ -1,8 +1,8 @@
 //! Privatized copies of trees, one for each worker, so that updates of fields need no atomics.
 //!
-//! Worker 0 updates the tree itself; every other one has a copy, made when it is first needed and kept with the
-//! tree. Between launches the fields of a copy are neutral: what a worker leaves there is merged, in the order
-//! of the workers, right after the task.
+//! Worker 0 updates the tree itself. Every other worker has a copy, which is allocated on first use and kept with the
+//! tree. Between launches all elements of a copy are identities: a worker's results are merged right after the task, in
+//! the order of the workers.
 
 use super::pool::Pool;
 use super::storage::{CpuStorage, TreeCopy};
@@ -23,43 +23,43 @@ use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::LaunchContext;
 
-/// What a task needs that updates copies.
+/// The plan of a privatized task.
 #[derive(Debug, Default)]
 pub(crate) struct CopyPlan {
     trees: SmallVec<[TreePlan; 1]>,
     pub(crate) fills: SmallVec<[Upkeep; 1]>,
     pub(crate) merges: SmallVec<[Upkeep; 1]>,
-    /// Scalars of temps that every worker has for itself: where they are, and how they are updated.
+    /// Scalar temps that are privatized: their offsets and operations.
     pub(crate) temps: SmallVec<[(usize, Scalar, AtomicOp); 2]>,
-    /// Scalars that an iteration updates, more or less.
+    /// The approximate number of scalars that an iteration updates.
     updates: u64,
-    /// Bytes that are merged for each worker.
+    /// Bytes to merge per worker.
     bytes: u64,
 }
 
-/// What is updated in copies of one tree.
+/// The privatized fields of one tree.
 #[derive(Debug)]
 struct TreePlan {
     tree: usize,
-    /// Bytes of the tree in which its fields are.
+    /// Bytes of the tree that contain its fields.
     size: u64,
-    /// Bytes that are merged.
+    /// Bytes to merge.
     bytes: u64,
     fields: Neutral,
 }
 
-/// Where the first element of each field lies, and for which operation the field is neutral.
+/// The offset of each field, and the operation for whose identity it is initialized.
 pub(crate) type Neutral = SmallVec<[(u64, AtomicOp); 4]>;
 
-/// A task that makes a copy neutral, or merges it.
+/// A task that initializes or merges a copy.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
-    /// Its number in the code.
+    /// Its index in the code.
     pub(crate) number: usize,
     pub(crate) units: u64,
 }
 
-/// What an atomic leaves.
+/// The result of an atomic.
 fn applied(op: AtomicOp, old: Imm, value: Imm) -> Imm {
     let op = match op {
         AtomicOp::Add => BinOp::Add,
@@ -74,11 +74,11 @@ fn applied(op: AtomicOp, old: Imm, value: Imm) -> Imm {
     wuji_ir::eval::binary(op, old, value).unwrap_or(value)
 }
 
-/// Blocks of a copy that one thread looks at by itself: to wake another one takes as long.
+/// Blocks of a copy that one thread processes alone: waking another one would take as long.
 const FEW_UNITS: u64 = 16;
 
 impl CopyPlan {
-    /// For fields of a module, with nothing to fill and merge them yet.
+    /// The plan for fields of a module, without upkeep tasks yet.
     pub(crate) fn of(
         module: &Module,
         fields: &[(Field, AtomicOp)],
@@ -128,7 +128,7 @@ impl CopyPlan {
         Ok(plan)
     }
 
-    /// How many workers a loop of so many iterations is worth.
+    /// The number of workers for a loop with this many iterations.
     fn workers(&self, iterations: u64, threads: u64) -> usize {
         let updates = iterations.saturating_mul(self.updates);
         let copies = updates.saturating_mul(BYTES_PER_UPDATE) / self.bytes.max(1);
@@ -136,15 +136,15 @@ impl CopyPlan {
     }
 }
 
-/// In deterministic worlds a loop is shared out among so many workers, however many threads there are.
+/// The fixed number of workers in deterministic worlds, for any number of threads.
 const FIXED_WORKERS: u64 = 8;
 
-/// Where the root cell ends, behind which there are no fields that always exist.
+/// The end of the root cell; fields beyond it may be inactive.
 fn root_end(root: Node, memory: &TreeMemory) -> u64 {
     memory.node_offset[root] + memory.cell_size[root]
 }
 
-/// A task that updates copies, about to be run.
+/// The launch of a privatized task.
 pub(crate) struct CopyLaunch<'a> {
     pub(crate) plan: &'a CopyPlan,
     pub(crate) code: &'a TieredCode,
@@ -154,7 +154,7 @@ pub(crate) struct CopyLaunch<'a> {
     /// Not zero: the remaining chunks are skipped.
     pub(crate) stop: Option<&'a AtomicU32>,
     pub(crate) trees: &'a [&'a Memory],
-    /// The context of worker 0, whose copies are the trees.
+    /// The context of worker 0, which updates the trees.
     pub(crate) context: &'a LaunchContext,
 }
 
@@ -164,8 +164,8 @@ struct Contexts {
     _tables: Vec<SmallVec<[*mut u8; 8]>>,
 }
 
-// SAFETY: as for the context of a launch: nothing writes to it, and what it points to is shared by
-// design; each copy belongs to the worker of its number.
+// SAFETY: as for the context of a launch: nothing writes to it, and what it points to is shared by design; each copy is
+// used by one worker only.
 unsafe impl Sync for Contexts {}
 
 impl Contexts {
@@ -179,7 +179,7 @@ impl Contexts {
 }
 
 impl CopyLaunch<'_> {
-    /// Runs the units of a task on as many workers as they are worth, then merges what those have left.
+    /// Runs the units of a task on the chosen number of workers, then merges their copies.
     pub(crate) fn run(
         &self,
         (units, unit): (u64, u64),
@@ -209,7 +209,7 @@ impl CopyLaunch<'_> {
         self.merge(&contexts, &worked)
     }
 
-    /// Merges what workers have left, in their order.
+    /// Merges the copies of workers, in their order.
     fn merge(&self, contexts: &Contexts, worked: &[usize]) -> Result<()> {
         if !worked.is_empty() {
             for merge in &self.plan.merges {
@@ -225,8 +225,8 @@ impl CopyLaunch<'_> {
         Ok(())
     }
 
-    /// Runs the units of a task on a number of workers that does not depend on how many threads there are: each
-    /// has a part of the units, and takes it chunk by chunk, in order.
+    /// Runs the units of a task on a number of workers that does not depend on the number of threads: each has a part
+    /// of the units, and runs it chunk by chunk, in order.
     pub(crate) fn run_in_order(
         &self,
         (units, unit): (u64, u64),
@@ -244,10 +244,10 @@ impl CopyLaunch<'_> {
         if workers < wanted {
             return Err(Error::new(
                 "W0110",
-                "there is no memory for the copies of trees that a deterministic world needs",
+                "not enough memory for the per-worker copies of trees that a deterministic world needs",
             )
             .help(
-                "make the fields smaller that the kernel adds to, or the world not deterministic",
+                "make the fields that the kernel adds to smaller, or use a world that is not deterministic",
             ));
         }
         let mut own: Vec<Vec<u64>> = Vec::new();
@@ -288,8 +288,8 @@ impl CopyLaunch<'_> {
         Ok(())
     }
 
-    /// Contexts for workers, with copies that are neutral; fewer when there is no memory. While the
-    /// task runs, nothing counts as neutral.
+    /// Contexts for workers, with initialized copies; fewer if memory runs out. While the task runs, no copy counts as
+    /// initialized.
     fn contexts(&self, workers: usize) -> Result<Contexts> {
         let mut tables: Vec<SmallVec<[*mut u8; 8]>> = Vec::new();
         let mut stale: SmallVec<[usize; 8]> = SmallVec::new();
@@ -343,12 +343,12 @@ impl CopyLaunch<'_> {
         Ok(contexts)
     }
 
-    /// Runs a task for the copies of some workers, block by block in their order.
+    /// Runs an upkeep task for the copies of some workers, block by block in their order.
     fn upkeep(&self, task: &Upkeep, contexts: &Contexts, workers: &[usize]) -> Result<()> {
         let (code, flush) = (self.code, self.flush);
         let run = |begin: i64, end: i64| {
             let Some(task) = code.task(task.number) else {
-                // All code of a program has as many tasks.
+                // All tiers of a program have the same number of tasks.
                 return;
             };
             for worker in workers {

@@ -1,4 +1,4 @@
-//! One launch of machine code.
+//! A launch of compiled code.
 
 use super::copies::CopyLaunch;
 use super::pool::Pool;
@@ -21,13 +21,13 @@ use wuji_ir::Result;
 use wuji_ir::random::task_key;
 use wuji_llvm::abi::{ArrayView, LaunchContext};
 
-/// Chunks are made for so many threads where they must not depend on how many there are.
+/// The number of threads that chunks are sized for in deterministic worlds.
 const FIXED_THREADS: u64 = 8;
-/// Chunks have no more iterations, so that launches of any length can be stopped between two of them.
+/// The largest chunk in iterations, so that launches of any length can be stopped between two chunks.
 const CHUNK_MAX: u64 = 1 << 20;
-/// Chunks per thread, so that threads which got easy ones can take more, and all end at about the same time.
+/// Chunks per thread, for load balancing.
 const CHUNKS_PER_THREAD: u64 = 64;
-/// Bytes of a cache line: as many of the smallest elements fill one.
+/// Units that fill a cache line with the smallest elements.
 const LINE_UNITS: u64 = 64;
 
 /// A launch of machine code.
@@ -49,7 +49,7 @@ impl NativeLaunch<'_> {
         if let Some(started) = started {
             native.code.add_spent(started.elapsed());
         }
-        // Whatever happened, the next launch finds no reports of this one.
+        // In any case, the next launch must not see reports of this one.
         let collected = native.collector.drain(self.request.program.module());
         let finished = ended?;
         let mut outcome = Outcome {
@@ -64,7 +64,7 @@ impl NativeLaunch<'_> {
         Ok(outcome)
     }
 
-    /// Returns whether the kernel has come to its end.
+    /// Returns whether the kernel ran to its end.
     fn run_tasks(&self, temps: &mut [u64], started: Option<Instant>) -> Result<bool> {
         let LaunchRequest {
             program,
@@ -77,8 +77,8 @@ impl NativeLaunch<'_> {
         let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
         let mut over = false;
         for task in &self.native.plan.tasks {
-            // Deactivated cells are collected even after an interrupt. Otherwise they would take memory until some later
-            // launch collects them.
+            // Deactivated cells are collected even after an interrupt. Otherwise they would occupy memory until a later
+            // launch.
             let keeps_up = task.ordinal == UPKEEP && task.list.is_none();
             if over && !keeps_up {
                 continue;
@@ -110,7 +110,7 @@ impl NativeLaunch<'_> {
                 ),
                 report,
                 host: host.pointer(),
-                // Worker 0 works on the trees.
+                // Worker 0 uses the trees.
                 copies: trees.as_ptr(),
             };
             let code = TaskCode {
@@ -144,7 +144,7 @@ impl NativeLaunch<'_> {
         self.request.interrupt.load(Ordering::Relaxed) != 0
     }
 
-    /// How many units a task has.
+    /// The number of units of a task.
     fn units(&self, task: &TaskPlan, temps: &[u64]) -> Result<u64> {
         let Some(plan) = &task.chunks else {
             return Ok(1);
@@ -166,7 +166,7 @@ impl NativeLaunch<'_> {
     ) -> Result<()> {
         let deterministic = self.native.deterministic;
         let plan = task.chunks.as_ref();
-        // Chunks of deterministic kernels do not depend on the number of threads, and lists are made in order.
+        // Chunks of deterministic kernels do not depend on the number of threads, and lists are generated in order.
         let threads = if deterministic {
             FIXED_THREADS
         } else {
@@ -227,22 +227,22 @@ impl NativeLaunch<'_> {
     }
 }
 
-/// The code of one task, as workers call it.
+/// The code of one task, for workers.
 struct TaskCode<'a> {
     code: &'a Arc<TieredCode>,
     background: &'a Background,
-    /// Its number in the code.
+    /// Its index in the code.
     number: usize,
-    /// What ends it between two chunks; `None`: nothing does.
+    /// The flag that ends the task between two chunks; `None` for tasks that must not be interrupted.
     interrupt: Option<&'a AtomicU32>,
-    /// When the launch began, if the kernel may become hot.
+    /// The start of the launch, if the kernel may become hot.
     started: Option<Instant>,
     flush: Flush,
 }
 
 impl TaskCode<'_> {
     fn run(&self, context: &LaunchContext, begin: i64, end: i64) {
-        // Code of short loops does not poll it.
+        // Code of short loops does not poll the flag.
         if let Some(interrupt) = self.interrupt
             && interrupt.load(Ordering::Relaxed) != 0
         {
@@ -255,7 +255,7 @@ impl TaskCode<'_> {
             self.background.ask(self.code);
         }
         let Some(task) = self.code.task(self.number) else {
-            // All code of a program has as many tasks.
+            // All tiers of a program have the same number of tasks.
             return;
         };
         self.flush.around(|| {
@@ -266,7 +266,7 @@ impl TaskCode<'_> {
     }
 }
 
-/// A list of active cells that a task makes again.
+/// A list of active cells that a task generates.
 struct ListUpdate<'a> {
     plan: &'a ListPlan,
     memory: &'a Memory,
@@ -313,12 +313,12 @@ fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
         let grain = per_unit(u64::from(block));
         return (grain < units).then_some(grain);
     }
-    // Waking another thread costs more than what it would get.
+    // Waking another thread costs more than the work it would get.
     if iterations < 2 * plan.grain_size {
         return None;
     }
     let even = units.div_ceil(threads * CHUNKS_PER_THREAD);
-    // Chunks begin at whole cache lines, where there is room for that.
+    // Chunks begin at cache line boundaries, if they are large enough.
     let even = if even >= 16 * LINE_UNITS {
         even.next_multiple_of(LINE_UNITS)
     } else {

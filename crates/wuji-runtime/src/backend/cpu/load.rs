@@ -1,4 +1,4 @@
-//! Loads modules on the CPU: code from the cache, or else from the compiler.
+//! Loads modules on the CPU: code from the cache, or from the compiler.
 
 use super::program::NativeProgram;
 use super::tiered::{Origin, TieredCode};
@@ -16,7 +16,7 @@ use wuji_ir::Result;
 use wuji_ir::module::Module;
 use wuji_llvm::{Jit, Object};
 
-/// What the CPU loads modules with.
+/// Loads modules for the CPU.
 pub(crate) struct Loader {
     pub(crate) jit: Arc<Jit>,
     pub(crate) cache: Option<Arc<Cache>>,
@@ -39,7 +39,7 @@ impl Loader {
         }
         options.fma = self.jit.host().has("fma");
         options.threads = self.env.threads as u32;
-        // When code changes depends on the clock, and so would the last bits.
+        // The time of a tier switch depends on the clock, and so would the last bits.
         let tier = match self.env.tier {
             Tier::Auto if options.deterministic => Tier::Best,
             tier => tier,
@@ -64,7 +64,7 @@ impl Loader {
         self.compile(module, options, tier, slot)
     }
 
-    /// A program from the cache; `None` when its code cannot be used here after all.
+    /// A program from the cache; `None` if its code cannot be used here.
     fn revive(
         &self,
         entry: Entry,
@@ -137,10 +137,13 @@ impl Loader {
         let quickly = tier != Tier::Best;
         let first = if quickly { Tier::Fast } else { Tier::Best };
         let name = module.name.clone();
-        let mut story = self.env.listeners.story(&name, PASSES.len(), first, false);
+        let mut reporter = self
+            .env
+            .listeners
+            .reporter(&name, PASSES.len(), first, false);
         let lowered =
             wuji_compile::compile_with_progress(module, &options, quickly, &mut |pass| {
-                story.pass(pass);
+                reporter.pass(pass);
             })?;
         let object = if quickly {
             let code = wuji_compile::first_code(&lowered);
@@ -148,7 +151,7 @@ impl Loader {
         } else {
             self.jit.build_with(&lowered, tier.first_effort())?
         };
-        story.machine_code();
+        reporter.machine_code();
         let kernel = self.jit.load(&object)?;
         let noted = self.env.profiler.enter(lowered.module());
         let time = self.env.profiler.now().saturating_sub(begin);
@@ -189,7 +192,7 @@ impl Loader {
     }
 }
 
-/// Notes that better code was made, in the profile of its kernel and in the log.
+/// Records a best-tier compilation in the profile of its kernel and in the log.
 pub(crate) fn note_better(
     (kernel, profiler, log): (&Kernel, &Profiler, &Log),
     begin: std::time::Duration,
@@ -210,7 +213,7 @@ pub(crate) fn note_better(
     log.say(Level::Info, || {
         let ms = time.as_secs_f64() * 1e3;
         format!(
-            "kernel `{}`: better code was made in {ms:.1} ms",
+            "kernel `{}`: compiled for the best tier in {ms:.1} ms",
             better.module().name
         )
     });

@@ -1,10 +1,10 @@
-//! Machine code on the threads of the host.
+//! The CPU backend: machine code on the threads of the host.
 //!
-//! - `load`: code from the cache, or else from the compiler
-//! - `program`, `storage`: what the backend keeps for a program and for memory
+//! - `load`: code from the cache, or from the compiler
+//! - `program`, `storage`: the backend's data of a program and of memory
 //! - `launch`: one launch
-//! - `pool`: the threads
-//! - `tiered`: code that is exchanged for better code while it runs
+//! - `pool`: the worker threads
+//! - `tiered`: code that is replaced by better code while it runs
 //! - `copies`: privatized copies of trees
 
 pub(crate) mod copies;
@@ -103,7 +103,7 @@ impl Backend for CpuBackend {
 
     fn run(&self, launch: &LaunchRequest<'_>) -> Result<Outcome> {
         let native: &NativeProgram = launch.executable()?;
-        // The sparse trees of the launch share the memory that is left.
+        // The sparse trees of the launch share the remaining memory.
         let trees = native.sparse.iter().flatten().count() as u64;
         let sparse = || {
             let all = launch.bindings.trees.iter().zip(&native.sparse);

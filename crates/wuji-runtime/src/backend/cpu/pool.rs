@@ -1,10 +1,10 @@
-//! Worker threads that share out the units of a parallel task.
+//! Worker threads that share the units of a parallel task.
 //!
-//! A launch opens a *gate*; workers that see it open join, take chunks, and leave. Each has a share of neighbouring chunks, the same in
-//! every launch of equal size, so that it finds in its caches what it left there; who is done with his own takes from others.
-//! The caller takes chunks too, closes the gate when none are left, and waits for those who joined.
-//! Nobody waits for workers that were asleep, so a short launch costs no more than waking them. Workers
-//! that have just had work look for more for some microseconds, then sleep.
+//! A launch opens a *gate*. Workers that see it open join, take chunks, and leave. Each worker has a share of
+//! neighbouring chunks, the same in every launch of equal size, so that its data is still in its caches; a worker whose
+//! share is done steals chunks from others. The caller takes chunks too, closes the gate when none are left, and waits
+//! for the workers that joined. It does not wait for workers that were asleep, so a short launch costs no more than
+//! waking them. Idle workers spin for some microseconds before they sleep.
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -15,8 +15,8 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use wuji_ir::{Error, Result};
 
-/// How long an idle thread looks for work before it sleeps: longer than waking it takes, short enough
-/// that an idle pool takes no time.
+/// How long an idle thread spins before it sleeps: longer than a wake-up takes, but short enough that an idle pool
+/// costs nothing.
 const SPIN: Duration = Duration::from_micros(20);
 
 /// Kernels recurse, and keep arrays on the stack.
@@ -41,31 +41,31 @@ pub struct Pool {
     workers: Vec<JoinHandle<()>>,
     /// Held during a launch: one at a time.
     turn: Mutex<()>,
-    /// The number of forks before the threads were made.
+    /// The number of forks when the threads were started.
     forks: u32,
 }
 
-/// Worker, first unit, first unit behind.
+/// Worker number, begin and end of the units.
 type Work<'a> = &'a (dyn Fn(usize, i64, i64) + Sync);
 
-/// What the workers of a launch need. The lifetime of `work` is a lie that `run` makes good: it returns
-/// only when the gate is closed and everybody who joined has left.
+/// The job of a launch. The lifetime of `work` is extended unsafely: `run` returns only when the gate is closed and
+/// every worker that joined has left.
 struct Job {
     work: Work<'static>,
     /// Not zero: chunks that no worker has taken are left out.
     stop: Option<&'static AtomicU32>,
     cut: Cut,
-    /// Workers with smaller numbers are worth waking.
+    /// Only workers with smaller numbers are woken.
     helpers: usize,
-    /// Workers with other numbers take no part.
+    /// Workers with larger numbers do not take part.
     most: usize,
     caller: Thread,
 }
 
-/// More threads than this have a share together, so that a launch need not touch a line of each.
+/// The most shares: more threads share one, so that a launch need not touch a cache line per thread.
 const MOST_SHARES: usize = 16;
 
-/// How units are cut into chunks, and chunks into shares.
+/// The division of units into chunks, and of chunks into shares.
 #[derive(Copy, Clone, Debug)]
 struct Cut {
     total: u64,
@@ -74,7 +74,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// The first chunk of a share; of the one behind the last: the number of chunks.
+    /// The first chunk of a share; past the last share, the number of chunks.
     fn first(self, share: u64) -> u64 {
         let chunks = self.total.div_ceil(self.grain);
         let (each, more) = (chunks / self.shares, chunks % self.shares);
@@ -166,7 +166,7 @@ impl Pool {
     pub fn new(threads: usize) -> Result<Pool> {
         let workers = threads.max(1) - 1;
         let spin = if threads > Pool::default_threads() {
-            // Looking for work would take a core from someone who has some.
+            // Spinning would take a core from another thread.
             Duration::ZERO
         } else {
             SPIN
@@ -211,9 +211,9 @@ impl Pool {
         self.workers.len() + 1
     }
 
-    /// Calls `work(begin, end)` on pieces of `0..total` of about `grain` units each, on all threads, and
-    /// returns when all are done. Launches from several threads are serialized. A panic in `work` ends the
-    /// launch early and goes on in the caller.
+    /// Calls `work(begin, end)` on chunks of `0..total` with about `grain` units each, on all threads, and returns when
+    /// all are done. Launches from several threads are serialized. A panic in `work` ends the launch early and is
+    /// propagated to the caller.
     pub fn run(&self, total: i64, grain: i64, work: &(dyn Fn(i64, i64) + Sync)) -> Result<()> {
         self.run_on(usize::MAX, total, grain, None, &|_, begin, end| {
             work(begin, end);
@@ -245,8 +245,8 @@ impl Pool {
                 "W0509",
                 "this process was forked after its worker threads had started",
             )
-            .note("only the thread that forks goes on in the new process")
-            .help("make a new world after the fork, or start the process anew"));
+            .note("only the forking thread exists in the new process")
+            .help("make a new world after the fork, or start a new process instead"));
         }
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let helpers = (self.workers.len() as u64).min(chunks - 1) as usize;
@@ -285,7 +285,7 @@ impl Drop for Pool {
     }
 }
 
-/// Sets [`INSIDE`] for as long as it lives.
+/// Sets [`INSIDE`] during its lifetime.
 struct Inside(bool);
 
 impl Inside {
@@ -316,7 +316,7 @@ fn run_alone(total: u64, grain: u64, stop: Option<&AtomicU32>, work: Work<'_>) {
 }
 
 impl Shared {
-    /// One launch, from the caller's side.
+    /// One launch, on the calling thread.
     fn launch(
         &self,
         work: Work<'_>,
@@ -351,7 +351,7 @@ impl Shared {
         unsafe { *self.job.get() = None };
     }
 
-    /// Wakes a worker, who will wake two more.
+    /// Wakes a worker, which wakes two more.
     fn wake(&self, number: usize, helpers: usize) {
         if number < helpers
             && let Some(worker) = self.workers.get().and_then(|w| w.get(number))
@@ -367,7 +367,7 @@ impl Shared {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for share in (0..shares).map(|k| (worker + k) % shares) {
                 let (next, end) = (&self.next[share].0, cut.first(share as u64 + 1));
-                // Who has nothing to take leaves the line to those who have.
+                // A thread without work does not write to the cache line.
                 while next.load(Ordering::Relaxed) < end && !is_stopped(stop) {
                     let chunk = next.fetch_add(1, Ordering::Relaxed);
                     if chunk >= end {
@@ -394,12 +394,12 @@ impl Shared {
             .take()
     }
 
-    /// Closes the gate and waits until all workers are out.
+    /// Closes the gate and waits until all workers have left.
     fn close(&self) {
         let mut gate = Gate(self.gate.0.fetch_and(!Gate::OPEN, Ordering::AcqRel));
-        let mut patience = Patience::new(self.spin);
+        let mut wait = SpinWait::new(self.spin);
         while gate.inside() > 0 {
-            if !patience.spin() {
+            if !wait.spin() {
                 self.gate.0.fetch_or(Gate::CALLER_SLEEPS, Ordering::AcqRel);
                 break;
             }
@@ -410,7 +410,7 @@ impl Shared {
         }
     }
 
-    /// The life of a worker.
+    /// The main loop of a worker.
     fn serve(&self, number: usize) {
         let mut seen = 0;
         while let Some(gate) = self.wait_for_launch(seen) {
@@ -432,7 +432,7 @@ impl Shared {
 
     /// The gate once it is open for a launch not seen yet; `None` when the pool is dropped.
     fn wait_for_launch(&self, seen: u32) -> Option<Gate> {
-        let mut patience = Patience::new(self.spin);
+        let mut wait = SpinWait::new(self.spin);
         loop {
             let gate = Gate(self.gate.0.load(Ordering::Acquire));
             if gate.is_open() && gate.launch() != seen {
@@ -441,14 +441,14 @@ impl Shared {
             if self.stop.load(Ordering::Acquire) {
                 return None;
             }
-            if !patience.spin() {
-                // Whoever opens the gate or stops the pool does so before waking us.
+            if !wait.spin() {
+                // The thread that opens the gate or stops the pool does so before it wakes us.
                 std::thread::park();
             }
         }
     }
 
-    /// Goes inside, unless the launch is over.
+    /// Joins, unless the launch is over.
     fn join(&self, launch: u32) -> bool {
         self.gate
             .0
@@ -460,7 +460,7 @@ impl Shared {
     }
 
     fn leave(&self) {
-        // The handle must be in our hands before we leave: then the job may be gone.
+        // Clone the handle before leaving: afterwards the job may be gone.
         let mut caller = None;
         let left = self
             .gate
@@ -483,22 +483,22 @@ impl Shared {
 }
 
 /// Spins for a while.
-struct Patience {
+struct SpinWait {
     limit: Duration,
     started: Option<Instant>,
     rounds: u32,
 }
 
-impl Patience {
-    fn new(limit: Duration) -> Patience {
-        Patience {
+impl SpinWait {
+    fn new(limit: Duration) -> SpinWait {
+        SpinWait {
             limit,
             started: None,
             rounds: 0,
         }
     }
 
-    /// Waits a moment; `false` when it is time to sleep.
+    /// Spins once; `false` if it is time to sleep.
     fn spin(&mut self) -> bool {
         if self.limit.is_zero() {
             return false;
@@ -514,14 +514,14 @@ impl Patience {
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// How often this process has been forked off another, since the first pool.
+/// How often this process was forked since the first pool.
 pub(crate) fn forks() -> u32 {
     static ONCE: Once = Once::new();
     extern "C" fn forked() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
     ONCE.call_once(|| {
-        // SAFETY: the handler only adds to a counter, which is fine right after a fork.
+        // SAFETY: the handler only increments a counter, which is allowed right after a fork.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     });
     FORKS.load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
 use super::*;
 use std::sync::atomic::{AtomicI64, AtomicUsize};
 
-/// Every unit exactly once.
+/// Checks that every unit runs exactly once.
 fn check_cover(pool: &Pool, total: i64, grain: i64) {
     let hits: Vec<AtomicU32> = (0..total).map(|_| AtomicU32::new(0)).collect();
     pool.run(total, grain, &|begin, end| {
@@ -106,7 +106,7 @@ fn a_launch_inside_a_launch_runs_on_its_own_thread() {
 }
 
 #[test]
-fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
+fn a_panic_reaches_the_caller_and_the_pool_stays_usable() {
     let pool = Pool::new(3).unwrap();
     for _ in 0..50 {
         let caught = catch_unwind(AssertUnwindSafe(|| {
@@ -116,7 +116,7 @@ fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
                 }
             })
         }));
-        let payload = caught.expect_err("the panic comes through");
+        let payload = caught.expect_err("the panic is propagated");
         assert_eq!(payload.downcast_ref::<&str>(), Some(&"unit failed"));
         check_cover(&pool, 100, 1);
     }
@@ -126,7 +126,7 @@ fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
 fn dropping_ends_the_threads() {
     let pool = Pool::new(20).unwrap();
     check_cover(&pool, 1000, 1);
-    // Every thread holds on to what it shares with the others.
+    // Every thread holds a reference to the shared state.
     let shared = Arc::downgrade(&pool.shared);
     assert!(shared.strong_count() > 1);
     drop(pool);
@@ -146,7 +146,7 @@ fn cpu_time() -> Duration {
     }
 }
 
-/// Needs the process for itself: `cargo test -p wuji-runtime idle -- --ignored --nocapture`.
+/// Needs its own process: `cargo test -p wuji-runtime idle -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures; run it alone"]
 fn idle_pools_take_no_time() {
@@ -160,7 +160,7 @@ fn idle_pools_take_no_time() {
     assert!(share < 0.01);
 }
 
-/// Prints what a launch costs; the assertion is loose, since tests share the machine.
+/// Prints the cost of a launch; the assertion is loose, since tests share the machine.
 #[test]
 fn launches_are_cheap() {
     let pool = Pool::new(Pool::default_threads()).unwrap();
@@ -193,9 +193,7 @@ fn launches_are_cheap() {
     let hot = median(Duration::ZERO, 5000, 256);
     let cold = median(Duration::from_micros(300), 300, 256);
     let alone = median(Duration::ZERO, 5000, 1024);
-    println!(
-        "1024 elements: {hot:?} one after the other, {cold:?} after sleep, {alone:?} in one chunk"
-    );
+    println!("1024 elements: {hot:?} back to back, {cold:?} after sleep, {alone:?} in one chunk");
     assert!(hot < Duration::from_millis(1));
 }
 
@@ -246,7 +244,7 @@ fn shares_are_every_chunk_once() {
     }
 }
 
-/// Who is alone with his share has all of it; whose share is empty takes from others.
+/// Checks work stealing: a thread whose share is empty takes chunks from others.
 #[test]
 fn a_thread_that_is_done_takes_from_others() {
     let pool = Pool::new(3).unwrap();
@@ -254,7 +252,7 @@ fn a_thread_that_is_done_takes_from_others() {
     let taken: Vec<AtomicUsize> = (0..90).map(|_| AtomicUsize::new(usize::MAX)).collect();
     pool.run_on(3, 90, 1, None, &|worker, begin, _| {
         taken[begin as usize].store(worker, Ordering::Relaxed);
-        // The first who comes stays for long.
+        // The first worker takes long.
         let first = slow.compare_exchange(usize::MAX, worker, Ordering::Relaxed, Ordering::Relaxed);
         if first.is_ok() {
             std::thread::sleep(Duration::from_millis(20));

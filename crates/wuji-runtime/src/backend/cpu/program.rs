@@ -1,4 +1,4 @@
-//! Machine code and how it is launched.
+//! Compiled code and its launch plan.
 
 use super::tiered::TieredCode;
 use crate::backend::tasks::LaunchPlan;
@@ -15,16 +15,16 @@ use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::CompiledKernel;
 
-/// What the CPU runs.
+/// A program of the CPU backend.
 #[derive(Debug)]
 pub(crate) struct NativeProgram {
     pub(crate) code: Arc<TieredCode>,
     pub(crate) plan: LaunchPlan,
-    /// Of the trees that have sparse nodes.
+    /// Plans of trees with sparse nodes.
     pub(crate) sparse: Vec<Option<SparsePlan>>,
     /// Used under the device lock.
     pub(crate) collector: Collector,
-    /// Chunks, and the copies they work on, do not depend on the number of threads.
+    /// Chunks, and the copies they use, do not depend on the number of threads.
     pub(crate) deterministic: bool,
     pub(crate) flush: Flush,
 }

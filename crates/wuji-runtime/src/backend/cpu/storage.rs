@@ -1,4 +1,4 @@
-//! What the CPU keeps for a piece of memory.
+//! The CPU backend's data of a piece of memory.
 
 use super::copies::Neutral;
 use crate::memory::{Mapping, Memory, Storage, Usage};
@@ -16,12 +16,12 @@ pub(crate) struct CpuStorage {
 pub(crate) struct TreeCopy {
     mapping: Mapping,
     _usage: Usage,
-    /// Fields all of whose elements are neutral.
+    /// Fields whose elements are all identities.
     pub(crate) neutral: Neutral,
 }
 
 impl TreeCopy {
-    /// A copy of some memory, of which so many bytes will be touched.
+    /// A copy of some memory, of which `touched` bytes will be used.
     pub(crate) fn new(of: &Memory, size: u64, touched: u64) -> Result<TreeCopy> {
         Ok(TreeCopy {
             mapping: Mapping::new(size)?,

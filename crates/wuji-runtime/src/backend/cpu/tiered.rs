@@ -1,9 +1,9 @@
-//! Code in two tiers: some soon, good code once a kernel proves hot.
+//! Code in two tiers: a fast compilation first, and the best code once a kernel is hot.
 //!
-//! A kernel is *hot* when it has run for as long as it took to make its first code: kernels
-//! that run that long gain by better code, and others never pay for it. Another thread makes better code
-//! while the first runs on. Both do the same to the same memory, so they change places between two
-//! chunks of a loop: one long launch speeds up on its way.
+//! A kernel is *hot* when it has run for as long as its first compilation took: such kernels gain from better code, and
+//! others do not pay for it. A background thread compiles the best tier while the first one runs. Both have the same
+//! effect on memory, so the switch can happen between two chunks of a loop: a single long launch speeds up while it
+//! runs.
 
 use super::load::note_better;
 use super::pool::forks;
@@ -25,19 +25,19 @@ use wuji_ir::{Error, Result};
 use wuji_llvm::abi::TaskFn;
 use wuji_llvm::{CompiledKernel, Effort, Jit};
 
-/// What better code is made from, and where it is kept.
+/// The input of a best-tier compilation, and its cache slot.
 #[derive(Debug)]
 pub(crate) struct Origin {
     made_from: MadeFrom,
     slot: Option<CacheSlot>,
 }
 
-// One for each cold kernel: its size does not matter.
+// One per cold kernel: its size does not matter.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 enum MadeFrom {
     Lowered(Lowered),
-    /// The first code was cached, so nothing was lowered; how that code is launched, as text.
+    /// The first tier was cached, so nothing was lowered; also the launch plan of that code, as text.
     Source(Module, Options, String),
 }
 
@@ -61,7 +61,7 @@ impl Origin {
         }
     }
 
-    /// What becomes of the loops of the better code. The passes that make it run on demand.
+    /// Remarks about the best tier. Its passes run on demand.
     pub(crate) fn remarks(self: &Arc<Origin>) -> Remarks {
         let origin = Arc::downgrade(self);
         Remarks::later(move || {
@@ -70,7 +70,7 @@ impl Origin {
         })
     }
 
-    /// The name of the kernel, and how many passes it takes to improve it.
+    /// The name of the kernel, and the number of passes that remain.
     fn work(&self) -> (&str, usize) {
         match &self.made_from {
             MadeFrom::Lowered(lowered) => (&lowered.module().name, LATE_PASSES),
@@ -78,43 +78,43 @@ impl Origin {
         }
     }
 
-    /// Does the work that the first code was made without, and tells each pass that is done.
-    fn improve(&self, tell: &mut dyn FnMut(&'static str)) -> Result<Lowered> {
+    /// Runs the remaining passes, and calls `progress` after each.
+    fn improve(&self, progress: &mut dyn FnMut(&'static str)) -> Result<Lowered> {
         match &self.made_from {
-            MadeFrom::Lowered(lowered) => wuji_compile::improve(lowered, tell),
+            MadeFrom::Lowered(lowered) => wuji_compile::improve(lowered, progress),
             MadeFrom::Source(module, options, launch) => {
                 let lowered =
-                    wuji_compile::compile_with_progress(module.clone(), options, true, tell)?;
+                    wuji_compile::compile_with_progress(module.clone(), options, true, progress)?;
                 if lowered.module().without_bodies().to_string() != *launch {
                     return Err(Error::new(
                         "W0302",
-                        "a kernel from the cache is launched in another way than the same kernel compiled",
+                        "a cached kernel has a different launch plan than the same kernel compiled",
                     )
                     .note("this is a bug in the compiler, not in the kernel")
                     .help("`wuji cache clear` removes what is cached"));
                 }
-                wuji_compile::improve(&lowered, tell)
+                wuji_compile::improve(&lowered, progress)
             }
         }
     }
 }
 
-/// Kernels are never hot before they have run this long, nor cold after the other.
+/// Bounds on the run time after which a kernel is hot.
 const HOT_AT_LEAST: Duration = Duration::from_millis(1);
 const HOT_AT_MOST: Duration = Duration::from_millis(250);
 
-/// The machine code of a kernel, which may be exchanged for better code at any time.
+/// The machine code of a kernel, which may be replaced by better code at any time.
 #[derive(Debug)]
 pub(crate) struct TieredCode {
     first: CompiledKernel,
     first_tier: Tier,
     better: OnceLock<CompiledKernel>,
-    /// Whether launches read the clock: the code is the first, and no thread makes better code.
+    /// Whether launches read the clock: the code is the first tier, and the best tier is not being compiled.
     watched: AtomicBool,
-    /// Nanoseconds in the first code.
+    /// Nanoseconds spent in the first tier.
     spent: AtomicU64,
     hot_after: u64,
-    /// Whether there is an error that no call has returned.
+    /// Whether there is an error that no call has returned yet.
     failed: AtomicBool,
     progress: Mutex<TierState>,
     changed: Condvar,
@@ -124,22 +124,22 @@ pub(crate) struct TieredCode {
 
 #[derive(Debug)]
 enum TierState {
-    /// Better code can be made from this.
+    /// Can be compiled from this.
     Cold(Arc<Origin>),
     Waiting(Arc<Origin>),
     Compiling,
-    /// There will be no better code than there is.
+    /// The current code is final.
     Settled,
     Failed(Error),
 }
 
 impl TieredCode {
-    /// Code that stays.
+    /// Code that is final.
     pub(crate) fn settled(code: CompiledKernel, tier: Tier) -> TieredCode {
         TieredCode::new(code, tier, TierState::Settled, None, None)
     }
 
-    /// First code of a kernel, for which there may be better.
+    /// First-tier code, which may be replaced.
     pub(crate) fn first(
         code: CompiledKernel,
         origin: Arc<Origin>,
@@ -173,12 +173,12 @@ impl TieredCode {
         }
     }
 
-    /// The best code there is now.
+    /// The best code available now.
     pub(crate) fn now(&self) -> &CompiledKernel {
         self.better.get().unwrap_or(&self.first)
     }
 
-    /// Of the code that is in use now.
+    /// The tier of the current code.
     pub(crate) fn tier(&self) -> Tier {
         match self.better.get() {
             Some(_) => Tier::Best,
@@ -194,7 +194,7 @@ impl TieredCode {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// Whether it would be hot after running for so much longer.
+    /// Whether the kernel would be hot after running this much longer.
     pub(crate) fn hot_after(&self, more: Duration) -> bool {
         self.spent.load(Ordering::Relaxed) + more.as_nanos() as u64 >= self.hot_after
     }
@@ -204,7 +204,7 @@ impl TieredCode {
             .fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Why there is no better code; returned once.
+    /// The error of the best-tier compilation; returned once.
     pub(crate) fn take_error(&self) -> Option<Error> {
         if !self.failed.load(Ordering::Relaxed) || !self.failed.swap(false, Ordering::AcqRel) {
             return None;
@@ -222,7 +222,7 @@ impl TieredCode {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the caller is the one to have better code made.
+    /// Whether the caller should request the compilation.
     fn ask(&self) -> bool {
         self.watched.store(false, Ordering::Relaxed);
         let mut progress = self.progress();
@@ -238,7 +238,7 @@ impl TieredCode {
         }
     }
 
-    /// What to make better code from, for the one who makes it.
+    /// Starts the compilation; returns its input.
     fn begin(&self) -> Option<Arc<Origin>> {
         let mut progress = self.progress();
         match std::mem::replace(&mut *progress, TierState::Compiling) {
@@ -253,12 +253,12 @@ impl TieredCode {
     fn end(&self, made: Result<CompiledKernel>) {
         let outcome = match made {
             Ok(code) => {
-                // Only the one who began gets here, and only once.
+                // Only the thread that began gets here, and only once.
                 let _ = self.better.set(code);
                 TierState::Settled
             }
             Err(error) => TierState::Failed(
-                error.note("the kernel goes on with the code it has, which is slower"),
+                error.note("the kernel continues with its current code, which is slower"),
             ),
         };
         let failed = matches!(outcome, TierState::Failed(_));
@@ -268,7 +268,7 @@ impl TieredCode {
     }
 }
 
-/// Makes better code for the hot kernels of a device, on a thread that lives while there is something to do.
+/// Compiles the best tier for the hot kernels of a device, on a thread that exists while the queue is not empty.
 #[derive(Debug)]
 pub(crate) struct Background {
     shared: Arc<Shared>,
@@ -281,14 +281,14 @@ struct Shared {
     log: Arc<Log>,
     listeners: Arc<ProgressListeners>,
     queue: Mutex<Queue>,
-    /// The device is gone: no launch uses the code any more.
+    /// The device was dropped: no launch uses the code any more.
     closed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     jobs: VecDeque<Weak<TieredCode>>,
-    /// Set while a thread serves the queue: how often the process had been forked when it started.
+    /// Set while a thread serves the queue: the number of forks when it started.
     served: Option<u32>,
 }
 
@@ -314,10 +314,10 @@ impl Background {
         }
     }
 
-    /// Makes sure that a thread serves the queue.
+    /// Starts the thread that serves the queue, if there is none.
     fn start(&self) {
         let mut queue = self.shared.queue();
-        // A thread of the process that we were forked off is not there.
+        // A thread of the parent process does not exist here.
         if queue.served == Some(forks()) || queue.jobs.is_empty() {
             return;
         }
@@ -342,7 +342,7 @@ impl Background {
         }
     }
 
-    /// Has the best code made for a kernel, hot or not, and waits for it.
+    /// Requests the best tier for a kernel, hot or not, and waits for it.
     pub(crate) fn finish(&self, code: &Arc<TieredCode>) -> Result<()> {
         self.ask(code);
         let forked = forks();
@@ -424,8 +424,8 @@ impl Shared {
     fn compile(&self, code: &TieredCode, origin: &Origin) -> Result<CompiledKernel> {
         let begin = self.profiler.now();
         let (name, passes) = origin.work();
-        let mut story = self.listeners.story(name, passes, Tier::Best, true);
-        let better = origin.improve(&mut |pass| story.pass(pass))?;
+        let mut reporter = self.listeners.reporter(name, passes, Tier::Best, true);
+        let better = origin.improve(&mut |pass| reporter.pass(pass))?;
         if let Some(remarks) = &code.remarks {
             remarks.set(better.remarks());
         }
@@ -436,7 +436,7 @@ impl Shared {
         let object = self
             .jit
             .build_in_background(&better, Effort::Full, &stopped)?;
-        story.machine_code();
+        reporter.machine_code();
         let made = self.jit.load(&object)?;
         if let Some(kernel) = &code.kernel {
             let noted_by = (&**kernel, &*self.profiler, &*self.log);
@@ -449,35 +449,35 @@ impl Shared {
     }
 }
 
-/// Threads in this process that make better code.
+/// Threads in this process that compile the best tier.
 static COMPILING: AtomicUsize = AtomicUsize::new(0);
 static EXITING: AtomicBool = AtomicBool::new(false);
 
-/// Handlers that are registered at most: LLVM makes its globals while it compiles for the first time.
+/// The most handlers: LLVM creates its globals while it compiles for the first time.
 const MOST_HANDLERS: usize = 256;
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits until no thread of this process makes better code: those that do stop after the step they are at. No better code is
-/// made from then on. For programs that know that they are about to exit.
+/// Waits until no background compilation is running: each stops after its current step, and no new one starts. For
+/// programs that are about to exit.
 pub fn before_exit() {
     EXITING.store(true, Ordering::SeqCst);
-    // Threads do not follow into a forked process.
+    // Threads do not exist in a forked process.
     while COMPILING.load(Ordering::SeqCst) > 0 && FORKS.load(Ordering::Relaxed) == forks() as usize
     {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// At exit, LLVM takes its own globals apart: no thread may be in it then. What was registered last goes first, and LLVM makes many of
-/// its globals when it first needs them; so this is called between its steps, too.
+/// At exit, LLVM destroys its globals: no thread may use it then. Handlers run in reverse order of registration, and
+/// LLVM creates many globals on first use; so this is called between its steps, too.
 fn wait_at_exit() {
     extern "C" fn wait() {
         before_exit();
     }
     FORKS.store(forks() as usize, Ordering::Relaxed);
     if HANDLERS.fetch_add(1, Ordering::Relaxed) < MOST_HANDLERS {
-        // SAFETY: the handler touches nothing but counters, and sleeps.
+        // SAFETY: the handler only accesses counters, and sleeps.
         unsafe { libc::atexit(wait) };
     }
 }
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_once_and_the_code_stays() {
+    fn an_error_is_returned_once_and_the_code_stays() {
         let jit = Arc::new(Jit::new(&JitOptions::default()).unwrap());
         let background = background_of(&jit);
         let code = code(&jit);
@@ -517,13 +517,13 @@ mod tests {
         )));
         let reported = background.finish(&code).unwrap_err();
         assert_eq!(reported.code, "W0503");
-        assert!(reported.notes[0].contains("goes on with the code it has"));
+        assert!(reported.notes[0].contains("continues with its current code"));
         assert!(code.take_error().is_none() && background.finish(&code).is_ok());
         assert_eq!(code.tier(), Tier::Fast);
     }
 
     #[test]
-    fn better_code_comes_once() {
+    fn the_best_tier_is_compiled_once() {
         let jit = Arc::new(Jit::new(&JitOptions::default()).unwrap());
         let background = background_of(&jit);
         let code = code(&jit);
@@ -532,14 +532,14 @@ mod tests {
         assert!(!code.is_watched() && code.tier() == Tier::Best);
         background.ask(&code);
         background.finish(&code).unwrap();
-        // The thread ends when there is nothing left.
+        // The thread ends when the queue is empty.
         while background.shared.queue().served.is_some() {
             std::thread::yield_now();
         }
     }
 
     #[test]
-    fn hot_after_what_the_first_code_took() {
+    fn kernels_are_hot_after_the_time_of_the_first_compilation() {
         let jit = Jit::new(&JitOptions::default()).unwrap();
         let code = code(&jit);
         assert!(!code.hot_after(Duration::ZERO));
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_are_gone_are_not_compiled() {
+    fn dropped_kernels_are_not_compiled() {
         let jit = Arc::new(Jit::new(&JitOptions::default()).unwrap());
         let background = background_of(&jit);
         let gone = code(&jit);

@@ -1,4 +1,4 @@
-//! What a device sees of a GPU.
+//! The CUDA backend, as a device uses it.
 
 use super::captured;
 use super::context::DeviceInfo;
@@ -139,12 +139,12 @@ impl Backend for CudaBackend {
     }
 
     unsafe fn wait_for_stream(&self, raw: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.engine().wait_for_stream(raw) }
     }
 
     unsafe fn stream_waits(&self, raw: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.engine().stream_waits(raw) }
     }
 

@@ -1,4 +1,4 @@
-//! Launches that were captured as a graph of the driver, and are replayed as a whole.
+//! Launches captured as a CUDA graph and replayed as a whole.
 
 use super::engine::CudaEngine;
 use super::graph::CudaGraph;
@@ -17,21 +17,21 @@ use std::sync::Arc;
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 
-/// Launches as a graph. It keeps neither programs nor memory: its owner does.
+/// A graph of launches. It does not keep programs or memory alive: its owner does.
 #[derive(Debug)]
 pub(super) struct CapturedLaunches {
     engine: Arc<CudaEngine>,
     graph: CudaGraph,
-    /// The first launch, which stands for all of them.
+    /// The first launch, which represents all of them.
     info: Arc<LaunchInfo>,
-    /// What launches report under.
+    /// Numbers of the launches, for their reports.
     numbers: Vec<u64>,
-    /// Code and addresses that the graph has inside.
+    /// The code and addresses in the graph.
     frozen: Vec<Frozen>,
     prints: bool,
 }
 
-/// What must still be there when a launch is replayed.
+/// Code and memory that must still be the same when a launch is replayed.
 #[derive(Debug, PartialEq)]
 struct Frozen {
     code: *const Module,
@@ -57,9 +57,9 @@ impl Frozen {
 
 impl Drop for CapturedLaunches {
     fn drop(&mut self) {
-        // It may be under way.
+        // The graph may be in flight.
         self.engine.wait_before_drop();
-        self.engine.let_go(&self.numbers);
+        self.engine.release_slots(&self.numbers);
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) fn fits(program: &Program, bindings: &Bindings<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Makes a graph of launches. The caller holds the device lock and has checked the bindings.
+/// Captures launches as a graph. The caller holds the device lock and has checked the bindings.
 pub(super) fn capture(
     engine: &Arc<CudaEngine>,
     steps: &[(&Program, Bindings<'_>)],
@@ -113,7 +113,7 @@ pub(super) fn capture(
                 launches.push(pending);
             }
             Err(error) => {
-                engine.let_go(&numbers);
+                engine.release_slots(&numbers);
                 return Err(error);
             }
         }
@@ -133,7 +133,7 @@ pub(super) fn capture(
     let graph = match captured {
         Ok(graph) => graph,
         Err(error) => {
-            engine.let_go(&numbers);
+            engine.release_slots(&numbers);
             return Err(error);
         }
     };
@@ -156,7 +156,10 @@ impl CapturedGraph for CapturedLaunches {
         let engine = &self.engine;
         let now = steps.iter().map(|(p, b)| Frozen::of(p, b));
         if !self.frozen.iter().eq(now.collect::<Vec<_>>().iter()) {
-            return Err(Error::new("W0118", "a graph is launched on other memory"));
+            return Err(Error::new(
+                "W0118",
+                "a graph is replayed on different memory",
+            ));
         }
         engine
             .before_launch(self.prints)
@@ -167,7 +170,8 @@ impl CapturedGraph for CapturedLaunches {
             }
         }
         engine.replays(&self.info);
-        // SAFETY: code and memory are those that were captured, and are there: both wait for the device when they are dropped.
+        // SAFETY: code and memory are those that were captured, and still exist: both wait for the device when they are
+        // dropped.
         unsafe { engine.stream.launch_graph(&self.graph) }?;
         for (program, bindings) in steps {
             for tree in activated(program.executable()?, bindings) {

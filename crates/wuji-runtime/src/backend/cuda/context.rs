@@ -1,4 +1,4 @@
-//! Devices, and what the driver keeps for a process on each of them.
+//! Devices and their primary contexts.
 
 use super::error::Failed;
 use super::library::{Functions, RawContext, call, driver};
@@ -7,28 +7,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wuji_ir::{Error, Result};
 
-/// A device that the driver has, in numbers.
+/// Properties of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
-    /// Its number, counted from zero (`CUDA_VISIBLE_DEVICES` hides and renumbers devices).
+    /// Its number, from zero (`CUDA_VISIBLE_DEVICES` hides and renumbers devices).
     pub ordinal: usize,
     pub name: String,
     /// The compute capability, as in `sm_90`: 9 and 0.
     pub capability: (u32, u32),
     pub multiprocessors: u32,
-    /// All of its memory, in bytes.
+    /// Total memory in bytes.
     pub memory: u64,
-    /// The most shared memory that a block can ask for, in bytes.
+    /// The most shared memory per block, in bytes.
     pub shared_per_block: u32,
     pub shared_per_multiprocessor: u32,
     pub registers_per_multiprocessor: u32,
     pub threads_per_multiprocessor: u32,
     pub blocks_per_multiprocessor: u32,
-    /// Threads that go in step.
+    /// Threads of a warp.
     pub warp: u32,
     pub l2_bytes: u64,
     pub clock_khz: u32,
-    /// Whether addresses can be reserved and get memory later.
+    /// Whether addresses can be reserved and mapped later.
     pub maps_memory: bool,
 }
 
@@ -95,22 +95,22 @@ fn handle(driver: &'static Functions, ordinal: usize) -> Result<c_int> {
     Ok(device)
 }
 
-/// The *primary context* of a device: the one that libraries such as PyTorch use too, so that addresses and streams of
-/// theirs are good here.
+/// The *primary context* of a device: the one that libraries such as PyTorch use too, so that their addresses and
+/// streams are valid here.
 ///
-/// There is one per device and process. It is made when first asked for (a fifth of a second) and kept until the process
-/// ends, as those libraries do: threads have it as their current one.
+/// There is one per device and process. It is created on first use (0.2 s) and kept until the process ends, as those
+/// libraries do, because it may be the current context of threads.
 #[derive(Debug)]
 pub struct CudaContext {
     pub(super) driver: &'static Functions,
     pub(super) device: c_int,
     raw: RawContext,
     info: DeviceInfo,
-    /// Bytes of stack of a thread; the driver begins with these.
+    /// Stack size per thread in bytes; the driver starts with its default.
     stack: AtomicUsize,
 }
 
-/// Bytes of stack that the driver gives every thread, by default.
+/// The driver's default stack size per thread.
 const STACK: usize = 1024;
 
 impl CudaContext {
@@ -147,7 +147,7 @@ impl CudaContext {
         let device = handle(driver, ordinal)?;
         let info = DeviceInfo::of(driver, ordinal, device)?;
         let mut raw = RawContext::NULL;
-        // SAFETY: it writes a handle, which stays good, for it is never released.
+        // SAFETY: it writes a handle, which stays valid, because it is never released.
         unsafe { call!(driver, cuDevicePrimaryCtxRetain(&mut raw, device)) }?;
         let context = Arc::new(CudaContext {
             driver,
@@ -164,7 +164,7 @@ impl CudaContext {
         &self.info
     }
 
-    /// Bytes of memory that are free, and all that there are.
+    /// Free and total memory in bytes.
     pub fn free_memory(&self) -> Result<(u64, u64)> {
         let _entered = self.enter()?;
         let (mut free, mut total) = (0, 0);
@@ -173,7 +173,7 @@ impl CudaContext {
         Ok((free as u64, total as u64))
     }
 
-    /// Gives every thread so many bytes of stack, for functions that call themselves; never fewer than before.
+    /// Sets the stack size per thread, for recursive functions; it never decreases.
     pub fn need_stack(&self, bytes: usize) -> Result<()> {
         let before = self.stack.fetch_max(bytes, Ordering::Relaxed);
         if before >= bytes {
@@ -185,15 +185,15 @@ impl CudaContext {
         unsafe { call!(self.driver, cuCtxSetLimit(STACK_SIZE, bytes)) }
     }
 
-    /// Waits until the device has nothing left to do for this process.
+    /// Waits until the device has finished all work of this process.
     pub fn synchronize(&self) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: the context is current.
         unsafe { call!(self.driver, cuCtxSynchronize()) }
     }
 
-    /// Makes the context the calling thread's current one, until what is returned is dropped. The driver is asked what is
-    /// current, for other libraries set it too.
+    /// Makes the context current on the calling thread, until the guard is dropped. The driver is asked for the current
+    /// one, because other libraries set it too.
     pub fn enter(&self) -> Result<Entered> {
         let mut before = RawContext::NULL;
         // SAFETY: it writes a handle.
@@ -205,7 +205,7 @@ impl CudaContext {
         if before != self.raw {
             // SAFETY: the context is never released.
             unsafe { call!(self.driver, cuCtxSetCurrent(self.raw)) }?;
-            // A thread that had none keeps that of device 0: it is what other libraries would give it.
+            // A thread without a context keeps that of device 0, as with other libraries.
             if before != RawContext::NULL || self.info.ordinal != 0 {
                 entered.restore = Some(before);
             }
@@ -214,7 +214,7 @@ impl CudaContext {
     }
 }
 
-/// A stretch of a thread in which a context is current.
+/// A scope in which a context is current.
 #[derive(Debug)]
 #[must_use]
 pub struct Entered {
@@ -225,7 +225,7 @@ pub struct Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         if let Some(before) = self.restore {
-            // SAFETY: it was current before, so it is a context or none. Nothing is to be done about a failure.
+            // SAFETY: it was current before, so it is a context or none. A failure cannot be handled here.
             let _ = unsafe { call!(self.driver, cuCtxSetCurrent(before)) };
         }
     }

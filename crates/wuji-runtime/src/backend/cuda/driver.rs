@@ -1,7 +1,7 @@
 //! The CUDA driver, for tools that check or measure a GPU.
 //!
-//! Handles free what they hold when they are dropped. Calls that could touch memory which is not there are `unsafe`. Kernels of worlds need none of
-//! this.
+//! Handles free their resources when dropped. Calls that could access invalid memory are `unsafe`. Kernels of worlds do
+//! not need this module.
 
 pub use super::context::{CudaContext, Entered};
 pub use super::error::amount;

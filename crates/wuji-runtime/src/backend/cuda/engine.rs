@@ -1,4 +1,4 @@
-//! The stream of a GPU, the word that interrupts its kernels, and its pending launches.
+//! The stream of a GPU, the interrupt flag of its kernels, and its pending launches.
 
 use super::context::CudaContext;
 use super::graph::CudaGraph;
@@ -17,38 +17,39 @@ use wuji_ir::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct CudaEngine {
     pub(crate) stream: CudaStream,
-    /// For copies that must reach the device while kernels run.
+    /// A second stream, for copies that must reach the device while kernels run.
     aside: CudaStream,
-    /// Not zero: kernels leave their loops.
+    /// The interrupt flag: kernels leave their loops when it is not zero.
     interrupt: DeviceBuffer,
     staging: Staging,
-    /// A mark for streams that wait for each other.
+    /// An event for streams that wait for each other.
     handed_over: CudaEvent,
     pending: PendingLaunches,
     print_sink: Arc<PrintSink>,
     stop: Arc<Stop>,
     limit: Option<Duration>,
-    /// A mark, and when it was passed: so it is known of others. Only where time is limited.
+    /// A reference event with its host time, to convert event times. Only with a time limit.
     clock: Option<(CudaEvent, Instant)>,
-    /// Held while the stream captures a graph: it must not be queried meanwhile.
+    /// Held while the stream captures a graph: it must not be queried then.
     capturing: Mutex<()>,
 }
 
-/// A thread that waits polls for so long; then it sleeps between two polls.
-const IMPATIENT: Duration = Duration::from_micros(200);
+/// A waiting thread polls without sleeping for this long.
+const BUSY_POLL: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
 
-/// The note of an error that another call returns.
-const LATER: &str = "it was launched earlier: a launch on a GPU is not waited for, unless WUJI_LAUNCH_BLOCKING is 1";
+/// The note of an error that a later call returns.
+const LATER: &str =
+    "it was launched earlier: launches on a GPU are asynchronous, unless WUJI_LAUNCH_BLOCKING is 1";
 
-/// Reports of launches that are done.
+/// Reports of finished launches.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// Of the launch that the caller waits for.
+    /// The reports of the launch that the caller waits for.
     pub(crate) own: Option<Collected>,
     /// The first problem of any other launch, with those of the rest.
     pub(crate) error: Option<Error>,
-    /// Whether launches were ended before their time.
+    /// Whether launches were interrupted.
     pub(crate) stopped: bool,
 }
 
@@ -75,7 +76,7 @@ impl CudaEngine {
             clock: clock.map(|event| (event, Instant::now())),
             capturing: Mutex::new(()),
         };
-        // SAFETY: the buffer is our own, and as long.
+        // SAFETY: the buffer is our own, and has this size.
         unsafe { engine.stream.fill(engine.interrupt.address(), 64, 0) }?;
         if let Some((event, _)) = &engine.clock {
             engine.stream.record(event)?;
@@ -88,21 +89,21 @@ impl CudaEngine {
         self.stream.context()
     }
 
-    /// The address of the word that stops kernels.
+    /// The address of the interrupt flag.
     pub(crate) fn interrupt(&self) -> u64 {
         self.interrupt.address()
     }
 
-    /// Whether a launch of the module can report all it may.
+    /// Whether all sites of a module fit the report buffer.
     pub(crate) fn suits(module: &Module) -> Result<()> {
         PendingLaunches::fits(module)
     }
 
-    /// Before a launch: checks whether earlier ones have reports, without waiting for them. A kernel that prints waits for
-    /// those that have, so that there is room for its lines. An error is that of an earlier launch.
+    /// Before a launch: checks for reports of earlier launches, without waiting. A kernel that prints waits for those
+    /// with reports, so that there is room for its lines. An error is that of an earlier launch.
     pub(crate) fn before_launch(&self, prints: bool) -> Result<()> {
         if self.stop.reason().is_some() && (self.pending.is_empty() || self.stream.query()?) {
-            // It was meant for launches that are done.
+            // The interrupt was meant for launches that are done.
             self.stop.forget();
         }
         let asked = self.stop.reason().is_some();
@@ -122,14 +123,14 @@ impl CudaEngine {
         }
     }
 
-    /// Registers a launch of a graph, until it is freed.
+    /// Registers a launch in a graph, until the graph is dropped.
     pub(crate) fn keep_slot(&self, info: LaunchInfo) -> Result<PendingLaunch> {
         self.pending.keep(info)
     }
 
-    /// Frees the launches of graphs that are gone.
-    pub(crate) fn let_go(&self, numbers: &[u64]) {
-        self.pending.let_go(numbers);
+    /// Frees the slots of a dropped graph's launches.
+    pub(crate) fn release_slots(&self, numbers: &[u64]) {
+        self.pending.release_slots(numbers);
     }
 
     /// Registers a graph before it is launched.
@@ -147,8 +148,8 @@ impl CudaEngine {
         Ok(())
     }
 
-    /// Waits for all pending launches. On an interrupt or after the time limit, kernels are stopped; the error is kept until reports are
-    /// gathered.
+    /// Waits for all pending launches. On an interrupt or after the time limit, kernels are stopped; the error is kept
+    /// until reports are collected.
     pub(crate) fn wait(&self) -> Result<()> {
         if self.stream.query()? {
             return Ok(());
@@ -157,12 +158,12 @@ impl CudaEngine {
         let _watched = self.stop.watch();
         let mut stopping = false;
         while !self.stream.query()? {
-            if !stopping && let Some(error) = self.to_be_stopped(begun.elapsed() > IMPATIENT)? {
+            if !stopping && let Some(error) = self.to_be_stopped(begun.elapsed() > BUSY_POLL)? {
                 stopping = true;
                 self.pending.stopped(error);
                 self.set_interrupt(1)?;
             }
-            if begun.elapsed() > IMPATIENT {
+            if begun.elapsed() > BUSY_POLL {
                 std::thread::sleep(NAP);
             } else {
                 std::hint::spin_loop();
@@ -174,21 +175,21 @@ impl CudaEngine {
         Ok(())
     }
 
-    /// The same before memory or code is freed that kernels may use, at any time and on any thread.
+    /// The same before memory or code that kernels may use is freed, at any time and on any thread.
     pub(crate) fn wait_before_drop(&self) {
         let _none = (self.capturing.lock()).unwrap_or_else(PoisonError::into_inner);
-        // What is wrong comes out of the next call.
+        // The next call returns the error.
         let _ = self.wait();
     }
 
-    /// Captures the work that is enqueued meanwhile. Nothing that kernels use is dropped in it.
+    /// Captures the work that `work` enqueues. Nothing that kernels use is dropped during it.
     pub(crate) fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<CudaGraph> {
         let _now = (self.capturing.lock()).unwrap_or_else(PoisonError::into_inner);
         self.stream.capture(|_| work())
     }
 
-    /// Why kernels are to be stopped, if they are.
-    fn to_be_stopped(&self, look_at_clock: bool) -> Result<Option<Error>> {
+    /// The reason to stop kernels, if there is one.
+    fn to_be_stopped(&self, check_clock: bool) -> Result<Option<Error>> {
         if let Some(reason) = self.stop.reason() {
             let names = self.pending.kernels();
             if names.is_empty() {
@@ -196,7 +197,7 @@ impl CudaEngine {
             }
             return Ok(Some(stopped(&names, reason, self.limit)));
         }
-        let (Some(limit), Some((zero, at)), true) = (self.limit, &self.clock, look_at_clock) else {
+        let (Some(limit), Some((zero, at)), true) = (self.limit, &self.clock, check_clock) else {
             return Ok(None);
         };
         let late = self.pending.late(limit, |event| {
@@ -215,8 +216,8 @@ impl CudaEngine {
         self.aside.synchronize()
     }
 
-    /// Waits for all pending launches, and gathers their reports. Printed lines go to the print sink, except those of the launch that the
-    /// caller waits for.
+    /// Waits for all pending launches, and collects their reports. Printed lines go to the print sink, except those of
+    /// the launch that the caller waits for.
     pub(crate) fn settle(&self, own: Option<u64>) -> Result<Settled> {
         self.wait()?;
         let (reported, stopped) = self.pending.gather(&self.stream)?;
@@ -237,10 +238,7 @@ impl CudaEngine {
             let Some(error) = error else { continue };
             let error = match &refused {
                 Some(why) if error.code == "W0407" => why.notes.iter().cloned().fold(
-                    error.note(format!(
-                        "there was no more memory for cells: {}",
-                        why.message
-                    )),
+                    error.note(format!("out of memory for cells: {}", why.message)),
                     Error::note,
                 ),
                 _ => error,
@@ -249,11 +247,11 @@ impl CudaEngine {
         }
         settled.stopped = !stopped.is_empty();
         errors.extend(stopped);
-        settled.error = together(errors);
+        settled.error = merge_errors(errors);
         Ok(settled)
     }
 
-    /// The same when the caller waits for no particular launch.
+    /// The same if the caller waits for no particular launch.
     pub(crate) fn finish(&self) -> Result<()> {
         match self.settle(None)?.error {
             None => Ok(()),
@@ -261,23 +259,23 @@ impl CudaEngine {
         }
     }
 
-    /// There was no memory for more cells, which matters once they are needed.
+    /// Stores an allocation error for cells, which matters once the cells are needed.
     pub(crate) fn refused(&self, error: Error) {
         self.pending.refused(error);
     }
 
-    /// Whether there are no pending launches, nor errors of theirs.
+    /// Whether there are no pending launches and no pending errors.
     pub(crate) fn is_settled(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Copies bytes to the device, after all its pending work.
+    /// Copies bytes to the device, after all pending work.
     pub(crate) fn send(&self, to: u64, bytes: &[u8]) -> Result<()> {
-        // SAFETY: callers own that much memory there, and the bytes are ordinary memory.
+        // SAFETY: callers own that much memory there; the bytes are ordinary memory.
         unsafe { self.staging.send(&self.stream, to, bytes) }
     }
 
-    /// Copies bytes from the device, after all its pending work. Reports stay buffered.
+    /// Copies bytes from the device, after all pending work. Reports stay buffered.
     pub(crate) fn fetch(&self, bytes: &mut [u8], from: u64) -> Result<()> {
         self.wait()?;
         // SAFETY: callers own that much memory there.
@@ -290,18 +288,18 @@ impl CudaEngine {
         unsafe { self.stream.copy(to, from, bytes) }
     }
 
-    /// Later work waits for the work that another stream has now.
+    /// Later work waits for the current work of another stream.
     ///
     /// # Safety
-    /// The handle is that of a stream of the same device that lives.
+    /// The handle is that of a live stream of the same device.
     pub(crate) unsafe fn wait_for_stream(&self, raw: usize) -> Result<()> {
-        // SAFETY: the caller's promise; it is gone before we return.
+        // SAFETY: guaranteed by the caller; the borrowed stream is dropped before we return.
         let other = unsafe { self.context().foreign_stream(raw) };
         other.record(&self.handed_over)?;
         self.stream.wait(&self.handed_over)
     }
 
-    /// Another stream waits for the work that this one has now.
+    /// Another stream waits for the current work of this one.
     ///
     /// # Safety
     /// As for [`CudaEngine::wait_for_stream`].
@@ -319,7 +317,7 @@ impl CudaEngine {
 }
 
 /// The first of several errors, with the others as notes.
-pub(crate) fn together(errors: Vec<Error>) -> Option<Error> {
+pub(crate) fn merge_errors(errors: Vec<Error>) -> Option<Error> {
     const TOLD: usize = 4;
     let mut errors = errors.into_iter();
     let mut first = errors.next()?;
@@ -341,7 +339,7 @@ pub(crate) fn together(errors: Vec<Error>) -> Option<Error> {
 
 impl Drop for CudaEngine {
     fn drop(&mut self) {
-        // Memory that kernels use goes right after this.
+        // Memory that kernels use is freed right after this.
         let _ = self.wait();
     }
 }

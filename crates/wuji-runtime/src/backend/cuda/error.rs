@@ -1,7 +1,7 @@
 //! Errors of the driver.
 //!
-//! Some failures end everything: after a kernel has touched memory that is not there, every call of the process fails,
-//! on this device and for good. The first such failure is remembered, and nothing is called any more.
+//! Some failures are fatal: after an invalid memory access of a kernel, every later call of the process on this device
+//! fails. The first such failure is stored, and the driver is not called any more.
 
 use super::library::{Code, Functions};
 use std::ffi::{CStr, c_char};
@@ -12,10 +12,10 @@ use wuji_ir::Error;
 pub(super) const OUT_OF_MEMORY: Code = 2;
 /// `CUDA_ERROR_NOT_INITIALIZED`: also returned in a process that was forked from one that uses CUDA.
 const NOT_INITIALIZED: Code = 3;
-/// `CUDA_ERROR_NOT_READY`: no failure, something is still under way.
+/// `CUDA_ERROR_NOT_READY`: not a failure, the work is in flight.
 pub(super) const NOT_READY: Code = 600;
 
-/// A call that did not succeed.
+/// A failed call.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Failed {
     driver: &'static Functions,
@@ -23,10 +23,10 @@ pub(super) struct Failed {
     pub(super) code: Code,
 }
 
-/// The first failure that no call survives.
+/// The first fatal failure.
 static FAULT: OnceLock<Failed> = OnceLock::new();
 
-/// Whether the driver can still be called.
+/// An error if a fatal failure has happened.
 pub(super) fn healthy() -> Result<(), Failed> {
     match FAULT.get() {
         None => Ok(()),
@@ -34,7 +34,7 @@ pub(super) fn healthy() -> Result<(), Failed> {
     }
 }
 
-/// What a call has answered.
+/// Converts the result of a call.
 pub(super) fn checked(
     driver: &'static Functions,
     call: &'static str,
@@ -51,17 +51,17 @@ pub(super) fn checked(
     }
 }
 
-/// Whether the context is lost with such an error: the driver's manual says of these that "the process must be
-/// terminated and relaunched", or that the context is gone.
+/// Whether an error destroys the context: the driver's manual says that "the process must be terminated and
+/// relaunched", or that the context is lost.
 fn is_fault(code: Code) -> bool {
     matches!(
         code,
-        // An uncorrectable error of memory, of the link to another device, and one that was contained.
+        // Uncorrectable memory error, link error to another device, contained error.
         214 | 220 | 226
-        // An illegal address; a launch that took too long; a context that was destroyed; a device-side assertion.
+        // Illegal address, launch timeout, destroyed context, device-side assertion.
         | 700 | 702 | 709 | 710
-        // The hardware's stack, an illegal instruction, a misaligned address, a wrong address space, a wrong program
-        // counter, another exception of a kernel, memory of tensors that was not freed.
+        // Hardware stack error, illegal instruction, misaligned address, invalid address space, invalid program
+        // counter, other kernel exception, tensor memory leak.
         | 714..=719 | 721
     )
 }
@@ -95,7 +95,7 @@ impl Failed {
         )
     }
 
-    /// The error of an allocation, with its size and what is free.
+    /// The error of an allocation, with its size and the free memory.
     pub(super) fn allocating(self, bytes: u64) -> Error {
         if self.code != OUT_OF_MEMORY {
             return self.error();
@@ -126,7 +126,7 @@ impl Failed {
             return self.error();
         }
         let error =
-            Error::new("W0524", "the CUDA driver refuses the kernel's code").note(self.why());
+            Error::new("W0524", "the CUDA driver rejects the kernel's code").note(self.why());
         let error = log.lines().take(20).fold(error, Error::note);
         error.help("a driver that is too old for the code says so above; otherwise please report it, with the kernel")
     }
@@ -139,8 +139,8 @@ impl Failed {
         if is_fault(failed.code) {
             return Error::new("W0523", "the CUDA device has failed")
                 .note(failed.why())
-                .note("nothing on it can be used by this process any more, and what was there is lost; worlds on the CPU go on")
-                .help("start the process anew; `compute-sanitizer` names the kernel that did it");
+                .note("this process cannot use it any more, and its data is lost; worlds on the CPU still work")
+                .help("restart the process; `compute-sanitizer` finds the kernel that caused it");
         }
         if failed.code == OUT_OF_MEMORY {
             return Error::new("W0522", "the CUDA device is out of memory")
@@ -149,12 +149,12 @@ impl Failed {
         }
         let error = Error::new(
             "W0521",
-            format!("the CUDA driver refuses `{}`", failed.call),
+            format!("the CUDA driver call `{}` failed", failed.call),
         )
         .note(Failed::describe(failed.driver, failed.code));
         match failed.code {
             NOT_INITIALIZED => error.help("CUDA does not work in a process that was forked after it was used: make the world after the fork, or start the process anew"),
-            _ => error.help("if the machine is well (`wuji doctor --gpu-check`), please report it"),
+            _ => error.help("if `wuji doctor --gpu-check` finds no problem, please report it"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One run of a program on a device.
+//! A launch on a GPU.
 
 use super::engine::CudaEngine;
 use super::memory::DeviceBuffer;
@@ -24,12 +24,12 @@ use wuji_ir::{Error, Result};
 use wuji_llvm::abi::ArrayView;
 use wuji_llvm::cuda::DeviceHeader;
 
-/// Blocks of a grid, at most.
+/// The most blocks of a grid.
 const MOST_BLOCKS: u64 = (1 << 31) - 1;
-/// Where every thread would get fewer iterations than this, a grid has a thread for each of them.
+/// If each thread would get fewer iterations than this, the grid has one thread per iteration.
 const FEW_ITERATIONS: u64 = 16;
 
-/// Enqueues the tasks of a program, and synchronizes where the caller needs what they leave.
+/// Enqueues the tasks of a program, and synchronizes if the caller needs their results.
 pub(super) fn run(request: &LaunchRequest<'_>, code: &CudaProgram) -> Result<Outcome> {
     let LaunchRequest {
         program,
@@ -104,7 +104,7 @@ pub(super) fn activated<'a>(
         .filter_map(|(memory, _)| memory.storage_if())
 }
 
-/// The [`LaunchInfo`] of the last launch of a program, if it is the same.
+/// The [`LaunchInfo`] of the program's last launch, if it is the same.
 fn known_info(code: &CudaProgram, program: &Program, bindings: &Bindings<'_>) -> Arc<LaunchInfo> {
     let mut last = code.info.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &*last {
@@ -123,7 +123,7 @@ fn known_info(code: &CudaProgram, program: &Program, bindings: &Bindings<'_>) ->
         .clone()
 }
 
-/// What the reports of a launch are described with once it is done.
+/// The data for describing the reports of a launch once it is done.
 pub(super) fn launch_info(program: &Program, bindings: &Bindings<'_>) -> LaunchInfo {
     let arrays = bindings.arrays.iter();
     LaunchInfo {
@@ -133,7 +133,7 @@ pub(super) fn launch_info(program: &Program, bindings: &Bindings<'_>) -> LaunchI
     }
 }
 
-/// How tasks are handed to the device.
+/// How tasks are enqueued.
 pub(super) struct Enqueue {
     pub(super) seed: u64,
     pub(super) launch: u64,
@@ -141,7 +141,7 @@ pub(super) struct Enqueue {
     pub(super) pending: PendingLaunch,
 }
 
-/// Enqueues all tasks; returns marks around each, where they are timed.
+/// Enqueues all tasks; returns events around each, if they are timed.
 pub(super) fn enqueue<'c>(
     how: &Enqueue,
     code: &'c CudaProgram,
@@ -176,9 +176,9 @@ pub(super) fn enqueue<'c>(
             None
         };
         let mut parameters = [words.as_mut_ptr().cast::<c_void>()];
-        // SAFETY: the kernel takes the words by value, as many as `layout` says; what they point to was checked to be
-        // what the code was made for, and stays until the stream has been waited for: trees and programs wait for it
-        // when they are dropped.
+        // SAFETY: the kernel takes the words by value, as many as `layout` says. The memory they point to was checked
+        // to be what the code was compiled for, and stays allocated until the stream is synchronized: trees and
+        // programs wait for it when they are dropped.
         unsafe {
             engine.stream.launch(
                 &task.function,
@@ -197,13 +197,13 @@ pub(super) fn enqueue<'c>(
     Ok(sizes)
 }
 
-/// Whether a report is of serial code that has ended the kernel. Numbers of serial tasks are even.
+/// Whether a report is from serial code and has ended the kernel. Ordinals of serial tasks are even.
 fn ends_kernel(report: &Report) -> bool {
     report.task.is_multiple_of(2)
         && matches!(report.kind, SiteKind::Assert(_) | SiteKind::TooDeep(_))
 }
 
-/// How many blocks run a task; `None`: there is nothing to do.
+/// The number of blocks of a task; `None` if there is nothing to do.
 fn grid(code: &CudaProgram, task: &GpuTask, bindings: &Bindings<'_>) -> Result<Option<u32>> {
     let many = |plan: &&ChunkPlan| task.block > 1 || plan.cooperative;
     let Some(plan) = task.plan.chunks.as_ref().filter(many) else {
@@ -225,7 +225,7 @@ fn grid(code: &CudaProgram, task: &GpuTask, bindings: &Bindings<'_>) -> Result<O
     }
     let block = u64::from(task.block);
     let exact = units.div_ceil(block);
-    // Few iterations for each thread are not worth a loop; and blocks that come later fill the gaps that others leave.
+    // Few iterations per thread are not worth a loop, and a larger grid balances the load.
     let blocks = if exact <= u64::from(task.blocks) * FEW_ITERATIONS {
         exact
     } else {
@@ -234,8 +234,8 @@ fn grid(code: &CudaProgram, task: &GpuTask, bindings: &Bindings<'_>) -> Result<O
     Ok(Some(blocks.min(MOST_BLOCKS) as u32))
 }
 
-/// As many blocks as it takes for each iteration to have a thread: how many there are has to be known, so what tasks before have
-/// left is waited for if need be.
+/// The number of blocks with one thread per iteration. If the number of iterations depends on earlier tasks, this
+/// synchronizes.
 fn exact_grid(
     code: &CudaProgram,
     task: &GpuTask,
@@ -250,7 +250,7 @@ fn exact_grid(
     };
     let units = units(plan, bindings.params, |word| match word {
         Word::Temp(at, scalar) => read_temp(&temps, at, scalar),
-        // Lists have no such loops.
+        // Loops over lists are not cooperative.
         Word::Tree(..) => 0,
     })?;
     match units.div_ceil(u64::from(task.block)) {
@@ -258,13 +258,13 @@ fn exact_grid(
         n if n <= MOST_BLOCKS => Ok(Some(n as u32)),
         n => Err(Error::new(
             "W0406",
-            format!("a parallel loop takes {n} blocks of threads, which no GPU has"),
+            format!("a parallel loop needs {n} thread blocks, more than a GPU supports"),
         )
         .help("make its ranges smaller, or its blocks larger")),
     }
 }
 
-/// What tasks have left for each other.
+/// The temps of the last tasks.
 fn fetch_temps(code: &CudaProgram) -> Result<Vec<u64>> {
     let mut bytes = vec![0; code.temps.bytes() as usize];
     code.engine.fetch(&mut bytes, code.temps.address())?;
@@ -274,7 +274,7 @@ fn fetch_temps(code: &CudaProgram) -> Result<Vec<u64>> {
         .collect())
 }
 
-/// What kernels get by value, with room for the header.
+/// The by-value parameters of kernels, with room for the header.
 fn arguments(
     code: &CudaProgram,
     bindings: &Bindings<'_>,
@@ -331,7 +331,7 @@ fn put_header(words: &mut [u64], header: &DeviceHeader) {
     }
 }
 
-/// Arrays of the host that overlap each other, on the device for one launch.
+/// Host arrays that overlap each other, copied to the device for one launch.
 #[derive(Debug)]
 pub(super) struct Staged {
     group: OverlapGroup,
@@ -339,7 +339,7 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// Those of the device are where they are.
+    /// Device arrays are not copied.
     fn all(engine: &Arc<CudaEngine>, arrays: &[ArrayArg<'_>]) -> Result<Vec<Staged>> {
         let groups = OverlapGroup::all(arrays).into_iter();
         let groups = groups.filter(|g| g.members.iter().all(|k| arrays[*k].owner() == Owner::Host));
@@ -363,7 +363,7 @@ impl Staged {
     }
 }
 
-/// What a GPU cannot do for a program.
+/// An error: a GPU does not support something.
 pub(crate) fn unsupported(what: &str) -> Error {
-    Error::new("W0525", format!("{what} cannot be had on a GPU"))
+    Error::new("W0525", format!("{what} is not supported on a GPU"))
 }

@@ -1,7 +1,7 @@
-//! NVIDIA's driver as a library that is looked for when it is needed.
+//! Loads the NVIDIA driver at run time.
 //!
-//! The build needs nothing of CUDA: the functions that we call are listed here with their types, and looked up by name.
-//! Names carry versions where the driver has several functions of one name.
+//! Building does not need CUDA: the functions that we call are declared here and looked up by name. Names carry
+//! versions if the driver has several functions of one name.
 
 use super::error::Failed;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use wuji_ir::{Error, Result};
 
-/// What every function of the driver answers; zero is success.
+/// The result code of driver functions; zero is success.
 pub(super) type Code = c_int;
 
 /// An address in the memory of a device.
@@ -27,9 +27,9 @@ macro_rules! handles {
             pub(super) const NULL: $name = $name(std::ptr::null_mut());
         }
 
-        // SAFETY: a name of something that the driver holds, and that any thread may hand back to it.
+        // SAFETY: an opaque handle of the driver, which any thread may pass back to it.
         unsafe impl Send for $name {}
-        // SAFETY: as above; nothing is behind it that we could read.
+        // SAFETY: as above; it is never dereferenced here.
         unsafe impl Sync for $name {}
     )*};
 }
@@ -73,7 +73,7 @@ pub(super) struct AllocationProperties {
 }
 
 impl AllocationProperties {
-    /// Memory that stays where it is (`CU_MEM_ALLOCATION_TYPE_PINNED`) and is for this process alone.
+    /// Pinned memory (`CU_MEM_ALLOCATION_TYPE_PINNED`) that is not shared with other processes.
     pub(super) fn of(device: c_int) -> AllocationProperties {
         AllocationProperties {
             kind: 1,
@@ -85,7 +85,7 @@ impl AllocationProperties {
     }
 }
 
-/// `CUmemAccessDesc`: who may do what with mapped memory.
+/// `CUmemAccessDesc`: access rights of mapped memory.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct AccessDescription {
@@ -116,7 +116,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// Memory of the host.
+    /// Host memory.
     pub fn host(at: *const u8) -> Side {
         Side {
             x_bytes: 0,
@@ -129,7 +129,7 @@ impl Side {
         }
     }
 
-    /// Memory of the device.
+    /// Device memory.
     pub fn device(at: Address) -> Side {
         Side {
             kind: 2,
@@ -138,7 +138,7 @@ impl Side {
         }
     }
 
-    /// From so many bytes on, with rows at this distance.
+    /// Starting at an offset, with this pitch.
     pub(super) fn row(self, offset: u64, pitch: u64) -> Side {
         let host = self.host.cast::<u8>();
         Side {
@@ -175,17 +175,17 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Looks all of them up; an error is the name of one that is not there.
+            /// Looks up all functions; an error is the name of a missing one.
             ///
             /// # Safety
-            /// The library is open, and is the driver's (or one that behaves like it).
+            /// The library is open, and is the driver (or compatible with it).
             unsafe fn of(library: *mut c_void) -> std::result::Result<Functions, &'static CStr> {
                 Ok(Functions {$(
                     $name: {
                         let symbols: &[&'static CStr] = &[$($symbol),+];
                         let address = symbol(library, symbols).ok_or(symbols[0])?;
                         // SAFETY: functions of these names have this type in the driver's interface, which never
-                        // changes what a name stands for.
+                        // changes the meaning of a name.
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,
@@ -278,8 +278,8 @@ impl fmt::Debug for Functions {
     }
 }
 
-/// Calls a function of the driver by its name, in an `unsafe` block: the caller answers for the arguments. Gives
-/// `Result<(), Failed>`; after the device has failed nothing is called any more.
+/// Calls a function of the driver by name, in an `unsafe` block: the caller is responsible for the arguments. Returns
+/// `Result<(), Failed>`; after a fatal failure nothing is called any more.
 macro_rules! ask {
     ($driver:expr, $name:ident($($argument:expr),* $(,)?)) => {{
         let driver: &'static $crate::backend::cuda::library::Functions = $driver;
@@ -294,7 +294,7 @@ macro_rules! ask {
 }
 pub(super) use ask;
 
-/// The same, with our error.
+/// The same, with our error type.
 macro_rules! call {
     ($driver:expr, $name:ident($($argument:expr),* $(,)?)) => {
         $crate::backend::cuda::library::ask!($driver, $name($($argument),*))
@@ -303,21 +303,21 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// Says where the driver's library is; it is not looked for anywhere else then.
+/// Environment variable with the path of the driver's library; if it is set, no other path is searched.
 const VARIABLE: &str = "WUJI_CUDA_DRIVER";
 
-/// What the driver's library is called; the second name is for systems that installed it in an unusual way.
+/// File names of the driver's library; the second one is for unusual installations.
 const FILES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
-/// A library that is open, and stays so: drivers do not like to be taken out.
+/// An open library. It is never closed, because drivers do not support unloading.
 struct Library(*mut c_void);
 
-// SAFETY: a name of something that the loader holds; every thread may look for symbols in it.
+// SAFETY: a handle of the loader; every thread may look up symbols in it.
 unsafe impl Send for Library {}
 // SAFETY: as above.
 unsafe impl Sync for Library {}
 
-/// Opens the library, once; else why it could not be opened.
+/// Opens the library once, or returns the reasons why it could not be opened.
 fn library() -> &'static std::result::Result<Library, Vec<String>> {
     static LIBRARY: OnceLock<std::result::Result<Library, Vec<String>>> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -342,12 +342,12 @@ fn places() -> Vec<PathBuf> {
 fn open(place: &std::path::Path) -> std::result::Result<Library, String> {
     use std::os::unix::ffi::OsStrExt;
     let name = CString::new(place.as_os_str().as_bytes()).map_err(|e| e.to_string())?;
-    // SAFETY: the name is a C string; the library is the driver's, whose initialization any program may run.
+    // SAFETY: the name is a C string; any program may run the initializers of the driver.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
     if !library.is_null() {
         return Ok(Library(library));
     }
-    // SAFETY: the message belongs to the system until the next call of this thread; it is copied.
+    // SAFETY: the message is valid until the next call on this thread; it is copied.
     let why = unsafe {
         let text = libc::dlerror();
         if text.is_null() {
@@ -368,7 +368,7 @@ fn symbol(library: *mut c_void, names: &[&CStr]) -> Option<*mut c_void> {
     })
 }
 
-/// The driver, ready to be called: it is looked for and initialized once in a process.
+/// The driver, loaded and initialized once per process.
 pub(super) fn driver() -> Result<&'static Functions> {
     static DRIVER: OnceLock<Result<Functions>> = OnceLock::new();
     DRIVER.get_or_init(load).as_ref().map_err(Error::clone)
@@ -387,7 +387,7 @@ fn load() -> Result<Functions> {
             return Err(reasons.iter().cloned().fold(error, Error::note));
         }
     };
-    // SAFETY: the library is open; it is the driver's by its name, or the user says so.
+    // SAFETY: the library is open; it is the driver by its name, or by the user's setting.
     let functions = unsafe { Functions::of(library) }.map_err(|name| {
         missing()
             .note(format!(
@@ -396,12 +396,12 @@ fn load() -> Result<Functions> {
             ))
             .help("install a driver for CUDA 11.4 or newer; the CPU does without: `World::cpu()`")
     })?;
-    // SAFETY: any program may call it, with zero; it comes before everything else.
+    // SAFETY: any program may call it, with zero; it precedes all other calls.
     let code = unsafe { (functions.cuInit)(0) };
     if code != 0 {
         let why = Failed::describe(&functions, code);
         return Err(Error::new("W0520", "there is no CUDA device")
-            .note(format!("the driver does not start: {why}"))
+            .note(format!("the driver cannot be initialized: {why}"))
             .help(
                 "`nvidia-smi` shows what the driver sees; the CPU does without: `World::cpu()`",
             ));
@@ -409,21 +409,21 @@ fn load() -> Result<Functions> {
     Ok(functions)
 }
 
-/// NVIDIA's driver, whether it can be used or not.
+/// The NVIDIA driver, usable or not.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Driver {
-    /// The version of CUDA that it can run, as it gives it: 12040 is 12.4. `None` when it does not say.
+    /// The newest version of CUDA that it supports, as the driver encodes it: 12040 is 12.4. `None` if it is unknown.
     pub cuda: Option<u32>,
 }
 
 impl Driver {
-    /// Looks for the driver's library; `None` when this machine has none.
+    /// Looks for the driver's library; `None` if this machine has none.
     pub fn find() -> Option<Driver> {
         let library = library().as_ref().ok()?;
         let Some(address) = symbol(library.0, &[c"cuDriverGetVersion"]) else {
             return Some(Driver { cuda: None });
         };
-        // SAFETY: the driver's interface says that the function has this type. It can be called before anything else.
+        // SAFETY: the function has this type in the driver's interface. It can be called before initialization.
         let get: unsafe extern "C" fn(*mut c_int) -> Code = unsafe { std::mem::transmute(address) };
         let mut version = 0;
         // SAFETY: as above; it writes one number.
@@ -449,15 +449,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looking_does_not_fail() {
+    fn looking_for_the_driver_does_not_fail() {
         assert_eq!(Driver::find(), Driver::find());
         let reported = Driver { cuda: Some(12040) }.to_string();
         assert_eq!(reported, "CUDA 12.4");
     }
 
-    /// The sizes that the driver's header gives on 64-bit Linux.
+    /// The sizes in the driver's header on 64-bit Linux.
     #[test]
-    fn structures_are_the_drivers() {
+    fn structures_have_the_sizes_of_the_driver() {
         assert_eq!(size_of::<AllocationProperties>(), 32);
         assert_eq!(size_of::<AccessDescription>(), 12);
         assert_eq!(size_of::<Copy2d>(), 128);

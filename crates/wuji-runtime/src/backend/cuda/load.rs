@@ -1,4 +1,4 @@
-//! Loads modules on a GPU: code from the cache, or else from the compiler.
+//! Loads modules on a GPU: code from the cache, or from the compiler.
 
 use super::engine::CudaEngine;
 use super::launch::unsupported;
@@ -15,10 +15,10 @@ use wuji_compile::{Functions, Libdevice, Options, PASSES};
 use wuji_ir::Result;
 use wuji_ir::module::Module;
 
-/// What a GPU loads modules with.
+/// Loads modules for a GPU.
 pub(super) struct CudaLoader {
     pub(super) engine: Arc<CudaEngine>,
-    /// NVIDIA's mathematical functions, if they are used.
+    /// NVIDIA's `libdevice`, if it is used.
     pub(super) libdevice: Option<Arc<Libdevice>>,
     pub(super) cache: Option<Arc<Cache>>,
     pub(super) env: BackendEnv,
@@ -33,7 +33,7 @@ impl fmt::Debug for CudaLoader {
 }
 
 impl CudaLoader {
-    /// Whether kernels can be compiled so.
+    /// Whether kernels can be compiled with these options.
     pub(super) fn allows(options: &Options) -> Result<()> {
         if !options.deterministic {
             return Ok(());
@@ -65,7 +65,7 @@ impl CudaLoader {
         self.compile(module, &options, sm, slot)
     }
 
-    /// A program from the cache; `None` when its code cannot be used after all.
+    /// A program from the cache; `None` if its code cannot be used.
     fn revive(&self, entry: Entry) -> Option<Loaded> {
         let begin = self.env.profiler.now();
         let name = entry.launch.name.clone();
@@ -114,17 +114,17 @@ impl CudaLoader {
     ) -> Result<Loaded> {
         let begin = self.env.profiler.now();
         let name = module.name.clone();
-        let mut story = self
+        let mut reporter = self
             .env
             .listeners
-            .story(&name, PASSES.len(), Tier::Best, false);
+            .reporter(&name, PASSES.len(), Tier::Best, false);
         let lowered = wuji_compile::compile_with_progress(module, options, false, &mut |pass| {
-            story.pass(pass)
+            reporter.pass(pass)
         })?;
         let ptx = wuji_llvm::cuda::ptx(&lowered, sm)?;
         let linking = self.env.profiler.now();
         let image = Image::new(lowered.module(), &ptx);
-        story.machine_code();
+        reporter.machine_code();
         let mut backend = ptx.timings;
         let noted = self.env.profiler.enter(lowered.module());
         if let Some(slot) = &slot {

@@ -1,4 +1,4 @@
-//! Memory: of the device, of the host where the device can reach it, and addresses that get memory as they are needed.
+//! Memory of the device, pinned host memory, and reserved addresses that are mapped on demand.
 
 use super::context::CudaContext;
 use super::error::{Failed, OUT_OF_MEMORY};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use wuji_ir::Result;
 
 impl CudaContext {
-    /// Memory of the device, with whatever is in it.
+    /// Uninitialized device memory.
     pub fn alloc(self: &Arc<Self>, bytes: u64) -> Result<DeviceBuffer> {
         let _entered = self.enter()?;
         let mut at = 0;
@@ -26,16 +26,16 @@ impl CudaContext {
         })
     }
 
-    /// Memory of the host that stays where it is; the device reads and writes it too, slowly.
+    /// Pinned host memory, which the device can access too, but slowly.
     pub fn pinned(self: &Arc<Self>, bytes: usize) -> Result<Pinned> {
         /// `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`.
         const FLAGS: u32 = 1 | 2;
         let _entered = self.enter()?;
         let mut host = std::ptr::null_mut();
-        // SAFETY: it writes one address; the context is current. Nobody has nothing: one byte at least.
+        // SAFETY: it writes one address; the context is current. Zero bytes are not allowed.
         unsafe { ask!(self.driver, cuMemHostAlloc(&mut host, bytes.max(1), FLAGS)) }
             .map_err(|failed| failed.allocating(bytes as u64))?;
-        // From here on it is freed if something goes wrong.
+        // From here on it is freed on an error.
         let mut pinned = Pinned {
             context: self.clone(),
             host: host.cast(),
@@ -49,17 +49,17 @@ impl CudaContext {
                 cuMemHostGetDevicePointer(&mut pinned.device, host, 0)
             )
         }?;
-        // SAFETY: there are that many bytes, and no other code knows of them.
+        // SAFETY: there are that many bytes, and no other code has access.
         unsafe { pinned.host.write_bytes(0, bytes.max(1)) };
         Ok(pinned)
     }
 
-    /// Addresses without memory behind them; [`Reserved::ensure`] puts it there.
+    /// Reserves addresses without memory; [`Reserved::ensure`] maps it.
     pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reserved> {
         let _entered = self.enter()?;
         let properties = AllocationProperties::of(self.device);
         let mut granule = 0;
-        // SAFETY: it reads the properties and writes one number; zero asks for the least granule.
+        // SAFETY: it reads the properties and writes one number; zero selects the minimal granularity.
         unsafe {
             call!(
                 self.driver,
@@ -88,7 +88,7 @@ impl CudaContext {
     }
 }
 
-/// Memory of a device; freed when dropped, after all pending work of the device.
+/// Device memory; freed when dropped, after all pending work of the device.
 #[derive(Debug)]
 pub struct DeviceBuffer {
     context: Arc<CudaContext>,
@@ -97,7 +97,7 @@ pub struct DeviceBuffer {
 }
 
 impl DeviceBuffer {
-    /// Its address on the device; zero where there are no bytes.
+    /// The device address; zero if the buffer is empty.
     pub fn address(&self) -> u64 {
         self.at
     }
@@ -113,13 +113,13 @@ impl Drop for DeviceBuffer {
             return;
         }
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: it was allocated in this context and no other code frees it. The driver waits for who uses it.
+            // SAFETY: it was allocated in this context and no other code frees it. The driver waits for pending users.
             let _ = unsafe { call!(self.context.driver, cuMemFree(self.at)) };
         }
     }
 }
 
-/// Memory of the host that the device can reach. It begins as zeros.
+/// Pinned host memory that the device can access. Initially zero.
 #[derive(Debug)]
 pub struct Pinned {
     context: Arc<CudaContext>,
@@ -128,18 +128,18 @@ pub struct Pinned {
     bytes: usize,
 }
 
-// SAFETY: memory that belongs to the value; the rules for access are stated where pointers are used.
+// SAFETY: the value owns the memory; the rules for access are stated where pointers are used.
 unsafe impl Send for Pinned {}
-// SAFETY: as above: shared references give out addresses only.
+// SAFETY: as above: shared references only return addresses.
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// Where the host finds it.
+    /// The host address.
     pub fn host(&self) -> *mut u8 {
         self.host
     }
 
-    /// Where the device finds it.
+    /// The device address.
     pub fn device(&self) -> u64 {
         self.device
     }
@@ -152,7 +152,8 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: it was allocated so, and no other code frees it. The driver waits for who uses it.
+            // SAFETY: it was allocated by this function, and no other code frees it. The driver waits for pending
+            // users.
             let _ = unsafe {
                 call!(
                     self.context.driver,
@@ -163,19 +164,19 @@ impl Drop for Pinned {
     }
 }
 
-/// A range of addresses on a device, with memory behind parts of it.
+/// A range of device addresses, partly mapped to memory.
 #[derive(Debug)]
 pub struct Reserved {
     context: Arc<CudaContext>,
     base: Address,
     size: u64,
     granule: u64,
-    /// What has memory, as mapped: where each piece begins and how long it is, relative to the base.
+    /// Mapped pieces: start and length of each, relative to the base.
     pieces: BTreeMap<u64, u64>,
     mapped: u64,
 }
 
-/// Pieces are made longer than asked for, so that a range that grows has few of them: by this part of what is mapped ...
+/// Pieces are mapped in advance, so that a growing range has few of them: this fraction of the mapped size ...
 const AHEAD: u64 = 8;
 /// ... and at most this much.
 const MOST_AHEAD: u64 = 256 << 20;
@@ -186,23 +187,23 @@ impl Reserved {
         self.base
     }
 
-    /// How many addresses there are.
+    /// The number of addresses.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Bytes that have memory.
+    /// Mapped bytes.
     pub fn mapped(&self) -> u64 {
         self.mapped
     }
 
-    /// Memory comes in multiples of this.
+    /// The granularity of mappings.
     pub fn granule(&self) -> u64 {
         self.granule
     }
 
-    /// Sees to it that a range (relative to the base) has memory. Gives what is new, relative to the base and in order:
-    /// there is *anything* in it. When there is not enough memory, nothing has changed.
+    /// Maps memory for a range (relative to the base). Returns the new ranges in order; their content is *undefined*.
+    /// If memory runs out, nothing changes.
     pub fn ensure(&mut self, range: Range<u64>) -> Result<Vec<Range<u64>>> {
         let end = range.end.min(self.size).next_multiple_of(self.granule);
         let start = range.start / self.granule * self.granule;
@@ -234,7 +235,7 @@ impl Reserved {
         Ok(fresh)
     }
 
-    /// What of a range has no memory.
+    /// The unmapped parts of a range.
     fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let before = self.pieces.range(..range.start).next_back();
@@ -251,7 +252,7 @@ impl Reserved {
         gaps
     }
 
-    /// Maps a gap and, if there is room and memory, some of what comes behind.
+    /// Maps a gap and, if there is memory, some addresses after it.
     fn map_some(&self, gap: Range<u64>) -> std::result::Result<Range<u64>, Failed> {
         let ahead = (self.mapped / AHEAD).min(MOST_AHEAD) / self.granule * self.granule;
         let next = self.pieces.range(gap.end..).next();
@@ -271,28 +272,28 @@ impl Reserved {
         let properties = AllocationProperties::of(self.context.device);
         let access = AccessDescription::read_write(self.context.device);
         let mut memory = 0;
-        // SAFETY: the size is a multiple of the granule, the properties are those that it was asked for.
+        // SAFETY: the size is a multiple of the granularity, which was queried for these properties.
         unsafe { ask!(driver, cuMemCreate(&mut memory, bytes, &properties, 0)) }?;
-        // SAFETY: the addresses are ours and nothing is mapped there; the memory has that size.
+        // SAFETY: the addresses are reserved and unmapped; the memory has that size.
         let mapped = unsafe { ask!(driver, cuMemMap(at, bytes, 0, memory, 0)) };
-        // SAFETY: the handle is not used again. Memory that was mapped stays until it is unmapped.
+        // SAFETY: the handle is not used again. Mapped memory stays until it is unmapped.
         let released = unsafe { ask!(driver, cuMemRelease(memory)) };
         mapped?;
         // SAFETY: the range was just mapped.
         let allowed =
             released.and_then(|()| unsafe { ask!(driver, cuMemSetAccess(at, bytes, &access, 1)) });
         if allowed.is_err() {
-            // SAFETY: as above, as a whole; no other code knows of it yet.
+            // SAFETY: as above, as a whole; no other code uses it yet.
             let _ = unsafe { call!(driver, cuMemUnmap(at, bytes)) };
         }
         allowed
     }
 
-    /// Takes the memory of a piece away.
+    /// Unmaps a piece.
     fn unmap(&mut self, start: u64) {
         if let Some(size) = self.pieces.remove(&start) {
             self.mapped -= size;
-            // SAFETY: a piece as it was mapped, which is not in use: callers have waited, or it is new.
+            // SAFETY: a mapped piece that is not in use: callers have synchronized, or it is new.
             let _ = unsafe {
                 call!(
                     self.context.driver,

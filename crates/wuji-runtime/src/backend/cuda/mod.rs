@@ -1,13 +1,13 @@
-//! NVIDIA devices, by the driver's own interface.
+//! NVIDIA GPUs, through the CUDA driver API.
 //!
-//! Wuji neither needs CUDA to be built nor a device to run: the driver's library is opened when the first CUDA world is
-//! made. The lower half is thin: handles that free what they hold, and calls that translate errors.
+//! Wuji needs neither CUDA to be built nor a device to run: the driver's library is opened when the first CUDA world is
+//! created. The lower half is thin: handles that free their resources, and calls that translate errors.
 //!
-//! - `library`: the functions of the driver, and where its library is looked for
-//! - `error`: W0520 to W0524; after a fault of the device nothing is called any more
-//! - `context`: devices; every call makes its context the thread's current one, and puts back what was there
-//! - `memory`, `module`, `stream`, `staging`, `graph`: what a device has
-//! - `functions`: where NVIDIA's library of mathematical functions is looked for
+//! - `library`: the functions of the driver, and loading of its library
+//! - `error`: W0520 to W0524; after a fatal failure the driver is not called any more
+//! - `context`: devices; every call makes its context current, and restores the previous one
+//! - `memory`, `module`, `stream`, `staging`, `graph`: resources of a device
+//! - `functions`: finds NVIDIA's `libdevice`
 //! - `engine`, `pending`: the stream of a device and its pending launches
 //! - `backend`, `load`, `program`, `tree`, `launch`, `captured`: the backend
 //! - `driver`: the lower half for tools

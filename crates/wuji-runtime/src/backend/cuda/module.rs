@@ -6,13 +6,13 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::sync::Arc;
 use wuji_ir::Result;
 
-/// Room for messages of the driver's assembler.
+/// Size of the buffer for messages of the driver's assembler.
 const LOG: usize = 8192;
 
-/// Options of the driver's assembler, and where it writes what it has to say.
+/// Options of the driver's assembler, with its log buffer.
 struct Assembler {
     errors: Vec<u8>,
-    /// `CUjit_option`: where to put errors and how much room there is.
+    /// `CUjit_option`: the error log buffer and its size.
     options: [c_int; 2],
     values: [*mut c_void; 2],
 }
@@ -39,7 +39,7 @@ impl Assembler {
     }
 }
 
-/// PTX as the driver wants it: text that ends in a zero. Machine code contains its length.
+/// PTX as the driver requires it: null-terminated text. Machine code contains its length.
 fn image(code: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     if code.starts_with(b"\x7fELF") || code.last() == Some(&0) {
         code.into()
@@ -55,7 +55,7 @@ impl CudaContext {
         let mut assembler = Assembler::new();
         let image = image(code);
         let mut raw = RawModule::NULL;
-        // SAFETY: the image ends as its kind wants it, options and values belong together and live until the end.
+        // SAFETY: the image is terminated as its kind requires; options and values match and are live.
         unsafe {
             ask!(
                 self.driver,
@@ -75,7 +75,7 @@ impl CudaContext {
         })))
     }
 
-    /// The machine code of PTX for this device, to be kept and loaded later.
+    /// Compiles PTX to machine code for this device, to be loaded later.
     pub fn assemble(self: &Arc<Self>, ptx: &[u8]) -> Result<Vec<u8>> {
         /// `CU_JIT_INPUT_PTX`.
         const PTX: c_int = 1;
@@ -104,7 +104,7 @@ impl CudaContext {
                     )
                 )
             }?;
-            // SAFETY: the text ends in a zero, which counts; there are no options.
+            // SAFETY: the text is null-terminated, and the terminator counts; there are no options.
             unsafe {
                 ask!(
                     self.driver,
@@ -128,7 +128,7 @@ impl CudaContext {
         let done = run();
         let (code, bytes) =
             done.map_err(|failed: super::error::Failed| failed.loading(&assembler.log()))?;
-        // SAFETY: that many bytes belong to the linker until it is destroyed; they are copied.
+        // SAFETY: the linker owns that many bytes until it is destroyed; they are copied.
         Ok(unsafe { std::slice::from_raw_parts(code.cast::<u8>(), bytes) }.to_vec())
     }
 }
@@ -142,7 +142,8 @@ struct Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: functions keep their module, so it is not in use. Callers keep functions until launches are done.
+            // SAFETY: functions keep their module alive, so it is not in use. Callers keep functions until launches are
+            // done.
             let _ = unsafe { call!(self.context.driver, cuModuleUnload(self.raw)) };
         }
     }
@@ -179,16 +180,16 @@ pub struct Function {
     pub(super) raw: RawFunction,
 }
 
-/// What a kernel takes of a multiprocessor.
+/// The resources that a kernel uses.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct FunctionAttributes {
     /// Per thread.
     pub registers: u32,
-    /// Bytes of local memory per thread: what did not fit into registers, and arrays.
+    /// Bytes of local memory per thread: spilled registers and arrays.
     pub local_bytes: u32,
-    /// Bytes of shared memory that the code itself has.
+    /// Bytes of static shared memory.
     pub shared_bytes: u32,
-    /// The most threads that a block of it can have.
+    /// The most threads of a block.
     pub threads: u32,
 }
 
@@ -216,8 +217,8 @@ impl Function {
         })
     }
 
-    /// How many blocks of this many threads a multiprocessor runs at a time, each with this much shared memory on top
-    /// of the kernel's own.
+    /// The occupancy: how many blocks of this many threads a multiprocessor runs at a time, each with this much dynamic
+    /// shared memory.
     pub fn max_active_blocks(&self, threads: u32, shared: usize) -> Result<u32> {
         let context = &self.module.context;
         let _entered = context.enter()?;
@@ -237,7 +238,7 @@ impl Function {
         Ok(blocks.max(0) as u32)
     }
 
-    /// Allows launches to ask for this much shared memory; without it 48 KiB are the most.
+    /// Allows launches with this much dynamic shared memory; the default limit is 48 KiB.
     pub fn set_max_dynamic_shared(&self, bytes: u32) -> Result<()> {
         /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
         const DYNAMIC_SHARED: c_int = 8;

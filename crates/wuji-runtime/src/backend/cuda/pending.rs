@@ -1,13 +1,14 @@
 //! Pending launches and their buffered reports.
 //!
-//! Each launch gets a number and a *slot*: a few words of the device in which it counts, site by site. Details go to one log that
-//! all launches write to, with their numbers. A kernel that reports also sets a word of the host, so without reports nothing is
-//! copied. Slots come from a ring of two halves; when one is full, the other is used again once the launches that had it are done.
+//! Each launch gets a number and a *slot*: a few words of device memory with a counter per site. Details go to one log
+//! that all launches append to, with their numbers. A kernel that reports also sets a host word, so nothing is copied
+//! if there are no reports. Slots come from a ring with two halves; when one is full, the other is reused once its
+//! launches are done.
 
 use super::context::CudaContext;
 use super::memory::{DeviceBuffer, Pinned};
 use super::stream::{CudaEvent, CudaStream};
-use crate::report::{Collected, Collector, Telling};
+use crate::report::{Collected, Collector, ReportContext};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::mem::size_of;
@@ -19,10 +20,10 @@ use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::cuda::{DeviceLog, DeviceReports, REPORT_WORDS, REPORT_WRITTEN};
 
-/// Words of one half of the ring, and of what graphs have behind it.
+/// Words of one half of the ring, and of the region for graphs after it.
 const HALF: usize = 1 << 14;
 const ALL: usize = 3 * HALF;
-/// Words for details of problems and for lines that are printed.
+/// Words of the log, for details of problems and printed lines.
 const LOG_WORDS: usize = 1 << 20;
 
 const LOG_HEAD: usize = size_of::<DeviceLog>() / 8;
@@ -41,17 +42,17 @@ pub(super) struct PendingLaunches {
 struct State {
     /// Number of the last launch.
     number: u64,
-    /// The half of the ring in use, and how many words of it are taken.
+    /// The half of the ring in use, and the words allocated in it.
     half: usize,
     taken: usize,
-    /// In order.
+    /// Pending launches, in order.
     pending: VecDeque<Pending>,
-    /// Launches of graphs, by their numbers, which they have each time.
+    /// Launches in graphs, by their numbers, which are reused in each replay.
     graphs: BTreeMap<u64, InGraph>,
-    /// How many of them are known to be over, and when the last of those was.
+    /// How many of them are known to be done, and the time of the last one.
     past: usize,
     began: Option<Instant>,
-    /// Behind the launches that have slots in each half.
+    /// Events after the launches with slots in each half.
     marks: [Option<CudaEvent>; 2],
     /// Why launches were interrupted; not returned yet.
     stopped: Vec<Error>,
@@ -64,29 +65,29 @@ struct State {
 struct InGraph {
     slot: usize,
     info: LaunchInfo,
-    /// Its graph is gone; its reports are still returned.
+    /// Its graph was dropped; its reports are still returned.
     gone: bool,
 }
 
-/// A launch that may be under way. One of a whole graph has no slot.
+/// A launch that may be in flight. The launch of a whole graph has no slot.
 #[derive(Debug)]
 struct Pending {
     number: u64,
-    /// Of the ring, at that time.
+    /// The half of the ring that contains its slot.
     half: usize,
     slot: Option<usize>,
     info: Arc<LaunchInfo>,
-    /// After it, where time is limited, and when it was enqueued.
+    /// With a time limit: the event after it, and the time when it was enqueued.
     end: Option<(CudaEvent, Instant)>,
 }
 
-/// What is needed to tell of a launch once it is over.
+/// The data for describing the reports of a launch once it is done.
 #[derive(Debug)]
 pub(crate) struct LaunchInfo {
     pub(crate) module: Arc<Module>,
-    /// Names of the fields of each tree, where they are not the module's.
+    /// Names of the fields of each tree, if they differ from the module's.
     pub(crate) names: SmallVec<[Option<Arc<[String]>>; 2]>,
-    /// Of the arrays of the launch.
+    /// Extents of the arrays of the launch.
     pub(crate) extents: Vec<Vec<i64>>,
 }
 
@@ -100,8 +101,8 @@ impl LaunchInfo {
         names.get(place as usize).cloned()
     }
 
-    fn tell(&self, collected: &Collected) -> Option<Error> {
-        collected.error(&Telling {
+    fn error_of(&self, collected: &Collected) -> Option<Error> {
+        collected.error(&ReportContext {
             module: &self.module,
             field_name: &|field| self.field_name(field),
             array_extents: &self.extents,
@@ -109,7 +110,7 @@ impl LaunchInfo {
     }
 }
 
-/// What a launch gets to report with.
+/// The slot of a launch.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct PendingLaunch {
     pub(crate) number: u64,
@@ -117,7 +118,7 @@ pub(crate) struct PendingLaunch {
     pub(crate) log: u64,
 }
 
-/// What a launch that is over has reported.
+/// The reports of a finished launch.
 #[derive(Debug)]
 pub(crate) struct Reported {
     pub(crate) number: u64,
@@ -125,10 +126,10 @@ pub(crate) struct Reported {
     pub(crate) error: Option<Error>,
 }
 
-/// What stands in the way of a slot.
+/// The result of a slot allocation.
 pub(super) enum ReportSlot {
     Free(usize),
-    /// A launch that has one of the next half is not over, or has reported something.
+    /// A launch with a slot in the next half is not done, or has reported something.
     Taken,
 }
 
@@ -140,7 +141,7 @@ impl PendingLaunches {
             reported: context.pinned(64)?,
             state: Mutex::default(),
         };
-        // SAFETY: both buffers are our own, and as long.
+        // SAFETY: both buffers are our own, and have this size.
         unsafe {
             stream.fill(pending.ring.address(), pending.ring.bytes(), 0)?;
             stream.fill(pending.log.address(), pending.log.bytes(), 0)?;
@@ -160,14 +161,14 @@ impl PendingLaunches {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn told_word(&self) -> &AtomicU64 {
-        // SAFETY: the word is our own, and aligned; kernels only ever store to it.
+    fn reported_word(&self) -> &AtomicU64 {
+        // SAFETY: the word is our own, and aligned; kernels only store to it.
         unsafe { &*self.reported.host().cast::<AtomicU64>() }
     }
 
-    /// Whether a launch has reported something since that was gathered last.
+    /// Whether a launch has reported something since the last collection.
     pub(super) fn has_reports(&self) -> bool {
-        self.told_word().load(Ordering::Acquire) != 0
+        self.reported_word().load(Ordering::Acquire) != 0
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -175,18 +176,18 @@ impl PendingLaunches {
         state.pending.is_empty() && state.stopped.is_empty()
     }
 
-    /// Whether one can have a slot for so many sites; else why not.
+    /// An error if a module has more sites than a slot can have.
     pub(super) fn fits(module: &Module) -> Result<()> {
         if SLOT_HEAD + module.sites.len() <= HALF {
             Ok(())
         } else {
             Err(super::launch::unsupported(
-                "a kernel with so many places that can report something",
+                "a kernel with this many report sites",
             ))
         }
     }
 
-    /// Finds words of the ring.
+    /// Allocates a slot in the ring.
     pub(super) fn slot(&self, stream: &CudaStream, sites: usize) -> Result<ReportSlot> {
         let mut state = self.state();
         let words = SLOT_HEAD + sites;
@@ -243,7 +244,7 @@ impl PendingLaunches {
         }
     }
 
-    /// A slot for a launch in a graph, until it is freed.
+    /// Allocates a slot for a launch in a graph.
     pub(super) fn keep(&self, info: LaunchInfo) -> Result<PendingLaunch> {
         let mut state = self.state();
         let words = SLOT_HEAD + info.module.sites.len();
@@ -261,8 +262,8 @@ impl PendingLaunches {
             slot = to;
         }
         if slot + words > ALL {
-            return Err(Error::new("W0134", "graphs have too many launches")
-                .note("there is room for what some thousand launches in graphs report")
+            return Err(Error::new("W0134", "too many launches in graphs")
+                .note("the report buffer has room for some thousand launches in graphs")
                 .help("drop graphs that are not needed, or make them shorter"));
         }
         state.number += 1;
@@ -272,8 +273,8 @@ impl PendingLaunches {
         Ok(self.launch(number, slot))
     }
 
-    /// Graphs with these launches are gone; what they have reported is gathered as that of others.
-    pub(super) fn let_go(&self, numbers: &[u64]) {
+    /// Frees the slots of a dropped graph; its reports are collected like others.
+    pub(super) fn release_slots(&self, numbers: &[u64]) {
         let mut state = self.state();
         for number in numbers {
             if let Some(launch) = state.graphs.get_mut(number) {
@@ -299,14 +300,14 @@ impl PendingLaunches {
         });
     }
 
-    /// Behind the last launch.
+    /// Sets the event after the last launch.
     pub(super) fn ends_with(&self, end: CudaEvent) {
         if let Some(last) = self.state().pending.back_mut() {
             last.end = Some((end, Instant::now()));
         }
     }
 
-    /// The kernel that has run longer than it may. `clock` returns when a mark was passed.
+    /// The kernel that exceeds the time limit, if any. `clock` returns the time of an event.
     pub(super) fn late(
         &self,
         limit: Duration,
@@ -328,7 +329,7 @@ impl PendingLaunches {
         Ok(None)
     }
 
-    /// Kernels that may be under way, each once.
+    /// The names of kernels that may be in flight, without duplicates.
     pub(super) fn kernels(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for launch in &self.state().pending {
@@ -353,7 +354,7 @@ impl PendingLaunches {
         self.state().stopped.push(error);
     }
 
-    /// What was reported by all launches, in order, and why some were ended. The stream has done all its work.
+    /// The reports of all launches, in order, and why some were interrupted. The stream is idle.
     pub(super) fn gather(&self, stream: &CudaStream) -> Result<(Vec<Reported>, Vec<Error>)> {
         let mut state = self.state();
         let pending = std::mem::take(&mut state.pending);
@@ -361,7 +362,7 @@ impl PendingLaunches {
         state.marks = [None, None];
         (state.half, state.taken, state.past, state.began) = (0, 0, 0, None);
         drop(state);
-        if self.told_word().swap(0, Ordering::Acquire) == 0 {
+        if self.reported_word().swap(0, Ordering::Acquire) == 0 {
             self.state().graphs.retain(|_, launch| !launch.gone);
             return Ok((Vec::new(), stopped));
         }
@@ -370,8 +371,8 @@ impl PendingLaunches {
         let written = (head[0] as usize).min(LOG_WORDS);
         let first = self.log.address() + 8 * LOG_HEAD as u64;
         let log = words(stream, first, written)?;
-        // Where something was, nothing may seem to be.
-        // SAFETY: both buffers are our own, and as long.
+        // Clear the buffers, so that old reports are not seen again.
+        // SAFETY: both buffers are our own, and have this size.
         unsafe {
             stream.fill(self.ring.address(), self.ring.bytes(), 0)?;
             stream.fill(first, 8 * written as u64, 0)?;
@@ -379,7 +380,7 @@ impl PendingLaunches {
         self.reset_log(stream)?;
         let records = by_launch(&log);
         let mut reported = Vec::new();
-        let mut tell = |number: u64, slot: usize, info: &LaunchInfo| {
+        let mut collect = |number: u64, slot: usize, info: &LaunchInfo| {
             let module = &info.module;
             let counts = &ring[slot + SLOT_HEAD..][..module.sites.len()];
             if counts.iter().all(|c| *c == 0) {
@@ -391,31 +392,31 @@ impl PendingLaunches {
             if let Some(collected) = collector.drain(module) {
                 reported.push(Reported {
                     number,
-                    error: info.tell(&collected),
+                    error: info.error_of(&collected),
                     collected,
                 });
             }
         };
         for launch in pending {
             if let Some(slot) = launch.slot {
-                tell(launch.number, slot, &launch.info);
+                collect(launch.number, slot, &launch.info);
             }
         }
         let mut state = self.state();
         for (number, launch) in &state.graphs {
-            tell(*number, launch.slot, &launch.info);
+            collect(*number, launch.slot, &launch.info);
         }
         state.graphs.retain(|_, launch| !launch.gone);
         Ok((reported, stopped))
     }
 }
 
-/// The records of each launch, one behind the other.
+/// The consecutive records of each launch.
 fn by_launch(log: &[u64]) -> HashMap<u64, Vec<u64>> {
     let mut records: HashMap<u64, Vec<u64>> = HashMap::new();
     let mut rest = log;
     while let [first, launch, ..] = rest {
-        // There was no room for it, nor for what came after it.
+        // The buffer was full; no complete record follows.
         if first & REPORT_WRITTEN == 0 {
             break;
         }
@@ -431,7 +432,7 @@ fn by_launch(log: &[u64]) -> HashMap<u64, Vec<u64>> {
 
 fn words(stream: &CudaStream, at: u64, count: usize) -> Result<Vec<u64>> {
     let mut bytes = vec![0; 8 * count];
-    // SAFETY: callers own that much memory there; the copy is waited for.
+    // SAFETY: callers own that much memory there; the copy is synchronized.
     unsafe { stream.copy_out(&mut bytes, at) }?;
     stream.synchronize()?;
     let words = bytes.chunks_exact(8);

@@ -1,4 +1,4 @@
-//! A program on a device: its kernels, and what every launch has to know of them.
+//! A program on a GPU: its kernels and launch data.
 
 use super::engine::CudaEngine;
 use super::memory::DeviceBuffer;
@@ -23,15 +23,15 @@ pub(crate) struct CudaProgram {
     pub(crate) tasks: Vec<GpuTask>,
     pub(crate) layout: DeviceLayout,
     pub(crate) temps: DeviceBuffer,
-    /// Where the scalars of the result are in the temps.
+    /// Offsets of the result's scalars in the temps.
     pub(crate) result: Vec<(Scalar, usize)>,
-    /// Whether it has lines to print.
+    /// Whether it prints.
     pub(crate) prints: bool,
     /// Whether it draws random numbers.
     pub(crate) draws: bool,
     /// For each tree: whether a launch may activate cells.
     pub(crate) activates: Vec<bool>,
-    /// Of the last launch, which is most often that of the next one, too.
+    /// The info of the last launch, which the next one usually shares.
     pub(crate) info: Mutex<Option<Arc<LaunchInfo>>>,
     _module: CudaModule,
 }
@@ -40,9 +40,9 @@ pub(crate) struct CudaProgram {
 pub(crate) struct GpuTask {
     pub(crate) plan: TaskPlan,
     pub(crate) function: Function,
-    /// Threads of a block.
+    /// Block size.
     pub(crate) block: u32,
-    /// Blocks that run at once on the whole device.
+    /// Blocks that are resident on the whole device.
     pub(crate) blocks: u32,
 }
 
@@ -54,21 +54,21 @@ impl Executable for CudaProgram {
 
 impl Drop for CudaProgram {
     fn drop(&mut self) {
-        // Its kernels may still run.
+        // Its kernels may still be running.
         self.engine.wait_before_drop();
     }
 }
 
-/// The code of a program, and what is known of it from its functions: all that a cache has to keep.
+/// The code of a program, with its properties: everything that is cached.
 ///
-/// It is PTX. The driver has a cache of its own for the machine code that it makes of it; what it makes when it is asked for machine
-/// code to be kept elsewhere is slower, by a third in some kernels.
+/// The code is PTX. The driver caches the machine code that it compiles. Machine code that is extracted to be cached
+/// elsewhere is slower, by a third in some kernels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Image {
     code: Vec<u8>,
     /// Names of the kernels of all tasks.
     kernels: Vec<String>,
-    /// Bytes of stack that a thread needs, where functions call themselves; else 0.
+    /// Stack size per thread for recursive functions; else 0.
     stack: usize,
     /// For each tree: whether a launch may activate cells.
     activates: Vec<bool>,
@@ -106,7 +106,7 @@ impl Image {
         self.code.len()
     }
 
-    /// As caches keep it: behind the names come the stack, whether it draws, and the trees.
+    /// The cached form: after the names come the stack size, whether it draws random numbers, and the trees.
     pub(crate) fn object(&self, timings: Timings) -> Object {
         let mut symbols = self.kernels.clone();
         symbols.push(self.stack.to_string());

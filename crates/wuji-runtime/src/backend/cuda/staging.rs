@@ -1,5 +1,5 @@
-//! Copies between the host's ordinary memory and a device, piece by piece through memory that the device reaches by itself: while one
-//! piece is on its way, the next is made ready.
+//! Copies between pageable host memory and a device, through two pinned staging buffers: while one piece is in flight,
+//! the next one is prepared.
 
 use super::context::CudaContext;
 use super::memory::Pinned;
@@ -7,7 +7,7 @@ use super::stream::{CudaEvent, CudaStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use wuji_ir::Result;
 
-/// Bytes of a piece. Copies that are no longer go as they are.
+/// Bytes of a piece. Shorter copies are not staged.
 const PIECE: usize = 4 << 20;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Staging(Mutex<Option<[Stage; 2]>>);
 #[derive(Debug)]
 struct Stage {
     memory: Pinned,
-    /// Behind the last copy of it.
+    /// The event after its last copy.
     passed: CudaEvent,
 }
 
@@ -28,13 +28,13 @@ impl Stage {
         })
     }
 
-    /// The first bytes of it.
+    /// The first bytes of the buffer.
     ///
     /// # Safety
-    /// The last copy of it is over, and no other code has the bytes.
+    /// Its last copy is done, and no other code has the bytes.
     #[allow(clippy::mut_from_ref)]
     unsafe fn bytes(&self, count: usize) -> &mut [u8] {
-        // SAFETY: there are that many, and the rest is the caller's promise.
+        // SAFETY: there are that many; the rest is guaranteed by the caller.
         unsafe { std::slice::from_raw_parts_mut(self.memory.host(), count.min(PIECE)) }
     }
 }
@@ -56,20 +56,20 @@ impl Staging {
         work(stages)
     }
 
-    /// Copies bytes to the device, after the work that the stream has. They have been read when this returns.
+    /// Copies bytes to the device, after the stream's pending work. `bytes` may be reused when this returns.
     ///
     /// # Safety
     /// That much memory is allocated at `to` until the copy is done.
     pub(super) unsafe fn send(&self, stream: &CudaStream, to: u64, bytes: &[u8]) -> Result<()> {
         if bytes.len() <= PIECE {
-            // SAFETY: the caller's promise; the bytes are ordinary memory.
+            // SAFETY: guaranteed by the caller; the bytes are ordinary memory.
             return unsafe { stream.copy_in(to, bytes) };
         }
         self.with(stream, |stages| {
             for (k, piece) in bytes.chunks(PIECE).enumerate() {
                 let stage = &stages[k % 2];
                 stage.passed.synchronize()?;
-                // SAFETY: its last copy is over, and the lock is ours; the rest is the caller's promise.
+                // SAFETY: its last copy is done, and we hold the lock; the rest is guaranteed by the caller.
                 unsafe {
                     let own = stage.bytes(piece.len());
                     own.copy_from_slice(piece);
@@ -81,7 +81,7 @@ impl Staging {
         })
     }
 
-    /// Copies bytes from the device, after the work that the stream has, and waits for them.
+    /// Copies bytes from the device, after the stream's pending work, and waits for them.
     ///
     /// # Safety
     /// That much memory is allocated at `from`.
@@ -92,14 +92,14 @@ impl Staging {
         from: u64,
     ) -> Result<()> {
         if bytes.len() <= PIECE {
-            // SAFETY: the caller's promise; the copy is waited for.
+            // SAFETY: guaranteed by the caller; the copy is synchronized.
             unsafe { stream.copy_out(bytes, from) }?;
             return stream.synchronize();
         }
         self.with(stream, |stages| {
             let ask = |k: usize, count: usize| {
                 let stage = &stages[k % 2];
-                // SAFETY: what was in it has been taken out; the rest is the caller's promise.
+                // SAFETY: its content has been consumed; the rest is guaranteed by the caller.
                 unsafe {
                     let own = stage.bytes(count);
                     stream.copy_out(own, from + (k * PIECE) as u64)?;
@@ -116,7 +116,7 @@ impl Staging {
                     ask(k + 1, *next)?;
                 }
                 stages[k % 2].passed.synchronize()?;
-                // SAFETY: its copy is over, and the lock is ours.
+                // SAFETY: its copy is done, and we hold the lock.
                 piece.copy_from_slice(unsafe { stages[k % 2].bytes(piece.len()) });
             }
             Ok(())

@@ -1,4 +1,4 @@
-//! Streams: queues of asynchronous work, done in order. Events: marks in a stream.
+//! Streams: queues of asynchronous work, executed in order. Events: markers in a stream.
 
 use super::context::CudaContext;
 use super::error::NOT_READY;
@@ -8,11 +8,11 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use wuji_ir::Result;
 
-/// The longest row distance that the driver copies by itself (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of all devices).
+/// The largest pitch of a 2D copy (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of all devices).
 const MOST_PITCH: u64 = i32::MAX as u64;
 
 impl CudaContext {
-    /// A stream of its own, that does not wait for the default one.
+    /// A new stream that does not synchronize with the default stream.
     pub fn stream(self: &Arc<Self>) -> Result<CudaStream> {
         /// `CU_STREAM_NON_BLOCKING`.
         const NON_BLOCKING: u32 = 1;
@@ -27,10 +27,10 @@ impl CudaContext {
         })
     }
 
-    /// Somebody else's stream, by its handle: 0 and 1 are the legacy default stream, 2 is the calling thread's.
+    /// Borrows a foreign stream by its handle: 0 and 1 are the legacy default stream, 2 is the calling thread's.
     ///
     /// # Safety
-    /// It is a stream of this context, and is not destroyed before what is returned is dropped.
+    /// It is a stream of this context, and is not destroyed before the result is dropped.
     pub unsafe fn foreign_stream(self: &Arc<Self>, raw: usize) -> CudaStream {
         CudaStream {
             context: self.clone(),
@@ -39,12 +39,12 @@ impl CudaContext {
         }
     }
 
-    /// A mark that remembers when it was passed.
+    /// An event with a timestamp.
     pub fn event(self: &Arc<Self>) -> Result<CudaEvent> {
         self.event_of(0)
     }
 
-    /// A mark that does not know the time, which costs less.
+    /// An event without a timestamp, which is cheaper.
     pub fn untimed_event(self: &Arc<Self>) -> Result<CudaEvent> {
         /// `CU_EVENT_DISABLE_TIMING`.
         const DISABLE_TIMING: u32 = 2;
@@ -71,15 +71,15 @@ pub struct CudaStream {
     owned: bool,
 }
 
-/// Rows of bytes at equal distances, on both sides of a copy.
+/// Rows of bytes with a constant pitch, on both sides of a copy.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Rows {
     /// Bytes of a row.
     pub bytes: u64,
     pub count: u64,
-    /// From the start of a row to the start of the next, where they come to; at least their length.
+    /// The pitch at the destination; at least the length of a row.
     pub to_stride: u64,
-    /// The same where they come from.
+    /// The pitch at the source.
     pub from_stride: u64,
 }
 
@@ -93,8 +93,8 @@ impl CudaStream {
         self.raw.0 as usize
     }
 
-    /// Enqueues work, unless there is none.
-    fn tell(
+    /// Enqueues work, unless `amount` is zero.
+    fn enqueue(
         &self,
         amount: u64,
         call: impl FnOnce(&'static Functions, RawStream) -> Result<()>,
@@ -106,11 +106,11 @@ impl CudaStream {
         call(self.context.driver, self.raw)
     }
 
-    /// Launches a kernel on a grid of blocks, each with this many bytes of shared memory on top of the kernel's own.
+    /// Launches a kernel on a grid of blocks, each with this many bytes of dynamic shared memory.
     ///
     /// # Safety
     /// There are as many parameters as the kernel has, each a pointer to a value of its type (they are read before this
-    /// returns). What the kernel reads and writes stays allocated, and its code loaded, until it is done.
+    /// returns). The memory that the kernel accesses stays allocated, and its code loaded, until it is done.
     pub unsafe fn launch(
         &self,
         function: &Function,
@@ -122,8 +122,8 @@ impl CudaStream {
         let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
         let (function, extra) = (function.raw, std::ptr::null_mut());
         let parameters = parameters.as_mut_ptr();
-        // SAFETY: the caller's promise.
-        self.tell(1, |driver, raw| unsafe {
+        // SAFETY: guaranteed by the caller.
+        self.enqueue(1, |driver, raw| unsafe {
             call!(
                 driver,
                 cuLaunchKernel(
@@ -133,26 +133,26 @@ impl CudaStream {
         })
     }
 
-    /// Copies bytes to the device. Ordinary memory has been read when this returns.
+    /// Copies bytes to the device. Pageable memory may be reused when this returns.
     ///
     /// # Safety
     /// That much memory is allocated at `to` until the copy is done; pinned memory stays unchanged until then.
     pub unsafe fn copy_in(&self, to: u64, from: &[u8]) -> Result<()> {
         let (at, bytes) = (from.as_ptr().cast(), from.len());
-        // SAFETY: the caller's promise.
-        self.tell(bytes as u64, |driver, raw| unsafe {
+        // SAFETY: guaranteed by the caller.
+        self.enqueue(bytes as u64, |driver, raw| unsafe {
             call!(driver, cuMemcpyHtoDAsync(to, at, bytes, raw))
         })
     }
 
-    /// Copies bytes from the device. They are there once the stream has come so far.
+    /// Copies bytes from the device. They are valid once the stream is synchronized.
     ///
     /// # Safety
     /// That much memory is allocated at `from`; `to` is neither read nor written nor freed until the copy is done.
     pub unsafe fn copy_out(&self, to: &mut [u8], from: u64) -> Result<()> {
         let (at, bytes) = (to.as_mut_ptr().cast(), to.len());
-        // SAFETY: the caller's promise.
-        self.tell(bytes as u64, |driver, raw| unsafe {
+        // SAFETY: guaranteed by the caller.
+        self.enqueue(bytes as u64, |driver, raw| unsafe {
             call!(driver, cuMemcpyDtoHAsync(at, from, bytes, raw))
         })
     }
@@ -162,8 +162,8 @@ impl CudaStream {
     /// # Safety
     /// That much memory is allocated on both sides until the copy is done; they do not overlap.
     pub unsafe fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
-        // SAFETY: the caller's promise.
-        self.tell(bytes, |driver, raw| unsafe {
+        // SAFETY: guaranteed by the caller.
+        self.enqueue(bytes, |driver, raw| unsafe {
             call!(driver, cuMemcpyDtoDAsync(to, from, bytes as usize, raw))
         })
     }
@@ -173,8 +173,8 @@ impl CudaStream {
     /// # Safety
     /// That much memory is allocated until it is done.
     pub unsafe fn fill(&self, at: u64, bytes: u64, byte: u8) -> Result<()> {
-        // SAFETY: the caller's promise.
-        self.tell(bytes, |driver, raw| unsafe {
+        // SAFETY: guaranteed by the caller.
+        self.enqueue(bytes, |driver, raw| unsafe {
             call!(driver, cuMemsetD8Async(at, byte, bytes as usize, raw))
         })
     }
@@ -184,13 +184,13 @@ impl CudaStream {
     /// # Safety
     /// That much memory is allocated until it is done; the address is a multiple of four.
     pub unsafe fn fill_words(&self, at: u64, count: u64, word: u32) -> Result<()> {
-        // SAFETY: the caller's promise.
-        self.tell(count, |driver, raw| unsafe {
+        // SAFETY: guaranteed by the caller.
+        self.enqueue(count, |driver, raw| unsafe {
             call!(driver, cuMemsetD32Async(at, word, count as usize, raw))
         })
     }
 
-    /// Copies rows, between any two of the host and the device: all at once if the driver can, else one by one.
+    /// Copies rows between host and device memory: with one call if the driver supports the pitch, else one by one.
     ///
     /// # Safety
     /// As for [`CudaStream::copy_in`], [`CudaStream::copy_out`] and [`CudaStream::copy`], for all rows on both sides.
@@ -202,9 +202,9 @@ impl CudaStream {
         } else {
             (rows.count, 1)
         };
-        // Of a single row the distance does not count.
+        // The pitch of a single row does not matter.
         let pitch = |stride: u64| if together { stride } else { 0 };
-        self.tell(rows.bytes.min(rows.count), |driver, raw| {
+        self.enqueue(rows.bytes.min(rows.count), |driver, raw| {
             for row in 0..calls {
                 let copy = Copy2d {
                     from: from.row(row * rows.from_stride, pitch(rows.from_stride)),
@@ -212,25 +212,25 @@ impl CudaStream {
                     width_bytes: rows.bytes as usize,
                     height: height as usize,
                 };
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { call!(driver, cuMemcpy2DAsync(&copy, raw)) }?;
             }
             Ok(())
         })
     }
 
-    /// Waits until everything is done.
+    /// Waits until all work is done.
     pub fn synchronize(&self) -> Result<()> {
-        // SAFETY: the stream lives.
-        self.tell(1, |driver, raw| unsafe {
+        // SAFETY: the stream is live.
+        self.enqueue(1, |driver, raw| unsafe {
             call!(driver, cuStreamSynchronize(raw))
         })
     }
 
-    /// Whether everything is done.
+    /// Whether all work is done.
     pub fn query(&self) -> Result<bool> {
         let _entered = self.context.enter()?;
-        // SAFETY: the stream lives.
+        // SAFETY: the stream is live.
         match unsafe { ask!(self.context.driver, cuStreamQuery(self.raw)) } {
             Ok(()) => Ok(true),
             Err(failed) if failed.code == NOT_READY => Ok(false),
@@ -238,18 +238,18 @@ impl CudaStream {
         }
     }
 
-    /// Puts a mark after the work so far.
+    /// Records an event after the work so far.
     pub fn record(&self, event: &CudaEvent) -> Result<()> {
-        // SAFETY: both live.
-        self.tell(1, |driver, raw| unsafe {
+        // SAFETY: both are live.
+        self.enqueue(1, |driver, raw| unsafe {
             call!(driver, cuEventRecord(event.raw, raw))
         })
     }
 
-    /// Later work waits until another stream has passed a mark.
+    /// Later work waits for an event of another stream.
     pub fn wait(&self, event: &CudaEvent) -> Result<()> {
-        // SAFETY: both live.
-        self.tell(1, |driver, raw| unsafe {
+        // SAFETY: both are live.
+        self.enqueue(1, |driver, raw| unsafe {
             call!(driver, cuStreamWaitEvent(raw, event.raw, 0))
         })
     }
@@ -261,13 +261,13 @@ impl Drop for CudaStream {
             return;
         }
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: no other code has it. Its pending work is still done.
+            // SAFETY: no other code has it. Pending work is still executed.
             let _ = unsafe { call!(self.context.driver, cuStreamDestroy(self.raw)) };
         }
     }
 }
 
-/// A mark in a stream.
+/// An event in a stream.
 #[derive(Debug)]
 pub struct CudaEvent {
     context: Arc<CudaContext>,
@@ -275,10 +275,10 @@ pub struct CudaEvent {
 }
 
 impl CudaEvent {
-    /// Whether it was passed; one that was never put into a stream was.
+    /// Whether it is complete; an event that was never recorded is.
     pub fn done(&self) -> Result<bool> {
         let _entered = self.context.enter()?;
-        // SAFETY: the event lives.
+        // SAFETY: the event is live.
         match unsafe { ask!(self.context.driver, cuEventQuery(self.raw)) } {
             Ok(()) => Ok(true),
             Err(failed) if failed.code == NOT_READY => Ok(false),
@@ -286,18 +286,18 @@ impl CudaEvent {
         }
     }
 
-    /// Waits until it was passed.
+    /// Waits until it is complete.
     pub fn synchronize(&self) -> Result<()> {
         let _entered = self.context.enter()?;
-        // SAFETY: the event lives.
+        // SAFETY: the event is live.
         unsafe { call!(self.context.driver, cuEventSynchronize(self.raw)) }
     }
 
-    /// Milliseconds from an earlier mark to this one; both were passed, and know the time.
+    /// Milliseconds from an earlier event to this one; both are complete and have timestamps.
     pub fn elapsed_ms(&self, since: &CudaEvent) -> Result<f32> {
         let _entered = self.context.enter()?;
         let mut time = 0.0;
-        // SAFETY: both live; it writes one number.
+        // SAFETY: both are live; it writes one number.
         unsafe {
             call!(
                 self.context.driver,
@@ -311,7 +311,7 @@ impl CudaEvent {
 impl Drop for CudaEvent {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: no other code has it; the driver keeps it for as long as a stream needs it.
+            // SAFETY: no other code has it; the driver keeps it while a stream needs it.
             let _ = unsafe { call!(self.context.driver, cuEventDestroy(self.raw)) };
         }
     }

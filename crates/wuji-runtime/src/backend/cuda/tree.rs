@@ -1,10 +1,10 @@
-//! Memory of trees on a device.
+//! The memory of trees on a GPU.
 //!
-//! A tree of dense nodes is a plain allocation. One with sparse nodes is a range of addresses: what it has from the start has
-//! memory behind it, and so have as many cells of each node as are expected to be needed (`header::ROOM`). After each launch that
-//! may have activated cells, the numbers of cells ever taken come back to the host, without anybody waiting for them; before the next
-//! one, nodes that have used half of their room get more. A launch waits for the numbers only where the launches whose numbers have not
-//! come back may have used the room up, judging by how many cells they took before.
+//! A dense tree is a plain allocation. A sparse tree is a reserved range of addresses: its fixed part is mapped, and so
+//! are the expected number of cells of each node (`header::ROOM`). After each launch that may activate cells, the
+//! numbers of allocated cells are copied to the host asynchronously. Before the next one, nodes that have used half of
+//! their room get more. A launch waits for the numbers only if the launches in flight might exhaust the room, judging
+//! by their previous allocations.
 
 use super::engine::CudaEngine;
 use super::memory::{DeviceBuffer, Pinned, Reserved};
@@ -36,34 +36,34 @@ struct Sparse {
     tree: TreeData,
     layout: TreeMemory,
     rooms: Vec<Room>,
-    /// Bytes that its cells may take.
+    /// The memory limit of its cells in bytes.
     limit: u64,
-    /// How many cells of each node were taken when a launch ended, and bytes of all of them.
+    /// The allocated cells of each node after a launch, and the bytes of all cells.
     seen: Pinned,
-    /// Behind the last numbers, and how many launches have asked for theirs since those that are known.
+    /// The event after the last copy of the numbers, and the launches since the known ones.
     asked: Option<CudaEvent>,
     unknown: u64,
 }
 
-/// How many cells of a node there is memory for.
+/// How many cells of a node are mapped.
 #[derive(Copy, Clone, Debug)]
 struct Room {
     node: Node,
     header: u64,
     cells: u64,
     capacity: u64,
-    /// Bytes that one cell takes, with its places in lists.
+    /// Bytes per cell, including its list entries.
     each: u64,
-    /// How many were taken when the host last looked, and the most that came in between.
+    /// The allocated cells when the host last looked, and the largest increase between two looks.
     high: u64,
     stride: u64,
 }
 
-/// Room for this part of the memory that is free is made at first, by all nodes of a tree together.
+/// The fraction of free memory that all nodes of a tree together map initially.
 const FIRST_PART: u64 = 16;
-/// Bytes that are sent to the GPU which then repeats them.
+/// Bytes that are sent to the GPU, which then repeats them.
 const FIRST_BYTES: usize = 1 << 12;
-/// At first there is room for so many cells, whatever they take.
+/// The least number of cells that are mapped initially.
 const FIRST_CELLS: u64 = 1 << 10;
 
 impl DeviceTree {
@@ -84,7 +84,7 @@ impl DeviceTree {
         })
     }
 
-    /// Memory that is all there, and zero.
+    /// Memory that is fully allocated and zero.
     pub(crate) fn plain(engine: &Arc<CudaEngine>, size: u64) -> Result<DeviceTree> {
         let buffer = engine.context().alloc(size.max(1))?;
         engine.zero(buffer.address(), buffer.bytes())?;
@@ -98,7 +98,7 @@ impl DeviceTree {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its address on the device.
+    /// Its device address.
     pub(super) fn base(&self) -> u64 {
         match &*self.store() {
             Store::Dense(buffer) => buffer.address(),
@@ -107,7 +107,7 @@ impl DeviceTree {
         }
     }
 
-    /// Repeats the first bytes behind an offset, up to so many bytes.
+    /// Repeats the first bytes at an offset, up to `bytes`.
     fn repeat(&self, at: usize, first: usize, bytes: usize) -> Result<()> {
         let start = self.base() + at as u64;
         let mut done = first as u64;
@@ -119,7 +119,7 @@ impl DeviceTree {
         Ok(())
     }
 
-    /// Makes room for what a launch may activate.
+    /// Maps room for the cells that a launch may activate.
     pub(crate) fn before_launch(&self) -> Result<()> {
         match &mut *self.store() {
             Store::Sparse(sparse) => sparse.grow(&self.engine),
@@ -127,7 +127,7 @@ impl DeviceTree {
         }
     }
 
-    /// Has the numbers of taken cells come back.
+    /// Requests the numbers of allocated cells.
     pub(crate) fn after_launch(&self) -> Result<()> {
         match &mut *self.store() {
             Store::Sparse(sparse) => sparse.ask(&self.engine),
@@ -135,7 +135,7 @@ impl DeviceTree {
         }
     }
 
-    /// Bytes of cells that were ever handed out, as far as the host knows.
+    /// Bytes of cells that were ever allocated, as far as the host knows.
     pub(crate) fn used(&self) -> u64 {
         match &*self.store() {
             Store::Sparse(sparse) => sparse.seen(sparse.rooms.len()),
@@ -263,7 +263,7 @@ impl Sparse {
         Ok(sparse)
     }
 
-    /// Puts memory full of zeros behind a range of addresses.
+    /// Maps zeroed memory to a range of addresses.
     fn map(&mut self, engine: &CudaEngine, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
@@ -291,7 +291,7 @@ impl Sparse {
         engine.send(self.reserved.base() + at, &word.to_le_bytes())
     }
 
-    /// Besides the limit of the user, room is what limits a tree.
+    /// The room, and the limit of the user, limit a tree.
     fn set_limit(&self, engine: &CudaEngine) -> Result<()> {
         match self.layout.tree_header(&self.tree) {
             Some(at) => self.set_word(engine, at + tree_header::LIMIT, self.limit),
@@ -299,19 +299,19 @@ impl Sparse {
         }
     }
 
-    /// A number that has come back.
+    /// A number that was copied to the host.
     fn seen(&self, k: usize) -> u64 {
         // SAFETY: there are as many words, aligned; the device writes whole words.
         unsafe { self.seen.host().cast::<u64>().add(k).read_volatile() }
     }
 
-    /// Reads the numbers that have come back; waits for them where there may be too little room otherwise.
+    /// Reads the numbers that have arrived; waits for them if the room might be exhausted otherwise.
     fn look(&mut self, engine: &CudaEngine) -> Result<()> {
         let Some(asked) = &self.asked else {
             return Ok(());
         };
         if !asked.done()? {
-            // Nothing is known of launches before any number has come back: those may have taken all there is.
+            // Before the first numbers arrive, launches may have allocated everything.
             let first = self.rooms.iter().all(|r| r.stride == 0);
             let launches = self.unknown + 1;
             let scarce = |r: &Room| {
@@ -326,7 +326,7 @@ impl Sparse {
         for k in 0..self.rooms.len() {
             let high = self.seen(k);
             let room = &mut self.rooms[k];
-            // Where nothing was taken, it is known that little is.
+            // Assume at least one, so that the estimate is never zero.
             room.stride = room.stride.max(high.saturating_sub(room.high)).max(1);
             room.high = high;
         }
@@ -341,12 +341,12 @@ impl Sparse {
             let high = room.high;
             if high.saturating_mul(2) > room.cells && room.cells < room.capacity {
                 let wanted = high.saturating_mul(4).min(room.capacity);
-                // Less than was hoped for is better than nothing.
+                // Less than planned is better than nothing.
                 let least = room.cells + room.cells / 4;
                 if self.make_room(engine, k, wanted).is_err()
                     && let Err(error) = self.make_room(engine, k, least.min(room.capacity))
                 {
-                    // There is room for now. The launch that finds none left reports why.
+                    // The room suffices for now. The launch that exhausts it reports why.
                     if error.code != "W0522" {
                         return Err(error);
                     }
@@ -367,7 +367,7 @@ impl Sparse {
                 .map(|at| base + at + tree_header::USED),
         );
         for (k, from) in from.into_iter().enumerate() {
-            // SAFETY: both are mapped for as long as the tree lives; the words of the host are only read as words.
+            // SAFETY: both are mapped for the lifetime of the tree; the host words are only read as words.
             unsafe {
                 engine
                     .stream

@@ -1,4 +1,4 @@
-//! One launch on the interpreter: memory is copied into its stores and back.
+//! A launch on the interpreter: memory is copied to its stores and back.
 
 use super::InterpretedTree;
 use crate::array::ArrayArg;
@@ -14,7 +14,7 @@ use wuji_ir::module::Module;
 use wuji_ir::types::Imm;
 use wuji_ir::{Error, Result};
 
-/// Elements of a field that are copied for every launch.
+/// The most elements of a field; they are copied for every launch.
 const LARGEST: u64 = 1 << 24;
 
 pub(super) fn run(request: &LaunchRequest<'_>, check_reads: bool) -> Result<Outcome> {
@@ -40,7 +40,7 @@ pub(super) fn run(request: &LaunchRequest<'_>, check_reads: bool) -> Result<Outc
     outcome
 }
 
-/// What the interpreter keeps for a tree.
+/// The interpreter's data of a tree.
 fn stored<'a>(request: &LaunchRequest<'a>, tree: Tree) -> Result<&'a InterpretedTree> {
     let memory: &Memory = request.bindings.trees[tree.as_u32() as usize];
     memory.storage()
@@ -67,7 +67,7 @@ fn launch(machine: &mut Machine<'_>, request: &LaunchRequest<'_>) -> Result<Outc
         // SAFETY: the device lock is held, and nothing else runs in this launch.
         let bytes = unsafe { memory.bytes_locked() };
         let values = read_field(module, field, bytes)?;
-        // New stores are zero, and a field that is zero may be too large to list.
+        // New stores are zero, and a zero field may be too large to copy.
         let kept = module.trees[module.fields[field].tree].is_sparse();
         if kept || values.iter().any(|v| v.bits() != 0) {
             machine.fill(field, &values)?;
@@ -80,7 +80,7 @@ fn launch(machine: &mut Machine<'_>, request: &LaunchRequest<'_>) -> Result<Outc
     }
     for (k, arg) in bindings.arrays.iter().enumerate() {
         let found = groups.iter().position(|g| g.members.contains(&k));
-        // Arrays without elements are in no group; the machine has them empty already.
+        // Empty arrays are in no group; in the machine they are empty already.
         let Some((group, buffer)) = found.map(|g| (&groups[g], buffers[g])) else {
             bind_empty(machine, k, arg)?;
             continue;
@@ -112,7 +112,7 @@ fn launch(machine: &mut Machine<'_>, request: &LaunchRequest<'_>) -> Result<Outc
     Ok(convert(outcome))
 }
 
-/// Trees that stay as the interpreter has them; only elements that are always there are copied.
+/// Sparse trees, whose state the interpreter keeps; only their always-active elements are copied.
 fn sparse_trees(module: &Module) -> impl Iterator<Item = Tree> {
     let trees = module.trees.iter();
     trees.filter(|(_, t)| t.is_sparse()).map(|(id, _)| id)

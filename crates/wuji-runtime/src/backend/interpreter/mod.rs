@@ -1,4 +1,4 @@
-//! The interpreter, which defines what kernels mean.
+//! The interpreter backend, which defines the semantics of kernels.
 
 mod launch;
 
@@ -14,7 +14,7 @@ use wuji_ir::interp::TreeState;
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
 
-/// Runs modules as they are, on one thread.
+/// Runs modules without lowering, on one thread.
 #[derive(Debug, Default)]
 pub struct InterpreterBackend(());
 
@@ -27,7 +27,7 @@ struct InterpretedProgram {
 
 impl Executable for InterpretedProgram {}
 
-/// What the cells of a sparse tree hold. The interpreter leaves the bytes of such a tree alone.
+/// The cells of a sparse tree. The interpreter does not use the bytes of such a tree.
 #[derive(Debug, Default)]
 struct InterpretedTree {
     state: Mutex<Option<TreeState>>,

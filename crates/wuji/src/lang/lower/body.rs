@@ -454,7 +454,7 @@ impl<'a, 'r> Body<'a, 'r> {
             _ => Err(self.fail(
                 at,
                 MISTAKE,
-                format!("`{}` is no field or array", self.name(var)),
+                format!("`{}` is not a field or array", self.name(var)),
             )),
         }
     }

@@ -22,7 +22,7 @@ impl Body<'_, '_> {
     ) -> Result<Val> {
         let name = self.name(var);
         let Data::Field(field) = self.data(at, var)? else {
-            return Err(self.fail(at, MISTAKE, format!("`{name}` is no field")));
+            return Err(self.fail(at, MISTAKE, format!("`{name}` is not a field")));
         };
         let m = &self.cx.module;
         let (rank, elem) = (m.fields[field].rank(), m.fields[field].elem);
@@ -35,7 +35,7 @@ impl Body<'_, '_> {
                 .fail(
                     at,
                     "W0250",
-                    format!("`{name}` is in a {kind} node, which is no list"),
+                    format!("`{name}` is in a {kind} node, which is not a list"),
                 )
                 .help("lists are made with `dynamic` in the layout"));
         }

@@ -96,7 +96,7 @@ impl Body<'_, '_> {
             Kind::Method(callee, name, args) => self.method_call(e.at, *callee, name, args),
             Kind::CallClosure(var, args) => self.call_closure(e.at, *var, args),
             Kind::Atomic(op, place, operands) => self.fetch(e.at, *op, place, operands),
-            Kind::Existing(..) => Err(self.fail(e.at, MISTAKE, "this is no value")),
+            Kind::Existing(..) => Err(self.fail(e.at, MISTAKE, "this is not a value")),
             Kind::Cell(op, var, indices, value) => self.cell(e.at, *op, *var, indices, *value),
             Kind::Query(query, var, _) => self.query(e.at, *query, *var),
             Kind::Block(block) => self.block(e.at, block),
@@ -164,7 +164,7 @@ impl Body<'_, '_> {
         let value = value.or_else(|| digits.parse::<u128>().ok().map(|v| v as i128));
         match (value, ty.as_scalar()) {
             (Some(value), Some(s)) => Ok(self.int(s, value)),
-            _ => Err(self.fail(at, MISTAKE, format!("`{digits}` is no `{ty}`"))),
+            _ => Err(self.fail(at, MISTAKE, format!("`{digits}` is not a valid `{ty}`"))),
         }
     }
 
@@ -180,7 +180,7 @@ impl Body<'_, '_> {
         };
         match imm {
             Some(imm) => Ok(self.imm(imm)),
-            None => Err(self.fail(at, MISTAKE, format!("`{digits}` is no `{ty}`"))),
+            None => Err(self.fail(at, MISTAKE, format!("`{digits}` is not a valid `{ty}`"))),
         }
     }
 
@@ -194,7 +194,7 @@ impl Body<'_, '_> {
             Binding::Empty => Err(self.fail(at, MISTAKE, "this variable has no value yet")),
             Binding::Data(_) | Binding::Closure(..) => {
                 let name = self.name(var);
-                Err(self.fail(at, MISTAKE, format!("`{name}` is no value")))
+                Err(self.fail(at, MISTAKE, format!("`{name}` is not a value")))
             }
         }
     }
@@ -214,7 +214,7 @@ impl Body<'_, '_> {
     ) -> Result<Val> {
         let ty = self.type_of(at, ty)?;
         let Type::Struct(id) = ty else {
-            return Err(self.fail(at, MISTAKE, format!("`{ty}` is no struct")));
+            return Err(self.fail(at, MISTAKE, format!("`{ty}` is not a struct")));
         };
         let names: Vec<String> = self.cx.module.structs.0[id]
             .fields
@@ -402,7 +402,7 @@ impl Body<'_, '_> {
         let data = self.data(at, var)?;
         let name = self.name(var);
         match data {
-            Data::World => Err(self.fail(at, MISTAKE, format!("`{name}` is no field or array"))),
+            Data::World => Err(self.fail(at, MISTAKE, format!("`{name}` is not a field or array"))),
             Data::Field(f) => {
                 let m = &self.cx.module;
                 let domain = m.fields[f].domain(&m.trees);

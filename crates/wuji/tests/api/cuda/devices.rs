@@ -41,7 +41,7 @@ fn deterministic_worlds_are_rejected_on_a_gpu() {
         assert_eq!(error.code, "W0525");
         assert_eq!(
             error.message,
-            "a deterministic world cannot be had on a GPU"
+            "a deterministic world is not supported on a GPU"
         );
     });
 }

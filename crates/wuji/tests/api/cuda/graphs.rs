@@ -103,7 +103,7 @@ fn unrecordable_launches_are_rejected() {
             ),
         ];
         expect![[r#"
-            kernel `answer` cannot be in a graph: it gives a result, which somebody waits for
+            kernel `answer` cannot be in a graph: it returns a result, which needs a synchronization
             kernel `draw` cannot be in a graph: it draws random numbers, which would be the same each time
             kernel `from_host` cannot be in a graph: one of its arguments is an array of the host
             a graph is being recorded: nothing has run yet

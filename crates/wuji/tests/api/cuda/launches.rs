@@ -51,7 +51,7 @@ fn errors_surface_at_the_next_synchronization() {
             error[W0401]: kernel `wander` wrote to field `x` outside of its bounds
               --> crates/wuji/tests/api/cuda/kernels.rs:15:23
               = note: the index is [1000], its elements are [0..8]
-              = note: it was launched earlier: a launch on a GPU is not waited for, unless WUJI_LAUNCH_BLOCKING is 1
+              = note: it was launched earlier: launches on a GPU are asynchronous, unless WUJI_LAUNCH_BLOCKING is 1
               = note: also: kernel `wander` wrote to field `y` outside of its bounds at crates/wuji/tests/api/cuda/kernels.rs:15:23
               = help: such a write is dropped; guard it with an `if`"#]]
         .assert_eq(&error.to_string());
@@ -174,7 +174,7 @@ fn pending_launches_obey_the_time_limit() {
         assert!(begun.elapsed() >= limit, "{:?}", begun.elapsed());
         expect![[r#"
             error[W0409]: kernel `spin` ran longer than its time limit of 50ms
-              = note: what it had written until then stays
+              = note: what it had written until then is kept
               = help: give the world more time: `World::builder().time_limit(..)`"#]]
         .assert_eq(&strip_place(&error));
         std::thread::sleep(2 * limit);
@@ -208,7 +208,7 @@ fn pending_launches_can_be_interrupted() {
         other.join().unwrap();
         expect![[r#"
             error[W0405]: launches of `add_one`, `spin` were interrupted
-              = note: what they had written until then stays"#]]
+              = note: what they had written until then is kept"#]]
         .assert_eq(&strip_place(&error));
         assert_eq!(x.get(0).unwrap(), 1.0);
         // Also before somebody waits.
